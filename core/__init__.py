@@ -1,0 +1,1 @@
+"""What the project is about: the nouns. Imports nothing of the project, pydantic only from outside."""

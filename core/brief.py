@@ -1,0 +1,79 @@
+"""What an agent is told before it decides: the same for a chat model and for the offline policy."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from tuneloop.core.benchmark import Direction
+from tuneloop.core.experiment import Diagnosis, Hypothesis, Training
+from tuneloop.core.score import Comparison, Score
+
+
+class Task(BaseModel):
+    """The task card."""
+
+    model_config = ConfigDict(frozen=True)
+
+    benchmark: str
+    domain: str
+    description: str
+    answer: str
+    prompt: str
+    metric: str
+    direction: Direction
+    max_new_tokens: int
+    base_model: str
+    datasets: tuple[str, ...]
+    row_limit: int
+    seed: int
+    device: str
+
+
+class JournalRow(BaseModel):
+    """One earlier experiment, as agents see it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    outcome: str
+    hypothesis: Hypothesis
+    rows: int | None
+    training: Training | None
+    value: float | None
+    low: float | None
+    high: float | None
+    parsed: float | None
+    p_value: float | None
+    blame: str
+    lesson: str
+    failure: str | None
+
+
+class Budget(BaseModel):
+    """What is left; None: unlimited."""
+
+    model_config = ConfigDict(frozen=True)
+
+    experiments_left: int | None
+    seconds_left: float | None
+    seconds_per_experiment: float | None = None
+    training_seconds: float | None = None
+
+
+class Brief(BaseModel):
+    """Everything that one agent is told for one answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    task: Task
+    experiment: int
+    baseline: Score | None = None
+    journal: tuple[JournalRow, ...] = ()
+    budget: Budget
+    hypothesis: Hypothesis | None = None
+    attempt: int = 0
+    diagnosis: Diagnosis | None = None
+    failure: str = ""
+    score: Score | None = None
+    comparison: Comparison | None = None
+    training: Training | None = None

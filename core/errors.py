@@ -1,0 +1,28 @@
+"""The three kinds of error: the user's, the recipe's and the world's."""
+
+from __future__ import annotations
+
+
+class SetupError(Exception):
+    """The user asked for something impossible: one line that says what, where and what would be right. Exit code 2."""
+
+
+class RecipeError(Exception):
+    """A script, config or data set of an experiment is bad: becomes a value on the experiment, never the end of a run."""
+
+    def __init__(self, text: str, *, culprit: str = "") -> None:
+        """`culprit` is script, data, config or "" when unknown."""
+        super().__init__(text)
+        self.culprit = culprit
+
+
+class WorldError(Exception):
+    """Disk full, engine gone, provider down: the run pauses and can be resumed."""
+
+
+class Paused(Exception):  # noqa: N818 - a request that was granted, not a failure
+    """Someone asked the run to stop here; everything is on disk."""
+
+
+class ToolError(Exception):
+    """A tool refused: a sentence for the model that says what was wrong and what would be right."""

@@ -1,0 +1,129 @@
+"""What happens in a run: typed events, appended to `events.jsonl` by one writer."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+
+class Base(BaseModel):
+    """Time of writing, and the experiment it belongs to (0: the run itself)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    experiment: int = 0
+
+
+class RunStarted(Base):
+    """An orchestrator took up the run, first or again."""
+
+    kind: Literal["run_started"] = "run_started"
+    run: str
+    benchmark: str
+    base_model: str
+    planner: str
+    sandbox: str
+
+
+class NodeStarted(Base):
+    """A node began."""
+
+    kind: Literal["node_started"] = "node_started"
+    node: str
+
+
+class NodeFinished(Base):
+    """A node ended; `detail` says in a few words with what."""
+
+    kind: Literal["node_finished"] = "node_finished"
+    node: str
+    seconds: float
+    detail: str = ""
+
+
+class AgentAnswered(Base):
+    """An agent decided."""
+
+    kind: Literal["agent_answered"] = "agent_answered"
+    agent: str
+    says: str
+    why: str = ""
+
+
+class JobProgress(Base):
+    """A job's progress; `total` 0 means unknown."""
+
+    kind: Literal["job_progress"] = "job_progress"
+    job: str
+    done: int
+    total: int
+    unit: str = "steps"
+    note: str = ""
+
+
+class Problem(Base):
+    """A recipe failed somewhere; it is repaired or becomes a failed experiment."""
+
+    kind: Literal["problem"] = "problem"
+    node: str
+    culprit: str
+    text: str
+
+
+class BaselineMeasured(Base):
+    """The untouched model's validation score."""
+
+    kind: Literal["baseline_measured"] = "baseline_measured"
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+class ExperimentFinished(Base):
+    """One turn is over."""
+
+    kind: Literal["experiment_finished"] = "experiment_finished"
+    outcome: Literal["failed", "accepted", "rejected"]
+    statement: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    seconds: float = 0
+
+
+class RunPaused(Base):
+    """The run stopped before its end; `tuneloop resume` goes on."""
+
+    kind: Literal["run_paused"] = "run_paused"
+    reason: str
+
+
+class RunFinished(Base):
+    """The report is written."""
+
+    kind: Literal["run_finished"] = "run_finished"
+    report: str
+    best: int | None
+    baseline_test: float | None = None
+    best_test: float | None = None
+
+
+Event = Annotated[
+    RunStarted
+    | NodeStarted
+    | NodeFinished
+    | AgentAnswered
+    | JobProgress
+    | Problem
+    | BaselineMeasured
+    | ExperimentFinished
+    | RunPaused
+    | RunFinished,
+    Field(discriminator="kind"),
+]
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -1,0 +1,155 @@
+"""One turn of the loop and the journal of all turns."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tuneloop.core.score import Comparison, Score
+
+Culprit = Literal["script", "data", "config", "environment"]
+Value = str | int | float | bool
+
+
+class Step(BaseModel):
+    """One thing the data script shall do, e.g. `drop_contradicted`, and why."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    do: str
+    why: str = ""
+    options: dict[str, Value | list[str]] = {}
+
+
+class Hypothesis(BaseModel):
+    """One falsifiable idea: the researcher's answer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    statement: str = Field(min_length=1, description="what will improve the score, and by what change")
+    reason: str = Field(description="the evidence that speaks for it")
+    disproof: str = Field(description="what result would show it wrong")
+    aspect: str = Field(
+        description="what is changed: first, format, noise, coverage, style, underfit, overfit, rate, method"
+    )
+    parent: int | None = Field(None, description="number of the experiment it builds on; None: from scratch")
+    data_plan: tuple[Step, ...] = ()
+    training_plan: dict[str, Value] = Field({}, description="LLaMA-Factory values the config shall have")
+
+
+class DataScript(BaseModel):
+    """The data engineer's answer: `process_data.py`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    code: str = Field(min_length=1)
+    notes: str = ""
+
+
+class TrainConfig(BaseModel):
+    """The config coder's answer: `train.yaml`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    yaml: str = Field(min_length=1)
+    notes: str = ""
+
+
+class Diagnosis(BaseModel):
+    """The validator's answer after a failure."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    culprit: Culprit
+    problem: str
+    repair: str = Field(description="what the culprit's author shall change")
+
+
+class Critique(BaseModel):
+    """The critic's answer: it explains, code decides."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    explanation: str
+    lesson: str = Field(description="one sentence worth keeping for the next experiments")
+    blame: str = Field("none", description="format, noise, coverage, style, underfit, overfit, rate, method or none")
+
+
+class Failure(BaseModel):
+    """Why an experiment has no score."""
+
+    model_config = ConfigDict(frozen=True)
+
+    node: str
+    culprit: str
+    text: str
+
+
+class Feedback(BaseModel):
+    """The critic's explanation beside the decision of code."""
+
+    model_config = ConfigDict(frozen=True)
+
+    accepted: bool
+    comparison: Comparison | None = None
+    critique: Critique
+
+
+class Training(BaseModel):
+    """What a training left besides weights; seconds, steps and losses from the engine's own log."""
+
+    model_config = ConfigDict(frozen=True)
+
+    steps: int
+    seconds: float
+    rows: int
+    first_loss: float
+    last_loss: float
+    tail_slope: float = Field(
+        description="relative change of smoothed loss over the last quarter; negative: still falling"
+    )
+    method: Literal["full", "lora", "freeze", "oft"]
+    eval_losses: tuple[float, ...] = ()
+
+
+class Experiment(BaseModel):
+    """Hypothesis, recipe, training, score, feedback. Written last, as `experiment.json`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int = Field(ge=1)
+    hypothesis: Hypothesis
+    script: str = Field("", description="digest of process_data.py")
+    config: str = Field("", description="digest of train.yaml")
+    training: Training | None = None
+    score: Score | None = Field(None, description="validation; items are left out here, they lie in scores.json")
+    failure: Failure | None = None
+    feedback: Feedback
+    repairs: int = 0
+    seconds: float = 0
+
+    @property
+    def outcome(self) -> Literal["failed", "accepted", "rejected"]:
+        """Derived, so that it cannot disagree."""
+        if self.score is None:
+            return "failed"
+        return "accepted" if self.feedback.accepted else "rejected"
+
+
+class Journal(BaseModel):
+    """The experiments of a run in order."""
+
+    model_config = ConfigDict(frozen=True)
+
+    experiments: tuple[Experiment, ...] = ()
+
+    @property
+    def best(self) -> Experiment | None:
+        """The incumbent: the experiment accepted last."""
+        return next((e for e in reversed(self.experiments) if e.outcome == "accepted"), None)
+
+    @property
+    def scored(self) -> int:
+        """How many candidates were measured."""
+        return sum(e.score is not None for e in self.experiments)

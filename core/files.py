@@ -1,0 +1,76 @@
+"""Whole files or none: atomic writes, JSON and JSON Lines, hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+
+def write_atomic(path: Path, data: str | bytes) -> None:
+    """Write `data` so that `path` holds either the old content or all of the new, also after a power cut."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as f:
+            f.write(data.encode() if isinstance(data, str) else data)
+            f.flush()
+            os.fsync(f.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames inside `folder` durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Atomic, indented, strict JSON (NaN is refused)."""
+    write_atomic(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """The value in `path`. Raises FileNotFoundError, or ValueError on broken JSON."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write_lines(path: Path, rows: Iterable[Any]) -> None:
+    """Atomic JSON Lines."""
+    write_atomic(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def read_lines(path: Path) -> Iterator[Any]:
+    """Rows of a JSON Lines file; blank lines are skipped. Raises ValueError naming file and line."""
+    with path.open(encoding="utf-8") as f:
+        for number, line in enumerate(f, 1):
+            if not line.strip():
+                continue
+            try:
+                yield json.loads(line)
+            except ValueError as e:
+                raise ValueError(f"{path.name}:{number}: not JSON: {e}") from e
+
+
+def digest(*parts: str | bytes) -> str:
+    """Short content hash (16 hex digits) over the parts, order and borders included."""
+    h = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        h.update(len(data).to_bytes(8, "big") + data)
+    return h.hexdigest()[:16]
+
+
+def digest_file(path: Path) -> str:
+    """SHA-256 of a file's bytes, read in pieces."""
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()

@@ -1,0 +1,85 @@
+"""One detached command whose whole life is written in one folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Power = Literal["time", "memory", "processes", "disk", "log", "network", "files", "secrets"]
+EndReason = Literal["finished", "timeout", "memory", "disk", "stopped", "failed_to_start"]
+
+
+class Limits(BaseModel):
+    """What a job may use; None means no limit. Bytes and seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seconds: float | None = Field(None, gt=0)
+    memory: int | None = Field(None, gt=0, description="resident bytes of all processes together")
+    processes: int | None = Field(None, gt=0)
+    disk: int | None = Field(None, gt=0, description="bytes below the writable folders")
+    log: int = Field(8 << 20, gt=0, description="bytes of log kept; the middle is cut")
+
+
+class Command(BaseModel):
+    """What is asked of a sandbox; written first, as `command.json`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    argv: tuple[str, ...] = Field(min_length=1)
+    cwd: str = Field(description="absolute, inside one of `write`")
+    env: dict[str, str] = {}
+    read: tuple[str, ...] = Field((), description="absolute paths visible read-only, same path inside and outside")
+    write: tuple[str, ...] = Field((), description="absolute paths visible and writable")
+    network: bool = False
+    generated: bool = Field(False, description="runs code that a model or a policy wrote")
+    limits: Limits = Limits()
+    key: str = Field(
+        "", description="hash of everything that can change the result; a finished job with another key is stale"
+    )
+
+
+class Exit(BaseModel):
+    """How a job ended; written last, as `exit.json`, by atomic rename."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    code: int = Field(description="exit status; negative: ended by that signal")
+    reason: EndReason
+    seconds: float
+    peak_memory: int = Field(0, description="bytes, the largest sum seen over all processes")
+
+    @property
+    def ok(self) -> bool:
+        """Ended by itself with status 0."""
+        return self.reason == "finished" and self.code == 0
+
+
+class JobStatus(BaseModel):
+    """`running` while the lock is held, `over` when `exit.json` is there, `lost` when neither, `absent` before a start."""
+
+    model_config = ConfigDict(frozen=True)
+
+    state: Literal["absent", "running", "over", "lost"]
+    exit: Exit | None = None
+
+
+class Sandbox(Protocol):
+    """Where jobs run. Starting what runs or is over does nothing."""
+
+    kind: str
+    powers: frozenset[Power]
+
+    def start(self, folder: Path, command: Command) -> None:
+        """Write `command.json` into `folder` and start the job detached. Raises WorldError when it cannot."""
+        ...
+
+    def poll(self, folder: Path) -> JobStatus:
+        """Read the job's state from its folder; never blocks."""
+        ...
+
+    def stop(self, folder: Path, grace: float = 5.0) -> None:
+        """Ask the job's supervisor to end the whole job: SIGTERM, after `grace` seconds SIGKILL. Returns at once."""
+        ...

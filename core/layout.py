@@ -1,0 +1,185 @@
+"""Where everything lies on disk: `FT_FILE_PATH` and one folder per run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Home:
+    """`$FT_FILE_PATH`: shared things, fetched once, and the runs."""
+
+    root: Path
+
+    @property
+    def models(self) -> Path:
+        """Base models, one folder each."""
+        return self.root / "models"
+
+    @property
+    def datasets(self) -> Path:
+        """Raw data sets, one folder each."""
+        return self.root / "datasets"
+
+    @property
+    def benchmarks(self) -> Path:
+        """Benchmarks: items, and `sealed/` that only `finish` sees."""
+        return self.root / "benchmarks"
+
+    @property
+    def engines(self) -> Path:
+        """Engines: `<name>-<lock hash>/`."""
+        return self.root / "engines"
+
+    @property
+    def runs(self) -> Path:
+        """Runs: `<id>/`."""
+        return self.root / "runs"
+
+    def run(self, run_id: str) -> RunFolder:
+        """The folder of one run."""
+        return RunFolder(self.runs / run_id)
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """`runs/<id>/`."""
+
+    root: Path
+
+    @property
+    def id(self) -> str:
+        """The run's name."""
+        return self.root.name
+
+    @property
+    def spec(self) -> Path:
+        """`run.yaml`: spec, versions, resolved folders."""
+        return self.root / "run.yaml"
+
+    @property
+    def lock(self) -> Path:
+        """Held while an orchestrator works on the run."""
+        return self.root / "lock"
+
+    @property
+    def inbox(self) -> Path:
+        """Messages to the run, one file each."""
+        return self.root / "inbox"
+
+    @property
+    def events(self) -> Path:
+        """`events.jsonl`, one writer."""
+        return self.root / "events.jsonl"
+
+    @property
+    def checkpoint(self) -> Path:
+        """SQLite file of the graph's checkpointer."""
+        return self.root / "checkpoint.sqlite"
+
+    @property
+    def setup(self) -> Path:
+        """`setup.json`: what `prepare` chose and fetched; written last by it."""
+        return self.root / "setup.json"
+
+    @property
+    def baseline(self) -> Path:
+        """The untouched model's scores and jobs."""
+        return self.root / "baseline"
+
+    @property
+    def experiments(self) -> Path:
+        """`001/`, `002/`, …"""
+        return self.root / "experiments"
+
+    @property
+    def final(self) -> Path:
+        """Jobs and sealed scores of `finish`; no tool of an agent reads here."""
+        return self.root / "final"
+
+    @property
+    def best(self) -> Path:
+        """The whole (merged) best model."""
+        return self.root / "best"
+
+    @property
+    def report(self) -> Path:
+        """`report.md`."""
+        return self.root / "report.md"
+
+    @property
+    def report_json(self) -> Path:
+        """`report.json`, written last: the run is over."""
+        return self.root / "report.json"
+
+    def experiment(self, number: int) -> ExperimentFolder:
+        """The folder of one experiment."""
+        return ExperimentFolder(self.experiments / f"{number:03d}")
+
+
+@dataclass(frozen=True)
+class ExperimentFolder:
+    """`experiments/<nnn>/`."""
+
+    root: Path
+
+    @property
+    def number(self) -> int:
+        """1, 2, …"""
+        return int(self.root.name)
+
+    @property
+    def hypothesis(self) -> Path:
+        """The researcher's answer."""
+        return self.root / "hypothesis.json"
+
+    @property
+    def script(self) -> Path:
+        """`process_data.py`."""
+        return self.root / "process_data.py"
+
+    @property
+    def config(self) -> Path:
+        """`train.yaml`."""
+        return self.root / "train.yaml"
+
+    @property
+    def data(self) -> Path:
+        """`data.json` and, last, `report.json`."""
+        return self.root / "data"
+
+    @property
+    def model(self) -> Path:
+        """Weights or adapter."""
+        return self.root / "model"
+
+    @property
+    def training(self) -> Path:
+        """`training.json`: proof that the training is whole."""
+        return self.root / "training.json"
+
+    @property
+    def scores(self) -> Path:
+        """`scores.json`: validation, per item."""
+        return self.root / "scores.json"
+
+    @property
+    def result(self) -> Path:
+        """`experiment.json`, written last."""
+        return self.root / "experiment.json"
+
+    @property
+    def jobs(self) -> Path:
+        """`<name>.<attempt>/`, written by supervisors; jobs never see it."""
+        return self.root / "jobs"
+
+    @property
+    def work(self) -> Path:
+        """Scratch folders that jobs may write."""
+        return self.root / "work"
+
+    @property
+    def answers(self) -> Path:
+        """What each agent was told and answered."""
+        return self.root / "answers"

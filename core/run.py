@@ -1,0 +1,45 @@
+"""One campaign: everything that can change its result, frozen with the run."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds(value: object) -> object:
+    """`12h`, `90m`, `3600` → seconds; None, `0` and `unlimited` mean no limit."""
+    if value is None or isinstance(value, bool):
+        return None if value is None else value
+    text = str(value).strip().lower()
+    if text in ("", "0", "unlimited", "none"):
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", text)
+    if match is None:
+        raise ValueError(f"{value!r} is not a time; right is a number of seconds or 90m, 12h, 2d")
+    return float(match[1]) * UNITS[match[2] or "s"]
+
+
+Seconds = Annotated[Annotated[float, Field(gt=0)] | None, BeforeValidator(seconds)]
+SandboxKind = Literal["auto", "bubblewrap", "process"]
+
+
+class RunSpec(BaseModel):
+    """What the user asked for. Names are catalog entries, absolute folders or hub ids."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    benchmark: str = Field(min_length=1)
+    benchmark_description: str | None = None
+    base_model: str = Field(min_length=1)
+    datasets: tuple[str, ...] = Field((), description="empty: the researcher selects among the registered")
+    upper_data_size_limit: int = Field(2000, gt=0)
+    loop_n: int | None = Field(None, gt=0, description="experiments; None: until the time is over")
+    timeout: Seconds = Field(None, description="wall-clock seconds for everything")
+    seed: int = Field(1, ge=0)
+    sandbox: SandboxKind = "auto"
+    allow_unsandboxed: bool = False
+    benchmark_limit: int | None = Field(None, gt=0, description="validation items used, chosen by hash")

@@ -1,0 +1,56 @@
+"""Metrics of one model on one split, with per-item results."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tuneloop.core.benchmark import Direction, Split
+
+
+class ItemResult(BaseModel):
+    """What became of one item."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    prediction: str
+    parsed: str | None = Field(description="the answer found in the prediction; None: unparseable, counted as wrong")
+    answer: str
+    correct: bool
+
+
+class Score(BaseModel):
+    """Percent values with a 95 % interval (Wilson)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    benchmark: str
+    split: Split
+    metric: str
+    direction: Direction = "max"
+    value: float = Field(ge=0, le=100)
+    low: float
+    high: float
+    n: int = Field(gt=0)
+    parsed: float = Field(ge=0, le=100, description="percent of answers in which an answer was found")
+    items: tuple[ItemResult, ...] = ()
+
+    def better_than(self, other: Score) -> bool:
+        """By value alone, in the metric's direction; acceptance wants more than this."""
+        return self.value > other.value if self.direction == "max" else self.value < other.value
+
+
+class Comparison(BaseModel):
+    """Paired test of a candidate against the incumbent on the same items."""
+
+    model_config = ConfigDict(frozen=True)
+
+    n: int
+    gain: float = Field(description="points, candidate minus incumbent, positive is better")
+    wins: int = Field(description="items only the candidate solves")
+    losses: int = Field(description="items only the incumbent solves")
+    p_value: float
+    candidates: int = Field(ge=1, description="how many candidates this run has tried, for the correction")
+    threshold: float = Field(description="p must be at or below this: 0.05 / candidates")
+    smallest_gain: float = Field(description="points: the smallest gain this split could show")
+    accepted: bool

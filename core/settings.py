@@ -1,0 +1,124 @@
+"""Everything about this machine, from the environment and `.env`; frozen choices of a run live in RunSpec."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+from dotenv.parser import parse_stream
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from tuneloop.core.errors import SetupError
+from tuneloop.core.layout import Home
+from tuneloop.core.run import Seconds
+
+
+def names(value: object) -> object:
+    """A JSON list, or names with commas; quotes around a JSON list are a shell habit and are dropped."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip().strip("'")
+    if text.startswith("["):
+        return json.loads(text)
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def empty_is_none(value: object) -> object:
+    """`FT_X=` means unset."""
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(names)]
+Text = Annotated[str | None, BeforeValidator(empty_is_none)]
+Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(empty_is_none)]
+
+
+class Settings(BaseSettings):
+    """One field per variable; the variable's name is the alias."""
+
+    model_config = SettingsConfigDict(extra="ignore", frozen=True, case_sensitive=False, populate_by_name=True)
+
+    file_path: Path = Field(Path("tuneloop_files"), alias="FT_FILE_PATH", description="models, data sets, runs")
+    target_benchmark: Text = Field(
+        None, alias="FT_TARGET_BENCHMARK", description="benchmark when --benchmark is not given"
+    )
+    benchmark_datasets: Names | None = Field(None, alias="FT_BENCHMARK_DATASETS", description="list; the first decides")
+    benchmark_description: Text = Field(None, alias="FT_BENCHMARK_DESCRIPTION", description="overrides the task text")
+    base_model: Text = Field(None, alias="FT_BASE_MODEL", description="model when --base-model is not given")
+    dataset: Names = Field((), alias="FT_DATASET", description="data sets when --dataset is not given")
+    upper_data_size_limit: int = Field(
+        2000, gt=0, alias="FT_UPPER_DATA_SIZE_LIMIT", description="rows of one experiment"
+    )
+    benchmark_limit: Count = Field(None, alias="FT_BENCHMARK_LIMIT", description="validation items used; empty: all")
+    data_timeout: Seconds = Field(
+        3600.0, alias="FT_DATA_PROCESSING_TIMEOUT", description="seconds for the whole data script"
+    )
+    debug_data_timeout: Seconds = Field(
+        1200.0, alias="FT_DEBUG_DATA_PROCESSING_TIMEOUT", description="seconds for the data script on samples"
+    )
+    micro_batch_timeout: Seconds = Field(
+        1800.0, alias="FT_MICRO_BATCH_TIMEOUT", description="seconds for the micro-run"
+    )
+    full_timeout: Seconds = Field(360000.0, alias="FT_FULL_TIMEOUT", description="seconds for one training")
+    benchmark_timeout: Seconds = Field(
+        None, alias="FT_BENCHMARK_TIMEOUT", description="seconds for one evaluation; 0: unlimited"
+    )
+    env_type: Text = Field(None, alias="FT_Coder_CoSTEER_env_type", description="seeds' name of the sandbox choice")
+    llama_factory_path: Text = Field(
+        None, alias="LLAMA_FACTORY_PATH", description="an existing environment or checkout"
+    )
+    opencompass_path: Text = Field(None, alias="OPENCOMPASS_PATH", description="an existing environment")
+    mcp_urls: dict[str, str] = Field({}, alias="TUNELOOP_MCP_URLS", description="JSON: server → URL; others in process")
+    mcp_token: Text = Field(None, alias="TUNELOOP_MCP_TOKEN", description="bearer token of MCP servers over HTTP")
+    hf_token: Text = Field(None, alias="HF_TOKEN", description="for gated models and data sets")
+    hf_endpoint: Text = Field(None, alias="HF_ENDPOINT", description="hub mirror")
+    job_memory: Count = Field(None, alias="TUNELOOP_JOB_MEMORY", description="bytes a job may use; empty: what is free")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over what was read from `.env` (given as init values)."""
+        return env_settings, init_settings
+
+    @cached_property
+    def home(self) -> Home:
+        """Layout below `FT_FILE_PATH`."""
+        return Home(self.file_path.expanduser().absolute())
+
+
+def read_dotenv(path: Path) -> dict[str, str]:
+    """Keys and values of a `.env` file; {} when there is none. Raises SetupError naming the line that is malformed."""
+    if not path.is_file():
+        return {}
+    values: dict[str, str] = {}
+    with path.open(encoding="utf-8") as f:
+        for binding in parse_stream(f):
+            if binding.error:
+                text = binding.original.string.strip().splitlines()[0]
+                raise SetupError(f"{path}:{binding.original.line}: cannot read {text!r}; right is NAME=value")
+            if binding.key is not None:
+                values[binding.key] = binding.value or ""
+    return values
+
+
+def load_settings(dotenv: Path | None = None) -> Settings:
+    """Settings from `.env` in the working directory and the environment. Raises SetupError in one line."""
+    values = read_dotenv(dotenv or Path(".env"))
+    known = {str(field.alias): field.alias for field in Settings.model_fields.values()}
+    lower = {alias.lower(): alias for alias in known}
+    given: dict[str, Any] = {lower[k.lower()]: v for k, v in values.items() if k.lower() in lower}
+    try:
+        return Settings(**given)
+    except ValidationError as e:
+        first = e.errors()[0]
+        where = first["loc"][0] if first["loc"] else "setting"
+        raise SetupError(f"{where}={first['input']!r}: {first['msg'].removeprefix('Value error, ')}") from e
