@@ -1,0 +1,217 @@
+"""Benchmarks become whole folders, and every mistake of a user's folder is one line that names its place."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from tuneloop.core.errors import SetupError
+from tuneloop.core.layout import Home
+from tuneloop.tools import benchmarks
+from tuneloop.tools.benchmarks import items, load, names, prompt, resolve, sealed_items
+from tuneloop.tools.benchmarks.scoring import gold
+
+YAML = "name: capitals\ndescription: Name the capital.\nanswer: exact\nprompt: '{question} Reply as \\boxed{answer}.'\n"
+
+
+def rows(split: str, n: int = 5) -> list[dict[str, object]]:
+    return [{"question": f"{split} country {i}?", "answer": f"City {i}"} for i in range(n)]
+
+
+def write(folder: Path, yaml: str = YAML, **splits: object) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "benchmark.yaml").write_text(yaml)
+    for split in ("validation", "test"):
+        value = splits.get(split, rows(split))
+        text = value if isinstance(value, str) else "\n".join(json.dumps(row) for row in value) + "\n"
+        (folder / f"{split}.jsonl").write_text(text)
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+def refused(home: Home, source: Path | str) -> str:
+    with pytest.raises(SetupError) as e:
+        resolve(str(source), home, None)
+    line = str(e.value)
+    assert "\n" not in line
+    assert not [p for p in home.benchmarks.glob("*") if not p.name.startswith(".")]
+    return line
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_entry_is_whole_and_deterministic(name: str, tmp_path: Path) -> None:
+    folder = resolve(name, Home(tmp_path / "a"), None)
+    again = resolve(name, Home(tmp_path / "b"), None)
+    assert folder.fingerprint == again.fingerprint
+    assert folder.benchmark == load(name).BENCHMARK
+    assert folder.sealed == folder.root / "sealed"
+    for found in (items(folder, "validation"), sealed_items(folder)):
+        assert found
+        assert all(gold(folder.benchmark.answer, item.answer) for item in found)
+        assert all(prompt(folder.benchmark, item).strip() for item in found)
+
+
+def test_helpers_of_the_package_are_no_entries() -> None:
+    assert "wordproblems" in names()
+    assert not {"scoring", "folder", "own", "checking"} & set(names())
+
+
+def test_an_unknown_name_is_answered_with_the_nearest(home: Home) -> None:
+    assert "did you mean 'wordproblems'?" in refused(home, "wordproblem")
+
+
+def test_a_lost_folder_is_named(home: Home, tmp_path: Path) -> None:
+    assert f"benchmark {tmp_path / 'lost'}: no such folder" in refused(home, tmp_path / "lost")
+
+
+def test_two_at_once_fetch_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry, calls = load("wordproblems"), []
+    fetch = entry.fetch
+    monkeypatch.setattr(entry, "fetch", lambda folder: (calls.append(1), fetch(folder)))
+    threads = [threading.Thread(target=resolve, args=("wordproblems", home, None)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == 1
+
+
+def test_what_a_killed_fetch_left_is_made_again(home: Home) -> None:
+    half = home.benchmarks / ".wordproblems.part"
+    half.mkdir(parents=True)
+    (half / "validation.jsonl").write_text("{")
+    (home.benchmarks / "wordproblems").mkdir()
+    assert items(resolve("wordproblems", home, None), "validation")
+
+
+def test_a_users_folder_is_copied_and_stays_as_it_was(home: Home, tmp_path: Path) -> None:
+    source = write(tmp_path / "own")
+    before = {p.name: p.read_bytes() for p in source.iterdir()}
+    folder = resolve(str(source), home, None)
+    assert {p.name: p.read_bytes() for p in source.iterdir()} == before
+    assert folder.root.parent == home.benchmarks
+    assert folder.root.name.startswith("capitals-")
+    files = {str(p.relative_to(folder.root)) for p in folder.root.rglob("*") if p.is_file()}
+    assert files == {"benchmark.yaml", "validation.jsonl", "sealed/test.jsonl", "manifest.json"}
+    first = items(folder, "validation")[0]
+    assert (first.id, first.answer) == ("validation-0", "City 0")
+    assert prompt(folder.benchmark, first) == "validation country 0? Reply as \\boxed{answer}."
+    assert [item.id for item in sealed_items(folder)] == [f"test-{i}" for i in range(5)]
+    assert resolve(str(source), home, None) == folder
+
+
+def test_other_contents_get_another_folder(home: Home, tmp_path: Path) -> None:
+    a = resolve(str(write(tmp_path / "own")), home, None)
+    b = resolve(str(write(tmp_path / "own", test=rows("other"))), home, None)
+    assert a.root != b.root
+    assert a.fingerprint != b.fingerprint
+
+
+def test_the_description_can_be_replaced(home: Home, tmp_path: Path) -> None:
+    source = write(tmp_path / "own", "name: x\nprompt: '{question}'\n")
+    assert resolve(str(source), home, "Do it.").benchmark.description == "Do it."
+    assert resolve("wordproblems", home, "Do it.").benchmark.description == "Do it."
+
+
+def test_numbers_lists_and_latex_in_templates(home: Home, tmp_path: Path) -> None:
+    yaml = "name: x\ndescription: d\nanswer: choice\nprompt: '{q} {options} \\frac{a}{b} {\"answer\": 1} {answer}'\n"
+    made = [{"q": i, "options": ["x", 2], "answer": "b", "id": i + (100 if s else 0)} for s in (0, 1) for i in (1, 2)]
+    for row in made[2:]:
+        row["q"] = f"other {row['q']}"
+    folder = resolve(str(write(tmp_path / "own", yaml, validation=made[:2], test=made[2:])), home, None)
+    first = items(folder, "validation")[0]
+    assert prompt(folder.benchmark, first) == '1 A. x\nB. 2 \\frac{a}{b} {"answer": 1} {answer}'
+    assert first.id == "1"
+
+
+BAD_YAML = [
+    ("name: x\ndescripton: d\n", "key 'descripton' is unknown: did you mean 'description'?"),
+    ("name: x\n", "description: Field required"),
+    ("name: [\n", "benchmark.yaml:2: not YAML"),
+    ("- a\n", "right is keys and values"),
+    ("name: x\ndescription: d\nanswer: letters\n", "answer: answer is 'letters'; right is one of boxed"),
+    ("name: x\ndescription: d\nanswer: 'regex:('\n", "is no regular expression"),
+    ("name: x\ndescription: d\nanswer: 'regex:(a+)+'\n", "take for ever"),
+    ("name: x\ndescription: d\ndirection: up\n", "direction: Input should be 'max' or 'min' (given: 'up')"),
+    ("name: a/b\ndescription: d\n", "name: String should match pattern"),
+    ("name: x\ndescription: d\n", "the prompt names {prompt}, which no item has; known are question"),
+    ("name: x\ndescription: d\nprompt: '{qestion}'\n", "did you mean 'question'?"),
+    ("name: x\ndescription: d\nprompt: 'Say hello'\n", "uses no field of the items"),
+]
+
+
+@pytest.mark.parametrize(("yaml", "says"), BAD_YAML)
+def test_bad_declarations(yaml: str, says: str, home: Home, tmp_path: Path) -> None:
+    assert says in refused(home, write(tmp_path / "own", yaml))
+
+
+Q = "name: x\ndescription: d\nanswer: {}\nprompt: '{{question}}'\n"
+BAD_ITEMS = [
+    ("exact", '{"question": "a", "answer": "b"}\n{oops\n', "validation.jsonl:2: not JSON"),
+    ("exact", "\n\n[1]\n", "validation.jsonl:3: not a JSON object"),
+    ("exact", "\n", "validation.jsonl: no items"),
+    ("exact", [{"question": "a", "answer": "b"}, {"answer": "b"}], "validation.jsonl:2: field 'question' is missing"),
+    ("exact", [{"question": "a"}], "validation.jsonl:1: field 'answer' is missing"),
+    ("exact", [{"question": "a", "answer": "  "}], "validation.jsonl:1: answer is empty"),
+    ("exact", [{"question": {}, "answer": "b"}], "field 'question' is dict; right is a text or a number"),
+    ("exact", [{"question": "a", "answer": True}], "field 'answer' is bool"),
+    ("exact", [{"question": c, "answer": "b", "id": 7} for c in "ab"], "id '7' appears twice"),
+    ("number", [{"question": "a", "answer": "three"}], "answer 'three' is no number answer; right is e.g."),
+    ("choice", [{"question": "a", "answer": "Paris"}], "is no choice answer; right is one letter"),
+    ("'regex:#(\\d+)'", [{"question": "a", "answer": "x"}], "a text the pattern finds"),
+    ("exact", [{"question": f" TEST  country {i}?", "answer": "b"} for i in range(3)], "3 questions are in validation"),
+]
+
+
+@pytest.mark.parametrize(("kind", "validation", "says"), BAD_ITEMS)
+def test_bad_items(kind: str, validation: object, says: str, home: Home, tmp_path: Path) -> None:
+    test = [{"question": f"test country {i}?", "answer": {"exact": "b", "choice": "B"}.get(kind, 1)} for i in range(5)]
+    source = write(tmp_path / "own", Q.format(kind), validation=validation, test=test)
+    assert says in refused(home, source)
+
+
+@pytest.mark.parametrize("name", ["benchmark.yaml", "validation.jsonl", "test.jsonl"])
+def test_a_missing_file_is_named(name: str, home: Home, tmp_path: Path) -> None:
+    source = write(tmp_path / "own")
+    (source / name).unlink()
+    assert f"{source / name}: missing" in refused(home, source)
+
+
+def test_text_that_is_not_utf8_is_named(home: Home, tmp_path: Path) -> None:
+    source = write(tmp_path / "own")
+    (source / "test.jsonl").write_bytes(b'{"question": "\xff"}')
+    assert "test.jsonl: not UTF-8" in refused(home, source)
+
+
+def test_a_limit_chooses_by_content_and_keeps_order(home: Home, tmp_path: Path) -> None:
+    a = resolve(str(write(tmp_path / "a", validation=rows("v", 40))), home, None)
+    b = resolve(str(write(tmp_path / "b", validation=rows("v", 40)[::-1])), home, None)
+    few, other = items(a, "validation", 10), items(b, "validation", 10)
+    assert len(few) == 10
+    assert {i.fields["question"] for i in few} == {i.fields["question"] for i in other}
+    order = [item.id for item in items(a, "validation")]
+    assert [order.index(i.id) for i in few] == sorted(order.index(i.id) for i in few)
+    assert {i.id for i in items(a, "validation", 5)} < {i.id for i in few}
+    assert len(items(a, "validation", 1000)) == 40
+
+
+def test_changed_items_are_noticed(home: Home) -> None:
+    folder = resolve("wordproblems", home, None)
+    folder.validation.write_text(folder.validation.read_text().replace("7", "8"))
+    with pytest.raises(SetupError, match="changed since it was made"):
+        items(folder, "validation")
+
+
+def test_the_test_split_is_not_handed_out_by_items(home: Home) -> None:
+    with pytest.raises(ValueError, match="not handed out"):
+        items(resolve("wordproblems", home, None), "test")  # type: ignore[arg-type]
+
+
+def test_check_reads_without_writing(tmp_path: Path) -> None:
+    assert benchmarks.check("wordproblems").name == "wordproblems"
+    assert benchmarks.check(str(write(tmp_path / "own"))).name == "capitals"

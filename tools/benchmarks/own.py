@@ -1,0 +1,155 @@
+"""A user's benchmark: a folder with `benchmark.yaml`, `validation.jsonl` and `test.jsonl`, checked and copied apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from tuneloop.core.benchmark import Benchmark, Item
+from tuneloop.core.errors import SetupError
+from tuneloop.core.files import digest, read_lines, write_atomic, write_lines
+from tuneloop.core.layout import Home
+from tuneloop.tools.benchmarks.checking import (
+    check_answer_format,
+    check_apart,
+    check_gold,
+    check_ids,
+    did_you_mean,
+    template_fields,
+)
+from tuneloop.tools.benchmarks.folder import TEST, VALIDATION, BenchmarkFolder, open_folder
+from tuneloop.tools.store import make_whole
+
+DECLARATION = "benchmark.yaml"
+SPLITS = ("validation", "test")
+Row = tuple[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Own:
+    """A user's benchmark, read and found right."""
+
+    benchmark: Benchmark
+    validation: tuple[Item, ...]
+    test: tuple[Item, ...]
+
+
+def import_own(source: Path, home: Home, description: str | None) -> BenchmarkFolder:
+    """Copy the folder `source` to `benchmarks/<name>-<content hash>/`; `source` stays as it is. Raises SetupError."""
+    own = read_own(source, description)
+    declaration = own.benchmark.model_dump_json(indent=1)
+    contents = (declaration, *(item.model_dump_json() for item in (*own.validation, *own.test)))
+    root = home.benchmarks / f"{own.benchmark.name}-{digest(*contents)}"
+
+    def fill(part: Path) -> None:
+        write_atomic(part / DECLARATION, yaml.safe_dump(own.benchmark.model_dump(), sort_keys=False))
+        write_lines(part / VALIDATION, map(_line, own.validation))
+        write_lines(part / TEST, map(_line, own.test))
+
+    return open_folder(own.benchmark, make_whole(root, fill))
+
+
+def read_own(source: Path, description: str | None = None) -> Own:
+    """Declaration and items of a user's folder, every line checked. Raises SetupError naming file and line."""
+    benchmark = read_declaration(source / DECLARATION, description)
+    check_answer_format(benchmark, DECLARATION)
+    rows = {split: list(_rows(source / f"{split}.jsonl")) for split in SPLITS}
+    used = template_fields(benchmark, (row for split in SPLITS for _, row in rows[split]), str(source / DECLARATION))
+    validation, test = (
+        [_item(benchmark, row, where, used, f"{split}-{i}") for i, (where, row) in enumerate(rows[split])]
+        for split in SPLITS
+    )
+    check_ids([*validation, *test], str(source))
+    check_apart(benchmark, validation, test, str(source))
+    return Own(benchmark, tuple(validation), tuple(test))
+
+
+def read_declaration(path: Path, description: str | None = None) -> Benchmark:
+    """`benchmark.yaml`, with the task's text replaced by `description` when that is given. Raises SetupError."""
+    values = _yaml(path)
+    for key in values:
+        if key not in Benchmark.model_fields:
+            raise SetupError(f"{path}: key {key!r} is unknown: {did_you_mean(str(key), Benchmark.model_fields)}")
+    if description is not None:
+        values["description"] = description
+    try:
+        return Benchmark(**values)
+    except ValidationError as e:
+        first = e.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        given = "" if first["type"] == "missing" else f" (given: {str(first['input'])[:80]!r})"
+        raise SetupError(f"{path}: {key}: {first['msg'].removeprefix('Value error, ')}{given}") from e
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as e:
+        raise SetupError(f"{path}: missing; right is a folder with {DECLARATION}, validation.jsonl, test.jsonl") from e
+    except (OSError, UnicodeDecodeError) as e:
+        raise SetupError(f"{path}: cannot be read: {e}") from e
+    except yaml.YAMLError as e:
+        mark = getattr(e, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise SetupError(f"{path}{line}: not YAML: {getattr(e, 'problem', None) or e}") from e
+    if not isinstance(values, dict):
+        raise SetupError(f"{path}: right is keys and values, at least name and description")
+    return values
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    """Rows with `file:line`."""
+    try:
+        with path.open(encoding="utf-8") as f:
+            numbers = [number for number, line in enumerate(f, 1) if line.strip()]
+        found = list(zip(numbers, read_lines(path), strict=True))
+    except FileNotFoundError as e:
+        raise SetupError(f"{path}: missing; right is one JSON object a line") from e
+    except UnicodeDecodeError as e:
+        raise SetupError(f"{path}: not UTF-8 text: {e.reason} at byte {e.start}") from e
+    except ValueError as e:
+        raise SetupError(f"{path.parent}/{e}") from e
+    if not found:
+        raise SetupError(f"{path}: no items; right is one JSON object a line")
+    for number, row in found:
+        where = f"{path}:{number}"
+        if not isinstance(row, dict):
+            raise SetupError(f'{where}: not a JSON object; right is {{"prompt": ..., "answer": ...}}')
+        yield where, row
+
+
+def _item(benchmark: Benchmark, row: dict[str, Any], where: str, used: tuple[str, ...], default_id: str) -> Item:
+    for name in (*used, "answer"):
+        if row.get(name) is None:
+            raise SetupError(f"{where}: field {name!r} is missing")
+    answer = _scalar(row["answer"], "answer", where)
+    check_gold(benchmark, answer, where)
+    fields = {name: _text(benchmark, row[name], name, where) for name in used}
+    return Item(id=_scalar(row.get("id", default_id), "id", where), fields=fields, answer=answer)
+
+
+def _text(benchmark: Benchmark, value: object, name: str, where: str) -> str:
+    """A field as text; a list is written one entry a line, lettered where the answer is a letter."""
+    if not isinstance(value, list):
+        return _scalar(value, name, where)
+    entries = [_scalar(entry, name, where) for entry in value]
+    if benchmark.answer == "choice":
+        entries = [f"{chr(ord('A') + i)}. {entry}" for i, entry in enumerate(entries)]
+    return "\n".join(entries)
+
+
+def _scalar(value: object, name: str, where: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    raise SetupError(f"{where}: field {name!r} is {type(value).__name__}; right is a text or a number")
+
+
+def _line(item: Item) -> dict[str, str]:
+    return {"id": item.id, **item.fields, "answer": item.answer}

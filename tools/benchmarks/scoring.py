@@ -1,0 +1,262 @@
+r"""Read the answer in a reply, compare it with the gold answer; standard library only, engines load this file by path.
+
+What stands between `<think>` and `</think>` is no answer. A reply without a readable answer is wrong, never an error.
+
+boxed    the last complete `\boxed{...}`; numbers in normal form (`1,000.0` is `1000`), `\text{}` and blanks dropped
+choice   one letter: in the last box, after "answer", at the start of the reply, else the last one standing alone
+number   the last number; sign, decimals, thousands commas and exponents are read, percent and currency signs dropped
+exact    the whole reply, trimmed, runs of white space as one blank, case matters
+regex:P  the last match of P in the last 4,000 characters: its first group, or all of it when P has none
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import cache
+
+UNSIGNED = r"(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+|\.(?!\w))?|\.\d+)(?:[eE][-+]?\d{1,3}(?!\w))?"
+LAST_NUMBER = re.compile(rf"(?<![\w.])(?:(?<![)\]}}])[-+])?{UNSIGNED}", re.ASCII)
+WRAPPERS = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mbox|operatorname)\s*\{([^{}]*)\}"
+WINDOW, REGEX_WINDOW, MAX_DIGITS = 20_000, 4_000, 400
+
+
+def correct(kind: str, answer: str, reply: str) -> bool:
+    """Whether `reply` holds the gold `answer`, both in normal form."""
+    right = gold(kind, answer)
+    return right is not None and extract(kind, reply) == right
+
+
+def extract(kind: str, reply: str) -> str | None:
+    """The answer found in a reply, in normal form; None: there is none that can be read."""
+    text = without_thoughts(reply)
+    if text is None:
+        return None
+    if kind.startswith("regex:"):
+        return by_pattern(kind.removeprefix("regex:"), text)
+    return READERS[kind](text) or None
+
+
+def gold(kind: str, answer: str) -> str | None:
+    """A gold answer in normal form; None: no reply could ever be right."""
+    text = answer.strip()
+    if kind == "boxed":
+        return boxed(text if "\\boxed" in text else f"\\boxed{{{text}}}") or None
+    if kind == "choice":
+        match = re.fullmatch(r"\(?([A-Za-z])[).]*", text)
+        return match[1].upper() if match else None
+    if kind == "number":
+        return plain_number(unsigned(text))
+    if kind == "exact":
+        return blanks(text) or None
+    return gold_by_pattern(kind.removeprefix("regex:"), text)
+
+
+def render(template: str, fields: Mapping[str, str]) -> str:
+    """`{name}` becomes the field's value where `name` is a field, in one pass; every other brace stays as it is."""
+    if not fields:
+        return template
+    names = "|".join(re.escape(name) for name in sorted(fields, key=len, reverse=True))
+    return re.sub(rf"\{{({names})\}}", lambda match: fields[match[1]], template)
+
+
+def without_thoughts(reply: str) -> str | None:
+    """The reply after its thoughts; None when they never end."""
+    before, end, after = reply.rpartition("</think>")
+    text = after if end else before + after
+    return None if "<think>" in text else text
+
+
+def blanks(text: str) -> str:
+    """Trimmed, every run of white space as one blank."""
+    return " ".join(text.split())
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def plain_number(text: str) -> str | None:
+    """`text`, if all of it is one number, in normal form: no plus, no commas, no needless zeros; else None."""
+    if len(text) > MAX_DIGITS or not re.fullmatch(rf"[-+]?{UNSIGNED}", text, re.ASCII):
+        return None
+    digits = format(Decimal(text.replace(",", "").rstrip(".")), "f")
+    whole, _, rest = digits.lstrip("-").partition(".")
+    value = (whole.lstrip("0") or "0") + ("." + rest.rstrip("0") if rest.strip("0") else "")
+    return "-" + value if digits.startswith("-") and value != "0" else value
+
+
+def unsigned(text: str) -> str:
+    """Without percent, currency and mathematics signs; the Unicode minus becomes ASCII."""
+    text = text.replace("−", "-").replace("\\%", "").replace("\\$", "")
+    return re.sub(r"[%$€£¥]", "", text).strip()
+
+
+def number(text: str) -> str | None:
+    """The last number of a text. A minus between two values is no sign; digits inside a word are no number."""
+    text = re.sub(r"\.{2,}", " ", unsigned(text[-WINDOW:]))
+    found = [plain_number(match[0]) for match in LAST_NUMBER.finditer(text)]
+    return next((value for value in reversed(found) if value), None)
+
+
+# --- boxes -----------------------------------------------------------------------------------------------------------
+
+
+def boxed(text: str) -> str | None:
+    """The content of the box that was opened last and is closed, in normal form; None without one."""
+    opened: list[tuple[int, bool]] = []
+    best: tuple[int, int] | None = None
+    for match in re.finditer(r"(\\(?:boxed|fbox)\s*\{)|\\.|[{}]", text, re.DOTALL):
+        if match[1] or match[0] == "{":
+            opened.append((match.end(), bool(match[1])))
+        elif match[0] == "}" and opened:
+            start, box = opened.pop()
+            if box and (best is None or start > best[0]):
+                best = (start, match.start())
+    return normal(text[best[0] : best[1]]) if best else None
+
+
+def normal(text: str) -> str:
+    """A box's content without LaTeX decoration; a number in its normal form."""
+    for _ in range(10):
+        before, text = text, undecorated(text)
+        if text == before:
+            break
+    return text
+
+
+def undecorated(text: str) -> str:
+    """One round of `normal`."""
+    text = re.sub(r"\\[dt]frac(?![a-z])", r"\\frac", re.sub(WRAPPERS, r"\1", text))
+    text = re.sub(r"\\(?:left|right|displaystyle)(?![a-zA-Z])|\\[,;:!]|~", "", text.replace("{,}", ","))
+    text = blanks(unsigned(text)).rstrip(".").strip()
+    text = re.sub(r"(?<=\w)( )(?=\w)|\s+", lambda match: match[1] or "", text)
+    if re.fullmatch(r"-?\d{1,3}( \d{3})+(\.\d+)?", text, re.ASCII):
+        text = text.replace(" ", "")
+    return plain_number(text) or text
+
+
+# --- choices ---------------------------------------------------------------------------------------------------------
+
+AFTER_ANSWER = re.compile(
+    r"(?i:\banswer\b)(?:[^A-Za-z0-9]|(?i:\b(?:is|be|should|would|must|the|correct|option|choice|letter|text|mathrm|mathbf)\b))*"
+    r"(?:([A-Z])(?![A-Za-z0-9'’])|(?<=\()([a-z])(?=\))|([a-z])(?=[.)\]*\s]*\Z))"
+)
+ALONE = re.compile(r"(?<![A-Za-z0-9'’])(?<![A-Za-z]\.)([A-Z])(?![A-Za-z0-9'’]|\.[A-Za-z])")
+PROSE = re.compile(r"\s+(?!(?:is|because|since|seems)\b)[A-Za-z]")
+
+
+def choice(text: str) -> str | None:
+    """The letter chosen. "A" and "I" before another word are prose, unless "option" or "choice" stands before them."""
+    text = text[-WINDOW:]
+    inside = boxed(text)
+    whole = re.fullmatch(r"\W*([A-Za-z])\W*", inside if inside is not None else text, re.ASCII)
+    if whole:
+        return whole[1].upper()
+    after = [match[1] or match[2] or match[3] for match in AFTER_ANSWER.finditer(text)]
+    if after:
+        return after[-1].upper()
+    first: list[str] = re.findall(r"(?m)^\s*[(*]*([A-Z])[*]*[).:]", text)
+    if len(first) == 1 and re.match(r"\s*[(*]*[A-Z][*]*[).:]", text):
+        return first[0]
+    letters = [match[1] for match in ALONE.finditer(text) if not is_prose(text, match)]
+    return letters[-1] if letters else None
+
+
+def is_prose(text: str, match: re.Match[str]) -> bool:
+    """Whether the letter is the article "A" or the pronoun "I"."""
+    if match[1] not in "AI" or not PROSE.match(text, match.end()):
+        return False
+    return not re.search(
+        r"(?i:option|choice|choose|chose|pick|select)\s*$", text[max(0, match.start() - 20) : match.start()]
+    )
+
+
+# --- patterns --------------------------------------------------------------------------------------------------------
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A user's pattern. Raises ValueError when it is no regular expression or could take for ever."""
+    try:
+        result = re.compile(pattern)
+    except re.error as e:
+        raise ValueError(f"{pattern!r} is no regular expression: {e}") from e
+    if nested_repeats(pattern):
+        raise ValueError(f"{pattern!r} repeats a repetition, like (a+)+, and could take for ever")
+    return result
+
+
+def tokens(pattern: str) -> list[str]:
+    """A pattern in pieces: escapes, character classes, repetitions, single characters."""
+    return re.findall(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,\d*\}|.", pattern, re.DOTALL)
+
+
+def nested_repeats(pattern: str) -> bool:
+    """Whether a group that repeats without bound holds a repetition without bound."""
+    pieces, inside = tokens(pattern), [False]
+    for piece, following in zip(pieces, [*pieces[1:], ""], strict=True):
+        if piece == "(":
+            inside.append(False)
+        elif piece == ")" and len(inside) > 1:
+            repeated = inside.pop()
+            if repeated and endless(following):
+                return True
+            inside[-1] |= repeated
+        else:
+            inside[-1] |= endless(piece)
+    return False
+
+
+def endless(piece: str) -> bool:
+    """`*`, `+`, `{2,}`."""
+    return piece in ("*", "+") or (len(piece) > 2 and piece.startswith("{") and piece.endswith(",}"))
+
+
+def by_pattern(pattern: str, text: str) -> str | None:
+    """First group, or all, of the last match that is not empty."""
+    expression = compiled(pattern)
+    found = [found_by(match) for match in expression.finditer(text[-REGEX_WINDOW:])]
+    return next((value for value in reversed(found) if value), None)
+
+
+def found_by(match: re.Match[str]) -> str:
+    """What a match says, in normal form: in small letters when the pattern ignores case."""
+    text = blanks((match[1] if match.re.groups else match[0]) or "")
+    return text.lower() if match.re.flags & re.IGNORECASE else text
+
+
+def gold_by_pattern(pattern: str, answer: str) -> str | None:
+    """A gold answer is a text that matches as a whole, or what the pattern's first group would find."""
+    expression = compiled(pattern)
+    if match := expression.fullmatch(answer):
+        return found_by(match) or None
+    text = answer.lower() if expression.flags & re.IGNORECASE else answer
+    part = first_group(pattern, expression.flags)
+    if part is None:
+        depends_on_neighbours = expression.groups or re.search(r"\(\?<?[=!]", pattern)
+        return (blanks(text) or None) if depends_on_neighbours else None
+    return (blanks(text) or None) if part.fullmatch(answer) else None
+
+
+def first_group(pattern: str, flags: int) -> re.Pattern[str] | None:
+    """The first capturing group as a pattern of its own; None when there is none or it cannot stand alone."""
+    pieces, depth, start = tokens(pattern), 0, None
+    for i, piece in enumerate(pieces):
+        if piece == "(" and start is None and (pieces[i + 1] != "?" or pieces[i + 2 : i + 4] == ["P", "<"]):
+            start, depth = i, 0
+        depth += {"(": 1, ")": -1}.get(piece, 0)
+        if start is not None and depth == 0:
+            return alone("".join(pieces[start : i + 1]), flags)
+    return None
+
+
+def alone(group: str, flags: int) -> re.Pattern[str] | None:
+    """`group` compiled, or None when it refers to other parts of its pattern."""
+    try:
+        return re.compile(group, flags)
+    except re.error:
+        return None
+
+
+READERS = {"boxed": boxed, "choice": choice, "number": number, "exact": blanks}
