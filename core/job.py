@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 Power = Literal["time", "memory", "processes", "disk", "log", "network", "files", "secrets"]
-EndReason = Literal["finished", "timeout", "memory", "disk", "stopped", "failed_to_start"]
+EndReason = Literal["finished", "timeout", "memory", "processes", "disk", "stopped", "failed_to_start"]
 
 
 class Limits(BaseModel):

@@ -1,0 +1,1 @@
+"""Where jobs run: the only folder that starts processes."""

@@ -1,0 +1,113 @@
+"""Jobs by name: `jobs/<name>.<attempt>/`, launched once however often and by however many it is asked for."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tuneloop.core.bridge import pause
+from tuneloop.core.errors import WorldError
+from tuneloop.core.files import read_json
+from tuneloop.core.job import Command, Exit, Sandbox
+
+NAME = re.compile(r"[A-Za-z0-9_-]+")
+STOP_SECONDS = 30.0
+TAIL_BYTES = 1 << 18
+
+
+def launch(sandbox: Sandbox, jobs: Path, name: str, command: Command) -> Path:
+    """The folder of the one job `name` with this command's key.
+
+    A running or finished attempt with the same key is returned as it is; a lost one gets a successor; one with
+    another key is stopped, waited for, and gets a successor. Raises WorldError when nothing can be started.
+    """
+    if not NAME.fullmatch(name):
+        raise ValueError(f"job name {name!r}; right is letters, digits, - and _")
+    with only_one(jobs / f".{name}.lock"):
+        last = newest(jobs, name)
+        if last is not None and sandbox.poll(last).state != "absent":
+            if settled(sandbox, last, command):
+                return last
+            last = jobs / f"{name}.{attempt(last) + 1}"
+        folder = last or jobs / f"{name}.1"
+        sandbox.start(folder, command)
+        return folder
+
+
+def settled(sandbox: Sandbox, folder: Path, command: Command) -> bool:
+    """Whether `folder` is this command's job, running or over; a stranger that runs is ended."""
+    state = sandbox.poll(folder).state
+    if same(read_command(folder), command):
+        return state in ("running", "over")
+    if state == "running":
+        stop_and_wait(sandbox, folder)
+    return False
+
+
+def same(one: Command, other: Command) -> bool:
+    """By key; commands without one by everything."""
+    return one.key == other.key if one.key or other.key else one == other
+
+
+def stop_and_wait(sandbox: Sandbox, folder: Path) -> None:
+    """Return when nothing of the job lives. Raises WorldError when it does not end."""
+    sandbox.stop(folder)
+    deadline = time.monotonic() + STOP_SECONDS
+    while sandbox.poll(folder).state == "running":
+        if time.monotonic() > deadline:
+            raise WorldError(f"{folder}: the job does not end within {STOP_SECONDS:.0f} s of being told to")
+        pause(0.05)
+
+
+def wait(sandbox: Sandbox, folder: Path, tick: Callable[[], None] | None = None, every: float = 0.2) -> Exit:
+    """Block until the job is over, calling `tick` every `every` seconds. Raises WorldError when the job is lost."""
+    while True:
+        status = sandbox.poll(folder)
+        if status.exit is not None:
+            return status.exit
+        if status.state != "running":
+            raise WorldError(f"{folder}: the job is {status.state}; its supervisor was killed or never started")
+        if tick is not None:
+            tick()
+        pause(every)
+
+
+def newest(jobs: Path, name: str) -> Path | None:
+    """The last attempt's folder."""
+    found = [path for path in jobs.glob(f"{name}.*") if path.suffix[1:].isdecimal()]
+    return max(found, key=attempt, default=None)
+
+
+def attempt(folder: Path) -> int:
+    """Its number: 1, 2, and so on."""
+    return int(folder.suffix[1:])
+
+
+def read_command(folder: Path) -> Command:
+    """What was asked. Raises FileNotFoundError before a start."""
+    return Command.model_validate(read_json(folder / "command.json"))
+
+
+def log_tail(folder: Path, lines: int = 40) -> str:
+    """The last lines of the job's log, "" when there is none."""
+    try:
+        with (folder / "log.txt").open("rb") as f:
+            f.seek(max(os.fstat(f.fileno()).st_size - TAIL_BYTES, 0))
+            text = f.read().decode("utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+@contextmanager
+def only_one(path: Path) -> Iterator[None]:
+    """Hold the file's lock; wait for it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,183 @@
+"""What sandboxes of this machine share: a detached supervisor per job, polled and stopped by the job's folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tuneloop
+from tuneloop.core.errors import WorldError
+from tuneloop.core.files import read_json, write_atomic
+from tuneloop.core.job import Command, Exit, JobStatus, Power
+
+ROOT = Path(tuneloop.__file__).parent.parent
+BOOT = (
+    "import sys; sys.path.append(sys.argv[1]); from tuneloop.sandboxes.supervisor import main;"
+    " main(sys.argv[2], int(sys.argv[3]))"
+)
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """A command inside its sandbox; `wrappers` counts the sandbox's own processes above the job."""
+
+    argv: tuple[str, ...]
+    wrappers: int = 0
+    refusal: str = ""
+
+
+class LocalSandbox(ABC):
+    """Starts supervisors on this machine; subclasses say how a command is wrapped."""
+
+    kind: str
+    powers: frozenset[Power]
+
+    @abstractmethod
+    def wrap(self, folder: Path, command: Command, lock: int) -> Wrapped:
+        """The command as it is executed; `lock` is a descriptor that has to live as long as the job."""
+
+    def start(self, folder: Path, command: Command) -> None:
+        """Start detached, unless it runs or is over. Raises WorldError when a path is missing or nothing can start."""
+        check_paths(command)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with locked(folder / "lock") as lock:
+            if lock is None or (folder / "exit.json").exists():
+                return
+            for leftover in ("stop", "log.txt"):
+                (folder / leftover).unlink(missing_ok=True)
+            write_atomic(folder / "command.json", command.model_dump_json(indent=1))
+            supervise(folder, command, self.wrap(folder, command, lock), lock)
+
+    def poll(self, folder: Path) -> JobStatus:
+        """From the folder alone; never blocks."""
+        if not (folder / "command.json").exists():
+            return JobStatus(state="absent")
+        alive = is_locked(folder / "lock")  # before exit.json, which is written while the lock is held
+        if (folder / "exit.json").exists():
+            return JobStatus(state="over", exit=Exit.model_validate(read_json(folder / "exit.json")))
+        return JobStatus(state="running" if alive else "lost")
+
+    def stop(self, folder: Path, grace: float = 5.0) -> None:
+        """Ask the supervisor; without one, end whatever still holds the lock. Returns at once."""
+        if self.poll(folder).state != "running":
+            return
+        write_atomic(folder / "stop", str(grace))
+        if not has_supervisor(folder):
+            for pid in holders(folder / "lock"):
+                os.kill(pid, signal.SIGKILL)
+
+
+def check_paths(command: Command) -> None:
+    """What shall be visible has to exist, and the job has to start where it may write."""
+    for path in (*command.read, *command.write, command.cwd):
+        if not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH110, PTH117
+            raise WorldError(f"a job needs {path}, which is no existing absolute path")
+    if not any(Path(command.cwd).is_relative_to(path) for path in command.write):
+        raise WorldError(f"a job's cwd {command.cwd} lies in none of its writable folders {list(command.write)}")
+
+
+def environment(command: Command) -> dict[str, str]:
+    """A job's whole environment: these defaults and what the command lists."""
+    beside = str(Path(command.argv[0]).parent) + ":" if command.argv[0].startswith("/") else ""
+    path = f"{beside}/usr/local/bin:/usr/bin:/bin"
+    return {"PATH": path, "HOME": command.cwd, "LANG": "C.UTF-8", "USER": "job", "LOGNAME": "job", **command.env}
+
+
+def supervise(folder: Path, command: Command, wrapped: Wrapped, lock: int) -> None:
+    """Start the supervisor, which inherits the lock. Raises WorldError when it does not come up."""
+    limits = command.limits.model_dump()
+    plan: dict[str, Any] = {**limits, "write": command.write, "cwd": command.cwd, "env": environment(command)}
+    plan |= {"argv": wrapped.argv, "wrappers": wrapped.wrappers, "refusal": wrapped.refusal}
+    argv = [sys.executable, "-I", "-S", "-c", BOOT, str(ROOT), str(folder), str(lock)]
+    with (folder / "log.txt").open("ab") as log:
+        started = subprocess.run(
+            argv,
+            input=json.dumps(plan).encode(),
+            stdout=log,
+            stderr=log,
+            env={},
+            cwd="/",
+            pass_fds=(lock,),
+            start_new_session=True,
+            timeout=START_SECONDS,
+            check=False,
+        )
+    if started.returncode != 0:
+        raise WorldError(f"{folder.name}: the job's supervisor did not start: {log_end(folder)}")
+
+
+def log_end(folder: Path) -> str:
+    """The last line of the log."""
+    text = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip()
+    return text.splitlines()[-1] if text else "no reason given"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[int | None]:
+    """A descriptor of the locked file, None while somebody else holds it. Who inherits it keeps the lock."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        yield handle if take(handle) else None
+    finally:
+        os.close(handle)
+
+
+def take(handle: int) -> bool:
+    """Lock exclusively; a poller's shared lock of a moment is waited for."""
+    for _ in range(20):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.005)
+        else:
+            return True
+    return False
+
+
+def is_locked(path: Path) -> bool:
+    """Whether somebody holds the file's lock."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def has_supervisor(folder: Path) -> bool:
+    """Whether the process named in the lock file is this job's keeper."""
+    try:
+        pid = int((folder / "lock").read_text() or 0)
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError):
+        return False
+    return str(folder).encode() in words or pid == 0
+
+
+def holders(path: Path) -> list[int]:
+    """Processes that have `path` open."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if entry.readlink() == path and int(entry.parts[2]) != os.getpid():
+                found.append(int(entry.parts[2]))
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,74 @@
+"""Turns a forked child into the job. Standard library only, as all of the supervisor."""
+
+# pathlib would be a third of a supervisor's start.
+# ruff: noqa: PTH123
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+
+from tuneloop.sandboxes.tree import libc
+
+PDEATHSIG = 1
+
+
+class NotStarted(Exception):  # noqa: N818 - an outcome, told in exit.json
+    """The job's program could not be executed."""
+
+
+class Plan:
+    """What to run and what to allow; `wrappers` counts the sandbox's own processes above the job."""
+
+    def __init__(self, given: dict) -> None:  # type: ignore[type-arg]
+        self.argv: list[str] = given["argv"]
+        self.env: dict[str, str] = given["env"]
+        self.cwd: str = given["cwd"]
+        self.write: list[str] = given["write"]
+        self.seconds: float | None = given["seconds"]
+        self.memory: int | None = given["memory"]
+        self.processes: int | None = given["processes"]
+        self.disk: int | None = given["disk"]
+        self.log: int = given["log"]
+        self.wrappers: int = given["wrappers"]
+        self.refusal: str = given["refusal"]
+
+
+def become(plan: Plan, keeper: int, output: int, errors: int) -> None:
+    """In the forked child: turn into the job; on failure tell why through `errors`. Never returns."""
+    try:
+        os.setsid()
+        libc.prctl(PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != keeper:
+            os._exit(127)
+        for number in (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        with open("/proc/self/oom_score_adj", "w") as f:  # the kernel shall end jobs before us
+            f.write("500")
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.chdir(plan.cwd)
+        for target in (1, 2):
+            os.dup2(output, target)
+        os.execvpe(plan.argv[0], plan.argv, plan.env)  # noqa: S606
+    except OSError as e:
+        os.write(errors, f"{plan.argv[0]}: {e}\n".encode())
+    finally:
+        os._exit(127)
+
+
+def spawn(plan: Plan, output: int) -> int:
+    """Start the job, return its pid. Raises NotStarted."""
+    keeper = os.getpid()
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        become(plan, keeper, output, write)
+    os.close(write)
+    os.close(output)
+    with os.fdopen(read, "rb") as f:
+        problem = f.read()  # ends when exec closes the other end
+    if problem:
+        os.waitpid(pid, 0)
+        raise NotStarted(problem.decode())
+    return pid

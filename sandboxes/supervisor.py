@@ -1,0 +1,210 @@
+"""Guards one job from outside its sandbox: keeps its log, enforces its limits and writes `exit.json` last.
+
+Started by `local.py` as `main(FOLDER, LOCK_FD)` with the plan as JSON on standard input; standard library only.
+The starter returns at once. The keeper runs the job; the watcher above the keeper ends what is left of the job should
+the keeper be killed. Both inherit the locked descriptor: the lock is free when nothing of the job lives.
+"""
+
+# pathlib would be a third of a supervisor's start.
+# ruff: noqa: PTH105, PTH110, PTH123
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+
+from tuneloop.sandboxes.joblog import Log
+from tuneloop.sandboxes.spawn import NotStarted, Plan, spawn
+from tuneloop.sandboxes.tree import adopt_orphans, proportional, resident, send, tree, used
+
+TICK = 0.1  # seconds between two looks at the job
+GRACE = 5.0  # seconds from SIGTERM to SIGKILL when nobody says otherwise
+FATAL = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS}
+FATAL |= {signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE, signal.SIGTERM, signal.SIGXCPU, signal.SIGSYS}
+
+
+class Keeper:
+    """Runs one job to its end."""
+
+    def __init__(self, folder: str, plan: Plan) -> None:
+        self.folder, self.plan = folder, plan
+        self.log = Log(f"{folder}/log.txt", plan.log)
+        self.pipe, self.output = os.pipe()
+        self.open = True
+        self.nap = TICK
+        self.started = time.monotonic()
+        self.next_look = self.next_walk = self.started
+        self.asked, self.grace = False, GRACE
+        self.job, self.peak = 0, 0
+        self.code: int | None = None
+
+    def run(self) -> None:
+        """Start, watch, end, tell."""
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "asked", True))
+        try:
+            self.job = spawn(self.plan, self.output)
+        except NotStarted as e:
+            self.log.write(str(e).encode())
+            self.tell(127, "failed_to_start")
+            return
+        reason = self.watch()
+        if reason in ("timeout", "stopped"):
+            self.ask_to_end()
+        self.sweep()
+        self.drain()
+        self.tell(*self.verdict(reason))
+
+    def watch(self) -> str:
+        """Wait until the job ends by itself or has to; the reason."""
+        while True:
+            self.pump(TICK)
+            self.reap()
+            if self.code is not None:
+                return "finished"
+            reason = self.excess()
+            if reason:
+                return reason
+
+    def excess(self) -> str:
+        """Which limit is passed, "" for none; looks at most once a tick."""
+        now = time.monotonic()
+        if now < self.next_look:
+            return ""
+        self.next_look = now + TICK
+        if self.asked or self.stop_wanted():
+            return "stopped"
+        if self.plan.seconds is not None and now - self.started > self.plan.seconds:
+            return "timeout"
+        return self.too_big() or self.too_full(now)
+
+    def stop_wanted(self) -> bool:
+        """Somebody wrote `stop`; it holds the seconds of grace."""
+        try:
+            with open(f"{self.folder}/stop") as f:
+                self.grace = float(f.read() or GRACE)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def too_big(self) -> str:
+        """Processes and memory of the whole tree."""
+        plan, pids = self.plan, tree(os.getpid())
+        total = sum(map(resident, pids))
+        self.peak = max(self.peak, total)
+        if plan.processes is not None and len(pids) - plan.wrappers > plan.processes:
+            return "processes"
+        if plan.memory is not None and total > plan.memory and sum(map(proportional, pids)) > plan.memory:
+            return "memory"
+        return ""
+
+    def too_full(self, now: float) -> str:
+        """Disk; a walk that takes long is made seldom."""
+        if self.plan.disk is None or now < self.next_walk:
+            return ""
+        full = used(self.plan.write) > self.plan.disk
+        after = time.monotonic()
+        self.next_walk = after + max(1.0, 20 * (after - now))
+        return "disk" if full else ""
+
+    def pump(self, seconds: float) -> None:
+        """Move output into the log for at most `seconds`; returns at once when some came or the last writer left."""
+        if not self.open:
+            time.sleep(min(self.nap, seconds))
+            self.nap *= 2
+        elif select.select([self.pipe], [], [], seconds)[0]:
+            data = os.read(self.pipe, 1 << 16)
+            self.log.write(data)
+            self.open = bool(data)
+            self.nap = 0.002
+
+    def drain(self) -> None:
+        """What is still in the pipe once nobody writes."""
+        while self.open and select.select([self.pipe], [], [], 0)[0]:
+            self.pump(0)
+
+    def reap(self) -> bool:
+        """Take the exits of ended children; False when no child is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self.job:
+                self.code = os.waitstatus_to_exitcode(status)
+
+    def ask_to_end(self) -> None:
+        """SIGTERM to everything but the wrappers, whose end would be a SIGKILL for the job; then wait for the grace."""
+        send(tree(os.getpid(), self.plan.wrappers), signal.SIGTERM)
+        deadline = time.monotonic() + self.grace
+        while self.code is None and time.monotonic() < deadline:
+            self.pump(TICK / 4)
+            self.reap()
+
+    def sweep(self) -> None:
+        """End every process that is left."""
+        while self.reap():
+            send(tree(os.getpid()), signal.SIGKILL)
+            self.pump(0.01)
+
+    def verdict(self, reason: str) -> tuple[int, str]:
+        """Exit status and reason as the job itself would have shown them without wrappers."""
+        code = self.code or 0
+        if self.plan.wrappers and code > 128 and code - 128 in FATAL:
+            code = 128 - code
+        if self.plan.refusal and code == 1 and reason == "finished" and self.refused():
+            return 127, "failed_to_start"
+        return code, reason
+
+    def refused(self) -> bool:
+        """The wrapper spoke before the job could."""
+        with open(f"{self.folder}/log.txt", "rb") as f:
+            return f.read(256).startswith(self.plan.refusal.encode())
+
+    def tell(self, code: int, reason: str) -> None:
+        """Write `exit.json`, last."""
+        seconds = time.monotonic() - self.started
+        peak = max(self.peak, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
+        self.log.close()
+        part = f"{self.folder}/.exit.json.part"
+        with open(part, "w") as f:
+            json.dump({"code": code, "reason": reason, "seconds": round(seconds, 3), "peak_memory": peak}, f)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(part, f"{self.folder}/exit.json")
+        handle = os.open(self.folder, os.O_RDONLY)
+        os.fsync(handle)
+
+
+def guard(keeper: int) -> None:
+    """Wait for the keeper; when it was killed, end the job, which is ours then."""
+    signal.signal(signal.SIGTERM, lambda *_: send([keeper], signal.SIGTERM))
+    _, status = os.waitpid(keeper, 0)
+    while status != 0:
+        send(tree(os.getpid()), signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def main(folder: str, lock: int) -> None:
+    """Detach and guard. `lock` is the inherited descriptor of the locked file."""
+    plan = Plan(json.load(sys.stdin))
+    if os.path.exists(f"{folder}/exit.json") or os.fork():
+        os._exit(0)
+    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+    adopt_orphans()
+    keeper = os.fork()
+    if keeper:
+        guard(keeper)
+        return
+    adopt_orphans()
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    Keeper(folder, plan).run()

@@ -1,0 +1,123 @@
+"""What every sandbox enforces: time, memory, processes, disk, log."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuneloop.sandboxes.joblog import Log
+from tuneloop.sandboxes.tree import children, proportional, resident, tree, used
+
+HOG = "x = bytearray(60 << 20); import time; time.sleep(30)"
+TWO_LEVELS = f"""
+import os, time
+if os.fork() == 0:
+    if os.fork() == 0:
+        {HOG}
+    {HOG}
+{HOG}
+"""
+
+
+def test_time(trial):
+    done, _ = trial.run("import time; time.sleep(30)", limits={"seconds": 0.3})
+    assert (done.reason, done.ok) == ("timeout", False)
+    assert 0.3 <= done.seconds < 3
+
+
+def test_memory_is_summed_over_two_levels_of_children(trial):
+    done, _ = trial.run(TWO_LEVELS, limits={"memory": 150 << 20})
+    assert (done.reason, done.code) == ("memory", -9)
+    assert done.peak_memory > 150 << 20
+
+
+def test_memory_below_the_limit_is_left_alone(trial):
+    done, _ = trial.run("x = bytearray(60 << 20); import time; time.sleep(0.4)", limits={"memory": 150 << 20})
+    assert done.ok
+    assert done.peak_memory > 60 << 20
+
+
+def test_pages_shared_after_a_fork_count_once(trial):
+    code = """
+import os, time
+x = bytearray(60 << 20)
+for _ in range(4):
+    if os.fork() == 0: time.sleep(0.6); os._exit(0)
+time.sleep(0.6)
+"""
+    done, _ = trial.run(code, limits={"memory": 150 << 20})
+    assert done.ok
+
+
+def test_processes(trial):
+    code = "import os, time\nfor _ in range(20):\n    if os.fork() == 0: time.sleep(30)\ntime.sleep(30)"
+    done, _ = trial.run(code, limits={"processes": 8})
+    assert done.reason == "processes"
+
+
+def test_as_many_processes_as_allowed(trial):
+    code = "import os, time\nfor _ in range(3):\n    if os.fork() == 0: time.sleep(0.3); os._exit(0)\ntime.sleep(0.4)"
+    done, _ = trial.run(code, limits={"processes": 4})
+    assert done.ok
+
+
+def test_disk(trial):
+    code = "import os, time\nos.mkdir('d')\nwith open('d/big', 'wb') as f: f.write(b'x' * (8 << 20))\ntime.sleep(30)"
+    done, _ = trial.run(code, limits={"disk": 4 << 20})
+    assert done.reason == "disk"
+
+
+def test_log_keeps_head_and_tail(trial):
+    done, log = trial.run("for i in range(200000): print(i)", limits={"log": 5000})
+    assert done.ok
+    assert log.startswith("0\n1\n")
+    assert log.endswith("199999\n")
+    assert "bytes cut" in log
+    assert len(log) <= 5000
+
+
+def test_both_streams_are_in_order(trial):
+    _, log = trial.run("import os\nos.write(1, b'one ')\nos.write(2, b'two ')\nos.write(1, b'three')")
+    assert log == "one two three"
+
+
+@given(st.lists(st.binary(min_size=1, max_size=700), max_size=60))
+def test_log_says_exactly_what_it_cut(tmp_path_factory, chunks):
+    path = tmp_path_factory.mktemp("log") / "log.txt"
+    log = Log(str(path), 1024)
+    for chunk in chunks:
+        log.write(chunk)
+    log.close()
+    kept, written = path.read_bytes(), b"".join(chunks)
+    assert len(kept) <= 1024
+    if len(written) <= 1024:
+        assert kept == written
+        return
+    head, mark, tail = kept[:512], kept[512:].split(b"]\n", 1)[0], kept[512:].split(b"]\n", 1)[1]
+    assert written.startswith(head)
+    assert written.endswith(tail)
+    assert int(mark.split()[1]) == len(written) - 512 - len(tail)
+
+
+def test_the_tree_of_a_process_that_is_gone_is_empty():
+    gone = os.fork()
+    if gone == 0:
+        os._exit(0)
+    os.waitpid(gone, 0)
+    assert (children(gone), tree(gone), resident(gone), proportional(gone)) == ([], [], 0, 0)
+
+
+def test_used_counts_blocks_below_folders(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/b").write_bytes(b"x" * 100_000)
+    with (tmp_path / "sparse").open("wb") as f:
+        f.truncate(1 << 30)
+    assert 100_000 <= used([str(tmp_path)]) < 200_000
+
+
+@pytest.mark.parametrize("code", ["import sys; sys.exit(7)", "import os; os.kill(os.getpid(), 11)"])
+def test_exit_status_is_the_jobs_own(trial, code):
+    done, _ = trial.run(code)
+    assert done.code == (7 if "exit(7)" in code else -11)
+    assert done.reason == "finished"

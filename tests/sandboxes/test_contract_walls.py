@@ -1,0 +1,162 @@
+"""What a job cannot reach, for the sandboxes that claim it."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tuneloop.core.errors import SetupError, WorldError
+from tuneloop.core.job import Command
+from tuneloop.sandboxes.process import ProcessSandbox
+
+from .conftest import keeper
+
+CANARY = "canary-5d1f0c"
+CONNECT = "import socket; socket.create_connection(('127.0.0.1', {port}), 3); print('connected')"
+
+
+def test_environment_is_exactly_what_is_listed(trial, monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", CANARY)
+    _, log = trial.run("import os; print(sorted(os.environ))", env={"MINE": "1"})
+    names = set(eval(log, {"__builtins__": {}})) - {"PWD", "LC_CTYPE"}
+    assert names == {"HOME", "LANG", "LOGNAME", "MINE", "PATH", "USER"}
+
+
+def test_no_secret_of_the_parent_is_left_anywhere(trial, monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", CANARY)
+    folder = trial.start("import time; print('up', flush=True); time.sleep(30)")
+    assert Path(f"/proc/{keeper(folder)}/environ").read_bytes() == b""
+    assert not any(CANARY in path.read_text() for path in folder.iterdir())
+    trial.sandbox.stop(folder, 0)
+
+
+def test_no_secret_in_proc(trial, needs, monkeypatch):
+    needs("secrets")
+    monkeypatch.setenv("SECRET_TOKEN", CANARY)
+    code = """
+import glob, os
+for path in glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/cmdline'):
+    data = open(path, 'rb').read()
+    print(path, data)
+print(os.listdir('/proc/self/fd'))
+"""
+    done, log = trial.run(code)
+    assert done.ok
+    assert "/proc/1/environ" in log
+    assert CANARY not in log
+
+
+def test_no_network(trial, needs):
+    needs("network")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        done, log = trial.run(CONNECT.format(port=port), "cut")
+        assert not done.ok
+        assert "ConnectionRefused" in log or "unreachable" in log
+        done, _ = trial.run(CONNECT.format(port=port), "granted", network=True)
+        assert done.ok
+
+
+def test_files_outside_cannot_be_read_or_written(trial, needs):
+    needs("files")
+    (trial.root / "secret").write_text(CANARY)
+    (trial.root / "shown").mkdir()
+    (trial.root / "shown/data").write_text("visible")
+    code = f"""
+import os
+def tried(do):
+    try: return do() or 'did'
+    except OSError as e: return type(e).__name__
+print(tried(lambda: open({str(trial.root / "secret")!r}).read()))
+print(tried(lambda: open({str(trial.root / "shown/data")!r}).read()))
+for path in ({str(trial.root / "shown/x")!r}, '/x', '/etc/x', '/usr/x', '/dev/x', {sys.prefix!r} + '/x', '/tmp/x', 'x'):
+    print(path, tried(lambda: open(path, 'w').close()))
+print(tried(lambda: os.listdir('/home')), tried(lambda: os.listdir('/root/.ssh')))
+"""
+    done, log = trial.run(code, read=(str(trial.root / "shown"),))
+    assert done.ok
+    lines = log.splitlines()
+    assert lines[:2] == ["FileNotFoundError", "visible"]
+    outcomes = [line.split()[-1] for line in lines[2:10]]
+    assert "did" not in outcomes[:6]
+    assert outcomes[6:] == ["did", "did"]
+    assert not (Path("/tmp/x")).exists() or CANARY not in log
+
+
+def test_nothing_of_the_kernel_is_writable(trial, needs):
+    needs("files")
+    code = """
+import os
+for root, folders, files in os.walk('/proc'):
+    if root == '/proc': folders[:] = [f for f in folders if not f.isdigit() and f not in ('self', 'thread-self')]
+    for name in files:
+        path = root + '/' + name
+        try: os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError: continue
+        if os.stat(path).st_mode & 0o002 == 0: print(path)  # /proc/pressure is for everybody
+print('core_pattern' in os.listdir('/proc/sys/kernel'))
+"""
+    done, log = trial.run(code)
+    assert done.ok
+    assert log.strip() == "True"
+
+
+def test_a_job_does_not_see_its_own_folder(trial, needs):
+    needs("files")
+    code = f"import os; print(os.path.exists({str(trial.root / 'jobs/job/command.json')!r}))"
+    assert trial.run(code)[1].strip() == "False"
+
+
+def test_nor_when_a_folder_around_it_is_writable(trial, needs):
+    needs("files")
+    code = f"import os; print(os.listdir({str(trial.root / 'jobs/in')!r})); open({str(trial.root / 'y')!r}, 'w')"
+    done, log = trial.run(code, "in", write=(str(trial.root),))
+    assert done.ok
+    assert log.strip() == "[]"
+    assert (trial.root / "y").exists()
+
+
+def test_the_lock_is_not_in_the_jobs_hands(trial, needs):
+    needs("files")
+    code = """
+import os
+for n in os.listdir('/proc/self/fd'):
+    if int(n) > 2 and os.path.exists(f'/proc/self/fd/{n}'): print(os.readlink(f'/proc/self/fd/{n}'))
+print('looked')
+"""
+    assert trial.run(code)[1] == "looked\n"
+
+
+def test_links_lead_where_they_lead_outside(trial):
+    (trial.root / "real").mkdir()
+    (trial.root / "real/data").write_text("found")
+    (trial.root / "link").symlink_to("real")
+    _, log = trial.run(f"print(open({str(trial.root / 'link/data')!r}).read())", read=(str(trial.root / "link"),))
+    assert log.strip() == "found"
+
+
+def test_generated_code_wants_walls_or_the_users_word(tmp_path):
+    command = Command(argv=("/bin/true",), cwd=str(tmp_path), write=(str(tmp_path),), generated=True)
+    with pytest.raises(SetupError, match="--allow-unsandboxed"):
+        ProcessSandbox().start(tmp_path / "job", command)
+    assert not (tmp_path / "job").exists()
+    ProcessSandbox(allow_unsandboxed=True).start(tmp_path / "job", command)
+
+
+def test_a_missing_path_is_told_before_the_start(trial):
+    with pytest.raises(WorldError, match="/nonesuch"):
+        trial.start("pass", read=("/nonesuch",))
+    with pytest.raises(WorldError, match="none of its writable folders"):
+        trial.start("pass", cwd=str(trial.root))
+
+
+def test_a_program_that_is_not_there(trial):
+    folder = trial.root / "jobs/none"
+    trial.sandbox.start(folder, trial.command("pass").model_copy(update={"argv": ("/nonesuch",)}))
+    while (status := trial.sandbox.poll(folder)).state == "running":
+        os.sched_yield()
+    assert status.exit is not None
+    assert (status.exit.code, status.exit.reason) == (127, "failed_to_start")
+    assert "/nonesuch" in (folder / "log.txt").read_text()
