@@ -90,7 +90,7 @@ class RunFolder:
 
     @property
     def experiments(self) -> Path:
-        """`001/`, `002/`, …"""
+        """One folder per experiment: `001/`, `002/` and so on."""
         return self.root / "experiments"
 
     @property
@@ -126,7 +126,7 @@ class ExperimentFolder:
 
     @property
     def number(self) -> int:
-        """1, 2, …"""
+        """Counted from 1."""
         return int(self.root.name)
 
     @property

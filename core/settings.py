@@ -32,6 +32,7 @@ def empty_is_none(value: object) -> object:
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(names)]
+OptionalNames = Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(lambda value: names(empty_is_none(value)))]
 Text = Annotated[str | None, BeforeValidator(empty_is_none)]
 Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(empty_is_none)]
 
@@ -45,7 +46,10 @@ class Settings(BaseSettings):
     target_benchmark: Text = Field(
         None, alias="FT_TARGET_BENCHMARK", description="benchmark when --benchmark is not given"
     )
-    benchmark_datasets: Names | None = Field(None, alias="FT_BENCHMARK_DATASETS", description="list; the first decides")
+    target_benchmarks: OptionalNames = Field(None, alias="FT_BENCHMARK_DATASETS", description="list; the first decides")
+    benchmark_list: OptionalNames = Field(
+        None, alias="BENCHMARK_DATASETS", description="seeds' other name of FT_BENCHMARK_DATASETS"
+    )
     benchmark_description: Text = Field(None, alias="FT_BENCHMARK_DESCRIPTION", description="overrides the task text")
     base_model: Text = Field(None, alias="FT_BASE_MODEL", description="model when --base-model is not given")
     dataset: Names = Field((), alias="FT_DATASET", description="data sets when --dataset is not given")

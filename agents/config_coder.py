@@ -1,0 +1,18 @@
+"""The config coder: asks the parameter server and writes `train.yaml`."""
+
+from tuneloop.agents.agent import Agent
+from tuneloop.core.experiment import TrainConfig
+
+CONFIG_CODER = Agent(
+    name="config_coder",
+    answer=TrainConfig,
+    tools=(
+        "params_query_parameters",
+        "params_describe_parameter",
+        "params_check_config",
+        "params_model_card",
+        "data_report",
+        "training_forecast",
+    ),
+    summary=lambda answer: ("train.yaml: " + ", ".join(answer.yaml.split("\n")[:40]).strip(", ")[:160], answer.notes),
+)

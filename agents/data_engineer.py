@@ -1,0 +1,19 @@
+"""The data engineer: writes `process_data.py`."""
+
+from tuneloop.agents.agent import Agent
+from tuneloop.core.experiment import DataScript
+
+DATA_ENGINEER = Agent(
+    name="data_engineer",
+    answer=DataScript,
+    tools=(
+        "data_list_datasets",
+        "data_profile_dataset",
+        "data_sample_records",
+        "data_show_items",
+        "data_report",
+        "data_try_script",
+        "data_try_result",
+    ),
+    summary=lambda answer: (f"process_data.py, {len(answer.code.splitlines())} lines", answer.notes),
+)

@@ -1,0 +1,24 @@
+"""The researcher: reads benchmark, data, journal and failures, and proposes one falsifiable idea."""
+
+from tuneloop.agents.agent import Agent
+from tuneloop.core.experiment import Hypothesis
+
+RESEARCHER = Agent(
+    name="researcher",
+    answer=Hypothesis,
+    tools=(
+        "data_list_datasets",
+        "data_profile_dataset",
+        "data_sample_records",
+        "data_show_items",
+        "data_report",
+        "params_model_card",
+        "params_query_parameters",
+        "training_loss_curve",
+        "training_forecast",
+        "evaluation_scores",
+        "evaluation_failures",
+        "evaluation_compare",
+    ),
+    summary=lambda answer: (answer.statement, answer.reason),
+)

@@ -1,0 +1,136 @@
+"""What a profile of raw data says: plain facts about sources, fields and labels, and what the benchmark's items look like."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Shape = Literal["integer", "number", "letter", "label", "text"]
+Kind = Literal["text", "number", "bool", "list", "mixed"]
+
+
+class Fact(BaseModel):
+    """Frozen and closed; every share is 0 to 1."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Lengths(Fact):
+    """Characters."""
+
+    p50: int
+    p95: int
+    max: int
+
+
+class FieldProfile(Fact):
+    """One value inside the records, by its path, e.g. `input.text` or `turns[from=human].value`."""
+
+    path: str
+    kind: Kind
+    filled: float
+    distinct: float
+    lengths: Lengths
+    examples: tuple[str, ...]
+    numeric: float = Field(description="the value is one number")
+    letter: float = Field(description="the value is one letter A to J")
+    has_number: float
+    boxed: float
+    similarity: float = Field(description="cosine of its words with those of the benchmark's validation prompts")
+    answer_like: float = Field(description="the value is an answer of the benchmark's shape")
+
+
+class Reading(Fact):
+    """Which field plays which part: the likeliest by content and name; the source's facts are measured with it."""
+
+    question: tuple[str, ...] = Field((), description="paths that make up the question, in order")
+    fields: dict[str, str] = Field({}, description="item field → path, where the benchmark's template uses several")
+    solution: str | None = Field(None, description="worked solution, or the bare answer where that is all there is")
+    key: str | None = Field(None, description="short reference answer beside a solution")
+    options: tuple[str, ...] = Field((), description="paths of the options in order, or one path of a list")
+    index_base: Literal[0, 1] | None = Field(
+        None, description="the answer is the number of an option, counted from this"
+    )
+
+
+class SourceProfile(Fact):
+    """One file, or one group of records inside a file that mixes several."""
+
+    name: str
+    file: str
+    where: str = Field("", description="`field=value` or `has=field`: which records of the file; empty: all")
+    rows: int
+    sampled: int
+    fields: tuple[FieldProfile, ...]
+    reading: Reading
+    similarity: float = Field(description="of its questions to the benchmark's")
+    answered: float = Field(description="rows in which an answer of the benchmark's shape was found")
+    worked: float = Field(description="rows with more than the answer: steps, reasons")
+    equations: float = Field(description="rows with at least one `a op b = c`")
+    two_equations: float
+    false_equations: float = Field(description="of the rows with equations, those with one that does not hold")
+    chatter: float = Field(description="rows beginning or ending with a sentence that many rows share")
+    off_topic: float = Field(description="rows without an answer of the shape, or with no word of the benchmark's")
+    exact_duplicates: float = Field(description="rows that repeat an earlier record")
+    near_duplicates: float = Field(description="rows whose question repeats an earlier one but for case and spacing")
+    repeated: float = Field(description="rows whose question occurs with more than one reply")
+    disagreeing: float = Field(description="of those, rows whose question has different final answers")
+    key_agreement: float | None = Field(None, description="rows whose solution ends with the key; None: no key")
+    validation_overlap: float = Field(description="rows whose question is a validation item")
+    question_lengths: Lengths
+    solution_lengths: Lengths
+    answers: dict[str, float] = Field({}, description="most frequent final answers and their shares")
+
+
+class Agreement(Fact):
+    """Two sources that share questions."""
+
+    first: str
+    second: str
+    questions: int
+    agreeing: float
+
+
+class ItemField(Fact):
+    """One field of the benchmark's items: what all values begin and end with."""
+
+    prefix: str
+    suffix: str
+
+
+class OptionStyle(Fact):
+    """How options stand in the prompts, e.g. `A. ` on lines of their own."""
+
+    mark: str = Field(description="what stands around the letter, e.g. `{}. `")
+    separator: str
+    lead: str = Field("", description="what stands between question and first option")
+    count: int
+
+
+class BenchmarkFacts(Fact):
+    """Seen in the validation items."""
+
+    items: int
+    answer_shape: Shape
+    answer_low: float | None = None
+    answer_high: float | None = None
+    labels: tuple[str, ...] = Field((), description="all answers, where they are few and repeat")
+    answer_examples: tuple[str, ...]
+    prompt_prefix: str
+    prompt_suffix: str
+    prompt_lengths: Lengths
+    fields: dict[str, ItemField]
+    options: OptionStyle | None = None
+    words: dict[str, float] = Field(description="telling words and the share of prompts that hold them")
+    least_words: int = Field(description="nearly every prompt holds at least so many of these words")
+
+
+class DatasetProfile(Fact):
+    """Facts, no decisions."""
+
+    name: str
+    readme: str
+    benchmark: BenchmarkFacts
+    sources: tuple[SourceProfile, ...]
+    agreements: tuple[Agreement, ...] = ()

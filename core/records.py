@@ -1,0 +1,133 @@
+"""Records of a raw data file and the values inside them; standard library only (pyarrow for Parquet), for data scripts carry these functions."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+KINDS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+STEP = re.compile(r"([^.\[\]]+)|\[(\d*|[^\]=]+=[^\]]*)\]")
+
+
+def records(path: Path) -> Iterator[dict[str, Any]]:
+    """Records of a JSON, JSON Lines, CSV, TSV or Parquet file, in order. Raises ValueError or OSError when unreadable."""
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        yield from parquet_records(path)
+    elif kind in (".csv", ".tsv"):
+        yield from table_records(path)
+    elif kind == ".json":
+        yield from json_records(path)
+    else:
+        yield from line_records(path)
+
+
+def line_records(path: Path) -> Iterator[dict[str, Any]]:
+    """One JSON object a line; blank lines are skipped."""
+    with path.open(encoding="utf-8-sig") as f:
+        for number, line in enumerate(f, 1):
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line)
+            except ValueError as e:
+                raise ValueError(f"{path.name}:{number}: not JSON") from e
+            if isinstance(value, dict):
+                yield value
+
+
+def json_records(path: Path) -> Iterator[dict[str, Any]]:
+    """A list of objects, wherever it lies in the document; columns; objects by id; or JSON Lines in disguise."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+    except ValueError:
+        yield from line_records(path)
+        return
+    yield from longest_list(document)
+
+
+def longest_list(document: Any) -> list[dict[str, Any]]:
+    """The longest list of objects inside a JSON document."""
+    if isinstance(document, list):
+        return [row for row in document if isinstance(row, dict)]
+    if not isinstance(document, dict) or not document:
+        return []
+    values = list(document.values())
+    inner = max((longest_list(v) for v in values if isinstance(v, dict | list)), key=len, default=[])
+    if all(isinstance(v, dict) for v in values) and len(values) > max(1, len(inner)):
+        return values
+    columns = [v for v in values if isinstance(v, list)]
+    if not inner and len(columns) > 1 and len({len(v) for v in columns}) == 1 and len(columns) == len(values):
+        return [dict(zip(document, row, strict=True)) for row in zip(*columns, strict=True)]
+    return inner
+
+
+def table_records(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a table with a header; the separator is found in the header line; JSON in a cell is read."""
+    csv.field_size_limit(1 << 30)
+    with path.open(encoding="utf-8-sig", newline="") as f:
+        head = f.readline()
+        separator = "\t" if path.suffix.lower() == ".tsv" else max(",;\t|", key=head.count)
+        f.seek(0)
+        for row in csv.DictReader(f, delimiter=separator):
+            yield {str(k): cell(v) for k, v in row.items() if k is not None}
+
+
+def cell(text: Any) -> Any:
+    """A cell's value: a list or object where the text is JSON, else the text."""
+    if isinstance(text, str) and text[:1] + text[-1:] in ("[]", "{}"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    return text
+
+
+def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a Parquet file, batch by batch."""
+    import pyarrow.parquet as pq  # only where such a file is read
+
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=2000):
+            yield from batch.to_pylist()
+
+
+def pick(record: Any, path: str) -> Any:
+    """The value at a path such as `input.text`, `turns[0].value`, `turns[from=human].value` or `choices[]`; None if absent.
+
+    `text|before|MARK` and `text|after|MARK` are the parts of a text around a mark.
+    """
+    path, *cut = path.split("|", 2)
+    for name, index in STEP.findall(path):
+        if record is None:
+            return None
+        record = record.get(name) if name and isinstance(record, dict) else inside(record, index)
+    if cut and isinstance(record, str):
+        before, mark, after = record.partition(cut[1])
+        return (before if cut[0] == "before" else after) if mark else None
+    return record
+
+
+def inside(record: Any, index: str) -> Any:
+    """One element of a list by number, by a field's value, or (no index) the list itself."""
+    if not isinstance(record, list) or not index:
+        return record if isinstance(record, list) else None
+    if index.isdigit():
+        return record[int(index)] if int(index) < len(record) else None
+    name, _, value = index.partition("=")
+    return next((part for part in record if isinstance(part, dict) and str(part.get(name)) == value), None)
+
+
+def text_of(value: Any) -> str:
+    """A value as text: the first of a list, `7` for 7.0, "" for nothing."""
+    if isinstance(value, list):
+        value = value[0] if value else None
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()

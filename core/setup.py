@@ -1,0 +1,28 @@
+"""What `prepare` settled for a run: names turned into places; written once, as `setup.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from tuneloop.core.benchmark import Benchmark
+
+
+class Setup(BaseModel):
+    """Places are absolute; `datasets` maps the name that scripts see below `DATASETS_DIR` to where it lies."""
+
+    model_config = ConfigDict(frozen=True)
+
+    benchmark: Benchmark
+    benchmark_root: Path
+    benchmark_fingerprint: str
+    model_name: str
+    model_root: Path
+    model_fingerprint: str
+    datasets: dict[str, Path]
+    dataset_fingerprints: dict[str, str]
+    sandbox: str
+    device: str
+    planner: str
+    versions: dict[str, str]

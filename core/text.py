@@ -1,0 +1,152 @@
+"""How answers stand in texts: words, numbers, equations, final answers; standard library only, for data scripts carry these functions as they are."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Sequence
+from fractions import Fraction
+
+WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:/\d+)?")
+AMOUNT = r"[$€£]?\d[\d,]*(?:\.\d+)?"
+OPERATOR = r"(?:[-+*/×÷−·]|x)"
+EQUATION = re.compile(rf"({AMOUNT}(?:\s*{OPERATOR}\s*{AMOUNT})+)\s*=\s*(-?{AMOUNT})(?!\s*[-+*/×÷%^(]\s*\d|[\d%]|\.\d)")
+LETTER = re.compile(r"(?<![A-Za-z0-9])([A-J])(?![A-Za-z0-9'])")
+STATED = re.compile(
+    r"(?:####|</think>|(?:final\s+|correct\s+)?(?:answer|option|result|antwort|lösung|respuesta|réponse|risposta|resposta|ответ|答案|答え)"
+    r"\s*(?:is|are|should be|would be|must be|ist|es|est|è|é|是|は|为)?\s*[:：=]?)\s*",
+    re.IGNORECASE,
+)
+BOX = re.compile(r"\\boxed\s*\{")
+TAG = re.compile(r"<answer>(.*?)</answer>", re.IGNORECASE | re.DOTALL)
+SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+
+
+def tokens(text: str) -> list[str]:
+    """Words without case; every number is `#`, every ideograph a word of its own."""
+    found = WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return ["#" if word[0].isdigit() else word for word in found]
+
+
+def normalise(text: str) -> str:
+    """The text without case, punctuation and spacing: equal for near duplicates. Numbers and signs before them stay."""
+    return " ".join(re.findall(r"-?\d+(?:\.\d+)?|[^\W\d_]+", unicodedata.normalize("NFKC", text).casefold()))
+
+
+def plain_number(text: str) -> str | None:
+    """`$1,200.50` → `1200.5`, `3/4` → `0.75`, `7.0` → `7`; None when the text is not one number."""
+    bare = text.strip().strip("$€£%. ").replace(",", "").replace("−", "-").removeprefix("+").lstrip("$€£ ")
+    if not re.fullmatch(r"-?\d+(?:\.\d+)?(?:/[1-9]\d*)?", bare):
+        return None
+    top, _, bottom = bare.partition("/")
+    value = Fraction(top) / (int(bottom) if bottom else 1)
+    return str(value.numerator) if value.denominator == 1 else f"{float(value):.6f}".rstrip("0")
+
+
+def value_of(expression: str) -> Fraction | None:
+    """What `2 + 3 × 4` is, products before sums; None for a division by zero."""
+    parts = re.findall(rf"{AMOUNT}|{OPERATOR}", expression)
+    total, sign, product = Fraction(0), 1, Fraction(re.sub(r"[$€£,]", "", parts[0]))
+    for op, amount in zip(parts[1::2], parts[2::2], strict=True):
+        number = Fraction(re.sub(r"[$€£,]", "", amount))
+        if op in "+-−":
+            total, sign, product = total + sign * product, 1 if op == "+" else -1, number
+        elif op in "/÷":
+            if number == 0:
+                return None
+            product /= number
+        else:
+            product *= number
+    return total + sign * product
+
+
+def equations(text: str) -> list[tuple[str, str, bool]]:
+    """Every `a + b = c` in the text: left side, right side, and whether it holds (a rounded result does)."""
+    found = []
+    for match in EQUATION.finditer(text) if "=" in text else ():
+        if text[: match.start()].rstrip()[-1:] in tuple("+-*/×÷−^(=%"):
+            continue
+        left, right = match[1], re.sub(r"[$€£,]", "", match[2])
+        value = value_of(left)
+        slack = Fraction(51, 100) / 10 ** len(right.partition(".")[2]) if "." in right else 0
+        found.append((left, right, value is not None and abs(value - Fraction(right)) <= slack))
+    return found
+
+
+def boxed(text: str) -> str | None:
+    """Content of the last `\\boxed{}`, inner braces included."""
+    starts = list(BOX.finditer(text))
+    if not starts:
+        return None
+    depth, begin = 1, starts[-1].end()
+    for i in range(begin, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[i], 0)
+        if depth == 0:
+            return text[begin:i].strip()
+    return text[begin:].strip()
+
+
+def stated(text: str) -> str | None:
+    """What the text itself calls its answer: a box, a tag, or the rest of the line after `Answer:` and its like."""
+    tagged = TAG.findall(text)
+    marks = list(STATED.finditer(text))
+    found = boxed(text) or (tagged[-1].strip() if tagged else None)
+    if found is None and marks:
+        found = text[marks[-1].end() :].strip().partition("\n")[0]
+    return found.strip(" *_`\"'").rstrip(".。 *") or None if found else None
+
+
+def number_in(text: str | None, *, last: bool) -> str | None:
+    """The first or last number of a text, plain."""
+    found = NUMBER.findall(text or "")
+    return plain_number(found[-1 if last else 0]) if found else None
+
+
+def letter_in(text: str | None) -> str | None:
+    """The option letter of a text: the whole of it, at its head (`B) 12`), or the last that stands alone."""
+    bare = (text or "").strip().strip("()[]*. ")
+    if re.fullmatch(r"[A-Ja-j]", bare):
+        return bare.upper()
+    head = re.match(r"\(?([A-J])\s*[.):\]]", bare)
+    found = LETTER.findall(bare)
+    return head[1] if head else next((c for c in reversed(found) if c not in "AI" or len(bare) < 12), None)
+
+
+def label_in(text: str, labels: Sequence[str]) -> str | None:
+    """The label a text is, states, misspells a little, or mentions alone; in the labels' own writing."""
+    names = {normalise(label) or label: label for label in labels}
+    for part in (text, stated(text) or ""):
+        bare = normalise(part) or part.strip()
+        close = difflib.get_close_matches(bare, names, 1, 0.84) if 3 < len(bare) < 60 else []
+        if bare in names or close:
+            return names[bare if bare in names else close[0]]
+    flat = f" {normalise(text)} "
+    found = [name for name in names if f" {name} " in flat]
+    return names[found[0]] if len(found) == 1 else None
+
+
+def final_answer(text: str, shape: str) -> str | None:
+    """The answer a solution ends with; `shape` is integer, number, letter, label or text. None: there is none."""
+    said = stated(text)
+    if shape in ("integer", "number"):
+        found = number_in(said, last=False) or number_in(text, last=True)
+        return None if found is None or (shape == "integer" and "." in found) else found
+    if shape == "letter":
+        return letter_in(said) or letter_in(text)
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    return said or (lines[-1].strip("*_`\"' ") if lines else None) or None
+
+
+def same_answer(a: str | None, b: str | None) -> bool:
+    """Equal as numbers, or as words without case and punctuation."""
+    if a is None or b is None:
+        return False
+    left, right = plain_number(a), plain_number(b)
+    return left == right if left or right else (normalise(a) or a.strip()) == (normalise(b) or b.strip())
+
+
+def sentences(text: str) -> list[str]:
+    """Sentences and lines, trimmed, without empty ones."""
+    return [part.strip() for part in SENTENCE.split(text) if part.strip()]

@@ -1,0 +1,1 @@
+"""How a run flows: the only folder that imports langgraph."""

@@ -1,0 +1,99 @@
+"""What agents are told, gathered from the run's folder: validation only."""
+
+from __future__ import annotations
+
+from tuneloop.core.brief import Brief, Budget, JournalRow, Task
+from tuneloop.core.experiment import Diagnosis, Experiment, Hypothesis, Training
+from tuneloop.core.files import read_json
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.score import Comparison, Score
+from tuneloop.graph.context import Context
+from tuneloop.graph.journal import baseline, load_journal
+
+
+def brief(
+    ctx: Context,
+    *,
+    failure: str = "",
+    score: Score | None = None,
+    comparison: Comparison | None = None,
+    training: Training | None = None,
+) -> Brief:
+    """The brief for the agent that answers next."""
+    base = baseline(ctx.run)
+    folder = ctx.folder
+    return Brief(
+        task=task(ctx),
+        experiment=ctx.state.experiment,
+        baseline=base and base.model_copy(update={"items": ()}),
+        journal=tuple(row(ctx.run, e) for e in load_journal(ctx.run).experiments),
+        budget=budget(ctx),
+        hypothesis=Hypothesis.model_validate(read_json(folder.hypothesis)) if folder.hypothesis.is_file() else None,
+        attempt=ctx.state.attempt,
+        diagnosis=last_diagnosis(ctx),
+        failure=failure,
+        score=score and score.model_copy(update={"items": ()}),
+        comparison=comparison,
+        training=training,
+    )
+
+
+def task(ctx: Context) -> Task:
+    """The task card."""
+    setup, spec = ctx.bench.setup, ctx.bench.spec
+    b = setup.benchmark
+    return Task(
+        benchmark=b.name,
+        domain=b.domain,
+        description=b.description,
+        answer=b.answer,
+        prompt=b.prompt,
+        metric=b.metric,
+        direction=b.direction,
+        max_new_tokens=b.max_new_tokens,
+        base_model=setup.model_name,
+        datasets=tuple(setup.datasets),
+        row_limit=spec.upper_data_size_limit,
+        seed=spec.seed,
+        device=setup.device,
+    )
+
+
+def row(run: RunFolder, e: Experiment) -> JournalRow:
+    """One earlier experiment as agents see it."""
+    report = run.experiment(e.number).data / "report.json"
+    comparison = e.feedback.comparison
+    return JournalRow(
+        number=e.number,
+        outcome=e.outcome,
+        hypothesis=e.hypothesis,
+        rows=int(read_json(report)["rows"]) if report.is_file() else None,
+        training=e.training,
+        value=e.score and e.score.value,
+        low=e.score and e.score.low,
+        high=e.score and e.score.high,
+        parsed=e.score and e.score.parsed,
+        p_value=comparison and comparison.p_value,
+        blame=e.feedback.critique.blame,
+        lesson=e.feedback.critique.lesson,
+        failure=e.failure and e.failure.text[:300],
+    )
+
+
+def budget(ctx: Context) -> Budget:
+    """What is left, the open experiment included."""
+    journal = load_journal(ctx.run)
+    loops = ctx.bench.spec.loop_n
+    done = [e for e in journal.experiments if e.score is not None]
+    return Budget(
+        experiments_left=None if loops is None else loops - len(journal.experiments),
+        seconds_left=ctx.seconds_left(),
+        seconds_per_experiment=max((e.seconds for e in done), default=None),
+        training_seconds=max((e.training.seconds for e in done if e.training), default=None),
+    )
+
+
+def last_diagnosis(ctx: Context) -> Diagnosis | None:
+    """What the validator said of the attempt before this one."""
+    file = ctx.folder.answers / f"validator.{ctx.state.attempt - 1}.json"
+    return Diagnosis.model_validate(read_json(file)) if file.is_file() else None

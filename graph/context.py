@@ -1,0 +1,88 @@
+"""What every node works with: the run's places, tools, agents and event log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from tuneloop.agents import Agent, ask
+from tuneloop.agents.planners import choose_planner
+from tuneloop.core.bridge import run_sync
+from tuneloop.core.brief import Brief
+from tuneloop.core.events import AgentAnswered, Event
+from tuneloop.core.files import read_json, write_atomic, write_json
+from tuneloop.core.layout import ExperimentFolder, RunFolder
+from tuneloop.core.planner import Planner
+from tuneloop.core.settings import Settings
+from tuneloop.graph.state import State
+from tuneloop.mcp_servers.client import McpToolbox
+from tuneloop.mcp_servers.scope import Scope
+from tuneloop.tools.workbench import Workbench
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Context:
+    """One run in the hand of one node."""
+
+    run: RunFolder
+    settings: Settings
+    state: State
+
+    @cached_property
+    def bench(self) -> Workbench:
+        """Tools that code uses directly."""
+        return Workbench(self.run, self.settings)
+
+    @cached_property
+    def planner(self) -> Planner:
+        """Where decisions come from."""
+        return choose_planner()
+
+    @property
+    def folder(self) -> ExperimentFolder:
+        """The open experiment."""
+        return self.run.experiment(self.state.experiment)
+
+    def seconds_left(self) -> float | None:
+        """Of the run's time when this node began; None: unlimited."""
+        limit = self.bench.spec.timeout
+        return None if limit is None else limit - self.state.spent
+
+    def unhurried(self) -> Context:
+        """The same without a deadline: the end of a run is not skipped because its time is over."""
+        return replace(self, state=self.state.model_copy(update={"spent": float("-inf")}))
+
+    def call(self, tool: str, **arguments: Any) -> Any:
+        """A tool of the servers, for code: waits for the answer."""
+        return run_sync(self.toolbox().call(tool, **arguments))
+
+    def toolbox(self, allow: tuple[str, ...] | None = None) -> McpToolbox:
+        """The MCP servers' tools; `allow` is an agent's list."""
+        return McpToolbox(Scope(self.run, self.settings), allow)
+
+    def emit(self, event: Event) -> None:
+        """Append to `events.jsonl`; only the holder of the run's lock comes here."""
+        self.run.events.parent.mkdir(parents=True, exist_ok=True)
+        with self.run.events.open("a", encoding="utf-8") as f:
+            f.write(event.model_dump_json(exclude_none=True) + "\n")
+
+    def ask(self, agent: Agent[Answer], brief: Brief) -> Answer:
+        """The agent's answer for this attempt: found on disk, or asked for and written there."""
+        place = self.folder.answers / f"{agent.name}.{self.state.attempt}"
+        file = place.with_suffix(place.suffix + ".json")
+        if file.is_file():
+            return agent.answer.model_validate(read_json(file))
+        prompt = agent.prompt(brief)
+        write_atomic(Path(f"{place}.md"), prompt)
+        tools = self.toolbox(agent.tools)
+        answer = run_sync(ask(agent, self.planner, prompt, brief, tools))
+        write_json(file, answer.model_dump(mode="json"))
+        says, why = agent.summary(answer)
+        self.emit(AgentAnswered(experiment=self.state.experiment, agent=agent.name, says=says, why=why))
+        return answer

@@ -1,0 +1,25 @@
+"""The journal of a run, read from its experiments' folders: derived, never stored twice."""
+
+from __future__ import annotations
+
+from tuneloop.core.experiment import Experiment, Journal
+from tuneloop.core.files import read_json
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.score import Score
+
+
+def load_journal(run: RunFolder) -> Journal:
+    """Experiments that are over, in order."""
+    files = sorted(run.experiments.glob("[0-9]*/experiment.json"))
+    return Journal(experiments=tuple(Experiment.model_validate(read_json(f)) for f in files))
+
+
+def baseline(run: RunFolder) -> Score | None:
+    """The untouched model's validation score, per item; None before `prepare` is over."""
+    file = run.baseline / "scores.json"
+    return Score.model_validate(read_json(file)) if file.is_file() else None
+
+
+def scores(run: RunFolder, number: int) -> Score:
+    """An experiment's validation score, per item."""
+    return Score.model_validate(read_json(run.experiment(number).scores))

@@ -1,0 +1,70 @@
+"""One orchestrator per run: a lock that a dead process cannot keep."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from tuneloop.core.errors import SetupError
+
+# A process that holds a run's lock enters it again: the driver holds it for a whole sitting, every node for itself.
+_held: dict[Path, int] = {}
+_guard = threading.Lock()
+
+
+@contextlib.contextmanager
+def hold(path: Path) -> Iterator[None]:
+    """Hold the run's lock. Raises SetupError naming who holds it."""
+    path = path.resolve()
+    with _guard:
+        if _held.get(path, 0):
+            _held[path] += 1
+            file = None
+        else:
+            file = _take(path)
+            _held[path] = 1
+    try:
+        yield
+    finally:
+        with _guard:
+            _held[path] -= 1
+            if file is not None:
+                os.close(file)
+
+
+def _take(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        who = os.read(handle, 200).decode(errors="replace").strip()
+        os.close(handle)
+        raise SetupError(
+            f"run {path.parent.name} is worked on by {who or 'another process'}; wait or stop it"
+        ) from None
+    os.truncate(handle, 0)
+    os.write(handle, f"pid {os.getpid()} on {socket.gethostname()}\n".encode())
+    return handle
+
+
+def is_held(path: Path) -> bool:
+    """Whether some process works on the run now."""
+    if _held.get(path.resolve(), 0):
+        return True
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False

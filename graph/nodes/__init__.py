@@ -1,0 +1,1 @@
+"""The twelve nodes, one file each: every one finds its artifact finished, or makes it."""

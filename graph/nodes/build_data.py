@@ -1,0 +1,45 @@
+"""build_data: the script on everything, then the data gate on every record (rung 3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.files import read_json
+from tuneloop.core.layout import ExperimentFolder
+from tuneloop.graph.context import Context
+from tuneloop.graph.wait import wait
+from tuneloop.tools.building import gate_data, is_built
+from tuneloop.tools.progress import last_progress
+from tuneloop.tools.scripts import script_result, start_script
+from tuneloop.tools.workbench import job_report
+
+
+def build_data(ctx: Context) -> dict[str, Any]:
+    """Run the script, gate its rows; `data/report.json` is written last."""
+    folder = ctx.folder
+    if not is_built(ctx.bench, folder):
+        gate_data(ctx.bench, folder, run_script(ctx, folder, debug=False))
+    if int(read_json(folder.data / "report.json")["rows"]) == 0:
+        raise RecipeError("no row was left after the data gate", culprit="data")
+    return {"stage": "rehearse"}
+
+
+def run_script(ctx: Context, folder: ExperimentFolder, *, debug: bool) -> Path:
+    """The `data.json` that the script writes. Raises RecipeError when it fails."""
+    bench = ctx.bench
+    name = start_script(bench, folder, debug=debug)
+
+    def poll() -> dict[str, Any]:
+        status, job = bench.status(folder.jobs, name)
+        done, total = last_progress(job / "log.txt") if job else (0, 0)
+        return job_report(status, done=done, total=total, unit="rows")
+
+    seen = wait(ctx, name, poll, lambda: bench.stop(folder.jobs, name))
+    if seen["state"] == "lost":
+        return run_script(ctx, folder, debug=debug)
+    status, job = bench.status(folder.jobs, name)
+    if job is None:
+        raise RecipeError(f"{name} was never launched", culprit="environment")
+    return script_result(bench, folder, status, job, debug=debug)

@@ -1,0 +1,118 @@
+"""critique: code accepts or rejects, the critic explains; `experiment.json` is written last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuneloop.agents.critic import CRITIC
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.events import ExperimentFinished
+from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal, Training
+from tuneloop.core.files import digest, read_json, write_json
+from tuneloop.core.layout import ExperimentFolder
+from tuneloop.core.score import Comparison, Score
+from tuneloop.graph.brief import brief
+from tuneloop.graph.context import Context
+from tuneloop.graph.journal import baseline, load_journal, scores
+from tuneloop.tools.compare import compare
+
+FAILURES_IN_A_ROW = 3
+
+
+def critique(ctx: Context) -> dict[str, Any]:
+    """Close the experiment; go on, or finish when loops, time or luck are out."""
+    if not ctx.folder.result.is_file():
+        close(ctx)
+    return {"stage": after(ctx), "attempt": 0, "trouble": None}
+
+
+def close(ctx: Context) -> None:
+    """Judge, explain, write."""
+    folder, trouble = ctx.folder, ctx.state.trouble
+    failed = trouble is not None and not folder.scores.is_file()
+    failure = Failure(node=trouble.node, culprit=trouble.culprit, text=trouble.text) if failed and trouble else None
+    score = None if failed else scores(ctx.run, ctx.state.experiment)
+    training = Training.model_validate(read_json(folder.training)) if folder.training.is_file() else None
+    comparison = judge(ctx, score) if score else None
+    text = f"{failure.node}: {failure.text}" if failure else ""
+    told = brief(ctx, failure=text, score=score, comparison=comparison, training=training)
+    try:
+        critic = ctx.ask(CRITIC, told)
+    except RecipeError as e:
+        critic = Critique(explanation=f"The critic gave no usable answer: {e}", lesson="", blame="none")
+    feedback = Feedback(accepted=bool(comparison and comparison.accepted), comparison=comparison, critique=critic)
+    experiment = Experiment(
+        number=ctx.state.experiment,
+        hypothesis=hypothesis(folder),
+        script=_digest(folder, "process_data.py"),
+        config=_digest(folder, "train.yaml"),
+        training=training,
+        score=score and score.model_copy(update={"items": ()}),
+        failure=failure,
+        feedback=feedback,
+        repairs=ctx.state.attempt,
+        seconds=round(ctx.state.spent - spent_before(ctx), 1),
+    )
+    write_json(folder.result, experiment.model_dump(mode="json"))
+    ctx.emit(said(experiment))
+
+
+def judge(ctx: Context, score: Score) -> Comparison:
+    """The paired test against the incumbent, corrected for how many candidates were measured."""
+    journal = load_journal(ctx.run)
+    best = journal.best
+    incumbent = scores(ctx.run, best.number) if best else baseline(ctx.run)
+    if incumbent is None:
+        raise RecipeError("the base model was never measured", culprit="environment")
+    return compare(score, incumbent, candidates=journal.scored + 1)
+
+
+def hypothesis(folder: ExperimentFolder) -> Hypothesis:
+    """The idea, or the honest note that there was none."""
+    if folder.hypothesis.is_file():
+        return Hypothesis.model_validate(read_json(folder.hypothesis))
+    return Hypothesis(statement="no idea was found", reason="the researcher failed", disproof="-", aspect="none")
+
+
+def spent_before(ctx: Context) -> float:
+    """Seconds that earlier experiments and `prepare` took."""
+    earlier = sum(e.seconds for e in load_journal(ctx.run).experiments)
+    prepared = read_json(ctx.run.baseline / "spent.json")["seconds"]
+    return float(earlier + prepared)
+
+
+def said(e: Experiment) -> ExperimentFinished:
+    """The event."""
+    return ExperimentFinished(
+        experiment=e.number,
+        outcome=e.outcome,
+        statement=e.hypothesis.statement,
+        value=e.score and e.score.value,
+        low=e.score and e.score.low,
+        high=e.score and e.score.high,
+        p_value=e.feedback.comparison and e.feedback.comparison.p_value,
+        seconds=e.seconds,
+    )
+
+
+def after(ctx: Context) -> str:
+    """The next node."""
+    done = load_journal(ctx.run)
+    spec = ctx.bench.spec
+    if spec.loop_n is not None and len(done.experiments) >= spec.loop_n:
+        return "finish"
+    if stuck(done):
+        return "finish"
+    left, longest = ctx.seconds_left(), max((e.seconds for e in done.experiments), default=0.0)
+    return "finish" if left is not None and left < 1.2 * longest else "research"
+
+
+def stuck(journal: Journal) -> bool:
+    """Three failures in a row: more of the same would only cost."""
+    last = journal.experiments[-FAILURES_IN_A_ROW:]
+    return len(last) == FAILURES_IN_A_ROW and all(e.outcome == "failed" for e in last)
+
+
+def _digest(folder: ExperimentFolder, name: str) -> str:
+    file = folder.root / name
+    return digest(file.read_bytes()) if file.is_file() else ""

@@ -1,0 +1,17 @@
+"""engineer_data: the data engineer writes `process_data.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuneloop.agents.data_engineer import DATA_ENGINEER
+from tuneloop.core.files import write_atomic
+from tuneloop.graph.brief import brief
+from tuneloop.graph.context import Context
+
+
+def engineer_data(ctx: Context) -> dict[str, Any]:
+    """Write the script; after a repair the config is kept when it was not to blame."""
+    answer = ctx.ask(DATA_ENGINEER, brief(ctx))
+    write_atomic(ctx.folder.script, answer.code)
+    return {"stage": "write_config"}

@@ -1,0 +1,81 @@
+"""finish: the best model made whole, the sealed test read once for base and best together, the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.graph import END
+
+from tuneloop.core.errors import RecipeError, WorldError
+from tuneloop.core.events import RunFinished
+from tuneloop.core.experiment import Experiment
+from tuneloop.core.files import read_json, write_json
+from tuneloop.core.score import Comparison, Score
+from tuneloop.graph.context import Context
+from tuneloop.graph.journal import load_journal
+from tuneloop.graph.reporting import report_data
+from tuneloop.graph.wait import wait
+from tuneloop.tools.compare import compare
+from tuneloop.tools.delivery import deliver, is_adapter, merge_status, start_merge
+from tuneloop.tools.measuring import sealed_scores, sealed_status, start_sealed, stop_sealed
+from tuneloop.tools.reads import count_reads, note_read
+from tuneloop.tools.report import write_report
+from tuneloop.tools.workbench import job_report
+
+
+def finish(ctx: Context) -> dict[str, Any]:
+    """Deliver, read the test, write `report.md` and, last, `report.json`."""
+    run = ctx.run
+    if not run.report_json.is_file():
+        best = load_journal(run).best
+        if best is not None:
+            make_best(ctx, best)
+        base, tuned, verdict = sealed_test(ctx, best)
+        write_report(run, report_data(ctx, base, tuned, verdict, count_reads(ctx.bench)))
+        ctx.emit(
+            RunFinished(
+                report=str(run.report),
+                best=best.number if best else None,
+                baseline_test=base.value,
+                best_test=tuned.value if tuned else None,
+            )
+        )
+    return {"stage": END, "report": str(run.report)}
+
+
+def make_best(ctx: Context, best: Experiment) -> None:
+    """`best/`; an adapter is merged by the engine first. Raises WorldError when that fails."""
+    bench, folder = ctx.bench, ctx.run.experiment(best.number)
+    if is_adapter(folder.model) and not (ctx.run.best / "manifest.json").is_file():
+        start_merge(bench, folder)
+        end = wait(ctx, "merge", lambda: job_report(merge_status(bench)), lambda: bench.stop(ctx.run.final / "jobs", "merge"))
+        if not end["exit"] or end["exit"]["code"] != 0:
+            raise WorldError(f"merging the adapter failed; see {ctx.run.final / 'jobs'}")
+    deliver(bench, folder)
+
+
+def sealed_test(ctx: Context, best: Experiment | None) -> tuple[Score, Score | None, Comparison | None]:
+    """Test scores of base and best and their comparison, found in `final/test.json` or measured once."""
+    file = ctx.run.final / "test.json"
+    if not file.is_file():
+        note_read(ctx.bench)
+        try:
+            base, tuned = read_test(ctx, best)
+        except RecipeError as e:
+            raise WorldError(f"the sealed test could not be read: {e}") from e
+        write_json(file, {"base": base.model_dump(mode="json"), "best": tuned and tuned.model_dump(mode="json")})
+    found = read_json(file)
+    base = Score.model_validate(found["base"])
+    tuned = Score.model_validate(found["best"]) if found["best"] else None
+    return base, tuned, compare(tuned, base, candidates=1) if tuned else None
+
+
+def read_test(ctx: Context, best: Experiment | None) -> tuple[Score, Score | None]:
+    """Launch, wait, verify. A run whose time is over still ends with its test score."""
+    bench = ctx.bench
+    start_sealed(bench, ctx.run.best if best else None)
+    unhurried = ctx.unhurried()
+    status = wait(unhurried, "sealed test", lambda: sealed_status(bench), lambda: stop_sealed(bench))
+    if status["state"] == "lost":
+        return read_test(ctx, best)
+    return sealed_scores(bench)

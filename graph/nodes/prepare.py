@@ -1,0 +1,96 @@
+"""prepare: fetch this run's model, data and benchmark, build engines, measure the untouched model on validation."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import tuneloop
+from tuneloop.core.errors import RecipeError, SetupError, WorldError
+from tuneloop.core.events import BaselineMeasured, JobProgress
+from tuneloop.core.files import write_json
+from tuneloop.core.setup import Setup
+from tuneloop.graph.context import Context
+from tuneloop.graph.nodes.evaluate import measure
+from tuneloop.tools import benchmarks, datasets, models
+from tuneloop.tools.device import find_device
+from tuneloop.tools.engines import Engine, ensure_engine
+from tuneloop.tools.params.model_card import read_model_card
+from tuneloop.tools.store import fingerprint
+
+SAY_EVERY = 2.0
+
+
+def prepare(ctx: Context) -> dict[str, Any]:
+    """Settle everything the loop stands on; `setup.json`, then `baseline/scores.json`."""
+    began = time.monotonic()
+    if not ctx.run.setup.is_file():
+        write_json(ctx.run.setup, settle(ctx).model_dump(mode="json"))
+    file = ctx.run.baseline / "scores.json"
+    if not file.is_file():
+        try:
+            score = measure(ctx, 0)
+        except RecipeError as e:
+            raise WorldError(f"the base model could not be measured: {e}") from e
+        write_json(ctx.run.baseline / "spent.json", {"seconds": ctx.state.spent + time.monotonic() - began})
+        write_json(file, score.model_dump(mode="json"))
+        ctx.emit(BaselineMeasured(value=score.value, low=score.low, high=score.high, n=score.n))
+    return {"stage": "research"}
+
+
+class Reporter:
+    """Progress of long preparations, a line every two seconds for each subject."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.said: dict[str, float] = {}
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Say it if it is time; the end is always said."""
+        now = time.monotonic()
+        if now - self.said.get(what, 0.0) >= SAY_EVERY or (total and done >= total):
+            self.said[what] = now
+            self.ctx.emit(JobProgress(job=what, done=done, total=total, unit=""))
+
+
+def settle(ctx: Context) -> Setup:
+    """Make or fetch what is missing; the second engine is built while the model is made."""
+    spec, settings, say = ctx.bench.spec, ctx.settings, Reporter(ctx)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        second = pool.submit(partial(ensure_engine, "opencompass", settings, say))
+        first: Engine = ensure_engine("llamafactory", settings, say)
+        model = models.resolve(spec.base_model, settings, say)
+        engines = (first, second.result())
+    read_model_card(model.root)
+    bench = benchmarks.resolve(spec.benchmark, settings.home, spec.benchmark_description)
+    chosen = spec.datasets or tuple(datasets.for_domain(bench.benchmark.domain))
+    if not chosen:
+        raise SetupError(f"no registered data set is of domain {bench.benchmark.domain!r}: name one with --dataset")
+    found = [datasets.resolve(name, settings.home, settings) for name in chosen]
+    link(ctx, found)
+    return Setup(
+        benchmark=bench.benchmark,
+        benchmark_root=bench.root,
+        benchmark_fingerprint=bench.fingerprint,
+        model_name=model.name,
+        model_root=model.root,
+        model_fingerprint=fingerprint(model.root),
+        datasets={d.dataset.name: d.root for d in found},
+        dataset_fingerprints={d.dataset.name: fingerprint(d.root) for d in found},
+        sandbox=ctx.bench.sandbox.kind,
+        device=find_device(),
+        planner=ctx.planner.name,
+        versions={"tuneloop": tuneloop.__version__, **{e.name: f"{e.version} ({e.identity})" for e in engines}},
+    )
+
+
+def link(ctx: Context, found: list[datasets.DatasetFolder]) -> None:
+    """`runs/<id>/datasets/<name>` leads to where each data set lies: one place for scripts to read from."""
+    for d in found:
+        place = ctx.run.root / "datasets" / d.dataset.name
+        target = place / d.root.name if d.root.is_file() else place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.is_symlink():
+            target.symlink_to(d.root)

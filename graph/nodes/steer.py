@@ -1,0 +1,40 @@
+"""steer: every entry into the graph; opens the run when it has no folder yet, then goes to where it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+
+from tuneloop.core.errors import SetupError
+from tuneloop.core.events import RunStarted
+from tuneloop.core.settings import load_settings
+from tuneloop.graph.context import Context
+from tuneloop.graph.lock import hold
+from tuneloop.graph.opening import open_run
+from tuneloop.graph.state import State
+
+
+def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
+    """Find or open the run's folder. Raises SetupError when the state names neither a run nor a spec."""
+    settings = load_settings()
+    run_id = state.run_id
+    if not run_id:
+        if state.spec is None:
+            raise SetupError('nothing to do: give {"spec": {"benchmark": …, "base_model": …}} or the run_id of a run')
+        run_id = open_run(state.spec, settings, str(config.get("configurable", {}).get("thread_id", ""))).id
+    ctx = Context(settings.home.run(run_id), settings, state)
+    if not ctx.run.spec.is_file():
+        raise SetupError(f"run {run_id!r} is not in {settings.home.runs}")
+    with hold(ctx.run.lock):
+        spec = ctx.bench.spec
+        ctx.emit(
+            RunStarted(
+                run=run_id,
+                benchmark=spec.benchmark,
+                base_model=spec.base_model,
+                planner=ctx.planner.name,
+                sandbox=ctx.bench.sandbox.kind,
+            )
+        )
+    return {"run_id": run_id, "spec": None, "stage": state.stage}

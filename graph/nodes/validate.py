@@ -1,0 +1,30 @@
+"""validate: rungs 1 and 2 of the ladder: the config against the installed release, the script on samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuneloop.core.errors import RecipeError
+from tuneloop.graph.context import Context
+from tuneloop.graph.nodes.build_data import run_script
+from tuneloop.tools.building import gate_sample
+from tuneloop.tools.gate.script import check_script
+from tuneloop.tools.scripts import MODULES
+
+
+def validate(ctx: Context) -> dict[str, Any]:
+    """Cheap first: config, script text, script on samples, its rows."""
+    check_config_file(ctx)
+    findings = check_script(ctx.folder.script.read_text(), MODULES)
+    if findings:
+        raise RecipeError("process_data.py: " + "; ".join(findings), culprit="script")
+    gate_sample(ctx.bench, ctx.folder, run_script(ctx, ctx.folder, debug=True))
+    return {"stage": "build_data"}
+
+
+def check_config_file(ctx: Context) -> None:
+    """Raises RecipeError with every error that the parameter server finds."""
+    found = ctx.call("params_check_config", yaml=ctx.folder.config.read_text())["findings"]
+    errors = [f"train.yaml:{f['line']} {f['key']}: {f['text']}" for f in found if f["level"] == "error"]
+    if errors:
+        raise RecipeError("\n".join(errors), culprit="config")

@@ -1,0 +1,19 @@
+"""write_config: the config coder writes `train.yaml`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuneloop.agents.config_coder import CONFIG_CODER
+from tuneloop.core.files import write_atomic
+from tuneloop.graph.brief import brief
+from tuneloop.graph.context import Context
+
+
+def write_config(ctx: Context) -> dict[str, Any]:
+    """Write the config, unless a repair concerns only the script or the data."""
+    trouble = ctx.state.trouble
+    if not ctx.folder.config.is_file() or (trouble is not None and trouble.culprit == "config"):
+        answer = ctx.ask(CONFIG_CODER, brief(ctx))
+        write_atomic(ctx.folder.config, answer.yaml)
+    return {"stage": "validate"}

@@ -1,0 +1,69 @@
+"""Open a run: everything that can be seen to be wrong is refused here, before anything costs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+
+import tuneloop
+from tuneloop.core.errors import SetupError
+from tuneloop.core.files import write_atomic
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.run import RunSpec
+from tuneloop.core.settings import Settings
+from tuneloop.sandboxes.choose import open_sandbox
+from tuneloop.tools import benchmarks, datasets, models
+
+LEAST_DISK = 2 << 30
+
+
+def open_run(spec: RunSpec, settings: Settings, name: str = "") -> RunFolder:
+    """Make `runs/<id>/run.yaml`, or find it for the same spec. Raises SetupError in one line; nothing half-made stays."""
+    run = settings.home.run(clean(name) or fresh_name(spec))
+    if run.spec.is_file():
+        if RunSpec.model_validate(yaml.safe_load(run.spec.read_text())["spec"]) != spec:
+            raise SetupError(f"run {run.id!r} exists with another spec; resume it, or choose another --run-id")
+        return run
+    check(spec, settings)
+    made = {"version": tuneloop.__version__, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+    write_atomic(run.spec, yaml.safe_dump({**made, "spec": spec.model_dump(mode="json")}, sort_keys=False))
+    return run
+
+
+def check(spec: RunSpec, settings: Settings) -> None:
+    """Benchmark, model, data, sandbox, disk and the folder itself."""
+    writable(settings.home.root)
+    benchmarks.check(spec.benchmark)
+    models.check(spec.base_model)
+    for dataset in spec.datasets:
+        datasets.check(dataset)
+    open_sandbox(spec.sandbox, allow_unsandboxed=spec.allow_unsandboxed)
+
+
+def writable(root: Path) -> None:
+    """Raises SetupError when `root` cannot be written or its disk is nearly full."""
+    there = root
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise SetupError(f"FT_FILE_PATH={root}: cannot write there; name a folder that you own")
+    free = shutil.disk_usage(there).free
+    if free < LEAST_DISK:
+        raise SetupError(
+            f"FT_FILE_PATH={root}: only {free >> 20} MiB are free and a run wants 2048; free some or move it"
+        )
+
+
+def clean(name: str) -> str:
+    """A thread id as a folder name."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80]
+
+
+def fresh_name(spec: RunSpec) -> str:
+    """Benchmark and time of day."""
+    return f"{clean(Path(spec.benchmark).name)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"

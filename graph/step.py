@@ -1,0 +1,52 @@
+"""Turn a node into a step of the graph: lock, events, time, and what becomes of a recipe's failure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from langchain_core.runnables import RunnableLambda
+
+from tuneloop.core.bridge import in_thread
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.events import NodeFinished, NodeStarted, Problem
+from tuneloop.core.settings import load_settings
+from tuneloop.graph.context import Context
+from tuneloop.graph.inbox import obey
+from tuneloop.graph.lock import hold
+from tuneloop.graph.repair import give_up
+from tuneloop.graph.state import State
+
+Update = dict[str, Any]
+Node = Callable[[Context], Update]
+Failed = Callable[[Context, str, RecipeError], Update]
+
+
+def step(name: str, node: Node, failed: Failed = give_up) -> RunnableLambda[State, Update]:
+    """The node with a synchronous and an asynchronous face; `failed` decides where a recipe's failure leads."""
+
+    def face(state: State) -> Update:
+        settings = load_settings()
+        ctx = Context(settings.home.run(state.run_id), settings, state)
+        with hold(ctx.run.lock):
+            obey(ctx.run.inbox)
+            return _timed(ctx, name, node, failed)
+
+    return RunnableLambda(face, afunc=in_thread(face), name=name)
+
+
+def _timed(ctx: Context, name: str, node: Node, failed: Failed) -> Update:
+    began = time.monotonic()
+    ctx.emit(NodeStarted(experiment=ctx.state.experiment, node=name))
+    try:
+        update = node(ctx)
+    except RecipeError as e:
+        ctx.emit(
+            Problem(experiment=ctx.state.experiment, node=name, culprit=e.culprit or "unknown", text=str(e)[:2000])
+        )
+        update = failed(ctx, name, e)
+    seconds = time.monotonic() - began
+    number = update.get("experiment", ctx.state.experiment)
+    ctx.emit(NodeFinished(experiment=number, node=name, seconds=round(seconds, 3), detail=f"then {update['stage']}"))
+    return {**update, "spent": ctx.state.spent + seconds}

@@ -1,0 +1,56 @@
+"""The Toolbox over MCP: servers in this process by default, over a URL where one is configured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastmcp import Client
+from fastmcp.exceptions import ToolError as McpToolError
+
+from tuneloop.core.errors import ToolError
+from tuneloop.mcp_servers.main import SERVERS, build
+from tuneloop.mcp_servers.scope import Scope
+
+
+class McpToolbox:
+    """Tools of one caller; `allow` None means all of them. A client is opened for each call, so nothing has to be closed."""
+
+    def __init__(self, scope: Scope, allow: tuple[str, ...] | None) -> None:
+        self.scope = scope
+        self.allow = allow
+
+    async def call(self, tool: str, **arguments: Any) -> Any:
+        """The tool's structured answer. Raises ToolError with the server's sentence, or when the caller may not use it."""
+        if self.allow is not None and tool not in self.allow:
+            raise ToolError(f"tool {tool!r} is not for you; yours are {', '.join(self.allow)}")
+        server, _, name = tool.partition("_")
+        if server not in SERVERS:
+            raise ToolError(f"no server {server!r}; there are {', '.join(SERVERS)}")
+        async with self._client(server) as client:
+            try:
+                result = await client.call_tool(name, arguments)
+            except McpToolError as e:
+                raise ToolError(str(e)) from e
+        return plain(result.structured_content)
+
+    async def names(self) -> Sequence[str]:
+        """Names of the tools this caller may use."""
+        found: list[str] = []
+        for server in SERVERS:
+            async with self._client(server) as client:
+                found += [f"{server}_{tool.name}" for tool in await client.list_tools()]
+        return [name for name in found if self.allow is None or name in self.allow]
+
+    def _client(self, server: str) -> Client[Any]:
+        url = self.scope.settings.mcp_urls.get(server)
+        if url is not None:
+            return Client(url, auth=self.scope.settings.mcp_token)
+        return Client(build(server, self.scope))
+
+
+def plain(content: dict[str, Any] | None) -> Any:
+    """MCP wraps what is no object as {"result": …}."""
+    if content is not None and set(content) == {"result"}:
+        return content["result"]
+    return content

@@ -1,0 +1,78 @@
+"""`tuneloop-mcp params|data|training|evaluation`: serve one scope over stdio, or over HTTP on loopback with `--http`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+from fastmcp import FastMCP
+from fastmcp.server.auth import StaticTokenVerifier
+
+from tuneloop.core.errors import SetupError
+from tuneloop.core.layout import Home, RunFolder
+from tuneloop.core.settings import load_settings
+from tuneloop.mcp_servers.scope import Scope
+
+SERVERS = ("params", "data", "training", "evaluation")
+PORTS = {"params": 8124, "data": 8125, "training": 8126, "evaluation": 8127}
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def build(name: str, scope: Scope) -> FastMCP:
+    """One of the four servers."""
+    server: FastMCP = importlib.import_module(f"tuneloop.mcp_servers.{name}").build_server(scope)
+    return server
+
+
+def find_run(home: Home, run_id: str | None) -> RunFolder | None:
+    """The run named, else the newest, else none. Raises SetupError for a name that is not there."""
+    if run_id is not None:
+        if not home.run(run_id).spec.is_file():
+            raise SetupError(f"run {run_id!r} is not in {home.runs}; `tuneloop list runs` shows them")
+        return home.run(run_id)
+    runs = sorted(home.runs.glob("*/run.yaml"), key=lambda p: p.stat().st_mtime)
+    return RunFolder(runs[-1].parent) if runs else None
+
+
+def serve(name: str, run_id: str | None, http: bool, host: str, port: int | None) -> None:
+    """Run the server until its client or a signal ends it."""
+    settings = load_settings()
+    os.environ.update(FASTMCP_SHOW_SERVER_BANNER="false", FASTMCP_CHECK_FOR_UPDATES="off")
+    server = build(name, Scope(find_run(settings.home, run_id), settings))
+    if not http:
+        server.run(transport="stdio", show_banner=False)
+        return
+    if host not in LOOPBACK and not settings.mcp_token:
+        raise SetupError(f"--host {host} is reachable by others: set TUNELOOP_MCP_TOKEN, or stay on 127.0.0.1")
+    if settings.mcp_token:
+        server.auth = StaticTokenVerifier(tokens={settings.mcp_token: {"client_id": "tuneloop", "scopes": []}})
+    server.run(
+        transport="http",
+        host=host,
+        port=port or PORTS[name],
+        show_banner=False,
+        host_origin_protection=True,
+        log_level="warning",
+    )
+
+
+@click.command(epilog="Example: tuneloop-mcp data --run wordproblems-1 --http --port 8125")
+@click.argument("name", type=click.Choice(SERVERS))
+@click.option("--run", "run_id", help="run to serve; default: the newest")
+@click.option("--http", is_flag=True, help="streamable HTTP at /mcp instead of stdio")
+@click.option("--host", default="127.0.0.1", show_default=True, help="beyond loopback TUNELOOP_MCP_TOKEN is wanted")
+@click.option("--port", type=int, help="default: params 8124, data 8125, training 8126, evaluation 8127")
+def command(name: str, run_id: str | None, http: bool, host: str, port: int | None) -> None:
+    """Serve the tools of one MCP server, for Claude, an IDE or any client."""
+    serve(name, run_id, http, host, port)
+
+
+def main() -> None:
+    """Console entry."""
+    try:
+        command(standalone_mode=True)
+    except SetupError as e:
+        click.echo(f"tuneloop-mcp: {e}", err=True)
+        sys.exit(2)

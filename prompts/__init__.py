@@ -1,0 +1,17 @@
+"""What agents are told: Markdown templates, filled strictly; an unknown or a missing name is an error."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from string import Template
+
+from tuneloop.core.brief import Brief
+from tuneloop.prompts.parts import parts
+
+
+def render(name: str, brief: Brief) -> str:
+    """`<name>.md` filled from the brief. Raises KeyError for a name that is not a part, ValueError for a bad `$`."""
+    template = Template(files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8"))
+    wanted = template.get_identifiers()
+    known = parts(brief)
+    return template.substitute({part: known[part] for part in wanted})

@@ -1,0 +1,105 @@
+"""The parts a prompt is made of: a brief in Markdown, the same words for everyone who decides."""
+
+from __future__ import annotations
+
+from tuneloop.core.brief import Brief, JournalRow
+from tuneloop.core.experiment import Hypothesis
+from tuneloop.core.score import Score
+
+
+def parts(brief: Brief) -> dict[str, str]:
+    """Every name that a template may use."""
+    return {
+        "task": task(brief),
+        "baseline": score(brief.baseline),
+        "journal": journal(brief.journal),
+        "budget": budget(brief),
+        "hypothesis": hypothesis(brief.hypothesis),
+        "diagnosis": diagnosis(brief),
+        "failure": brief.failure or "none",
+        "result": result(brief),
+    }
+
+
+def task(brief: Brief) -> str:
+    """The task card."""
+    t = brief.task
+    return "\n".join(
+        (
+            f"- benchmark: {t.benchmark} ({t.domain}); metric {t.metric}, {'higher' if t.direction == 'max' else 'lower'} is better",
+            f"- what is asked: {t.description}",
+            f"- prompt template: {t.prompt!r}; answer found as: {t.answer}; at most {t.max_new_tokens} new tokens, greedy",
+            f"- base model: {t.base_model} on {t.device}; data sets: {', '.join(t.datasets)}",
+            f"- at most {t.row_limit} training rows; seed {t.seed}",
+        )
+    )
+
+
+def score(value: Score | None) -> str:
+    """A score with its interval."""
+    if value is None:
+        return "not measured"
+    return (
+        f"{value.value:.1f} [{value.low:.1f}, {value.high:.1f}], n = {value.n}, answers found in {value.parsed:.0f} %"
+    )
+
+
+def journal(rows: tuple[JournalRow, ...]) -> str:
+    """Earlier experiments as a table."""
+    if not rows:
+        return "No experiment yet."
+    head = "| # | outcome | hypothesis | rows | steps | score | p | blame | lesson |\n|---|---|---|---|---|---|---|---|---|"
+    return "\n".join((head, *map(_row, rows)))
+
+
+def _row(r: JournalRow) -> str:
+    value = "-" if r.value is None else f"{r.value:.1f} [{r.low:.1f}, {r.high:.1f}]"
+    p = "-" if r.p_value is None else f"{r.p_value:.3g}"
+    steps = r.training.steps if r.training else "-"
+    lesson = r.failure or r.lesson
+    return f"| {r.number} | {r.outcome} | {r.hypothesis.statement} | {r.rows or '-'} | {steps} | {value} | {p} | {r.blame} | {lesson} |"
+
+
+def budget(brief: Brief) -> str:
+    """What is left."""
+    b = brief.budget
+    left = "unlimited" if b.experiments_left is None else str(b.experiments_left)
+    time = "unlimited" if b.seconds_left is None else f"{b.seconds_left:.0f} s"
+    each = "" if b.seconds_per_experiment is None else f"; one experiment took {b.seconds_per_experiment:.0f} s"
+    return f"Experiments left, this one included: {left}. Time left: {time}{each}."
+
+
+def hypothesis(value: Hypothesis | None) -> str:
+    """The idea to carry out."""
+    if value is None:
+        return "none"
+    steps = [f"- {s.do} {s.options or ''}: {s.why}" for s in value.data_plan]
+    config = [f"- {k}: {v}" for k, v in value.training_plan.items()]
+    return "\n".join((value.statement, f"Reason: {value.reason}", "Data plan:", *steps, "Training plan:", *config))
+
+
+def diagnosis(brief: Brief) -> str:
+    """What the validator said of the attempt before."""
+    if brief.diagnosis is None:
+        return "This is the first attempt."
+    d = brief.diagnosis
+    return f"Attempt {brief.attempt} failed ({d.culprit}): {d.problem}\nRepair: {d.repair}"
+
+
+def result(brief: Brief) -> str:
+    """Score, comparison and training of the open experiment."""
+    lines = [f"Score: {score(brief.score)}"]
+    if brief.comparison is not None:
+        c = brief.comparison
+        verdict = "accepted" if c.accepted else "rejected"
+        lines.append(
+            f"Against the incumbent: {c.gain:+.1f} points ({c.wins} won, {c.losses} lost), p = {c.p_value:.3g}, "
+            f"wanted <= {c.threshold:.3g}: {verdict}. Smallest gain this split could show: {c.smallest_gain:.1f} points."
+        )
+    if brief.training is not None:
+        t = brief.training
+        lines.append(
+            f"Training: {t.rows} rows, {t.steps} steps, {t.seconds:.0f} s, loss {t.first_loss:.3f} -> {t.last_loss:.3f}, "
+            f"change over the last quarter {100 * t.tail_slope:+.1f} %"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+
+import pytest
+
+from tuneloop.core.bridge import in_thread, pause, run_sync
+from tuneloop.core.errors import Paused
+
+
+def test_context_variables_travel() -> None:
+    name = contextvars.ContextVar("name", default="none")
+    name.set("here")
+
+    async def look() -> str:
+        await asyncio.sleep(0)
+        return name.get()
+
+    assert run_sync(look()) == "here"
+
+
+def test_errors_travel() -> None:
+    async def fail() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError, match="x"):
+        run_sync(fail())
+
+
+def test_bridges_do_not_block_each_other() -> None:
+    async def nap() -> int:
+        await asyncio.sleep(0.2)
+        return 1
+
+    began = time.monotonic()
+    threads = [threading.Thread(target=lambda: run_sync(nap())) for _ in range(5)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert time.monotonic() - began < 0.9
+
+
+async def test_cancelling_wakes_a_pause_in_the_thread() -> None:
+    ended = threading.Event()
+
+    def work() -> None:
+        try:
+            pause(60)
+        except Paused:
+            ended.set()
+            raise
+
+    task = asyncio.ensure_future(in_thread(work)())
+    await asyncio.sleep(0.1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await asyncio.to_thread(ended.wait, 2)

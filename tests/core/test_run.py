@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tuneloop.core.run import RunSpec, seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("12h", 43200.0), ("90m", 5400.0), ("3600", 3600.0), (3600, 3600.0), ("2d", 172800.0), ("1.5h", 5400.0)],
+)
+def test_times_as_people_write_them(text: object, expected: float) -> None:
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", [None, "", "0", 0, "unlimited", "None"])
+def test_no_limit(text: object) -> None:
+    assert seconds(text) is None
+
+
+@pytest.mark.parametrize("text", ["-5", "12 hours", "h", "1e9999x", "12h30"])
+def test_nonsense_is_refused_with_what_would_be_right(text: str) -> None:
+    with pytest.raises(ValueError, match="right is"):
+        seconds(text)
+
+
+@given(st.integers(1, 10**6), st.sampled_from("smhd"))
+def test_units_scale(count: int, unit: str) -> None:
+    assert seconds(f"{count}{unit}") == count * {"s": 1, "m": 60, "h": 3600, "d": 86400}[unit]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"loop_n": -1}, {"loop_n": 0}, {"timeout": "-3h"}, {"upper_data_size_limit": 0}, {"benchmark": ""}, {"oops": 1}],
+)
+def test_a_bad_spec_is_refused(bad: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        RunSpec.model_validate({"benchmark": "b", "base_model": "m", **bad})
+
+
+def test_a_spec_survives_yaml_and_back() -> None:
+    spec = RunSpec(benchmark="b", base_model="m", datasets=("d",), timeout=43200.0, loop_n=3)
+    assert RunSpec.model_validate(spec.model_dump(mode="json")) == spec

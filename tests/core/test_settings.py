@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuneloop.core.errors import SetupError
+from tuneloop.core.settings import load_settings
+
+SEED = """\
+# LLM backend
+BACKEND=rdagent.oai.backend.LiteLLMAPIBackend
+CHAT_MODEL=gpt-4o
+FT_FILE_PATH=/absolute/path/to/finetune_files
+FT_Coder_CoSTEER_env_type=docker
+FT_TARGET_BENCHMARK=aime25
+FT_BENCHMARK_DESCRIPTION="AIME 2025. Expected Output Format: put the final answer within \\\\boxed{}, for example \\\\boxed{42}."
+FT_BASE_MODEL=Qwen/Qwen2.5-7B-Instruct
+FT_UPPER_DATA_SIZE_LIMIT=2000
+FT_BENCHMARK_DATASETS=["aime25","gsm8k","mmlu"]
+FT_BENCHMARK_LIMIT=
+FT_BENCHMARK_TIMEOUT=0
+# HF_TOKEN=<your_hf_token>
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FT_FILE_PATH", raising=False)
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / ".env"
+    file.write_text(text)
+    return file
+
+
+def test_a_seed_file_is_read_verbatim(tmp_path: Path) -> None:
+    s = load_settings(write(tmp_path, SEED))
+    assert s.home.root == Path("/absolute/path/to/finetune_files")
+    assert s.target_benchmark == "aime25"
+    assert s.benchmark_description is not None
+    assert s.benchmark_description.endswith("for example \\boxed{42}.")
+    assert s.benchmark_datasets == ("aime25", "gsm8k", "mmlu")
+    assert s.benchmark_limit is None
+    assert s.benchmark_timeout is None
+    assert s.env_type == "docker"
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FT_BASE_MODEL", "other/model")
+    assert load_settings(write(tmp_path, SEED)).base_model == "other/model"
+
+
+def test_a_list_in_quotes(tmp_path: Path) -> None:
+    assert load_settings(write(tmp_path, 'FT_DATASET=\'["a","b"]\'\n')).dataset == ("a", "b")
+    assert load_settings(write(tmp_path, "FT_DATASET=a, b\n")).dataset == ("a", "b")
+
+
+def test_a_malformed_line_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"\.env:2: cannot read"):
+        load_settings(write(tmp_path, "A=1\nthis is = = 'not\nB=2\n"))
+
+
+@pytest.mark.parametrize("line", ["FT_UPPER_DATA_SIZE_LIMIT=many", "FT_FULL_TIMEOUT=-1", "FT_BENCHMARK_LIMIT=0"])
+def test_a_bad_value_is_one_line_with_the_name(tmp_path: Path, line: str) -> None:
+    with pytest.raises(SetupError, match=line.split("=", maxsplit=1)[0]) as caught:
+        load_settings(write(tmp_path, line + "\n"))
+    assert "\n" not in str(caught.value)

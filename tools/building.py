@@ -1,0 +1,71 @@
+"""Take what a data script wrote through the data gate: on samples to fail early, on everything to train on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.files import digest_file, read_json
+from tuneloop.core.layout import ExperimentFolder
+from tuneloop.tools.benchmarks import items, prompt, sealed_items
+from tuneloop.tools.contamination import Guard
+from tuneloop.tools.gate.data import gate
+from tuneloop.tools.gate.report import GateReport
+from tuneloop.tools.params.config_text import ConfigError, parse_config
+from tuneloop.tools.params.finalize import write_dataset_info
+from tuneloop.tools.scripts import script_output
+from tuneloop.tools.workbench import Workbench
+
+
+def is_built(bench: Workbench, folder: ExperimentFolder) -> bool:
+    """Whether `data/` holds what the present script writes; data of an earlier script are not believed."""
+    raw, report = script_output(bench, folder, debug=False) / "data.json", folder.data / "report.json"
+    return raw.is_file() and report.is_file() and read_json(report)["source"] == digest_file(raw)
+
+
+def gate_data(bench: Workbench, folder: ExperimentFolder, raw: Path) -> GateReport:
+    """Every record; `data/data.json`, then `data/report.json`. Raises RecipeError with what is wrong and where."""
+    write_dataset_info(folder.data)
+    return _passed(_gate(bench, folder, raw, folder.data))
+
+
+def gate_sample(bench: Workbench, folder: ExperimentFolder, raw: Path) -> GateReport:
+    """The rows of a try with --debug, through the same gate. Raises RecipeError likewise."""
+    return _passed(_gate(bench, folder, raw, folder.work / "sample"))
+
+
+def _gate(bench: Workbench, folder: ExperimentFolder, raw: Path, out: Path) -> GateReport:
+    return gate(
+        raw,
+        out,
+        row_limit=bench.spec.upper_data_size_limit,
+        benchmark=bench.setup.benchmark,
+        guard=guard(bench),
+        tokenizer=bench.setup.model_root / "tokenizer.json",
+        cutoff_len=cutoff(folder),
+    )
+
+
+def _passed(report: GateReport) -> GateReport:
+    if report.errors:
+        raise RecipeError("\n".join(report.errors), culprit="data")
+    return report
+
+
+def guard(bench: Workbench) -> Guard:
+    """Knows the items of both splits; only counts leave it."""
+    b = bench.setup.benchmark
+    asked = {
+        "validation": [prompt(b, i) for i in items(bench.benchmark, "validation")],
+        "test": [prompt(b, i) for i in sealed_items(bench.benchmark)],
+    }
+    return Guard(asked)
+
+
+def cutoff(folder: ExperimentFolder) -> int | None:
+    """The config's `cutoff_len`, None when it is left to the engine."""
+    try:
+        value = parse_config(folder.config.read_text()).values.get("cutoff_len")
+    except (FileNotFoundError, ConfigError):
+        return None
+    return value if isinstance(value, int) else None

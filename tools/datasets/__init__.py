@@ -1,0 +1,72 @@
+"""Raw data sets: one file an entry (`DATASET` and `fetch`), any folder or file of the user's, any hub id."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from tuneloop.core.dataset import Dataset
+from tuneloop.core.errors import SetupError
+from tuneloop.core.layout import Home
+from tuneloop.core.settings import Settings
+from tuneloop.tools.hub import fetch_hub, is_hub_id
+from tuneloop.tools.profiling.reading import sources
+from tuneloop.tools.registry import entries, unknown
+from tuneloop.tools.store import make_whole
+
+HERE = sys.modules[__name__]
+
+
+@dataclass(frozen=True)
+class DatasetFolder:
+    """A data set that is there: card and place (a folder, or one file)."""
+
+    dataset: Dataset
+    root: Path
+
+
+def names() -> list[str]:
+    """Registered data sets."""
+    return list(entries(HERE, "DATASET"))
+
+
+def card(name: str) -> Dataset:
+    """Card of a registered data set."""
+    found: Dataset = entries(HERE, "DATASET")[name].DATASET
+    return found
+
+
+def check(name: str) -> None:
+    """Refuse what can be seen to be wrong before anything is fetched. Raises SetupError."""
+    path = Path(name).expanduser()
+    if path.exists():
+        if not sources(path):
+            raise SetupError(f"dataset {path}: no JSON, JSONL, CSV, TSV or Parquet file with records in it")
+    elif name not in names() and not is_hub_id(name):
+        raise unknown("dataset", name, names(), "or a folder, a file, or a hub id org/name")
+
+
+def resolve(name: str, home: Home, settings: Settings) -> DatasetFolder:
+    """The data set, fetched when it is not there yet. Raises SetupError as `check` does."""
+    path = Path(name).expanduser()
+    if path.exists():
+        check(name)
+        return DatasetFolder(Dataset(name=path.stem, description=f"files of {path.name}"), path.absolute())
+    found = entries(HERE, "DATASET")
+    if name in found:
+        return _registered(found[name], home)
+    check(name)
+    root = fetch_hub(name, "dataset", home.datasets / name, settings)
+    return DatasetFolder(Dataset(name=name.replace("/", "--"), description=f"hub data set {name}"), root)
+
+
+def _registered(module: ModuleType, home: Home) -> DatasetFolder:
+    dataset: Dataset = module.DATASET
+    return DatasetFolder(dataset, make_whole(home.datasets / dataset.name, module.fetch))
+
+
+def for_domain(domain: str) -> list[str]:
+    """Registered data sets of a domain: the choice when the user named none."""
+    return [name for name, module in entries(HERE, "DATASET").items() if module.DATASET.domain == domain]

@@ -1,0 +1,83 @@
+"""Make `best/`: the accepted model as a whole model folder, an adapter merged into its base."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tuneloop.core.files import digest, digest_file, write_atomic, write_json
+from tuneloop.core.job import Command, JobStatus
+from tuneloop.core.layout import ExperimentFolder
+from tuneloop.tools.limits import job_limits
+from tuneloop.tools.params.config_text import dump_config, parse_config
+from tuneloop.tools.paths import ENGINES
+from tuneloop.tools.store import MANIFEST, files_below
+from tuneloop.tools.workbench import Workbench
+
+WHOLE = ("*.safetensors", "*.safetensors.index.json", "config.json", "generation_config.json")
+TOKENIZER = ("tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "chat_template.*")
+
+
+def is_adapter(model: Path) -> bool:
+    """Whether a trained folder holds an adapter, not a whole model."""
+    return (model / "adapter_config.json").is_file()
+
+
+def start_merge(bench: Workbench, folder: ExperimentFolder) -> str:
+    """Launch the engine's own merge of an adapter; returns the job's name."""
+    engine, final = bench.engine("llamafactory"), bench.run.final
+    out, work = final / "merged", final / "work"
+    for place in (out, work):
+        place.mkdir(parents=True, exist_ok=True)
+    trained = parse_config((folder.work / "train" / "config.yaml").read_text()).values
+    values = {
+        "model_name_or_path": str(bench.setup.model_root),
+        "adapter_name_or_path": str(folder.model),
+        "finetuning_type": trained["finetuning_type"],
+        "template": trained.get("template"),
+        "export_dir": str(out),
+        "export_size": 5,
+        "export_device": "cpu",
+        "trust_remote_code": False,
+    }
+    text = dump_config({k: v for k, v in values.items() if v is not None})
+    write_atomic(work / "merge.yaml", text)
+    script = ENGINES / "llamafactory" / "train.py"
+    command = Command(
+        argv=(str(engine.python), str(script), "export", str(work / "merge.yaml")),
+        cwd=str(work),
+        env={**bench.environment(work), "LLAMAFACTORY_VERBOSITY": "WARN", "DISABLE_VERSION_CHECK": "1"},
+        read=(*engine.readable, str(script), str(folder.model), str(bench.setup.model_root)),
+        write=(str(out), str(work)),
+        limits=job_limits(bench.settings, bench.settings.full_timeout, bench.run.root),
+        key=digest(text, digest_file(folder.model / "adapter_model.safetensors"), engine.identity),
+    )
+    bench.launch(final / "jobs", "merge", command)
+    return "merge"
+
+
+def merge_status(bench: Workbench) -> JobStatus:
+    """State of the merge."""
+    return bench.status(bench.run.final / "jobs", "merge")[0]
+
+
+def deliver(bench: Workbench, folder: ExperimentFolder) -> Path:
+    """`best/`, whole: weights, config, the base's tokenizer; its manifest is written last."""
+    best = bench.run.best
+    if (best / MANIFEST).is_file():
+        return best
+    source = bench.run.final / "merged" if is_adapter(folder.model) else folder.model
+    if best.exists():
+        shutil.rmtree(best)
+    best.mkdir()
+    for pattern in WHOLE:
+        for file in source.glob(pattern):
+            shutil.copyfile(file, best / file.name)
+    # The engine saves tokenizers anew in its own release's form; the base's files say the same and load everywhere.
+    for pattern in TOKENIZER:
+        for file in bench.setup.model_root.glob(pattern):
+            shutil.copyfile(file, best / file.name)
+    for name in ("process_data.py", "train.yaml"):
+        shutil.copyfile(folder.root / name, best / name)
+    write_json(best / MANIFEST, {"files": {str(p.relative_to(best)): digest_file(p) for p in files_below(best)}})
+    return best

@@ -1,0 +1,54 @@
+"""Fetch models and data sets from the Hugging Face hub: pinned revision, resumable, whole or absent."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from huggingface_hub import HfApi, snapshot_download
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+
+from tuneloop.core.errors import SetupError, WorldError
+from tuneloop.core.settings import Settings
+from tuneloop.tools.store import make_whole
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+IGNORED = ["*.bin", "*.pt", "*.pth", "*.msgpack", "*.h5", "*.onnx", "*.gguf", "*.py", "original/*"]
+
+
+def is_hub_id(name: str) -> bool:
+    """True for `org/name`."""
+    return HUB_ID.fullmatch(name) is not None
+
+
+def fetch_hub(name: str, kind: Literal["model", "dataset"], folder: Path, settings: Settings) -> Path:
+    """Make `folder` hold the repository `name` at the revision its main branch has now.
+
+    Raises SetupError when it does not exist or is closed to this user, WorldError when the hub cannot be reached.
+    Only safetensors weights are taken; code of a repository is left behind.
+    """
+    api = HfApi(endpoint=settings.hf_endpoint, token=settings.hf_token)
+
+    def make(part: Path) -> None:
+        revision = api.repo_info(name, repo_type=kind).sha
+        snapshot_download(
+            name,
+            repo_type=kind,
+            revision=revision,
+            local_dir=part,
+            endpoint=settings.hf_endpoint,
+            token=settings.hf_token,
+            ignore_patterns=IGNORED,
+        )
+
+    try:
+        return make_whole(folder, make, source=name, kind=kind)
+    except GatedRepoError as e:
+        raise SetupError(f"{kind} {name} wants its licence accepted on the hub: accept it, then set HF_TOKEN") from e
+    except RepositoryNotFoundError as e:
+        raise SetupError(f"{kind} {name} is not on the hub (or is private: set HF_TOKEN)") from e
+    except (HfHubHTTPError, OSError) as e:
+        raise WorldError(
+            f"{kind} {name} could not be fetched: {type(e).__name__}; check the network or HF_ENDPOINT"
+        ) from e

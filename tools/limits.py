@@ -1,0 +1,27 @@
+"""What a job of a run may use: the user's numbers, else what this machine can spare."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from tuneloop.core.errors import WorldError
+from tuneloop.core.job import Limits
+from tuneloop.core.settings import Settings
+
+SPARE_DISK = 1 << 30
+PROCESSES = 512
+
+
+def job_limits(settings: Settings, seconds: float | None, place: Path) -> Limits:
+    """Limits for one job writing below `place`. Raises WorldError when less than 1 GiB of disk is free there."""
+    free = shutil.disk_usage(place).free
+    if free < SPARE_DISK:
+        raise WorldError(f"{place}: only {free >> 20} MiB of disk are free; free some and run `tuneloop resume`")
+    return Limits(
+        seconds=seconds,
+        memory=settings.job_memory or int(0.9 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
+        processes=PROCESSES,
+        disk=free - SPARE_DISK // 2,
+    )

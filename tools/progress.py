@@ -1,0 +1,39 @@
+"""Read a job's progress from what it printed or logged; cheap enough to poll."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+TAIL = 16384
+
+
+def tail_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """JSON objects in the last 16 KB of `path`, newest first; torn and foreign lines are skipped."""
+    try:
+        with path.open("rb") as f:
+            f.seek(0, 2)
+            f.seek(max(0, f.tell() - TAIL))
+            lines = f.read().decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return
+    for line in reversed(lines):
+        if line.startswith("{"):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict):
+                yield row
+
+
+def last_progress(log: Path) -> tuple[int, int]:
+    """(done, total) of the newest line that has them; (0, 0) before the first."""
+    for row in tail_rows(log):
+        done = row.get("done", row.get("step", row.get("current_steps")))
+        total = row.get("total", row.get("total_steps"))
+        if isinstance(done, int) and isinstance(total, int):
+            return done, total
+    return 0, 0

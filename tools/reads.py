@@ -1,0 +1,33 @@
+"""How often a test split has been read on this machine: noted before the reading, shown in every report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tuneloop.core.files import read_lines, write_lines
+from tuneloop.tools.store import exclusive
+from tuneloop.tools.workbench import Workbench
+
+
+def _ledger(bench: Workbench) -> Path:
+    return bench.settings.home.benchmarks / "reads.jsonl"
+
+
+def _rows(bench: Workbench) -> list[dict[str, Any]]:
+    file = _ledger(bench)
+    return list(read_lines(file)) if file.is_file() else []
+
+
+def note_read(bench: Workbench) -> None:
+    """Note this run's reading; a reading that goes on after a crash is the same one."""
+    row = {"test": bench.setup.benchmark_fingerprint, "run": bench.run.id}
+    with exclusive(_ledger(bench).with_suffix(".lock")):
+        rows = _rows(bench)
+        if row not in rows:
+            write_lines(_ledger(bench), [*rows, row])
+
+
+def count_reads(bench: Workbench) -> int:
+    """Runs that have read this very test split, this one included."""
+    return sum(row["test"] == bench.setup.benchmark_fingerprint for row in _rows(bench))

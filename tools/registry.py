@@ -1,0 +1,27 @@
+"""Find catalog entries by module name: one file in a package is one entry."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from types import ModuleType
+
+from tuneloop.core.errors import SetupError
+
+
+def entries(package: ModuleType, marker: str) -> dict[str, ModuleType]:
+    """Modules of `package` that define `marker`, by the name their declaration carries."""
+    found: dict[str, ModuleType] = {}
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        if hasattr(module, marker):
+            found[getattr(module, marker).name] = module
+    return dict(sorted(found.items()))
+
+
+def unknown(kind: str, name: str, known: list[str], also: str) -> SetupError:
+    """The one line that says what would be right."""
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known) or 'none'}"
+    return SetupError(f"{kind} {name!r} is unknown: {hint} ({also})")

@@ -1,0 +1,58 @@
+"""Run an experiment's `process_data.py`: on samples (`dry_run`) or on everything (`build_data`), always in the sandbox."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.files import digest
+from tuneloop.core.job import Command, JobStatus
+from tuneloop.core.layout import ExperimentFolder
+from tuneloop.tools.limits import job_limits
+from tuneloop.tools.workbench import Workbench
+
+# Modules beyond the standard library that data scripts may import; every llamafactory engine has them.
+MODULES = frozenset({"numpy", "pandas", "pyarrow", "regex"})
+
+
+def script_key(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> str:
+    """Everything that can change the script's output."""
+    prints = sorted(f"{k}:{v}" for k, v in bench.setup.dataset_fingerprints.items())
+    return digest(folder.script.read_bytes(), str(debug), bench.engine("llamafactory").identity, *prints)
+
+
+def script_output(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> Path:
+    """Folder in which this version of the script writes `data.json`."""
+    name = "dry_run" if debug else "build_data"
+    return folder.work / f"{name}-{script_key(bench, folder, debug=debug)}"
+
+
+def start_script(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> str:
+    """Launch the script; returns the job's name. Doing it again changes nothing."""
+    engine, settings = bench.engine("llamafactory"), bench.settings
+    out = script_output(bench, folder, debug=debug)
+    out.mkdir(parents=True, exist_ok=True)
+    links = bench.run.root / "datasets"
+    command = Command(
+        argv=(str(engine.python), "-I", str(folder.script), *(["--debug"] if debug else [])),
+        cwd=str(out),
+        env={**bench.environment(out), "DATASETS_DIR": str(links), "PYTHONHASHSEED": "0"},
+        read=(*engine.readable, str(folder.script), str(links), *(str(p) for p in bench.setup.datasets.values())),
+        write=(str(out),),
+        generated=True,
+        limits=job_limits(settings, settings.debug_data_timeout if debug else settings.data_timeout, folder.root),
+        key=script_key(bench, folder, debug=debug),
+    )
+    name = "dry_run" if debug else "build_data"
+    bench.launch(folder.jobs, name, command)
+    return name
+
+
+def script_result(bench: Workbench, folder: ExperimentFolder, status: JobStatus, job: Path, *, debug: bool) -> Path:
+    """The `data.json` that a job over by now wrote. Raises RecipeError with the end of its log."""
+    data = script_output(bench, folder, debug=debug) / "data.json"
+    if status.exit is None or not status.exit.ok:
+        raise RecipeError(f"process_data.py failed. {bench.why(job, status)}", culprit="script")
+    if not data.is_file():
+        raise RecipeError("process_data.py ended well but wrote no data.json in its working folder", culprit="script")
+    return data

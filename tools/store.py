@@ -1,0 +1,60 @@
+"""Shared folders that are complete or absent: made in a temporary place, declared whole by a manifest written last."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tuneloop.core.files import digest, digest_file, read_json, write_json
+
+MANIFEST = "manifest.json"
+
+
+@contextlib.contextmanager
+def exclusive(lock: Path) -> Iterator[None]:
+    """Hold `lock` against other processes; waits for its turn."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Regular files below `folder`, sorted, the manifest left out."""
+    return sorted(p for p in folder.rglob("*") if p.is_file() and p != folder / MANIFEST)
+
+
+def make_whole(folder: Path, make: Callable[[Path], None], **facts: Any) -> Path:
+    """Return `folder`, letting `make` fill it first when it has no manifest; two processes at once make it once.
+
+    `make` gets an empty temporary folder beside `folder`. `facts` go to the manifest. What a crash left is removed.
+    """
+    if (folder / MANIFEST).is_file():
+        return folder
+    part = folder.with_name(f".{folder.name}.part")
+    with exclusive(folder.with_name(f".{folder.name}.lock")):
+        if (folder / MANIFEST).is_file():
+            return folder
+        for leftover in (part, folder):
+            if leftover.exists():
+                shutil.rmtree(leftover)
+        part.mkdir(parents=True)
+        make(part)
+        hashes = {str(p.relative_to(part)): digest_file(p) for p in files_below(part)}
+        write_json(part / MANIFEST, {"files": hashes, **facts})
+        part.rename(folder)
+    return folder
+
+
+def fingerprint(folder: Path) -> str:
+    """Hash of names and contents of the files below `folder`; from the manifest where there is one."""
+    manifest = folder / MANIFEST
+    if manifest.is_file():
+        hashes: dict[str, str] = read_json(manifest)["files"]
+    else:
+        hashes = {str(p.relative_to(folder)): digest_file(p) for p in files_below(folder)}
+    return digest(*(f"{name}:{value}" for name, value in sorted(hashes.items())))

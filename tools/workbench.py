@@ -1,0 +1,112 @@
+"""One run's places, engines and sandbox in one hand: what every tool of a run starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tuneloop.core.errors import ToolError
+from tuneloop.core.files import read_json
+from tuneloop.core.job import Command, JobStatus, Sandbox
+from tuneloop.core.layout import ExperimentFolder, RunFolder
+from tuneloop.core.run import RunSpec
+from tuneloop.core.settings import Settings
+from tuneloop.core.setup import Setup
+from tuneloop.sandboxes.choose import open_sandbox
+from tuneloop.sandboxes.jobs import launch, log_tail, newest
+from tuneloop.tools.benchmarks import BenchmarkFolder
+from tuneloop.tools.engines import Engine, ensure_engine
+
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_EVALUATE_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """Lazy: nothing is read or opened before it is needed."""
+
+    run: RunFolder
+    settings: Settings
+
+    @cached_property
+    def spec(self) -> RunSpec:
+        """What the user asked for."""
+        return RunSpec.model_validate(yaml.safe_load(self.run.spec.read_text())["spec"])
+
+    @cached_property
+    def setup(self) -> Setup:
+        """What `prepare` settled. Raises ToolError before that."""
+        try:
+            return Setup.model_validate(read_json(self.run.setup))
+        except FileNotFoundError as e:
+            raise ToolError(f"run {self.run.id} is not prepared yet: wait for its first node") from e
+
+    @cached_property
+    def sandbox(self) -> Sandbox:
+        """Where this run's jobs go."""
+        return open_sandbox(self.spec.sandbox, allow_unsandboxed=self.spec.allow_unsandboxed)
+
+    @cached_property
+    def benchmark(self) -> BenchmarkFolder:
+        """The benchmark's declaration and place."""
+        return BenchmarkFolder(
+            benchmark=self.setup.benchmark,
+            root=self.setup.benchmark_root,
+            fingerprint=self.setup.benchmark_fingerprint,
+        )
+
+    def engine(self, name: str) -> Engine:
+        """An engine that is there already."""
+        return ensure_engine(name, self.settings)
+
+    def experiment(self, number: int) -> ExperimentFolder:
+        """An experiment that has begun. Raises ToolError naming those there are."""
+        folder = self.run.experiment(number)
+        if not folder.root.is_dir():
+            there = sorted(p.name for p in self.run.experiments.glob("[0-9]*"))
+            raise ToolError(f"experiment {number} does not exist; there are {', '.join(there) or 'none'}")
+        return folder
+
+    def environment(self, work: Path) -> dict[str, str]:
+        """A job's environment: offline, caches in its own scratch folder, threads as the device wants."""
+        env = {**OFFLINE, "HOME": str(work), "HF_HOME": str(work / "hf"), "TMPDIR": "/tmp"}  # noqa: S108
+        if self.setup.device == "cpu":
+            return {**env, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        return env
+
+    def launch(self, jobs: Path, name: str, command: Command) -> Path:
+        """Start a job, or find it running or over."""
+        return launch(self.sandbox, jobs, name, command)
+
+    def status(self, jobs: Path, name: str) -> tuple[JobStatus, Path | None]:
+        """State of the newest attempt of a job, and its folder."""
+        folder = newest(jobs, name)
+        if folder is None:
+            return JobStatus(state="absent"), None
+        return self.sandbox.poll(folder), folder
+
+    def stop(self, jobs: Path, name: str) -> None:
+        """End the newest attempt of a job if it runs."""
+        folder = newest(jobs, name)
+        if folder is not None and self.sandbox.poll(folder).state == "running":
+            self.sandbox.stop(folder)
+
+    def why(self, folder: Path, status: JobStatus) -> str:
+        """One paragraph on how a job ended badly, with the last lines of its log."""
+        end = status.exit
+        how = f"{end.reason}, exit status {end.code}" if end else status.state
+        return f"{folder.name}: {how}\n{log_tail(folder, 12)}".strip()
+
+
+def job_report(status: JobStatus, **facts: Any) -> dict[str, Any]:
+    """The plain form in which servers answer about a job."""
+    return {"state": status.state, "exit": status.exit.model_dump() if status.exit else None, **facts}
