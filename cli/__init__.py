@@ -1,0 +1,1 @@
+"""How people start it: one file a command, loaded by name."""

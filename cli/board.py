@@ -1,0 +1,82 @@
+"""What the live view knows: a board that each event moves on by one step, so that any terminal can join late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+from tuneloop.core.events import (
+    AgentAnswered,
+    BaselineMeasured,
+    Event,
+    ExperimentFinished,
+    JobProgress,
+    NodeFinished,
+    NodeStarted,
+    Problem,
+    RunFinished,
+    RunPaused,
+    RunStarted,
+)
+
+WORDS_KEPT = 5
+
+
+@dataclass(frozen=True)
+class Board:
+    """Everything shown; `progress` maps a job of the current node to its first and latest report."""
+
+    started: RunStarted | None = None
+    baseline: BaselineMeasured | None = None
+    node: NodeStarted | None = None
+    words: tuple[AgentAnswered | Problem, ...] = ()
+    progress: Mapping[str, tuple[JobProgress, JobProgress]] = field(default_factory=dict)
+    rows: tuple[ExperimentFinished, ...] = ()
+    end: RunPaused | RunFinished | None = None
+
+
+def advance(board: Board, event: Event) -> Board:  # noqa: PLR0911 - one line an event
+    """The board after `event`."""
+    match event:
+        case RunStarted():
+            return replace(board, started=event, end=None, progress={})
+        case NodeStarted():
+            return replace(board, node=event, progress={})
+        case NodeFinished():
+            return replace(board, progress={})
+        case AgentAnswered() | Problem():
+            return replace(board, words=(*board.words, event)[-WORDS_KEPT:])
+        case JobProgress():
+            return replace(board, progress=_progress(board, event))
+        case BaselineMeasured():
+            return replace(board, baseline=event)
+        case ExperimentFinished():
+            others = tuple(row for row in board.rows if row.experiment != event.experiment)
+            return replace(board, rows=(*others, event))
+        case RunPaused() | RunFinished():
+            return replace(board, end=event, node=None, progress={})
+
+
+def _progress(board: Board, event: JobProgress) -> Mapping[str, tuple[JobProgress, JobProgress]]:
+    first, last = board.progress.get(event.job, (event, event))
+    first = event if event.done < last.done else first
+    return {**board.progress, event.job: (first, event)}
+
+
+def board_of(events: Iterable[Event]) -> Board:
+    """The board after all `events`."""
+    return reduce(advance, events, Board())
+
+
+def incumbent(board: Board) -> int | None:
+    """Number of the experiment that was accepted last."""
+    return next((row.experiment for row in reversed(board.rows) if row.outcome == "accepted"), None)
+
+
+def seconds_left(first: JobProgress, last: JobProgress) -> float | None:
+    """Forecast from the pace between two reports of a job; None while there is no pace."""
+    done, seconds = last.done - first.done, (last.at - first.at).total_seconds()
+    if done <= 0 or last.total <= 0:
+        return None
+    return max(0.0, (last.total - last.done) * seconds / done)

@@ -1,0 +1,131 @@
+"""What `tuneloop doctor` looks at: each check says what is there, whether it will do, and the cure when not."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tuneloop.cli.notes import dotenv_notes, spec_notes
+from tuneloop.core.errors import SetupError
+from tuneloop.core.settings import Settings, load_settings
+from tuneloop.core.wording import size
+from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
+
+Verdict = Literal["ok", "note", "missing"]
+MEMORY_WANTED = 3_000_000_000
+DISK_WANTED = 8_000_000_000
+ENGINES = {"llamafactory": "llama_factory_path", "opencompass": "opencompass_path"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """`missing` stops runs, `note` is worth knowing."""
+
+    name: str
+    verdict: Verdict
+    says: str
+    cure: str = ""
+
+
+def all_checks(dotenv: Path) -> list[Check]:
+    """Everything, in the order in which one mends it; broken settings are a check that failed, not the end."""
+    try:
+        settings = load_settings(dotenv)
+    except SetupError as e:
+        return [check_python(), Check("settings", "missing", str(e), "mend the line")]
+    return [
+        check_python(),
+        check_processor(),
+        check_memory(Path("/proc/meminfo")),
+        *check_files(settings),
+        check_gpu(Path("/proc/driver/nvidia")),
+        check_sandbox(),
+        *(check_engine(settings, name) for name in ENGINES),
+        *check_notes(settings, dotenv),
+    ]
+
+
+def check_python() -> Check:
+    """Python 3.11 or newer."""
+    says = f"{platform.python_version()} at {sys.executable}"
+    enough = sys.version_info >= (3, 11)
+    return Check("python", "ok" if enough else "missing", says, "" if enough else "install Python 3.11 or newer")
+
+
+def check_processor() -> Check:
+    """Cores this process may use."""
+    return Check("processor", "ok", f"{len(os.sched_getaffinity(0))} cores, {platform.machine()}")
+
+
+def check_memory(meminfo: Path) -> Check:
+    """Memory that is available now."""
+    lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
+    free = int(lines["MemAvailable"].split()[0]) * 1024
+    if free < MEMORY_WANTED:
+        return Check("memory", "note", f"{size(free)} free", f"free some: training wants {size(MEMORY_WANTED)} or more")
+    return Check("memory", "ok", f"{size(free)} free of {size(int(lines['MemTotal'].split()[0]) * 1024)}")
+
+
+def check_files(settings: Settings) -> list[Check]:
+    """`FT_FILE_PATH` can be written and has room."""
+    root = settings.home.root
+    there = next(p for p in (root, *root.parents) if p.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        cure = "set FT_FILE_PATH to a folder that you may write"
+        return [Check("FT_FILE_PATH", "missing", f"{root}: {there} cannot be written", cure)]
+    free = shutil.disk_usage(there).free
+    files = Check("FT_FILE_PATH", "ok", f"{root} can be written")
+    if free < DISK_WANTED:
+        cure = f"free some, or set FT_FILE_PATH to another disk: engines and a run want {size(DISK_WANTED)}"
+        return [files, Check("disk", "note", f"{size(free)} free", cure)]
+    return [files, Check("disk", "ok", f"{size(free)} free")]
+
+
+def check_gpu(driver: Path) -> Check:
+    """NVIDIA devices as the kernel's driver reports them."""
+    devices = sorted(driver.glob("gpus/*/information"))
+    names = [_model(path) for path in devices]
+    if not names:
+        return Check("gpu", "note", "none; training runs on the processor", "fine for tiny models, slow for others")
+    return Check("gpu", "ok", ", ".join(names))
+
+
+def _model(information: Path) -> str:
+    lines = information.read_text(errors="replace").splitlines()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("Model:")), "NVIDIA device")
+
+
+def check_sandbox() -> Check:
+    """Bubblewrap, tried once for real."""
+    problem = probe_bubblewrap()
+    if problem is None:
+        return Check("sandbox", "ok", "bubblewrap works")
+    cure = "install it (Debian: apt-get install bubblewrap), or run with --allow-unsandboxed"
+    return Check("sandbox", "missing", problem, cure)
+
+
+def check_engine(settings: Settings, name: str) -> Check:
+    """An engine that is built, or pointed at; a missing one is built by the first run."""
+    given: str | None = getattr(settings, ENGINES[name])
+    if given is not None:
+        there = Path(given).expanduser().is_dir()
+        variable = next(f.alias for n, f in Settings.model_fields.items() if n == ENGINES[name])
+        cure = "" if there else f"correct {variable} or unset it"
+        return Check(
+            name, "ok" if there else "missing", f"{variable}={given}" + ("" if there else ": no such folder"), cure
+        )
+    built = sorted(p.parent.name for p in settings.home.engines.glob(f"{name}-*/manifest.json"))
+    if built:
+        return Check(name, "ok", ", ".join(built))
+    return Check(name, "note", "not built yet", f"the first run builds it, or: tuneloop engines build {name}")
+
+
+def check_notes(settings: Settings, dotenv: Path) -> list[Check]:
+    """Keys of `.env` that mean nothing here."""
+    notes = [*dotenv_notes(dotenv), *spec_notes(settings)]
+    return [Check("settings", "note", note) for note in notes] or [Check("settings", "ok", "nothing to remark")]

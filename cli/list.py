@@ -1,0 +1,83 @@
+"""`tuneloop list`: what is registered, and the runs there are."""
+
+from __future__ import annotations
+
+import json
+from types import ModuleType
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tuneloop.cli.pick import finished, runs
+from tuneloop.cli.spec import read_spec
+from tuneloop.core.layout import Home
+from tuneloop.core.settings import load_settings
+from tuneloop.core.wording import clean
+from tuneloop.graph.lock import is_held
+from tuneloop.tools import benchmarks, datasets, models
+from tuneloop.tools.registry import entries
+
+Row = dict[str, str]
+KINDS = ("benchmarks", "datasets", "models", "runs")
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(KINDS))
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def command(kind: str, as_json: bool) -> None:
+    """List benchmarks, datasets, models or runs. Folders and hub ids work too, without being registered."""
+    rows = {"benchmarks": list_benchmarks, "datasets": list_datasets, "models": list_models}.get(kind)
+    found = rows() if rows else list_runs(load_settings().home)
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+    else:
+        show(found, Console())
+
+
+def cards_of(package: ModuleType, marker: str) -> list[Any]:
+    """Declarations of a catalog."""
+    return [getattr(module, marker) for module in entries(package, marker).values()]
+
+
+def list_benchmarks() -> list[Row]:
+    """Registered benchmarks."""
+    cards = cards_of(benchmarks, "BENCHMARK")
+    return [{"name": c.name, "domain": c.domain, "metric": c.metric, "description": c.description} for c in cards]
+
+
+def list_datasets() -> list[Row]:
+    """Registered data sets."""
+    cards = cards_of(datasets, "DATASET")
+    return [{"name": c.name, "domain": c.domain, "licence": c.licence, "description": c.description} for c in cards]
+
+
+def list_models() -> list[Row]:
+    """Registered base models."""
+    cards = cards_of(models, "MODEL")
+    return [{"name": c.name, "licence": c.licence, "description": c.description} for c in cards]
+
+
+def list_runs(home: Home) -> list[Row]:
+    """Runs, newest first."""
+    rows = []
+    for run in runs(home):
+        state = "running" if is_held(run.lock) else "finished" if finished(run) else "paused"
+        spec = read_spec(run)
+        rows.append({"name": run.id, "state": state, "benchmark": spec.benchmark, "base_model": spec.base_model})
+    return rows
+
+
+def show(rows: list[Row], console: Console) -> None:
+    """The rows as a table."""
+    if not rows:
+        console.print("none")
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in rows[0]:
+        table.add_column(name, no_wrap=name == "name")
+    for row in rows:
+        table.add_row(*(Text(clean(value, 200)) for value in row.values()))
+    console.print(table)

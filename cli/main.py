@@ -1,0 +1,133 @@
+"""`tuneloop`: the command line; commands are loaded by name, so that help is fast."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tuneloop import __version__
+from tuneloop.core.errors import SetupError, WorldError
+
+EXAMPLES = """\b
+Examples:
+  tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
+  tuneloop run --benchmark ./my_task --dataset ./my_data --base-model ./my_model --timeout 12h
+  tuneloop watch            follow the newest run from another terminal
+  tuneloop stop             let it finish what it does, then pause
+  tuneloop resume           go on where it stopped, also after a crash
+  tuneloop report --open    the result
+  tuneloop doctor           what this machine has and what is missing
+"""
+ORDER = ("run", "resume", "status", "watch", "stop", "report", "list", "doctor", "engines")
+ALIASES = {"llm-finetune": "run"}
+INTERRUPTED = 130
+
+
+@cache
+def commands() -> dict[str, str]:
+    """Names of the command modules beside this file and their first sentences, read without importing them."""
+    found: dict[str, str] = {}
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if any(_defines(node, "command") for node in tree.body):
+            found[path.stem.replace("_", "-")] = _sentence(ast.get_docstring(tree) or "")
+    rank = {name: place for place, name in enumerate(ORDER)}
+    return dict(sorted(found.items(), key=lambda item: (rank.get(item[0], len(rank)), item[0])))
+
+
+def _defines(node: ast.stmt, name: str) -> bool:
+    if isinstance(node, ast.FunctionDef):
+        return node.name == name
+    return isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+
+
+def _sentence(docstring: str) -> str:
+    line = docstring.partition("\n")[0]
+    start, colon, rest = line.partition("`: ")
+    return (rest if colon and start.startswith("`tuneloop") else line).rstrip(".")
+
+
+class Commands(click.Group):
+    """A group whose commands lie one per file; errors are one line on stderr."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Names in the order in which one needs them."""
+        return list(commands())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import `cli/<name>.py` and take its `command`."""
+        name = ALIASES.get(cmd_name, cmd_name)
+        if name not in commands():
+            return None
+        command: click.Command = importlib.import_module(f"tuneloop.cli.{name.replace('-', '_')}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; an unknown name gets a suggestion."""
+        name = args[0].replace("_", "-")
+        if not name.startswith("-") and name not in commands() and name not in ALIASES:
+            close = difflib.get_close_matches(name, commands(), n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"right is one of {', '.join(commands())}"
+            raise click.UsageError(f"no command {args[0]!r}: {hint}")
+        return super().resolve_command(ctx, [name, *args[1:]])
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The table of commands, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(commands().items()))
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
+        """Run the command line and exit: 0 done, 1 the world failed, 2 the request was wrong, 130 interrupted."""
+        try:
+            code = super().main(args, *rest, **{**extra, "standalone_mode": False})
+        except click.exceptions.Abort:
+            code = fail("interrupted", INTERRUPTED)
+        except click.ClickException as e:
+            code = fail(" ".join(e.format_message().split()), e.exit_code)
+        except SetupError as e:
+            code = fail(str(e), 2)
+        except WorldError as e:
+            code = fail(str(e), 1)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def fail(text: str, code: int) -> int:
+    """Say it in one line on stderr and hand the exit code back."""
+    click.echo(f"tuneloop: {' '.join(text.split())}", err=True)
+    return code
+
+
+@click.group(
+    cls=Commands,
+    epilog=EXAMPLES,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda token: token.replace("_", "-"),
+        "max_content_width": 110,
+    },
+)
+@click.version_option(__version__, prog_name="tuneloop", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Fine-tune a model until it is provably better on a benchmark.
+
+    Five agents inspect the data, write the processing script and the training config, check both fail-fast, train with
+    LLaMA-Factory, evaluate with OpenCompass, learn from the result and go round again. A sealed test decides at the
+    end.
+
+    Settings come from options, then from the environment, then from .env in the working directory.
+    """
+
+
+def main() -> None:
+    """Entry point of the `tuneloop` script."""
+    cli()

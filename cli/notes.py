@@ -1,0 +1,61 @@
+"""Say once which keys of a `.env` file mean nothing here, so that nobody relies on them in vain."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from tuneloop.cli.spec import benchmark_names
+from tuneloop.core.settings import Settings, read_dotenv
+
+
+def _keys(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+PLANNER_KEYS = _keys("""
+    CHAT_MODEL CHAT_TEMPERATURE CHAT_STREAM CHAT_FREQUENCY_PENALTY CHAT_PRESENCE_PENALTY OPENAI_API_KEY OPENAI_API_BASE
+    FT_STRONG_MODELS FT_WEAK_MODELS FT_API_MAX_WORKERS FT_JUDGE_MODEL FT_JUDGE_API_KEY FT_JUDGE_API_BASE FT_JUDGE_RETRY
+    MAX_RETRY RETRY_WAIT_SECONDS REASONING_THINK_RM
+""")
+FOREIGN_KEYS = _keys("""
+    BACKEND EMBEDDING_MODEL MULTI_PROC_N STEP_SEMAPHORE DUMP_CHAT_CACHE USE_CHAT_CACHE DUMP_EMBEDDING_CACHE
+    USE_EMBEDDING_CACHE LOG_LLM_CHAT_CONTENT LOG_TRACE_PATH WORKSPACE_PATH CONDA_ENV_NAME FT_DOCKER_ENABLE_CACHE
+    FT_UPDATE_LLAMA_FACTORY FT_DEBUG_TIMEOUT FT_CODER_MAX_LOOP FT_RUNNER_MAX_LOOP FT_DATA_SAMPLE_COUNT
+    FT_FORCE_THINK_TOKEN FT_EMBEDDING_MODELS FT_BENCHMARK_NUM_RUNS FT_BENCHMARK_PASS_K FT_USER_TARGET_SCENARIO
+    FT_LOG_PATH FT_LOG_BASE FT_WORKSPACE_BASE MCP_LLAMA_PORT LLAMA_FACTORY_MCP_URL LLAMA_FACTORY_MCP_TIMEOUT
+    FT_ENABLE_MCP_PARAM_SEARCH
+""")
+
+
+def dotenv_notes(path: Path) -> list[str]:
+    """One line for each kind of key in `path` that is not used. Raises SetupError when the file is malformed."""
+    keys = [key.upper() for key in read_dotenv(path)]
+    used = {str(field.alias).upper() for field in Settings.model_fields.values()}
+    planner = sorted(PLANNER_KEYS.intersection(keys))
+    foreign = sorted(FOREIGN_KEYS.intersection(keys))
+    unknown = sorted(
+        k for k in keys if k.startswith(("FT_", "TUNELOOP_")) and k not in used | PLANNER_KEYS | FOREIGN_KEYS
+    )
+    notes = []
+    if planner:
+        notes.append(f"{path}: not used, the offline policy plans: {', '.join(planner)}")
+    if foreign:
+        notes.append(f"{path}: has no meaning here, see docs/seeds.md: {', '.join(foreign)}")
+    return notes + [f"{path}: {key} is no setting{_hint(key, used)}" for key in unknown]
+
+
+def _hint(key: str, used: set[str]) -> str:
+    close = difflib.get_close_matches(key, used, n=1, cutoff=0.8)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def spec_notes(settings: Settings) -> list[str]:
+    """What of the seeds' settings is read but answered in another way."""
+    notes = []
+    if settings.env_type and settings.env_type.lower() in ("docker", "conda"):
+        notes.append(f"FT_Coder_CoSTEER_env_type={settings.env_type}: jobs run in the sandbox `auto` chooses")
+    others = benchmark_names(settings)[1:]
+    if others and not settings.target_benchmark:
+        notes.append(f"FT_BENCHMARK_DATASETS: the first decides; not evaluated: {', '.join(others)}")
+    return notes

@@ -1,0 +1,61 @@
+"""`tuneloop run`: start a run and show it until it is finished."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from tuneloop.cli.notes import dotenv_notes, spec_notes
+from tuneloop.cli.pick import pick
+from tuneloop.cli.spec import build_spec, read_spec
+from tuneloop.cli.work import work
+from tuneloop.core.run import SandboxKind
+from tuneloop.core.settings import load_settings
+from tuneloop.graph.runs import create_run
+
+EXAMPLES = """\b
+Examples:
+  tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
+  tuneloop run --benchmark ./my_task --dataset ./raw.csv --base-model ./my_model --timeout 12h
+  tuneloop run --again wordproblems-20260101-120000 --seed 2
+  tuneloop run --loop-n 1 --json | jq .kind
+
+\b
+Names are catalog entries (tuneloop list benchmarks), folders or files, or hub ids like org/name. What is not given
+comes from FT_* variables or .env. Docs: docs/own_task.md, docs/seeds.md.
+"""
+POSITIVE = click.IntRange(min=1)
+
+
+@click.command(epilog=EXAMPLES)
+@click.option("--benchmark", help="What to become better at: a registered benchmark or a folder with benchmark.yaml.")
+@click.option("--benchmark-description", help="Task and answer format in words, instead of the benchmark's own.")
+@click.option("--base-model", "--model", "base_model", help="The model to fine-tune: a name, a folder or a hub id.")
+@click.option(
+    "--dataset", "datasets", multiple=True, help="Raw data; repeat it or separate with commas.  [default: by domain]"
+)
+@click.option("--upper-data-size-limit", type=POSITIVE, help="Training rows of one experiment.  [default: 2000]")
+@click.option("--loop-n", type=POSITIVE, help="Experiments.  [default: unlimited]")
+@click.option("--step-n", type=POSITIVE, help="Pause after so many nodes of the graph.")
+@click.option("--timeout", metavar="TIME", help="Time for everything: seconds, or 90m, 12h, 2d.  [default: unlimited]")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of sampling and training.  [default: 1]")
+@click.option("--sandbox", type=click.Choice(get_args(SandboxKind)), help="Where jobs run.  [default: auto]")
+@click.option("--allow-unsandboxed", is_flag=True, default=None, help="Run generated code without protection.")
+@click.option("--run-id", help="Name of the run.  [default: benchmark and time]")
+@click.option("--again", metavar="RUN", help="Repeat a run from its manifest; other options change it.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
+@click.pass_context
+def command(
+    ctx: click.Context, /, step_n: int | None, run_id: str | None, again: str | None, as_json: bool, **given: Any
+) -> None:
+    """Start a run: look at the data, train, evaluate, learn, go round again, prove the result on a sealed test."""
+    settings = load_settings()
+    repeated = read_spec(pick(settings.home, again)) if again else None
+    spec = build_spec(given, settings, repeated)
+    run = create_run(spec, settings, run_id)
+    for note in (*dotenv_notes(Path(".env")), *([] if again else spec_notes(settings))):
+        click.echo(f"note: {note}", err=True)
+    click.echo(f"run {run.id} in {run.root}", err=True)
+    ctx.exit(work(run, settings, step_n=step_n, as_json=as_json))

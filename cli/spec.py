@@ -1,0 +1,107 @@
+"""Turn options and settings into a RunSpec: an option wins over the environment, the environment over the default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import ValidationError
+
+from tuneloop.core.errors import SetupError
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.run import RunSpec, SandboxKind
+from tuneloop.core.settings import Settings
+
+DEFAULT_BENCHMARK = "wordproblems"
+DEFAULT_MODEL = "tiny"
+OPTION = {"datasets": "--dataset"}
+ENV_TYPES = {"docker": "auto", "conda": "auto"}
+
+
+def build_spec(given: Mapping[str, Any], settings: Settings, again: RunSpec | None = None) -> RunSpec:
+    """The spec of a new run. `given`: options by field name, None or empty when not given; `again`: a run to repeat.
+
+    Raises SetupError in one line that names the option.
+    """
+    options = {name: value for name, value in given.items() if value not in (None, ())}
+    base = again.model_dump() if again else from_settings(settings, options.get("benchmark"))
+    values = {**base, **options}
+    values["benchmark"] = locate(values["benchmark"])
+    values["base_model"] = locate(values.get("base_model") or default_model(values["benchmark"]))
+    values["datasets"] = tuple(locate(name) for name in split_names(values["datasets"]))
+    try:
+        return RunSpec(**values)
+    except ValidationError as e:
+        first = e.errors()[0]
+        field = str(first["loc"][0])
+        option = OPTION.get(field, "--" + field.replace("_", "-"))
+        raise SetupError(f"{option} {first['input']!r}: {first['msg'].removeprefix('Value error, ')}") from e
+
+
+def from_settings(settings: Settings, benchmark: str | None) -> dict[str, Any]:
+    """What the environment asks for; its description belongs to its own benchmark, not to another one."""
+    target = benchmark or target_benchmark(settings)
+    own = benchmark is None or benchmark == settings.target_benchmark or not settings.target_benchmark
+    return {
+        "benchmark": target,
+        "benchmark_description": settings.benchmark_description if own else None,
+        "base_model": settings.base_model,
+        "datasets": settings.dataset,
+        "upper_data_size_limit": settings.upper_data_size_limit,
+        "benchmark_limit": settings.benchmark_limit,
+        "sandbox": sandbox(settings.env_type),
+    }
+
+
+def target_benchmark(settings: Settings) -> str:
+    """`FT_TARGET_BENCHMARK`, else the first of `FT_BENCHMARK_DATASETS`, else the embedded one."""
+    return settings.target_benchmark or next(iter(benchmark_names(settings)), DEFAULT_BENCHMARK)
+
+
+def benchmark_names(settings: Settings) -> tuple[str, ...]:
+    """`FT_BENCHMARK_DATASETS`, or `BENCHMARK_DATASETS`; () when neither is set. Raises SetupError on an empty list."""
+    lists = (settings.target_benchmarks, settings.benchmark_list)
+    names = next((names for names in lists if names is not None), None)
+    if names == ():
+        raise SetupError("FT_BENCHMARK_DATASETS is an empty list: a run is decided by a benchmark; right is one name")
+    return names or ()
+
+
+def default_model(benchmark: str) -> str:
+    """The embedded model for the embedded benchmark; for any other the user has to choose."""
+    if benchmark == DEFAULT_BENCHMARK:
+        return DEFAULT_MODEL
+    raise SetupError("no base model: right is --base-model FOLDER|ID, or FT_BASE_MODEL in the environment or .env")
+
+
+def sandbox(env_type: str | None) -> str:
+    """`FT_Coder_CoSTEER_env_type` in our words. Raises SetupError on a kind that nobody knows."""
+    known = (*get_args(SandboxKind), *ENV_TYPES)
+    kind = (env_type or "auto").lower()
+    if kind not in known:
+        raise SetupError(f"FT_Coder_CoSTEER_env_type={env_type!r}: right is one of {', '.join(known)}")
+    return ENV_TYPES.get(kind, kind)
+
+
+def split_names(values: Sequence[str]) -> list[str]:
+    """Repeated options and commas; a path that exists is never split."""
+    parts = [[v] if Path(v).expanduser().exists() else v.split(",") for v in values]
+    return [name.strip() for group in parts for name in group if name.strip()]
+
+
+def locate(name: str) -> str:
+    """Paths become absolute, so that the spec means the same in any working directory; names stay as they are."""
+    path = Path(name).expanduser()
+    if name.startswith((".", "/", "~")) or path.exists():
+        return str(path.absolute())
+    return name
+
+
+def read_spec(run: RunFolder) -> RunSpec:
+    """The spec in a run's manifest `run.yaml`. Raises SetupError when it is unreadable."""
+    try:
+        return RunSpec.model_validate(yaml.safe_load(run.spec.read_text(encoding="utf-8"))["spec"])
+    except (OSError, yaml.YAMLError, KeyError, TypeError, ValidationError) as e:
+        raise SetupError(f"{run.spec}: not a run's manifest: {' '.join(str(e).split())}") from e

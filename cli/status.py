@@ -1,0 +1,96 @@
+"""`tuneloop status`: where a run stands and what its experiments brought."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tuneloop.cli.pick import pick
+from tuneloop.core.experiment import Experiment
+from tuneloop.core.score import Score
+from tuneloop.core.settings import load_settings
+from tuneloop.core.wording import clean, duration, interval, p
+from tuneloop.graph.runs import RunStatus, run_status
+
+
+@click.command()
+@click.argument("run_id", metavar="[RUN]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def command(run_id: str | None, as_json: bool) -> None:
+    """Show RUN (the newest): state, node, base model's score, table of experiments."""
+    status = run_status(pick(load_settings().home, run_id))
+    if as_json:
+        click.echo(json.dumps(facts(status), indent=1, allow_nan=False))
+    else:
+        show(status, Console())
+
+
+def facts(status: RunStatus) -> dict[str, Any]:
+    """The status as plain JSON values; scores as `value n low high`, 0-100."""
+    return {
+        "run_id": status.id,
+        "state": status.state,
+        "benchmark": status.benchmark,
+        "base_model": status.base_model,
+        "stage": status.stage,
+        "experiment": status.experiment,
+        "baseline": short(status.baseline),
+        "best": status.best.number if status.best else None,
+        "experiments": [row(e) for e in status.journal.experiments],
+        "report": str(status.report) if status.report else None,
+    }
+
+
+def short(score: Score | None) -> dict[str, float] | None:
+    """A score without its items."""
+    return score.model_dump(include={"value", "n", "low", "high"}) if score else None
+
+
+def row(e: Experiment) -> dict[str, Any]:
+    """One experiment."""
+    failure = e.failure.text if e.failure else None
+    return {
+        "number": e.number,
+        "outcome": e.outcome,
+        "hypothesis": e.hypothesis.statement,
+        "validation": short(e.score),
+        "failure": failure,
+        "seconds": e.seconds,
+    }
+
+
+def show(status: RunStatus, console: Console) -> None:
+    """The status for people."""
+    where = f" at {status.stage}" if status.state in ("running", "paused") else ""
+    console.print(Text(f"{status.id}: {status.state}{where}, {status.benchmark}, {status.base_model}"))
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("#", "score (95 %)", "p", "outcome", "time", "hypothesis"):
+        table.add_column(name, no_wrap=name != "hypothesis")
+    if status.baseline:
+        base = status.baseline
+        table.add_row("base", interval(base.value, base.low, base.high), "", "", "", f"n = {base.n}")
+    for e in status.journal.experiments:
+        table.add_row(*cells(e, status.best))
+    console.print(table)
+    if status.state == "paused":
+        console.print(Text(f"to go on: tuneloop resume {status.id}"))
+    if status.report:
+        console.print(Text(f"report: {status.report}"))
+
+
+def cells(e: Experiment, best: Experiment | None) -> list[str | Text]:
+    """One line of the table."""
+    comparison = e.feedback.comparison
+    return [
+        f"{e.number}{' ★' if best and best.number == e.number else ''}",
+        interval(e.score.value, e.score.low, e.score.high) if e.score else "-",
+        p(comparison.p_value if comparison else None),
+        e.outcome,
+        duration(e.seconds),
+        Text(clean(e.failure.text if e.failure else e.hypothesis.statement, 120)),
+    ]

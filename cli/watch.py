@@ -1,0 +1,49 @@
+"""`tuneloop watch`: follow a run from another terminal; it only reads."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from tuneloop.cli.live import follow
+from tuneloop.cli.pick import finished, pick
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.settings import load_settings
+from tuneloop.graph.lock import is_held
+
+EXAMPLES = """\b
+Examples:
+  tuneloop watch
+  tuneloop watch my-run --json | jq -c 'select(.kind == "experiment_finished")'
+"""
+LOOK_EVERY = 2.0
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("run_id", metavar="[RUN]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
+def command(run_id: str | None, as_json: bool) -> None:
+    """Show RUN (the newest) from its beginning until nobody works on it any more. Ctrl-C ends the watching only."""
+    run = pick(load_settings().home, run_id)
+    try:
+        follow(run, as_json, Idle(run))
+    except KeyboardInterrupt:
+        return
+    if not finished(run):
+        click.echo(f"nobody works on run {run.id} now; to go on: tuneloop resume {run.id}", err=True)
+
+
+class Idle:
+    """Whether nobody works on the run; the lock is looked at every `LOOK_EVERY` seconds."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+        self.idle = False
+        self.looked = float("-inf")
+
+    def __call__(self) -> bool:
+        """The latest answer."""
+        if time.monotonic() - self.looked >= LOOK_EVERY:
+            self.idle, self.looked = not is_held(self.run.lock), time.monotonic()
+        return self.idle

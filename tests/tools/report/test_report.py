@@ -1,0 +1,229 @@
+"""The report of a synthetic journal: keys, numbers, real plots, the honest sentences, and the order of writing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.image import imread
+
+from tuneloop.core.benchmark import Benchmark
+from tuneloop.core.event_log import read_events
+from tuneloop.core.events import NodeFinished
+from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal, Training
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.run import RunSpec
+from tuneloop.core.score import Comparison, Score
+from tuneloop.tools.gate.report import GateReport
+from tuneloop.tools.report.data import ReportData
+from tuneloop.tools.report.facts import facts
+from tuneloop.tools.report.tables import table
+from tuneloop.tools.report.write import node_seconds, write_report
+
+KEYS = ["run_id", "benchmark", "base_model", "metric", "direction", "baseline", "best", "experiments", "budget"]
+KEYS += ["versions", "seeds"]
+MORE = ["sandbox", "planner", "comparison_test", "reads_of_test", "contamination"]
+
+
+def score(value: float, n: int = 200, split: str = "validation") -> Score:
+    return Score(
+        benchmark="b", split=split, metric="accuracy", value=value, low=value - 5, high=value + 5, n=n, parsed=97.0
+    )
+
+
+def comparison(gain: float, accepted: bool, n: int = 200) -> Comparison:
+    return Comparison(
+        n=n,
+        gain=gain,
+        wins=60,
+        losses=4,
+        p_value=0.0003,
+        candidates=1,
+        threshold=0.05,
+        smallest_gain=5.5,
+        accepted=accepted,
+    )
+
+
+def experiment(number: int, value: float | None, accepted: bool, statement: str = "drop wrong labels") -> Experiment:
+    scored = value is not None
+    return Experiment(
+        number=number,
+        hypothesis=Hypothesis(statement=statement, reason="r", disproof="d", aspect="noise"),
+        training=Training(
+            steps=100, seconds=30, rows=900, first_loss=2.5, last_loss=0.4, tail_slope=-0.01, method="full"
+        )
+        if scored
+        else None,
+        score=score(value) if value is not None else None,
+        failure=None if scored else Failure(node="train", culprit="config", text="loss is NaN"),
+        feedback=Feedback(
+            accepted=accepted,
+            comparison=comparison(12, accepted) if scored else None,
+            critique=Critique(explanation="it helped", lesson="keep it"),
+        ),
+        seconds=75,
+    )
+
+
+def report_data(*experiments: Experiment, **changes: object) -> ReportData:
+    values: dict[str, object] = {
+        "spec": RunSpec(benchmark="b", base_model="tiny", loop_n=3),
+        "benchmark": Benchmark(name="b", description="Put the number in \\boxed{}."),
+        "base_model": "tiny",
+        "baseline_validation": score(10),
+        "baseline_test": score(11, 400, "test"),
+        "best_test": score(63, 400, "test"),
+        "comparison_test": comparison(52, True, 400),
+        "journal": Journal(experiments=experiments),
+        "losses": {1: ((1, 2.5), (2, 1.0), (3, 0.4)), 3: ((1, 2.4), (2, 0.9))},
+        "data": {
+            1: GateReport(
+                source="x", read=1000, rows=900, row_limit=2000, dropped={"overlap with test": 7, "empty output": 2}
+            )
+        },
+        "seconds": 260.0,
+        "nodes": {"train": 90.0, "evaluate": 30.0},
+        "versions": {"llamafactory": "0.9.5"},
+        "seeds": {"training": 1},
+        "sandbox": "bubblewrap",
+        "planner": "offline policy",
+        "reads_of_test": 2,
+    }
+    return ReportData.model_validate({**values, **changes})
+
+
+def whole() -> ReportData:
+    return report_data(experiment(1, 50, True), experiment(2, None, False), experiment(3, 62, True))
+
+
+def test_keys_and_numbers(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "r1")
+    write_report(run, whole())
+    told = json.loads(run.report_json.read_text())
+    assert list(told) == KEYS + MORE
+    assert told["run_id"] == "r1"
+    assert told["baseline"]["test"] == {"value": 11, "n": 400, "low": 6, "high": 16}
+    assert told["best"] == {
+        "experiment": 3,
+        "validation": {"value": 62, "n": 200, "low": 57, "high": 67},
+        "test": {"value": 63, "n": 400, "low": 58, "high": 68},
+    }
+    assert [e["outcome"] for e in told["experiments"]] == ["accepted", "failed", "accepted"]
+    assert told["experiments"][1]["validation"] is None
+    assert told["experiments"][1]["failure"]["node"] == "train"
+    assert told["contamination"] == {"1": {"validation": 0, "test": 7}}
+    assert told["budget"]["experiments"] == told["budget"]["loop_n"] == 3
+
+
+def test_plots_are_real_pictures(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "r1")
+    write_report(run, whole())
+    text = run.report.read_text()
+    for name in ("report/scores.png", "report/losses.png"):
+        assert f"]({name})" in text
+        picture = imread(run.root / name)
+        assert picture.shape[0] > 300 and picture.shape[1] > 600
+        assert picture[..., :3].std() > 0.01, "an empty picture"
+
+
+def test_the_page_is_honest(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "r1")
+    write_report(run, whole())
+    text = run.report.read_text()
+    for said in (
+        "11.0 → 63.0 (+52.0 points)",
+        "n = 400, gain +52.0 points, p = 0.0003",
+        "The smallest gain this test split could show is 5.5 points",
+        "have read this test split 2 times before",
+        "Candidates measured on validation: 2.",
+        "Parsed on validation: base 97 %, best 97 %",
+        "experiment 1: 0 validation, 7 test",
+        "It failed in train (config): loss is NaN",
+        "4 min 20 s",
+    ):
+        assert said in text
+
+
+def test_no_improvement_is_said_and_nothing_is_claimed(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "r1")
+    run.best.mkdir(parents=True)
+    data = report_data(experiment(1, 10, False), best_test=None, comparison_test=None, losses={}, data={}, nodes={})
+    write_report(run, data)
+    told = json.loads(run.report_json.read_text())
+    assert told["best"] == {"experiment": None, "validation": None, "test": None}
+    assert "the base model stays" in run.report.read_text()
+    assert not (run.best / "README.md").exists()
+    assert not (run.root / "report" / "losses.png").exists()
+
+
+def test_a_lost_gain_on_the_test_is_not_called_better(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "r1")
+    write_report(run, report_data(experiment(1, 50, True), comparison_test=comparison(1, False, 400)))
+    assert "not provably better" in run.report.read_text()
+
+
+def test_without_any_experiment(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "r1")
+    write_report(run, report_data(best_test=None, comparison_test=None, losses={1: ()}))
+    assert json.loads(run.report_json.read_text())["experiments"] == []
+    assert (run.root / "report" / "scores.png").is_file()
+
+
+def test_model_card_has_front_matter(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "r1")
+    run.best.mkdir(parents=True)
+    write_report(run, whole())
+    _, front, body = (run.best / "README.md").read_text().split("---\n", 2)
+    card = yaml.safe_load(front)
+    assert card["base_model"] == "tiny"
+    values = {r["dataset"]["split"]: r["metrics"][0]["value"] for r in card["model-index"][0]["results"]}
+    assert values == {"validation": 62.0, "test": 63.0}
+    assert "process_data.py" in body
+
+
+def test_report_json_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunFolder(tmp_path / "r1")
+    run.best.mkdir(parents=True)
+    (run.best / "README.md").mkdir()  # the card cannot be written
+    with pytest.raises(OSError, match="README"):
+        write_report(run, whole())
+    assert not run.report_json.exists()
+
+
+def test_writing_again_gives_the_same_bytes(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "r1")
+    write_report(run, whole())
+    first = {p.name: p.read_bytes() for p in run.root.rglob("*") if p.is_file()}
+    write_report(run, whole())
+    assert {p.name: p.read_bytes() for p in run.root.rglob("*") if p.is_file()} == first
+
+
+def test_node_seconds_come_from_events(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "r1")
+    run.root.mkdir()
+    events = [NodeFinished(node="train", seconds=2), NodeFinished(node="train", seconds=3.5)]
+    run.events.write_text("".join(e.model_dump_json() + "\n" for e in events) + '{"kind":"node_fin')
+    assert node_seconds(run) == {"train": 5.5}
+    assert len(read_events(run.events)[0]) == 2
+
+
+@given(st.lists(st.text(max_size=40), min_size=1, max_size=3))
+def test_no_text_breaks_out_of_its_cell(cells: list[str]) -> None:
+    lines = table(["h"] * len(cells), [cells]).splitlines()
+    assert len(lines) == 3
+    bare = lines[2].replace("\\\\", "").replace("\\|", "")
+    assert bare.count("|") == len(cells) + 1
+    assert "<" not in bare
+
+
+@given(st.floats(0, 100), st.floats(0, 100))
+def test_facts_are_strict_json(base: float, value: float) -> None:
+    text = json.dumps(
+        facts("r", report_data(experiment(1, value, True), baseline_validation=score(base))), allow_nan=False
+    )
+    assert json.loads(text)["best"]["validation"]["value"] == value

@@ -1,0 +1,47 @@
+"""Everything a report is made of; numbers are measured elsewhere and only told here."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tuneloop.core.benchmark import Benchmark
+from tuneloop.core.experiment import Experiment, Journal
+from tuneloop.core.run import RunSpec
+from tuneloop.core.score import Comparison, Score
+from tuneloop.tools.gate.report import GateReport
+
+Curve = tuple[tuple[int, float], ...]
+
+
+class ReportData(BaseModel):
+    """Input of `write_report`. Test scores are None when the sealed test was not read."""
+
+    model_config = ConfigDict(frozen=True)
+
+    spec: RunSpec
+    benchmark: Benchmark
+    base_model: str = Field(description="its name, never a folder of this machine")
+    baseline_validation: Score
+    baseline_test: Score | None = None
+    best_test: Score | None = None
+    comparison_test: Comparison | None = Field(None, description="best against base on the sealed test")
+    journal: Journal
+    losses: dict[int, Curve] = Field({}, description="experiment → (step, training loss) in order")
+    data: dict[int, GateReport] = Field({}, description="experiment → what the data gate found")
+    seconds: float = Field(ge=0, description="work of all sittings")
+    nodes: dict[str, float] = Field({}, description="node → seconds of all its turns")
+    versions: dict[str, str] = {}
+    seeds: dict[str, int] = {}
+    sandbox: str
+    planner: str
+    reads_of_test: int = Field(ge=0, description="how many runs on this machine have read this test split before")
+
+    @property
+    def best(self) -> Experiment | None:
+        """The accepted experiment; None: nothing was provably better than the base model."""
+        return self.journal.best
+
+
+def overlaps(report: GateReport) -> dict[str, int]:
+    """Split → rows that were dropped because they overlap with its items."""
+    return {split: report.dropped.get(f"overlap with {split}", 0) for split in ("validation", "test")}

@@ -1,0 +1,73 @@
+"""`report.json`: the run's result for scripts; scores are objects `value n low high`, 0-100."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuneloop.core.experiment import Experiment
+from tuneloop.core.score import Score
+from tuneloop.tools.report.data import ReportData, overlaps
+
+
+def facts(run_id: str, data: ReportData) -> dict[str, Any]:
+    """The content of `report.json`, plain JSON values."""
+    best = data.best
+    return {
+        "run_id": run_id,
+        "benchmark": data.benchmark.name,
+        "base_model": data.base_model,
+        "metric": data.benchmark.metric,
+        "direction": data.benchmark.direction,
+        "baseline": {"validation": short(data.baseline_validation), "test": short(data.baseline_test)},
+        "best": {
+            "experiment": best.number if best else None,
+            "validation": short(best.score) if best else None,
+            "test": short(data.best_test),
+        },
+        "experiments": [experiment(e) for e in data.journal.experiments],
+        "budget": budget(data),
+        "versions": data.versions,
+        "seeds": data.seeds,
+        "sandbox": data.sandbox,
+        "planner": data.planner,
+        "comparison_test": data.comparison_test.model_dump() if data.comparison_test else None,
+        "reads_of_test": data.reads_of_test,
+        "contamination": {str(number): overlaps(report) for number, report in sorted(data.data.items())},
+    }
+
+
+def short(score: Score | None) -> dict[str, float] | None:
+    """A score without its items."""
+    if score is None:
+        return None
+    return {"value": score.value, "n": score.n, "low": score.low, "high": score.high}
+
+
+def experiment(e: Experiment) -> dict[str, Any]:
+    """One experiment; `validation` is null when it failed."""
+    comparison = e.feedback.comparison
+    return {
+        "number": e.number,
+        "outcome": e.outcome,
+        "validation": short(e.score),
+        "hypothesis": e.hypothesis.statement,
+        "aspect": e.hypothesis.aspect,
+        "p_value": comparison.p_value if comparison else None,
+        "gain": comparison.gain if comparison else None,
+        "lesson": e.feedback.critique.lesson,
+        "failure": e.failure.model_dump() if e.failure else None,
+        "training": e.training.model_dump(mode="json") if e.training else None,
+        "repairs": e.repairs,
+        "seconds": e.seconds,
+    }
+
+
+def budget(data: ReportData) -> dict[str, Any]:
+    """What was allowed and what was spent."""
+    return {
+        "seconds": round(data.seconds, 1),
+        "timeout": data.spec.timeout,
+        "experiments": len(data.journal.experiments),
+        "loop_n": data.spec.loop_n,
+        "nodes": {node: round(seconds, 1) for node, seconds in data.nodes.items()},
+    }

@@ -1,0 +1,129 @@
+"""`report.md`: the result first, then how far it can be trusted, then how it came about."""
+
+from __future__ import annotations
+
+from tuneloop.core.experiment import Experiment
+from tuneloop.core.score import Score
+from tuneloop.core.wording import clean, duration, p
+from tuneloop.tools.report import tables
+from tuneloop.tools.report.data import ReportData, overlaps
+
+
+def report(run_id: str, data: ReportData) -> str:
+    """The whole page."""
+    parts = [
+        f"# {run_id}: {data.base_model} on {data.benchmark.name}",
+        verdict(data),
+        tables.result(data),
+        "## How far to trust this",
+        "\n".join(f"- {line}" for line in honesty(data)),
+        "## Experiments",
+        "![validation score per experiment](report/scores.png)",
+        tables.experiments(data) if data.journal.experiments else "No experiment was finished.",
+        *_losses(data),
+        *(_lesson(e) for e in data.journal.experiments),
+        *_data(data),
+        "## Budget",
+        _spent(data),
+        *([tables.budget(data)] if data.nodes else []),
+        "## Made with",
+        tables.table(("what", "version"), sorted(data.versions.items())),
+        made_with(data),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def verdict(data: ReportData) -> str:
+    """The result in one sentence."""
+    best, base, test = data.best, data.baseline_test, data.best_test
+    if best is None:
+        return "**No experiment was provably better than the base model; the base model stays.** `best/` is not made."
+    if base is None or test is None:
+        return (
+            f"**Experiment {best.number} is better on validation; the sealed test was not read.** The model: `best/`."
+        )
+    proof = data.comparison_test
+    proven = "better" if proof and proof.accepted else "not provably better"
+    return (
+        f"**Experiment {best.number} is {proven} than the base model on the sealed test: "
+        f"{base.value:.1f} → {test.value:.1f} ({test.value - base.value:+.1f} points).** The model: `best/`."
+    )
+
+
+def honesty(data: ReportData) -> list[str]:
+    """What a careful reader asks."""
+    lines = [
+        f"Code decides, by a paired test on the same items; p must be at most 0.05 divided by the number of candidates. "
+        f"Candidates measured on validation: {data.journal.scored}.",
+        *_sealed(data),
+        _reads(data.reads_of_test),
+        f"An answer that cannot be parsed counts as wrong. Parsed on validation: base {_parsed(data.baseline_validation)}"
+        f"{f', best {_parsed(data.best.score)}' if data.best else ''}"
+        f"{f'; on the test: base {_parsed(data.baseline_test)}, best {_parsed(data.best_test)}' if data.best_test else ''}.",
+        _contamination(data),
+        "Greedy decoding; every candidate was trained and measured once. Intervals are 95 % Wilson intervals over items: "
+        "they do not cover what another training seed would change.",
+    ]
+    if data.benchmark.direction == "min":
+        lines.append("For this metric, lower is better.")
+    return lines
+
+
+def _reads(count: int) -> str:
+    if count == 0:
+        return "This test split has never been read before on this machine."
+    return f"Runs on this machine have read this test split {count} times before: the more, the less it proves."
+
+
+def _sealed(data: ReportData) -> list[str]:
+    c = data.comparison_test
+    if c is None:
+        return ["The sealed test was not compared: there is no accepted experiment."]
+    return [
+        f"Sealed test: n = {c.n}, gain {c.gain:+.1f} points, p = {p(c.p_value)}; only the best solves {c.wins} items, "
+        f"only the base {c.losses}.",
+        f"The smallest gain this test split could show is {c.smallest_gain:.1f} points.",
+    ]
+
+
+def _parsed(score: Score | None) -> str:
+    return f"{score.parsed:.0f} %" if score else "-"
+
+
+def _contamination(data: ReportData) -> str:
+    counts = [(number, overlaps(report)) for number, report in sorted(data.data.items())]
+    found = [f"experiment {n}: {c['validation']} validation, {c['test']} test" for n, c in counts if any(c.values())]
+    text = "; ".join(found) or "none"
+    return f"Training rows dropped because they overlap with a benchmark item: {text}."
+
+
+def _losses(data: ReportData) -> list[str]:
+    plot = ["![training loss](report/losses.png)"] if any(data.losses.values()) else []
+    return [*plot, tables.training(data)] if any(e.training for e in data.journal.experiments) else plot
+
+
+def _lesson(e: Experiment) -> str:
+    failure = f" It failed in {e.failure.node} ({e.failure.culprit}): {clean(e.failure.text, 600)}" if e.failure else ""
+    critique = e.feedback.critique
+    told = clean(f"{critique.explanation.rstrip('. ')}. Lesson: {critique.lesson or 'none'}", 2000)
+    return f"**Experiment {e.number}, {e.hypothesis.aspect}.** {_plain(told)}{_plain(failure)}"
+
+
+def _plain(text: str) -> str:
+    return text.replace("<", "&lt;").replace("[", "\\[").replace("`", "\\`")
+
+
+def _data(data: ReportData) -> list[str]:
+    return ["## Data", tables.data_reports(data)] if data.data else []
+
+
+def _spent(data: ReportData) -> str:
+    loops = f"{len(data.journal.experiments)} experiments" + (f" of {data.spec.loop_n}" if data.spec.loop_n else "")
+    limit = f" of {duration(data.spec.timeout)}" if data.spec.timeout else ""
+    return f"{loops}, {duration(data.seconds)}{limit}."
+
+
+def made_with(data: ReportData) -> str:
+    """Seeds, sandbox, planner, and how to do it again."""
+    seeds = ", ".join(f"{name} {value}" for name, value in sorted(data.seeds.items())) or "none"
+    return f"Seeds: {seeds}. Sandbox: {data.sandbox}. Planner: {data.planner}. Again: `tuneloop run --again <run>`."

@@ -1,0 +1,123 @@
+"""Tables of the report, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tuneloop.core.experiment import Experiment
+from tuneloop.core.score import Score
+from tuneloop.core.wording import clean, duration, interval, p
+from tuneloop.tools.report.data import ReportData
+
+CELL = 400
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table; text of agents cannot break out of its cell."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def _cell(value: object) -> str:
+    text = clean(str(value), CELL).replace("\\", "\\\\").replace("|", "\\|")
+    return text.replace("<", "&lt;").replace("[", "\\[").replace("`", "\\`")
+
+
+def score(s: Score | None) -> str:
+    """Value and 95 % interval."""
+    return interval(s.value, s.low, s.high) if s else "-"
+
+
+def result(data: ReportData) -> str:
+    """Base and best on both splits."""
+    best = data.best
+    rows = [
+        ("base model", score(data.baseline_validation), score(data.baseline_test)),
+        (
+            f"best: experiment {best.number}" if best else "best: none",
+            score(best.score if best else None),
+            score(data.best_test),
+        ),
+    ]
+    sizes = (f"validation (n = {data.baseline_validation.n})", f"sealed test (n = {_n(data.baseline_test)})")
+    return table((f"{data.benchmark.metric}, 0-100", *sizes), rows)
+
+
+def _n(s: Score | None) -> int:
+    return s.n if s else 0
+
+
+def experiments(data: ReportData) -> str:
+    """Hypothesis, verdict, numbers."""
+    best = data.best
+    header = ("#", "outcome", "validation (95 %)", "gain", "p", "answers parsed", "rows", "time", "hypothesis")
+    return table(
+        header, (_experiment(e, best is not None and best.number == e.number) for e in data.journal.experiments)
+    )
+
+
+def _experiment(e: Experiment, is_best: bool) -> tuple[object, ...]:
+    comparison = e.feedback.comparison
+    return (
+        f"{e.number}{' ★' if is_best else ''}",
+        e.outcome,
+        score(e.score),
+        f"{comparison.gain:+.1f}" if comparison else "-",
+        p(comparison.p_value if comparison else None),
+        f"{e.score.parsed:.0f} %" if e.score else "-",
+        e.training.rows if e.training else "-",
+        duration(e.seconds),
+        e.hypothesis.statement,
+    )
+
+
+def training(data: ReportData) -> str:
+    """What each training did."""
+    header = ("#", "method", "rows", "steps", "loss, first to last", "time", "repairs")
+    runs = [(e, e.training) for e in data.journal.experiments if e.training]
+    return table(
+        header,
+        [
+            (
+                e.number,
+                t.method,
+                t.rows,
+                t.steps,
+                f"{t.first_loss:.3f} → {t.last_loss:.3f}",
+                duration(t.seconds),
+                e.repairs,
+            )
+            for e, t in runs
+        ],
+    )
+
+
+def data_reports(data: ReportData) -> str:
+    """What the data gate found on every record."""
+    header = ("#", "read", "kept", "dropped", "duplicates, exact / near", "format right", "tokens, median / longest")
+    return table(
+        header,
+        [
+            (
+                number,
+                r.read,
+                r.rows,
+                ", ".join(f"{count} {why}" for why, count in r.dropped.items() if count) or "-",
+                f"{r.exact_duplicates} / {r.near_duplicates}",
+                f"{r.parsed:.0f} %",
+                f"{r.lengths.p50} / {r.lengths.longest}",
+            )
+            for number, r in sorted(data.data.items())
+        ],
+    )
+
+
+def budget(data: ReportData) -> str:
+    """Seconds of each node."""
+    total = sum(data.nodes.values()) or 1.0
+    rows = [(node, duration(s), f"{100 * s / total:.0f} %") for node, s in sorted(data.nodes.items(), key=_by_time)]
+    return table(("node", "time", "share"), rows)
+
+
+def _by_time(item: tuple[str, float]) -> float:
+    return -item[1]
