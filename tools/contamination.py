@@ -19,7 +19,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+|[+*/×÷=<>^%√∫∑]|-(?=\s?\d)")
+SIGNS = "\u3040-\u30ff\u3400-\u9fff"  # of Japanese and Chinese, which put no blanks between words
+TOKEN = re.compile(rf"\d+(?:\.\d+)?|[{SIGNS}]|[^\W\d_{SIGNS}]+|[+*/×÷=<>^%√∫∑]|-(?=\s?\d)")
 THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 RUN = 3
 SHORT = 6
@@ -46,6 +47,7 @@ class Guard:
     def __init__(self, asked: Mapping[str, Sequence[str]]) -> None:
         """`asked`: prompts by split. An earlier split wins when a text overlaps with several."""
         whole = [(split, tokens(text)) for split, texts in asked.items() for text in texts]
+        whole = [(split, words) for split, words in whole if words]
         self._frame = frame([words for _, words in whole])
         bare = [(split, unframed(words, self._frame)) for split, words in whole]
         counts = Counter(run for _, words in bare for run in runs(words))
@@ -106,7 +108,7 @@ def spaced(words: Sequence[str]) -> str:
 
 def question(words: Sequence[str]) -> str:
     """A short item without the `=` that asks for the answer."""
-    return spaced(words).replace(" = ", " ") if words and words[-1] == "=" else spaced(words)
+    return spaced(words[:-1] if words[-1:] == ["="] else words)
 
 
 def numbers(words: Sequence[str]) -> str:

@@ -1,0 +1,139 @@
+"""Copies of items are found in any dress; word problems that only look alike are not."""
+
+import random
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuneloop.tools.contamination import Guard
+
+SUFFIX = "\nEnd with \\boxed{answer}."
+NAMES = ("Anna", "Tom", "Mia", "Paul", "Lena", "Omar", "Rosa", "Jack")
+THINGS = ("apples", "books", "coins", "stones", "pencils", "stamps")
+
+
+def story(rng: random.Random) -> str:
+    name, thing = rng.choice(NAMES), rng.choice(THINGS)
+    a, b, c = (rng.randint(2, 99) for _ in range(3))
+    return (
+        f"{name} has {a} {thing}. {name} buys {b} more {thing} at the market. Then {name} gives {c} {thing} to a friend. "
+        f"How many {thing} does {name} have now?"
+    )
+
+
+def stories(seed: int, n: int) -> list[str]:
+    rng = random.Random(seed)
+    return list(dict.fromkeys(story(rng) for _ in range(n)))
+
+
+VALIDATION, TEST = stories(1, 200), stories(2, 500)
+GUARD = Guard({"validation": [q + SUFFIX for q in VALIDATION], "test": [q + SUFFIX for q in TEST]})
+
+DRESSES = {
+    "as it is": lambda q: q,
+    "with the instruction": lambda q: q + SUFFIX,
+    "with another instruction": lambda q: f"Solve this problem:\n{q}\nThink step by step.",
+    "capitals": str.upper,
+    "spaces": lambda q: "  ".join(q.split(" ")) + "\n",
+    "no punctuation": lambda q: q.replace(".", "").replace("?", ""),
+    "inside a chat": lambda q: f"Hello! {q} Thanks a lot.",
+    "a word changed": lambda q: q.replace("at the market", "in the shop"),
+}
+
+
+@pytest.mark.parametrize("dress", DRESSES)
+def test_copies_are_found_in_any_dress(dress: str) -> None:
+    for split, questions in (("validation", VALIDATION), ("test", TEST)):
+        assert all(GUARD.overlaps(DRESSES[dress](q)) == split for q in questions[:40])
+
+
+@given(st.sampled_from(TEST), st.randoms())
+def test_random_case_and_blanks_are_seen_through(question: str, rng: random.Random) -> None:
+    text = "".join(rng.choice((c.upper(), c.lower())) for c in question).replace(" ", rng.choice(("  ", "\n", " \t")))
+    assert GUARD.overlaps(text) == "test"
+
+
+def test_problems_of_the_same_template_are_no_copies() -> None:
+    known = set(VALIDATION) | set(TEST)
+    fresh = [q for q in stories(3, 4000) if q not in known]
+    assert len(fresh) > 3900
+    assert [q for q in fresh if GUARD.overlaps(q + SUFFIX)] == []
+
+
+@settings(max_examples=50)
+@given(st.sampled_from(TEST), st.integers(100, 999))
+def test_another_number_makes_another_problem(question: str, number: int) -> None:
+    first = next(word for word in question.split() if word.isdigit())
+    assert GUARD.overlaps(question.replace(f" {first} ", f" {number} ", 1)) is None
+
+
+def test_numbers_in_another_order_make_another_problem() -> None:
+    words = TEST[0].split()
+    at = [i for i, word in enumerate(words) if word.isdigit()][:2]
+    words[at[0]], words[at[1]] = words[at[1]], words[at[0]]
+    assert GUARD.overlaps(" ".join(words)) is None
+
+
+def test_the_common_instruction_alone_is_no_overlap() -> None:
+    assert GUARD.overlaps(SUFFIX) is None
+    assert GUARD.overlaps("Write 12 in a box." + SUFFIX) is None
+    assert GUARD.overlaps("") is None
+
+
+def test_short_items_are_compared_whole() -> None:
+    sums = [f"{a}+{b}=?" for a in range(10) for b in range(10)]
+    guard = Guard({"test": [f"Compute: {s} Reply with a number." for s in sums]})
+    assert guard.overlaps("Compute: 3 + 4 = ? Reply with a number.") == "test"
+    assert guard.overlaps("3+4=?") == "test"
+    assert guard.overlaps("3*4=?") is None
+    assert guard.overlaps("3-4=?") is None
+    assert guard.overlaps("33+4=?") is None
+    assert guard.overlaps("Tom knows that 3+4=? is easy and asks for 9+25") is None
+
+
+def test_short_questions_of_facts() -> None:
+    countries = ("France", "Spain", "Peru", "Kenya", "India", "Japan", "Chile", "Cuba", "Mali")
+    guard = Guard({"validation": [f"What is the capital of {c}?" for c in countries]})
+    assert guard.overlaps("what is the capital of  JAPAN") == "validation"
+    assert guard.overlaps("What is the capital of Italy?") is None
+
+
+def test_long_texts_with_some_words_changed() -> None:
+    rng = random.Random(5)
+    words = [f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(600)]
+    texts = [" ".join(rng.choices(words, k=80)) for _ in range(50)]
+    guard = Guard({"test": texts})
+    changed = texts[7].split()
+    changed[10], changed[50] = "other", "words"
+    assert guard.overlaps(" ".join(changed)) == "test"
+    assert guard.overlaps(" ".join(rng.sample(changed, k=80))) is None
+    assert guard.overlaps(" ".join(texts[7].split()[:40])) is None
+
+
+def test_thousands_and_signs_are_read_alike() -> None:
+    guard = Guard({"test": ["A town of 12,500 people grows by −3 percent each year, how many live there then?"]})
+    assert guard.overlaps("a town of 12500 people grows by -3 percent each year how many live there then") == "test"
+    assert guard.overlaps("a town of 12500 people grows by -3 percent each year how many will live there") == "test"
+    assert guard.overlaps("a town of 12501 people grows by -3 percent each year how many live there then") is None
+
+
+def test_languages_without_blanks() -> None:
+    guard = Guard({"test": ["小明有12个苹果，他又买了7个，现在一共有多少个苹果？", "???"]})
+    assert guard.overlaps("请回答：小明有12个苹果，他又买了7个，现在一共有多少个苹果？") == "test"
+    assert guard.overlaps("小明有12个苹果，他又买了8个，现在一共有多少个苹果？") is None
+    assert guard.overlaps("!!") is None
+
+
+def test_no_items_no_overlap() -> None:
+    assert Guard({"validation": [], "test": []}).overlaps("anything") is None
+
+
+def test_ten_thousand_rows_take_two_seconds() -> None:
+    rows = [q + SUFFIX for q in stories(4, 10_000)]
+    start = time.process_time()
+    guard = Guard({"validation": VALIDATION, "test": TEST})
+    for row in rows:
+        guard.overlaps(row)
+    assert time.process_time() - start < 2
