@@ -1,0 +1,1 @@
+"""Gates between an agent's script and a training: the script, every record it made, and the micro-run."""

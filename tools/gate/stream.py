@@ -1,0 +1,97 @@
+"""Reads a JSON list value by value, so that a file far larger than memory can be checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+CHUNK = 1 << 20
+NUMBER = "0123456789.eE+-"
+SPACE = " \t\n\r"
+# A value cut at the buffer's end fails within this many characters of the end, or as an unterminated string.
+NEAR_END = 16
+
+_DECODER = json.JSONDecoder()
+
+
+class StreamError(ValueError):
+    """The file is no JSON list; the text says where."""
+
+
+def stream_rows(path: Path, chunk: int = CHUNK) -> Iterator[Any]:
+    """Values of the list in `path`, in order. Raises StreamError with the row (from 1) where reading stopped."""
+    try:
+        with path.open(encoding="utf-8") as f:
+            yield from _Reader(f, chunk).rows()
+    except UnicodeDecodeError as e:
+        raise StreamError(
+            f"not UTF-8 text ({e.reason}); right is json.dump into a file opened with encoding utf-8"
+        ) from e
+
+
+class _Reader:
+    """A window over the text, moved forward."""
+
+    def __init__(self, source: TextIO, chunk: int) -> None:
+        self.source, self.chunk = source, chunk
+        self.buffer, self.at, self.over = "", 0, False
+
+    def rows(self) -> Iterator[Any]:
+        """The values between the brackets."""
+        if self.skip() != "[":
+            raise StreamError("not a JSON list; right is [{...}, {...}] with one object a record")
+        self.at += 1
+        number = 0
+        if self.skip() == "]":
+            self.at += 1
+        else:
+            while True:
+                number += 1
+                yield self.value(number)
+                mark = self.skip()
+                self.at += 1
+                if mark == "]":
+                    break
+                if mark != ",":
+                    raise StreamError(
+                        f"row {number}: {'cut short' if not mark else f'followed by {mark!r}'}; right is , or ]"
+                    )
+        if self.skip():
+            raise StreamError(f"goes on after the list's end (row {number}); right is one list and nothing else")
+
+    def skip(self) -> str:
+        """Move to the next character that is no white space and return it; "" at the end."""
+        while True:
+            while self.at < len(self.buffer):
+                if self.buffer[self.at] not in SPACE:
+                    return self.buffer[self.at]
+                self.at += 1
+            if not self.more():
+                return ""
+
+    def more(self) -> bool:
+        """Read on; at least as much as is waiting, so that a huge value costs linear time."""
+        text = "" if self.over else self.source.read(max(self.chunk, len(self.buffer) - self.at))
+        self.over = not text
+        self.buffer, self.at = self.buffer[self.at :] + text, 0
+        return bool(text)
+
+    def value(self, number: int) -> Any:
+        """Decode the next value."""
+        self.skip()
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self.buffer, self.at)
+            except json.JSONDecodeError as e:
+                cut = e.pos > len(self.buffer) - NEAR_END or e.msg.startswith("Unterminated")
+                if cut and self.more():
+                    continue
+                raise StreamError(f"row {number}: broken JSON: {e.msg}") from e
+            except RecursionError as e:
+                raise StreamError(f"row {number}: nested too deeply") from e
+            if isinstance(value, int | float) and not self.buffer[end:].strip(NUMBER) and self.more():
+                continue  # the number may go on behind the buffer's end: 1 of 1.5
+            self.at = end
+            return value

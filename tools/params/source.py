@@ -1,0 +1,175 @@
+"""Reads dataclass fields, enums and constants from Python source by AST; nothing is imported or run."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SCALARS = {"bool", "int", "float", "str"}
+ARITHMETIC = {ast.Mult: operator.mul, ast.Add: operator.add, ast.Sub: operator.sub}
+
+
+@dataclass(frozen=True)
+class Module:
+    """One parsed file: its classes by name, and `Name = OtherName` aliases (the last one wins)."""
+
+    path: Path
+    tree: ast.Module
+    classes: Mapping[str, ast.ClassDef]
+    aliases: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What values a field takes: kinds among bool int float str list dict none other, and choices ("" kinds apart)."""
+
+    kinds: frozenset[str] = frozenset()
+    choices: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Field:
+    """One dataclass field as it is written in the source."""
+
+    name: str
+    owner: str
+    file: Path
+    node: ast.AnnAssign
+    constants: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+def read_module(path: Path) -> Module:
+    """Parse one file. Raises OSError or SyntaxError."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    aliases: dict[str, str] = {}
+    for node in _top(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=value)):
+                aliases[name] = value
+    return Module(path, tree, {n.name: n for n in _top(tree) if isinstance(n, ast.ClassDef)}, aliases)
+
+
+def _top(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Statements of a module, those in top-level `if` branches too, in order."""
+    waiting = list(tree.body)
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, ast.If):
+            waiting[:0] = [*node.body, *node.orelse]
+        else:
+            yield node
+
+
+def read_enums(modules: list[Module]) -> dict[str, dict[str, str]]:
+    """Enum class → member → value, for members with literal text values."""
+    found: dict[str, dict[str, str]] = {}
+    for module in modules:
+        for name, node in module.classes.items():
+            if any(ast.unparse(base).endswith("Enum") for base in node.bases):
+                found[name] = {k: v for k, v in _constants(node).items() if isinstance(v, str)}
+    return found
+
+
+def _constants(node: ast.ClassDef) -> dict[str, Any]:
+    """`NAME = literal` of a class body."""
+    found: dict[str, Any] = {}
+    for item in node.body:
+        match item:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=value)):
+                found[name] = value
+    return found
+
+
+def read_fields(module: Module, name: str, others: list[Module]) -> dict[str, Field]:
+    """Fields of a dataclass with those of its bases, read in reverse base order; unknown bases add nothing."""
+    found = _find(module, name, others)
+    if found is None:
+        return {}
+    module, node = found
+    constants = _constants(node)
+    fields: dict[str, Field] = {}
+    for base in reversed(node.bases):
+        if isinstance(base, ast.Name):
+            fields |= read_fields(_without(module, node.name), base.id, others)
+    for item in node.body:
+        match item:
+            case ast.AnnAssign(target=ast.Name(id=key)) if not key.startswith("_"):
+                if "ClassVar" not in ast.unparse(item.annotation):
+                    fields[key] = Field(key, node.name, module.path, item, constants)
+    return fields
+
+
+def _without(module: Module, name: str) -> Module:
+    """The module as seen by the bases of its class `name`: a base of the same name lives elsewhere."""
+    return Module(module.path, module.tree, {k: v for k, v in module.classes.items() if k != name}, module.aliases)
+
+
+def _find(module: Module, name: str, others: list[Module]) -> tuple[Module, ast.ClassDef] | None:
+    for place in (module, *others):
+        if name in place.classes:
+            return place, place.classes[name]
+    alias = module.aliases.get(name)
+    return _find(module, alias, others) if alias and alias != name else None
+
+
+def shape(annotation: ast.expr, enums: Mapping[str, Mapping[str, str]]) -> Shape:
+    """Kinds and choices of an annotation such as `Literal["a"] | None`."""
+    kinds: set[str] = set()
+    choices: list[Any] = []
+    for part in _members(annotation):
+        match part:
+            case ast.Constant(value=None):
+                kinds.add("none")
+            case ast.Name(id=name) if name in SCALARS | {"list", "dict"}:
+                kinds.add(name)
+            case ast.Name(id=name) if name in enums:
+                choices += enums[name].values()
+            case ast.Subscript(value=ast.Name(id="Literal")):
+                choices += _literals(part.slice)
+            case ast.Subscript(value=ast.Name(id=name)) if name.lower() in {"list", "dict"}:
+                kinds.add(name.lower())
+            case _:
+                kinds.add("other")
+    return Shape(frozenset(kinds - {"str"} if any(isinstance(c, str) for c in choices) else kinds), tuple(choices))
+
+
+def _literals(node: ast.expr) -> list[Any]:
+    items = node.elts if isinstance(node, ast.Tuple) else [node]
+    return [item.value for item in items if isinstance(item, ast.Constant)]
+
+
+def _members(annotation: ast.expr) -> Iterator[ast.expr]:
+    """Parts of a union, written as `A | B`, `Optional[A]`, `Union[A, B]` or as text."""
+    match annotation:
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            yield from _members(left)
+            yield from _members(right)
+        case ast.Subscript(value=ast.Name(id="Optional"), slice=inner):
+            yield from _members(inner)
+            yield ast.Constant(None)
+        case ast.Subscript(value=ast.Name(id="Union"), slice=ast.Tuple(elts=parts)):
+            for part in parts:
+                yield from _members(part)
+        case ast.Constant(value=str(text)):
+            yield from _members(ast.parse(text, mode="eval").body)
+        case _:
+            yield annotation
+
+
+def evaluate(node: ast.expr, names: Mapping[str, Any], enums: Mapping[str, Mapping[str, str]]) -> Any:
+    """The value of a default: literals, enum members, named constants, products; otherwise its source text."""
+    match node:
+        case ast.Attribute(value=ast.Name(id=owner), attr=member) if member in enums.get(owner, {}):
+            return enums[owner][member]
+        case ast.Name(id=name) if name in names:
+            return names[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
+            return ARITHMETIC[type(op)](evaluate(left, names, enums), evaluate(right, names, enums))
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return ast.unparse(node)

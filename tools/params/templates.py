@@ -1,0 +1,67 @@
+"""LLaMA-Factory's chat templates as its source registers them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+CONTENT = "{{content}}"
+FRAME = ("format_prefix", "format_user", "format_assistant")
+
+
+@dataclass(frozen=True)
+class Template:
+    """One template. `needs`: tokens that the tokenizer must have; `frame`: the text around one question and answer."""
+
+    name: str
+    needs: tuple[str, ...]
+    frame: str
+    default_system: str
+
+
+def read_templates(path: Path) -> dict[str, Template]:
+    """Every `register_template(name=...)` of the file. Raises OSError or SyntaxError."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    found: dict[str, Template] = {}
+    for node in tree.body:
+        match node:
+            case ast.Expr(value=ast.Call(func=ast.Name(id="register_template"), keywords=keywords)):
+                options = {k.arg: k.value for k in keywords if k.arg}
+                template = _template(options)
+                found[template.name] = template
+    return found
+
+
+def _template(options: Mapping[str, ast.expr]) -> Template:
+    slots = {name: _slots(options[name]) for name in FRAME if name in options}
+    tokens = [text for parts in slots.values() for text, single in parts if single]
+    frame = "".join(text for parts in slots.values() for text, _ in parts).replace(CONTENT, "")
+    stop_words = _texts(options.get("stop_words"))
+    system = _texts(options.get("default_system"))
+    return Template(
+        name=_texts(options.get("name"))[0],
+        needs=tuple(dict.fromkeys([*stop_words, *tokens])),
+        frame=frame,
+        default_system=system[0] if system else "",
+    )
+
+
+def _texts(node: ast.expr | None) -> list[str]:
+    items = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
+    return [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+
+
+def _slots(node: ast.expr) -> list[tuple[str, bool]]:
+    """Texts of a formatter's slots, and whether each is written as one token, `{"token": "<|x|>"}`."""
+    found: list[tuple[str, bool]] = []
+    for item in ast.walk(node):
+        if isinstance(item, ast.keyword) and item.arg == "slots" and isinstance(item.value, ast.List):
+            for slot in item.value.elts:
+                match slot:
+                    case ast.Constant(value=str(text)):
+                        found.append((text, False))
+                    case ast.Dict(values=[ast.Constant(value=str(text))]):
+                        found.append((text, True))
+    return found
