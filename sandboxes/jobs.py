@@ -23,8 +23,8 @@ TAIL_BYTES = 1 << 18
 def launch(sandbox: Sandbox, jobs: Path, name: str, command: Command) -> Path:
     """The folder of the one job `name` with this command's key.
 
-    A running or finished attempt with the same key is returned as it is; a lost one gets a successor; one with
-    another key is stopped, waited for, and gets a successor. Raises WorldError when nothing can be started.
+    A running or finished attempt with the same key is returned as it is; a lost or stopped one gets a successor; one
+    with another key is stopped, waited for, and gets a successor. Raises WorldError when nothing can be started.
     """
     if not NAME.fullmatch(name):
         raise ValueError(f"job name {name!r}; right is letters, digits, - and _")
@@ -41,10 +41,11 @@ def launch(sandbox: Sandbox, jobs: Path, name: str, command: Command) -> Path:
 
 def settled(sandbox: Sandbox, folder: Path, command: Command) -> bool:
     """Whether `folder` is this command's job, running or over; a stranger that runs is ended."""
-    state = sandbox.poll(folder).state
+    status = sandbox.poll(folder)
     if same(read_command(folder), command):
-        return state in ("running", "over")
-    if state == "running":
+        # A job that was stopped on request proves nothing about its command.
+        return status.state == "running" or (status.exit is not None and status.exit.reason != "stopped")
+    if status.state == "running":
         stop_and_wait(sandbox, folder)
     return False
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import resource
+import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.tools import models
 from tuneloop.tools.engines import Engine, ensure_engine
@@ -52,11 +57,41 @@ def tiny(shared_settings: Settings) -> Path:
     return models.resolve("tiny", shared_settings, quiet).root
 
 
-@pytest.fixture
-def warm_home(tmp_path: Path, shared_settings: Settings, llamafactory: Engine, opencompass: Engine, tiny: Path) -> Path:
-    """A home of the test's own whose engines and models are the shared ones."""
-    home = tmp_path / "home"
-    home.mkdir()
+def linked_home(home: Path) -> Path:
+    """A home of its own whose engines and models are the shared ones."""
+    home.mkdir(parents=True)
     for name in ("engines", "models"):
         (home / name).symlink_to(SHARED_HOME / name)
     return home
+
+
+@pytest.fixture
+def warm_home(tmp_path: Path, llamafactory: Engine, opencompass: Engine, tiny: Path) -> Path:
+    """The home of a test that runs real engines."""
+    return linked_home(tmp_path / "home")
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """A finished run, and what its orchestrator used."""
+
+    run: RunFolder
+    home: Path
+    cpu_seconds: float
+    output: str
+
+
+@pytest.fixture(scope="session")
+def whole_run(
+    tmp_path_factory: pytest.TempPathFactory, llamafactory: Engine, opencompass: Engine, tiny: Path
+) -> WholeRun:
+    """`tuneloop run` on the embedded default with one experiment, in a process of its own."""
+    home = linked_home(tmp_path_factory.mktemp("whole") / "home")
+    argv = [sys.executable, "-m", "tuneloop.cli.main", "run", "--benchmark", "wordproblems", "--base-model", "tiny"]
+    argv += ["--loop-n", "1", "--run-id", "whole", "--json"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    p = subprocess.run(argv, env={**os.environ, "FT_FILE_PATH": str(home)}, cwd=home.parent, capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert p.returncode == 0, p.stdout[-2000:] + p.stderr[-2000:]
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return WholeRun(RunFolder(home / "runs" / "whole"), home, cpu, p.stdout)

@@ -19,7 +19,7 @@ from tuneloop.tools.compare import compare
 from tuneloop.tools.delivery import deliver, is_adapter, merge_status, start_merge
 from tuneloop.tools.measuring import sealed_scores, sealed_status, start_sealed, stop_sealed
 from tuneloop.tools.reads import count_reads, note_read
-from tuneloop.tools.report import write_report
+from tuneloop.tools.report.write import write_report
 from tuneloop.tools.workbench import job_report
 
 
@@ -48,7 +48,9 @@ def make_best(ctx: Context, best: Experiment) -> None:
     bench, folder = ctx.bench, ctx.run.experiment(best.number)
     if is_adapter(folder.model) and not (ctx.run.best / "manifest.json").is_file():
         start_merge(bench, folder)
-        end = wait(ctx, "merge", lambda: job_report(merge_status(bench)), lambda: bench.stop(ctx.run.final / "jobs", "merge"))
+        end = wait(
+            ctx, "merge", lambda: job_report(merge_status(bench)), lambda: bench.stop(ctx.run.final / "jobs", "merge")
+        )
         if not end["exit"] or end["exit"]["code"] != 0:
             raise WorldError(f"merging the adapter failed; see {ctx.run.final / 'jobs'}")
     deliver(bench, folder)

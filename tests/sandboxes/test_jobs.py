@@ -61,6 +61,13 @@ def test_a_lost_job_gets_a_successor(tmp_path, command):
     assert wait(BOX, two).ok
 
 
+def test_a_job_that_was_stopped_is_started_again(tmp_path, command):
+    one = launch(BOX, tmp_path / "jobs", "train", command("sleep 30", "a"))
+    BOX.stop(one)
+    assert wait(BOX, one, every=0.02).reason == "stopped"
+    assert launch(BOX, tmp_path / "jobs", "train", command("true", "a")).name == "train.2"
+
+
 def test_ten_launches_at_once_start_once(tmp_path, command):
     found, barrier = [], threading.Barrier(10)
 

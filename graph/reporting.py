@@ -1,0 +1,51 @@
+"""Gather what the report tells from the run's folder."""
+
+from __future__ import annotations
+
+from tuneloop.core.files import read_json
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.score import Comparison, Score
+from tuneloop.graph.context import Context
+from tuneloop.graph.journal import baseline, load_journal
+from tuneloop.tools.gate.report import GateReport
+from tuneloop.tools.report.data import Curve, ReportData
+from tuneloop.tools.report.write import node_seconds
+from tuneloop.tools.training import log_points
+
+
+def report_data(ctx: Context, base: Score, best: Score | None, verdict: Comparison | None, reads: int) -> ReportData:
+    """Everything `write_report` needs; `reads` counts this run's reading too."""
+    run, setup, spec = ctx.run, ctx.bench.setup, ctx.bench.spec
+    journal = load_journal(run)
+    untouched = baseline(run)
+    assert untouched is not None, "finish comes after prepare"
+    numbers = [e.number for e in journal.experiments]
+    return ReportData(
+        spec=spec,
+        benchmark=setup.benchmark,
+        base_model=setup.model_name,
+        baseline_validation=untouched.model_copy(update={"items": ()}),
+        baseline_test=base.model_copy(update={"items": ()}),
+        best_test=best and best.model_copy(update={"items": ()}),
+        comparison_test=verdict,
+        journal=journal,
+        losses={n: curve for n in numbers if (curve := loss_curve(run, n))},
+        data={
+            n: GateReport.model_validate(read_json(f))
+            for n in numbers
+            if (f := run.experiment(n).data / "report.json").is_file()
+        },
+        seconds=ctx.state.spent,
+        nodes=node_seconds(run),
+        versions=setup.versions,
+        seeds={"data": spec.seed, "training": spec.seed, "evaluation": spec.seed},
+        sandbox=setup.sandbox,
+        planner=setup.planner,
+        reads_of_test=reads - 1,
+    )
+
+
+def loss_curve(run: RunFolder, number: int) -> Curve:
+    """Training loss by step."""
+    points = log_points(run.experiment(number).model)
+    return tuple((p["current_steps"], float(p["loss"])) for p in points if "loss" in p)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tuneloop.core.brief import Brief, Budget, JournalRow, Task
+from tuneloop.core.experiment import Diagnosis, Hypothesis, Step, Training
+from tuneloop.core.score import Comparison, Score
+from tuneloop.prompts import render
+from tuneloop.prompts.parts import parts
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+NAMES = ("researcher", "data_engineer", "config_coder", "validator", "critic")
+
+IDEA = Hypothesis(
+    statement="Dropping rows whose key contradicts the answer raises accuracy.",
+    reason="38 % of the keyed rows contradict their key.",
+    disproof="No gain although fewer labels are wrong.",
+    aspect="noise",
+    parent=1,
+    data_plan=(Step(do="drop_contradicted", why="the key is right", options={"key": "key"}),),
+    training_plan={"learning_rate": 1e-3, "num_train_epochs": 3},
+)
+TRAINED = Training(steps=200, seconds=41, rows=1800, first_loss=2.5, last_loss=0.4, tail_slope=-0.03, method="full")
+
+
+def score(value: float) -> Score:
+    return Score(
+        benchmark="b", split="validation", metric="accuracy", value=value, low=value - 5, high=value + 5, n=200, parsed=97
+    )
+
+
+BRIEF = Brief(
+    task=Task(
+        benchmark="b",
+        domain="math",
+        description="Solve it. The answer stands in \\boxed{}.",
+        answer="boxed",
+        prompt="{prompt}",
+        metric="accuracy",
+        direction="max",
+        max_new_tokens=64,
+        base_model="tiny",
+        datasets=("raw",),
+        row_limit=2000,
+        seed=1,
+        device="cpu",
+    ),
+    experiment=2,
+    baseline=score(5),
+    journal=(
+        JournalRow(
+            number=1,
+            outcome="accepted",
+            hypothesis=IDEA,
+            rows=1800,
+            training=TRAINED,
+            value=50,
+            low=43,
+            high=57,
+            parsed=97,
+            p_value=1e-9,
+            blame="noise",
+            lesson="Labels matter.",
+            failure=None,
+        ),
+    ),
+    budget=Budget(experiments_left=2, seconds_left=3600, seconds_per_experiment=90),
+    hypothesis=IDEA,
+    attempt=1,
+    diagnosis=Diagnosis(culprit="config", problem="cutoff_len is 0", repair="set it to 256"),
+    failure="validate: train.yaml:3 cutoff_len: 0 is below 1",
+    score=score(60),
+    comparison=Comparison(
+        n=200, gain=10, wins=30, losses=10, p_value=0.001, candidates=2, threshold=0.025, smallest_gain=9, accepted=True
+    ),
+    training=TRAINED,
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_an_agent_is_told(name: str) -> None:
+    """`UPDATE_SNAPSHOTS=1 pytest tests/prompts` writes them anew; read the difference before you commit it."""
+    file = SNAPSHOTS / f"{name}.md"
+    text = render(name, BRIEF)
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        file.write_text(text)
+    assert text == file.read_text()
+
+
+def test_an_unknown_name_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "odd.md").write_text("Hello $nobody")
+    monkeypatch.setattr("tuneloop.prompts.files", lambda _: tmp_path)
+    with pytest.raises(KeyError, match="nobody"):
+        render("odd", BRIEF)
+
+
+def test_every_part_is_used_by_some_prompt() -> None:
+    texts = "".join((Path(__file__).parents[2] / "prompts" / f"{name}.md").read_text() for name in NAMES)
+    assert [part for part in parts(BRIEF) if f"${part}" not in texts] == []
