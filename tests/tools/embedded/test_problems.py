@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuneloop.tools.embedded.problems import TEST, VALIDATION, problem, splits, stories
+from tuneloop.tools.embedded.words import LIMIT, Step, compute
+
+
+@given(st.integers())
+def test_every_number_is_whole_and_small_and_every_step_holds(seed: int) -> None:
+    steps = problem(Random(seed)).steps
+    assert 2 <= len(steps) <= 3
+    for step in steps:
+        assert step.holds
+        assert all(0 < n <= LIMIT for n in (step.left, step.right, step.result))
+
+
+@given(st.integers())
+def test_every_number_that_a_step_takes_is_told_or_was_found_before(seed: int) -> None:
+    p = problem(Random(seed))
+    known = {int(word) for word in p.question.replace(".", " ").split() if word.isdigit()}
+    for step in p.steps:
+        assert {step.left, step.right} <= known
+        known.add(step.result)
+
+
+def test_the_splits_share_no_question() -> None:
+    s = splits()
+    groups = [{" ".join(p.question.lower().split()) for p in part} for part in (s.validation, s.test, s.pool)]
+    assert [len(g) for g in groups[:2]] == [VALIDATION, TEST]
+    assert sum(map(len, groups)) == len(set().union(*groups))
+
+
+def test_the_splits_are_the_same_in_every_process() -> None:
+    fresh = splits.__wrapped__()
+    assert fresh == splits()
+
+
+def test_stories_are_those_of_the_benchmark() -> None:
+    assert len(stories()) == VALIDATION + TEST
+
+
+def test_a_false_step_does_not_hold() -> None:
+    assert not Step(7, "/", 2, 3).holds
+    assert not Step(7, "/", 0, 0).holds
+    assert not Step(7, "+", 2, 8).holds
+    assert compute(7, "*", 2) == 14

@@ -1,0 +1,38 @@
+"""wordproblems: little stories of two or three arithmetic steps, for a tiny base model on two CPU cores; made, not downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tuneloop.core.benchmark import Benchmark
+from tuneloop.core.files import write_lines
+from tuneloop.tools.embedded.problems import SUFFIX, Problem, splits
+
+BENCHMARK = Benchmark(
+    name="wordproblems",
+    domain="math",
+    description=(
+        "Word problems in English with two or three steps of + - * / and whole numbers up to 60. "
+        "The reply ends with the final number in \\boxed{}, for example \\boxed{41}; the last box counts."
+    ),
+    answer="boxed",
+    prompt="{prompt}",
+    metric="accuracy",
+    direction="max",
+    max_new_tokens=96,
+)
+
+
+def fetch(folder: Path) -> None:
+    """Write `validation.jsonl` and `sealed/test.jsonl`; the same bytes every time."""
+    write_lines(folder / "validation.jsonl", items("validation", splits().validation))
+    write_lines(folder / "sealed" / "test.jsonl", items("test", splits().test))
+
+
+def items(split: str, problems: Iterable[Problem]) -> list[dict[str, str]]:
+    """Items as the evaluation reads them."""
+    return [
+        {"id": f"{split}-{i:03}", "prompt": p.question + SUFFIX, "answer": str(p.answer)}
+        for i, p in enumerate(problems)
+    ]
