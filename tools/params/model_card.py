@@ -145,14 +145,11 @@ def _linears(tensors: Tensors) -> dict[str, tuple[int, int]]:
 def _tokenizer(folder: Path) -> tuple[frozenset[str], dict[str, Any]]:
     """Tokens that look like markup, and tokenizer_config.json."""
     config = _json(folder / "tokenizer_config.json")
-    tokens: set[str] = {str(t.get("content")) for t in (config.get("added_tokens_decoder") or {}).values()}
-    if (folder / "tokenizer.json").is_file():
-        whole = _json(folder / "tokenizer.json")
-        tokens |= {str(t.get("content")) for t in whole.get("added_tokens") or ()}
-        vocab: Iterable[Any] = (whole.get("model") or {}).get("vocab") or ()
-        tokens |= {t for t in vocab if isinstance(t, str) and t[:1] in "<[" and len(t) > 2}
-    elif not any(folder.glob("tokenizer.model")) and not (folder / "vocab.json").is_file():
-        raise SetupError(f"{folder / 'tokenizer.json'}: missing; right is a model folder with its tokenizer")
+    whole = _json(folder / "tokenizer.json")
+    vocab: Iterable[Any] = (whole.get("model") or {}).get("vocab") or ()
+    tokens = {t for t in vocab if isinstance(t, str) and t[:1] in "<[" and len(t) > 2}
+    tokens |= {str(t.get("content")) for t in whole.get("added_tokens") or ()}
+    tokens |= {str(t.get("content")) for t in (config.get("added_tokens_decoder") or {}).values()}
     return frozenset(tokens), config
 
 

@@ -46,16 +46,16 @@ def read_module(path: Path) -> Module:
     """Parse one file. Raises OSError or SyntaxError."""
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     aliases: dict[str, str] = {}
-    for node in _top(tree):
+    for node in _top(tree.body):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=value)):
                 aliases[name] = value
-    return Module(path, tree, {n.name: n for n in _top(tree) if isinstance(n, ast.ClassDef)}, aliases)
+    return Module(path, tree, {n.name: n for n in _top(tree.body) if isinstance(n, ast.ClassDef)}, aliases)
 
 
-def _top(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Statements of a module, those in top-level `if` branches too, in order."""
-    waiting = list(tree.body)
+def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements of a module or class, those in `if` branches too, in order."""
+    waiting = list(body)
     while waiting:
         node = waiting.pop(0)
         if isinstance(node, ast.If):
@@ -75,9 +75,9 @@ def read_enums(modules: list[Module]) -> dict[str, dict[str, str]]:
 
 
 def _constants(node: ast.ClassDef) -> dict[str, Any]:
-    """`NAME = literal` of a class body."""
+    """`NAME = literal` of a class body; the last one wins, as for a torch that has everything asked for."""
     found: dict[str, Any] = {}
-    for item in node.body:
+    for item in _top(node.body):
         match item:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=value)):
                 found[name] = value

@@ -1,4 +1,5 @@
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,28 +126,7 @@ BAD = [
     ("seed: -1", "seed", "small"),
 ]
 
-GOOD = [
-    BASE,
-    "finetuning_type: full\nnum_train_epochs: 2\nper_device_train_batch_size: 8\nlr_scheduler_type: cosine\nwarmup_ratio: 0.1",
-    "finetuning_type: lora\nlora_rank: 8\nlora_alpha: 16\nlora_target: all\nlora_dropout: 0.05\nmax_steps: 100",
-    "lora_target: q_proj,v_proj\nuse_rslora: true\nuse_dora: true",
-    "finetuning_type: freeze\nfreeze_trainable_layers: 2",
-    "finetuning_type: oft\noft_block_size: 32",
-    "stage: sft\ndo_train: true\nreport_to: none\noverwrite_cache: true\ntrust_remote_code: false",
-    "val_size: 0.1\neval_strategy: steps\neval_steps: 50\nper_device_eval_batch_size: 4",
-    "val_size: 40\neval_strategy: epoch\nload_best_model_at_end: true\nmetric_for_best_model: eval_loss\n"
-    "early_stopping_steps: 3",
-    "neftune_noise_alpha: 5\nlabel_smoothing_factor: 0.1\nmax_grad_norm: 1.0\nadam_beta2: 0.95\nweight_decay: 0.01",
-    "packing: true\nneat_packing: true\nflash_attn: sdpa",
-    "optim: adafactor\nlr_scheduler_type: constant_with_warmup\nwarmup_steps: 10",
-    "lr_scheduler_type: cosine_with_min_lr\nlr_scheduler_kwargs: {min_lr: 1e-6}",
-    'disable_gradient_checkpointing: true\ngradient_accumulation_steps: 2\nsave_strategy: "no"',
-    "streaming: true\nmax_steps: 100\ndataloader_num_workers: 1",
-    "learning_rate: 1\n".replace("1", "5.0e-05"),
-    "pissa_init: true\npissa_iter: -1",
-    "use_dft_loss: true\nfinetuning_type: full",
-    "resize_vocab: true\ntemplate: llama3",
-]
+GOOD = Path(__file__).with_name("good_configs.yaml").read_text().split("---\n")[1:]
 
 
 def whole(text: str) -> str:
