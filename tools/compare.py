@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 from tuneloop.core.score import Comparison, Score
 
@@ -29,8 +30,11 @@ def mcnemar_exact(wins: int, losses: int) -> float:
     one are both turned down.
     """
     differ = wins + losses
-    tail: int = sum(math.comb(differ, i) for i in range(wins, differ + 1))
-    return tail / int(2**differ)
+    term = tail = math.comb(differ, wins)
+    for i in range(wins, differ):
+        term = term * (differ - i) // (i + 1)
+        tail += term
+    return tail / (1 << differ)
 
 
 def smallest_gain(n: int, candidates: int, alpha: float = ALPHA) -> float:
@@ -39,11 +43,9 @@ def smallest_gain(n: int, candidates: int, alpha: float = ALPHA) -> float:
     Assumes that every tenth item (at least one) is lost while others are won, as two fine-tuned models usually differ;
     with fewer losses a smaller gain can already show. 100 when not even a full score would do.
     """
-    losses = max(1, math.ceil(ASSUMED_LOSSES * n))
-    for wins in range(losses, n - losses + 1):
-        if mcnemar_exact(wins, losses) <= alpha / candidates:
-            return 100 * (wins - losses) / n
-    return 100.0
+    losses, threshold = max(1, math.ceil(ASSUMED_LOSSES * n)), alpha / candidates
+    wins = bisect_left(range(n - losses + 1), True, key=lambda won: mcnemar_exact(won, losses) <= threshold)
+    return 100 * (wins - losses) / n if wins <= n - losses else 100.0
 
 
 def compare(candidate: Score, incumbent: Score, candidates: int) -> Comparison:

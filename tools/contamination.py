@@ -116,7 +116,7 @@ def numbers(words: Sequence[str]) -> str:
     return spaced([word for word in words if word[0].isdigit()])
 
 
-def frame(texts: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
+def frame(texts: Sequence[list[str]]) -> tuple[list[str], list[str]]:
     """Tokens that all texts begin with, and end with: the common instruction. None for a handful of texts."""
     if len(texts) < ENOUGH_FOR_A_FRAME:
         return [], []
@@ -124,11 +124,11 @@ def frame(texts: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
     return first, last[::-1]
 
 
-def common(texts: Sequence[Sequence[str]]) -> list[str]:
+def common(texts: Sequence[list[str]]) -> list[str]:
     """The longest common beginning."""
     low, high = min(texts), max(texts)
     length = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
-    return list(low[:length])
+    return low[:length]
 
 
 def unframed(words: list[str], around: tuple[list[str], list[str]]) -> list[str]:

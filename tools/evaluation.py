@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.errors import RecipeError, WorldError
@@ -17,10 +17,8 @@ from tuneloop.core.job import Command, Limits
 from tuneloop.core.score import ItemResult, Score
 from tuneloop.tools.benchmarks import BenchmarkFolder, items, prompt, scoring, sealed_items
 from tuneloop.tools.compare import wilson
+from tuneloop.tools.engines import Engine
 from tuneloop.tools.paths import ENGINES
-
-if TYPE_CHECKING:
-    from tuneloop.tools.engines import Engine
 
 SCRIPTS = ENGINES / "opencompass"
 SCORER = Path(scoring.__file__).resolve()

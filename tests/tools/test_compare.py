@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import comb
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuneloop.core.score import ItemResult, Score
@@ -32,6 +32,7 @@ def test_wilson_against_known_values() -> None:
         assert wilson(k, n) == pytest.approx((low, high), abs=0.01)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_wilson_is_symmetric_and_holds_the_share(pair: tuple[int, int]) -> None:
     k, n = pair
@@ -48,6 +49,7 @@ def test_what_is_no_share_is_refused(k: int, n: int) -> None:
         wilson(k, n)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 12), st.integers(0, 12))
 def test_p_is_the_share_of_coin_rows_that_look_as_good(wins: int, losses: int) -> None:
     n = wins + losses
@@ -56,6 +58,7 @@ def test_p_is_the_share_of_coin_rows_that_look_as_good(wins: int, losses: int) -
     assert mcnemar_exact(wins, losses) == pytest.approx(want)
 
 
+@settings(deadline=None)
 @given(SMALL, SMALL)
 def test_p_is_symmetric_and_monotone(wins: int, losses: int) -> None:
     p = mcnemar_exact(wins, losses)
@@ -71,6 +74,7 @@ def test_large_counts_stay_finite() -> None:
     assert math.isfinite(smallest_gain(5000, 10))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 600), st.integers(1, 20))
 def test_the_smallest_gain_shrinks_with_items_and_grows_with_candidates(n: int, candidates: int) -> None:
     gain = smallest_gain(n, candidates)
@@ -91,6 +95,7 @@ def test_the_smallest_gain_is_just_accepted(n: int, candidates: int) -> None:
     assert smallest_gain(200, 1) == 6.5
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=80), st.sampled_from(["max", "min"]))
 def test_gain_follows_the_direction(pairs: list[tuple[bool, bool]], direction: str) -> None:
     new, old = (score([pair[i] for pair in pairs], direction) for i in (0, 1))

@@ -49,6 +49,7 @@ def test_copies_are_found_in_any_dress(dress: str) -> None:
         assert all(GUARD.overlaps(DRESSES[dress](q)) == split for q in questions[:40])
 
 
+@settings(deadline=None)
 @given(st.sampled_from(TEST), st.randoms())
 def test_random_case_and_blanks_are_seen_through(question: str, rng: random.Random) -> None:
     text = "".join(rng.choice((c.upper(), c.lower())) for c in question).replace(" ", rng.choice(("  ", "\n", " \t")))
@@ -62,7 +63,7 @@ def test_problems_of_the_same_template_are_no_copies() -> None:
     assert [q for q in fresh if GUARD.overlaps(q + SUFFIX)] == []
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.sampled_from(TEST), st.integers(100, 999))
 def test_another_number_makes_another_problem(question: str, number: int) -> None:
     first = next(word for word in question.split() if word.isdigit())

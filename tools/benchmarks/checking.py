@@ -63,7 +63,7 @@ def check_apart(benchmark: Benchmark, validation: Iterable[Item], test: Iterable
 
 
 def check_ids(items: Iterable[Item], where: str) -> None:
-    """Refuse two items with one id."""
+    """Refuse two items of one split with one id."""
     seen: set[str] = set()
     for item in items:
         if item.id in seen:
@@ -80,7 +80,7 @@ def check_items(benchmark: Benchmark, validation: list[Item], test: list[Item], 
         template_fields(benchmark, (item.fields for item in items), where)
         for item in items:
             check_gold(benchmark, item.answer, f"{where}: item {item.id}")
-    check_ids([*validation, *test], where)
+        check_ids(items, f"{where}: {split}")
     check_apart(benchmark, validation, test, where)
 
 

@@ -64,7 +64,8 @@ def read_own(source: Path, description: str | None = None) -> Own:
         [_item(benchmark, row, where, used, f"{split}-{i}") for i, (where, row) in enumerate(rows[split])]
         for split in SPLITS
     )
-    check_ids([*validation, *test], str(source))
+    for split, made in zip(SPLITS, (validation, test), strict=True):
+        check_ids(made, str(source / f"{split}.jsonl"))
     check_apart(benchmark, validation, test, str(source))
     return Own(benchmark, tuple(validation), tuple(test))
 

@@ -3,9 +3,10 @@
 import ast
 import sys
 import time
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuneloop.tools.benchmarks import scoring
@@ -177,12 +178,14 @@ def test_a_broken_pattern_is_named() -> None:
         compiled("(")
 
 
+@settings(deadline=None)
 @given(st.sampled_from(KINDS), st.text())
 def test_any_text_is_read_or_not_and_never_an_error(kind: str, text: str) -> None:
     found = extract(kind, text)
     assert found is None or found
 
 
+@settings(deadline=None)
 @given(st.sampled_from(KINDS), st.text(alphabet="ab 0123456789,.-+\\{}$%box()AB#e\n"))
 def test_what_was_read_is_its_own_gold(kind: str, text: str) -> None:
     found = extract(kind, text)
@@ -190,6 +193,7 @@ def test_what_was_read_is_its_own_gold(kind: str, text: str) -> None:
         assert gold(kind, found) == found
 
 
+@settings(deadline=None)
 @given(st.integers(), st.booleans())
 def test_integers_in_any_dress(value: int, commas: bool) -> None:
     dressed = f"{value:,}" if commas else str(value)
@@ -198,11 +202,13 @@ def test_integers_in_any_dress(value: int, commas: bool) -> None:
     assert not correct("number", str(value), f"So it is {value + 1}.")
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32))
 def test_decimals(value: float) -> None:
     assert correct("number", f"{value:.6f}", f"= {value:.8f}") == (float(f"{value:.6f}") == float(f"{value:.8f}"))
 
 
+@settings(deadline=None)
 @given(st.text(), st.text())
 def test_render_replaces_once_and_only_fields(prompt: str, other: str) -> None:
     text = render(r"{prompt}|{missing}|\boxed{answer}|{{other}}|{other}", {"prompt": prompt, "other": other})
@@ -221,7 +227,7 @@ def test_degenerate_replies_cost_little(text: str) -> None:
 
 
 def test_only_the_standard_library_is_imported() -> None:
-    tree = ast.parse(open(scoring.__file__).read())
+    tree = ast.parse(Path(scoring.__file__).read_text())
     modules = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)} | {
         a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names
     }
