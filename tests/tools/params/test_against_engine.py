@@ -13,6 +13,9 @@ from tuneloop.tools.params.finalize import finalize, planned_steps, write_datase
 
 pytestmark = pytest.mark.slow
 
+# Read before any test clears the environment: a model that is there already spares making one.
+NAMED_MODEL = os.environ.get("TUNELOOP_TINY_MODEL")
+
 FIELDS = """
 import dataclasses, json, sys
 from llamafactory.hparams.parser import _TRAIN_ARGS
@@ -88,8 +91,7 @@ def test_every_good_config_passes_the_engine_s_own_parser(run: Any, tmp_path: Pa
 @pytest.fixture
 def tiny_model(request: pytest.FixtureRequest) -> Path:
     """A model that can be trained."""
-    named = os.environ.get("TUNELOOP_TINY_MODEL")
-    return Path(named) if named else request.getfixturevalue("tiny")
+    return Path(NAMED_MODEL) if NAMED_MODEL else request.getfixturevalue("tiny")
 
 
 @pytest.mark.parametrize("steps", [None, 3])
