@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,6 +13,7 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec, SandboxKind
 from tuneloop.core.settings import Settings
+from tuneloop.tools import benchmarks, datasets, models
 
 DEFAULT_BENCHMARK = "wordproblems"
 DEFAULT_MODEL = "tiny"
@@ -28,9 +29,9 @@ def build_spec(given: Mapping[str, Any], settings: Settings, again: RunSpec | No
     options = {name: value for name, value in given.items() if value not in (None, ())}
     base = again.model_dump() if again else from_settings(settings, options.get("benchmark"))
     values = {**base, **options}
-    values["benchmark"] = locate(values["benchmark"])
-    values["base_model"] = locate(values.get("base_model") or default_model(values["benchmark"]))
-    values["datasets"] = tuple(locate(name) for name in split_names(values["datasets"]))
+    values["benchmark"] = locate(values["benchmark"], benchmarks.names())
+    values["base_model"] = locate(values.get("base_model") or default_model(values["benchmark"]), models.names())
+    values["datasets"] = tuple(locate(name, datasets.names()) for name in split_names(values["datasets"]))
     try:
         return RunSpec(**values)
     except ValidationError as e:
@@ -91,8 +92,10 @@ def split_names(values: Sequence[str]) -> list[str]:
     return [name.strip() for group in parts for name in group if name.strip()]
 
 
-def locate(name: str) -> str:
+def locate(name: str, registered: Collection[str]) -> str:
     """Paths become absolute, so that the spec means the same in any working directory; names stay as they are."""
+    if name in registered:
+        return name
     path = Path(name).expanduser()
     if name.startswith((".", "/", "~")) or path.exists():
         return str(path.absolute())

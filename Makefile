@@ -1,0 +1,71 @@
+# `make run` is everything: it installs what is missing and fine-tunes the embedded model. `make help` lists the rest.
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+export PYTHONSAFEPATH := 1
+export OMP_NUM_THREADS := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: run test slow check bench soak clean help install sandbox
+
+run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
+	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
+
+test: check sandbox  ## style, types, floors, then the fast tests and a short real run
+	$(BIN)/pytest -m "not slow"
+
+slow: install sandbox  ## long tests on real engines
+	$(BIN)/pytest -m slow
+
+check: install  ## ruff, ruff format, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install sandbox  ## measure: time, memory and scores against the naive recipe and the oracle
+	@test -f benchmarks/run.py || { echo "benchmarks/run.py is not there" >&2; exit 2; }
+	$(BIN)/python benchmarks/run.py
+
+soak: install sandbox  ## whole runs on three seeds, one after the other
+	for seed in 1 2 3; do \
+	  $(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3 --seed $$seed || exit; \
+	done
+
+install: $(VENV)/installed  ## the environment .venv from locks/main.txt
+
+$(VENV)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "$(PYTHON) is too old: 3.11 or newer is needed; name one: make PYTHON=python3.12 run" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV) \
+	  || { echo "no venv: on Debian, apt-get install python3-venv" >&2; exit 2; }
+	touch $@
+
+$(VENV)/locked: locks/main.txt | $(VENV)/python
+	$(BIN)/pip install -q -r locks/main.txt
+	touch $@
+
+$(VENV)/installed: $(VENV)/locked pyproject.toml src/tuneloop/__init__.py
+	$(BIN)/pip install -q --no-deps -e .
+	touch $@
+
+sandbox:  ## bubblewrap, which shuts generated code in; installed where this user may
+	@if command -v bwrap >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  { apt-get install -y -q bubblewrap || { apt-get update -q && apt-get install -y -q bubblewrap; }; } >/dev/null; \
+	else \
+	  echo "bubblewrap is missing: install it (Debian: sudo apt-get install bubblewrap), or add --allow-unsandboxed" >&2; \
+	  exit 2; \
+	fi
+
+clean:  ## remove environments, caches and builds; runs and models in FT_FILE_PATH stay
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .langgraph_api
+	rm -rf .test_home
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16

@@ -1,0 +1,89 @@
+"""`tuneloop engines`: build, list, verify and remove the environments that trainings and evaluations run in."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tuneloop.core.errors import SetupError
+from tuneloop.core.settings import load_settings
+from tuneloop.tools.engines import Engine, ensure_engine, list_engines, remove_engine, verify_engine
+
+NAMES = ("llamafactory", "opencompass")
+SHOWN = ("torch", "transformers")
+
+
+@click.group()
+def command() -> None:
+    """Build, list, verify and remove the environments that jobs run in."""
+
+
+@command.command()
+@click.argument("names", nargs=-1, type=click.Choice(NAMES))
+def build(names: tuple[str, ...]) -> None:
+    """Make NAMES ready (all without): from the lock, or verify what LLAMA_FACTORY_PATH / OPENCOMPASS_PATH name."""
+    settings = load_settings()
+    for name in names or NAMES:
+        with bar(name) as say:
+            engine = ensure_engine(name, settings, say)
+        click.echo(f"{name} {engine.version}: {engine.folder}")
+
+
+@contextmanager
+def bar(name: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on stderr."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(name, total=None)
+        yield lambda note, done, total: progress.update(task, description=note, completed=done, total=total or None)
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON list on stdout.")
+def list_(as_json: bool) -> None:
+    """Show the engines that are built."""
+    engines = list_engines(load_settings().home)
+    if as_json:
+        click.echo(json.dumps([row(engine) for engine in engines], indent=1))
+        return
+    table = Table("engine", "version", *SHOWN, "folder")
+    for engine in engines:
+        table.add_row(engine.name, engine.version, *(engine.packages.get(p, "") for p in SHOWN), str(engine.folder))
+    Console().print(table if engines else "none yet; `tuneloop engines build` makes them")
+
+
+def row(engine: Engine) -> dict[str, object]:
+    """An engine for scripts."""
+    plain = {"name": engine.name, "version": engine.version, "identity": engine.identity}
+    return {**plain, "folder": str(engine.folder), "python": str(engine.python), "packages": dict(engine.packages)}
+
+
+@command.command()
+@click.argument("names", nargs=-1, type=click.Choice(NAMES))
+def verify(names: tuple[str, ...]) -> None:
+    """Import what jobs import, in each engine; exit code 1 when something is wrong."""
+    engines = [engine for engine in list_engines(load_settings().home) if not names or engine.name in names]
+    missing = set(names) - {engine.name for engine in engines}
+    if missing or not engines:
+        raise SetupError(f"not built: {', '.join(sorted(missing)) or 'any engine'}; right is `tuneloop engines build`")
+    bad = False
+    for engine in engines:
+        problems = verify_engine(engine)
+        bad = bad or bool(problems)
+        click.echo(f"{engine.folder.name}: {'; '.join(problems) or 'works'}")
+    sys.exit(int(bad))
+
+
+@command.command()
+@click.argument("name")
+def remove(name: str) -> None:
+    """Delete the engines called NAME, or the one in the folder NAME; refused while a process uses one."""
+    for folder in remove_engine(load_settings().home, name):
+        click.echo(f"removed {folder}")

@@ -1,0 +1,93 @@
+"""`tuneloop doctor`: what it sees, the cures, and its exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tuneloop.cli.checks import check_engine, check_files, check_gpu, check_memory, check_sandbox
+from tuneloop.cli.main import cli
+from tuneloop.core.settings import Settings
+from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_every_problem_has_a_cure() -> None:
+    result = CliRunner().invoke(cli, ["doctor", "--json"])
+    checks = json.loads(result.stdout)
+    names = [c["name"] for c in checks]
+    for wanted in ("python", "memory", "disk", "gpu", "sandbox", "llamafactory", "opencompass", "FT_FILE_PATH"):
+        assert wanted in names
+    assert all(c["cure"] for c in checks if c["verdict"] == "missing")
+    assert result.exit_code == (1 if any(c["verdict"] == "missing" for c in checks) else 0)
+    assert "python" in CliRunner().invoke(cli, ["doctor"]).stdout
+
+
+def test_broken_settings_are_a_check_not_a_crash() -> None:
+    Path(".env").write_text("FT_BENCHMARK_LIMIT=many\n")
+    result = CliRunner().invoke(cli, ["doctor", "--json"])
+    assert result.exit_code == 1
+    broken = json.loads(result.stdout)[-1]
+    assert (broken["name"], broken["verdict"]) == ("settings", "missing")
+    assert "FT_BENCHMARK_LIMIT='many'" in broken["says"]
+
+
+def test_foreign_keys_are_noted() -> None:
+    Path(".env").write_text("BACKEND=x\n")
+    notes = [c for c in json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).stdout) if c["name"] == "settings"]
+    assert len(notes) == 1
+    assert "BACKEND" in notes[0]["says"]
+
+
+def test_memory(tmp_path: Path) -> None:
+    info = tmp_path / "meminfo"
+    info.write_text("MemTotal:       8000000 kB\nMemAvailable:   1000000 kB\n")
+    assert check_memory(info).verdict == "note"
+    info.write_text("MemTotal:       8000000 kB\nMemAvailable:   6000000 kB\n")
+    assert check_memory(info).verdict == "ok"
+
+
+def test_gpu_of_the_drivers_own_report(tmp_path: Path) -> None:
+    assert check_gpu(tmp_path).verdict == "note"
+    card = tmp_path / "gpus" / "0000:17:00.0"
+    card.mkdir(parents=True)
+    (card / "information").write_text("Model: \t\t NVIDIA H200\nIRQ: 1\n")
+    assert check_gpu(tmp_path).says == "NVIDIA H200"
+
+
+def test_home_below_a_file_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FT_FILE_PATH", str(tmp_path / "file" / "home"))
+    (check,) = check_files(Settings())
+    assert check.verdict == "missing"
+    assert "FT_FILE_PATH" in check.cure
+
+
+def test_sandbox_without_bubblewrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    probe_bubblewrap.cache_clear()
+    with monkeypatch.context() as bare:
+        bare.setenv("PATH", str(tmp_path))
+        check = check_sandbox()
+    probe_bubblewrap.cache_clear()
+    assert check.verdict == "missing"
+    assert "bubblewrap" in check.cure
+
+
+def test_engines_are_seen_when_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FT_FILE_PATH", str(tmp_path))
+    settings = Settings()
+    part = settings.home.engines / "llamafactory-abc"
+    part.mkdir(parents=True)
+    assert check_engine(settings, "llamafactory").verdict == "note"
+    (part / "manifest.json").write_text("{}")
+    assert check_engine(settings, "llamafactory").says == "llamafactory-abc"
+    monkeypatch.setenv("LLAMA_FACTORY_PATH", str(tmp_path / "gone"))
+    check = check_engine(Settings(), "llamafactory")
+    assert (check.verdict, check.cure) == ("missing", "correct LLAMA_FACTORY_PATH or unset it")

@@ -1,0 +1,231 @@
+"""The command line itself: speed of help, lazy loading, aliases, one-line errors, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tuneloop.cli.main import cli, commands
+from tuneloop.core.errors import SetupError, WorldError
+from tuneloop.core.files import read_json, write_json
+from tuneloop.core.layout import Home, RunFolder
+from tuneloop.graph.lock import hold
+
+HEAVY = (
+    "langgraph",
+    "langchain_core",
+    "torch",
+    "fastmcp",
+    "mcp",
+    "pydantic",
+    "pydantic_settings",
+    "rich",
+    "matplotlib",
+)
+SPEC = "spec: {benchmark: wordproblems, base_model: tiny}\n"
+
+
+@pytest.fixture(autouse=True)
+def nothing_may_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused too late would build engines for minutes."""
+
+    def driven(*args: object, **kwargs: object) -> None:
+        raise AssertionError("the run was started")
+
+    monkeypatch.setattr("tuneloop.cli.work.drive", driven)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FT_FILE_PATH", str(tmp_path / "home"))
+    return Home(tmp_path / "home")
+
+
+def call(*args: str) -> Result:
+    return CliRunner().invoke(cli, list(args))
+
+
+def one_line(result: Result, code: int = 2) -> str:
+    assert result.exit_code == code, result.output
+    assert result.stderr.startswith("tuneloop: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def make_run(home: Home, name: str) -> RunFolder:
+    run = home.run(name)
+    run.root.mkdir(parents=True)
+    run.spec.write_text(SPEC)
+    return run
+
+
+def test_help_is_fast_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, resource\nsys.argv = ['tuneloop', '--help']\nfrom tuneloop.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "use = resource.getrusage(resource.RUSAGE_SELF)\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules], round(use.ru_utime + use.ru_stime, 3), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded, cpu = done.stderr.rsplit(" ", 1)
+    assert loaded == "[]"
+    assert float(cpu) <= 0.3
+    assert "tuneloop run --benchmark wordproblems" in done.stdout
+
+
+def test_help_lists_every_command_with_a_sentence() -> None:
+    text = call("--help").output
+    assert list(commands())[:4] == ["run", "resume", "status", "watch"]
+    for name, sentence in commands().items():
+        assert name in text
+        assert len(sentence) > 10
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_every_command_helps(name: str) -> None:
+    result = call(name, "--help")
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+
+
+@pytest.mark.parametrize("alias", ["llm_finetune", "llm-finetune"])
+def test_the_seeds_command_is_run(alias: str) -> None:
+    assert "--benchmark-description" in call(alias, "--help").output
+
+
+def test_a_misspelt_command_gets_a_suggestion(home: Home) -> None:
+    assert "did you mean 'status'?" in one_line(call("statsu"))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("run", "--loop-n", "-1"),
+        ("run", "--loop_n", "0"),
+        ("run", "--timeout", "soon"),
+        ("run", "--no-such-option"),
+        ("run", "--sandbox", "podman"),
+        ("run", "--benchmark", "wordproblms", "--base-model", "tiny"),
+        ("run", "--base-model", "./missing"),
+        ("run", "--dataset", "./missing.csv"),
+        ("run", "--again", "nothing"),
+        ("status", "nothing"),
+        ("resume",),
+        ("stop",),
+        ("report",),
+        ("watch",),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(home: Home, args: tuple[str, ...]) -> None:
+    one_line(call(*args))
+    assert not home.root.exists()
+
+
+def test_a_malformed_dotenv_names_its_line(home: Home) -> None:
+    Path(".env").write_text("FT_BASE_MODEL=tiny\nthis is no line = \n")
+    assert ".env:2" in one_line(call("run"))
+
+
+def test_a_bad_value_names_its_variable(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FT_UPPER_DATA_SIZE_LIMIT", "-3")
+    assert "FT_UPPER_DATA_SIZE_LIMIT='-3'" in one_line(call("run"))
+
+
+@pytest.mark.parametrize("content", ["", "\n", "{broken", "[]", "\x00\xff"])
+def test_an_empty_or_unreadable_dataset_is_refused(home: Home, content: str) -> None:
+    Path("rows.jsonl").write_text(content)
+    assert "rows.jsonl" in one_line(call("run", "--dataset", "rows.jsonl"))
+    assert not home.root.exists()
+
+
+def test_a_home_that_cannot_be_written(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("file").write_text("")
+    monkeypatch.setenv("FT_FILE_PATH", str(Path("file/below").absolute()))
+    assert "FT_FILE_PATH" in one_line(call("run"))
+
+
+def test_the_same_id_twice(home: Home) -> None:
+    make_run(home, "r1")
+    assert "r1" in one_line(call("run", "--run-id", "r1", "--seed", "9"))
+
+
+def test_lists(home: Home) -> None:
+    assert "wordproblems" in [row["name"] for row in json.loads(call("list", "benchmarks", "--json").output)]
+    assert "wordproblems" in call("list", "datasets").output
+    assert "tiny" in call("list", "models").output
+    assert json.loads(call("list", "runs", "--json").output) == []
+    make_run(home, "r1")
+    with hold(make_run(home, "r2").lock):
+        rows = {row["name"]: row["state"] for row in json.loads(call("list", "runs", "--json").output)}
+    assert rows == {"r1": "paused", "r2": "running"}
+
+
+def test_the_newest_run_is_meant(home: Home) -> None:
+    for second, name in enumerate(("old", "new", "middle")):
+        spec = make_run(home, name).spec
+        os.utime(spec, (second, second if name != "new" else 99))
+    assert json.loads(call("status", "--json").output)["run_id"] == "new"
+    assert "did you mean 'middle'?" in one_line(call("status", "midle"))
+
+
+def test_status_of_a_fresh_run(home: Home) -> None:
+    make_run(home, "r1")
+    told = json.loads(call("status", "r1", "--json").output)
+    assert (told["state"], told["baseline"], told["experiments"], told["best"]) == ("new", None, [], None)
+    assert "wordproblems" in call("status").output
+
+
+def test_stop_leaves_one_whole_message(home: Home) -> None:
+    run = make_run(home, "r1")
+    assert "nobody works on run r1" in one_line(call("stop", "r1"))
+    assert not run.inbox.exists()
+    with hold(run.lock):
+        result = call("stop")
+    assert result.exit_code == 0
+    assert "tuneloop resume r1" in result.output
+    messages = list(run.inbox.iterdir())
+    assert [read_json(m) for m in messages] == [{"do": "pause"}]
+
+
+def test_watch_ends_when_nobody_works(home: Home) -> None:
+    run = make_run(home, "r1")
+    run.events.write_text('{"kind":"run_paused","reason":"asked"}\n{"kind":"torn')
+    result = call("watch")
+    assert result.exit_code == 0
+    assert "paused: asked" in result.stdout
+    assert "tuneloop resume r1" in result.stderr
+
+
+def test_report_prints_what_was_written(home: Home) -> None:
+    run = make_run(home, "r1")
+    assert "no report yet" in one_line(call("report"))
+    run.report.write_text("# result\n")
+    write_json(run.report_json, {"run_id": "r1"})
+    assert call("report").stdout.strip() == "# result"
+    assert json.loads(call("report", "r1", "--json").stdout) == {"run_id": "r1"}
+    assert "finished" in call("resume", "r1").stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "resumable"),
+    [(KeyboardInterrupt(), 130, True), (WorldError("disk is full"), 1, True), (SetupError("locked"), 2, False)],
+)
+def test_how_a_drive_can_end(
+    home: Home, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, resumable: bool
+) -> None:
+    def broken(*args: object, **kwargs: object) -> None:
+        raise error
+
+    monkeypatch.setattr("tuneloop.cli.work.drive", broken)
+    make_run(home, "r1")
+    result = call("resume")
+    assert result.exit_code == code
+    assert ("to go on: tuneloop resume r1" in result.stderr) is resumable
+    assert "Traceback" not in result.output

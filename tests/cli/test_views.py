@@ -1,0 +1,216 @@
+"""The live view on recorded events: board, terminal, plain lines, JSON lines, torn and hostile logs."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from tuneloop.cli.board import Board, board_of, incumbent, seconds_left
+from tuneloop.cli.live import follow, showing
+from tuneloop.cli.panels import render, rich_view
+from tuneloop.cli.plain import plain_view
+from tuneloop.core.event_log import read_events
+from tuneloop.core.events import (
+    AgentAnswered,
+    BaselineMeasured,
+    Event,
+    ExperimentFinished,
+    JobProgress,
+    NodeFinished,
+    NodeStarted,
+    Problem,
+    RunFinished,
+    RunPaused,
+    RunStarted,
+)
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.wording import clean
+
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def recorded() -> list[Event]:
+    """A whole run: baseline, an accepted, a failed and a rejected experiment."""
+    return [
+        RunStarted(
+            at=at(0), run="r1", benchmark="b", base_model="tiny", planner="offline policy", sandbox="bubblewrap"
+        ),
+        NodeStarted(at=at(1), node="prepare"),
+        BaselineMeasured(at=at(20), value=9, low=6, high=14, n=200),
+        NodeFinished(at=at(21), node="prepare", seconds=20, detail="then research"),
+        AgentAnswered(at=at(22), experiment=1, agent="researcher", says="start plain", why="there is no evidence yet"),
+        NodeStarted(at=at(23), experiment=1, node="train"),
+        *(JobProgress(at=at(24 + i), experiment=1, job="train", done=i * 10, total=100) for i in range(11)),
+        NodeFinished(at=at(35), experiment=1, node="train", seconds=12, detail=""),
+        ExperimentFinished(
+            at=at(50),
+            experiment=1,
+            outcome="accepted",
+            statement="start plain",
+            value=60,
+            low=53,
+            high=66,
+            p_value=1e-9,
+        ),
+        Problem(at=at(60), experiment=2, node="rehearse", culprit="config", text="loss is NaN"),
+        ExperimentFinished(at=at(61), experiment=2, outcome="failed", statement="train hotter"),
+        ExperimentFinished(
+            at=at(90), experiment=3, outcome="rejected", statement="more rows", value=61, low=54, high=67, p_value=0.7
+        ),
+        RunFinished(at=at(99), report="/runs/r1/report.md", best=1, baseline_test=10, best_test=59),
+    ]
+
+
+def write(path: Path, events: list[Event], tail: str = "") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(e.model_dump_json(exclude_none=True) + "\n" for e in events) + tail)
+
+
+def drawn(board: Board, seconds: float) -> str:
+    console = Console(file=io.StringIO(), width=110, force_terminal=False)
+    console.print(render(board, at(seconds)))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_board_of_a_whole_run() -> None:
+    board = board_of(recorded())
+    assert [row.outcome for row in board.rows] == ["accepted", "failed", "rejected"]
+    assert incumbent(board) == 1
+    assert board.node is None
+    text = drawn(board, 100)
+    for said in ("1 ★", "60.0 (53-66)", "< 0.0001", "61.0 (54-67)", "researcher start plain", "because there is no"):
+        assert said in text
+    assert "best is experiment 1, sealed test 10.0 -> 59.0" in text
+
+
+def test_board_in_the_middle_of_a_training() -> None:
+    events = recorded()
+    middle = events[: next(i for i, e in enumerate(events) if isinstance(e, JobProgress) and e.done == 50) + 1]
+    text = drawn(board_of(middle), 40)
+    assert "experiment 1 · train  17 s" in text
+    assert "50/100 steps, 5 s left" in text
+
+
+def test_forecast_needs_a_pace() -> None:
+    first, later = (JobProgress(at=at(s), job="j", done=d, total=100) for s, d in ((0, 10), (9, 40)))
+    assert seconds_left(first, first) is None
+    assert seconds_left(first, later) == pytest.approx(18)
+    assert seconds_left(first, later.model_copy(update={"total": 0})) is None
+
+
+def test_a_repeated_experiment_replaces_its_row() -> None:
+    once = ExperimentFinished(experiment=1, outcome="failed", statement="x")
+    again = ExperimentFinished(experiment=1, outcome="accepted", statement="x", value=1, low=0, high=2)
+    assert board_of([once, again]).rows == (again,)
+
+
+def test_resuming_takes_the_end_away() -> None:
+    started = recorded()[0]
+    assert board_of([started, RunPaused(reason="stop")]).end is not None
+    assert board_of([started, RunPaused(reason="stop"), started]).end is None
+
+
+@given(st.lists(st.sampled_from(recorded())))
+def test_any_order_of_events_can_be_drawn(events: list[Event]) -> None:
+    assert drawn(board_of(events), 1000)
+
+
+def test_plain_lines_throttle_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    with plain_view() as show:
+        show(recorded())
+    lines = capsys.readouterr().out.splitlines()
+    progress = [line for line in lines if "train: " in line]
+    assert [line.split("train: ")[1].split()[0] for line in progress] == ["0/100", "100/100"]
+    assert any("[1] accepted: 60.0 (53-66), p < 0.0001: start plain" in line for line in lines)
+    assert any("[2] problem in rehearse (config): loss is NaN" in line for line in lines)
+    assert lines[-1].startswith("12:01:39 finished: best is experiment 1")
+
+
+def test_json_lines_are_the_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = RunFolder(tmp_path)
+    write(run.events, recorded())
+    follow(run, True, lambda: True)
+    kinds = [json.loads(line)["kind"] for line in capsys.readouterr().out.splitlines()]
+    assert kinds == [e.kind for e in recorded()]
+
+
+def test_a_torn_line_waits_and_a_damaged_one_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    one, two = (NodeStarted(node=n).model_dump_json() + "\n" for n in ("a", "b"))
+    assert read_events(path) == ([], 0)
+    path.write_text(one + two[:20])
+    events, offset = read_events(path)
+    assert [e.node for e in events if isinstance(e, NodeStarted)] == ["a"]
+    assert offset == len(one)
+    path.write_text(one + two + '{"kind":"node_st{"kind":"from the future"}\n\xff\n' + two)
+    events, offset = read_events(path, offset)
+    assert [e.node for e in events if isinstance(e, NodeStarted)] == ["b", "b"]
+    assert read_events(path, offset) == ([], offset)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_can_be_read(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path = tmp_path_factory.mktemp("log") / "events.jsonl"
+    path.write_bytes(data)
+    events, offset = read_events(path)
+    assert events == []
+    assert offset <= len(data)
+
+
+@given(st.text())
+def test_foreign_text_cannot_steer_the_terminal(text: str) -> None:
+    line = clean("\x1b[2J\x07" + text + "\r\n\u202e")
+    assert line.isprintable()
+    assert len(line) <= 300
+
+
+def test_markup_of_a_model_is_shown_not_obeyed() -> None:
+    board = board_of([AgentAnswered(agent="critic", says="[bold]so[/bold] [/] [link=file:///x]")])
+    assert "[bold]so[/bold] [/] [link=file:///x]" in drawn(board, 0)
+
+
+def test_showing_drains_what_was_written_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = RunFolder(tmp_path)
+    write(run.events, recorded()[:3])
+    with showing(run, as_json=True):
+        write(run.events, recorded())
+    kinds = [json.loads(line)["kind"] for line in capsys.readouterr().out.splitlines()]
+    assert kinds == [e.kind for e in recorded()[3:]], "only what happened since, and all of it"
+
+
+def test_follow_sees_events_as_they_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, over = RunFolder(tmp_path), threading.Event()
+    thread = threading.Thread(target=follow, args=(run, True, over.is_set))
+    thread.start()
+    for event in recorded():
+        with run.events.open("a") as f:
+            f.write(event.model_dump_json() + "\n")
+    over.set()
+    thread.join(5)
+    assert len(capsys.readouterr().out.splitlines()) == len(recorded())
+
+
+def test_the_terminal_view_redraws() -> None:
+    console = Console(file=io.StringIO(), width=100, force_terminal=True)
+    with rich_view(console) as show:
+        show(recorded()[:4])
+        time.sleep(0.3)
+        show(recorded()[4:])
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "9.0 (6-14)" in text
+    assert "sealed test" in text
