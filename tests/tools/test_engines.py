@@ -1,0 +1,296 @@
+"""Engines: built once, believed only when whole; a tiny lock stands for the big ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tuneloop.core.errors import SetupError, WorldError
+from tuneloop.core.job import Command, Limits
+from tuneloop.core.layout import Home
+from tuneloop.core.settings import Settings
+from tuneloop.sandboxes.choose import open_sandbox
+from tuneloop.sandboxes.jobs import launch, log_tail, wait
+from tuneloop.tools.engines import ensure_engine, list_engines, remove_engine, verify_engine
+from tuneloop.tools.engines.blueprint import BLUEPRINTS, Blueprint, engine_identity
+from tuneloop.tools.engines.build import beside, build, passed_on
+from tuneloop.tools.engines.engine import MANIFEST, describe, read_manifest, write_manifest
+from tuneloop.tools.engines.existing import use_existing
+from tuneloop.tools.engines.verify import inspect, release, unacceptable
+
+
+def quiet(*_: object) -> None:
+    """Nobody watches."""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    home.engines.mkdir(parents=True)
+    return home
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Blueprint:
+    """One small package and one stand-in."""
+    folder = tmp_path / "blueprints/tiny"
+    (folder / "thing_stub/thing").mkdir(parents=True)
+    (folder / "thing_stub/thing/__init__.py").write_text("WHAT = 'stub'\n")
+    for device in ("cpu", "cuda"):
+        (folder / f"lock-{device}.txt").write_text("# comment\nsix==1.17.0\n")
+    return Blueprint(name="tiny", folder=folder, module="six", imports=("six", "thing"), room=1 << 20)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's own environment without pip: packages are laid into it by hand."""
+    path = tmp_path_factory.mktemp("own") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(path)], check=True)
+    lay(path, "six", "1.17.0")
+    return path
+
+
+def lay(environment: Path, package: str, version: str) -> None:
+    site = next(environment.glob("lib/python3.*/site-packages"))
+    for old in site.glob(f"{package}-*.dist-info"):
+        for file in old.iterdir():
+            file.unlink()
+        old.rmdir()
+    info = site / f"{package}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+    (info / "RECORD").write_text("")
+    (site / package).mkdir(exist_ok=True)
+    (site / package / "__init__.py").write_text(f"__version__ = {version!r}\n")
+
+
+def test_two_builders_at_once_build_once(home, tiny):
+    notes, engines = [], []
+
+    def go():
+        engines.append(build(tiny, home, lambda note, *_: notes.append(note)))
+
+    threads = [threading.Thread(target=go) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert engines[0] == engines[1]
+    assert sum("first import" in note for note in notes) == 1
+    engine = engines[0]
+    assert engine.packages["six"] == "1.17.0"
+    assert sys.base_prefix in engine.readable
+    assert verify_engine(engine) == []
+    assert {path.name for path in home.engines.iterdir()} == {engine.folder.name, f".{engine.folder.name}.lock"}
+    check_removal(home, engine)
+
+
+def check_removal(home, engine):
+    assert list_engines(home) == [engine]
+    sleeper = subprocess.Popen([str(engine.python), "-c", "import time; time.sleep(30)"])
+    with pytest.raises(SetupError, match=f"in use by process {sleeper.pid}"):
+        remove_engine(home, "tiny")
+    sleeper.kill()
+    sleeper.wait()
+    assert remove_engine(home, "tiny") == [engine.folder]
+    assert list_engines(home) == []
+    with pytest.raises(SetupError, match="no engine 'tiny'"):
+        remove_engine(home, "tiny")
+
+
+BUILDER = """
+import sys
+from pathlib import Path
+from tuneloop.core.layout import Home
+from tuneloop.tools.engines.blueprint import Blueprint
+from tuneloop.tools.engines.build import build
+blueprint = Blueprint(name='tiny', folder=Path(sys.argv[1]), module='six', imports=('six', 'thing'), room=1)
+build(blueprint, Home(Path(sys.argv[2])), lambda *a: print(a, flush=True))
+"""
+
+
+def test_a_killed_build_is_not_believed_and_the_next_makes_it_whole(home, tiny):
+    argv = [sys.executable, "-c", BUILDER, str(tiny.folder), str(home.root)]
+    builder = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert builder.stdout
+    for line in builder.stdout:
+        if "packages" in line:
+            break
+    os.kill(builder.pid, signal.SIGKILL)
+    builder.wait()
+    builder.stdout.close()
+    folder = home.engines / f"tiny-{engine_identity(tiny)}"
+    assert folder.exists()
+    assert list_engines(home) == []
+    (folder / "leftover").touch()
+    engine = build(tiny, home, quiet)
+    assert engine.folder == folder
+    assert not (folder / "leftover").exists()
+    assert not beside(folder, "jobs").exists()
+    assert read_manifest(folder / MANIFEST) == engine
+
+
+def test_a_build_that_fails_leaves_no_manifest_and_says_why(home, tiny):
+    for lock in tiny.folder.glob("lock-*.txt"):
+        lock.write_text("six==0.0.0.1\n")
+    with pytest.raises(WorldError, match=r"step packages: ERROR: .*six==0\.0\.0\.1"):
+        build(tiny, home, quiet)
+    assert list_engines(home) == []
+
+
+def test_an_engine_that_does_not_import_is_not_believed(home, tiny):
+    with pytest.raises(WorldError, match="import nonesuch"):
+        build(dataclasses.replace(tiny, imports=("nonesuch",)), home, quiet)
+    assert list_engines(home) == []
+
+
+def test_without_room_nothing_is_made(home, tiny):
+    with pytest.raises(SetupError, match="GiB are free"):
+        build(dataclasses.replace(tiny, room=1 << 60), home, quiet)
+    assert not list(home.engines.glob("tiny-*"))
+
+
+def test_identity_changes_with_everything_that_can_change_the_engine(tiny):
+    first = engine_identity(tiny)
+    assert engine_identity(dataclasses.replace(tiny)) == first
+    stub = tiny.folder / "thing_stub/thing/__init__.py"
+    stub.write_text("WHAT = 'other'\n")
+    second = engine_identity(tiny)
+    tiny.lock.write_text("six==1.16.0\n")
+    assert len({first, second, engine_identity(tiny)}) == 3
+
+
+def test_what_pip_brought_is_in_the_engines_identity(environment):
+    found = inspect(environment / "bin/python", ["six"])
+    one = describe("tiny", environment / "bin/python", found, "lock")
+    other = describe("tiny", environment / "bin/python", dataclasses.replace(found, torch="other"), "lock")
+    assert one.identity != other.identity
+
+
+def test_a_manifest_whose_interpreter_is_gone_is_not_believed(environment, tmp_path):
+    found = inspect(environment / "bin/python", ["six"])
+    engine = describe("tiny", environment / "bin/python", found)
+    write_manifest(engine, tmp_path / MANIFEST)
+    assert read_manifest(tmp_path / MANIFEST) == engine
+    write_manifest(dataclasses.replace(engine, python=tmp_path / "gone"), tmp_path / MANIFEST)
+    assert read_manifest(tmp_path / MANIFEST) is None
+    (tmp_path / MANIFEST).write_text("{")
+    assert read_manifest(tmp_path / MANIFEST) is None
+
+
+def test_every_line_of_every_lock_is_an_exact_pin_and_names_no_registry():
+    for blueprint in BLUEPRINTS.values():
+        for lock in blueprint.folder.glob("lock-*.txt"):
+            assert "://" not in lock.read_text()
+        assert blueprint.pins["torch"] == "2.13.0"
+    assert BLUEPRINTS["llamafactory"].pins["transformers"] == BLUEPRINTS["opencompass"].pins["transformers"]
+
+
+def test_a_loose_pin_is_refused(tiny):
+    tiny.lock.write_text("six>=1\n")
+    with pytest.raises(ValueError, match="six>=1"):
+        _ = tiny.pins
+
+
+def own_engine_unwanted():
+    raise AssertionError("the user's environment is enough")
+
+
+def use(tiny, path, home, own=own_engine_unwanted):
+    return use_existing(tiny, str(path), "TINY_PATH", home, own)
+
+
+def test_an_environment_of_the_users_own(home, tiny, environment):
+    wanted = dataclasses.replace(tiny, imports=("six",), accepts={"six": ("1.16", "2")})
+    engine = use(wanted, environment, home)
+    assert (engine.python, engine.packages["six"]) == (environment / "bin/python", "1.17.0")
+    before = time.monotonic()
+    assert use(wanted, environment, home) == engine
+    assert time.monotonic() - before < 0.1
+    lay(environment, "six", "3.0")
+    with pytest.raises(SetupError, match=r"TINY_PATH=.*six is 3\.0; right is at least 1\.16 and below 2"):
+        use(wanted, environment, home)
+    lay(environment, "six", "1.17.0")
+
+
+def test_an_environment_that_lacks_the_engine(home, tiny, environment):
+    with pytest.raises(SetupError, match=r"TINY_PATH=.*import thing"):
+        use(tiny, environment, home)
+
+
+def test_a_folder_that_is_neither(home, tiny, tmp_path):
+    with pytest.raises(SetupError, match="neither an environment"):
+        use(tiny, tmp_path, home)
+
+
+def test_a_checkout_borrows_our_environment(home, tiny, environment, tmp_path):
+    package = tmp_path / "checkout/src/six"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('broken checkout')")
+    wanted = dataclasses.replace(tiny, imports=("six",))
+    own = describe("tiny", environment / "bin/python", inspect(environment / "bin/python", ["six"]))
+    with pytest.raises(SetupError, match="broken checkout"):
+        use(wanted, tmp_path / "checkout", home, lambda: own)
+    (package / "__init__.py").write_text("__version__ = 'mine'")
+    engine = use(wanted, tmp_path / "checkout", home, lambda: own)
+    assert engine.env == {"PYTHONPATH": str(tmp_path / "checkout/src")}
+    assert str(tmp_path / "checkout/src") in engine.readable
+    assert engine.identity != own.identity
+
+
+def test_changed_packages_are_told(environment):
+    engine = describe("tiny", environment / "bin/python", inspect(environment / "bin/python", ["six"]))
+    stale = dataclasses.replace(engine, packages={"six": "1.0", "gone": "2"})
+    assert verify_engine(stale) == [
+        "six is 1.17.0; it was 1.0 when the engine was made",
+        "gone is gone; it was 2 when the engine was made",
+    ]
+    broken = dataclasses.replace(engine, python=Path("/bin/false"))
+    assert "does not run" in verify_engine(broken)[0]
+
+
+def test_versions():
+    assert release("0.9.5.dev0") == (0, 9, 5)
+    assert release("2.13.0+cpu") == (2, 13, 0)
+    found = inspect(Path(sys.executable), [])
+    assert unacceptable(found, {"pip": ("0", "999")}) in ([], ["pip is not installed"])
+    assert unacceptable(found, {"nonesuch": ("0", "1")}) == ["nonesuch is not installed"]
+
+
+def test_pip_gets_its_own_settings_and_no_secret():
+    env = {"PIP_INDEX_URL": "u", "PIP_TARGET": "t", "https_proxy": "p", "HF_TOKEN": "secret", "HOME": "/h"}
+    assert passed_on(env) == {"PIP_INDEX_URL": "u", "https_proxy": "p", "HOME": "/h"}
+
+
+def test_unknown_engines(tmp_path):
+    with pytest.raises(SetupError, match="llamafactory, opencompass"):
+        ensure_engine("nonesuch", Settings(FT_FILE_PATH=tmp_path))
+
+
+@pytest.mark.slow
+def test_the_real_engines_work_and_show_no_more_than_they_list(llamafactory, opencompass, tmp_path):
+    sandbox = open_sandbox("auto", allow_unsandboxed=True)
+    for engine in (llamafactory, opencompass):
+        assert verify_engine(engine) == []
+        code = f"import {engine.name}, torch, transformers; print(transformers.__version__, torch.ones(2).sum().item())"
+        command = Command(
+            argv=(str(engine.python), "-c", code),
+            cwd=str(tmp_path),
+            env={"OMP_NUM_THREADS": "1", **engine.env},
+            read=engine.readable,
+            write=(str(tmp_path),),
+            limits=Limits(seconds=200),
+        )
+        job = launch(sandbox, tmp_path.parent / "jobs", engine.name, command)
+        assert wait(sandbox, job).ok, log_tail(job)
+        assert log_tail(job, 1) == "5.6.0 2.0"
+    assert json.loads((llamafactory.folder / MANIFEST).read_text())["packages"]["llamafactory"] == "0.9.5"

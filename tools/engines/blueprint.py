@@ -1,0 +1,115 @@
+"""What an engine is made of: lock files, stand-ins, and how one knows that it works."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from tuneloop.core.errors import SetupError
+from tuneloop.core.files import digest
+from tuneloop.tools.paths import ENGINES
+
+PYTHONS = ((3, 11), (3, 12))  # OpenCompass's pins have no wheels beyond
+PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)$")
+GB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """`folder` holds the locks and `*_stub/`; `module` is the engine's own package, `imports` what verifying imports.
+
+    `accepts`: package → lowest version and first version too high, for environments that a user brings along.
+    """
+
+    name: str
+    folder: Path
+    module: str
+    imports: tuple[str, ...]
+    accepts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    room: int = 3 * GB
+
+    @property
+    def device(self) -> str:
+        """Which lock: cuda where an NVIDIA driver is loaded."""
+        return "cuda" if Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists() else "cpu"
+
+    @property
+    def lock(self) -> Path:
+        """The lock file for this machine."""
+        return self.folder / f"lock-{self.device}.txt"
+
+    @cached_property
+    def pins(self) -> dict[str, str]:
+        """Package → version, in the lock's order. Raises ValueError on a line that is no exact pin."""
+        lines = [line for line in self.lock.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
+        matches = [(line, PIN.match(line)) for line in lines]
+        loose = [line for line, match in matches if match is None]
+        if loose:
+            raise ValueError(f"{self.lock}: {loose[0]!r} is no exact pin; right is name==version")
+        return {match[1]: match[2] for _, match in matches if match}
+
+    @property
+    def stubs(self) -> list[Path]:
+        """Files copied into the environment, below the `*_stub` folders."""
+        return sorted(p for p in self.folder.glob("*_stub/**/*") if p.is_file() and "__pycache__" not in p.parts)
+
+
+def engine_identity(blueprint: Blueprint) -> str:
+    """Hash of lock, interpreter, platform and stand-ins; names the folder. What pip brought goes into the manifest."""
+    tag = f"{sys.implementation.name} {interpreter()[0]} {sysconfig.get_platform()}"
+    stubs = [part for p in blueprint.stubs for part in (str(p.relative_to(blueprint.folder)), p.read_bytes())]
+    return digest(blueprint.device, blueprint.lock.read_bytes(), tag, *stubs)
+
+
+def interpreter() -> tuple[str, Path]:
+    """Name and path of a Python that the locks are for: ours, else one on PATH. Raises SetupError."""
+    if sys.version_info[:2] in PYTHONS:
+        return f"python{sys.version_info[0]}.{sys.version_info[1]}", Path(sys._base_executable).resolve()
+    names = [f"python{major}.{minor}" for major, minor in PYTHONS]
+    for name in names:
+        if found := shutil.which(name):
+            return name, Path(found).resolve()
+    raise SetupError(f"engines need {' or '.join(names)} on PATH; this Python is {sys.version.split()[0]}")
+
+
+BLUEPRINTS = {
+    "llamafactory": Blueprint(
+        name="llamafactory",
+        folder=ENGINES / "llamafactory",
+        module="llamafactory",
+        imports=(
+            "llamafactory.cli",
+            "llamafactory.launcher",
+            "llamafactory.train.tuner",
+            "transformers.models.qwen2.modeling_qwen2",
+            "transformers.models.llama.modeling_llama",
+            "trl",
+        ),
+        accepts={"llamafactory": ("0.9.4", "0.10"), "transformers": ("4.55", "5.7")},
+    ),
+    "opencompass": Blueprint(
+        name="opencompass",
+        folder=ENGINES / "opencompass",
+        module="opencompass",
+        imports=(
+            "opencompass.cli.main",
+            "opencompass.datasets",
+            "opencompass.models",
+            "opencompass.tasks",
+            "opencompass.partitioners",
+            "opencompass.runners",
+            "opencompass.summarizers",
+            "math_verify",
+            "peft",
+            "transformers.models.qwen2.modeling_qwen2",
+            "transformers.models.llama.modeling_llama",
+        ),
+        accepts={"opencompass": ("0.5.4", "0.6"), "transformers": ("5", "6")},
+    ),
+}

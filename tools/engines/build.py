@@ -1,0 +1,135 @@
+"""Builds an engine from its lock.
+
+At its final place, because virtual environments do not move: their scripts name their own path. The proof that it is
+whole is `manifest.json`, written last; a folder without it is never believed, and cleared by the next build. A file
+lock lets one builder in; the others wait and find the engine made.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tuneloop.core.errors import SetupError, WorldError
+from tuneloop.core.files import digest
+from tuneloop.core.job import Command
+from tuneloop.core.layout import Home
+from tuneloop.sandboxes.jobs import launch, log_tail, only_one, stop_and_wait, wait
+from tuneloop.sandboxes.process import ProcessSandbox
+from tuneloop.tools.engines.blueprint import Blueprint, engine_identity, interpreter
+from tuneloop.tools.engines.engine import MANIFEST, Engine, describe, read_manifest, write_manifest
+from tuneloop.tools.engines.verify import inspect
+
+Progress = Callable[[str, int, int], None]
+SANDBOX = ProcessSandbox()
+PIP = ("-m", "pip", "install", "--no-compile", "--no-input", "--disable-pip-version-check", "--progress-bar", "off")
+PASSED = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HOME", "PATH", "TMPDIR", "NETRC")
+PASSED_PREFIXES = ("PIP_", "XDG_")
+NOT_PASSED = {"PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_PYTHON", "PIP_REQUIRE_VIRTUALENV"}
+
+
+def build(blueprint: Blueprint, home: Home, progress: Progress) -> Engine:
+    """The engine, found whole or built now. Raises SetupError without room, WorldError when a step fails."""
+    folder = home.engines.resolve() / f"{blueprint.name}-{engine_identity(blueprint)}"
+    if engine := read_manifest(folder / MANIFEST):
+        return engine
+    with only_one(beside(folder, "lock")):
+        if engine := read_manifest(folder / MANIFEST):
+            return engine
+        clear(folder)
+        check_room(blueprint, home)
+        install(blueprint, folder, progress)
+        return certify(blueprint, folder, progress)
+
+
+def beside(folder: Path, what: str) -> Path:
+    """`.<engine>.lock` and `.<engine>.jobs`."""
+    return folder.with_name(f".{folder.name}.{what}")
+
+
+def clear(folder: Path) -> None:
+    """End what an interrupted builder left running, then remove what it left."""
+    jobs = beside(folder, "jobs")
+    for job in jobs.glob("*.[0-9]*"):
+        if SANDBOX.poll(job).state == "running":
+            stop_and_wait(SANDBOX, job)
+    shutil.rmtree(jobs, ignore_errors=True)
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def check_room(blueprint: Blueprint, home: Home) -> None:
+    """Before anything costs. Raises SetupError."""
+    need = blueprint.room * (4 if blueprint.device == "cuda" else 1)
+    free = shutil.disk_usage(home.engines).free
+    if free < need:
+        raise SetupError(f"{home.engines}: engine {blueprint.name} needs {need >> 30} GiB, {free >> 30} GiB are free")
+
+
+def install(blueprint: Blueprint, folder: Path, progress: Progress) -> None:
+    """An empty environment, torch with what it needs, everything else as pinned, the stand-ins."""
+    python, lock = str(folder / "bin/python"), str(blueprint.lock)
+    progress(f"{blueprint.name}: environment", 0, 2 * len(blueprint.pins))
+    step(blueprint, folder, "venv", (str(interpreter()[1]), "-m", "venv", str(folder)), progress)
+    if "torch" in blueprint.pins:
+        torch = f"torch=={blueprint.pins['torch']}"
+        step(blueprint, folder, "torch", (python, *PIP, "-c", lock, torch), progress)
+    step(blueprint, folder, "packages", (python, *PIP, "--no-deps", "-r", lock), progress)
+    for source in blueprint.stubs:
+        target = site_packages(folder) / Path(*source.relative_to(blueprint.folder).parts[1:])
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+
+
+def step(blueprint: Blueprint, folder: Path, name: str, argv: tuple[str, ...], progress: Progress) -> None:
+    """One job of the build. Raises WorldError with pip's last words; they stay on disk."""
+    home, jobs = str(folder.parent), beside(folder, "jobs")
+    command = Command(argv=argv, cwd=home, env=passed_on(dict(os.environ)), write=(home,), network=True)
+    command = command.model_copy(update={"key": digest(*argv)})
+    job = launch(SANDBOX, jobs, name, command)
+    total = 2 * len(blueprint.pins)
+    note = f"{blueprint.name}: {name}"
+    try:
+        done = wait(SANDBOX, job, lambda: progress(note, min(seen(folder, jobs), total), total))
+    except BaseException:
+        SANDBOX.stop(job, grace=1)
+        raise
+    if not done.ok:
+        reason = next((line for line in reversed(log_tail(job).splitlines()) if "ERROR" in line), log_tail(job, 1))
+        raise WorldError(f"engine {blueprint.name} was not built, step {name}: {reason.strip()} (log: {job}/log.txt)")
+
+
+def passed_on(env: dict[str, str]) -> dict[str, str]:
+    """What pip may need of the user's environment: its own settings, certificates, proxies, home."""
+    wanted = {k for k in env if k in PASSED or k.startswith(PASSED_PREFIXES) or k.lower().endswith("_proxy")}
+    return {name: env[name] for name in sorted(wanted - NOT_PASSED)}
+
+
+def seen(folder: Path, jobs: Path) -> int:
+    """Packages that pip has resolved plus packages that lie there."""
+    logs = [path.read_text(encoding="utf-8", errors="replace") for path in jobs.glob("*.1/log.txt")]
+    resolved = sum(log.count("\nCollecting ") + log.startswith("Collecting ") for log in logs)
+    return resolved + sum(1 for _ in folder.glob("lib/python3.*/site-packages/*.dist-info"))
+
+
+def site_packages(folder: Path) -> Path:
+    """Where an environment's packages lie."""
+    return next(folder.glob("lib/python3.*/site-packages"))
+
+
+def certify(blueprint: Blueprint, folder: Path, progress: Progress) -> Engine:
+    """Import everything once, then write the manifest. Raises WorldError when the engine does not work."""
+    total = 2 * len(blueprint.pins)
+    progress(f"{blueprint.name}: first import", total, total)
+    found = inspect(folder / "bin/python", blueprint.imports)
+    if found.problems:
+        raise WorldError(f"engine {blueprint.name} does not work: {'; '.join(found.problems)}")
+    os.sync()  # a manifest that survives a power cut while packages do not would be a lie
+    engine = describe(blueprint.name, folder / "bin/python", found, engine_identity(blueprint))
+    write_manifest(engine, folder / MANIFEST)
+    shutil.rmtree(beside(folder, "jobs"))  # their commands may name a private index
+    progress(f"{blueprint.name}: ready {time.strftime('%H:%M:%S')}", total, total)
+    return engine
