@@ -26,6 +26,11 @@ def names(value: object) -> object:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def table(value: object) -> object:
+    """A JSON object; empty means none."""
+    return json.loads(value.strip().strip("'") or "{}") if isinstance(value, str) else value
+
+
 def empty_is_none(value: object) -> object:
     """`FT_X=` means unset."""
     return None if isinstance(value, str) and not value.strip() else value
@@ -33,6 +38,7 @@ def empty_is_none(value: object) -> object:
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(names)]
 OptionalNames = Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(lambda value: names(empty_is_none(value)))]
+Table = Annotated[dict[str, str], NoDecode, BeforeValidator(table)]
 Text = Annotated[str | None, BeforeValidator(empty_is_none)]
 Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(empty_is_none)]
 
@@ -75,7 +81,7 @@ class Settings(BaseSettings):
         None, alias="LLAMA_FACTORY_PATH", description="an existing environment or checkout"
     )
     opencompass_path: Text = Field(None, alias="OPENCOMPASS_PATH", description="an existing environment")
-    mcp_urls: dict[str, str] = Field({}, alias="TUNELOOP_MCP_URLS", description="JSON: server → URL; others in process")
+    mcp_urls: Table = Field({}, alias="TUNELOOP_MCP_URLS", description="JSON: server → URL; others in process")
     mcp_token: Text = Field(None, alias="TUNELOOP_MCP_TOKEN", description="bearer token of MCP servers over HTTP")
     hf_token: Text = Field(None, alias="HF_TOKEN", description="for gated models and data sets")
     hf_endpoint: Text = Field(None, alias="HF_ENDPOINT", description="hub mirror")
@@ -117,8 +123,7 @@ def read_dotenv(path: Path) -> dict[str, str]:
 def load_settings(dotenv: Path | None = None) -> Settings:
     """Settings from `.env` in the working directory and the environment. Raises SetupError in one line."""
     values = read_dotenv(dotenv or Path(".env"))
-    known = {str(field.alias): field.alias for field in Settings.model_fields.values()}
-    lower = {alias.lower(): alias for alias in known}
+    lower = {str(field.alias).lower(): str(field.alias) for field in Settings.model_fields.values()}
     given: dict[str, Any] = {lower[k.lower()]: v for k, v in values.items() if k.lower() in lower}
     try:
         return Settings(**given)
