@@ -1,4 +1,4 @@
-"""Records of a raw data file and the values inside them; standard library only (pyarrow for Parquet), for data scripts carry these functions."""
+"""Records of a raw data file and the values in them; standard library only (pyarrow for Parquet), data scripts carry these."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
     """Rows of a Parquet file, batch by batch."""
     import pyarrow.parquet as pq  # only where such a file is read
 
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path) as file:  # type: ignore[no-untyped-call]
         for batch in file.iter_batches(batch_size=2000):
             yield from batch.to_pylist()
 

@@ -1,4 +1,4 @@
-"""How answers stand in texts: words, numbers, equations, final answers; standard library only, for data scripts carry these functions as they are."""
+"""How answers stand in texts: words, numbers, equations, final answers; standard library only, data scripts carry these."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def equations(text: str) -> list[tuple[str, str, bool]]:
 
 
 def boxed(text: str) -> str | None:
-    """Content of the last `\\boxed{}`, inner braces included."""
+    r"""Content of the last `\boxed{}`, inner braces included."""
     starts = list(BOX.finditer(text))
     if not starts:
         return None

@@ -1,0 +1,193 @@
+"""Write `process_data.py`: sources, steps and the benchmark's form as readable constants, then the functions they need."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuneloop.agents.policy.library import Piece, library, names_in
+from tuneloop.core.experiment import Step, Value
+
+READ, FORM, SELECT = "use_source", "answer_format", "select"
+DEBUG_ROWS, DEBUG_READ = 100, 4000
+
+HEAD = '''"""Raw data below $DATASETS_DIR → data.json for LLaMA-Factory (Alpaca); `python process_data.py [--debug]`.
+
+{purpose}
+"""
+
+from __future__ import annotations
+
+{imports}
+
+SEED, LIMIT = {seed}, {limit}
+DEBUG_ROWS, DEBUG_READ = {debug_rows}, {debug_read}  # with --debug: rows written, records read of each source
+
+# Where the raw records lie and which of their fields play which part.
+SOURCES = {sources}
+
+# How the benchmark asks and how its scorer wants the answer.
+TASK = {task}
+WORDS = {words}
+'''
+
+MAIN = '''
+def main() -> None:
+    """Read, clean, select, write."""
+    arguments = argparse.ArgumentParser(description="Make data.json from the raw data below $DATASETS_DIR.")
+    arguments.add_argument("--debug", action="store_true", help=f"read little, write about {DEBUG_ROWS} rows")
+    debug = arguments.parse_args().debug
+    root = Path(os.environ["DATASETS_DIR"])
+    rows = [row for source in SOURCES for row in read_source(root, source, TASK, DEBUG_READ if debug else None)]
+    summary: dict[str, Any] = {"debug": debug, "read": len(rows), "dropped": {}}
+    for step, options in STEPS:
+        before = len(rows)
+        rows = step(rows, **options)
+        summary["dropped"][step.__name__] = before - len(rows)
+    chosen = select(rows, min(LIMIT, DEBUG_ROWS) if debug else LIMIT, SEED, WORDS)
+    data = [alpaca(row, TASK) for row in chosen]
+    with open("data.json", "w", encoding="utf-8") as f:
+        json.dump(data, f, ensure_ascii=False, indent=1)
+    print(json.dumps(summary | {"clean": len(rows), "rows": len(data)}))
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the benchmark asks and reads: the constants of a script that follow from the benchmark, not from the plan."""
+
+    prompt: str
+    prefixes: dict[str, str]
+    suffixes: dict[str, str]
+    shape: str
+    labels: tuple[str, ...]
+    low: float
+    high: float
+    options: dict[str, str] | None
+    final: str
+    steps: bool
+
+
+def compose(purpose: str, plan: Sequence[Step], form: Form, limit: int, seed: int) -> str:
+    """The script's text. Raises KeyError for an operation that does not exist."""
+    sources = [source_entry(step, form) for step in plan if step.do == READ]
+    cleaning = [step for step in plan if step.do not in (READ, FORM, SELECT)]
+    chosen = next((step for step in plan if step.do == SELECT), Step(do=SELECT))
+    lib = library()
+    for step in cleaning:
+        if step.do not in lib.pieces:
+            raise KeyError(f"operation {step.do!r} does not exist")
+    pieces = lib.needed(["read_source", "alpaca", "select", *(step.do for step in cleaning)])
+    used = {name for piece in pieces for name in piece.uses} | names_in(ast.parse(MAIN))
+    listed = "\n".join(["STEPS = [", *(entry(step) for step in cleaning), "]"])
+    head = HEAD.format(
+        purpose=purpose,
+        imports="\n".join(sorted({*lib.import_lines(used), "import argparse", "import os"}, key=import_order)),
+        seed=seed,
+        limit=limit,
+        debug_rows=DEBUG_ROWS,
+        debug_read=DEBUG_READ,
+        sources=pretty(sources),
+        task=pretty(form_entry(form, plan)),
+        words=pretty(pairs(chosen.options.get("words", []))),
+    )
+    steps = f"# What is done with the rows, in order, and why.\n{listed}"
+    return "\n\n\n".join([head.strip(), laid_out(pieces), steps, MAIN.strip()]) + "\n"
+
+
+def import_order(line: str) -> tuple[bool, str]:
+    """Plain imports first."""
+    return line.startswith("from"), line
+
+
+def laid_out(pieces: Sequence[Piece]) -> str:
+    """Functions and classes two lines apart, constants in one block before what follows them."""
+    out, before = "", ""
+    for piece in pieces:
+        constant = not piece.text.startswith(("def", "class", "@"))
+        out += ("\n" if constant and before == "constant" else "\n\n\n") + piece.text
+        before = "constant" if constant else "code"
+    return out.strip("\n")
+
+
+def pretty(value: Any, indent: str = "") -> str:
+    """A literal on as many lines as it needs."""
+    if len(line := repr(value)) + len(indent) < 100 or not isinstance(value, dict | list):
+        return line
+    if isinstance(value, list) and all(isinstance(v, str) for v in value):
+        return textwrap.fill(
+            line, 116, subsequent_indent=indent + "    ", break_long_words=False, break_on_hyphens=False
+        )
+    inner = indent + "    "
+    keys = [f"{key!r}: " for key in value] if isinstance(value, dict) else [""] * len(value)
+    values = value.values() if isinstance(value, dict) else value
+    body = "".join(f"{inner}{key}{pretty(v, inner)},\n" for key, v in zip(keys, values, strict=True))
+    return f"{line[0]}\n{body}{indent}{line[-1]}"
+
+
+def entry(step: Step) -> str:
+    """`(step, {options}),` below a line that says why."""
+    options = {name: pairs(value) if name == "shares" else value for name, value in step.options.items()}
+    why = " ".join(step.why.split())
+    return (f"    # {why}\n" if why else "") + f"    ({step.do}, {options!r}),"
+
+
+def pairs(values: Value | list[str]) -> dict[str, float]:
+    """`["now=0.6", …]` → {"now": 0.6, …}."""
+    listed = values if isinstance(values, list) else []
+    return {name: float(share) for name, _, share in (value.rpartition("=") for value in listed)}
+
+
+def source_entry(step: Step, form: Form) -> dict[str, Any]:
+    """A source as the script's functions want it."""
+    o = step.options
+    fields: dict[str, list[str]] = {}
+    for value in listed(o, "fields"):
+        name, _, path = value.partition("=")
+        fields.setdefault(name, []).append(path)
+    if not fields:
+        fields = {next(iter(form.suffixes), "prompt"): listed(o, "question")}
+    base = o.get("index_base", -1)
+    return {
+        "name": f"{o['dataset']}/{o['file']}" + (f"#{o['where']}" if o.get("where") else ""),
+        "dataset": o["dataset"],
+        "file": o["file"],
+        "where": o.get("where", ""),
+        "fields": fields,
+        "solution": o.get("solution", ""),
+        "key": o.get("key", ""),
+        "options": listed(o, "options"),
+        "base": base if isinstance(base, int) and base >= 0 else None,
+    }
+
+
+def listed(options: dict[str, Value | list[str]], name: str) -> list[str]:
+    """An option that is a list; [] without it."""
+    value = options.get(name, [])
+    return value if isinstance(value, list) else [str(value)]
+
+
+def form_entry(form: Form, plan: Sequence[Step]) -> dict[str, Any]:
+    """The benchmark's form; a plan without the format step asks and answers raw."""
+    asked = next((step for step in plan if step.do == FORM), None)
+    wanted = asked.options if asked else {"prompt": False, "final": False}
+    raw = dict.fromkeys(form.suffixes, "")
+    return {
+        "prompt": form.prompt if wanted.get("prompt", True) else "\n".join(f"{{{name}}}" for name in form.suffixes),
+        "prefixes": form.prefixes if wanted.get("prompt", True) else raw,
+        "suffixes": form.suffixes if wanted.get("prompt", True) else raw,
+        "shape": form.shape,
+        "labels": list(form.labels),
+        "low": form.low,
+        "high": form.high,
+        "options": form.options,
+        "final": str(wanted.get("template") or form.final) if wanted.get("final", True) else "ANSWER",
+        "steps": form.steps and bool(wanted.get("steps", True)),
+    }

@@ -1,0 +1,142 @@
+"""The config coder of the offline policy: `train.yaml` from the training plan, checked by the parameter server."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from tuneloop.agents.policy.evidence import call, parent_of
+from tuneloop.agents.policy.situation import BATCH, Situation, read_situation
+from tuneloop.agents.policy.training import Values, first_training, guessed_tokens, steps_of, with_rate
+from tuneloop.core.brief import Brief
+from tuneloop.core.experiment import TrainConfig
+from tuneloop.core.toolbox import Toolbox
+
+SET = re.compile(r"\bset ([a-z_]+) to ([^\s,;]+)")
+LEAVE = re.compile(r"\b(?:leave out|remove|drop) ([a-z_]+)")
+SUGGESTED = re.compile(r"did you mean ['\"]?([a-z_]+)")
+NOT_OURS = ("stage", "finetuning_type")
+
+
+async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
+    """The config; keys that the server finds wrong are left out, after a failure what the validator said is done."""
+    situation = await read_situation(brief, tools)
+    plan = dict(brief.hypothesis.training_plan) if brief.hypothesis else {}
+    plan = {**first_training(situation, brief.task.row_limit), **plan} if "finetuning_type" not in plan else plan
+    values = {**defaults(situation, plan, await longest_record(situation, tools)), **plan}
+    values, notes = repaired(values, brief)
+    for _ in range(3):
+        found = (await tools.call("params_check_config", yaml=as_yaml(values)))["findings"]
+        wrong = [f for f in found if f["level"] == "error" and f.get("key") in values and f["key"] not in NOT_OURS]
+        if not wrong:
+            break
+        values = {k: v for k, v in values.items() if k not in {f["key"] for f in wrong}}
+        notes += [f"left out {f['key']}: {f['text']}" for f in wrong]
+    return TrainConfig(yaml=as_yaml(values), notes="; ".join(notes) or f"{len(values)} values")
+
+
+async def longest_record(situation: Situation, tools: Toolbox) -> int:
+    """Tokens of the longest record: from the newest data report, else guessed from characters."""
+    parent = parent_of(situation.brief.journal, situation.task.direction)
+    report = await call(tools, "data_report", experiment=parent.number) if parent else None
+    lengths = (report or {}).get("lengths") or {}
+    known = int(lengths.get("longest") or lengths.get("max") or 0)
+    asked = situation.facts.prompt_lengths.max
+    replies = [s.profile.solution_lengths.max for s in situation.sources if s.profile.similarity > 0.3]
+    room = situation.task.max_new_tokens * 3
+    guess = (1.5 * asked + min(max(replies, default=room), room)) / (1.6 if situation.card.tiny else 2.5) + 24
+    return max(known, int(guess))
+
+
+def defaults(situation: Situation, plan: Values, longest: int) -> Values:
+    """Values that follow from model, device and data."""
+    card, rows = situation.card, situation.task.row_limit
+    steps = steps_of(plan, rows)
+    per_device = batch_per_device(situation)
+    values: Values = {
+        "stage": "sft",
+        "cutoff_len": cutoff(longest, card.max_positions),
+        "per_device_train_batch_size": per_device,
+        "gradient_accumulation_steps": max(1, BATCH // per_device),
+        "lr_scheduler_type": "cosine",
+        "warmup_steps": max(1, round(0.06 * steps)),
+        "logging_steps": max(1, round(0.02 * steps)),
+        "save_strategy": "no",
+        "bf16": card.device == "cuda",
+        "overwrite_cache": True,
+        "disable_gradient_checkpointing": card.tiny,
+        "dataloader_pin_memory": card.device != "cpu",
+    }
+    if plan.get("finetuning_type") == "lora":
+        rank = int(float(str(plan.get("lora_rank", 16))))
+        values |= {"lora_rank": rank, "lora_alpha": 2 * rank, "lora_target": "all"}
+    if card.template:
+        values["template"] = card.template
+    elif not card.chat_template:
+        values["template"] = "empty"
+    return values
+
+
+def cutoff(longest: int, positions: int | None) -> int:
+    """The next multiple of 64 above the longest record, within what the model can read."""
+    wanted = max(128, -(-longest // 64) * 64)
+    return min(wanted, positions) if positions else min(wanted, 4096)
+
+
+def batch_per_device(situation: Situation) -> int:
+    """Rows at once: all of the batch where the model is small, fewer where memory is short."""
+    card = situation.card
+    if card.tiny:
+        return BATCH
+    small = 8 if card.parameters < 1_000_000_000 else 4 if card.parameters < 4_000_000_000 else 2
+    return small if card.device != "cpu" and guessed_tokens(situation) < 2000 else max(1, small // 4)
+
+
+def repaired(values: Values, brief: Brief) -> tuple[Values, list[str]]:
+    """The values after the validator's `set X to Y`, `leave out X`, and what the failure itself asks for."""
+    diagnosis = brief.diagnosis
+    if diagnosis is None or diagnosis.culprit != "config":
+        return values, []
+    said = diagnosis.repair
+    changed = {key: value for key, value in values.items() if key not in LEAVE.findall(said)}
+    for key, text in SET.findall(said):
+        changed[key] = literal(text.rstrip("."))
+    if "learning rate by" in said:
+        factor = float(re.findall(r"learning rate by ([\d.]+\d)", said)[0])
+        changed = with_rate(changed, factor ** max(1, brief.attempt))
+    if "halve the batch" in said:
+        size = max(1, BATCH // 2 ** max(1, brief.attempt)) if brief.attempt else BATCH // 2
+        now = int(float(str(changed.get("per_device_train_batch_size", BATCH))))
+        size = max(1, min(now // 2, size))
+        changed |= {"per_device_train_batch_size": size, "gradient_accumulation_steps": max(1, BATCH // size)}
+        changed["disable_gradient_checkpointing"] = False
+    if "halve the steps" in said:
+        for key in ("max_steps", "num_train_epochs"):
+            if key in changed:
+                half = float(str(changed[key])) / 2 ** max(1, brief.attempt)
+                changed[key] = max(20, int(half)) if key == "max_steps" else round(max(0.3, half), 2)
+    return changed, [f"repair: {said}"]
+
+
+def literal(text: str) -> str | int | float | bool:
+    """A value as YAML would read it."""
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        return text.strip("'\"")
+    return value if isinstance(value, str | int | float | bool) else text
+
+
+def as_yaml(values: Values) -> str:
+    """One key a line; texts in quotes, so that `no` stays a text; small numbers so that YAML reads a number."""
+    lines = (f"{key}: {written(value)}" for key, value in values.items())
+    return "\n".join(lines) + "\n"
+
+
+def written(value: str | int | float | bool) -> str:
+    """A YAML scalar."""
+    if isinstance(value, float):
+        mantissa, _, exponent = f"{value:g}".partition("e")
+        return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent}" if exponent else mantissa
+    return json.dumps(value)

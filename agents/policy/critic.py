@@ -1,0 +1,97 @@
+"""The critic of the offline policy: says what the evidence of one experiment blames; the verdict is code's."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from tuneloop.agents.policy.evidence import Evidence, read_evidence
+from tuneloop.agents.policy.moves import Case, noise_left
+from tuneloop.agents.policy.researcher import moves
+from tuneloop.agents.policy.situation import read_situation
+from tuneloop.core.brief import Brief, JournalRow
+from tuneloop.core.experiment import Critique
+from tuneloop.core.toolbox import Toolbox
+
+
+async def explain(brief: Brief, tools: Toolbox) -> Critique:
+    """Explanation, lesson and blame, from score, comparison, losses and failures."""
+    if brief.score is None or brief.hypothesis is None:
+        return failed(brief)
+    situation = await read_situation(brief, tools)
+    evidence = await read_evidence(situation, as_row(brief), tools)
+    case = Case(situation, evidence)
+    weights: dict[str, float] = defaultdict(float)
+    for move in moves(case):
+        weights[move.aspect] = max(weights[move.aspect], move.weight)
+    blame = max(weights, key=lambda aspect: weights[aspect]) if weights else "none"
+    blame = blame if weights.get(blame, 0.0) > 0.2 else "none"
+    return Critique(explanation=told(brief, case), lesson=lesson(brief, evidence, blame), blame=blame)
+
+
+def as_row(brief: Brief) -> JournalRow:
+    """The experiment as the journal will show it."""
+    score, hypothesis = brief.score, brief.hypothesis
+    assert score is not None and hypothesis is not None
+    return JournalRow(
+        number=brief.experiment,
+        outcome="accepted" if brief.comparison and brief.comparison.accepted else "rejected",
+        hypothesis=hypothesis,
+        rows=brief.training.rows if brief.training else None,
+        training=brief.training,
+        value=score.value,
+        low=score.low,
+        high=score.high,
+        parsed=score.parsed,
+        p_value=brief.comparison.p_value if brief.comparison else None,
+        blame="none",
+        lesson="",
+        failure=None,
+    )
+
+
+def failed(brief: Brief) -> Critique:
+    """No score: what broke, and what that teaches."""
+    line = next((text.strip() for text in brief.failure.splitlines() if text.strip()), "it left no score")[:200]
+    aspect = brief.hypothesis.aspect if brief.hypothesis else "none"
+    return Critique(
+        explanation=f"Nothing was measured: {line}", lesson=f"This recipe does not run: {line}", blame=aspect
+    )
+
+
+def told(brief: Brief, case: Case) -> str:
+    """What happened, in numbers."""
+    e, c = case.evidence, brief.comparison
+    parts = [
+        f"Validation {e.value:.1f}, {e.parsed:.0f} % of the answers readable, {e.rows} rows, {e.epochs:.1f} epochs."
+    ]
+    if c is not None:
+        parts.append(
+            f"{c.wins} items won and {c.losses} lost against the incumbent ({c.gain:+.1f} points, p = {c.p_value:.3g})."
+        )
+    if e.training is not None:
+        parts.append(
+            f"Loss {e.training.first_loss:.2f} → {e.training.last_loss:.3f}, slope at the end {e.training.tail_slope:+.2f}."
+        )
+    if e.said.count:
+        s = e.said
+        parts.append(
+            f"Of {s.count} failures {s.unparsed:.0%} have no answer, {s.endless:.0%} do not end, {s.stepless:.0%} show no steps, "
+            f"{s.false_steps:.0%} hold a false equation."
+        )
+    parts.append(f"About {noise_left(case):.0%} of the labels may still be wrong.")
+    return " ".join(parts)
+
+
+def lesson(brief: Brief, evidence: Evidence, blame: str) -> str:
+    """One sentence worth keeping."""
+    aspect = brief.hypothesis.aspect if brief.hypothesis else "none"
+    statement = brief.hypothesis.statement if brief.hypothesis else ""
+    c = brief.comparison
+    if c is not None and c.accepted:
+        verdict = f"helped ({c.gain:+.1f} points)"
+    elif c is not None and c.gain > 0:
+        verdict = f"gave {c.gain:+.1f} points, too little to be sure with {c.n} items (smallest visible gain {c.smallest_gain:.1f})"
+    else:
+        verdict = f"did not help ({c.gain:+.1f} points)" if c is not None else f"reached {evidence.value:.1f}"
+    after = f" What is left looks like {blame}." if blame != "none" else ""
+    return f"{aspect}: {statement.rstrip('.')} {verdict}.{after}"

@@ -1,0 +1,76 @@
+"""The data engineer of the offline policy: turns the data plan into `process_data.py`, and softens it after a failure."""
+
+from __future__ import annotations
+
+import re
+
+from tuneloop.agents.policy.compose import compose
+from tuneloop.agents.policy.plan import Plan, find, first_plan, with_step, without
+from tuneloop.agents.policy.situation import Situation, form_of, read_situation
+from tuneloop.core.brief import Brief
+from tuneloop.core.experiment import DataScript
+from tuneloop.core.toolbox import Toolbox
+
+SOFTEN = (
+    "drop_off_topic", "drop_unlikely_labels", "balance_answers", "keep_agreed", "require_steps", "cap_length",
+    "drop_contradicted", "drop_false_equations",
+)  # fmt: skip
+FEWER = re.compile(
+    r"no row|empty list|no valid samples|too few|0 rows|train set will be empty|corresponds to no data", re.I
+)
+LONGER = re.compile(r"cutoff|too long|longer than|are cut|beyond|max_position", re.I)
+CHARACTERS = re.compile(r"cap replies at (\d+) characters")
+
+
+async def write_script(brief: Brief, tools: Toolbox) -> DataScript:
+    """The hypothesis's plan as a script; a plan without sources gets those the profile speaks for."""
+    situation = await read_situation(brief, tools)
+    plan = brief.hypothesis.data_plan if brief.hypothesis and brief.hypothesis.data_plan else first_plan(situation, "")
+    plan, changed = repaired(plan, situation)
+    statement = brief.hypothesis.statement if brief.hypothesis else "A first recipe."
+    code = compose(
+        purpose(statement, changed), plan, form_of(brief.task, situation.facts), brief.task.row_limit, brief.task.seed
+    )
+    return DataScript(code=code, notes=changed or f"{len(plan)} steps of the data plan")
+
+
+def purpose(statement: str, changed: str) -> str:
+    """Plain words for the head of the script; quotes and backslashes would end its docstring."""
+    text = " ".join(f"{statement} {changed}".split()).replace("\\", "/").replace('"', "'")
+    words, lines = text.split(" "), [""]
+    for word in words:
+        if len(lines[-1]) + len(word) > 110:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return "\n".join(lines)
+
+
+def repaired(plan: Plan, situation: Situation) -> tuple[Plan, str]:
+    """The plan after what the validator said; one filter less for every attempt that left too few rows."""
+    diagnosis, brief = situation.brief.diagnosis, situation.brief
+    if diagnosis is None or diagnosis.culprit not in ("script", "data"):
+        return plan, ""
+    said = f"{diagnosis.problem}\n{diagnosis.repair}\n{brief.failure}"
+    if FEWER.search(said):
+        there = [do for do in SOFTEN if find(plan, do)]
+        gone = there[: max(1, brief.attempt)]
+        return without(
+            plan, *gone
+        ), f"Left out, as too few rows were left: {', '.join(gone) or 'nothing more to leave out'}."
+    if LONGER.search(said):
+        asked = CHARACTERS.search(diagnosis.repair)
+        room = int(asked[1]) if asked else shorter(plan, situation)
+        question = 3 * situation.facts.prompt_lengths.max + 200
+        why = f"the last attempt's rows were too long: {diagnosis.problem[:80]}"
+        return with_step(
+            plan, "cap_length", why, question=question, solution=room
+        ), f"Replies over {room} characters go."
+    return plan, f"After: {diagnosis.repair[:120]}"
+
+
+def shorter(plan: Plan, situation: Situation) -> int:
+    """Characters a reply may have: half of what the plan allows now, at least 40."""
+    step = find(plan, "cap_length")
+    now = step.options.get("solution") if step else None
+    longest = max((s.profile.solution_lengths.p95 for s in situation.sources), default=400)
+    return max(40, (now if isinstance(now, int) else longest * 2) // 2)

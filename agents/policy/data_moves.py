@@ -1,0 +1,128 @@
+"""Changes of the data plan that evidence can ask for: less noise, more coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tuneloop.agents.policy.data_engineer import SOFTEN
+from tuneloop.agents.policy.moves import Case, Move, noise_left, residual
+from tuneloop.agents.policy.plan import (
+    Plan,
+    agree_step,
+    candidates,
+    find,
+    label_filters,
+    style,
+    wants_steps,
+    with_sources,
+    with_step,
+    without,
+)
+from tuneloop.agents.policy.situation import Source
+
+
+def noise_moves(case: Case) -> Iterator[Move]:
+    """Right form, wrong answers, and data that disagree: stricter filters, then fewer sources, then other trust."""
+    left, e, s = noise_left(case), case.evidence, case.situation
+    if e.parsed < 60:
+        return
+    weight = min(1.0, 2.5 * left) * min(1.0, 0.3 + 1.5 * case.room)
+    why = f"{e.parsed:.0f} % of the answers can be read, {100 * case.room:.0f} % are wrong; {left:.0%} of the labels may be wrong"
+    missing = [f for f in label_filters(s, case.sources) if find(case.plan, f.do) is None]
+    if any(p.profile.false_equations > 0.01 for p in case.sources) and find(case.plan, "drop_false_equations") is None:
+        plan = with_step(case.plan, "drop_false_equations", why)
+        yield case.move("noise", weight, "Rows with false equations go.", why, plan)
+    if missing:
+        plan = case.plan
+        for step in missing:
+            plan = with_step(plan, step.do, step.why, **step.options)
+        yield case.move("noise", weight + 0.1, f"Check labels: {', '.join(f.do for f in missing)}.", why, plan)
+    yield from doubtful_sources(case, weight, why)
+    if s.facts.answer_shape in ("label", "letter") and find(case.plan, "drop_unlikely_labels") is None:
+        plan = with_step(case.plan, "drop_unlikely_labels", why, folds=5, least=0.1)
+        yield case.move(
+            "noise", max(weight, 0.3 * case.room), "Rows whose label other rows speak against go.", why, plan
+        )
+    yield from other_trust(case, max(weight, 0.25 * case.room), why)
+
+
+def doubtful_sources(case: Case, weight: float, why: str) -> Iterator[Move]:
+    """Without the source that brings most wrong labels; and with confirmed rows only."""
+    ranked = sorted(case.sources, key=lambda s: -residual(s, case))
+    if len(ranked) > 1 and residual(ranked[0], case) > 0.04:
+        worst = ranked[0]
+        plan = refit(case, ranked[1:])
+        less = 0.9 if sum(s.questions for s in ranked[1:]) >= 200 else 0.4
+        said = f"Without {worst.id}, whose labels nothing confirms."
+        yield case.move("noise", weight * less, said, why, plan)
+    agree = find(case.plan, "keep_agreed")
+    open_sources = [s for s in case.sources if not s.verifiable]
+    if agree is not None and open_sources and len(open_sources) < len(case.sources):
+        options = {**agree.options, "need_votes": [s.id for s in case.sources]}
+        plan = with_step(case.plan, "keep_agreed", why, **options)
+        yield case.move("noise", 0.8 * weight, "Only rows that something confirms.", why, plan)
+
+
+def other_trust(case: Case, weight: float, why: str) -> Iterator[Move]:
+    """Another authority: the key instead of the solution, one source instead of several, the sources left out."""
+    keyed = [s for s in case.sources if s.profile.key_agreement is not None]
+    if keyed and find(case.plan, "trust_key") is None and not wants_steps(case.situation):
+        plan = with_step(without(case.plan, "drop_contradicted"), "trust_key", why)
+        yield case.move("noise", 0.5 * weight, "Where key and solution differ, the key is right.", why, plan)
+    for source in sorted(case.sources, key=lambda s: residual(s, case)) if len(case.sources) > 1 else ():
+        yield case.move("noise", 0.35 * weight, f"Only {source.id}.", why, refit(case, [source]))
+    for source in left_out(case):
+        plan = refit(case, [source])
+        yield case.move("noise", 0.3 * weight, f"Only {source.id}, which was left out.", why, plan)
+
+
+def left_out(case: Case) -> list[Source]:
+    """Sources on the topic that the plan does not read, the least doubtful first."""
+    used = {s.id for s in case.sources}
+    return sorted((s for s in candidates(case.situation) if s.id not in used), key=lambda s: residual(s, case))
+
+
+def refit(case: Case, sources: list[Source]) -> Plan:
+    """The plan over other sources, with the votes they need."""
+    plan = with_sources(case.plan, sources)
+    if find(plan, "keep_agreed") is not None:
+        step = agree_step(sources, "replies to the same question differ")
+        plan = with_step(plan, step.do, step.why, **step.options)
+    if any(s.profile.key_agreement is not None for s in sources) and find(plan, "drop_contradicted") is None:
+        for step in label_filters(case.situation, sources):
+            plan = with_step(plan, step.do, step.why, **step.options)
+    return plan
+
+
+def coverage_moves(case: Case) -> Iterator[Move]:
+    """Few rows, or one-sided ones: softer filters, more sources."""
+    e, s = case.evidence, case.situation
+    short = max(0.0, 1 - e.rows / max(1, s.enough))
+    one_sided = e.said.one_answer > 0.6 and s.facts.answer_shape in ("letter", "label")
+    weight = (0.9 * short + 0.5 * one_sided + 0.08) * min(1.0, 0.3 + 1.5 * case.room)
+    why = f"{e.rows} rows are left" + (
+        f", and {e.said.one_answer:.0%} of the failures say the same" if one_sided else ""
+    )
+    if one_sided:
+        plan = with_step(case.plan, "balance_answers", why, most=1.2)
+        yield case.move("coverage", weight, "Every answer about as often as the others.", why, plan)
+    for i, source in enumerate(left_out(case)[:3]):
+        plan = widened(case, source)
+        less = (1.0 if residual(source, case) < 0.1 else 0.6) * 0.9**i
+        yield case.move("coverage", weight * less, f"Also {source.id}.", why, plan)
+    for i, do in enumerate(do for do in SOFTEN if find(case.plan, do)):
+        yield case.move(
+            "coverage", weight * 0.85 * 0.9**i, f"Without {do}, which costs rows.", why, without(case.plan, do)
+        )
+
+
+def widened(case: Case, source: Source) -> Plan:
+    """The plan with one source more; words become signs where the others write equations."""
+    plan = refit(case, [*case.sources, source])
+    if find(plan, "rewrite_equations") and source.profile.two_equations < 0.4 and source.profile.worked > 0.5:
+        plan = with_step(plan, "signs_for_words", "one source writes its arithmetic in words")
+        plan = with_step(plan, "require_steps", "what could not be read as equations stays out", equations_at_least=2)
+    for step in style(case.situation, [*case.sources, source], ""):
+        if find(plan, step.do) is None and step.do == "keep_worked_or_bare":
+            plan = with_step(plan, step.do, step.why, **step.options)
+    return plan

@@ -1,0 +1,135 @@
+"""What the experiments so far show: the experiment to build on, its failures, its losses, its data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuneloop.agents.policy.situation import BATCH, Situation
+from tuneloop.core.brief import JournalRow
+from tuneloop.core.errors import ToolError
+from tuneloop.core.experiment import Hypothesis, Training
+from tuneloop.core.text import equations, tokens
+from tuneloop.core.toolbox import Toolbox
+
+SHOWN = 40
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a model says where it fails: shares of the failures looked at."""
+
+    count: int = 0
+    unparsed: float = 0.0
+    endless: float = 0.0
+    stepless: float = 0.0
+    false_steps: float = 0.0
+    one_answer: float = 0.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One measured experiment and what was found out about it."""
+
+    hypothesis: Hypothesis
+    number: int
+    value: float
+    parsed: float
+    training: Training | None
+    rows: int
+    dropped: float
+    said: Said
+    rise: float = 0.0
+    seconds_per_step: float = 0.0
+    longest: int = 0
+
+    @property
+    def epochs(self) -> float:
+        """Times each row was seen."""
+        return self.training.steps * BATCH / max(1, self.rows) if self.training else 0.0
+
+
+async def call(tools: Toolbox, tool: str, **arguments: Any) -> Any:
+    """The tool's answer, None when it refuses: evidence that is missing decides nothing."""
+    try:
+        return await tools.call(tool, **arguments)
+    except ToolError:
+        return None
+
+
+async def read_evidence(situation: Situation, row: JournalRow, tools: Toolbox) -> Evidence:
+    """Ask the servers about one experiment of the journal."""
+    failures, report, forecast, curve = await asyncio.gather(
+        call(tools, "evaluation_failures", experiment=row.number, kind="any", count=SHOWN),
+        call(tools, "data_report", experiment=row.number),
+        call(tools, "training_forecast", experiment=row.number),
+        call(tools, "training_loss_curve", experiment=row.number),
+    )
+    report, training = report or {}, row.training
+    dropped = sum((report.get("dropped") or {}).values())
+    measured = training.seconds / training.steps if training and training.steps else 0.0
+    lengths = report.get("lengths") or {}
+    return Evidence(
+        hypothesis=row.hypothesis,
+        number=row.number,
+        value=row.value or 0.0,
+        parsed=100.0 if row.parsed is None else row.parsed,
+        training=training,
+        rows=row.rows or report.get("rows") or (training.rows if training else 0),
+        dropped=dropped / max(1, dropped + (report.get("rows") or 0)),
+        said=read_failures(failures or [], situation.task.max_new_tokens),
+        rise=rise((curve or {}).get("points") or []),
+        seconds_per_step=measured or float((forecast or {}).get("seconds_per_step") or 0.0),
+        longest=int(lengths.get("longest") or lengths.get("max") or 0),
+    )
+
+
+def read_failures(failures: Sequence[dict[str, Any]], max_new_tokens: int) -> Said:
+    """Shares of the kinds of failure."""
+    if not failures:
+        return Said()
+    n = len(failures)
+    texts = [str(f.get("prediction") or "") for f in failures]
+    answers = Counter(str(f.get("parsed")) for f in failures if f.get("parsed") is not None)
+    solved = [equations(text) for text in texts]
+    return Said(
+        count=n,
+        unparsed=sum(f.get("parsed") is None for f in failures) / n,
+        endless=sum(endless(text, max_new_tokens) for text in texts) / n,
+        stepless=sum(len(tokens(text)) <= 6 for text in texts) / n,
+        false_steps=sum(any(not holds for _, _, holds in found) for found in solved) / n,
+        one_answer=max(answers.values(), default=0) / n,
+    )
+
+
+def endless(text: str, max_new_tokens: int) -> bool:
+    """Whether a reply looks cut off: nearly as long as allowed, or one line over and over."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    repeated = len(lines) >= 4 and Counter(lines).most_common(1)[0][1] >= 0.6 * len(lines)
+    return repeated or len(tokens(text)) >= 0.6 * max_new_tokens
+
+
+def rise(points: Sequence[dict[str, Any]]) -> float:
+    """How far the evaluation loss ended above its lowest value, as a share of it; 0 without evaluation losses."""
+    losses = [float(p["eval_loss"]) for p in points if p.get("eval_loss") is not None]
+    return (losses[-1] - min(losses)) / min(losses) if len(losses) > 1 and min(losses) > 0 else 0.0
+
+
+def better(a: float, b: float, direction: str) -> bool:
+    """Whether value `a` beats value `b`."""
+    return a > b if direction == "max" else a < b
+
+
+def parent_of(journal: Sequence[JournalRow], direction: str) -> JournalRow | None:
+    """The experiment to build on: the best measured value, an accepted one on a tie; None when none was measured."""
+    best: JournalRow | None = None
+    for row in journal:
+        if row.value is None:
+            continue
+        tie = best is not None and row.value == best.value and row.outcome == "accepted"
+        if best is None or tie or better(row.value, best.value or 0.0, direction):
+            best = row
+    return best

@@ -1,0 +1,164 @@
+"""The researcher of the offline policy: a first plan from the profile, then the change that the evidence asks for most."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from tuneloop.agents.policy.data_engineer import FEWER, SOFTEN
+from tuneloop.agents.policy.data_moves import coverage_moves, noise_moves
+from tuneloop.agents.policy.evidence import Evidence, call, parent_of, read_evidence
+from tuneloop.agents.policy.moves import (
+    Case,
+    Move,
+    format_moves,
+    method_moves,
+    overfit_moves,
+    rate_moves,
+    style_moves,
+    underfit_moves,
+)
+from tuneloop.agents.policy.plan import (
+    Plan,
+    choose_sources,
+    clean_rows,
+    find,
+    fingerprint,
+    first_plan,
+    without,
+)
+from tuneloop.agents.policy.situation import Situation, read_situation
+from tuneloop.agents.policy.training import Values, first_training, steps_of, with_rate, with_steps
+from tuneloop.core.brief import Brief, JournalRow
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.experiment import Hypothesis
+from tuneloop.core.text import equations
+from tuneloop.core.toolbox import Toolbox
+
+RULES = (
+    format_moves, noise_moves, coverage_moves, style_moves, underfit_moves, overfit_moves, rate_moves, method_moves,
+)  # fmt: skip
+DIVERGED = re.compile(r"\bnan\b|diverg|infinite|loss rises|exactly 0|learning.rate.*(?:high|lower)", re.I)
+SLOW = re.compile(r"time limit|timed? ?out|deadline|too long to train|seconds are left", re.I)
+AGAIN, BLAMED = 0.35, 0.15
+
+
+async def propose(brief: Brief, tools: Toolbox) -> Hypothesis:
+    """One falsifiable idea. Raises RecipeError when no source can be read as questions and answers."""
+    situation = await read_situation(brief, tools)
+    parent = parent_of(brief.journal, brief.task.direction)
+    if parent is None:
+        return after_failures(situation, await first(situation, tools))
+    evidence = await read_evidence(situation, parent, tools)
+    return hypothesis_of(choose(situation, evidence, parent), parent.number)
+
+
+async def first(situation: Situation, tools: Toolbox) -> Hypothesis:
+    """The sensible first recipe."""
+    chosen = choose_sources(situation)
+    if not chosen:
+        names = ", ".join(s.id for s in situation.sources) or "none"
+        raise RecipeError(
+            f"no source holds questions and answers of the benchmark's shape; looked at: {names}", culprit="data"
+        )
+    plan = first_plan(situation, await base_spacing(tools))
+    rows = min(situation.task.row_limit, sum(map(clean_rows, chosen)))
+    training = first_training(situation, rows)
+    named = ", ".join(s.id for s in chosen)
+    cleaning = [step.do for step in plan if step.do.startswith(("drop", "keep", "require", "repair"))]
+    return Hypothesis(
+        statement=f"Clean rows of {named} in the benchmark's own form teach the task.",
+        reason="; ".join(step.why for step in plan if step.why)[:600],
+        disproof="validation does not rise above the untouched model",
+        aspect="first",
+        data_plan=plan,
+        training_plan=training,
+    ).model_copy(update={"statement": f"{named} in the benchmark's own form, cleaned by {', '.join(cleaning)}."})
+
+
+async def base_spacing(tools: Toolbox) -> str:
+    """How the untouched model itself spaces equations: spaced, compact, or as_is when it shows none."""
+    shown = await call(tools, "evaluation_failures", experiment=0, kind="any", count=30) or []
+    lefts = [left for f in shown for left, _, _ in equations(str(f.get("prediction") or ""))]
+    if len(lefts) < 5:
+        return "as_is"
+    spaced = sum(" " in left for left in lefts) / len(lefts)
+    return "spaced" if spaced > 0.8 else "compact" if spaced < 0.2 else "as_is"
+
+
+def after_failures(situation: Situation, idea: Hypothesis) -> Hypothesis:
+    """The first idea, changed by what experiments without a score died of."""
+    for row in situation.brief.journal:
+        if row.hypothesis.data_plan:
+            idea = idea.model_copy(
+                update={"data_plan": row.hypothesis.data_plan, "training_plan": row.hypothesis.training_plan}
+            )
+        plan, training, why = changed_by(row, idea.data_plan, dict(idea.training_plan))
+        idea = idea.model_copy(
+            update={
+                "data_plan": plan,
+                "training_plan": training,
+                "statement": why,
+                "reason": f"experiment {row.number}: {row.failure}"[:600],
+            }
+        )
+    tried = {fingerprint(r.hypothesis.data_plan, dict(r.hypothesis.training_plan)) for r in situation.brief.journal}
+    while fingerprint(idea.data_plan, dict(idea.training_plan)) in tried:
+        idea = idea.model_copy(update={"training_plan": with_rate(dict(idea.training_plan), 0.5)})
+    return idea
+
+
+def changed_by(row: JournalRow, plan: Plan, training: Values) -> tuple[Plan, Values, str]:
+    """Plan and values after one failed experiment, and what was changed."""
+    said = row.failure or ""
+    if DIVERGED.search(said):
+        return plan, with_rate(training, 0.3), "The same data at a third of the learning rate, which diverged."
+    if SLOW.search(said):
+        steps = max(20, steps_of(training, row.rows or 1000) // 2)
+        return plan, with_steps(training, steps, row.rows or 1000), "The same data in half the steps, to fit the time."
+    gone = next((do for do in SOFTEN if find(plan, do)), None)
+    if gone is not None and (FEWER.search(said) or "script" in said or "data" in said):
+        return without(plan, gone), training, f"The same without {gone}, which may have failed or left too few rows."
+    return plan, with_rate(training, 0.5), "The same data at half the learning rate, after a failure."
+
+
+def choose(situation: Situation, evidence: Evidence, parent: JournalRow) -> Move:
+    """The untried move with the most weight. Raises RecipeError when everything was tried."""
+    journal = situation.brief.journal
+    tried = {fingerprint(r.hypothesis.data_plan, dict(r.hypothesis.training_plan)) for r in journal}
+    untried = [m for m in moves(Case(situation, evidence)) if fingerprint(m.plan, m.training) not in tried]
+    if not untried:
+        raise RecipeError("every change that the evidence allows was tried")
+    losses = rejections(journal, parent)
+    return max(untried, key=lambda m: weigh(m, losses, parent))
+
+
+def moves(case: Case) -> list[Move]:
+    """All moves of all rules, in the rules' order."""
+    return [move for rule in RULES for move in rule(case) if find(move.plan, "use_source")]
+
+
+def weigh(move: Move, losses: Counter[str], parent: JournalRow) -> float:
+    """The move's weight, more when the critic blamed its aspect, less for each time the aspect failed here."""
+    blamed = BLAMED if parent.blame == move.aspect else 0.0
+    return round((move.weight + blamed) * AGAIN ** losses[move.aspect], 6)
+
+
+def rejections(journal: Sequence[JournalRow], parent: JournalRow) -> Counter[str]:
+    """How often each aspect was tried from this parent and did not help."""
+    children: Iterable[JournalRow] = (row for row in journal if row.hypothesis.parent == parent.number)
+    return Counter(row.hypothesis.aspect for row in children)
+
+
+def hypothesis_of(move: Move, parent: int) -> Hypothesis:
+    """The answer."""
+    return Hypothesis(
+        statement=move.statement,
+        reason=move.reason,
+        disproof=move.disproof,
+        aspect=move.aspect,
+        parent=parent,
+        data_plan=move.plan,
+        training_plan=move.training,
+    )

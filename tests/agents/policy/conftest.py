@@ -1,0 +1,184 @@
+"""A task in a folder, a toolbox that answers from the real profiling code, and a runner for the scripts it leads to."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuneloop.agents.policy import OfflinePolicy
+from tuneloop.core.benchmark import Benchmark, Item
+from tuneloop.core.brief import Brief, Budget, JournalRow, Task
+from tuneloop.core.errors import ToolError
+from tuneloop.core.experiment import DataScript, Hypothesis, TrainConfig, Training
+from tuneloop.tools.profiling import profile_dataset
+
+CARD = {
+    "parameters": 670_000,
+    "max_positions": 512,
+    "vocab": 602,
+    "chat_template": True,
+    "template": "chatml",
+    "architecture": "Qwen2ForCausalLM",
+    "device": "cpu",
+}
+
+
+@dataclass
+class World:
+    """One benchmark and its raw data; `answers` are what tools say beside the profiling code."""
+
+    root: Path
+    benchmark: Benchmark
+    items: list[Item]
+    answers: dict[str, Any] = field(default_factory=dict)
+    card: dict[str, Any] = field(default_factory=lambda: dict(CARD))
+    asked: list[str] = field(default_factory=list)
+    row_limit: int = 2000
+    profiles: dict[str, Any] = field(default_factory=dict)
+
+    async def call(self, tool: str, **arguments: Any) -> Any:
+        self.asked.append(tool)
+        if tool == "data_profile_dataset":
+            name = arguments["dataset"]
+            if name not in self.profiles:
+                profile = profile_dataset(self.root / name, self.benchmark, self.items)
+                self.profiles[name] = {**profile.model_dump(mode="json"), "name": name}
+            return self.profiles[name]
+        if tool == "params_model_card":
+            return self.card
+        if tool == "params_check_config":
+            return self.answers.get(tool, {"findings": []})
+        found = self.answers.get(tool)
+        if callable(found):
+            found = found(**arguments)
+        if found is None:
+            raise ToolError(f"{tool} has nothing yet")
+        return found
+
+    async def names(self) -> Sequence[str]:
+        return ["data_profile_dataset", "params_model_card", "params_check_config", *self.answers]
+
+    def brief(self, **changes: Any) -> Brief:
+        b = self.benchmark
+        task = Task(
+            benchmark=b.name,
+            domain=b.domain,
+            description=b.description,
+            answer=b.answer,
+            prompt=b.prompt,
+            metric=b.metric,
+            direction=b.direction,
+            max_new_tokens=b.max_new_tokens,
+            base_model="tiny",
+            datasets=("raw",),
+            row_limit=self.row_limit,
+            seed=1,
+            device=self.card["device"],
+        )
+        base = Brief(task=task, experiment=1, budget=Budget(experiments_left=3, seconds_left=None))
+        return base.model_copy(update=changes)
+
+    def ask(self, agent: str, want: type[Any], **changes: Any) -> Any:
+        return asyncio.run(OfflinePolicy().answer(agent, "", self.brief(**changes), self, want))
+
+    def hypothesis(self, **changes: Any) -> Hypothesis:
+        return self.ask("researcher", Hypothesis, **changes)
+
+    def script(self, hypothesis: Hypothesis, **changes: Any) -> DataScript:
+        return self.ask("data_engineer", DataScript, hypothesis=hypothesis, **changes)
+
+    def config(self, hypothesis: Hypothesis, **changes: Any) -> TrainConfig:
+        return self.ask("config_coder", TrainConfig, hypothesis=hypothesis, **changes)
+
+    def run(self, code: str, *flags: str) -> list[dict[str, str]]:
+        """The rows a script writes."""
+        work = self.root / "work"
+        work.mkdir(exist_ok=True)
+        (work / "process_data.py").write_text(code)
+        done = subprocess.run(
+            [sys.executable, "-I", str(work / "process_data.py"), *flags],
+            cwd=work,
+            env={"DATASETS_DIR": str(self.root), "PATH": os.environ["PATH"]},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        json.loads(done.stdout.strip().splitlines()[-1])
+        return json.loads((work / "data.json").read_text())
+
+    def first_rows(self, *flags: str) -> list[dict[str, str]]:
+        """What the first recipe's script writes."""
+        return self.run(self.script(self.hypothesis()).code, *flags)
+
+
+@pytest.fixture
+def world(tmp_path):
+    """Make a world: `world(answer=..., items=[(prompt or fields, answer)], files={name: rows or text})`."""
+
+    def make(answer: str, items: list[Any], files: dict[str, Any], **benchmark: Any) -> World:
+        declared = Benchmark(
+            name="own", description=benchmark.pop("description", "A task."), answer=answer, **benchmark
+        )
+        found = [
+            Item(id=str(i), fields=asked if isinstance(asked, dict) else {"prompt": asked}, answer=right)
+            for i, (asked, right) in enumerate(items)
+        ]
+        for name, content in files.items():
+            write(tmp_path / "raw" / name, content)
+        return World(tmp_path, declared, found)
+
+    return make
+
+
+def write(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, str):
+        path.write_text(content)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in content))
+    elif path.suffix in (".csv", ".tsv"):
+        with path.open("w", newline="") as f:
+            writer = csv.DictWriter(f, list(content[0]), delimiter="\t" if path.suffix == ".tsv" else ",")
+            writer.writeheader()
+            writer.writerows(content)
+    elif path.suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.Table.from_pylist(content), path)
+    else:
+        path.write_text(json.dumps(content))
+
+
+def journal_row(number: int, hypothesis: Hypothesis, **changes: Any) -> JournalRow:
+    """An accepted experiment with an ordinary course."""
+    training = Training(
+        steps=320, seconds=60.0, rows=1500, first_loss=3.0, last_loss=0.4, tail_slope=-0.01, method="full"
+    )
+    row = JournalRow(
+        number=number,
+        outcome="accepted",
+        hypothesis=hypothesis,
+        rows=1500,
+        training=training,
+        value=50.0,
+        low=43.0,
+        high=57.0,
+        parsed=99.0,
+        p_value=0.001,
+        blame="none",
+        lesson="",
+        failure=None,
+    )
+    return row.model_copy(update=changes)

@@ -1,0 +1,180 @@
+"""Profile a raw data set against a benchmark: facts, no decisions, small enough to travel in a prompt."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tuneloop.core.benchmark import Benchmark, Item
+from tuneloop.core.errors import SetupError
+from tuneloop.core.profile import Agreement, DatasetProfile, FieldProfile, Kind, SourceProfile
+from tuneloop.core.text import boxed, letter_in, plain_number, same_answer
+from tuneloop.tools.profiling import measure
+from tuneloop.tools.profiling.flatten import Group, flatten, groups
+from tuneloop.tools.profiling.items import benchmark_facts, lengths, render
+from tuneloop.tools.profiling.likeness import Target
+from tuneloop.tools.profiling.reading import readme, records, sources
+from tuneloop.tools.profiling.roles import Column, find_reading
+
+SAMPLE = 8000
+COLUMN_SAMPLE = 600
+MOST_FIELDS, MOST_SOURCES, MOST_BYTES = 14, 12, 20_000
+
+
+def profile_dataset(root: Path, benchmark: Benchmark, items: Sequence[Item], sample: int = SAMPLE) -> DatasetProfile:
+    """Facts about a data set (a folder or one file); of each file at most `sample` records are looked at.
+
+    Only validation items may be given. Raises SetupError when a file cannot be read or none holds records.
+    """
+    files = sources(root)
+    if not files:
+        raise SetupError(f"{root}: no JSON, JSONL, CSV, TSV or Parquet file with records; right is a folder with some")
+    target = make_target(benchmark, items)
+    found = [measured for file in files for measured in profile_file(file, root, target, sample)]
+    found.sort(key=lambda pair: -pair[0].similarity)
+    profiles = tuple(profile for profile, _ in found[:MOST_SOURCES])
+    agreements = cross_agreements([(p.name, rows) for p, rows in found[:MOST_SOURCES]])
+    name = root.stem if root.is_file() else root.name
+    return fit(
+        DatasetProfile(name=name, readme=readme(root), benchmark=target.facts, sources=profiles, agreements=agreements)
+    )
+
+
+def make_target(benchmark: Benchmark, items: Sequence[Item]) -> Target:
+    """The benchmark's facts and texts, without the wording all items share."""
+    facts = benchmark_facts(benchmark, items)
+    texts = {"": [trimmed(render(benchmark.prompt, i.fields), facts.prompt_prefix, facts.prompt_suffix) for i in items]}
+    for name, ends in facts.fields.items():
+        texts[name] = [trimmed(i.fields.get(name, ""), ends.prefix, ends.suffix) for i in items]
+    return Target(facts, texts)
+
+
+def trimmed(text: str, prefix: str, suffix: str) -> str:
+    """The text without prefix and suffix."""
+    return text.removeprefix(prefix).removesuffix(suffix) if suffix else text.removeprefix(prefix)
+
+
+def profile_file(file: Path, root: Path, target: Target, sample: int) -> list[tuple[SourceProfile, list[measure.Row]]]:
+    """A profile for each group of records in a file."""
+    stream = records(file)
+    seen = list(itertools.islice(stream, sample))
+    rows = len(seen) + sum(1 for _ in stream)
+    name = str(file.relative_to(root)) if file != root else file.name
+    return [profile_group(name, g, round(rows * len(g.records) / len(seen)), target) for g in groups(seen)]
+
+
+def profile_group(file: str, group: Group, total: int, target: Target) -> tuple[SourceProfile, list[measure.Row]]:
+    """Fields, the likeliest reading, and what is true under it."""
+    some = group.records[:: max(1, len(group.records) // COLUMN_SAMPLE)][:COLUMN_SAMPLE]
+    columns = make_columns(some)
+    reading = find_reading(columns, target)
+    rows = measure.read_rows(group.records, reading, target)
+    one, two, false = measure.equation_shares(rows)
+    exact, near, repeated, differ = measure.repeats(rows)
+    held = sum(row.name in target.prompts for row in rows)
+    profile = SourceProfile(
+        name=f"{file}#{group.where}" if group.where else file,
+        file=file,
+        where=group.where,
+        rows=total,
+        sampled=len(group.records),
+        fields=tuple(field_profile(c, target) for c in columns[:MOST_FIELDS]),
+        reading=reading,
+        similarity=round(target.similarity([r.question for r in rows]), 3),
+        answered=measure.share(sum(r.answer is not None for r in rows), rows),
+        worked=measure.share(sum(map(measure.worked, rows)), rows),
+        equations=one,
+        two_equations=two,
+        false_equations=false,
+        chatter=measure.chatter(rows),
+        off_topic=measure.off_topic(rows, target),
+        exact_duplicates=exact,
+        near_duplicates=near,
+        repeated=repeated,
+        disagreeing=differ,
+        key_agreement=measure.key_agreement(rows, target.facts.answer_shape),
+        validation_overlap=measure.share(held, rows),
+        question_lengths=lengths([r.question for r in rows]),
+        solution_lengths=lengths([r.solution for r in rows]),
+        answers=measure.top_answers(rows) if target.facts.answer_shape in ("letter", "label") else {},
+    )
+    return profile, rows
+
+
+def make_columns(some: Sequence[dict[str, Any]]) -> list[Column]:
+    """Every path that a few percent of the records have, in order of appearance."""
+    values: dict[str, dict[int, Any]] = {}
+    for i, record in enumerate(some):
+        for path, value in flatten(record):
+            values.setdefault(path, {})[i] = value
+    enough = max(1, len(some) // 50)
+    return [Column(path, [at.get(i) for i in range(len(some))]) for path, at in values.items() if len(at) >= enough]
+
+
+def field_profile(column: Column, target: Target) -> FieldProfile:
+    """Facts about one path."""
+    texts = column.texts
+    n = texts or [""]
+    return FieldProfile(
+        path=column.path,
+        kind=kind_of(column),
+        filled=measure.share(len(texts), column.values),
+        distinct=round(column.distinct, 3),
+        lengths=lengths(texts),
+        examples=tuple(t[:100] for t in dict.fromkeys(texts[:2])),
+        numeric=measure.share(sum(plain_number(t) is not None for t in texts), n),
+        letter=measure.share(sum(len(t) < 4 and letter_in(t) is not None for t in texts), n),
+        has_number=measure.share(sum(any(c.isdigit() for c in t) for t in texts), n),
+        boxed=measure.share(sum(boxed(t) is not None for t in texts), n),
+        similarity=round(target.similarity(texts), 3),
+        answer_like=measure.share(sum(target.is_answer(t) for t in texts), n),
+    )
+
+
+def kind_of(column: Column) -> Kind:
+    """The type of the values that are there."""
+    kinds = {type(v) for v in column.values if v is not None}
+    if column.is_list:
+        return "list"
+    if kinds <= {str}:
+        return "text"
+    if kinds <= {bool}:
+        return "bool"
+    return "number" if kinds <= {int, float} else "mixed"
+
+
+def cross_agreements(sources: Sequence[tuple[str, list[measure.Row]]]) -> tuple[Agreement, ...]:
+    """For each two sources that share questions: how many, and on how many the final answers agree."""
+    answers = [(name, {r.name: r.answer for r in rows if r.answer}) for name, rows in sources]
+    found = []
+    for (first, a), (second, b) in itertools.combinations(answers, 2):
+        both = a.keys() & b.keys()
+        if len(both) >= 5:
+            agreeing = sum(same_answer(a[q], b[q]) for q in both)
+            found.append(
+                Agreement(first=first, second=second, questions=len(both), agreeing=round(agreeing / len(both), 3))
+            )
+    return tuple(found)
+
+
+def fit(profile: DatasetProfile) -> DatasetProfile:
+    """The profile with shorter examples, then fewer fields, until it is small enough to travel."""
+    for cut in (60, 30, 0):
+        if len(profile.model_dump_json().encode()) <= MOST_BYTES:
+            break
+        profile = shorter(profile, cut)
+    return profile
+
+
+def shorter(profile: DatasetProfile, cut: int) -> DatasetProfile:
+    """Examples cut; with `cut` 0 only fields that play a part stay, and the README goes."""
+    changed = []
+    for s in profile.sources:
+        parts = {*s.reading.question, *s.reading.fields.values(), s.reading.solution, s.reading.key, *s.reading.options}
+        kept = [f for f in s.fields if cut or f.path in parts]
+        fields = tuple(f.model_copy(update={"examples": tuple(e[:cut] for e in f.examples[:1] if cut)}) for f in kept)
+        changed.append(s.model_copy(update={"fields": fields}))
+    text = profile.readme[: 10 * cut]
+    return profile.model_copy(update={"sources": tuple(changed), "readme": text})

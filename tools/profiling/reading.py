@@ -1,0 +1,46 @@
+"""Files of a raw data set that hold records, and the records in them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tuneloop.core.errors import SetupError
+from tuneloop.core.records import KINDS
+from tuneloop.core.records import records as read_records
+
+NO_DATA = ("dataset_info.json", "package.json", "config.json", "manifest.json")
+README_CHARACTERS = 1500
+
+
+def sources(path: Path) -> list[Path]:
+    """Files with records below a folder (or the file itself), in name order; hidden files and metadata are left out."""
+    if path.is_file():
+        return [path] if path.suffix.lower() in KINDS else []
+    found = (p for p in path.rglob("*") if p.suffix.lower() in KINDS and p.is_file() and p.stat().st_size > 0)
+    shown = (p for p in found if not any(part.startswith((".", "_")) for part in p.relative_to(path).parts))
+    return sorted(p for p in shown if p.name not in NO_DATA)
+
+
+def records(path: Path, limit: int | None = None) -> Iterator[dict[str, Any]]:
+    """Records of a file, at most `limit`. Raises SetupError naming the file when it cannot be read or holds none."""
+    empty = True
+    try:
+        for record in itertools.islice(read_records(path), limit):
+            empty = False
+            yield record
+    except (OSError, ValueError, UnicodeError, ImportError) as e:
+        raise SetupError(
+            f"{path}: cannot be read as {path.suffix[1:]} ({e}); right is one record an object or row"
+        ) from e
+    if empty and limit != 0:
+        raise SetupError(f"{path}: holds no records; right is a list of objects or a table with a header")
+
+
+def readme(path: Path) -> str:
+    """The beginning of the data set's README; "" without one."""
+    folder = path if path.is_dir() else path.parent
+    found = sorted(p for p in folder.glob("*") if p.name.lower().startswith("readme") and p.is_file())
+    return found[0].read_text(encoding="utf-8", errors="replace")[:README_CHARACTERS] if found and path.is_dir() else ""

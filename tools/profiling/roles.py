@@ -1,0 +1,279 @@
+"""Which field plays which part in a source: question, solution, key, options; by content first, by name second."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from tuneloop.core.profile import Reading
+from tuneloop.core.records import pick, text_of
+from tuneloop.core.text import same_answer
+from tuneloop.tools.profiling.likeness import Target
+
+QUESTION = re.compile(
+    r"(^|[._=])(question|prompt|problem|query|instruction|input|q|human|user|ask|text|task|body|message|sentence|frage|stem)s?\d*\b"
+)
+SOLUTION = re.compile(
+    r"(^|[._=])(solution|output|response|completion|exp|expl\w*|rationale|reason\w*|support|working|answer|assistant|gpt|model|bot|reply|a|"
+    r"worked\w*|cot|thought|target|chosen|antwort|text)s?\b"
+)
+EXPLAINS = re.compile(
+    r"(^|[._])(exp|expl\w*|rationale|reason\w*|solution|worked\w*|working|cot|steps|thoughts?|support|proof)\b"
+)
+KEY = re.compile(
+    r"(^|[._=])(answer|key|label|target|gold|final\w*|correct\w*|category|class|a|result|solution|output|response|truth|intent)s?\b"
+)
+META = re.compile(
+    r"(^|[._])(id|idx|index|uuid|url|date|time\w*|lang\w*|likes|score|rating|temperature|source|split|grade|level|votes|hash)\b"
+)
+CONTEXT = re.compile(
+    r"(^|[._=])(context|passage|input|document|article|table|premise|hypothesis|background|story|sentence\d|subject|title)\b"
+)
+MARKS = (
+    "\n### Response:",
+    "### Assistant:",
+    "\nAnswer:",
+    "\nA:",
+    "\nSolution:",
+    "\nAssistant:",
+    "[/INST]",
+    "\nBot:",
+    "Answer:",
+    "\nOutput:",
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One path of a source with the sampled records' values."""
+
+    path: str
+    values: Sequence[Any]
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """Values as texts, the empty ones left out."""
+        return [text for text in map(text_of, self.values) if text]
+
+    @cached_property
+    def length(self) -> float:
+        """Mean characters."""
+        return sum(map(len, self.texts)) / len(self.texts) if self.texts else 0.0
+
+    @cached_property
+    def distinct(self) -> float:
+        """Share of different texts."""
+        return len(set(self.texts)) / len(self.texts) if self.texts else 0.0
+
+    @property
+    def is_list(self) -> bool:
+        """A list of plain values."""
+        return self.path.endswith("[]")
+
+    def named(self, pattern: re.Pattern[str]) -> bool:
+        """Whether the path's last name says so."""
+        tail = re.sub(r"\[\w+=(\w+)\]\.\w+$", r".\1", self.path.casefold())
+        return bool(
+            pattern.search(
+                re.sub(r"\[\d*\]", "", tail).split(".", 1)[-1]
+                if tail.startswith("data.")
+                else re.sub(r"\[\d*\]", "", tail)
+            )
+        )
+
+
+def find_reading(columns: Sequence[Column], target: Target) -> Reading:
+    """The likeliest reading of a source."""
+    options = find_options(columns)
+    free = [c for c in columns if c.path not in options and c.texts]
+    fields = find_fields(columns, target)
+    question = find_question(free, target)
+    if not question:
+        return Reading()
+    taken = {*fields.values()} if fields else {*question}
+    rest = [c for c in free if c.path not in taken]
+    split = find_split([c for c in free if c.path in question], rest)
+    if split:
+        path, mark = split
+        return Reading(question=(f"{path}|before|{mark}",), solution=f"{path}|after|{mark}")
+    solution, key = find_answers(rest, target, options)
+    base = index_base(columns, key or solution, options)
+    return Reading(question=question, fields=fields, solution=solution, key=key, options=options, index_base=base)
+
+
+def question_score(column: Column, target: Target, field: str = "") -> float:
+    """Likeness of the words, with a little weight for the name, and none for what is metadata by name."""
+    if column.named(META) or (column.is_list and not field):
+        return 0.0
+    same = field and re.sub(r"\W", "", column.path.casefold()).endswith(re.sub(r"\W", "", field.casefold()))
+    name = 0.3 if same else 0.12 * column.named(QUESTION) - 0.1 * (column.named(KEY) and not column.named(QUESTION))
+    return target.similarity(column.texts, field) + name + 0.05 * min(1.0, column.distinct)
+
+
+def find_question(columns: Sequence[Column], target: Target) -> tuple[str, ...]:
+    """The field like the prompts; with a second one where both together are more like them than one."""
+    ranked = sorted(columns, key=lambda c: -question_score(c, target))
+    if not ranked or question_score(ranked[0], target) <= 0.05:
+        return ()
+    best = ranked[0]
+    alone = target.similarity(best.texts)
+    for other in ranked[1:]:
+        pair = sorted((best, other), key=columns.index)
+        if not (other.named(CONTEXT) or (other.named(QUESTION) and best.named(CONTEXT))) or other.is_list:
+            continue
+        joined = [f"{a}\n{b}" for a, b in zip(pair[0].texts, pair[1].texts, strict=False)]
+        if target.similarity(joined) > alone + 0.03:
+            return tuple(c.path for c in pair)
+    return (best.path,)
+
+
+def find_fields(columns: Sequence[Column], target: Target) -> dict[str, str]:
+    """Item field → path where the template uses several fields; {} where it uses one, or a field has no likeness here."""
+    names = [name for name in target.texts if name]
+    if len(names) < 2:
+        return {}
+    found: dict[str, str] = {}
+    for name in names:
+        free = [c for c in columns if c.path not in found.values()]
+        best = max(free, key=lambda c: question_score(c, target, name), default=None)
+        if best is None or question_score(best, target, name) < 0.2:
+            return {}
+        found[name] = best.path
+    return found
+
+
+def find_split(questions: Sequence[Column], rest: Sequence[Column]) -> tuple[str, str] | None:
+    """A mark inside the only text that parts question and reply, where most texts have it once."""
+    if len(questions) != 1 or any(c.named(SOLUTION) and not c.named(META) for c in rest):
+        return None
+    texts = questions[0].texts
+    return next(
+        ((questions[0].path, mark) for mark in MARKS if sum(t.count(mark) == 1 for t in texts) > 0.8 * len(texts)), None
+    )
+
+
+def find_options(columns: Sequence[Column]) -> tuple[str, ...]:
+    """A list of two to ten texts named like options, or sibling fields that end in A, B, C or 1, 2, 3 and so on."""
+    for c in columns:
+        sizes = [len(v) for v in c.values if isinstance(v, list)]
+        if c.is_list and sizes and re.search(r"option|choice|candidate|alternativ|antworten", c.path.casefold()):
+            texts = all(isinstance(part, str) for v in c.values[:50] if isinstance(v, list) for part in v)
+            if texts and min(sizes) >= 2 and max(sizes) <= 10 and not re.search(r"label", c.path.casefold()):
+                return (c.path,)
+    paths = {c.path.casefold(): c.path for c in columns}
+    for ends in ("abcdefghij", "1234567890", "0123456789"):
+        for low, path in paths.items():
+            stem = path[:-1].casefold() if low.endswith(ends[0]) else None
+            if stem is None or (
+                stem
+                and stem[-1].isalnum()
+                and not re.search(
+                    r"(option|choice|opt?|answer|ans|ending|sol|alt|o|c|antwort|alternative|candidate)$", stem
+                )
+            ):
+                continue
+            run = [paths[stem + end] for end in ends if stem + end in paths]
+            if len(run) >= 2 and [p.casefold() for p in run] == [stem + end for end in ends[: len(run)]]:
+                return tuple(run)
+    return ()
+
+
+def find_answers(columns: Sequence[Column], target: Target, options: tuple[str, ...]) -> tuple[str | None, str | None]:
+    """Paths of solution and key. A key is a short field that agrees with the ends of the solutions more often than chance."""
+    plain = [c for c in columns if not c.named(META) or re.search(r"label|answer", c.path.casefold())]
+    longest = [c for c in plain if solution_score(c, target) > 0]
+    solution = max(longest, key=lambda c: solution_score(c, target), default=None)
+    short = [c for c in columns if c is not solution and short_answer(c, target, options)]
+    keys = sorted(((agreement(c, solution, target), c.path) for c in short), reverse=True) if solution else []
+    bare = max(short, key=lambda c: (c.named(KEY), not c.named(META), c.path), default=None)
+    if solution is None:
+        return (bare.path if bare else None), None
+    if keys_agree(keys):
+        return solution.path, keys[0][1]
+    if bare and not bare.named(META) and not speaks(solution, target):
+        return (solution.path, bare.path) if solution.named(EXPLAINS) else (bare.path, None)
+    return solution.path, named_key(short)
+
+
+def named_key(short: Sequence[Column]) -> str | None:
+    """A key that agrees with no solution is still one when its name leaves no doubt."""
+    sure = re.compile(
+        r"(^|[._])(key|gold\w*|label|final_?answer|correct\w*|answer_?key|ground_?truth|category|class)\b"
+    )
+    return next((c.path for c in short if c.named(sure)), None)
+
+
+def keys_agree(keys: Sequence[tuple[float, str]]) -> bool:
+    """Whether the best candidate agrees often enough to be no accident."""
+    return bool(keys) and keys[0][0] >= 0.2
+
+
+def speaks(solution: Column, target: Target) -> bool:
+    """Whether the solutions hold answers of the benchmark's shape."""
+    texts = solution.texts[:200]
+    return sum(target.answer(t) is not None for t in texts) >= 0.3 * len(texts)
+
+
+def solution_score(column: Column, target: Target) -> float:
+    """Long, distinct, ending with an answer, and named like a solution."""
+    if column.is_list or not column.texts or (column.named(CONTEXT) and not column.named(SOLUTION)):
+        return 0.0
+    texts = column.texts[:200]
+    ends = sum(target.answer(t) is not None for t in texts) / len(texts)
+    named = 1.0 if column.named(SOLUTION) or column.named(KEY) else 0.0
+    if column.named(META) and not named:
+        return 0.0
+    return named + ends + min(column.length, 400) / 400 * (0.3 + 0.7 * ends) + 0.2 * (column.length > 12) - 0.9
+
+
+def short_answer(column: Column, target: Target, options: tuple[str, ...]) -> bool:
+    """Whether most values are bare answers: of the benchmark's shape, an option's letter, number or text."""
+    some = column.texts[:300]
+    if not some:
+        return False
+    right = sum(target.is_answer(t) for t in some)
+    if options and not column.named(META):
+        marks = sum(re.fullmatch(r"\d|\(?[A-Ja-j][).]?", t) is not None for t in some)
+        right = max(right, marks, len(some) if column.named(KEY) and all(len(t) < 200 for t in some) else 0)
+    return right >= 0.7 * len(some)
+
+
+def agreement(key: Column, solution: Column, target: Target) -> float:
+    """Share of records whose solution ends with the key, less what shuffled keys would reach."""
+    pairs = [(text_of(k), text_of(s)) for k, s in zip(key.values[:600], solution.values[:600], strict=True)]
+    answers = [(k, target.answer(s)) for k, s in pairs if k and s]
+    if not answers:
+        return 0.0
+    hits = sum(same_answer(k, a) for k, a in answers)
+    shifted = sum(same_answer(k, answers[i - 1][1]) for i, (k, _) in enumerate(answers))
+    return (hits - shifted) / len(answers)
+
+
+def index_base(columns: Sequence[Column], path: str | None, options: tuple[str, ...]) -> Literal[0, 1] | None:
+    """Whether the answer counts the options from 0 or from 1; None: it is a letter or a text."""
+    if path is None or not options:
+        return None
+    texts = next(c.texts for c in columns if c.path == path)
+    if not all(re.fullmatch(r"\d", t) for t in texts[:300]) or options_hold(columns, options, texts):
+        return None
+    return 0 if "0" in texts[:300] else 1
+
+
+def options_hold(columns: Sequence[Column], options: tuple[str, ...], texts: Iterable[str]) -> bool:
+    """Whether the answers are texts of the options themselves, as in arithmetic with small numbers."""
+    held = {
+        text_of(v)
+        for c in columns
+        if c.path in options
+        for value in c.values
+        for v in (value if isinstance(value, list) else [value])
+    }
+    return set(list(texts)[:300]) <= held
+
+
+def values_at(records: Sequence[Any], path: str) -> list[Any]:
+    """The value of every record at a path."""
+    return [pick(record, path) for record in records]
