@@ -108,7 +108,7 @@ def write_corpus(path: Path, seed: int) -> None:
 
 
 def write_tokenizer_corpus(path: Path, seed: int) -> None:
-    """JSON Lines of the same kind; the chat frame often enough to become few tokens."""
+    """JSON Lines of other pages than the corpus of this seed; the chat frame often enough to become few tokens."""
     frames = [{"told": "", "text": text} for text in ("user\n", "assistant\n", "system\n", SUFFIX)] * 300
     with path.open("w", encoding="utf-8") as f:
-        f.writelines(json.dumps(page) + "\n" for page in [*documents(seed, TOKENIZER_DOCUMENTS), *frames])
+        f.writelines(json.dumps(page) + "\n" for page in [*documents(seed + 1, TOKENIZER_DOCUMENTS), *frames])
