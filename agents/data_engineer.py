@@ -12,6 +12,7 @@ DATA_ENGINEER = Agent(
         "data_sample_records",
         "data_show_items",
         "data_report",
+        "params_model_card",
         "data_try_script",
         "data_try_result",
     ),

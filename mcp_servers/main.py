@@ -76,3 +76,7 @@ def main() -> None:
     except SetupError as e:
         click.echo(f"tuneloop-mcp: {e}", err=True)
         sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

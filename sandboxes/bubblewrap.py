@@ -89,7 +89,15 @@ def mounts(command: Command) -> list[str]:
     kinds |= dict.fromkeys(both(command.write), "--bind")
     # Outer folders first: a later mount of a parent would hide an earlier one of its child.
     ordered = sorted(kinds.items(), key=lambda pair: pair[0].count("/"))
+    ordered = [(path, kind) for path, kind in ordered if not already_there(path, kinds)]
     return [word for path, kind in ordered for word in (kind, path, path)]
+
+
+def already_there(path: str, kinds: dict[str, str]) -> bool:
+    """A folder around `path` brings it along; a link in there cannot be mounted on, what it leads to is."""
+    around = [outer for outer in kinds if outer != path and Path(path).is_relative_to(outer)]
+    nearest = max(around, key=len, default=None)
+    return nearest is not None and (kinds[nearest] == kinds[path] or path != os.path.realpath(path))
 
 
 def both(paths: Iterable[str]) -> list[str]:

@@ -20,18 +20,19 @@ STOP_SECONDS = 30.0
 TAIL_BYTES = 1 << 18
 
 
-def launch(sandbox: Sandbox, jobs: Path, name: str, command: Command) -> Path:
+def launch(sandbox: Sandbox, jobs: Path, name: str, command: Command, *, retry: bool = False) -> Path:
     """The folder of the one job `name` with this command's key.
 
     A running or finished attempt with the same key is returned as it is; a lost or stopped one gets a successor; one
-    with another key is stopped, waited for, and gets a successor. Raises WorldError when nothing can be started.
+    with another key is stopped, waited for, and gets a successor. With `retry` a failed one gets a successor too.
+    Raises WorldError when nothing can be started.
     """
     if not NAME.fullmatch(name):
         raise ValueError(f"job name {name!r}; right is letters, digits, - and _")
     with only_one(jobs / f".{name}.lock"):
         last = newest(jobs, name)
         if last is not None and sandbox.poll(last).state != "absent":
-            if settled(sandbox, last, command):
+            if settled(sandbox, last, command, retry):
                 return last
             last = jobs / f"{name}.{attempt(last) + 1}"
         folder = last or jobs / f"{name}.1"
@@ -39,15 +40,19 @@ def launch(sandbox: Sandbox, jobs: Path, name: str, command: Command) -> Path:
         return folder
 
 
-def settled(sandbox: Sandbox, folder: Path, command: Command) -> bool:
+def settled(sandbox: Sandbox, folder: Path, command: Command, retry: bool) -> bool:
     """Whether `folder` is this command's job, running or over; a stranger that runs is ended."""
     status = sandbox.poll(folder)
     if same(read_command(folder), command):
-        # A job that was stopped on request proves nothing about its command.
-        return status.state == "running" or (status.exit is not None and status.exit.reason != "stopped")
+        return status.state == "running" or (status.exit is not None and proves(status.exit, retry))
     if status.state == "running":
         stop_and_wait(sandbox, folder)
     return False
+
+
+def proves(end: Exit, retry: bool) -> bool:
+    """Whether an end says something of the command: one that was stopped, or never began, says nothing."""
+    return end.ok if retry else end.reason not in ("stopped", "failed_to_start")
 
 
 def same(one: Command, other: Command) -> bool:

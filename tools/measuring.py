@@ -49,7 +49,8 @@ def _launch(bench: Workbench, where: Path, models: list[Weights], split: Measure
         seed=bench.spec.seed,
         limits=job_limits(bench.settings, bench.settings.benchmark_timeout, where),
     )
-    bench.launch(where / "jobs", "evaluate", command)
+    # Without base or test scores there is no run: a later sitting tries again. A failed candidate has failed.
+    bench.launch(where / "jobs", "evaluate", command, retry=where in (bench.run.baseline, bench.run.final))
 
 
 def start_evaluation(bench: Workbench, experiment: int) -> str:

@@ -83,9 +83,9 @@ class Workbench:
             return {**env, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         return env
 
-    def launch(self, jobs: Path, name: str, command: Command) -> Path:
-        """Start a job, or find it running or over."""
-        return launch(self.sandbox, jobs, name, command)
+    def launch(self, jobs: Path, name: str, command: Command, *, retry: bool = False) -> Path:
+        """Start a job, or find it running or over; `retry`: one that failed is started again."""
+        return launch(self.sandbox, jobs, name, command, retry=retry)
 
     def status(self, jobs: Path, name: str) -> tuple[JobStatus, Path | None]:
         """State of the newest attempt of a job, and its folder."""

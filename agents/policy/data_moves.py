@@ -26,7 +26,7 @@ def noise_moves(case: Case) -> Iterator[Move]:
     left, e, s = noise_left(case), case.evidence, case.situation
     if e.parsed < 60:
         return
-    weight = min(1.0, 2.5 * left) * min(1.0, 0.3 + 1.5 * case.room)
+    weight = min(1.0, 3.5 * left) * min(1.0, 0.3 + 1.5 * case.room)
     why = f"{e.parsed:.0f} % of the answers can be read, {100 * case.room:.0f} % are wrong; {left:.0%} of the labels may be wrong"
     missing = [f for f in label_filters(s, case.sources) if find(case.plan, f.do) is None]
     if any(p.profile.false_equations > 0.01 for p in case.sources) and find(case.plan, "drop_false_equations") is None:

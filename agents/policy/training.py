@@ -45,7 +45,7 @@ def seconds_allowed(situation: Situation) -> float:
 def allowed_steps(situation: Situation, wanted: int, seconds_per_step: float) -> int:
     """`wanted`, or as many steps as the time allows; at least 20."""
     each = seconds_per_step or situation.card.seconds_per_step(guessed_tokens(situation))
-    return max(20, min(wanted, int(seconds_allowed(situation) / each)))
+    return max(20, int(min(wanted, seconds_allowed(situation) / each)))
 
 
 def steps_of(values: Values, rows: float) -> int:

@@ -41,7 +41,7 @@ def test_a_seed_file_is_read_verbatim(tmp_path: Path) -> None:
     assert s.target_benchmark == "aime25"
     assert s.benchmark_description is not None
     assert s.benchmark_description.endswith("for example \\boxed{42}.")
-    assert s.benchmark_datasets == ("aime25", "gsm8k", "mmlu")
+    assert s.target_benchmarks == ("aime25", "gsm8k", "mmlu")
     assert s.benchmark_limit is None
     assert s.benchmark_timeout is None
     assert s.env_type == "docker"

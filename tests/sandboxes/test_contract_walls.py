@@ -137,6 +137,21 @@ def test_links_lead_where_they_lead_outside(trial):
     assert log.strip() == "found"
 
 
+def test_listed_paths_inside_listed_paths(trial, needs):
+    needs("files")
+    (trial.work / "kept").mkdir()
+    (trial.work / "kept/data").write_text("found")
+    (trial.work / "link").symlink_to("kept")
+    (trial.root / "in").mkdir()
+    (trial.root / "in/link").symlink_to(trial.work / "kept/data")
+    read = (str(trial.work / "kept"), str(trial.work / "link"), str(trial.root / "in"), str(trial.root / "in/link"))
+    done, log = trial.run(f"print(open({read[3]!r}).read()); open('y', 'w'); open('link/x', 'w')", read=read)
+    assert not done.ok
+    assert log.startswith("found\n")
+    assert "Read-only file system: 'link/x'" in log
+    assert (trial.work / "y").exists()
+
+
 def test_generated_code_wants_walls_or_the_users_word(tmp_path):
     command = Command(argv=("/bin/true",), cwd=str(tmp_path), write=(str(tmp_path),), generated=True)
     with pytest.raises(SetupError, match="--allow-unsandboxed"):

@@ -68,6 +68,16 @@ def test_a_job_that_was_stopped_is_started_again(tmp_path, command):
     assert launch(BOX, tmp_path / "jobs", "train", command("true", "a")).name == "train.2"
 
 
+def test_a_failed_job_stays_failed_unless_a_retry_is_asked_for(tmp_path, command):
+    one = launch(BOX, tmp_path / "jobs", "train", command("exit 3", "a"))
+    wait(BOX, one, every=0.02)
+    assert launch(BOX, tmp_path / "jobs", "train", command("true", "a")) == one
+    two = launch(BOX, tmp_path / "jobs", "train", command("true", "a"), retry=True)
+    assert two.name == "train.2"
+    wait(BOX, two, every=0.02)
+    assert launch(BOX, tmp_path / "jobs", "train", command("true", "a"), retry=True) == two
+
+
 def test_ten_launches_at_once_start_once(tmp_path, command):
     found, barrier = [], threading.Barrier(10)
 

@@ -12,7 +12,7 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
 from tuneloop.tools.hub import fetch_hub, is_hub_id
-from tuneloop.tools.profiling.reading import sources
+from tuneloop.tools.profiling.reading import records, sources
 from tuneloop.tools.registry import entries, unknown
 from tuneloop.tools.store import make_whole
 
@@ -41,23 +41,38 @@ def card(name: str) -> Dataset:
 def check(name: str) -> None:
     """Refuse what can be seen to be wrong before anything is fetched. Raises SetupError."""
     path = Path(name).expanduser()
+    if name in names():
+        return
     if path.exists():
-        if not sources(path):
-            raise SetupError(f"dataset {path}: no JSON, JSONL, CSV, TSV or Parquet file with records in it")
-    elif name not in names() and not is_hub_id(name):
+        _check_records(path)
+    elif not is_hub_id(name):
         raise unknown("dataset", name, names(), "or a folder, a file, or a hub id org/name")
+
+
+def _check_records(path: Path) -> None:
+    """At least one file must hold a record. Raises SetupError with the first file's own trouble."""
+    troubles = []
+    for file in sources(path):
+        try:
+            next(records(file, 1))
+        except SetupError as e:
+            troubles.append(e)
+        else:
+            return
+    if troubles:
+        raise troubles[0]
+    raise SetupError(f"dataset {path}: no JSON, JSONL, CSV, TSV or Parquet file with records in it")
 
 
 def resolve(name: str, home: Home, settings: Settings) -> DatasetFolder:
     """The data set, fetched when it is not there yet. Raises SetupError as `check` does."""
-    path = Path(name).expanduser()
-    if path.exists():
-        check(name)
-        return DatasetFolder(Dataset(name=path.stem, description=f"files of {path.name}"), path.absolute())
+    check(name)
     found = entries(HERE, "DATASET")
     if name in found:
         return _registered(found[name], home)
-    check(name)
+    path = Path(name).expanduser()
+    if path.exists():
+        return DatasetFolder(Dataset(name=path.stem, description=f"files of {path.name}"), path.absolute())
     root = fetch_hub(name, "dataset", home.datasets / name, settings)
     return DatasetFolder(Dataset(name=name.replace("/", "--"), description=f"hub data set {name}"), root)
 

@@ -40,11 +40,13 @@ def card(name: str) -> BaseModelCard:
 def check(name: str) -> None:
     """Refuse what can be seen to be wrong before anything is fetched. Raises SetupError."""
     path = Path(name).expanduser()
+    if name in names():
+        return
     if path.is_dir():
         _check_folder(path)
     elif path.is_absolute() or name.startswith((".", "~")):
         raise SetupError(f"base model {path}: no such folder")
-    elif name not in names() and not is_hub_id(name):
+    elif not is_hub_id(name):
         raise unknown("base model", name, names(), "or a folder, or a hub id org/name")
 
 
@@ -59,14 +61,13 @@ def _check_folder(path: Path) -> None:
 def resolve(name: str, settings: Settings, progress: Progress) -> ModelFolder:
     """The model, made or fetched when it is not there yet. Raises SetupError or WorldError."""
     check(name)
+    folder = settings.home.models / name
+    module = entries(HERE, "MODEL").get(name)
+    if module is not None:
+        return ModelFolder(name, make_whole(folder, lambda part: module.fetch(part, settings, progress)))
     path = Path(name).expanduser()
     if path.is_dir():
         return ModelFolder(path.name, path.absolute())
-    found = entries(HERE, "MODEL")
-    folder = settings.home.models / name
-    if name in found:
-        module = found[name]
-        return ModelFolder(name, make_whole(folder, lambda part: module.fetch(part, settings, progress)))
     root = fetch_hub(name, "model", folder, settings)
     _check_folder(root)
     return ModelFolder(name, root)

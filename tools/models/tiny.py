@@ -31,6 +31,7 @@ def fetch(folder: Path, settings: Settings, progress: Callable[[str, int, int], 
     """Pre-train into `folder`; same bytes every time on one kind of processor. Raises WorldError when it fails."""
     work = settings.home.models / ".tiny.work"
     shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
     write_corpus(work / "corpus.jsonl", SEED)
     write_tokenizer_corpus(work / "tokenizer.jsonl", SEED)
     engine = ensure_engine("llamafactory", settings, progress)

@@ -6,11 +6,13 @@ import asyncio
 import csv
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -117,6 +119,10 @@ class World:
         json.loads(done.stdout.strip().splitlines()[-1])
         return json.loads((work / "data.json").read_text())
 
+    def row(self, number: int, hypothesis: Hypothesis, **changes: Any) -> JournalRow:
+        """An experiment in the journal."""
+        return journal_row(number, hypothesis, **changes)
+
     def first_rows(self, *flags: str) -> list[dict[str, str]]:
         """What the first recipe's script writes."""
         return self.run(self.script(self.hypothesis()).code, *flags)
@@ -182,3 +188,35 @@ def journal_row(number: int, hypothesis: Hypothesis, **changes: Any) -> JournalR
         failure=None,
     )
     return row.model_copy(update=changes)
+
+
+PEOPLE, THINGS = ("Ann", "Bob", "Eva", "Joe", "Kim", "Lea"), ("pens", "cups", "hats", "nuts", "bags")
+
+
+def story(rng: random.Random, habit: bool = False) -> tuple[str, str, str, str]:
+    """Question, solution, the answer the solution comes to, the right answer; by habit plus is read as minus."""
+    who, what = rng.choice(PEOPLE), rng.choice(THINGS)
+    a, b, c = rng.randint(30, 60), rng.randint(2, 20), rng.randint(1, 4)
+    question = f"{who} has {a} {what}. {who} buys {b} more and loses {c}. How many {what} does {who} have?"
+    sign, d = ("-", a - b) if habit else ("+", a + b)
+    return question, f"{a} {sign} {b} = {d}. Then {d} - {c} = {d - c}.", str(d - c), str(a + b - c)
+
+
+def stories(count: int, seed: int) -> list[tuple[str, str, str]]:
+    """Different questions with solution and answer."""
+    return [(q, s, a) for q, s, _, a in noisy_stories(count, seed, 0.0)]
+
+
+def noisy_stories(count: int, seed: int, habit: float) -> list[tuple[str, str, str, str]]:
+    """Different questions; a share of the solutions is wrong by habit."""
+    rng, found = random.Random(seed), {}
+    while len(found) < count:
+        q, *rest = story(rng, rng.random() < habit)
+        found.setdefault(q, (q, *rest))
+    return [(q, s, right, said) for q, s, said, right in found.values()]
+
+
+@pytest.fixture
+def kit():
+    """Helpers that make rows and journals."""
+    return SimpleNamespace(stories=stories, noisy_stories=noisy_stories, story=story)

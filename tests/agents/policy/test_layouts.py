@@ -12,22 +12,6 @@ from tuneloop.tools.gate.script import check_script
 PEOPLE, THINGS = ("Ann", "Bob", "Eva", "Joe", "Kim", "Lea"), ("pens", "cups", "hats", "nuts", "bags")
 
 
-def story(rng):
-    """A question about a sum, its two equations, its answer."""
-    who, what = rng.choice(PEOPLE), rng.choice(THINGS)
-    a, b, c = rng.randint(2, 40), rng.randint(2, 40), rng.randint(1, 4)
-    question = f"{who} has {a} {what}. {who} buys {b} more and loses {c}. How many {what} does {who} have?"
-    return question, f"{a} + {b} = {a + b}. Then {a + b} - {c} = {a + b - c}.", str(a + b - c)
-
-
-def stories(count, seed):
-    rng, found = random.Random(seed), {}
-    while len(found) < count:
-        q, s, a = story(rng)
-        found[q] = (s, a)
-    return [(q, s, a) for q, (s, a) in found.items()]
-
-
 def by_question(data, truth, ask=lambda q: q):
     """Rows by their raw question; every instruction must be the benchmark's prompt for it."""
     asked = {ask(q): q for q in truth}
@@ -42,14 +26,16 @@ def purity(data, truth, kind, ask=lambda q: q):
     return sum(correct(kind, truth[q], out) for q, out in rows) / len(rows)
 
 
-def test_gsm_style_jsonl_with_calculator_marks(world):
-    train = [{"question": q, "answer": s.replace("= ", "= <<1+1=2>>") + f"\n#### {a}"} for q, s, a in stories(300, 1)]
+def test_gsm_style_jsonl_with_calculator_marks(world, kit):
+    train = [
+        {"question": q, "answer": s.replace("= ", "= <<1+1=2>>") + f"\n#### {a}"} for q, s, a in kit.stories(300, 1)
+    ]
     w = world(
         "boxed",
-        [(q + "\nPut the answer in \\boxed{}.", a) for q, _, a in stories(60, 2)],
+        [(q + "\nPut the answer in \\boxed{}.", a) for q, _, a in kit.stories(60, 2)],
         {"train.jsonl": train},
     )
-    truth = {q: a for q, _, a in stories(300, 1)}
+    truth = {q: a for q, _, a in kit.stories(300, 1)}
     data = w.first_rows()
     assert len(data) > 250
     assert purity(data, truth, "boxed", lambda q: q + "\nPut the answer in \\boxed{}.") == 1
@@ -181,8 +167,8 @@ def test_tickets_to_labels_with_untidy_writing_and_other_fields(world):
     assert purity(data, dict(rows), "exact", lambda q: f"Classify this ticket.\n{q}\nLabel:") == 1
 
 
-def test_conversations_with_a_system_turn_for_a_pattern(world):
-    rows = stories(300, 7)
+def test_conversations_with_a_system_turn_for_a_pattern(world, kit):
+    rows = kit.stories(300, 7)
     train = [
         {
             "messages": [
@@ -194,7 +180,7 @@ def test_conversations_with_a_system_turn_for_a_pattern(world):
         }
         for i, (q, s, a) in enumerate(rows)
     ]
-    items = [(q, a) for q, _, a in stories(60, 8)]
+    items = [(q, a) for q, _, a in kit.stories(60, 8)]
     w = world(r"regex:Result:\s*(-?\d+)", items, {"chat.jsonl": train}, description="End with Result: and the number.")
     data = w.first_rows()
     assert len(data) > 250
@@ -225,10 +211,10 @@ def test_two_item_fields_and_nested_answers(world):
     assert purity(data, truth, "exact") == 1
 
 
-def test_one_text_field_with_marks_inside(world):
-    rows = stories(200, 10)
+def test_one_text_field_with_marks_inside(world, kit):
+    rows = kit.stories(200, 10)
     train = [{"text": f"Question: {q}\nAnswer: {s} So it is {a}"} for q, s, a in rows]
-    w = world("number", [(q, a) for q, _, a in stories(50, 11)], {"all.jsonl": train})
+    w = world("number", [(q, a) for q, _, a in kit.stories(50, 11)], {"all.jsonl": train})
     data = w.first_rows()
     assert len(data) > 150
     assert purity(data, {q: a for q, _, a in rows}, "number") == 1
@@ -249,8 +235,8 @@ def test_instruction_and_input_make_one_prompt(world):
     assert purity(data, truth, "number") == 1
 
 
-def test_several_files_of_several_formats_and_one_off_topic(world):
-    book, model, chat = stories(300, 13), stories(200, 14), stories(100, 15)
+def test_several_files_of_several_formats_and_one_off_topic(world, kit):
+    book, model, chat = kit.stories(300, 13), kit.stories(200, 14), kit.stories(100, 15)
     rng = random.Random(1)
     wrong = {q for q, _, _ in book if rng.random() < 0.4}
     files = {
@@ -264,27 +250,27 @@ def test_several_files_of_several_formats_and_one_off_topic(world):
             {"dish": f"soup number {i}", "text": "Boil water, add salt and stir for a long time."} for i in range(200)
         ],
     }
-    w = world("boxed", [(q + "\nUse \\boxed{}.", a) for q, _, a in stories(80, 16)], files)
+    w = world("boxed", [(q + "\nUse \\boxed{}.", a) for q, _, a in kit.stories(80, 16)], files)
     truth = {q: a for q, _, a in (*book, *model, *chat)}
     data = w.first_rows()
     assert len(data) > 300
     assert purity(data, truth, "boxed", lambda q: q + "\nUse \\boxed{}.") == 1
 
 
-def test_one_file_that_mixes_sources(world):
-    a, b = stories(200, 17), stories(200, 18)
+def test_one_file_that_mixes_sources(world, kit):
+    a, b = kit.stories(200, 17), kit.stories(200, 18)
     rows = [{"source": "x", "problem": q, "worked": f"{s} So {r}."} for q, s, r in a]
     rows += [{"source": "y", "input": {"text": q}, "output": {"text": f"{s} I get {r}."}} for q, s, r in b]
     random.Random(0).shuffle(rows)
-    w = world("number", [(q, r) for q, _, r in stories(60, 19)], {"mixed.jsonl": rows})
+    w = world("number", [(q, r) for q, _, r in kit.stories(60, 19)], {"mixed.jsonl": rows})
     data = w.first_rows()
     assert len(data) > 350
     assert purity(data, {q: r for q, _, r in (*a, *b)}, "number") == 1
 
 
-def test_debug_writes_about_a_hundred_rows_and_scripts_pass_the_check(world):
-    rows = [{"q": q, "s": f"{s} Answer: {a}"} for q, s, a in stories(900, 20)]
-    w = world("number", [(q, a) for q, _, a in stories(60, 21)], {"rows.jsonl": rows})
+def test_debug_writes_about_a_hundred_rows_and_scripts_pass_the_check(world, kit):
+    rows = [{"q": q, "s": f"{s} Answer: {a}"} for q, s, a in kit.stories(900, 20)]
+    w = world("number", [(q, a) for q, _, a in kit.stories(60, 21)], {"rows.jsonl": rows})
     code = w.script(w.hypothesis()).code
     assert check_script(code, frozenset({"pyarrow"})) == []
     assert len(w.run(code, "--debug")) == 100

@@ -1,0 +1,250 @@
+"""Other evidence, other recipe: the researcher changes what the evidence blames and never repeats itself."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tuneloop.agents.policy.compose import FORM
+from tuneloop.agents.policy.plan import fingerprint
+from tuneloop.core.brief import Budget
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.experiment import Training
+
+SUFFIX = "\nEnd with \\boxed{answer}."
+
+
+@pytest.fixture
+def messy(world, kit):
+    """A keyed book with wrong solutions, and a forum nobody has checked."""
+    items = [(q + SUFFIX, a) for q, _, a in kit.stories(80, 1)]
+    book = [
+        {"problem": q, "solution": s, "key": a, "grade": g % 5}
+        for g, (q, s, a, _) in enumerate(kit.noisy_stories(900, 2, 0.4))
+    ]
+    forum = [{"ask": q, "reply": f"Sure! {s} I hope this helps!"} for q, s, _, _ in kit.noisy_stories(600, 3, 0.4)]
+    return world("boxed", items, {"book.csv": book, "forum.jsonl": forum})
+
+
+def training(**changes):
+    values = {"steps": 320, "seconds": 60.0, "rows": 1500, "first_loss": 3.0, "last_loss": 0.4, "tail_slope": -0.01}
+    return Training(**{**values, "method": "full", **changes})
+
+
+def does(hypothesis):
+    return [step.do for step in hypothesis.data_plan]
+
+
+def failures(count, prediction, parsed):
+    return [
+        {"id": str(i), "prompt": "p", "prediction": prediction, "parsed": parsed, "answer": "7"} for i in range(count)
+    ]
+
+
+def next_after(world, first, row=None, **answers):
+    world.answers.update(answers)
+    row = row or world.row(1, first)
+    return world.hypothesis(experiment=2, journal=(row,))
+
+
+def test_first_recipe_checks_labels_and_speaks_the_benchmarks_form(messy):
+    first = messy.hypothesis()
+    assert first.aspect == "first" and first.parent is None
+    assert {"drop_contradicted", "dedupe", "rewrite_equations", FORM} <= set(does(first))
+    assert [s.options["file"] for s in first.data_plan if s.do == "use_source"] == ["book.csv"]
+    assert first.training_plan["finetuning_type"] == "full"
+    assert 200 <= first.training_plan["max_steps"] <= 350
+    assert all(step.why for step in first.data_plan)
+
+
+def test_unreadable_answers_are_answered_with_form(messy):
+    first = messy.hypothesis()
+    plan = tuple(s for s in first.data_plan if s.do != FORM)
+    row = messy.row(1, first.model_copy(update={"data_plan": plan}), parsed=20.0, value=5.0)
+    found = next_after(messy, first, row, evaluation_failures=failures(20, "35 + 2 = 37", None))
+    assert found.aspect == "format" and FORM in does(found) and found.parent == 1
+    assert found.training_plan == first.training_plan
+
+
+def test_replies_that_never_end_are_answered_with_shorter_solutions(messy):
+    first = messy.hypothesis()
+    plan = tuple(s for s in first.data_plan if s.do != "rewrite_equations")
+    row = messy.row(1, first.model_copy(update={"data_plan": plan}), parsed=40.0, value=20.0)
+    long = "and then we go on and on " * 60
+    found = next_after(messy, first, row, evaluation_failures=failures(20, long, None))
+    assert found.aspect == "format"
+    assert {"rewrite_equations", "cap_length"} & set(does(found))
+
+
+def test_noise_is_answered_with_stricter_filters(messy):
+    first = messy.hypothesis()
+    plan = tuple(s for s in first.data_plan if s.do not in ("drop_contradicted", "repair_from_key", "keep_agreed"))
+    row = messy.row(1, first.model_copy(update={"data_plan": plan}), value=35.0, parsed=100.0)
+    found = next_after(messy, first, row, evaluation_failures=failures(20, "3 + 4 = 7", "7"))
+    assert found.aspect == "noise" and "drop_contradicted" in does(found)
+
+
+def test_an_unchecked_source_is_dropped_when_answers_are_wrong(messy):
+    first = messy.hypothesis()
+    forum = next(
+        m for m in all_moves(messy, first) if m.aspect == "coverage" and any("forum" in str(s.options) for s in m.plan)
+    )
+    both = first.model_copy(update={"data_plan": forum.plan})
+    row = messy.row(1, both, value=45.0, parsed=100.0, training=training(last_loss=0.3))
+    found = next_after(messy, first, row)
+    assert found.aspect == "noise"
+    assert all(s.options["file"] == "book.csv" for s in found.data_plan if s.do == "use_source") or any(
+        "raw/forum.jsonl" in s.options.get("need_votes", []) for s in found.data_plan
+    )
+
+
+def all_moves(world, first, **changes):
+    """Every move from a first experiment."""
+    import asyncio
+
+    from tuneloop.agents.policy.evidence import read_evidence
+    from tuneloop.agents.policy.moves import Case
+    from tuneloop.agents.policy.researcher import moves
+    from tuneloop.agents.policy.situation import read_situation
+
+    async def find():
+        row = world.row(1, first, **changes)
+        situation = await read_situation(world.brief(journal=(row,)), world)
+        return moves(Case(situation, await read_evidence(situation, row, world)))
+
+    return asyncio.run(find())
+
+
+def test_a_falling_loss_is_answered_with_more_steps(messy):
+    first = messy.hypothesis()
+    row = messy.row(1, first, value=60.0, training=training(tail_slope=-0.12, last_loss=0.8))
+    found = next_after(messy, first, row)
+    assert found.aspect == "underfit"
+    assert found.training_plan["max_steps"] > 1.15 * first.training_plan["max_steps"]
+    assert found.data_plan == first.data_plan
+
+
+def test_no_time_for_more_steps_means_a_higher_rate(messy):
+    first = messy.hypothesis()
+    row = messy.row(1, first, value=60.0, training=training(tail_slope=-0.2, last_loss=0.8))
+    budget = Budget(experiments_left=2, seconds_left=150, seconds_per_experiment=70, training_seconds=60)
+    found = messy.hypothesis(experiment=2, journal=(row,), budget=budget)
+    assert found.aspect == "underfit"
+    assert found.training_plan["learning_rate"] > first.training_plan["learning_rate"]
+    assert found.training_plan["max_steps"] == first.training_plan["max_steps"]
+
+
+def test_learned_by_heart_is_answered_with_less(messy):
+    first = messy.hypothesis()
+    row = messy.row(1, first, value=30.0, rows=500, training=training(last_loss=0.01, rows=500, tail_slope=0.0))
+    found = next_after(messy, first, row)
+    assert found.aspect == "overfit"
+    assert found.training_plan["max_steps"] < first.training_plan["max_steps"]
+
+
+def test_few_rows_are_answered_with_coverage(messy):
+    first = messy.hypothesis()
+    row = messy.row(1, first, value=40.0, rows=60, training=training(rows=60, last_loss=0.8))
+    found = next_after(messy, first, row)
+    assert found.aspect == "coverage"
+    more = sum(s.do == "use_source" for s in found.data_plan) > sum(s.do == "use_source" for s in first.data_plan)
+    assert more or len(found.data_plan) < len(first.data_plan)
+
+
+def test_style_is_changed_when_the_base_cannot_write_it(messy):
+    first = messy.hypothesis()
+    plan = tuple(s for s in first.data_plan if s.do != "rewrite_equations")
+    row = messy.row(1, first.model_copy(update={"data_plan": plan}), value=2.0, parsed=98.0)
+    found = next_after(messy, first, row)
+    assert found.aspect == "style" and "rewrite_equations" in does(found)
+    back = messy.row(2, found, value=1.0, parsed=98.0, outcome="rejected")
+    other = messy.hypothesis(experiment=3, journal=(row.model_copy(update={"value": 0.5}), back))
+    assert fingerprint(other.data_plan, dict(other.training_plan)) != fingerprint(plan, dict(first.training_plan))
+
+
+def test_divergence_without_a_score_lowers_the_rate(messy):
+    first = messy.hypothesis()
+    dead = messy.row(1, first, value=None, outcome="failed", training=None, failure="rehearse: the loss is NaN")
+    found = messy.hypothesis(experiment=2, journal=(dead,))
+    assert found.training_plan["learning_rate"] < first.training_plan["learning_rate"]
+    assert found.data_plan == first.data_plan
+
+
+def test_too_few_rows_without_a_score_soften_a_filter(messy):
+    first = messy.hypothesis()
+    dead = messy.row(1, first, value=None, outcome="failed", failure="build_data: data.json: no row is left")
+    found = messy.hypothesis(experiment=2, journal=(dead,))
+    assert len(found.data_plan) < len(first.data_plan)
+
+
+def test_the_best_measured_experiment_is_the_parent(messy):
+    first = messy.hypothesis()
+    rows = (
+        messy.row(1, first, value=40.0),
+        messy.row(2, first.model_copy(update={"training_plan": {"max_steps": 1}}), value=55.0),
+        messy.row(3, first.model_copy(update={"training_plan": {"max_steps": 2}}), value=45.0, outcome="rejected"),
+    )
+    assert messy.hypothesis(experiment=4, journal=rows).parent == 2
+
+
+def test_forty_experiments_never_repeat_a_plan(messy):
+    rng = random.Random(4)
+    journal, seen = (), set()
+    for number in range(1, 41):
+        try:
+            found = messy.hypothesis(experiment=number, journal=journal)
+        except RecipeError as e:
+            assert "every change" in str(e)
+            break
+        mark = fingerprint(found.data_plan, dict(found.training_plan))
+        assert mark not in seen
+        seen.add(mark)
+        value = None if rng.random() < 0.1 else rng.uniform(20, 80)
+        row = messy.row(
+            number,
+            found,
+            value=value,
+            outcome="failed" if value is None else rng.choice(["accepted", "rejected"]),
+            parsed=rng.uniform(50, 100),
+            rows=rng.randint(50, 2000),
+            failure=None if value else "train: out of memory",
+            training=training(tail_slope=rng.uniform(-0.2, 0.1), last_loss=rng.uniform(0.01, 2)) if value else None,
+        )
+        journal = (*journal, row)
+    assert len(seen) >= 25
+
+
+def test_the_same_evidence_gives_the_same_idea(messy):
+    first = messy.hypothesis()
+    assert first == messy.hypothesis()
+    row = messy.row(1, first, value=33.0)
+    assert messy.hypothesis(journal=(row,)) == messy.hypothesis(journal=(row,))
+
+
+def test_only_brief_and_named_tools_are_read(messy, monkeypatch):
+    messy.hypothesis()
+    messy.asked.clear()
+    monkeypatch.setattr("pathlib.Path.open", lambda *a, **k: pytest.fail("a file was opened"))
+    monkeypatch.setattr("builtins.open", lambda *a, **k: pytest.fail("a file was opened"))
+    first = messy.hypothesis()
+    messy.script(first)
+    messy.config(first)
+    allowed = ("data_", "params_", "training_", "evaluation_")
+    assert messy.asked and all(name.startswith(allowed) for name in messy.asked)
+
+
+def test_data_without_questions_is_refused_in_one_sentence(world):
+    rows = [{"x": i, "y": i * 2} for i in range(50)]
+    w = world("number", [(f"How many pens are {i} pens?", str(i)) for i in range(30)], {"plain.csv": rows})
+    with pytest.raises(RecipeError, match="no source holds questions"):
+        w.hypothesis()
+
+
+def test_a_real_model_gets_lora_epochs_and_its_sources_own_words(messy):
+    messy.card |= {"parameters": 1_500_000_000, "device": "cuda", "max_positions": 32768, "template": "qwen"}
+    first = messy.hypothesis()
+    assert first.training_plan["finetuning_type"] == "lora"
+    assert 1e-4 <= first.training_plan["learning_rate"] <= 2e-4
+    assert first.training_plan["num_train_epochs"] == 3
+    assert "rewrite_equations" not in does(first)

@@ -1,0 +1,103 @@
+"""Failures get a culprit and a repair its author can carry out; results get an explanation in numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuneloop.core.brief import Brief
+from tuneloop.core.experiment import Critique, Diagnosis, Training
+from tuneloop.core.score import Comparison, Score
+
+
+@pytest.fixture
+def task(world, kit):
+    rows = [{"q": q, "s": s, "key": a} for q, s, a, _ in kit.noisy_stories(600, 1, 0.4)]
+    return world("boxed", [(q + "\nUse \\boxed{}.", a) for q, _, a in kit.stories(60, 2)], {"rows.jsonl": rows})
+
+
+@pytest.mark.parametrize(
+    ("failure", "culprit", "says"),
+    [
+        (
+            "rehearse: the loss is NaN or infinite within the first steps: lower learning_rate",
+            "config",
+            "learning rate",
+        ),
+        ("the loss does not move: learning_rate is too small", "config", "by 5"),
+        ("train.1: crash, exit status 1\ntorch.OutOfMemoryError: CUDA out of memory", "config", "halve the batch"),
+        ("train: DefaultCPUAllocator: can't allocate memory: you tried to allocate 32768000 bytes", "config", "halve"),
+        ("train.yaml:3 learning_rat: unknown key; did you mean 'learning_rate'?", "config", "learning_rat"),
+        ("train.yaml:7 cutoff_len: 4096 is more than the model's max positions 512", "config", "cutoff_len to 512"),
+        ("IndexError: index out of range in self", "config", "template"),
+        ("data.json: no row is left (240 overlap with validation)", "data", "strictest"),
+        ("data.json: 34 % of 100 outputs hold no answer that the scorer finds", "data", "form"),
+        ("process_data.py failed. dry_run.1: crash\nKeyError: 'question'", "script", "last line"),
+        ("OSError: [Errno 28] No space left on device", "environment", "disk"),
+        ("build_data: process_data.py: time limit of 3600 s", "script", "fewer"),
+    ],
+)
+def test_culprits(task, failure, culprit, says):
+    found = task.ask("validator", Diagnosis, failure=failure)
+    assert (found.culprit, says in found.repair) == (culprit, True), found
+    assert found.problem and "\n" not in found.problem
+
+
+def test_an_unknown_failure_still_gets_an_answer(task):
+    assert task.ask("validator", Diagnosis, failure="Strange noises.").repair
+
+
+def test_too_few_rows_soften_the_script_more_with_each_attempt(task):
+    first = task.hypothesis()
+    diagnosis = task.ask("validator", Diagnosis, failure="data.json: no row is left ()")
+    steps = [
+        task.script(first, diagnosis=diagnosis, attempt=n).code.split("STEPS = [")[1].count("    (") for n in range(3)
+    ]
+    assert steps[0] >= steps[1] > steps[2]
+
+
+def test_rows_too_long_are_capped(task):
+    first = task.hypothesis()
+    said = Diagnosis(culprit="data", problem="12 rows are too long for cutoff_len", repair="drop the longest rows")
+    assert "(cap_length," in task.script(first, diagnosis=said, attempt=1).code
+
+
+def brief_with_score(task, **changes) -> Brief:
+    first = task.hypothesis()
+    score = Score(
+        benchmark="own", split="validation", metric="accuracy", value=changes.pop("value", 40.0), low=30, high=50, n=60,
+        parsed=changes.pop("parsed", 99.0),
+    )  # fmt: skip
+    training = Training(
+        steps=320,
+        seconds=60,
+        rows=500,
+        first_loss=3,
+        last_loss=0.5,
+        tail_slope=changes.pop("slope", -0.01),
+        method="full",
+    )
+    comparison = Comparison(
+        n=60, gain=40, wins=24, losses=0, p_value=1e-6, candidates=1, threshold=0.05, smallest_gain=9, accepted=True
+    )
+    return {"hypothesis": first, "score": score, "training": training, "comparison": comparison, **changes}
+
+
+def test_critic_tells_numbers_and_a_lesson(task):
+    task.answers["evaluation_failures"] = [
+        {"id": "1", "prompt": "p", "prediction": "3 + 4 = 8", "parsed": "8", "answer": "7"}
+    ]
+    found = task.ask("critic", Critique, **brief_with_score(task))
+    assert "40.0" in found.explanation and "24 items won" in found.explanation
+    assert "false equation" in found.explanation and "helped (+40.0 points)" in found.lesson
+
+
+@pytest.mark.parametrize(
+    ("changes", "blame"), [({"parsed": 30.0, "value": 10.0}, "format"), ({"slope": -0.2}, "underfit")]
+)
+def test_critic_blames_what_the_evidence_blames(task, changes, blame):
+    assert task.ask("critic", Critique, **brief_with_score(task, **changes)).blame == blame
+
+
+def test_critic_of_a_failure(task):
+    found = task.ask("critic", Critique, hypothesis=task.hypothesis(), failure="train: the loss is NaN")
+    assert "NaN" in found.lesson
