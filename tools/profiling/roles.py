@@ -185,7 +185,7 @@ def find_answers(columns: Sequence[Column], target: Target, options: tuple[str, 
     """Paths of solution and key. A key is a short field that agrees with the ends of the solutions more often than chance."""
     plain = [c for c in columns if not c.named(META) or re.search(r"label|answer", c.path.casefold())]
     longest = [c for c in plain if solution_score(c, target) > 0]
-    solution = max(longest, key=lambda c: solution_score(c, target), default=None)
+    solution = max(longest, key=lambda c: (not bare_column(c, target), solution_score(c, target)), default=None)
     short = [c for c in columns if c is not solution and short_answer(c, target, options)]
     keys = sorted(((agreement(c, solution, target), c.path) for c in short), reverse=True) if solution else []
     bare = max(short, key=lambda c: (c.named(KEY), not c.named(META), c.path), default=None)
@@ -195,7 +195,15 @@ def find_answers(columns: Sequence[Column], target: Target, options: tuple[str, 
         return solution.path, keys[0][1]
     if bare and not bare.named(META) and not speaks(solution, target):
         return (solution.path, bare.path) if solution.named(EXPLAINS) else (bare.path, None)
+    if bare and bare.named(KEY) and not solution.named(SOLUTION):
+        return bare.path, None
     return solution.path, named_key(short)
+
+
+def bare_column(column: Column, target: Target) -> bool:
+    """Whether most values are answers and nothing else, where an answer is short."""
+    some = column.texts[:200]
+    return target.facts.answer_shape != "text" and sum(target.is_answer(t) for t in some) > 0.7 * len(some)
 
 
 def named_key(short: Sequence[Column]) -> str | None:
