@@ -147,7 +147,7 @@ def test_listed_paths_inside_listed_paths(trial, needs):
     read = (str(trial.work / "kept"), str(trial.work / "link"), str(trial.root / "in"), str(trial.root / "in/link"))
     done, log = trial.run(f"print(open({read[3]!r}).read()); open('y', 'w'); open('link/x', 'w')", read=read)
     assert not done.ok
-    assert log.startswith("found\n")
+    assert "found\n" in log
     assert "Read-only file system: 'link/x'" in log
     assert (trial.work / "y").exists()
 
