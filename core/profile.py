@@ -93,10 +93,11 @@ class Agreement(Fact):
 
 
 class ItemField(Fact):
-    """One field of the benchmark's items: what all values begin and end with."""
+    """One field of the benchmark's items: what all values begin and end with; `constant`: they are all the same."""
 
     prefix: str
     suffix: str
+    constant: bool = False
 
 
 class OptionStyle(Fact):

@@ -66,6 +66,7 @@ class Form:
     prompt: str
     prefixes: dict[str, str]
     suffixes: dict[str, str]
+    constants: tuple[str, ...]
     shape: str
     labels: tuple[str, ...]
     low: float
@@ -153,7 +154,8 @@ def source_entry(step: Step, form: Form) -> dict[str, Any]:
         name, _, path = value.partition("=")
         fields.setdefault(name, []).append(path)
     if not fields:
-        fields = {next(iter(form.suffixes), "prompt"): listed(o, "question")}
+        free = [name for name in form.suffixes if name not in form.constants]
+        fields = {name: listed(o, "question") if name in free[:1] else [] for name in form.suffixes or ("prompt",)}
     base = o.get("index_base", -1)
     return {
         "name": f"{o['dataset']}/{o['file']}" + (f"#{o['where']}" if o.get("where") else ""),
@@ -183,6 +185,7 @@ def form_entry(form: Form, plan: Sequence[Step]) -> dict[str, Any]:
         "prompt": form.prompt if wanted.get("prompt", True) else "\n".join(f"{{{name}}}" for name in form.suffixes),
         "prefixes": form.prefixes if wanted.get("prompt", True) else raw,
         "suffixes": form.suffixes if wanted.get("prompt", True) else raw,
+        "constants": [form.prefixes[name] for name in form.constants],
         "shape": form.shape,
         "labels": list(form.labels),
         "low": form.low,

@@ -53,14 +53,20 @@ def doubtful_sources(case: Case, weight: float, why: str) -> Iterator[Move]:
         worst = ranked[0]
         plan = refit(case, ranked[1:])
         less = 0.9 if sum(s.questions for s in ranked[1:]) >= 200 else 0.4
-        said = f"Without {worst.id}, whose labels nothing confirms."
-        yield case.move("noise", weight * less, said, why, plan)
+        yield case.move("noise", weight * less, f"Without {worst.id}, {doubt(worst)}.", why, plan)
     agree = find(case.plan, "keep_agreed")
     open_sources = [s for s in case.sources if not s.verifiable]
     if agree is not None and open_sources and len(open_sources) < len(case.sources):
         options = {**agree.options, "need_votes": [s.id for s in case.sources]}
         plan = with_step(case.plan, "keep_agreed", why, **options)
         yield case.move("noise", 0.8 * weight, "Only rows that something confirms.", why, plan)
+
+
+def doubt(source: Source) -> str:
+    """Why a source is doubted."""
+    if source.contradicted > 0.1:
+        return f"which every other source contradicts on {source.contradicted:.0%} of the questions they share"
+    return "whose labels nothing confirms" if not source.verifiable else f"where {source.noise:.0%} of the labels disagree"
 
 
 def other_trust(case: Case, weight: float, why: str) -> Iterator[Move]:

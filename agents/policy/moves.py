@@ -70,6 +70,8 @@ class Case:
 def residual(source: Source, case: Case) -> float:
     """Share of wrong labels a source still brings in under the plan, guessed."""
     plan, p = case.plan, source.profile
+    if len(case.situation.sources) > 1 and source.contradicted > 0.1:
+        return source.contradicted
     false = 0.0 if find(plan, "drop_false_equations") else p.false_equations * p.equations
     if p.key_agreement is not None:
         checked = find(plan, "drop_contradicted") or find(plan, "trust_key")

@@ -82,7 +82,7 @@ def describe(source: Source) -> str:
 
 def candidates(situation: Situation) -> list[Source]:
     """Sources on the benchmark's topic that hold answers of its shape, the likest first."""
-    usable = [s for s in situation.sources if s.usable and s.profile.answered >= 0.15]
+    usable = [s for s in situation.sources if s.usable and s.fills(situation.facts) and s.profile.answered >= 0.15]
     top = max((s.profile.similarity for s in usable), default=0.0)
     near = [s for s in usable if s.profile.similarity >= 0.4 * top]
     return sorted(near, key=lambda s: (-s.profile.similarity, s.id))

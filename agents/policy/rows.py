@@ -60,7 +60,7 @@ def belongs(record: dict[str, Any], where: str) -> bool:
 def make_row(record: dict[str, Any], source: dict[str, Any], task: dict[str, Any]) -> Row | None:
     """The record in our shape; None without a question."""
     fields = {name: question_text(record, paths, name, task) for name, paths in source["fields"].items()}
-    if not all(fields.values()):
+    if not all(text or task["prefixes"].get(name) for name, text in fields.items()) or not any(fields.values()):
         return None
     options = option_texts(record, source["options"])
     solution = CALCULATOR.sub("", text_of(pick(record, source["solution"])))
@@ -79,6 +79,8 @@ def question_text(record: dict[str, Any], paths: Sequence[str], name: str, task:
     """The question alone: without the benchmark's own wording around it and without `Question:`."""
     text = "\n".join(part for part in (text_of(pick(record, path)) for path in paths) if part)
     prefix, suffix = task["prefixes"].get(name, ""), task["suffixes"].get(name, "")
+    for constant in task["constants"] if prefix not in task["constants"] else ():
+        text = text.removesuffix(constant).removeprefix(constant).strip()
     text = LABELLED.sub("", text[len(shared(prefix, text)) :]).strip()
     end = shared(suffix[::-1], text[::-1], least=3)
     return text[: len(text) - len(end)].strip() if end else text

@@ -42,10 +42,11 @@ class Card:
 
 @dataclass(frozen=True)
 class Source:
-    """A source of one data set."""
+    """A source of one data set; `contradicted`: share of shared questions on which even the friendliest source differs."""
 
     dataset: str
     profile: SourceProfile
+    contradicted: float = 0.0
 
     @property
     def id(self) -> str:
@@ -82,6 +83,11 @@ class Source:
         """A question and something to answer it with."""
         return bool(self.profile.reading.question) and bool(self.profile.reading.solution or self.profile.reading.key)
 
+    def fills(self, facts: BenchmarkFacts) -> bool:
+        """Whether it has what the benchmark's template wants: each field, or one text where only one field varies."""
+        varying = sum(not ends.constant for ends in facts.fields.values())
+        return varying <= 1 or bool(self.profile.reading.fields)
+
 
 @dataclass(frozen=True)
 class Situation:
@@ -117,8 +123,16 @@ async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
     names = brief.task.datasets or tuple(d["name"] for d in await tools.call("data_list_datasets"))
     told = await asyncio.gather(*(tools.call("data_profile_dataset", dataset=name) for name in names))
     profiles = [DatasetProfile.model_validate(answer) for answer in told]
-    sources = tuple(Source(name, s) for name, p in zip(names, profiles, strict=True) for s in p.sources)
+    sources = tuple(
+        Source(name, s, contradicted(p, s.name)) for name, p in zip(names, profiles, strict=True) for s in p.sources
+    )
     return Situation(brief, profiles[0].benchmark, sources, read_card(await tools.call("params_model_card"), brief))
+
+
+def contradicted(profile: DatasetProfile, source: str) -> float:
+    """1 less the best agreement with another source on at least 20 shared questions; 0 where nothing is shared."""
+    shared = [a.agreeing for a in profile.agreements if source in (a.first, a.second) and a.questions >= 20]
+    return 1 - max(shared) if shared else 0.0
 
 
 def read_card(told: dict[str, Any], brief: Brief) -> Card:
@@ -142,6 +156,7 @@ def form_of(task: Task, facts: BenchmarkFacts) -> Form:
         prompt=task.prompt,
         prefixes={name: ends.prefix for name, ends in facts.fields.items()},
         suffixes={name: ends.suffix for name, ends in facts.fields.items()},
+        constants=tuple(name for name, ends in facts.fields.items() if ends.constant),
         shape=facts.answer_shape,
         labels=facts.labels,
         low=min(0.0, low - room) if low < 0 else 0.0,

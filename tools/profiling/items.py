@@ -37,6 +37,8 @@ def common_ends(texts: Sequence[str]) -> ItemField:
     """What all texts begin and end with, by chance or by design; where much stands between, whole sentences only."""
     if len(texts) < 3:
         return ItemField(prefix="", suffix="")
+    if len(set(texts)) == 1:
+        return ItemField(prefix=texts[0], suffix="", constant=True)
     prefix = shared_start(texts)
     prefix = prefix[: max((m.end() for m in re.finditer(r"\s+|[:：]\s*", prefix)), default=0)]
     suffix = shared_start([text[len(prefix) :][::-1] for text in texts])[::-1]

@@ -43,7 +43,9 @@ class Target:
     @cached_property
     def prompts(self) -> frozenset[str]:
         """Normalised prompts, without what all of them share."""
-        return frozenset(normalise(text) for text in self.texts[""])
+        names = [name for name in self.texts if name]
+        joined = (" ".join(parts) for parts in zip(*(self.texts[name] for name in names), strict=True)) if names else ()
+        return frozenset(normalise(text) for text in (*self.texts[""], *joined))
 
     @cached_property
     def labels(self) -> frozenset[str]:

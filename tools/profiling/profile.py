@@ -46,8 +46,7 @@ def make_target(benchmark: Benchmark, items: Sequence[Item]) -> Target:
     """The benchmark's facts and texts, without the wording all items share."""
     facts = benchmark_facts(benchmark, items)
     texts = {"": [trimmed(render(benchmark.prompt, i.fields), facts.prompt_prefix, facts.prompt_suffix) for i in items]}
-    for name, ends in facts.fields.items():
-        texts[name] = [trimmed(i.fields.get(name, ""), ends.prefix, ends.suffix) for i in items]
+    texts |= {name: [i.fields.get(name, "") for i in items] for name in facts.fields}
     return Target(facts, texts)
 
 
