@@ -42,7 +42,7 @@ def advance(board: Board, event: Event) -> Board:  # noqa: PLR0911 - one line an
         case RunStarted():
             return replace(board, started=event, end=None, progress={})
         case NodeStarted():
-            return replace(board, node=event, progress={})
+            return replace(board, node=event, end=None, progress={})
         case NodeFinished():
             return replace(board, progress={})
         case AgentAnswered() | Problem():

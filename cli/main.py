@@ -131,3 +131,7 @@ def cli() -> None:
 def main() -> None:
     """Entry point of the `tuneloop` script."""
     cli()
+
+
+if __name__ == "__main__":
+    main()

@@ -122,6 +122,7 @@ def test_resuming_takes_the_end_away() -> None:
     started = recorded()[0]
     assert board_of([started, RunPaused(reason="stop")]).end is not None
     assert board_of([started, RunPaused(reason="stop"), started]).end is None
+    assert board_of([started, RunPaused(reason="stop"), NodeStarted(node="train")]).end is None
 
 
 @given(st.lists(st.sampled_from(recorded())))

@@ -80,10 +80,14 @@ def _sealed(data: ReportData) -> list[str]:
     if c is None:
         return ["The sealed test was not compared: there is no accepted experiment."]
     return [
-        f"Sealed test: n = {c.n}, gain {c.gain:+.1f} points, p = {p(c.p_value)}; only the best solves {c.wins} items, "
+        f"Sealed test: n = {c.n}, gain {c.gain:+.1f} points, p {_equals(p(c.p_value))}; only the best solves {c.wins} items, "
         f"only the base {c.losses}.",
         f"The smallest gain this test split could show is {c.smallest_gain:.1f} points.",
     ]
+
+
+def _equals(number: str) -> str:
+    return number if number.startswith("<") else f"= {number}"
 
 
 def _parsed(score: Score | None) -> str:
@@ -106,11 +110,7 @@ def _lesson(e: Experiment) -> str:
     failure = f" It failed in {e.failure.node} ({e.failure.culprit}): {clean(e.failure.text, 600)}" if e.failure else ""
     critique = e.feedback.critique
     told = clean(f"{critique.explanation.rstrip('. ')}. Lesson: {critique.lesson or 'none'}", 2000)
-    return f"**Experiment {e.number}, {e.hypothesis.aspect}.** {_plain(told)}{_plain(failure)}"
-
-
-def _plain(text: str) -> str:
-    return text.replace("<", "&lt;").replace("[", "\\[").replace("`", "\\`")
+    return f"**Experiment {e.number}, {e.hypothesis.aspect}.** {tables.plain(told)}{tables.plain(failure)}"
 
 
 def _data(data: ReportData) -> list[str]:
@@ -118,9 +118,9 @@ def _data(data: ReportData) -> list[str]:
 
 
 def _spent(data: ReportData) -> str:
-    loops = f"{len(data.journal.experiments)} experiments" + (f" of {data.spec.loop_n}" if data.spec.loop_n else "")
+    loops = f" of {data.spec.loop_n}" if data.spec.loop_n else ""
     limit = f" of {duration(data.spec.timeout)}" if data.spec.timeout else ""
-    return f"{loops}, {duration(data.seconds)}{limit}."
+    return f"Experiments: {len(data.journal.experiments)}{loops}. Time: {duration(data.seconds)}{limit}."
 
 
 def made_with(data: ReportData) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from tuneloop.core.experiment import Experiment
@@ -19,8 +20,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _cell(value: object) -> str:
-    text = clean(str(value), CELL).replace("\\", "\\\\").replace("|", "\\|")
-    return text.replace("<", "&lt;").replace("[", "\\[").replace("`", "\\`")
+    return plain(clean(str(value), CELL).replace("\\", "\\\\").replace("|", "\\|"))
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is: no tags, links or code."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text).replace("[", "\\[").replace("`", "\\`")
 
 
 def score(s: Score | None) -> str:

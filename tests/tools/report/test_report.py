@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -144,7 +145,7 @@ def test_the_page_is_honest(tmp_path: Path) -> None:
         "Parsed on validation: base 97 %, best 97 %",
         "experiment 1: 0 validation, 7 test",
         "It failed in train (config): loss is NaN",
-        "4 min 20 s",
+        "Experiments: 3 of 3. Time: 4 min 20 s.",
     ):
         assert said in text
 
@@ -218,7 +219,7 @@ def test_no_text_breaks_out_of_its_cell(cells: list[str]) -> None:
     assert len(lines) == 3
     bare = lines[2].replace("\\\\", "").replace("\\|", "")
     assert bare.count("|") == len(cells) + 1
-    assert "<" not in bare
+    assert not re.search("<[A-Za-z/!?]", bare)
 
 
 @given(st.floats(0, 100), st.floats(0, 100))
