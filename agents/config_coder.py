@@ -11,6 +11,7 @@ CONFIG_CODER = Agent(
         "params_describe_parameter",
         "params_check_config",
         "params_model_card",
+        "data_profile_dataset",
         "data_report",
         "training_forecast",
     ),

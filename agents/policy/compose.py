@@ -166,6 +166,7 @@ def source_entry(step: Step, form: Form) -> dict[str, Any]:
         "solution": o.get("solution", ""),
         "key": o.get("key", ""),
         "options": listed(o, "options"),
+        "codes": dict(value.rpartition("=")[::2] for value in listed(o, "codes")),
         "base": base if isinstance(base, int) and base >= 0 else None,
     }
 

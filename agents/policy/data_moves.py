@@ -66,7 +66,9 @@ def doubt(source: Source) -> str:
     """Why a source is doubted."""
     if source.contradicted > 0.1:
         return f"which every other source contradicts on {source.contradicted:.0%} of the questions they share"
-    return "whose labels nothing confirms" if not source.verifiable else f"where {source.noise:.0%} of the labels disagree"
+    return (
+        "whose labels nothing confirms" if not source.verifiable else f"where {source.noise:.0%} of the labels disagree"
+    )
 
 
 def other_trust(case: Case, weight: float, why: str) -> Iterator[Move]:

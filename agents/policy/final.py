@@ -109,7 +109,7 @@ def literal_form(pattern: str) -> str:
 
 def plain(pattern: str) -> str:
     """The shortest plain text a simple pattern matches, with a blank for optional white space."""
-    text = re.sub(r"\\s[*+?]?| [*?]", " ", pattern)
+    text = re.sub(r"\\[^\w\s][?*]", "", re.sub(r"\\s[*+?]?| [*?]", " ", pattern))
     text = re.sub(r"\(\?:([^()|]*)(?:\|[^()]*)?\)\??", r"\1", text)
     text = re.sub(r"\[([^\]^\\])[^\]]*\][?*]?", r"\1", text)
     text = re.sub(r"\\b|\^|\$|\\Z|\\A|(?<=\w)\?", "", text)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from tuneloop.agents.policy import operations, rows
-from tuneloop.core import records, text
+from tuneloop.core import labels, records, text
 
-MODULES = (text, records, rows, operations)
+MODULES = (text, records, labels, rows, operations)
 
 
 @dataclass(frozen=True)

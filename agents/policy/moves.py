@@ -79,8 +79,8 @@ def residual(source: Source, case: Case) -> float:
     agree = find(plan, "keep_agreed")
     if source.votes:
         return (0.03 if agree else source.noise) + false
-    if find(plan, "drop_unlikely_labels"):
-        return 0.04
+    if p.unlikely is not None:
+        return (0.02 if find(plan, "drop_unlikely_labels") else min(0.5, p.unlikely)) + false
     others = [s.noise for s in case.situation.sources if s.verifiable]
     return max(source.noise, 0.8 * mean(others)) + false
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tuneloop.agents.policy.rows import Row
+from tuneloop.core.labels import unlikely
 from tuneloop.core.text import equations, normalise, number_in, plain_number, same_answer, sentences, tokens, value_of
 
 CHATTER = re.compile(
@@ -284,31 +285,5 @@ def select(rows: Sequence[Row], limit: int, seed: int, words: dict[str, float]) 
 
 def drop_unlikely_labels(rows: Sequence[Row], folds: int, least: float) -> list[Row]:
     """Rows whose answer a word model that learned from the other rows holds for less likely than `least` go."""
-    kept: list[Row] = []
-    parts = [sorted(rows, key=lambda r: r.name)[fold::folds] for fold in range(folds)]
-    for fold, part in enumerate(parts):
-        others = [row for i, other in enumerate(parts) if i != fold for row in other]
-        counts, totals = word_counts(others)
-        kept += [row for row in part if likelihood(row, counts, totals) >= least or row.sure]
-    return kept
-
-
-def word_counts(rows: Sequence[Row]) -> tuple[dict[str, Counter[str]], Counter[str]]:
-    """Words by answer, and rows by answer."""
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        counts[row.answer or ""].update(set(tokens(row.question)))
-    return counts, Counter(row.answer or "" for row in rows)
-
-
-def likelihood(row: Row, counts: dict[str, Counter[str]], totals: Counter[str]) -> float:
-    """Probability of the row's answer under naive Bayes; 1 for an answer nobody else gives."""
-    words = set(tokens(row.question))
-    scores = {
-        answer: math.log(n) + sum(math.log((counts[answer][w] + 0.2) / (n + 0.4)) for w in words)
-        for answer, n in totals.items()
-    }
-    if (row.answer or "") not in scores:
-        return 1.0
-    top = max(scores.values())
-    return math.exp(scores[row.answer or ""] - top) / sum(math.exp(s - top) for s in scores.values())
+    doubts = unlikely([(row.question, row.answer or "") for row in rows], folds, least)
+    return [row for row, doubt in zip(rows, doubts, strict=True) if row.sure or not doubt]

@@ -64,6 +64,7 @@ def make_row(record: dict[str, Any], source: dict[str, Any], task: dict[str, Any
         return None
     options = option_texts(record, source["options"])
     solution = CALCULATOR.sub("", text_of(pick(record, source["solution"])))
+    solution = source["codes"].get(solution, solution)
     solution = (
         as_letter(solution, options, source["base"]) if task["shape"] == "letter" and not source["key"] else solution
     )

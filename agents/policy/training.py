@@ -43,9 +43,10 @@ def seconds_allowed(situation: Situation) -> float:
 
 
 def allowed_steps(situation: Situation, wanted: int, seconds_per_step: float) -> int:
-    """`wanted`, or as many steps as the time allows; at least 20."""
+    """`wanted`, or as many steps (in tens) as the time allows; at least 20."""
     each = seconds_per_step or situation.card.seconds_per_step(guessed_tokens(situation))
-    return max(20, int(min(wanted, seconds_allowed(situation) / each)))
+    possible = seconds_allowed(situation) / each
+    return max(20, wanted if wanted <= possible else int(possible) // 10 * 10)
 
 
 def steps_of(values: Values, rows: float) -> int:
