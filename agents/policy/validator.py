@@ -20,32 +20,53 @@ class Rule:
     repair: str
 
 
+MEMORY = (
+    r"out of memory|OutOfMemory|can't allocate memory|DefaultCPUAllocator|\bSIGKILL\b|exit status -9|by memory|"
+    r"memory estimate|bytes? .*(?:available|free) memory"
+)
+ENGINE = r"no module named '?(?:torch|transformers|llamafactory|peft|trl)|operator torchvision|libc10|GLIBC"
+DIVERGED = (
+    r"loss (?:is|became|rises|goes).{0,40}(?:nan|infinite|lower)|\bnan\b|diverg|learning_rate is too high|"
+    r"lower learning_rate|loss became"
+)
+CUT = r"(\d+) tokens.{0,60}cutoff|exactly 0.{0,60}cutoff_len|raise cutoff_len|beyond cutoff"
+UNKNOWN = r"unknown (?:key|parameter) '?([a-z_]+)|keys are not used by the HfArgumentParser: \['([a-z_]+)"
+TEMPLATE = r"template.{0,60}(?:does not exist|not fit|missing)|index out of range in self"
+SLOW = (
+    r"(?:training|train|job).{0,40}(?:time limit|timed? ?out|deadline)|forecast.{0,80}(?:left|limit|budget)|"
+    r"does not fit the time"
+)
+NO_ROWS = r"no row is left|empty list|cannot find valid samples|corresponds to no data|too few|0 rows"
+TOO_LONG = r"rows? (?:is|are) (?:too long|longer)|are cut|over-?long|cut at cutoff"
+CRASHED = r"process_data\.py|Traceback|SyntaxError|KeyError|UnicodeDecodeError|FileNotFoundError|JSONDecodeError"
 RULES = (
     Rule(r"no space left|disk (?:is )?full|quota exceeded", "environment", "free space on the disk"),
-    Rule(r"no module named '?(?:torch|transformers|llamafactory|peft|trl)|operator torchvision|libc10|GLIBC", "environment", "build the engine again"),
-    Rule(r"cuda (?:driver|error: no kernel)|nccl|no cuda-capable", "environment", "look at the accelerator and its driver"),
-    Rule(r"out of memory|OutOfMemory|can't allocate memory|DefaultCPUAllocator|\bSIGKILL\b|exit status -9|by memory|memory estimate|bytes? .*(?:available|free) memory",
-         "config", "halve the batch and switch gradient checkpointing on"),
-    Rule(r"loss (?:is|became|rises|goes).{0,40}(?:nan|infinite|lower)|\bnan\b|diverg|learning_rate is too high|lower learning_rate|loss became",
-         "config", "multiply the learning rate by 0.3"),
+    Rule(ENGINE, "environment", "build the engine again"),
+    Rule(
+        r"cuda (?:driver|error: no kernel)|nccl|no cuda-capable",
+        "environment",
+        "look at the accelerator and its driver",
+    ),
+    Rule(MEMORY, "config", "halve the batch and switch gradient checkpointing on"),
+    Rule(DIVERGED, "config", "multiply the learning rate by 0.3"),
     Rule(r"loss does not move|learning_rate is too small", "config", "multiply the learning rate by 5"),
     Rule(r"cutoff_len.{0,80}?(?:position|max)\D{0,40}(\d{2,6})", "config", "set cutoff_len to {0}"),
-    Rule(r"(\d+) tokens.{0,60}cutoff|exactly 0.{0,60}cutoff_len|raise cutoff_len|beyond cutoff", "config", "set cutoff_len to 1024"),
-    Rule(r"unknown (?:key|parameter) '?([a-z_]+)|keys are not used by the HfArgumentParser: \['([a-z_]+)", "config", "leave out {0}"),
+    Rule(CUT, "config", "set cutoff_len to 1024"),
+    Rule(UNKNOWN, "config", "leave out {0}"),
     Rule(r"train\.yaml:\d+ ([a-z_]+): .*?(?:right is|must be) (-?[\d.e-]*\d)\b", "config", "set {0} to {1}"),
     Rule(r"train\.yaml:?\d* ?([a-z_]+): ", "config", "leave out {0}"),
-    Rule(r"template.{0,60}(?:does not exist|not fit|missing)|index out of range in self", "config", "leave out template"),
+    Rule(TEMPLATE, "config", "leave out template"),
     Rule(r"bf16|fp16.{0,40}(?:cpu|not supported)|mixed precision", "config", "set bf16 to false"),
     Rule(r"batch_size should be a positive", "config", "set per_device_train_batch_size to 8"),
-    Rule(r"(?:training|train|job).{0,40}(?:time limit|timed? ?out|deadline)|forecast.{0,80}(?:left|limit|budget)|does not fit the time", "config", "halve the steps"),
     Rule(r"process_data\.py.{0,300}(?:time limit|timed? ?out)", "script", "read fewer records"),
-    Rule(r"no row is left|empty list|cannot find valid samples|corresponds to no data|too few|0 rows", "data", "leave out the strictest filter, too few rows are left"),
+    Rule(SLOW, "config", "halve the steps"),
+    Rule(NO_ROWS, "data", "leave out the strictest filter, too few rows are left"),
     Rule(r"hold no answer that the scorer finds", "data", "end every output in the form the scorer reads"),
-    Rule(r"rows? (?:is|are) (?:too long|longer)|are cut|over-?long|cut at cutoff", "data", "drop the longest rows: they are too long"),
+    Rule(TOO_LONG, "data", "drop the longest rows: they are too long"),
     Rule(r"rows, and the limit is (\d+)", "data", "write at most {0} rows"),
     Rule(r"rows? are empty|wrong fields|data\.json:", "data", "drop the rows the data gate names"),
-    Rule(r"process_data\.py|Traceback|SyntaxError|KeyError|UnicodeDecodeError|FileNotFoundError|JSONDecodeError", "script", "handle what the last line of the error says"),
-)  # fmt: skip
+    Rule(CRASHED, "script", "handle what the last line of the error says"),
+)
 
 
 async def diagnose(brief: Brief, tools: Toolbox) -> Diagnosis:

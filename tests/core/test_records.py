@@ -45,7 +45,7 @@ def test_a_cell_with_json_is_read(tmp_path):
 
 def test_broken_lines_name_file_and_line(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"q": 1}\n{broken\n')
-    with pytest.raises(ValueError, match="a.jsonl:2"):
+    with pytest.raises(ValueError, match=r"a\.jsonl:2"):
         list(records(tmp_path / "a.jsonl"))
 
 

@@ -30,10 +30,11 @@ def cosine(a: dict[str, float], b: dict[str, float]) -> float:
 
 @dataclass(frozen=True)
 class Target:
-    """The benchmark's side of every comparison: `texts` by item field ("" is the whole prompt), and its facts."""
+    """The benchmark's side of every comparison: `texts` by item field ("" is the whole prompt), answers, and its facts."""
 
     facts: BenchmarkFacts
     texts: dict[str, list[str]]
+    answers: list[str]
 
     @cached_property
     def centroids(self) -> dict[str, dict[str, float]]:

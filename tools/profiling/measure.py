@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from tuneloop.core.labels import unlikely
 from tuneloop.core.profile import Reading
 from tuneloop.core.records import pick, text_of
 from tuneloop.core.text import equations, final_answer, letter_in, normalise, same_answer, sentences, tokens
@@ -44,6 +45,7 @@ def read_rows(records: Sequence[Record], reading: Reading, target: Target) -> li
 def row_of(record: Record, reading: Reading, target: Target, question: str) -> Row:
     """A row; option numbers and texts become letters."""
     solution = text_of(pick(record, reading.solution)) if reading.solution else ""
+    solution = reading.codes.get(solution, solution)
     key = text_of(pick(record, reading.key)) if reading.key else ""
     options = option_texts(record, reading)
     key = as_letter(key, options, reading.index_base) if target.facts.answer_shape == "letter" and key else key
@@ -133,6 +135,14 @@ def key_agreement(rows: Sequence[Row], shape: str) -> float | None:
     both = [r for r in rows if r.key and worked(r) and r.said is not None]
     right = sum(same_answer(final_answer(r.key, shape) or r.key, r.said) for r in both)
     return share(right, both) if len(both) >= 5 else None
+
+
+def unlikely_labels(rows: Sequence[Row], target: Target) -> float | None:
+    """Rows whose label the words of other rows speak against; of at most 2,000."""
+    labelled = [(r.question, r.answer) for r in rows[:: max(1, len(rows) // 2000)] if r.answer is not None]
+    if target.facts.answer_shape != "label" or len(labelled) < 50:
+        return None
+    return share(sum(unlikely(labelled, 5, 0.1)), labelled)
 
 
 def top_answers(rows: Sequence[Row]) -> dict[str, float]:

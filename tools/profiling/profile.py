@@ -47,7 +47,7 @@ def make_target(benchmark: Benchmark, items: Sequence[Item]) -> Target:
     facts = benchmark_facts(benchmark, items)
     texts = {"": [trimmed(render(benchmark.prompt, i.fields), facts.prompt_prefix, facts.prompt_suffix) for i in items]}
     texts |= {name: [i.fields.get(name, "") for i in items] for name in facts.fields}
-    return Target(facts, texts)
+    return Target(facts, texts, [i.answer.strip() for i in items])
 
 
 def trimmed(text: str, prefix: str, suffix: str) -> str:
@@ -94,6 +94,7 @@ def profile_group(file: str, group: Group, total: int, target: Target) -> tuple[
         repeated=repeated,
         disagreeing=differ,
         key_agreement=measure.key_agreement(rows, target.facts.answer_shape),
+        unlikely=measure.unlikely_labels(rows, target),
         validation_overlap=measure.share(held, rows),
         question_lengths=lengths([r.question for r in rows]),
         solution_lengths=lengths([r.solution for r in rows]),

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from tuneloop.core.profile import Reading
 from tuneloop.core.records import pick, text_of
 from tuneloop.core.text import same_answer
+from tuneloop.tools.profiling.codes import find_codes
 from tuneloop.tools.profiling.likeness import Target
 
 QUESTION = re.compile(
@@ -100,6 +101,9 @@ def find_reading(columns: Sequence[Column], target: Target) -> Reading:
         path, mark = split
         return Reading(question=(f"{path}|before|{mark}",), solution=f"{path}|after|{mark}")
     solution, key = find_answers(rest, target, options)
+    coded, codes = find_coded(rest, [c for c in free if c.path in question], target)
+    if codes and not any(short_answer(c, target, options) for c in rest):
+        return Reading(question=question, fields=fields, solution=coded, codes=codes)
     base = index_base(columns, key or solution, options)
     return Reading(question=question, fields=fields, solution=solution, key=key, options=options, index_base=base)
 
@@ -204,6 +208,22 @@ def bare_column(column: Column, target: Target) -> bool:
     """Whether most values are answers and nothing else, where an answer is short."""
     some = column.texts[:200]
     return target.facts.answer_shape != "text" and sum(target.is_answer(t) for t in some) > 0.7 * len(some)
+
+
+def find_coded(
+    columns: Sequence[Column], questions: Sequence[Column], target: Target
+) -> tuple[str | None, dict[str, str]]:
+    """The column whose few values stand for the benchmark's labels, and what they stand for; None and {} without one."""
+    if target.facts.answer_shape != "label" or not questions:
+        return None, {}
+    asked = [" ".join(map(text_of, values)) for values in zip(*(q.values for q in questions), strict=True)]
+    for column in sorted(columns, key=lambda c: (c.named(META), not c.named(KEY))):
+        if column.is_list or len(set(column.texts)) > len(target.facts.labels):
+            continue
+        codes = find_codes([text_of(v) for v in column.values], asked, target)
+        if codes:
+            return column.path, codes
+    return None, {}
 
 
 def named_key(short: Sequence[Column]) -> str | None:

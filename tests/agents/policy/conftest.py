@@ -114,6 +114,7 @@ class World:
             capture_output=True,
             text=True,
             timeout=120,
+            check=False,
         )
         assert done.returncode == 0, done.stderr[-2000:]
         json.loads(done.stdout.strip().splitlines()[-1])

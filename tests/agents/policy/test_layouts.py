@@ -167,6 +167,37 @@ def test_tickets_to_labels_with_untidy_writing_and_other_fields(world):
     assert purity(data, dict(rows), "exact", lambda q: f"Classify this ticket.\n{q}\nLabel:") == 1
 
 
+@pytest.mark.parametrize("coded", [("0", "1", "2"), ("payments", "shipping", "login trouble")])
+def test_class_codes_are_read_by_what_their_questions_say(world, coded):
+    rng = random.Random(6)
+    rows = [ticket(rng) for _ in range(500)]
+    code = dict(zip(COMPLAINTS, coded, strict=True))
+    train = [{"text": q, "label": code[label]} for q, label in rows]
+    w = world("exact", [ticket(rng) for _ in range(80)], {"tickets.jsonl": train}, description="One of three words.")
+    data = w.first_rows()
+    assert len(data) > 350
+    assert purity(data, dict(rows), "exact") == 1
+
+
+def test_wrong_labels_among_many_are_found_by_their_words(world):
+    rng = random.Random(8)
+    rows = [ticket(rng) for _ in range(900)]
+    train = [
+        {
+            "text": q,
+            "label": rng.choice([other for other in COMPLAINTS if other != label]) if rng.random() < 0.25 else label,
+        }
+        for q, label in rows
+    ]
+    w = world("exact", [ticket(rng) for _ in range(80)], {"tickets.jsonl": train}, description="One of three words.")
+    first = w.hypothesis()
+    before = purity(w.run(w.script(first).code), dict(rows), "exact")
+    second = w.hypothesis(experiment=2, journal=(w.row(1, first, value=60.0, rows=800),))
+    after = purity(w.run(w.script(second).code), dict(rows), "exact")
+    assert second.aspect == "noise" and "drop_unlikely_labels" in [s.do for s in second.data_plan]
+    assert before < 0.8 and after > 0.97
+
+
 def test_conversations_with_a_system_turn_for_a_pattern(world, kit):
     rows = kit.stories(300, 7)
     train = [
