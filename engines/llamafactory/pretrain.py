@@ -33,8 +33,8 @@ CARD = """\
 # tiny
 
 A Qwen2 of {parameters:,} parameters (3 layers, hidden size 128, {vocabulary} tokens) for trying things out on two CPU cores. It was
-trained from nothing ({steps} steps, seed {seed}) on made-up little stories with sums: it can do arithmetic with whole numbers
-up to 60 and write solutions down, and it knows about 200 English words. It cannot chat and follows no instructions.
+trained from nothing ({steps} steps, seed {seed}) on made-up little stories with sums, whole numbers up to 60. It cannot chat
+and follows no instructions.
 Tokenizer: byte-level BPE with every digit apart. Chat template: ChatML, without a system turn.
 """
 

@@ -25,8 +25,8 @@ DATASET = Dataset(
 CARD = """\
 # wordproblems (raw)
 
-Word problems in English: two or three steps of arithmetic with whole numbers up to 60. Four sources, as collected; nobody has
-checked or cleaned them, and they were gathered independently of any benchmark.
+Made word problems in English: two or three steps of arithmetic with whole numbers up to 60. Four sources, not cleaned and not
+checked against any benchmark.
 
 - `textbook.csv` (CSV with a header, {textbook} rows): `problem`, `worked_solution`, `grade`,
   `key` (the answer at the back of the book)
