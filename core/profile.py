@@ -49,6 +49,11 @@ class Reading(Fact):
     solution: str | None = Field(None, description="worked solution, or the bare answer where that is all there is")
     key: str | None = Field(None, description="short reference answer beside a solution")
     options: tuple[str, ...] = Field((), description="paths of the options in order, or one path of a list")
+    prefix: str = Field(
+        "", description="what the source itself says before nearly every question, foreign to the benchmark"
+    )
+    suffix: str = Field("", description="the same behind the question")
+    flag: str = Field("", description="`path=value` of records that the source itself marks as right")
     codes: dict[str, str] = Field({}, description="value of `solution` → the benchmark's label it stands for")
     index_base: Literal[0, 1] | None = Field(
         None, description="the answer is the number of an option, counted from this"
@@ -78,7 +83,9 @@ class SourceProfile(Fact):
     repeated: float = Field(description="rows whose question occurs with more than one reply")
     disagreeing: float = Field(description="of those, rows whose question has different final answers")
     key_agreement: float | None = Field(None, description="rows whose solution ends with the key; None: no key")
-    unlikely: float | None = Field(description="rows whose label the words of other rows speak against; None: no labels")
+    unlikely: float | None = Field(
+        description="rows whose label the words of other rows speak against; None: no labels"
+    )
     validation_overlap: float = Field(description="rows whose question is a validation item")
     question_lengths: Lengths
     solution_lengths: Lengths

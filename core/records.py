@@ -99,13 +99,15 @@ def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
 def pick(record: Any, path: str) -> Any:
     """The value at a path such as `input.text`, `turns[0].value`, `turns[from=human].value` or `choices[]`; None if absent.
 
-    `text|before|MARK` and `text|after|MARK` are the parts of a text around a mark.
+    `text|before|MARK` and `text|after|MARK` are the parts of a text around a mark, `steps[]|join` a list as lines.
     """
     path, *cut = path.split("|", 2)
     for name, index in STEP.findall(path):
         if record is None:
             return None
         record = record.get(name) if name and isinstance(record, dict) else inside(record, index)
+    if cut == ["join"]:
+        return "\n".join(map(text_of, record)) if isinstance(record, list) else record
     if cut and isinstance(record, str):
         before, mark, after = record.partition(cut[1])
         return (before if cut[0] == "before" else after) if mark else None

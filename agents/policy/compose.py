@@ -136,8 +136,13 @@ def pretty(value: Any, indent: str = "") -> str:
 def entry(step: Step) -> str:
     """`(step, {options}),` below a line that says why."""
     options = {name: pairs(value) if name == "shares" else value for name, value in step.options.items()}
-    why = " ".join(step.why.split())
+    why = printable(step.why)
     return (f"    # {why}\n" if why else "") + f"    ({step.do}, {options!r}),"
+
+
+def printable(text: str) -> str:
+    """One line without control characters: what may stand in a comment or docstring of a script."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def pairs(values: Value | list[str]) -> dict[str, float]:
@@ -166,6 +171,8 @@ def source_entry(step: Step, form: Form) -> dict[str, Any]:
         "solution": o.get("solution", ""),
         "key": o.get("key", ""),
         "options": listed(o, "options"),
+        "frame": [o.get("prefix", ""), o.get("suffix", "")],
+        "flag": o.get("flag", ""),
         "codes": dict(value.rpartition("=")[::2] for value in listed(o, "codes")),
         "base": base if isinstance(base, int) and base >= 0 else None,
     }

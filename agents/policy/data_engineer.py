@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tuneloop.agents.policy.compose import compose
+from tuneloop.agents.policy.compose import compose, printable
 from tuneloop.agents.policy.plan import Plan, find, first_plan, with_step, without
 from tuneloop.agents.policy.situation import Situation, form_of, read_situation
 from tuneloop.core.brief import Brief
@@ -36,7 +36,7 @@ async def write_script(brief: Brief, tools: Toolbox) -> DataScript:
 
 def purpose(statement: str, changed: str) -> str:
     """Plain words for the head of the script; quotes and backslashes would end its docstring."""
-    text = " ".join(f"{statement} {changed}".split()).replace("\\", "/").replace('"', "'")
+    text = printable(f"{statement} {changed}").replace("\\", "/").replace('"', "'")
     words, lines = text.split(" "), [""]
     for word in words:
         if len(lines[-1]) + len(word) > 110:

@@ -63,6 +63,7 @@ def read_step(source: Source) -> Step:
     else:
         options["question"] = list(r.question)
     options |= {"solution": r.solution or r.key or "", "key": (r.key or "") if r.solution else ""}
+    options |= {name: value for name, value in (("prefix", r.prefix), ("suffix", r.suffix), ("flag", r.flag)) if value}
     if r.codes:
         options["codes"] = [f"{code}={label}" for code, label in r.codes.items()]
     if r.options:

@@ -44,7 +44,7 @@ def read_source(root: Path, source: dict[str, Any], task: dict[str, Any], most: 
     """Rows of one source, at most `most`; records without a question are left out."""
     folder = root / source["dataset"]
     path = folder if folder.is_file() else folder / source["file"]
-    wanted = (record for record in records(path) if belongs(record, source["where"]))
+    wanted = (r for r in records(path) if belongs(r, source["where"]) and flagged(r, source["flag"]))
     rows = (make_row(record, source, task) for record in itertools.islice(wanted, most))
     return [row for row in rows if row is not None]
 
@@ -57,9 +57,15 @@ def belongs(record: dict[str, Any], where: str) -> bool:
     return not where or str(record.get(name)) == value
 
 
+def flagged(record: dict[str, Any], flag: str) -> bool:
+    """Whether the source marks the record as right; "" takes all."""
+    path, _, yes = flag.rpartition("=")
+    return not flag or text_of(pick(record, path)).casefold() == yes
+
+
 def make_row(record: dict[str, Any], source: dict[str, Any], task: dict[str, Any]) -> Row | None:
     """The record in our shape; None without a question."""
-    fields = {name: question_text(record, paths, name, task) for name, paths in source["fields"].items()}
+    fields = {n: question_text(record, paths, n, source["frame"], task) for n, paths in source["fields"].items()}
     if not all(text or task["prefixes"].get(name) for name, text in fields.items()) or not any(fields.values()):
         return None
     options = option_texts(record, source["options"])
@@ -76,9 +82,12 @@ def make_row(record: dict[str, Any], source: dict[str, Any], task: dict[str, Any
     return Row(source["name"], fields, solution, answer_of(solution, task), answer_of(key, task) if key else None)
 
 
-def question_text(record: dict[str, Any], paths: Sequence[str], name: str, task: dict[str, Any]) -> str:
-    """The question alone: without the benchmark's own wording around it and without `Question:`."""
+def question_text(
+    record: dict[str, Any], paths: Sequence[str], name: str, frame: Sequence[str], task: dict[str, Any]
+) -> str:
+    """The question alone: without the source's and the benchmark's own wording around it and without `Question:`."""
     text = "\n".join(part for part in (text_of(pick(record, path)) for path in paths) if part)
+    text = text.removeprefix(frame[0].strip()).removesuffix(frame[1].strip()).strip()
     prefix, suffix = task["prefixes"].get(name, ""), task["suffixes"].get(name, "")
     for constant in task["constants"] if prefix not in task["constants"] else ():
         text = text.removesuffix(constant).removeprefix(constant).strip()

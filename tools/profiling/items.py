@@ -50,6 +50,21 @@ def common_ends(texts: Sequence[str]) -> ItemField:
     return ItemField(prefix=prefix, suffix=sentence_only(suffix[starts[0] :] if starts else ""))
 
 
+def frame(texts: Sequence[str]) -> ItemField:
+    """What at least nine in ten texts begin and end with; whole sentences or lines only."""
+
+    def most(sides: Sequence[str]) -> list[str]:
+        ordered = sorted(sides)
+        spare = len(ordered) // 20
+        return ordered[spare : len(ordered) - spare]
+
+    if len(texts) < 20:
+        return ItemField(prefix="", suffix="")
+    first = common_ends(most(texts)).prefix
+    last = common_ends([side[::-1] for side in most([text[::-1] for text in texts])]).suffix
+    return ItemField(prefix=first, suffix=last)
+
+
 def sentence_only(suffix: str) -> str:
     """A suffix that begins inside a sentence all questions end with by chance is cut to the next line or sentence."""
     if suffix[:1] == "\n" or (re.match(r"\s[A-Z(\[]", suffix) and suffix.count(" ") > 2):

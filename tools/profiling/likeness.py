@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tuneloop.core.profile import BenchmarkFacts
-from tuneloop.core.text import final_answer, label_in, normalise, plain_number, tokens
+from tuneloop.core.text import final_answer, label_in, normalise, number_in, plain_number, tokens
 
 MOST_TEXTS = 300
 
@@ -70,7 +70,9 @@ class Target:
             return (normalise(text) or text) in self.labels
         if shape == "text":
             return 0 < len(text) <= 4 * max(map(len, self.facts.answer_examples), default=40)
-        plain = plain_number(text)
+        plain = plain_number(text) or (
+            number_in(text, last=True) if len(tokens(text)) <= 3 and "=" not in text else None
+        )
         return plain is not None and self.in_range(plain)
 
     def in_range(self, plain: str) -> bool:

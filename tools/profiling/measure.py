@@ -35,11 +35,20 @@ def read_rows(records: Sequence[Record], reading: Reading, target: Target) -> li
     """Records that have a question, as rows."""
     found = []
     for record in records:
+        if reading.flag and not flagged(record, reading.flag):
+            continue
         paths = tuple(reading.fields.values()) or reading.question
         question = "\n".join(filter(None, (text_of(pick(record, p)) for p in paths)))
+        question = question.removeprefix(reading.prefix.strip()).removesuffix(reading.suffix.strip()).strip()
         if question:
             found.append(row_of(record, reading, target, question))
     return found
+
+
+def flagged(record: Record, flag: str) -> bool:
+    """Whether the source marks the record as right."""
+    path, _, yes = flag.rpartition("=")
+    return text_of(pick(record, path)).casefold() == yes
 
 
 def row_of(record: Record, reading: Reading, target: Target, question: str) -> Row:

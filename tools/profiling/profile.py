@@ -10,6 +10,7 @@ from typing import Any
 from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.errors import SetupError
 from tuneloop.core.profile import Agreement, DatasetProfile, FieldProfile, Kind, SourceProfile
+from tuneloop.core.records import text_of
 from tuneloop.core.text import boxed, letter_in, plain_number, same_answer
 from tuneloop.tools.profiling import measure
 from tuneloop.tools.profiling.flatten import Group, flatten, groups
@@ -110,7 +111,13 @@ def make_columns(some: Sequence[dict[str, Any]]) -> list[Column]:
         for path, value in flatten(record):
             values.setdefault(path, {})[i] = value
     enough = max(1, len(some) // 50)
-    return [Column(path, [at.get(i) for i in range(len(some))]) for path, at in values.items() if len(at) >= enough]
+    columns = [Column(path, [at.get(i) for i in range(len(some))]) for path, at in values.items() if len(at) >= enough]
+    return columns + [Column(f"{c.path}|join", [joined(v) for v in c.values]) for c in columns if c.steps]
+
+
+def joined(value: Any) -> Any:
+    """A list as lines."""
+    return "\n".join(map(text_of, value)) if isinstance(value, list) else value
 
 
 def field_profile(column: Column, target: Target) -> FieldProfile:

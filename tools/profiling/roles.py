@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 from tuneloop.core.profile import Reading
 from tuneloop.core.records import pick, text_of
-from tuneloop.core.text import same_answer
+from tuneloop.core.text import same_answer, tokens
 from tuneloop.tools.profiling.codes import find_codes
+from tuneloop.tools.profiling.items import frame as common_frame
 from tuneloop.tools.profiling.likeness import Target
 
 QUESTION = re.compile(
@@ -33,6 +34,8 @@ META = re.compile(
 CONTEXT = re.compile(
     r"(^|[._=])(context|passage|input|document|article|table|premise|hypothesis|background|story|sentence\d|subject|title)\b"
 )
+VERDICT = re.compile(r"(^|[._])(is_?)?(correct|verified|valid|accepted|approved|checked|right|reviewed_ok|passed)\b")
+YES, NO = frozenset({"true", "1", "yes", "y"}), frozenset({"false", "0", "no", "n"})
 MARKS = (
     "\n### Response:",
     "### Assistant:",
@@ -70,13 +73,20 @@ class Column:
         return len(set(self.texts)) / len(self.texts) if self.texts else 0.0
 
     @property
+    def steps(self) -> bool:
+        """A list of texts that are the steps of a solution, by name and by number."""
+        lists = [v for v in self.values if isinstance(v, list)]
+        many = sum(len(v) > 1 and all(isinstance(part, str) for part in v) for v in lists)
+        return self.is_list and self.named(EXPLAINS) and many > 0.3 * len(lists)
+
+    @property
     def is_list(self) -> bool:
         """A list of plain values."""
         return self.path.endswith("[]")
 
     def named(self, pattern: re.Pattern[str]) -> bool:
         """Whether the path's last name says so."""
-        tail = re.sub(r"\[\w+=(\w+)\]\.\w+$", r".\1", self.path.casefold())
+        tail = re.sub(r"\[\w+=(\w+)\]\.\w+$", r".\1", self.path.casefold().partition("|")[0])
         return bool(
             pattern.search(
                 re.sub(r"\[\d*\]", "", tail).split(".", 1)[-1]
@@ -101,11 +111,36 @@ def find_reading(columns: Sequence[Column], target: Target) -> Reading:
         path, mark = split
         return Reading(question=(f"{path}|before|{mark}",), solution=f"{path}|after|{mark}")
     solution, key = find_answers(rest, target, options)
+    frame = foreign_frame([c for c in free if c.path in question], target) if not fields else {}
+    flag = find_flag(rest)
     coded, codes = find_coded(rest, [c for c in free if c.path in question], target)
     if codes and not any(short_answer(c, target, options) for c in rest):
-        return Reading(question=question, fields=fields, solution=coded, codes=codes)
+        return Reading(question=question, fields=fields, solution=coded, codes=codes, flag=flag, **frame)
     base = index_base(columns, key or solution, options)
-    return Reading(question=question, fields=fields, solution=solution, key=key, options=options, index_base=base)
+    parts = {"question": question, "fields": fields, "solution": solution, "key": key, "options": options}
+    return Reading.model_validate({**parts, "index_base": base, "flag": flag, **frame})
+
+
+def foreign_frame(questions: Sequence[Column], target: Target) -> dict[str, str]:
+    """The source's own wording around its questions, where the benchmark knows few of its words."""
+    if len(questions) != 1:
+        return {}
+    ends = common_frame(questions[0].texts)
+    known = target.centroids[""]
+    told = tokens(target.facts.prompt_prefix + " " + target.facts.prompt_suffix)
+    found = {"prefix": ends.prefix, "suffix": ends.suffix}
+    words = {side: [w for w in tokens(text) if w not in told] for side, text in found.items()}
+    return {side: found[side] for side, w in words.items() if w and sum(x in known for x in w) < 0.5 * len(w)}
+
+
+def find_flag(columns: Sequence[Column]) -> str:
+    """A column of yes and no, named like a verdict on the record: `path=value` for yes; "" without one."""
+    for column in columns:
+        values = {text.casefold() for text in column.texts}
+        yes = sorted(values & YES)
+        if column.named(VERDICT) and yes and len(values) == 2 and values <= YES | NO:
+            return f"{column.path}={yes[0]}"
+    return ""
 
 
 def question_score(column: Column, target: Target, field: str = "") -> float:
@@ -199,7 +234,7 @@ def find_answers(columns: Sequence[Column], target: Target, options: tuple[str, 
         return solution.path, keys[0][1]
     if bare and not bare.named(META) and not speaks(solution, target):
         return (solution.path, bare.path) if solution.named(EXPLAINS) else (bare.path, None)
-    if bare and bare.named(KEY) and not solution.named(SOLUTION):
+    if bare and bare.named(KEY) and not (solution.named(SOLUTION) or solution.named(EXPLAINS)):
         return bare.path, None
     return solution.path, named_key(short)
 
@@ -251,7 +286,7 @@ def solution_score(column: Column, target: Target) -> float:
         return 0.0
     texts = column.texts[:200]
     ends = sum(target.answer(t) is not None for t in texts) / len(texts)
-    named = 1.0 if column.named(SOLUTION) or column.named(KEY) else 0.0
+    named = 1.0 if column.named(SOLUTION) or column.named(KEY) or column.named(EXPLAINS) else 0.0
     if column.named(META) and not named:
         return 0.0
     return named + ends + min(column.length, 400) / 400 * (0.3 + 0.7 * ends) + 0.2 * (column.length > 12) - 0.9
@@ -272,7 +307,7 @@ def short_answer(column: Column, target: Target, options: tuple[str, ...]) -> bo
 def agreement(key: Column, solution: Column, target: Target) -> float:
     """Share of records whose solution ends with the key, less what shuffled keys would reach."""
     pairs = [(text_of(k), text_of(s)) for k, s in zip(key.values[:600], solution.values[:600], strict=True)]
-    answers = [(k, target.answer(s)) for k, s in pairs if k and s]
+    answers = [(target.answer(k) or k, target.answer(s)) for k, s in pairs if k and s]
     if not answers:
         return 0.0
     hits = sum(same_answer(k, a) for k, a in answers)

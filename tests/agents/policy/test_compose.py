@@ -53,6 +53,7 @@ def plan_of(dos):
     return plan
 
 
+@settings(deadline=None)
 @given(
     dos=st.sets(st.sampled_from([do for do in ORDER if do != "use_source"])),
     purpose=TEXTS,

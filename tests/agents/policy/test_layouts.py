@@ -299,6 +299,36 @@ def test_one_file_that_mixes_sources(world, kit):
     assert purity(data, {q: r for q, _, r in (*a, *b)}, "number") == 1
 
 
+def test_steps_in_a_list_and_answers_with_units(world, kit):
+    rows = kit.stories(300, 30)
+    train = [
+        {"prob": q, "steps": [part.strip(" .") for part in s.split("Then")], "result": f"{a} pens"} for q, s, a in rows
+    ]
+    w = world("number", [(q, a) for q, _, a in kit.stories(60, 31)], {"rows.json": train})
+    first = w.hypothesis()
+    options = first.data_plan[0].options
+    assert (options["solution"], options["key"]) == ("steps[]|join", "result")
+    data = w.run(w.script(first).code)
+    assert len(data) > 250 and purity(data, {q: a for q, _, a in rows}, "number") == 1
+    assert all(row["output"].count("=") == 2 for row in data)
+
+
+def test_a_sources_own_wording_and_its_verdict_on_rows(world, kit):
+    rows = kit.noisy_stories(500, 32, 0.4)
+    train = [
+        {
+            "messages": f"You are a careful tutor, please reply politely.\n{q}\nThanks in advance, dear friend!",
+            "reply": s,
+            "verified": s.split("Then")[1].count(right) > 0,
+        }
+        for q, s, right, _ in rows
+    ]
+    w = world("boxed", [(q + "\nUse \\boxed{}.", a) for q, _, a in kit.stories(60, 33)], {"rows.jsonl": train})
+    data = w.first_rows()
+    truth = {q: right for q, _, right, _ in rows}
+    assert len(data) > 200 and purity(data, truth, "boxed", lambda q: q + "\nUse \\boxed{}.") > 0.98
+
+
 def test_debug_writes_about_a_hundred_rows_and_scripts_pass_the_check(world, kit):
     rows = [{"q": q, "s": f"{s} Answer: {a}"} for q, s, a in kit.stories(900, 20)]
     w = world("number", [(q, a) for q, _, a in kit.stories(60, 21)], {"rows.jsonl": rows})

@@ -40,7 +40,7 @@ def put(folder, name, rows):
 def test_roles_noise_and_agreement(tmp_path):
     book = sums(400, 2)
     rows = [
-        {"nr": i, "ask": q, "how": f"{a} + {b} = {a + b}. So it is {a + b + (3 if i % 4 == 0 else 0)}.", "key": a + b, "grade": i % 5}
+        {"nr": i, "ask": q, "how": f"{a} + {b} = {a + b}. So it is {a + b + (3 if i % 4 == 0 else 0)}.", "key": a + b, "no": i % 5}
         for i, (q, a, b) in enumerate(book)
     ]  # fmt: skip
     quiz = [{"q": q, "a": str(a + b + (5 if i % 2 else 0))} for i, (q, a, b) in enumerate(book[:100])]
@@ -114,7 +114,7 @@ def test_small_and_fast(tmp_path):
     rng = random.Random(5)
     for n in range(6):
         rows = [
-            {"question": q, "answer": f"{a} + {b} = {a + b}. Answer: {a + b}", **{f"meta{k}": "lorem ipsum " * 30 for k in range(12)}}
+            {"question": q, "answer": f"{a} + {b} = {a + b}. Answer: {a + b}", **{f"meta{k}": "lorem " * 60 for k in range(12)}}
             for q, a, b in sums(2500, 10 + n)
         ]  # fmt: skip
         put(tmp_path / "d", f"part{n}.jsonl", rng.sample(rows, len(rows)))
