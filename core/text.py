@@ -21,6 +21,10 @@ STATED = re.compile(
 )
 BOX = re.compile(r"\\boxed\s*\{")
 TAG = re.compile(r"<answer>(.*?)</answer>", re.IGNORECASE | re.DOTALL)
+SIGNS = (("plus", "+"), ("minus", "-"), ("times|multiplied by", "*"), ("divided by", "/"))
+MAKES = re.compile(
+    r"(?<=\d),?\s*(?:which |that |this )?(?:makes|equals|is equal to|gives|is|are|leaves)\b(?=\s*-?\d)", re.IGNORECASE
+)
 SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 
 
@@ -73,6 +77,14 @@ def equations(text: str) -> list[tuple[str, str, bool]]:
         slack = Fraction(51, 100) / 10 ** len(right.partition(".")[2]) if "." in right else 0
         found.append((left, right, value is not None and abs(value - Fraction(right)) <= slack))
     return found
+
+
+def signs(text: str) -> str:
+    """The text with arithmetic in signs where it was in words between numbers: `3 plus 9, which makes 12` → `3 + 9 = 12`."""
+    changed = text
+    for words, sign in SIGNS:
+        changed = re.sub(rf"(?<=\d)\s+(?:{words})\s+(?=\d)", f" {sign} ", changed, flags=re.IGNORECASE)
+    return MAKES.sub(" =", changed) if changed != text else text
 
 
 def boxed(text: str) -> str | None:

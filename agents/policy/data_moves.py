@@ -127,8 +127,9 @@ def coverage_moves(case: Case) -> Iterator[Move]:
 def widened(case: Case, source: Source) -> Plan:
     """The plan with one source more; words become signs where the others write equations."""
     plan = refit(case, [*case.sources, source])
-    if find(plan, "rewrite_equations") and source.profile.two_equations < 0.4 and source.profile.worked > 0.5:
+    if find(plan, "rewrite_equations") and source.profile.spoken_equations > 0.05:
         plan = with_step(plan, "signs_for_words", "one source writes its arithmetic in words")
+    if find(plan, "rewrite_equations") and source.equations < 0.97 and source.profile.worked > 0.5:
         plan = with_step(plan, "require_steps", "what could not be read as equations stays out", equations_at_least=2)
     for step in style(case.situation, [*case.sources, source], ""):
         if find(plan, step.do) is None and step.do == "keep_worked_or_bare":

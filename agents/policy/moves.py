@@ -67,6 +67,14 @@ class Case:
         return Move(aspect, weight, statement, reason, disproof, plan or self.plan, training or self.training)
 
 
+def as_equations(case: Case, why: str) -> Plan:
+    """The plan with solutions as bare equations, words read as signs where solutions have them."""
+    plan = case.plan
+    if any(s.profile.spoken_equations > 0.05 for s in case.sources):
+        plan = with_step(plan, "signs_for_words", "some solutions write their arithmetic in words")
+    return with_step(plan, "rewrite_equations", why, spacing="as_is")
+
+
 def residual(source: Source, case: Case) -> float:
     """Share of wrong labels a source still brings in under the plan, guessed."""
     plan, p = case.plan, source.profile
@@ -104,9 +112,9 @@ def format_moves(case: Case) -> Iterator[Move]:
     if find(case.plan, FORM) is None:
         plan = with_step(case.plan, FORM, f"the scorer reads {case.situation.task.answer}")
         yield case.move("format", weight + 0.3, "Ask and answer exactly in the benchmark's form.", why, plan)
-    has_equations = mean([s.profile.two_equations for s in case.sources]) > 0.4
+    has_equations = mean([s.equations for s in case.sources]) > 0.4
     if find(case.plan, "rewrite_equations") is None and has_equations:
-        plan = with_step(case.plan, "rewrite_equations", why, spacing="as_is")
+        plan = as_equations(case, why)
         yield case.move(
             "format", weight + 0.1, "Shorter solutions, one equation a line, leave room for the answer.", why, plan
         )
@@ -129,13 +137,13 @@ def format_moves(case: Case) -> Iterator[Move]:
 def style_moves(case: Case) -> Iterator[Move]:
     """Solutions in a rendering the base can write: bare equations, or the sources' own words."""
     e, card = case.evidence, case.situation.card
-    equations = mean([s.profile.two_equations for s in case.sources])
+    equations = mean([s.equations for s in case.sources])
     rewritten, bare = find(case.plan, "rewrite_equations"), find(case.plan, "answer_only")
     failing = 0.6 * case.room if e.parsed >= 80 else 0.3 * case.room
     if rewritten is None and equations > 0.4:
         weight = failing * (1.3 if card.tiny else 0.5)
         why = f"{100 * case.room:.0f} % are wrong, and solutions are prose around equations"
-        plan = with_step(case.plan, "rewrite_equations", why, spacing="as_is")
+        plan = as_equations(case, why)
         yield case.move("style", weight, "Solutions as bare equations, one a line.", why, plan)
     if rewritten is not None:
         weight = failing * (0.9 if e.said.stepless > 0.5 or case.room > 0.85 else 0.25)

@@ -12,7 +12,17 @@ from dataclasses import replace
 
 from tuneloop.agents.policy.rows import Row
 from tuneloop.core.labels import unlikely
-from tuneloop.core.text import equations, normalise, number_in, plain_number, same_answer, sentences, tokens, value_of
+from tuneloop.core.text import (
+    equations,
+    normalise,
+    number_in,
+    plain_number,
+    same_answer,
+    sentences,
+    signs,
+    tokens,
+    value_of,
+)
 
 CHATTER = re.compile(
     r"^(?:sure|great|good question|okay|ok\b|of course|hello|hi\b|hey\b|thanks|thank you|certainly|absolutely|no problem|"
@@ -20,10 +30,6 @@ CHATTER = re.compile(
     r"please let|i am happy|i'd be happy|i'm happy)",
     re.IGNORECASE,
 )
-SIGNS = (
-    (r"\bplus\b", "+"), (r"\bminus\b", "-"), (r"\b(?:times|multiplied by)\b", "*"), (r"\bdivided by\b", "/"),
-    (r",?\s*(?:which |that |this )?(?:makes|equals|is equal to|gives|is|are)\b(?=\s*-?\d)", " ="),
-)  # fmt: skip
 
 
 def drop_unanswered(rows: Sequence[Row]) -> list[Row]:
@@ -67,14 +73,6 @@ def without_ends(text: str, common: set[str]) -> str:
 def signs_for_words(rows: Sequence[Row]) -> list[Row]:
     """`3 plus 9, which makes 12` becomes `3 + 9 = 12`."""
     return [replace(row, solution=signs(row.solution)) for row in rows]
-
-
-def signs(text: str) -> str:
-    """The text with arithmetic in signs where it was in words between numbers."""
-    changed = text
-    for pattern, sign in SIGNS[:4]:
-        changed = re.sub(rf"(?<=\d)\s*{pattern}\s*(?=\d)", f" {sign} ", changed)
-    return re.sub(rf"(?<=\d){SIGNS[4][0]}", SIGNS[4][1], changed) if changed != text else text
 
 
 def drop_false_equations(rows: Sequence[Row]) -> list[Row]:

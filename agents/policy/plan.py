@@ -97,7 +97,7 @@ def choose_sources(situation: Situation) -> list[Source]:
     if chosen and wants_steps(situation):
         chosen = preferred(chosen, [s for s in chosen if s.profile.worked >= 0.5], situation)
     if chosen and wants_steps(situation) and situation.card.tiny:
-        chosen = preferred(chosen, [s for s in chosen if s.profile.two_equations >= 0.4], situation)
+        chosen = preferred(chosen, [s for s in chosen if s.equations >= 0.4], situation)
     sure = [s for s in chosen if s.verifiable]
     doubt = mean([s.noise for s in sure]) > 0.05
     if doubt and sum(map(clean_rows, sure)) >= situation.enough:
@@ -168,7 +168,7 @@ def label_filters(situation: Situation, chosen: Sequence[Source]) -> list[Step]:
     if keyed:
         worst = min(s.profile.key_agreement or 0.0 for s in keyed)
         steps.append(Step(do="drop_contradicted", why=f"the key agrees with only {worst:.0%} of the solutions"))
-        if wants_steps(situation) and any(s.profile.two_equations > 0.5 for s in keyed):
+        if wants_steps(situation) and any(s.equations > 0.5 for s in keyed):
             why = "a wrong sign in a chain can be found, as the key is known"
             steps.append(Step(do="repair_from_key", why=why, options={"at_least": 0.6}))
     differing = [s for s in chosen if s.profile.repeated * s.profile.disagreeing > 0.005]
@@ -188,7 +188,7 @@ def style(situation: Situation, chosen: Sequence[Source], base_style: str) -> li
     if not wants_steps(situation):
         return []
     steps = []
-    two = [s.profile.two_equations for s in chosen]
+    two = [s.equations for s in chosen]
     if chosen and min(two) < 0.97 and mean(two) > 0.5:
         steps.append(
             Step(do="require_steps", why="solutions without steps teach guessing", options={"equations_at_least": 2})
@@ -196,6 +196,8 @@ def style(situation: Situation, chosen: Sequence[Source], base_style: str) -> li
     elif any(s.profile.worked < 0.5 for s in chosen) and any(s.profile.worked >= 0.5 for s in chosen):
         steps.append(Step(do="keep_worked_or_bare", why="a worked solution teaches more than its bare answer"))
     if situation.card.tiny and mean(two) > 0.5:
+        if any(s.profile.spoken_equations > 0.05 for s in chosen):
+            steps.append(Step(do="signs_for_words", why="some solutions write their arithmetic in words"))
         steps.append(rewrite_step(base_style, "a tiny model learns bare equations more easily than prose"))
     return steps
 

@@ -72,6 +72,11 @@ class Source:
         return max(known, 0.6 * p.disagreeing if p.repeated > 0.05 else 0.0, p.false_equations * p.equations)
 
     @property
+    def equations(self) -> float:
+        """Rows with two equations, in signs or in words."""
+        return self.profile.two_equations + self.profile.spoken_equations
+
+    @property
     def questions(self) -> float:
         """Different questions, roughly."""
         p = self.profile

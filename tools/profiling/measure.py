@@ -10,7 +10,7 @@ from functools import cached_property
 from tuneloop.core.labels import unlikely
 from tuneloop.core.profile import Reading
 from tuneloop.core.records import pick, text_of
-from tuneloop.core.text import equations, final_answer, letter_in, normalise, same_answer, sentences, tokens
+from tuneloop.core.text import equations, final_answer, letter_in, normalise, same_answer, sentences, signs, tokens
 from tuneloop.tools.profiling.flatten import Record
 from tuneloop.tools.profiling.likeness import Target
 
@@ -102,6 +102,12 @@ def equation_shares(rows: Sequence[Row]) -> tuple[float, float, float]:
         share(sum(len(f) > 1 for f in found), rows),
         share(sum(not all(e[2] for e in f) for f in some), some),
     )
+
+
+def spoken_equations(rows: Sequence[Row]) -> float:
+    """Rows that have two equations only when words are read as signs."""
+    spoken = ((row.solution, signs(row.solution)) for row in rows)
+    return share(sum(said != text and len(equations(said)) > 1 >= len(equations(text)) for text, said in spoken), rows)
 
 
 def chatter(rows: Sequence[Row]) -> float:

@@ -87,6 +87,7 @@ def profile_group(file: str, group: Group, total: int, target: Target) -> tuple[
         worked=measure.share(sum(map(measure.worked, rows)), rows),
         equations=one,
         two_equations=two,
+        spoken_equations=measure.spoken_equations(rows),
         false_equations=false,
         chatter=measure.chatter(rows),
         off_topic=measure.off_topic(rows, target),

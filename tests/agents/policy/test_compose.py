@@ -19,6 +19,7 @@ from tuneloop.agents.policy.rows import Row
 from tuneloop.core.brief import Task
 from tuneloop.core.experiment import Step
 from tuneloop.core.profile import BenchmarkFacts, Lengths
+from tuneloop.core.text import signs
 from tuneloop.tools.benchmarks.scoring import extract
 from tuneloop.tools.gate.script import check_script
 
@@ -189,7 +190,7 @@ def test_chatter_goes_and_numbers_stay():
 
 def test_words_become_signs():
     text = "We take 3 plus 9, which makes 12, and 96 minus 12, which makes 84. I think it is 84."
-    assert operations.equation_lines(operations.signs(text), "compact") == "3+9=12\n96-12=84"
+    assert operations.equation_lines(signs(text), "compact") == "3+9=12\n96-12=84"
 
 
 def test_selection_follows_the_benchmarks_words():

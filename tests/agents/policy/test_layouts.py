@@ -329,6 +329,18 @@ def test_a_sources_own_wording_and_its_verdict_on_rows(world, kit):
     assert len(data) > 200 and purity(data, truth, "boxed", lambda q: q + "\nUse \\boxed{}.") > 0.98
 
 
+def test_arithmetic_in_words_becomes_equations_for_a_tiny_model(world, kit):
+    rows = kit.stories(300, 40)
+    words = {"+": "plus", "-": "minus", "=": "makes", "Then": "and then"}
+    train = [
+        {"q": q, "reply": f"Of course! We take {' '.join(words.get(t, t) for t in s.split())}"} for q, s, a in rows
+    ]
+    w = world("number", [(q, a) for q, _, a in kit.stories(60, 41)], {"rows.json": train})
+    data = w.first_rows()
+    assert len(data) > 250 and purity(data, {q: a for q, _, a in rows}, "number") == 1
+    assert all(row["output"].count("=") == 2 and "plus" not in row["output"] for row in data)
+
+
 def test_debug_writes_about_a_hundred_rows_and_scripts_pass_the_check(world, kit):
     rows = [{"q": q, "s": f"{s} Answer: {a}"} for q, s, a in kit.stories(900, 20)]
     w = world("number", [(q, a) for q, _, a in kit.stories(60, 21)], {"rows.jsonl": rows})
