@@ -7,7 +7,10 @@ VALIDATOR = Agent(
     name="validator",
     answer=Diagnosis,
     tools=(
+        "data_list_datasets",
+        "data_profile_dataset",
         "data_report",
+        "params_model_card",
         "params_describe_parameter",
         "params_check_config",
         "training_loss_curve",

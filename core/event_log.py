@@ -1,4 +1,4 @@
-"""Read a run's `events.jsonl` while it is being written."""
+"""A run's `events.jsonl`: appended by one writer, read by anyone while it is being written."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from tuneloop.core.events import EVENT, Event
+
+
+def append(path: Path, event: Event) -> None:
+    """Write one line. A line that a crash tore is ended first, so that only it is lost."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+") as f:
+        size = f.seek(0, 2)
+        torn = size > 0 and (f.seek(size - 1), f.read(1))[1] != b"\n"
+        f.write((b"\n" if torn else b"") + event.model_dump_json(exclude_none=True).encode() + b"\n")
 
 
 def read_events(path: Path, offset: int = 0) -> tuple[list[Event], int]:

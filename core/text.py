@@ -25,6 +25,7 @@ SIGNS = (("plus", "+"), ("minus", "-"), ("times|multiplied by", "*"), ("divided 
 MAKES = re.compile(
     r"(?<=\d),?\s*(?:which |that |this )?(?:makes|equals|is equal to|gives|is|are|leaves)\b(?=\s*-?\d)", re.IGNORECASE
 )
+VERDICTS = (frozenset({"yes", "true", "1", "y"}), frozenset({"no", "false", "0", "n"}))
 SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 
 
@@ -134,6 +135,10 @@ def label_in(text: str, labels: Sequence[str]) -> str | None:
         close = difflib.get_close_matches(bare, names, 1, 0.84) if 3 < len(bare) < 60 else []
         if bare in names or close:
             return names[bare if bare in names else close[0]]
+        verdict = next((same for same in VERDICTS if bare in same), frozenset())
+        meant = [label for name, label in names.items() if name in verdict]
+        if meant and len(names) == 2:
+            return meant[0]
     flat = f" {normalise(text)} "
     found = [name for name in names if f" {name} " in flat]
     return names[found[0]] if len(found) == 1 else None

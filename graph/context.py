@@ -13,6 +13,7 @@ from tuneloop.agents import Agent, ask
 from tuneloop.agents.planners import choose_planner
 from tuneloop.core.bridge import run_sync
 from tuneloop.core.brief import Brief
+from tuneloop.core.event_log import append
 from tuneloop.core.events import AgentAnswered, Event
 from tuneloop.core.files import read_json, write_atomic, write_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
@@ -60,7 +61,11 @@ class Context:
 
     def call(self, tool: str, **arguments: Any) -> Any:
         """A tool of the servers, for code: waits for the answer."""
-        return run_sync(self.toolbox().call(tool, **arguments))
+        return run_sync(self._code.call(tool, **arguments))
+
+    @cached_property
+    def _code(self) -> McpToolbox:
+        return self.toolbox()
 
     def toolbox(self, allow: tuple[str, ...] | None = None) -> McpToolbox:
         """The MCP servers' tools; `allow` is an agent's list."""
@@ -68,9 +73,7 @@ class Context:
 
     def emit(self, event: Event) -> None:
         """Append to `events.jsonl`; only the holder of the run's lock comes here."""
-        self.run.events.parent.mkdir(parents=True, exist_ok=True)
-        with self.run.events.open("a", encoding="utf-8") as f:
-            f.write(event.model_dump_json(exclude_none=True) + "\n")
+        append(self.run.events, event)
 
     def ask(self, agent: Agent[Answer], brief: Brief) -> Answer:
         """The agent's answer for this attempt: found on disk, or asked for and written there."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,7 +10,8 @@ import yaml
 from langchain_core.runnables import RunnableConfig
 
 from tuneloop.core.errors import Paused, SetupError, WorldError
-from tuneloop.core.events import RunPaused
+from tuneloop.core.event_log import read_events
+from tuneloop.core.events import NodeStarted, RunPaused
 from tuneloop.core.experiment import Experiment, Journal
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
@@ -21,9 +21,13 @@ from tuneloop.graph.build import build_graph
 from tuneloop.graph.context import Context
 from tuneloop.graph.journal import baseline, load_journal
 from tuneloop.graph.lock import hold, is_held
+from tuneloop.graph.nodes.steer import announce
 from tuneloop.graph.opening import open_run
 from tuneloop.graph.persistence import open_checkpointer
 from tuneloop.graph.state import State
+
+# A node emits far less between its start and the next one's.
+TAIL = 1 << 18
 
 __all__ = ["RunOutcome", "RunStatus", "create_run", "drive", "load_journal", "run_status"]
 
@@ -79,6 +83,8 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None) -> R
             return RunOutcome("finished")
         given = None if state.values else State(run_id=run.id)
         ctx = Context(run, settings, State(run_id=run.id))
+        if given is None:
+            announce(ctx)
         try:
             for done, _ in enumerate(graph.stream(given, config, stream_mode="updates", durability="sync")):
                 if step_n is not None and done >= step_n and graph.get_state(config).next:
@@ -114,14 +120,6 @@ def run_status(run: RunFolder) -> RunStatus:
 
 def last_node(run: RunFolder) -> tuple[str, int]:
     """Node and experiment of the newest `node_started` event."""
-    if not run.events.is_file():
-        return "new", 0
-    with run.events.open("rb") as f:
-        f.seek(0, 2)
-        f.seek(max(0, f.tell() - 65536))
-        lines = f.read().decode(errors="replace").splitlines()
-    for line in reversed(lines):
-        if '"node_started"' in line and line.endswith("}"):
-            row = json.loads(line)
-            return row["node"], row["experiment"]
-    return "new", 0
+    size = run.events.stat().st_size if run.events.is_file() else 0
+    found, _ = read_events(run.events, max(0, size - TAIL))
+    return next(((e.node, e.experiment) for e in reversed(found) if isinstance(e, NodeStarted)), ("new", 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastmcp import Client
+from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError as McpToolError
 
 from tuneloop.core.errors import ToolError
@@ -19,6 +19,7 @@ class McpToolbox:
     def __init__(self, scope: Scope, allow: tuple[str, ...] | None) -> None:
         self.scope = scope
         self.allow = allow
+        self._servers: dict[str, FastMCP] = {}
 
     async def call(self, tool: str, **arguments: Any) -> Any:
         """The tool's structured answer. Raises ToolError with the server's sentence, or when the caller may not use it."""
@@ -46,7 +47,9 @@ class McpToolbox:
         url = self.scope.settings.mcp_urls.get(server)
         if url is not None:
             return Client(url, auth=self.scope.settings.mcp_token)
-        return Client(build(server, self.scope))
+        if server not in self._servers:
+            self._servers[server] = build(server, self.scope)
+        return Client(self._servers[server])
 
 
 def plain(content: dict[str, Any] | None) -> Any:

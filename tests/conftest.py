@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.tools import models
 from tuneloop.tools.engines import Engine, ensure_engine
+
+# A busy machine is no failure.
+hypothesis_settings.register_profile("tuneloop", deadline=None)
+hypothesis_settings.load_profile("tuneloop")
 
 ROOT = Path(__file__).parent.parent
 SHARED_HOME = Path(os.environ.get("TUNELOOP_TEST_HOME", ROOT / ".test_home"))
@@ -90,7 +95,9 @@ def whole_run(
     argv = [sys.executable, "-m", "tuneloop.cli.main", "run", "--benchmark", "wordproblems", "--base-model", "tiny"]
     argv += ["--loop-n", "1", "--run-id", "whole", "--json"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    p = subprocess.run(argv, env={**os.environ, "FT_FILE_PATH": str(home)}, cwd=home.parent, capture_output=True, text=True)
+    p = subprocess.run(
+        argv, env={**os.environ, "FT_FILE_PATH": str(home)}, cwd=home.parent, capture_output=True, text=True
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert p.returncode == 0, p.stdout[-2000:] + p.stderr[-2000:]
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

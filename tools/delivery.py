@@ -46,7 +46,7 @@ def start_merge(bench: Workbench, folder: ExperimentFolder) -> str:
     command = Command(
         argv=(str(engine.python), str(script), "export", str(work / "merge.yaml")),
         cwd=str(work),
-        env={**bench.environment(work), "LLAMAFACTORY_VERBOSITY": "WARN", "DISABLE_VERSION_CHECK": "1"},
+        env={**bench.environment(work), **engine.env, "LLAMAFACTORY_VERBOSITY": "WARN", "DISABLE_VERSION_CHECK": "1"},
         read=(*engine.readable, str(script), str(folder.model), str(bench.setup.model_root)),
         write=(str(out), str(work)),
         limits=job_limits(bench.settings, bench.settings.full_timeout, bench.run.root),

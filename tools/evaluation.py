@@ -108,7 +108,7 @@ def environment(engine: Engine, out: Path, device: str) -> dict[str, str]:
     places = {"HOME": str(out), "HF_HOME": str(out / "hf"), "XDG_CACHE_HOME": str(out / "cache")}
     plain = {"TOKENIZERS_PARALLELISM": "false", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
     cpu = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}
-    return {"PATH": f"{engine.bin}:/usr/bin:/bin", "LANG": "C.UTF-8", **offline, **places, **plain, **cpu}
+    return {"PATH": f"{engine.bin}:/usr/bin:/bin", "LANG": "C.UTF-8", **offline, **places, **plain, **cpu, **engine.env}
 
 
 def evaluation_key(engine: Engine, models: Sequence[Weights], job: dict[str, Any], asked: Sequence[Any]) -> str:

@@ -36,7 +36,7 @@ def start_script(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> 
     command = Command(
         argv=(str(engine.python), "-I", str(folder.script), *(["--debug"] if debug else [])),
         cwd=str(out),
-        env={**bench.environment(out), "DATASETS_DIR": str(links), "PYTHONHASHSEED": "0"},
+        env={**bench.environment(out), **engine.env, "DATASETS_DIR": str(links), "PYTHONHASHSEED": "0"},
         read=(*engine.readable, str(folder.script), str(links), *(str(p) for p in bench.setup.datasets.values())),
         write=(str(out),),
         generated=True,

@@ -50,7 +50,7 @@ def _launch(bench: Workbench, folder: ExperimentFolder, name: str, out: Path, da
     command = Command(
         argv=(str(engine.python), str(script), "train", str(work / "config.yaml")),
         cwd=str(work),
-        env={**bench.environment(work), **env},
+        env={**bench.environment(work), **engine.env, **env},
         read=(*engine.readable, str(script), str(data), str(bench.setup.model_root)),
         write=(str(out), str(work)),
         limits=job_limits(

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import tuneloop
-from tuneloop.core.errors import RecipeError, SetupError, WorldError
+from tuneloop.core.errors import Paused, RecipeError, SetupError, WorldError
 from tuneloop.core.events import BaselineMeasured, JobProgress
 from tuneloop.core.files import write_json
 from tuneloop.core.setup import Setup
@@ -16,7 +16,7 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.evaluate import measure
 from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.device import find_device
-from tuneloop.tools.engines import Engine, ensure_engine
+from tuneloop.tools.engines import ensure_engine
 from tuneloop.tools.params.model_card import read_model_card
 from tuneloop.tools.store import fingerprint
 
@@ -46,9 +46,12 @@ class Reporter:
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         self.said: dict[str, float] = {}
+        self.over = False
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """Say it if it is time; the end is always said."""
+        if self.over:
+            raise Paused("the other preparation was interrupted")
         now = time.monotonic()
         if now - self.said.get(what, 0.0) >= SAY_EVERY or (total and done >= total):
             self.said[what] = now
@@ -60,9 +63,14 @@ def settle(ctx: Context) -> Setup:
     spec, settings, say = ctx.bench.spec, ctx.settings, Reporter(ctx)
     with ThreadPoolExecutor(max_workers=2) as pool:
         second = pool.submit(partial(ensure_engine, "opencompass", settings, say))
-        first: Engine = ensure_engine("llamafactory", settings, say)
-        model = models.resolve(spec.base_model, settings, say)
-        engines = (first, second.result())
+        try:
+            first = ensure_engine("llamafactory", settings, say)
+            model = models.resolve(spec.base_model, settings, say)
+            engines = (first, second.result())
+        except BaseException:
+            # The pool waits for its thread: Ctrl-C here must reach the engine that is built over there.
+            say.over = True
+            raise
     read_model_card(model.root)
     bench = benchmarks.resolve(spec.benchmark, settings.home, spec.benchmark_description)
     chosen = spec.datasets or tuple(datasets.for_domain(bench.benchmark.domain))

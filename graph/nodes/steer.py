@@ -27,14 +27,19 @@ def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
     if not ctx.run.spec.is_file():
         raise SetupError(f"run {run_id!r} is not in {settings.home.runs}")
     with hold(ctx.run.lock):
-        spec = ctx.bench.spec
-        ctx.emit(
-            RunStarted(
-                run=run_id,
-                benchmark=spec.benchmark,
-                base_model=spec.base_model,
-                planner=ctx.planner.name,
-                sandbox=ctx.bench.sandbox.kind,
-            )
-        )
+        announce(ctx)
     return {"run_id": run_id, "spec": None, "stage": state.stage}
+
+
+def announce(ctx: Context) -> None:
+    """Say who takes up the run."""
+    spec = ctx.bench.spec
+    ctx.emit(
+        RunStarted(
+            run=ctx.run.id,
+            benchmark=spec.benchmark,
+            base_model=spec.base_model,
+            planner=ctx.planner.name,
+            sandbox=ctx.bench.sandbox.kind,
+        )
+    )

@@ -1,4 +1,4 @@
-"""wordproblems: little stories of two or three arithmetic steps, for a tiny base model on two CPU cores; made, not downloaded."""
+"""wordproblems: little stories of two to four arithmetic steps, for a tiny base model on two CPU cores; made, not downloaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BENCHMARK = Benchmark(
     name="wordproblems",
     domain="math",
     description=(
-        "Word problems in English with two or three steps of + - * / and whole numbers up to 60. "
+        "Word problems in English with two to four steps of + - * / and whole numbers up to 60. "
         "The reply ends with the final number in \\boxed{}, for example \\boxed{41}; the last box counts."
     ),
     answer="boxed",

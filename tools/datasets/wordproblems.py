@@ -15,7 +15,7 @@ from tuneloop.tools.embedded.messy import rows_with_key
 DATASET = Dataset(
     name="wordproblems",
     description=(
-        "Word problems with two or three steps of arithmetic, as collected: a textbook (CSV), replies of a model (JSON Lines), "
+        "Word problems with two to four steps of arithmetic, as collected: a textbook (CSV), replies of a model (JSON Lines), "
         "chats (JSON) and a quiz (TSV). Fields, styles and quality differ between the sources and nothing is cleaned."
     ),
     domain="math",
@@ -25,7 +25,7 @@ DATASET = Dataset(
 CARD = """\
 # wordproblems (raw)
 
-Made word problems in English: two or three steps of arithmetic with whole numbers up to 60. Four sources, not cleaned and not
+Made word problems in English: two to four steps of arithmetic with whole numbers up to 60. Four sources, not cleaned and not
 checked against any benchmark.
 
 - `textbook.csv` (CSV with a header, {textbook} rows): `problem`, `worked_solution`, `grade`,

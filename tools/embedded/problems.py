@@ -1,4 +1,4 @@
-"""Word problems of two or three steps, and which of them are for validation, for the sealed test and for the training pool."""
+"""Word problems of two to four steps, and which of them are for validation, for the sealed test and for the training pool."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def problem(rng: Random) -> Problem:
     kind = rng.random()
     if kind < 0.2:
         return together(rng)
-    return shopping(rng) if kind < 0.4 else chain(rng, rng.randint(2, 3))
+    return shopping(rng) if kind < 0.4 else chain(rng, rng.randint(2, 4))
 
 
 def draw(rng: Random, count: int, seen: set[str]) -> tuple[Problem, ...]:

@@ -41,7 +41,7 @@ def fetch(folder: Path, settings: Settings, progress: Callable[[str, int, int], 
             *("--corpus", str(work / "corpus.jsonl"), "--tokenizer-corpus", str(work / "tokenizer.jsonl")),
         ),
         cwd=str(work),
-        env={"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
+        env={"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", **engine.env},
         read=(*engine.readable, str(ENGINES)),
         write=(str(work), str(folder)),
     )

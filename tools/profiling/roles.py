@@ -295,7 +295,7 @@ def solution_score(column: Column, target: Target) -> float:
 def short_answer(column: Column, target: Target, options: tuple[str, ...]) -> bool:
     """Whether most values are bare answers: of the benchmark's shape, an option's letter, number or text."""
     some = column.texts[:300]
-    if not some:
+    if not some or any(isinstance(v, list) and len(v) > 1 and len({*map(str, v)}) > 1 for v in column.values[:50]):
         return False
     right = sum(target.is_answer(t) for t in some)
     if options and not column.named(META):

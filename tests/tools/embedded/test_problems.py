@@ -12,7 +12,7 @@ from tuneloop.tools.embedded.words import LIMIT, Step, compute
 @given(st.integers())
 def test_every_number_is_whole_and_small_and_every_step_holds(seed: int) -> None:
     steps = problem(Random(seed)).steps
-    assert 2 <= len(steps) <= 3
+    assert 2 <= len(steps) <= 4
     for step in steps:
         assert step.holds
         assert all(0 < n <= LIMIT for n in (step.left, step.right, step.result))

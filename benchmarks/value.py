@@ -1,0 +1,146 @@
+"""How far a run of the embedded default comes between a naive recipe and an oracle; `python benchmarks/value.py RUN [RUN …]`.
+
+Naive: all raw rows joined to Alpaca as they are, values of LLaMA-Factory's public LoRA example. Oracle: every defect
+removed by the hidden key, values tuned by hand. Both are trained and measured on the sealed test by the same engines,
+with the seed of the run they are compared with. Prints one JSON line a run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import yaml
+
+from tuneloop.core.files import digest, read_json, write_atomic, write_json
+from tuneloop.core.layout import ExperimentFolder, RunFolder
+from tuneloop.core.settings import load_settings
+from tuneloop.tools.embedded.messy import Raw, rows_with_key
+from tuneloop.tools.embedded.problems import SUFFIX
+from tuneloop.tools.embedded.solutions import prose
+from tuneloop.tools.evaluation import Weights, collect, evaluation_command, evaluation_items
+from tuneloop.tools.measuring import weights
+from tuneloop.tools.params.finalize import write_dataset_info
+from tuneloop.tools.training import start_training, training_result
+from tuneloop.tools.workbench import Workbench
+
+NAIVE = """\
+finetuning_type: lora
+lora_rank: 8
+lora_target: all
+cutoff_len: 512
+max_samples: 1000
+per_device_train_batch_size: 1
+gradient_accumulation_steps: 8
+learning_rate: 1.0e-4
+num_train_epochs: 3.0
+lr_scheduler_type: cosine
+warmup_ratio: 0.1
+template: chatml
+"""
+ORACLE = """\
+finetuning_type: full
+cutoff_len: 320
+per_device_train_batch_size: 16
+learning_rate: 1.0e-3
+max_steps: 450
+lr_scheduler_type: cosine
+warmup_steps: 30
+weight_decay: 0.0
+template: chatml
+disable_gradient_checkpointing: true
+"""
+QUESTION = {"textbook": "problem", "quiz": "q"}
+
+
+def joined(raw: Raw) -> dict[str, str]:
+    """A row as someone in a hurry would join it."""
+    f = raw.fields
+    if raw.source == "distilled":
+        asked, said = f["conversation"][0]["value"], f["conversation"][1]["value"]
+    elif raw.source == "chat":
+        asked, said = f["input"]["text"], f["output"]["text"]
+    elif raw.source == "textbook":
+        asked, said = f["problem"], f["worked_solution"]
+    else:
+        asked, said = f["q"], f["a"]
+    return {"instruction": asked, "input": "", "output": str(said)}
+
+
+def naive_rows() -> list[dict[str, str]]:
+    """Everything."""
+    return [joined(raw) for raw in rows_with_key()]
+
+
+def oracle_rows() -> list[dict[str, str]]:
+    """Rows without any defect, in the benchmark's own form: the true steps, the box."""
+    good = [r for r in rows_with_key() if r.key.steps and not (r.key.wrong or r.key.leaked or r.key.duplicate)]
+    rows = {joined(r)["instruction"]: r for r in good}
+    return [
+        {"instruction": asked + SUFFIX, "input": "", "output": f"{prose(r.key.steps)}\n\\boxed{{{r.key.answer}}}"}
+        for asked, r in rows.items()
+    ]
+
+
+def trial(bench: Workbench, number: int, rows: list[dict[str, str]], config: str) -> float:
+    """Train on `rows`, measure on the sealed test; percent."""
+    folder = bench.run.experiment(number)
+    write_json(folder.data / "data.json", rows)
+    write_json(folder.data / "report.json", {"rows": len(rows), "source": digest(json.dumps(rows))})
+    write_dataset_info(folder.data)
+    write_atomic(folder.config, config)
+    if not folder.training.is_file():
+        start_training(bench, folder)
+        finished(lambda: bench.status(folder.jobs, "train")[0].state)
+        status, job = bench.status(folder.jobs, "train")
+        assert job is not None
+        write_json(folder.training, training_result(bench, folder, status, job).model_dump(mode="json"))
+    return test_score(bench, folder, replace(weights(bench, number), name="model"))
+
+
+def test_score(bench: Workbench, folder: ExperimentFolder, model: Weights) -> float:
+    """Percent of the sealed test."""
+    out = folder.root / "test"
+    command = evaluation_command(
+        bench.engine("opencompass"), [model], bench.benchmark, "test", out, seed=bench.spec.seed
+    )
+    bench.launch(folder.jobs, "test", command)
+    finished(lambda: bench.status(folder.jobs, "test")[0].state)
+    asked = evaluation_items(bench.benchmark, "test")
+    return collect(out, asked, bench.setup.benchmark, "test")["model"].value
+
+
+def finished(state: Callable[[], str]) -> None:
+    """Wait for a job."""
+    while state() == "running":
+        time.sleep(0.5)
+
+
+def beside(run: RunFolder) -> RunFolder:
+    """A run folder with the same spec and setup, for trials."""
+    twin = RunFolder(run.root.with_name(f"{run.id}-value"))
+    write_atomic(twin.spec, yaml.safe_dump(yaml.safe_load(run.spec.read_text())))
+    write_json(twin.setup, read_json(run.setup))
+    return twin
+
+
+def main() -> None:
+    """One line a run."""
+    settings = load_settings()
+    for name in sys.argv[1:]:
+        run = settings.home.run(name)
+        report = read_json(run.report_json)
+        bench = Workbench(beside(run), settings)
+        naive, oracle = trial(bench, 1, naive_rows(), NAIVE), trial(bench, 2, oracle_rows(), ORACLE)
+        ours, base = report["best"]["test"]["value"], report["baseline"]["test"]["value"]
+        way = (ours - naive) / (oracle - naive)
+        line = {"run": name, "seed": bench.spec.seed, "base": base, "naive": naive, "ours": ours, "oracle": oracle}
+        first = report["experiments"][0]["validation"]
+        print(json.dumps({**line, "way": round(way, 3), "first_validation": first and first["value"]}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
