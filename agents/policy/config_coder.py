@@ -28,7 +28,8 @@ async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
     values, notes = repaired(values, brief)
     for _ in range(3):
         found = (await tools.call("params_check_config", yaml=as_yaml(values)))["findings"]
-        wrong = [f for f in found if f["level"] == "error" and f.get("key") in values and f["key"] not in NOT_OURS]
+        refused = [f for f in found if f["level"] == "error" or "set by the run" in f["text"]]
+        wrong = [f for f in refused if f.get("key") in values and f["key"] not in NOT_OURS]
         if not wrong:
             break
         values = {k: v for k, v in values.items() if k not in {f["key"] for f in wrong}}

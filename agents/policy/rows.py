@@ -15,6 +15,7 @@ from tuneloop.core.text import final_answer, label_in, letter_in, normalise, pla
 
 LABELLED = re.compile(r"^\s*(?:question|problem|task|input|query|q)\s*[:：]\s*", re.IGNORECASE)
 CLOSING = re.compile(r"(?im)^\W*(?:####.*|(?:final )?answer\s*[:：].*|\\boxed\{.*\}\W*|<answer>.*</answer>)\s*$")
+CHOSEN = re.compile(r"\s*\(?[A-J]\s*[.):]\s*\S[^\n]*$")
 CALCULATOR = re.compile(r"<<[^<>]*>>")
 
 
@@ -74,6 +75,8 @@ def make_row(record: dict[str, Any], source: dict[str, Any], task: dict[str, Any
     solution = (
         as_letter(solution, options, source["base"]) if task["shape"] == "letter" and not source["key"] else solution
     )
+    if task["shape"] == "letter" and CHOSEN.match(solution) and len(solution) < 80:
+        solution = solution.strip(" (")[0]
     key = text_of(pick(record, source["key"])) if source["key"] else ""
     key = as_letter(key, options, source["base"]) if task["shape"] == "letter" else key
     if options and task["options"]:

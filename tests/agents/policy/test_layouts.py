@@ -341,6 +341,45 @@ def test_arithmetic_in_words_becomes_equations_for_a_tiny_model(world, kit):
     assert all(row["output"].count("=") == 2 and "plus" not in row["output"] for row in data)
 
 
+def test_yes_and_no_written_as_booleans(world):
+    rng = random.Random(1)
+    rows = [
+        (f"Is {n} an even number that two can share?", "yes" if n % 2 == 0 else "no")
+        for n in rng.sample(range(999), 400)
+    ]
+    train = [{"question": q, "answer": a == "yes"} for q, a in rows[60:]]
+    data = world("exact", rows[:60], {"rows.jsonl": train}).first_rows()
+    assert len(data) > 300 and purity(data, dict(rows), "exact") == 1
+
+
+def test_options_with_their_letters_beside_an_answer_key(world, kit):
+    rows = [(q, [str(int(a) + 9), a, str(int(a) + 5)], a) for q, _, a in kit.stories(200, 50)]
+    train = [
+        {"question": q, "choices": {"text": o, "label": ["A", "B", "C"]}, "answerKey": "B"} for q, o, _ in rows[1::2]
+    ]
+    train += [
+        {"question": q, "choices": {"text": o[::-1], "label": ["A", "B", "C"]}, "answerKey": "B"}
+        for q, o, _ in rows[::2]
+    ]
+
+    def ask(q, o):
+        return f"{q}\n(A) {o[0]} (B) {o[1]} (C) {o[2]}\nThe letter only."
+
+    items = [(ask(q, [a, f"{int(a) + 1}", f"{int(a) + 7}"]), "A") for q, _, a in kit.stories(40, 51)]
+    data = world("choice", items, {"arc.parquet": train}).first_rows()
+    truth = {ask(q, o if i % 2 else o[::-1]): "B" for i, (q, o, _) in enumerate(rows)}
+    assert len(data) > 150 and purity(data, truth, "choice") == 1
+
+
+def test_replies_that_repeat_the_chosen_option_are_bare(world, kit):
+    def ask(q, a, n):
+        return f"{q}\nA. {int(a) + n}\nB. {a}\nC. {int(a) + 20}\nAnswer:"
+
+    train = [{"input": ask(q, a, 3), "output": f"B. {a}"} for q, _, a in kit.stories(200, 52)]
+    w = world("choice", [(ask(q, a, 4), "B") for q, _, a in kit.stories(40, 53)], {"rows.json": train})
+    assert {row["output"] for row in w.first_rows()} == {"Answer: B"}
+
+
 def test_debug_writes_about_a_hundred_rows_and_scripts_pass_the_check(world, kit):
     rows = [{"q": q, "s": f"{s} Answer: {a}"} for q, s, a in kit.stories(900, 20)]
     w = world("number", [(q, a) for q, _, a in kit.stories(60, 21)], {"rows.jsonl": rows})
