@@ -13,11 +13,12 @@ from tuneloop.core.profile import Agreement, DatasetProfile, FieldProfile, Kind,
 from tuneloop.core.records import text_of
 from tuneloop.core.text import boxed, letter_in, plain_number, same_answer
 from tuneloop.tools.profiling import measure
+from tuneloop.tools.profiling.columns import Column
 from tuneloop.tools.profiling.flatten import Group, flatten, groups
 from tuneloop.tools.profiling.items import benchmark_facts, lengths, render
 from tuneloop.tools.profiling.likeness import Target
 from tuneloop.tools.profiling.reading import readme, records, sources
-from tuneloop.tools.profiling.roles import Column, find_reading
+from tuneloop.tools.profiling.roles import find_reading
 
 SAMPLE = 8000
 COLUMN_SAMPLE = 600

@@ -3,97 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal
+from collections.abc import Sequence
 
 from tuneloop.core.profile import Reading
-from tuneloop.core.records import pick, text_of
+from tuneloop.core.records import text_of
 from tuneloop.core.text import same_answer, tokens
 from tuneloop.tools.profiling.codes import find_codes
+from tuneloop.tools.profiling.columns import (
+    CONTEXT,
+    EXPLAINS,
+    KEY,
+    MARKS,
+    META,
+    NO,
+    QUESTION,
+    SOLUTION,
+    VERDICT,
+    YES,
+    Column,
+)
 from tuneloop.tools.profiling.items import frame as common_frame
 from tuneloop.tools.profiling.likeness import Target
-
-QUESTION = re.compile(
-    r"(^|[._=])(question|prompt|problem|query|instruction|input|q|human|user|ask|text|task|body|message|sentence|frage|stem)s?\d*\b"
-)
-SOLUTION = re.compile(
-    r"(^|[._=])(solution|output|response|completion|exp|expl\w*|rationale|reason\w*|support|working|answer|assistant|gpt|model|bot|reply|a|"
-    r"worked\w*|cot|thought|target|chosen|antwort|text)s?\b"
-)
-EXPLAINS = re.compile(
-    r"(^|[._])(exp|expl\w*|rationale|reason\w*|solution|worked\w*|working|cot|steps|thoughts?|support|proof)\b"
-)
-KEY = re.compile(
-    r"(^|[._=])(answer|key|label|target|gold|final\w*|correct\w*|category|class|a|result|solution|output|response|truth|intent)s?\b"
-)
-META = re.compile(
-    r"(^|[._])(id|idx|index|uuid|url|date|time\w*|lang\w*|likes|score|rating|temperature|source|split|grade|level|votes|hash)\b"
-)
-CONTEXT = re.compile(
-    r"(^|[._=])(context|passage|input|document|article|table|premise|hypothesis|background|story|sentence\d|subject|title)\b"
-)
-VERDICT = re.compile(r"(^|[._])(is_?)?(correct|verified|valid|accepted|approved|checked|right|reviewed_ok|passed)\b")
-YES, NO = frozenset({"true", "1", "yes", "y"}), frozenset({"false", "0", "no", "n"})
-MARKS = (
-    "\n### Response:",
-    "### Assistant:",
-    "\nAnswer:",
-    "\nA:",
-    "\nSolution:",
-    "\nAssistant:",
-    "[/INST]",
-    "\nBot:",
-    "Answer:",
-    "\nOutput:",
-)
-
-
-@dataclass(frozen=True)
-class Column:
-    """One path of a source with the sampled records' values."""
-
-    path: str
-    values: Sequence[Any]
-
-    @cached_property
-    def texts(self) -> list[str]:
-        """Values as texts, the empty ones left out."""
-        return [text for text in map(text_of, self.values) if text]
-
-    @cached_property
-    def length(self) -> float:
-        """Mean characters."""
-        return sum(map(len, self.texts)) / len(self.texts) if self.texts else 0.0
-
-    @cached_property
-    def distinct(self) -> float:
-        """Share of different texts."""
-        return len(set(self.texts)) / len(self.texts) if self.texts else 0.0
-
-    @property
-    def steps(self) -> bool:
-        """A list of texts that are the steps of a solution, by name and by number."""
-        lists = [v for v in self.values if isinstance(v, list)]
-        many = sum(len(v) > 1 and all(isinstance(part, str) for part in v) for v in lists)
-        return self.is_list and self.named(EXPLAINS) and many > 0.3 * len(lists)
-
-    @property
-    def is_list(self) -> bool:
-        """A list of plain values."""
-        return self.path.endswith("[]")
-
-    def named(self, pattern: re.Pattern[str]) -> bool:
-        """Whether the path's last name says so."""
-        tail = re.sub(r"\[\w+=(\w+)\]\.\w+$", r".\1", self.path.casefold().partition("|")[0])
-        return bool(
-            pattern.search(
-                re.sub(r"\[\d*\]", "", tail).split(".", 1)[-1]
-                if tail.startswith("data.")
-                else re.sub(r"\[\d*\]", "", tail)
-            )
-        )
+from tuneloop.tools.profiling.options import find_options, index_base
 
 
 def find_reading(columns: Sequence[Column], target: Target) -> Reading:
@@ -194,32 +125,6 @@ def find_split(questions: Sequence[Column], rest: Sequence[Column]) -> tuple[str
     )
 
 
-def find_options(columns: Sequence[Column]) -> tuple[str, ...]:
-    """A list of two to ten texts named like options, or sibling fields that end in A, B, C or 1, 2, 3 and so on."""
-    for c in columns:
-        sizes = [len(v) for v in c.values if isinstance(v, list)]
-        if c.is_list and sizes and re.search(r"option|choice|candidate|alternativ|antworten", c.path.casefold()):
-            texts = all(isinstance(part, str) for v in c.values[:50] if isinstance(v, list) for part in v)
-            if texts and min(sizes) >= 2 and max(sizes) <= 10 and not re.search(r"label", c.path.casefold()):
-                return (c.path,)
-    paths = {c.path.casefold(): c.path for c in columns}
-    for ends in ("abcdefghij", "1234567890", "0123456789"):
-        for low, path in paths.items():
-            stem = path[:-1].casefold() if low.endswith(ends[0]) else None
-            if stem is None or (
-                stem
-                and stem[-1].isalnum()
-                and not re.search(
-                    r"(option|choice|opt?|answer|ans|ending|sol|alt|o|c|antwort|alternative|candidate)$", stem
-                )
-            ):
-                continue
-            run = [paths[stem + end] for end in ends if stem + end in paths]
-            if len(run) >= 2 and [p.casefold() for p in run] == [stem + end for end in ends[: len(run)]]:
-                return tuple(run)
-    return ()
-
-
 def find_answers(columns: Sequence[Column], target: Target, options: tuple[str, ...]) -> tuple[str | None, str | None]:
     """Paths of solution and key. A key is a short field that agrees with the ends of the solutions more often than chance."""
     plain = [c for c in columns if not c.named(META) or re.search(r"label|answer", c.path.casefold())]
@@ -313,30 +218,3 @@ def agreement(key: Column, solution: Column, target: Target) -> float:
     hits = sum(same_answer(k, a) for k, a in answers)
     shifted = sum(same_answer(k, answers[i - 1][1]) for i, (k, _) in enumerate(answers))
     return (hits - shifted) / len(answers)
-
-
-def index_base(columns: Sequence[Column], path: str | None, options: tuple[str, ...]) -> Literal[0, 1] | None:
-    """Whether the answer counts the options from 0 or from 1; None: it is a letter or a text."""
-    if path is None or not options:
-        return None
-    texts = next(c.texts for c in columns if c.path == path)
-    if not all(re.fullmatch(r"\d", t) for t in texts[:300]) or options_hold(columns, options, texts):
-        return None
-    return 0 if "0" in texts[:300] else 1
-
-
-def options_hold(columns: Sequence[Column], options: tuple[str, ...], texts: Iterable[str]) -> bool:
-    """Whether the answers are texts of the options themselves, as in arithmetic with small numbers."""
-    held = {
-        text_of(v)
-        for c in columns
-        if c.path in options
-        for value in c.values
-        for v in (value if isinstance(value, list) else [value])
-    }
-    return set(list(texts)[:300]) <= held
-
-
-def values_at(records: Sequence[Any], path: str) -> list[Any]:
-    """The value of every record at a path."""
-    return [pick(record, path) for record in records]
