@@ -96,11 +96,14 @@ def test_two_builders_at_once_build_once(home, tiny):
 
 def check_removal(home, engine):
     assert list_engines(home) == [engine]
-    sleeper = subprocess.Popen([str(engine.python), "-c", "import time; time.sleep(30)"])
+    code = "import time; print('up', flush=True); time.sleep(30)"
+    sleeper = subprocess.Popen([str(engine.python), "-c", code], stdout=subprocess.PIPE, text=True)
+    assert sleeper.stdout is not None
+    assert sleeper.stdout.readline() == "up\n"
     with pytest.raises(SetupError, match=f"in use by process {sleeper.pid}"):
         remove_engine(home, "tiny")
     sleeper.kill()
-    sleeper.wait()
+    sleeper.communicate()
     assert remove_engine(home, "tiny") == [engine.folder]
     assert list_engines(home) == []
     with pytest.raises(SetupError, match="no engine 'tiny'"):
