@@ -75,7 +75,9 @@ class SourceProfile(Fact):
     worked: float = Field(description="rows with more than the answer: steps, reasons")
     equations: float = Field(description="rows with at least one `a op b = c`")
     two_equations: float
-    spoken_equations: float = Field(description="rows that have two only when words are read as signs: `3 plus 9 makes 12`")
+    spoken_equations: float = Field(
+        description="rows that have two only when words are read as signs: `3 plus 9 makes 12`"
+    )
     false_equations: float = Field(description="of the rows with equations, those with one that does not hold")
     chatter: float = Field(description="rows beginning or ending with a sentence that many rows share")
     off_topic: float = Field(description="rows without an answer of the shape, or with no word of the benchmark's")
