@@ -24,9 +24,10 @@ def parts(brief: Brief) -> dict[str, str]:
 def task(brief: Brief) -> str:
     """The task card."""
     t = brief.task
+    better = "higher" if t.direction == "max" else "lower"
     return "\n".join(
         (
-            f"- benchmark: {t.benchmark} ({t.domain}); metric {t.metric}, {'higher' if t.direction == 'max' else 'lower'} is better",
+            f"- benchmark: {t.benchmark} ({t.domain}); metric {t.metric}, {better} is better",
             f"- what is asked: {t.description}",
             f"- prompt template: {t.prompt!r}; answer found as: {t.answer}; at most {t.max_new_tokens} new tokens, greedy",
             f"- base model: {t.base_model} on {t.device}; data sets: {', '.join(t.datasets)}",
@@ -56,8 +57,8 @@ def _row(r: JournalRow) -> str:
     value = "-" if r.value is None else f"{r.value:.1f} [{r.low:.1f}, {r.high:.1f}]"
     p = "-" if r.p_value is None else f"{r.p_value:.3g}"
     steps = r.training.steps if r.training else "-"
-    lesson = r.failure or r.lesson
-    return f"| {r.number} | {r.outcome} | {r.hypothesis.statement} | {r.rows or '-'} | {steps} | {value} | {p} | {r.blame} | {lesson} |"
+    cells = (r.number, r.outcome, r.hypothesis.statement, r.rows or "-", steps, value, p, r.blame, r.failure or r.lesson)
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def budget(brief: Brief) -> str:

@@ -76,6 +76,10 @@ def warm_home(tmp_path: Path, llamafactory: Engine, opencompass: Engine, tiny: P
     return linked_home(tmp_path / "home")
 
 
+COMMAND = (sys.executable, "-m", "tuneloop.cli.main")
+DEFAULT = ("--benchmark", "wordproblems", "--base-model", "tiny", "--loop-n", "1")
+
+
 @dataclass(frozen=True)
 class WholeRun:
     """A finished run, and what its orchestrator used."""
@@ -92,8 +96,7 @@ def whole_run(
 ) -> WholeRun:
     """`tuneloop run` on the embedded default with one experiment, in a process of its own."""
     home = linked_home(tmp_path_factory.mktemp("whole") / "home")
-    argv = [sys.executable, "-m", "tuneloop.cli.main", "run", "--benchmark", "wordproblems", "--base-model", "tiny"]
-    argv += ["--loop-n", "1", "--run-id", "whole", "--json"]
+    argv = [*COMMAND, "run", *DEFAULT, "--run-id", "whole", "--json"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     p = subprocess.run(
         argv, env={**os.environ, "FT_FILE_PATH": str(home)}, cwd=home.parent, capture_output=True, text=True

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tuneloop.core.errors import Paused
 from tuneloop.graph.inbox import obey, put, waiting
 

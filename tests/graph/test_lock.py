@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tuneloop.core.errors import SetupError
 from tuneloop.graph.lock import hold, is_held
 

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from tuneloop.core.brief import Brief, Budget, JournalRow, Task
 from tuneloop.core.experiment import Diagnosis, Hypothesis, Step, Training
 from tuneloop.core.score import Comparison, Score
@@ -27,7 +28,14 @@ TRAINED = Training(steps=200, seconds=41, rows=1800, first_loss=2.5, last_loss=0
 
 def score(value: float) -> Score:
     return Score(
-        benchmark="b", split="validation", metric="accuracy", value=value, low=value - 5, high=value + 5, n=200, parsed=97
+        benchmark="b",
+        split="validation",
+        metric="accuracy",
+        value=value,
+        low=value - 5,
+        high=value + 5,
+        n=200,
+        parsed=97,
     )
 
 

@@ -61,14 +61,6 @@ def test_stop_ends_a_deaf_job_after_the_grace(trial):
     assert done.seconds < 5
 
 
-def until(true):
-    """Wait: a supervisor that has just been started does not listen to signals yet."""
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_sigterm_to_the_supervisor_stops_the_job(trial):
     folder = trial.start("print('up', flush=True)\n" + SLEEP)
     until(lambda: "up" in (folder / "log.txt").read_text())

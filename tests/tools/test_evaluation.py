@@ -18,7 +18,9 @@ from tuneloop.tools.benchmarks import BenchmarkFolder, items, resolve, sealed_it
 from tuneloop.tools.benchmarks.scoring import correct, extract
 from tuneloop.tools.evaluation import Weights, collect, evaluation_command
 
-ENGINE: Any = SimpleNamespace(python=Path("/e/bin/python"), bin=Path("/e/bin"), readable=("/e",), identity="abc", env={})
+ENGINE: Any = SimpleNamespace(
+    python=Path("/e/bin/python"), bin=Path("/e/bin"), readable=("/e",), identity="abc", env={}
+)
 
 
 @pytest.fixture(scope="module")

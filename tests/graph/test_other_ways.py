@@ -1,0 +1,166 @@
+"""The same run in other ways gives the same journal: killed and resumed, tools over HTTP, from a script, `langgraph dev`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuneloop.core.files import read_json
+from tuneloop.core.layout import RunFolder
+from tuneloop.graph.journal import load_journal
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+COMMAND = (sys.executable, "-m", "tuneloop.cli.main")
+SPEC = ("run", "--benchmark", "wordproblems", "--base-model", "tiny", "--loop-n", "1")
+TIMES = {"seconds"}
+
+
+def story(run: RunFolder) -> list[dict[str, Any]]:
+    """The journal without what a clock says."""
+    rows = [e.model_dump(mode="json") for e in load_journal(run).experiments]
+    for row in rows:
+        row.pop("seconds")
+        row["training"].pop("seconds")
+    return rows
+
+
+def until(true: Callable[[], bool], seconds: float = 240) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not come to that in time"
+        time.sleep(0.2)
+
+
+def kill_at(argv: list[str], env: dict[str, str], home: Path, moment: Callable[[], bool]) -> None:
+    """Start the orchestrator, kill it with -9 when the moment has come."""
+    p = subprocess.Popen(argv, env=env, cwd=home.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: p.poll() is not None or moment())
+        assert p.poll() is None, "it ended before it could be killed"
+    finally:
+        os.kill(p.pid, signal.SIGKILL)
+        p.wait()
+
+
+def test_killed_in_three_places_and_resumed(whole_run, warm_home: Path) -> None:
+    env = {**os.environ, "FT_FILE_PATH": str(warm_home)}
+    run = RunFolder(warm_home / "runs" / "killed")
+    folder = run.experiment(1)
+    start = [*COMMAND, *SPEC, "--run-id", "killed", "--json"]
+    resume = [*COMMAND, "resume", "killed", "--json"]
+    kill_at(start, env, warm_home, lambda: folder.hypothesis.is_file())
+    kill_at(resume, env, warm_home, lambda: (folder.model / "trainer_log.jsonl").is_file())
+    log = folder.model / "trainer_log.jsonl"
+    seen = log.stat().st_size
+    until(lambda: log.stat().st_size > seen)  # nobody waits for it, and it goes on
+    kill_at(resume, env, warm_home, lambda: (folder.jobs / "evaluate.1").is_dir())
+    p = subprocess.run(resume, env=env, cwd=warm_home.parent, capture_output=True, text=True)
+    assert p.returncode == 0, p.stderr
+    assert story(run) == story(whole_run.run)
+    assert sorted(j.name for j in folder.jobs.iterdir() if j.is_dir() and j.name.startswith("train")) == ["train.1"]
+    assert not [f for f in run.root.rglob("*.part")]
+
+
+def test_a_killed_training_goes_on_from_its_checkpoint(whole_run, warm_home: Path) -> None:
+    env = {**os.environ, "FT_FILE_PATH": str(warm_home)}
+    run = RunFolder(warm_home / "runs" / "cut")
+    folder = run.experiment(1)
+    start = [*COMMAND, *SPEC, "--run-id", "cut", "--json"]
+    p = subprocess.Popen(start, env=env, cwd=warm_home.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: any(folder.model.glob("checkpoint-*/trainer_state.json")))
+    keeper = int((folder.jobs / "train.1" / "lock").read_text().split()[0])
+    os.kill(keeper, signal.SIGKILL)
+    assert p.wait(400) == 0
+    assert (folder.jobs / "train.2" / "exit.json").is_file()
+    assert story(run) == story(whole_run.run)
+
+
+@contextmanager
+def server(name: str, run_id: str, env: dict[str, str], port: int) -> Iterator[str]:
+    argv = [sys.executable, "-m", "tuneloop.mcp_servers.main", name, "--run", run_id, "--http", "--port", str(port)]
+    p = subprocess.Popen(argv, env=env)
+    try:
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        p.terminate()
+        p.wait(10)
+
+
+def test_with_all_servers_in_other_processes(whole_run, warm_home: Path) -> None:
+    env = {**os.environ, "FT_FILE_PATH": str(warm_home), "TUNELOOP_MCP_TOKEN": "sesame"}
+    first = [*COMMAND, *SPEC, "--run-id", "apart", "--step-n", "1", "--json"]
+    subprocess.run(first, env=env, cwd=warm_home.parent, check=True, stdout=subprocess.DEVNULL)
+    names = ("params", "data", "training", "evaluation")
+    with ExitStack() as stack:
+        urls = {n: stack.enter_context(server(n, "apart", env, 18124 + i)) for i, n in enumerate(names)}
+        for url in urls.values():
+            until(lambda url=url: answers(url), 60)
+        over_http = {**env, "TUNELOOP_MCP_URLS": json.dumps(urls)}
+        p = subprocess.run(
+            [*COMMAND, "resume", "apart", "--json"], env=over_http, cwd=warm_home.parent, capture_output=True
+        )
+        assert p.returncode == 0, p.stderr.decode()
+    assert story(RunFolder(warm_home / "runs" / "apart")) == story(whole_run.run)
+
+
+def answers(url: str) -> bool:
+    """Whether something listens there."""
+    try:
+        urllib.request.urlopen(url, timeout=2)
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def test_from_a_script_of_ten_lines(whole_run, warm_home: Path) -> None:
+    code = (ROOT / "examples" / "invoke.py").read_text()
+    assert len(code.splitlines()) <= 10
+    env = {**os.environ, "FT_FILE_PATH": str(warm_home)}
+    p = subprocess.run([sys.executable, "-c", code], env=env, cwd=warm_home.parent, capture_output=True, text=True)
+    assert p.returncode == 0, p.stderr
+    report = Path(p.stdout.strip().splitlines()[-1])
+    assert story(RunFolder(report.parent)) == story(whole_run.run)
+
+
+def post(url: str, body: dict[str, Any], timeout: float = 30) -> Any:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=timeout) as reply:
+        return json.load(reply)
+
+
+def test_over_the_api_of_langgraph_dev(whole_run, warm_home: Path) -> None:
+    port = 18224
+    env = {**os.environ, "FT_FILE_PATH": str(warm_home), "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
+    shutil.rmtree(ROOT / ".langgraph_api", ignore_errors=True)
+    argv = [str(Path(sys.executable).with_name("langgraph")), "dev", "--no-browser", "--no-reload", "--port", str(port)]
+    p = subprocess.Popen(argv, env=env, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    base = f"http://127.0.0.1:{port}"
+    try:
+        until(lambda: answers(f"{base}/ok"), 120)
+        assert [a["graph_id"] for a in post(f"{base}/assistants/search", {})] == ["tuneloop"]
+        thread = post(f"{base}/threads", {})["thread_id"]
+        spec = {"benchmark": "wordproblems", "base_model": "tiny", "loop_n": 1}
+        state = post(f"{base}/threads/{thread}/runs/wait", {"assistant_id": "tuneloop", "input": {"spec": spec}}, 500)
+    finally:
+        p.terminate()
+        p.wait(30)
+        shutil.rmtree(ROOT / ".langgraph_api", ignore_errors=True)
+    assert state["run_id"] == thread
+    assert read_json(Path(state["report"]).with_suffix(".json"))["best"]["experiment"] == 1
+    assert story(RunFolder(warm_home / "runs" / thread)) == story(whole_run.run)
