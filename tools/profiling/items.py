@@ -116,7 +116,9 @@ def telling_words(prompts: Sequence[str]) -> tuple[dict[str, float], int]:
     holds = [set(tokens(p)) for p in prompts]
     counts = Counter(word for words in holds for word in words)
     n = max(1, len(prompts))
-    chosen = [w for w, c in counts.most_common(4 * MOST_WORDS) if c >= max(2, 0.03 * n)]
+    # Words were counted from sets: ties go by the word, so that every process says the same.
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    chosen = [w for w, c in ranked[: 4 * MOST_WORDS] if c >= max(2, 0.03 * n)]
     even = [w for w in chosen if counts[w] <= 0.97 * n and w != "#"][:MOST_WORDS]
     least = sorted(len(words & set(even)) for words in holds)[int(0.02 * n)] if holds else 0
     return {w: round(counts[w] / n, 3) for w in even}, max(0, min(least, 6) // 2)
