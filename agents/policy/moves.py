@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tuneloop.agents.policy.compose import FORM
-from tuneloop.agents.policy.evidence import Evidence
+from tuneloop.agents.policy.evidence import Evidence, better
 from tuneloop.agents.policy.plan import Plan, find, sources_in, with_step
 from tuneloop.agents.policy.situation import Situation, Source, mean
 from tuneloop.agents.policy.training import Values, allowed_steps, other_method, steps_of, with_rate, with_steps
@@ -167,8 +167,10 @@ def underfit_moves(case: Case) -> Iterator[Move]:
     falling = max(0.0, -e.training.tail_slope)
     slow = e.training.last_loss > 0.8 * e.training.first_loss
     few = 0.3 if e.epochs < 4 and e.training.last_loss > 0.02 else 0.05
-    weight = (few + min(0.5, 5 * falling) + 0.4 * slow) * min(1.0, 0.3 + 1.5 * case.room)
+    helped = longer_helped(case)
+    weight = (few + min(0.5, 5 * falling) + 0.4 * slow + 0.5 * helped) * min(1.0, 0.3 + 1.5 * case.room)
     why = f"loss changes by {100 * e.training.tail_slope:.0f} % over the last quarter after {e.epochs:.1f} epochs"
+    why += "; longer training of these data has helped before" if helped else ""
     steps = longer(case)
     if steps:
         now, then = e.training.steps, steps_of(steps, e.rows)
@@ -190,10 +192,24 @@ def longer(case: Case) -> Values | None:
     return with_steps(case.training, then, e.rows) if then >= 1.15 * now else None
 
 
+def longer_helped(case: Case) -> bool:
+    """Whether a shorter training on the same data scored worse: then memorising is not what hurts."""
+    e, direction = case.evidence, case.situation.task.direction
+    return any(
+        row.value is not None
+        and row.training is not None
+        and e.training is not None
+        and row.hypothesis.data_plan == case.plan
+        and row.training.steps < 0.9 * e.training.steps
+        and better(e.value, row.value, direction)
+        for row in case.situation.brief.journal
+    )
+
+
 def overfit_moves(case: Case) -> Iterator[Move]:
     """Loss near nothing and the score poor: fewer passes, or LoRA, or a lower rate."""
     e = case.evidence
-    if e.training is None:
+    if e.training is None or longer_helped(case):
         return
     learned = e.training.last_loss < 0.12 * e.training.first_loss or e.training.last_loss < 0.03
     much = min(1.0, max(0.0, e.epochs - 3) / 8)

@@ -143,6 +143,19 @@ def test_learned_by_heart_is_answered_with_less(messy):
     assert found.training_plan["max_steps"] < first.training_plan["max_steps"]
 
 
+def test_what_longer_training_has_gained_is_not_taken_back(messy):
+    first = messy.hypothesis()
+    short = messy.row(1, first, value=70.0, training=training(steps=300, last_loss=0.03, tail_slope=0.0))
+    longer = first.model_copy(update={"training_plan": {**first.training_plan, "max_steps": 480}, "parent": 1})
+    second = messy.row(2, longer, value=77.0, training=training(steps=480, last_loss=0.01, tail_slope=0.0))
+    found = messy.hypothesis(experiment=3, journal=(short, second))
+    assert found.parent == 2
+    assert found.aspect == "underfit"
+    assert found.training_plan["max_steps"] > 480
+    worse = messy.row(2, longer, value=61.0, training=training(steps=480, last_loss=0.01, tail_slope=0.0))
+    assert messy.hypothesis(experiment=3, journal=(short, worse)).training_plan["max_steps"] <= 480
+
+
 def test_few_rows_are_answered_with_coverage(messy):
     first = messy.hypothesis()
     row = messy.row(1, first, value=40.0, rows=60, training=training(rows=60, last_loss=0.8))
