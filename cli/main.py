@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib
+import logging
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -130,6 +131,8 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the `tuneloop` script."""
+    # Libraries read `.env` too and warn of a line that load_settings refuses with a better sentence.
+    logging.getLogger("dotenv").setLevel(logging.ERROR)
     cli()
 
 

@@ -41,6 +41,7 @@ class NodeFinished(Base):
     kind: Literal["node_finished"] = "node_finished"
     node: str
     seconds: float
+    cpu: float = Field(0.0, description="CPU seconds of the orchestrator itself, jobs not counted")
     detail: str = ""
 
 

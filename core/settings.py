@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 from dotenv.parser import parse_stream
 from pydantic import BeforeValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home
@@ -87,18 +88,6 @@ class Settings(BaseSettings):
     hf_endpoint: Text = Field(None, alias="HF_ENDPOINT", description="hub mirror")
     job_memory: Count = Field(None, alias="TUNELOOP_JOB_MEMORY", description="bytes a job may use; empty: what is free")
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over what was read from `.env` (given as init values)."""
-        return env_settings, init_settings
-
     @cached_property
     def home(self) -> Home:
         """Layout below `FT_FILE_PATH`."""
@@ -121,10 +110,14 @@ def read_dotenv(path: Path) -> dict[str, str]:
 
 
 def load_settings(dotenv: Path | None = None) -> Settings:
-    """Settings from `.env` in the working directory and the environment. Raises SetupError in one line."""
+    """Settings from the environment, what is not there from `.env` in the working directory.
+
+    Raises SetupError in one line.
+    """
     values = read_dotenv(dotenv or Path(".env"))
     lower = {str(field.alias).lower(): str(field.alias) for field in Settings.model_fields.values()}
-    given: dict[str, Any] = {lower[k.lower()]: v for k, v in values.items() if k.lower() in lower}
+    said = {name.lower() for name in os.environ}
+    given: dict[str, Any] = {lower[k.lower()]: v for k, v in values.items() if k.lower() in lower.keys() - said}
     try:
         return Settings(**given)
     except ValidationError as e:

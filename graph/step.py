@@ -37,7 +37,7 @@ def step(name: str, node: Node, failed: Failed = give_up) -> RunnableLambda[Stat
 
 
 def _timed(ctx: Context, name: str, node: Node, failed: Failed) -> Update:
-    began = time.monotonic()
+    began, busy = time.monotonic(), time.process_time()
     ctx.emit(NodeStarted(experiment=ctx.state.experiment, node=name))
     try:
         update = node(ctx)
@@ -46,7 +46,8 @@ def _timed(ctx: Context, name: str, node: Node, failed: Failed) -> Update:
             Problem(experiment=ctx.state.experiment, node=name, culprit=e.culprit or "unknown", text=str(e)[:2000])
         )
         update = failed(ctx, name, e)
-    seconds = time.monotonic() - began
+    seconds, cpu = time.monotonic() - began, time.process_time() - busy
     number = update.get("experiment", ctx.state.experiment)
-    ctx.emit(NodeFinished(experiment=number, node=name, seconds=round(seconds, 3), detail=f"then {update['stage']}"))
+    then = f"then {update['stage']}"
+    ctx.emit(NodeFinished(experiment=number, node=name, seconds=round(seconds, 3), cpu=round(cpu, 3), detail=then))
     return {**update, "spent": ctx.state.spent + seconds}

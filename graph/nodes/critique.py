@@ -51,7 +51,7 @@ def close(ctx: Context) -> None:
         failure=failure,
         feedback=feedback,
         repairs=ctx.state.attempt,
-        seconds=round(ctx.state.spent - spent_before(ctx), 1),
+        seconds=round(max(0.0, ctx.state.spent - spent_before(ctx)), 1),
     )
     write_json(folder.result, experiment.model_dump(mode="json"))
     ctx.emit(said(experiment))

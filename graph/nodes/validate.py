@@ -17,7 +17,7 @@ def validate(ctx: Context) -> dict[str, Any]:
     check_config_file(ctx)
     findings = check_script(ctx.folder.script.read_text(), MODULES)
     if findings:
-        raise RecipeError("process_data.py: " + "; ".join(findings), culprit="script")
+        raise RecipeError("; ".join(findings), culprit="script")
     gate_sample(ctx.bench, ctx.folder, run_script(ctx, ctx.folder, debug=True))
     return {"stage": "build_data"}
 

@@ -45,6 +45,8 @@ def check(name: str) -> None:
         return
     if path.exists():
         _check_records(path)
+    elif name.startswith((".", "/", "~")):
+        raise SetupError(f"dataset {path}: no such file or folder")
     elif not is_hub_id(name):
         raise unknown("dataset", name, names(), "or a folder, a file, or a hub id org/name")
 

@@ -221,3 +221,18 @@ def noisy_stories(count: int, seed: int, habit: float) -> list[tuple[str, str, s
 def kit():
     """Helpers that make rows and journals."""
     return SimpleNamespace(stories=stories, noisy_stories=noisy_stories, story=story)
+
+
+SUFFIX = "\nEnd with \\boxed{answer}."
+
+
+@pytest.fixture
+def messy(world, kit):
+    """A keyed book with wrong solutions, and a forum nobody has checked."""
+    items = [(q + SUFFIX, a) for q, _, a in kit.stories(80, 1)]
+    book = [
+        {"problem": q, "solution": s, "key": a, "grade": g % 5}
+        for g, (q, s, a, _) in enumerate(kit.noisy_stories(900, 2, 0.4))
+    ]
+    forum = [{"ask": q, "reply": f"Sure! {s} I hope this helps!"} for q, s, _, _ in kit.noisy_stories(600, 3, 0.4)]
+    return world("boxed", items, {"book.csv": book, "forum.jsonl": forum})

@@ -12,20 +12,6 @@ from tuneloop.core.brief import Budget
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Training
 
-SUFFIX = "\nEnd with \\boxed{answer}."
-
-
-@pytest.fixture
-def messy(world, kit):
-    """A keyed book with wrong solutions, and a forum nobody has checked."""
-    items = [(q + SUFFIX, a) for q, _, a in kit.stories(80, 1)]
-    book = [
-        {"problem": q, "solution": s, "key": a, "grade": g % 5}
-        for g, (q, s, a, _) in enumerate(kit.noisy_stories(900, 2, 0.4))
-    ]
-    forum = [{"ask": q, "reply": f"Sure! {s} I hope this helps!"} for q, s, _, _ in kit.noisy_stories(600, 3, 0.4)]
-    return world("boxed", items, {"book.csv": book, "forum.jsonl": forum})
-
 
 def training(**changes):
     values = {"steps": 320, "seconds": 60.0, "rows": 1500, "first_loss": 3.0, "last_loss": 0.4, "tail_slope": -0.01}

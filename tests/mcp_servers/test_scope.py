@@ -1,0 +1,101 @@
+"""What servers refuse, and how agents reach them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+
+from tuneloop.agents.researcher import RESEARCHER
+from tuneloop.core.errors import ToolError
+from tuneloop.core.files import read_json, read_lines
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.settings import Settings
+from tuneloop.mcp_servers.client import McpToolbox
+from tuneloop.mcp_servers.scope import Scope
+from tuneloop.tools.contamination import Guard
+from tuneloop.tools.gate.data import gate
+from tuneloop.tools.workbench import Workbench
+
+
+@pytest.fixture
+def toolbox(whole_run) -> McpToolbox:
+    return McpToolbox(Scope(whole_run.run, Settings(FT_FILE_PATH=whole_run.home)), None)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("evaluation_launch", {"experiment": 1, "split": "test"}),
+        ("evaluation_scores", {"experiment": 1, "split": "test"}),
+        ("data_show_items", {"split": "test"}),
+        ("data_show_items", {"split": "TEST"}),
+        ("data_show_items", {"split": "sealed/test"}),
+    ],
+)
+async def test_no_server_opens_the_sealed_split(toolbox: McpToolbox, tool: str, arguments: dict[str, object]) -> None:
+    with pytest.raises(ToolError, match="closed; open here: validation"):
+        await toolbox.call(tool, **arguments)
+
+
+@pytest.mark.parametrize(
+    "path", ["../../benchmarks/wordproblems/sealed/test.jsonl", "/etc/passwd", "textbook.csv/../quiz.tsv"]
+)
+async def test_no_file_outside_a_data_set_is_read(toolbox: McpToolbox, path: str) -> None:
+    with pytest.raises(ToolError, match="has no file"):
+        await toolbox.call("data_sample_records", dataset="wordproblems", path=path)
+
+
+async def test_an_agent_has_its_own_tools_only(whole_run) -> None:
+    scope = Scope(whole_run.run, Settings(FT_FILE_PATH=whole_run.home))
+    mine = McpToolbox(scope, RESEARCHER.tools)
+    assert set(await mine.names()) == set(RESEARCHER.tools)
+    with pytest.raises(ToolError, match="not for you"):
+        await mine.call("training_stop", experiment=1, kind="train")
+    assert (await mine.call("evaluation_scores", experiment=1))["n"] == 200
+
+
+async def test_errors_are_sentences(toolbox: McpToolbox) -> None:
+    with pytest.raises(ToolError, match="experiment 7 does not exist; there are 001"):
+        await toolbox.call("training_status", experiment=7, kind="train")
+    with pytest.raises(ToolError, match="did you mean 'lora_rank'"):
+        await toolbox.call("params_describe_parameter", name="lora_rnk")
+
+
+async def test_a_launch_of_what_is_over_starts_nothing(whole_run, toolbox: McpToolbox) -> None:
+    jobs = whole_run.run.experiment(1).jobs
+    before = sorted(p.name for p in jobs.iterdir())
+    found = await toolbox.call("evaluation_launch", experiment=1)
+    assert found["job"] == "evaluate"
+    assert (await toolbox.call("evaluation_status", experiment=1))["state"] == "over"
+    assert sorted(p.name for p in jobs.iterdir()) == before
+
+
+async def test_over_stdio(whole_run) -> None:
+    env = {**os.environ, "FT_FILE_PATH": str(whole_run.home)}
+    args = ["-m", "tuneloop.mcp_servers.main", "data", "--run", "whole"]
+    async with Client(StdioTransport(sys.executable, args, env=env)) as client:
+        found = await client.call_tool("list_datasets", {})
+    assert {f["path"] for f in found.structured_content["result"][0]["files"]} >= {"textbook.csv", "chat.json"}
+
+
+def test_without_the_guard_test_items_would_be_trained_on(whole_run, tmp_path: Path) -> None:
+    """The raw data hold rows leaked from the test; what keeps them out is the guard, and nothing else."""
+    run: RunFolder = whole_run.run
+    bench = Workbench(run, Settings(FT_FILE_PATH=whole_run.home))
+    raw = next(run.experiment(1).work.glob("build_data-*/data.json"))
+    asked = {row["prompt"] for row in read_lines(bench.benchmark.root / "sealed" / "test.jsonl")}
+    shutil.copy(raw, tmp_path / "raw.json")
+    common = {"row_limit": 10**6, "benchmark": bench.setup.benchmark, "cutoff_len": None}
+    tokenizer = bench.setup.model_root / "tokenizer.json"
+    gate(tmp_path / "raw.json", tmp_path / "open", guard=Guard({"test": []}), tokenizer=tokenizer, **common)
+    leaked = [r for r in read_json(tmp_path / "open" / "data.json") if r["instruction"] in asked]
+    assert len(leaked) > 10
+    kept = read_json(run.experiment(1).data / "data.json")
+    assert [r for r in kept if r["instruction"] in asked] == []
+    assert read_json(run.experiment(1).data / "report.json")["dropped"]["overlap with test"] >= len(leaked)
