@@ -22,7 +22,7 @@ Examples:
   tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
   tuneloop run --benchmark ./my_task --dataset ./my_data --base-model ./my_model --timeout 12h
   tuneloop watch            follow the newest run from another terminal
-  tuneloop stop             let it finish what it does, then pause
+  tuneloop stop             end its job, keep everything, pause
   tuneloop resume           go on where it stopped, also after a crash
   tuneloop report --open    the result
   tuneloop doctor           what this machine has and what is missing

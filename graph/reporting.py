@@ -7,6 +7,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import Comparison, Score
 from tuneloop.graph.context import Context
 from tuneloop.graph.journal import baseline, load_journal
+from tuneloop.tools.building import leaked
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.report.data import Curve, ReportData
 from tuneloop.tools.report.write import node_seconds
@@ -35,6 +36,7 @@ def report_data(ctx: Context, base: Score, best: Score | None, verdict: Comparis
             for n in numbers
             if (f := run.experiment(n).data / "report.json").is_file()
         },
+        leaked=leaked(ctx.bench, run.experiment(journal.best.number)) if journal.best else (),
         seconds=ctx.state.spent,
         nodes=node_seconds(run),
         versions=setup.versions,

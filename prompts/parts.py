@@ -57,7 +57,17 @@ def _row(r: JournalRow) -> str:
     value = "-" if r.value is None else f"{r.value:.1f} [{r.low:.1f}, {r.high:.1f}]"
     p = "-" if r.p_value is None else f"{r.p_value:.3g}"
     steps = r.training.steps if r.training else "-"
-    cells = (r.number, r.outcome, r.hypothesis.statement, r.rows or "-", steps, value, p, r.blame, r.failure or r.lesson)
+    cells = (
+        r.number,
+        r.outcome,
+        r.hypothesis.statement,
+        r.rows or "-",
+        steps,
+        value,
+        p,
+        r.blame,
+        r.failure or r.lesson,
+    )
     return "| " + " | ".join(map(str, cells)) + " |"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 from tuneloop.core.errors import RecipeError
@@ -11,6 +12,7 @@ from tuneloop.tools.benchmarks import items, prompt, sealed_items
 from tuneloop.tools.contamination import Guard
 from tuneloop.tools.gate.data import gate
 from tuneloop.tools.gate.report import GateReport
+from tuneloop.tools.gate.stream import stream_rows
 from tuneloop.tools.params.config_text import ConfigError, parse_config
 from tuneloop.tools.params.finalize import write_dataset_info
 from tuneloop.tools.scripts import script_output
@@ -60,6 +62,13 @@ def guard(bench: Workbench) -> Guard:
         "test": [prompt(b, i) for i in sealed_items(bench.benchmark)],
     }
     return Guard(asked)
+
+
+def leaked(bench: Workbench, folder: ExperimentFolder, most: int = 20) -> tuple[str, ...]:
+    """Instructions that the gate dropped because they overlap with the test; for the report, when the test was read."""
+    raw, known = script_output(bench, folder, debug=False) / "data.json", guard(bench)
+    rows = (row["instruction"] for row in stream_rows(raw)) if raw.is_file() else ()
+    return tuple(itertools.islice((text for text in rows if known.overlaps(text) == "test"), most))
 
 
 def cutoff(folder: ExperimentFolder) -> int | None:

@@ -60,7 +60,9 @@ def nodes(run: RunFolder) -> list[str]:
 
 def test_a_bad_key_goes_back_to_the_config_coder(prepared, here, monkeypatch: pytest.MonkeyPatch) -> None:
     run, settings = prepared
-    planner = Scripted("config_coder", [TrainConfig(yaml="finetuning_type: full\nlearning_rat: 0.001\ncutoff_len: 256\n")])
+    planner = Scripted(
+        "config_coder", [TrainConfig(yaml="finetuning_type: full\nlearning_rat: 0.001\ncutoff_len: 256\n")]
+    )
     monkeypatch.setattr("tuneloop.graph.context.choose_planner", lambda: planner)
     drive(run, settings, step_n=8)
     assert nodes(run)[1:7] == ["research", "engineer_data", "write_config", "validate", "write_config", "validate"]

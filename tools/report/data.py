@@ -28,6 +28,9 @@ class ReportData(BaseModel):
     journal: Journal
     losses: dict[int, Curve] = Field({}, description="experiment → (step, training loss) in order")
     data: dict[int, GateReport] = Field({}, description="experiment → what the data gate found")
+    leaked: tuple[str, ...] = Field(
+        (), description="rows of the best experiment dropped for overlap with the test, some"
+    )
     seconds: float = Field(ge=0, description="work of all sittings")
     nodes: dict[str, float] = Field({}, description="node → seconds of all its turns")
     versions: dict[str, str] = {}

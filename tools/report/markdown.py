@@ -8,6 +8,8 @@ from tuneloop.core.wording import clean, duration, p
 from tuneloop.tools.report import tables
 from tuneloop.tools.report.data import ReportData, overlaps
 
+SHOWN = 5
+
 
 def report(run_id: str, data: ReportData) -> str:
     """The whole page."""
@@ -53,7 +55,8 @@ def verdict(data: ReportData) -> str:
 def honesty(data: ReportData) -> list[str]:
     """What a careful reader asks."""
     lines = [
-        f"Code decides, by a paired test on the same items; p must be at most 0.05 divided by the number of candidates. "
+        f"Code decides, by a paired test on the same items; p must be at most the candidate's share of 5 % (planned "
+        f"experiments share alike; without a plan the n-th gets 1/(n(n+1)) of it). "
         f"Candidates measured on validation: {data.journal.scored}.",
         *_sealed(data),
         _reads(data.reads_of_test),
@@ -61,6 +64,11 @@ def honesty(data: ReportData) -> list[str]:
         f"{f', best {_parsed(data.best.score)}' if data.best else ''}"
         f"{f'; on the test: base {_parsed(data.baseline_test)}, best {_parsed(data.best_test)}' if data.best_test else ''}.",
         _contamination(data),
+        *(
+            [f"Dropped for the test, e.g.: {'; '.join(repr(clean(text[:100])) for text in data.leaked[:5])}"]
+            if data.leaked
+            else []
+        ),
         "Greedy decoding; every candidate was trained and measured once. Intervals are 95 % Wilson intervals over items: "
         "they do not cover what another training seed would change.",
     ]
@@ -98,7 +106,9 @@ def _contamination(data: ReportData) -> str:
     counts = [(number, overlaps(report)) for number, report in sorted(data.data.items())]
     found = [f"experiment {n}: {c['validation']} validation, {c['test']} test" for n, c in counts if any(c.values())]
     text = "; ".join(found) or "none"
-    return f"Training rows dropped because they overlap with a benchmark item: {text}."
+    shown = "; ".join(f'"{clean(row, 100)}"' for row in data.leaked[:SHOWN])
+    examples = f" For the test, among others: {shown}." if shown else ""
+    return f"Training rows dropped because they overlap with a benchmark item: {text}.{examples}"
 
 
 def _losses(data: ReportData) -> list[str]:
