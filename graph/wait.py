@@ -12,7 +12,8 @@ from tuneloop.core.events import JobProgress
 from tuneloop.graph.context import Context
 from tuneloop.graph.inbox import obey
 
-FIRST, LONGEST, SAID = 0.2, 2.0, 2.0
+# Seconds between looks: a twelfth of the time waited so far, so that short jobs are not delayed and long ones are cheap.
+FIRST, LONGEST, SHARE, SAID = 0.25, 2.0, 12, 2.0
 
 
 def wait(ctx: Context, job: str, poll: Callable[[], dict[str, Any]], stop: Callable[[], None]) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def wait(ctx: Context, job: str, poll: Callable[[], dict[str, Any]], stop: Calla
         if left is not None and left < now - began:
             stop()
             raise RecipeError(f"the run's time was over during {job}", culprit="environment")
-        pause(min(LONGEST, max(FIRST, (now - began) / 20)))
+        pause(min(LONGEST, max(FIRST, (now - began) / SHARE)))
     if status.get("total"):
         _say(ctx, job, status)
     return status
