@@ -20,7 +20,7 @@ from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.embedded.messy import Raw, rows_with_key
 from tuneloop.tools.embedded.problems import SUFFIX
-from tuneloop.tools.embedded.solutions import prose
+from tuneloop.tools.embedded.solutions import lines
 from tuneloop.tools.evaluation import Weights, collect, evaluation_command, evaluation_items
 from tuneloop.tools.measuring import weights
 from tuneloop.tools.params.finalize import write_dataset_info
@@ -46,7 +46,7 @@ finetuning_type: full
 cutoff_len: 320
 per_device_train_batch_size: 16
 learning_rate: 1.0e-3
-max_steps: 450
+max_steps: 800
 lr_scheduler_type: cosine
 warmup_steps: 30
 weight_decay: 0.0
@@ -76,11 +76,11 @@ def naive_rows() -> list[dict[str, str]]:
 
 
 def oracle_rows() -> list[dict[str, str]]:
-    """Rows without any defect, in the benchmark's own form: the true steps, the box."""
+    """Rows without any defect, in the benchmark's own form: the true steps as bare equations, the box."""
     good = [r for r in rows_with_key() if r.key.steps and not (r.key.wrong or r.key.leaked or r.key.duplicate)]
     rows = {joined(r)["instruction"]: r for r in good}
     return [
-        {"instruction": asked + SUFFIX, "input": "", "output": f"{prose(r.key.steps)}\n\\boxed{{{r.key.answer}}}"}
+        {"instruction": asked + SUFFIX, "input": "", "output": f"{lines(r.key.steps)}\n\\boxed{{{r.key.answer}}}"}
         for asked, r in rows.items()
     ]
 
