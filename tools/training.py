@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +79,23 @@ def start_rehearsal(bench: Workbench, folder: ExperimentFolder) -> str:
     """Launch a few optimizer steps on the longest and on typical rows; returns the job's name."""
     sample = folder.work / "rehearsal_data"
     rows = read_json(folder.data / "data.json")
-    lengths = [len(row["instruction"]) + len(row["output"]) for row in rows]
+    lengths = [size(row) for row in rows]
     batch = int(yaml.safe_load(folder.config.read_text()).get("per_device_train_batch_size", 8))
     write_json(sample / "data.json", rehearsal_rows(rows, lengths, batch * REHEARSAL_STEPS))
     write_dataset_info(sample)
     _launch(bench, folder, "rehearse", folder.work / "rehearsal_model", sample, REHEARSAL_STEPS)
     return "rehearse"
+
+
+def length_ratio(folder: ExperimentFolder) -> float:
+    """Characters of a mean row over those of a mean rehearsed row, which was chosen long; at most 1."""
+    rehearsed, rows = (read_json(place / "data.json") for place in (folder.work / "rehearsal_data", folder.data))
+    return min(1.0, mean([size(row) for row in rows]) / mean([size(row) for row in rehearsed]))
+
+
+def size(row: dict[str, str]) -> int:
+    """Characters that a row is trained on."""
+    return len(row["instruction"]) + len(row["output"])
 
 
 def log_points(out: Path) -> list[dict[str, Any]]:
@@ -112,7 +123,7 @@ def training_result(bench: Workbench, folder: ExperimentFolder, status: JobStatu
     return verified(folder.model, config, len(read_json(folder.data / "data.json")), status.exit.seconds)
 
 
-def verified(out: Path, config: dict[str, Any], rows: int, seconds: float) -> Training:
+def verified(out: Path, config: Mapping[str, Any], rows: int, seconds: float) -> Training:
     """Read the trainer's state; exit status 0 proves nothing. Raises RecipeError saying what is wrong."""
     state_file = out / "trainer_state.json"
     if not state_file.is_file():

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
-
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.train import run_training
+from tuneloop.tools.gate.rehearsal import check_rehearsal
 from tuneloop.tools.params.config_text import parse_config
 from tuneloop.tools.params.finalize import planned_steps
-from tuneloop.tools.training import seconds_per_step, verified
+from tuneloop.tools.training import length_ratio, log_points, seconds_per_step, verified
 
 # Starting the engine, saving, and the evaluation after it; what a first experiment cannot know better.
 MARGIN = 1.15
@@ -23,14 +22,21 @@ def rehearse(ctx: Context) -> dict[str, Any]:
     folder = ctx.folder
     run_training(ctx, "rehearse")
     out = folder.work / "rehearsal_model"
-    config = yaml.safe_load((folder.work / "rehearse" / "config.yaml").read_text())
-    seen = verified(out, config, rows=0, seconds=0)
-    each = seconds_per_step(out)
-    steps = planned_steps(
-        parse_config(folder.config.read_text()).values, int(read_json(folder.data / "report.json")["rows"])
-    )
-    expected = {"seconds_per_step": each, "steps": steps, "seconds": each * steps, "first_loss": seen.first_loss}
-    write_json(folder.root / "forecast.json", expected)
+    verified(out, parse_config((folder.work / "rehearse" / "config.yaml").read_text()).values, rows=0, seconds=0)
+    status, _ = ctx.bench.status(folder.jobs, "rehearse")
+    wrong = check_rehearsal(log_points(out), status.exit) if status.exit else []
+    if wrong:
+        raise RecipeError("; ".join(wrong), culprit="config")
+    rows = int(read_json(folder.data / "report.json")["rows"])
+    steps = planned_steps(parse_config(folder.config.read_text()).values, rows)
+    each = seconds_per_step(out) * length_ratio(folder)
+    write_json(folder.root / "forecast.json", {"seconds_per_step": each, "steps": steps, "seconds": each * steps})
+    fits(ctx, each, steps)
+    return {"stage": "train"}
+
+
+def fits(ctx: Context, each: float, steps: int) -> None:
+    """Raises RecipeError when the training would outlast the run's time or the limit of one training."""
     limits = [s for s in (ctx.seconds_left(), ctx.settings.full_timeout) if s is not None]
     if limits and each * steps * MARGIN > min(limits):
         raise RecipeError(
@@ -38,4 +44,3 @@ def rehearse(ctx: Context) -> dict[str, Any]:
             f"use at most {int(min(limits) / MARGIN / each)} steps",
             culprit="config",
         )
-    return {"stage": "train"}

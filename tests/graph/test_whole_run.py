@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -125,3 +126,25 @@ def test_events_are_json_lines_for_scripts(whole_run) -> None:
     assert kinds[0] == "run_started"
     assert kinds[-2:] == ["run_finished", "node_finished"]
     assert {"agent_answered", "job_progress", "experiment_finished", "baseline_measured"} <= set(kinds)
+
+
+def test_the_best_model_loads_and_answers(whole_run, llamafactory) -> None:
+    """`best/` is a whole model for `transformers`, with its card and the recipe that made it."""
+    best = whole_run.run.best
+    code = (
+        "import sys\nfrom transformers import AutoModelForCausalLM, AutoTokenizer\n"
+        "m, t = AutoModelForCausalLM.from_pretrained(sys.argv[1]), AutoTokenizer.from_pretrained(sys.argv[1])\n"
+        "asked = [{'role': 'user', 'content': sys.argv[2]}]\n"
+        "x = t.apply_chat_template(asked, add_generation_prompt=True, return_tensors='pt', return_dict=True)\n"
+        "y = m.generate(**{k: v for k, v in x.items() if k != 'token_type_ids'}, max_new_tokens=96, do_sample=False)\n"
+        "print(t.decode(y[0][x['input_ids'].shape[1]:], skip_special_tokens=True))\n"
+    )
+    right = next(i for i in scores(whole_run.run, 1).items if i.correct)
+    bench = whole_run.home / "benchmarks" / "wordproblems" / "validation.jsonl"
+    asked = next(row["prompt"] for row in read_lines(bench) if row["id"] == right.id)
+    argv = [str(llamafactory.python), "-c", code, str(best), asked]
+    env = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
+    p = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=300)
+    assert p.returncode == 0, p.stderr[-2000:]
+    assert p.stdout.strip() == right.prediction.strip()
+    assert {"README.md", "process_data.py", "train.yaml", "manifest.json"} <= {f.name for f in best.iterdir()}
