@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tuneloop.core.errors import RecipeError
 from tuneloop.tools.training import log_points, tail_slope, verified
 
