@@ -51,7 +51,9 @@ def make_whole(folder: Path, make: Callable[[Path], None], **facts: Any) -> Path
 
 
 def fingerprint(folder: Path) -> str:
-    """Hash of names and contents of the files below `folder`; from the manifest where there is one."""
+    """Hash of names and contents of the files below `folder` (or of one file); from the manifest where there is one."""
+    if folder.is_file():
+        return digest(f"{folder.name}:{digest_file(folder)}")
     manifest = folder / MANIFEST
     if manifest.is_file():
         hashes: dict[str, str] = read_json(manifest)["files"]

@@ -76,7 +76,7 @@ def settle(ctx: Context) -> Setup:
     chosen = spec.datasets or tuple(datasets.for_domain(bench.benchmark.domain))
     if not chosen:
         raise SetupError(f"no registered data set is of domain {bench.benchmark.domain!r}: name one with --dataset")
-    found = [datasets.resolve(name, settings.home, settings) for name in chosen]
+    found = datasets.resolve_all(chosen, settings.home, settings)
     link(ctx, found)
     return Setup(
         benchmark=bench.benchmark,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
@@ -77,6 +78,18 @@ def resolve(name: str, home: Home, settings: Settings) -> DatasetFolder:
         return DatasetFolder(Dataset(name=path.stem, description=f"files of {path.name}"), path.absolute())
     root = fetch_hub(name, "dataset", home.datasets / name, settings)
     return DatasetFolder(Dataset(name=name.replace("/", "--"), description=f"hub data set {name}"), root)
+
+
+def resolve_all(names_: Sequence[str], home: Home, settings: Settings) -> list[DatasetFolder]:
+    """Several data sets; two of one name (`a/data`, `b/data`) are told apart by a number."""
+    found: list[DatasetFolder] = []
+    for place in (resolve(name, home, settings) for name in names_):
+        taken = {d.dataset.name for d in found}
+        name, number = place.dataset.name, 2
+        while name in taken:
+            name, number = f"{place.dataset.name}-{number}", number + 1
+        found.append(replace(place, dataset=place.dataset.model_copy(update={"name": name})))
+    return found
 
 
 def _registered(module: ModuleType, home: Home) -> DatasetFolder:
