@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
+import httpx2
 from huggingface_hub import HfApi, snapshot_download
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
@@ -48,7 +49,7 @@ def fetch_hub(name: str, kind: Literal["model", "dataset"], folder: Path, settin
         raise SetupError(f"{kind} {name} wants its licence accepted on the hub: accept it, then set HF_TOKEN") from e
     except RepositoryNotFoundError as e:
         raise SetupError(f"{kind} {name} is not on the hub (or is private: set HF_TOKEN)") from e
-    except (HfHubHTTPError, OSError) as e:
+    except (HfHubHTTPError, httpx2.HTTPError, OSError) as e:
         raise WorldError(
             f"{kind} {name} could not be fetched: {type(e).__name__}; check the network or HF_ENDPOINT"
         ) from e
