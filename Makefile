@@ -30,10 +30,12 @@ check: install  ## ruff, ruff format, mypy --strict, import-linter
 bench: install sandbox  ## measure: time, memory and scores against the naive recipe and the oracle
 	$(BIN)/python benchmarks/run.py
 
-soak: install sandbox  ## whole runs on three seeds, one after the other
+soak: install sandbox  ## whole runs: the embedded default on three seeds, then a task whose data mislead the first plan
 	for seed in 1 2 3; do \
 	  $(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3 --seed $$seed || exit; \
 	done
+	$(BIN)/python examples/own_task/make.py
+	$(BIN)/tuneloop run --benchmark examples/own_task/benchmark --dataset examples/own_task/data --base-model tiny --loop-n 3
 
 install: $(VENV)/installed  ## the environment .venv from locks/main.txt
 

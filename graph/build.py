@@ -24,7 +24,7 @@ from tuneloop.graph.step import step
 
 REPAIRED = ["engineer_data", "write_config", "critique"]
 NODES = {
-    "prepare": (step("prepare", prepare), ["research"]),
+    "prepare": (step("prepare", prepare), ["research", "finish"]),
     "research": (step("research", research), ["engineer_data", "critique"]),
     "engineer_data": (step("engineer_data", engineer_data), ["write_config", "critique"]),
     "write_config": (step("write_config", write_config), ["validate", "critique"]),

@@ -7,16 +7,15 @@ from typing import Any
 from tuneloop.agents.critic import CRITIC
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import ExperimentFinished
-from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal, Training
+from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Training
 from tuneloop.core.files import digest, read_json, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.score import Comparison, Score
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
 from tuneloop.graph.journal import baseline, load_journal, scores
+from tuneloop.graph.onward import after
 from tuneloop.tools.compare import compare
-
-FAILURES_IN_A_ROW = 3
 
 
 def critique(ctx: Context) -> dict[str, Any]:
@@ -101,24 +100,6 @@ def said(e: Experiment) -> ExperimentFinished:
         p_value=e.feedback.comparison and e.feedback.comparison.p_value,
         seconds=e.seconds,
     )
-
-
-def after(ctx: Context) -> str:
-    """The next node."""
-    done = load_journal(ctx.run)
-    spec = ctx.bench.spec
-    if spec.loop_n is not None and len(done.experiments) >= spec.loop_n:
-        return "finish"
-    if stuck(done):
-        return "finish"
-    left, longest = ctx.seconds_left(), max((e.seconds for e in done.experiments), default=0.0)
-    return "finish" if left is not None and left < 1.2 * longest else "research"
-
-
-def stuck(journal: Journal) -> bool:
-    """Three failures in a row: more of the same would only cost."""
-    last = journal.experiments[-FAILURES_IN_A_ROW:]
-    return len(last) == FAILURES_IN_A_ROW and all(e.outcome == "failed" for e in last)
 
 
 def _digest(folder: ExperimentFolder, name: str) -> str:

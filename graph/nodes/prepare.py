@@ -14,6 +14,7 @@ from tuneloop.core.files import write_json
 from tuneloop.core.setup import Setup
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.evaluate import measure
+from tuneloop.graph.onward import after
 from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.device import find_device
 from tuneloop.tools.engines import ensure_engine
@@ -37,7 +38,7 @@ def prepare(ctx: Context) -> dict[str, Any]:
         write_json(ctx.run.baseline / "spent.json", {"seconds": ctx.state.spent + time.monotonic() - began})
         write_json(file, score.model_dump(mode="json"))
         ctx.emit(BaselineMeasured(value=score.value, low=score.low, high=score.high, n=score.n))
-    return {"stage": "research"}
+    return {"stage": after(ctx)}
 
 
 class Reporter:

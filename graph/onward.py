@@ -1,0 +1,27 @@
+"""Whether another experiment follows: loops, time and luck."""
+
+from __future__ import annotations
+
+from tuneloop.core.experiment import Journal
+from tuneloop.graph.context import Context
+from tuneloop.graph.journal import load_journal
+
+FAILURES_IN_A_ROW = 3
+
+
+def after(ctx: Context) -> str:
+    """The next node."""
+    done = load_journal(ctx.run)
+    spec = ctx.bench.spec
+    if spec.loop_n is not None and len(done.experiments) >= spec.loop_n:
+        return "finish"
+    if stuck(done):
+        return "finish"
+    left, longest = ctx.seconds_left(), max((e.seconds for e in done.experiments), default=0.0)
+    return "finish" if left is not None and left < 1.2 * longest else "research"
+
+
+def stuck(journal: Journal) -> bool:
+    """Three failures in a row: more of the same would only cost."""
+    last = journal.experiments[-FAILURES_IN_A_ROW:]
+    return len(last) == FAILURES_IN_A_ROW and all(e.outcome == "failed" for e in last)
