@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import cache
+from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
 from tuneloop.core.errors import Paused
@@ -46,6 +46,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 def in_thread(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
     """An asynchronous face for a blocking function; cancelling it wakes every `pause` inside."""
 
+    @wraps(function)  # who calls it looks at the parameters
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
         event = threading.Event()
         context = contextvars.copy_context()

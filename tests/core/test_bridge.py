@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import threading
 import time
 
@@ -60,3 +61,15 @@ async def test_cancelling_wakes_a_pause_in_the_thread() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await asyncio.to_thread(ended.wait, 2)
+
+
+def test_the_asynchronous_face_takes_what_the_function_takes() -> None:
+    """LangChain looks at the parameters to know whether to hand over the config."""
+
+    def node(state: int, config: dict[str, int]) -> int:
+        return state + config["x"]
+
+    face = in_thread(node)
+    assert list(inspect.signature(face).parameters) == ["state", "config"]
+    assert inspect.iscoroutinefunction(face)
+    assert asyncio.run(face(1, {"x": 2})) == 3
