@@ -26,7 +26,6 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "tuneloop.cli.main")
 SPEC = ("run", "--benchmark", "wordproblems", "--base-model", "tiny", "--loop-n", "1")
-TIMES = {"seconds"}
 
 
 def story(run: RunFolder) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The micro-run: which rows it trains on, what its log proves, and how long the full run will take."""
+"""The micro-run: which rows it trains on, and what its log proves."""
 
 from __future__ import annotations
 
@@ -46,8 +46,3 @@ def _wrong_losses(losses: Sequence[float]) -> str | None:
     if losses[-1] > RISE * losses[0] and losses[-1] > losses[0] + 1:
         return f"the loss rises from {losses[0]:.2f} to {losses[-1]:.2f} in {len(losses)} steps: lower learning_rate"
     return None
-
-
-def forecast_seconds(seconds_per_step: float, steps: int, *, startup: float = 0.0, length_ratio: float = 1.0) -> float:
-    """Seconds of a full run. `length_ratio`: tokens of a mean row over tokens of a mean rehearsed row (at most 1)."""
-    return startup + seconds_per_step * length_ratio * steps

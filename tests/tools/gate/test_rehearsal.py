@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuneloop.core.job import Exit
-from tuneloop.tools.gate.rehearsal import check_rehearsal, forecast_seconds, rehearsal_rows
+from tuneloop.tools.gate.rehearsal import check_rehearsal, rehearsal_rows
 
 DONE = Exit(code=0, reason="finished", seconds=5)
 
@@ -60,8 +60,3 @@ def test_what_a_log_shows(losses: tuple[float, ...], word: str) -> None:
 def test_a_failed_micro_run() -> None:
     (found,) = check_rehearsal(points(2.0, 1.0), Exit(code=-9, reason="memory", seconds=1))
     assert "memory" in found
-
-
-def test_forecast() -> None:
-    assert forecast_seconds(0.5, 100) == 50
-    assert forecast_seconds(0.5, 100, startup=6, length_ratio=0.5) == 31
