@@ -6,7 +6,7 @@ import json
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from dotenv.parser import parse_stream
 from pydantic import BeforeValidator, Field, ValidationError
@@ -37,10 +37,19 @@ def empty_is_none(value: object) -> object:
     return None if isinstance(value, str) and not value.strip() else value
 
 
+def keep_rule(value: object) -> object:
+    """`last, best` is `best,last`: the incumbent's weights always stay."""
+    if not isinstance(value, str):
+        return value
+    words = sorted({word.strip().lower() for word in value.split(",")} - {""})
+    return {"": "best,last", "last": "best,last"}.get(",".join(words), ",".join(words))
+
+
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(names)]
 OptionalNames = Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(lambda value: names(empty_is_none(value)))]
 Table = Annotated[dict[str, str], NoDecode, BeforeValidator(table)]
 Text = Annotated[str | None, BeforeValidator(empty_is_none)]
+KeepModels = Literal["best,last", "best", "all"]
 Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(empty_is_none)]
 
 
@@ -86,6 +95,9 @@ class Settings(BaseSettings):
     mcp_token: Text = Field(None, alias="TUNELOOP_MCP_TOKEN", description="bearer token of MCP servers over HTTP")
     hf_token: Text = Field(None, alias="HF_TOKEN", description="for gated models and data sets")
     hf_endpoint: Text = Field(None, alias="HF_ENDPOINT", description="hub mirror")
+    keep_models: Annotated[KeepModels, BeforeValidator(keep_rule)] = Field(
+        "best,last", alias="FT_KEEP_MODELS", description="weights kept: best,last, best or all"
+    )
     job_memory: Count = Field(None, alias="TUNELOOP_JOB_MEMORY", description="bytes a job may use; empty: what is free")
 
     @cached_property

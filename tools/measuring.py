@@ -12,6 +12,7 @@ from tuneloop.tools.delivery import is_adapter
 from tuneloop.tools.evaluation import Measured, Weights, collect, evaluation_command, evaluation_items
 from tuneloop.tools.limits import job_limits
 from tuneloop.tools.progress import last_progress
+from tuneloop.tools.pruning import check_there
 from tuneloop.tools.workbench import Workbench, job_report
 
 BASE, MODEL = "base", "model"
@@ -30,6 +31,7 @@ def weights(bench: Workbench, experiment: int) -> Weights:
     folder = bench.experiment(experiment)
     if not folder.training.is_file():
         raise RecipeError(f"experiment {experiment} has no finished training", culprit="config")
+    check_there(folder)
     if is_adapter(folder.model):
         return Weights(MODEL, base, adapter=folder.model, tokenizer=base)
     return Weights(MODEL, folder.model, tokenizer=base)

@@ -1,4 +1,4 @@
-"""critique: code accepts or rejects, the critic explains; `experiment.json` is written last."""
+"""critique: code accepts or rejects, the critic explains; `experiment.json` is written last, then disk is freed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.journal import baseline, load_journal, scores
 from tuneloop.graph.onward import after
 from tuneloop.tools.compare import compare
+from tuneloop.tools.pruning import prune
 
 
 def critique(ctx: Context) -> dict[str, Any]:
     """Close the experiment; go on, or finish when loops, time or luck are out."""
     if not ctx.folder.result.is_file():
         close(ctx)
+    prune(ctx.run, load_journal(ctx.run), ctx.settings.keep_models)
     return {"stage": after(ctx), "attempt": 0, "trouble": None}
 
 
