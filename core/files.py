@@ -34,6 +34,24 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def sync_tree(folder: Path) -> None:
+    """Make every file below `folder` durable: before a proof says that it is whole, a power cut must not unmake it."""
+    for path in (folder, *folder.rglob("*")):
+        if path.is_dir() and not path.is_symlink():
+            sync_folder(path)
+        elif path.is_file():
+            sync_file(path)
+
+
+def sync_file(path: Path) -> None:
+    """Make a file's content durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def write_json(path: Path, value: Any) -> None:
     """Atomic, indented, strict JSON (NaN is refused)."""
     write_atomic(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")

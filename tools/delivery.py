@@ -5,15 +5,18 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tuneloop.core.files import digest, digest_file, write_atomic, write_json
+from tuneloop.core.errors import WorldError
+from tuneloop.core.files import digest, digest_file, sync_folder, write_atomic
 from tuneloop.core.job import Command, JobStatus
-from tuneloop.core.layout import ExperimentFolder
+from tuneloop.core.layout import ExperimentFolder, RunFolder
+from tuneloop.tools.disk import TRASH, check_room, remove
 from tuneloop.tools.limits import job_limits
 from tuneloop.tools.params.config_text import dump_config, parse_config
 from tuneloop.tools.paths import ENGINES
-from tuneloop.tools.store import MANIFEST, files_below
+from tuneloop.tools.store import MANIFEST, declare
 from tuneloop.tools.workbench import Workbench
 
+MARGIN = 64 << 20
 WHOLE = ("*.safetensors", "*.safetensors.index.json", "config.json", "generation_config.json")
 TOKENIZER = ("tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "chat_template.*")
 
@@ -29,6 +32,10 @@ def start_merge(bench: Workbench, folder: ExperimentFolder) -> str:
     out, work = final / "merged", final / "work"
     for place in (out, work):
         place.mkdir(parents=True, exist_ok=True)
+    model = sum(
+        file.stat().st_size for place in (bench.setup.model_root, folder.model) for file in place.glob("*.safetensors")
+    )
+    check_room(bench.run.root, model + MARGIN, "merging the adapter")
     trained = parse_config((folder.work / "train" / "config.yaml").read_text()).values
     values = {
         "model_name_or_path": str(bench.setup.model_root),
@@ -62,22 +69,42 @@ def merge_status(bench: Workbench) -> JobStatus:
 
 
 def deliver(bench: Workbench, folder: ExperimentFolder) -> Path:
-    """`best/`, whole: weights, config, the base's tokenizer; its manifest is written last."""
+    """`best/`, whole: weights, config, the base's tokenizer; there only when all of it would survive a power cut.
+
+    Raises WorldError when it does not fit on the disk; nothing half-made is left then.
+    """
     best = bench.run.best
     if (best / MANIFEST).is_file():
         return best
-    source = bench.run.final / "merged" if is_adapter(folder.model) else folder.model
-    if best.exists():
-        shutil.rmtree(best)
-    best.mkdir()
-    for pattern in WHOLE:
-        for file in source.glob(pattern):
-            shutil.copyfile(file, best / file.name)
-    # The engine saves tokenizers anew in its own release's form; the base's files say the same and load everywhere.
-    for pattern in TOKENIZER:
-        for file in bench.setup.model_root.glob(pattern):
-            shutil.copyfile(file, best / file.name)
-    for name in ("process_data.py", "train.yaml"):
-        shutil.copyfile(folder.root / name, best / name)
-    write_json(best / MANIFEST, {"files": {str(p.relative_to(best)): digest_file(p) for p in files_below(best)}})
+    copies = parts(bench, folder)
+    check_room(bench.run.root, sum(file.stat().st_size for file in copies) + MARGIN, "best/")
+    remove(best)
+    part = best.with_name(f".{best.name}{TRASH}")
+    remove(part)
+    part.mkdir()
+    try:
+        for file in copies:
+            shutil.copyfile(file, part / file.name)
+        declare(part)
+    except OSError as e:
+        shutil.rmtree(part)
+        raise WorldError(f"best/ could not be written: {e.strerror}; free some disk, then `tuneloop resume`") from e
+    part.rename(best)
+    sync_folder(best.parent)
     return best
+
+
+def parts(bench: Workbench, folder: ExperimentFolder) -> list[Path]:
+    """Files that a delivered model is made of."""
+    source = bench.run.final / "merged" if is_adapter(folder.model) else folder.model
+    weights = [file for pattern in WHOLE for file in source.glob(pattern)]
+    # The engine saves tokenizers anew in its own release's form; the base's files say the same and load everywhere.
+    tokenizer = [file for pattern in TOKENIZER for file in bench.setup.model_root.glob(pattern)]
+    return [*weights, *tokenizer, folder.script, folder.config]
+
+
+def drop_merged(run: RunFolder) -> None:
+    """Once `best/` is whole, the engine's merged copy is not needed any more."""
+    if (run.best / MANIFEST).is_file():
+        for place in (run.final / "merged", *run.final.glob(f".merged.*{TRASH}")):
+            remove(place)

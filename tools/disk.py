@@ -11,6 +11,7 @@ from tuneloop.core.errors import WorldError
 from tuneloop.core.wording import size
 
 TRASH = ".part"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def bytes_below(path: Path) -> int:

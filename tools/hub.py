@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Literal
 
 import httpx2
 from huggingface_hub import HfApi, snapshot_download
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+from huggingface_hub.hf_api import RepoSibling
 
 from tuneloop.core.errors import SetupError, WorldError
 from tuneloop.core.settings import Settings
+from tuneloop.tools.disk import check_room
 from tuneloop.tools.store import make_whole
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
@@ -32,11 +36,13 @@ def fetch_hub(name: str, kind: Literal["model", "dataset"], folder: Path, settin
     api = HfApi(endpoint=settings.hf_endpoint, token=settings.hf_token)
 
     def make(part: Path) -> None:
-        revision = api.repo_info(name, repo_type=kind).sha
+        ask = api.model_info if kind == "model" else api.dataset_info
+        info = ask(name, files_metadata=True)
+        check_room(part, weight(info.siblings or ()), f"{kind} {name}")
         snapshot_download(
             name,
             repo_type=kind,
-            revision=revision,
+            revision=info.sha,
             local_dir=part,
             endpoint=settings.hf_endpoint,
             token=settings.hf_token,
@@ -53,3 +59,9 @@ def fetch_hub(name: str, kind: Literal["model", "dataset"], folder: Path, settin
         raise WorldError(
             f"{kind} {name} could not be fetched: {type(e).__name__}; check the network or HF_ENDPOINT"
         ) from e
+
+
+def weight(files: Iterable[RepoSibling]) -> int:
+    """Bytes of what will be taken."""
+    taken = (f for f in files if not any(fnmatch(f.rfilename, pattern) for pattern in IGNORED))
+    return sum(f.size or 0 for f in taken)

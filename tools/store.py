@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.files import digest, digest_file, read_json, write_json
+from tuneloop.core.errors import WorldError
+from tuneloop.core.files import digest, digest_file, read_json, sync_folder, sync_tree, write_json
+from tuneloop.tools.disk import FULL
 
 MANIFEST = "manifest.json"
 
@@ -31,7 +33,8 @@ def files_below(folder: Path) -> list[Path]:
 def make_whole(folder: Path, make: Callable[[Path], None], **facts: Any) -> Path:
     """Return `folder`, letting `make` fill it first when it has no manifest; two processes at once make it once.
 
-    `make` gets an empty temporary folder beside `folder`. `facts` go to the manifest. What a crash left is removed.
+    `make` gets an empty temporary folder beside `folder`, removed when it fails. `facts` go to the manifest. What a crash
+    left is removed. Raises WorldError on a full disk.
     """
     if (folder / MANIFEST).is_file():
         return folder
@@ -43,11 +46,26 @@ def make_whole(folder: Path, make: Callable[[Path], None], **facts: Any) -> Path
             if leftover.exists():
                 shutil.rmtree(leftover)
         part.mkdir(parents=True)
-        make(part)
-        hashes = {str(p.relative_to(part)): digest_file(p) for p in files_below(part)}
-        write_json(part / MANIFEST, {"files": hashes, **facts})
+        try:
+            make(part)
+            declare(part, **facts)
+        except BaseException as e:
+            shutil.rmtree(part, ignore_errors=True)
+            if isinstance(e, OSError) and e.errno in FULL:
+                raise WorldError(
+                    f"{folder}: {e.strerror}; nothing half-made is left: free some disk, then again"
+                ) from e
+            raise
         part.rename(folder)
+        sync_folder(folder.parent)
     return folder
+
+
+def declare(folder: Path, **facts: Any) -> None:
+    """Write the manifest of everything in `folder`, once all of it would survive a power cut."""
+    sync_tree(folder)
+    hashes = {str(p.relative_to(folder)): digest_file(p) for p in files_below(folder)}
+    write_json(folder / MANIFEST, {"files": hashes, **facts})
 
 
 def fingerprint(folder: Path) -> str:

@@ -16,7 +16,7 @@ from tuneloop.graph.journal import load_journal
 from tuneloop.graph.reporting import report_data
 from tuneloop.graph.wait import wait
 from tuneloop.tools.compare import compare
-from tuneloop.tools.delivery import deliver, is_adapter, merge_status, start_merge
+from tuneloop.tools.delivery import deliver, drop_merged, is_adapter, merge_status, start_merge
 from tuneloop.tools.measuring import sealed_scores, sealed_status, start_sealed, stop_sealed
 from tuneloop.tools.reads import count_reads, note_read
 from tuneloop.tools.report.write import write_report
@@ -54,6 +54,7 @@ def make_best(ctx: Context, best: Experiment) -> None:
         if not end["exit"] or end["exit"]["code"] != 0:
             raise WorldError(f"merging the adapter failed; see {ctx.run.final / 'jobs'}")
     deliver(bench, folder)
+    drop_merged(ctx.run)
 
 
 def sealed_test(ctx: Context, best: Experiment | None) -> tuple[Score, Score | None, Comparison | None]:

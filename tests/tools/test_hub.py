@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import resource
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -38,6 +39,9 @@ class Hub(BaseHTTPRequestHandler):
         path = self.path.split("?")[0]
         if "/org/gated" in path:
             return self.reply(403, X_Error_Code="GatedRepo", X_Error_Message="accept the licence")
+        if path.startswith("/api/models/org/huge"):
+            siblings = [{"rfilename": "model.safetensors", "size": 1 << 60}, {"rfilename": "x.bin", "size": 1 << 61}]
+            return self.reply(200, json.dumps({"id": "org/huge", "sha": SHA, "siblings": siblings}).encode())
         if path.startswith("/api/models/org/good"):
             siblings = [{"rfilename": name, "size": len(data)} for name, data in FILES.items()]
             tree = [
@@ -81,6 +85,23 @@ def test_what_cannot_be_had(tmp_path: Path, settings: Settings, name: str, error
     with pytest.raises(error, match=said):
         fetch_hub(name, "model", tmp_path / "m", settings)
     assert not (tmp_path / "m").exists()
+
+
+def test_what_does_not_fit_is_not_begun(tmp_path: Path, settings: Settings) -> None:
+    with pytest.raises(WorldError, match=r"model org/huge needs 1152921504\.6 GB and .* are free in .*tuneloop clean"):
+        fetch_hub("org/huge", "model", tmp_path / "models" / "huge", settings)
+    assert [p.name for p in (tmp_path / "models").iterdir()] == [".huge.lock"]
+
+
+def test_a_disk_that_fills_up_meanwhile_leaves_nothing(tmp_path: Path, settings: Settings) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(WorldError, match="File too large; nothing half-made is left"):
+            fetch_hub("org/good", "model", tmp_path / "models" / "good", settings)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [p.name for p in (tmp_path / "models").iterdir()] == [".good.lock"]
 
 
 def test_no_hub_at_all_is_the_worlds_fault(tmp_path: Path) -> None:
