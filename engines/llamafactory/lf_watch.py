@@ -1,0 +1,221 @@
+"""Beside the engine's trainer: proofs of checkpoints, an end on request after the step at hand, and what a watch reads.
+
+`pulse.json` is the state of the last second, `watch.jsonl` one row for each logged step. Times are of CLOCK_MONOTONIC,
+which all processes of a machine share and which no clock jump changes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from lf_checkpoints import RUNNING_LOSS, prove_checkpoint, write
+from llamafactory.train.sft.trainer import CustomSeq2SeqTrainer
+from transformers import TrainerCallback
+
+UNFINISHED = 75  # EX_TEMPFAIL: it ended on request; the next attempt goes on here
+DISCARD = "discard"  # a file of this name in the output folder: end without saving, what is saved is better
+PULSE, WATCH = "pulse.json", "watch.jsonl"
+PULSE_SECONDS = 1.0
+STEPS_SEEN = 50
+SAMPLES, SAMPLE_SIZE = 64, 1024
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Stop:
+    """Whether somebody asked the training to end. Before it has begun there is nothing to save: it ends at once."""
+
+    def __init__(self) -> None:
+        self.begun = self.asked = False
+
+    def __call__(self, *_: object) -> None:
+        """The handler of SIGTERM."""
+        if not self.begun:
+            os._exit(UNFINISHED)
+        self.asked = True
+
+    def listen(self) -> None:
+        """From now on."""
+        signal.signal(signal.SIGTERM, self)
+
+    def agreed(self) -> bool:
+        """The same answer in every process of a training."""
+        if not dist.is_initialized():
+            return self.asked
+        flag = torch.tensor([float(self.asked)], device="cuda" if torch.cuda.is_available() else "cpu")
+        dist.all_reduce(flag, op=dist.ReduceOp.MAX)
+        return bool(flag.item())
+
+
+STOP = Stop()
+
+
+class WatchedTrainer(CustomSeq2SeqTrainer):
+    """The engine's trainer with a keeper beside it, called last."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.add_callback(Keeper(self))
+
+
+class Keeper(TrainerCallback):
+    """Proves checkpoints in the background, ends on request, writes pulse and watch."""
+
+    def __init__(self, trainer: CustomSeq2SeqTrainer) -> None:
+        self.trainer = trainer
+        self.out = Path(trainer.args.output_dir)
+        self.began = time.monotonic()
+        self.ends: deque[float] = deque(maxlen=STEPS_SEEN)
+        self.longest = self.save_seconds = self.said = self.saving_since = 0.0
+        self.saved_bytes = 0
+        self.start: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.prover = ThreadPoolExecutor(max_workers=1)
+        self.proof: Future[None] | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Go on with the loss that was summed up since the last logged step; remember where the weights were."""
+        STOP.begun = True
+        if args.resume_from_checkpoint:
+            self.restore_loss(Path(args.resume_from_checkpoint))
+        trained = [p for p in kwargs["model"].parameters() if p.requires_grad and p.numel()]
+        chosen = trained[:: max(1, len(trained) // SAMPLES)]
+        self.start = [(p, sample(p).clone()) for p in chosen]
+        self.pulse(state, now=True)
+
+    def restore_loss(self, checkpoint: Path) -> None:
+        """A checkpoint lies between two logged steps: without this the next logged loss would leave steps out."""
+        file = checkpoint / RUNNING_LOSS
+        if file.is_file() and hasattr(self.trainer, "_tr_loss"):
+            kept = json.loads(file.read_text())
+            self.trainer._tr_loss += kept["sum"]
+            self.trainer._total_loss_scalar = kept["total"]
+            self.trainer._globalstep_last_logged = kept["logged"]
+
+    def keep_loss(self, checkpoint: Path) -> None:
+        """Write that sum down; a float32 is the same after JSON."""
+        t = self.trainer
+        if hasattr(t, "_tr_loss"):
+            kept = {"sum": t._tr_loss.item(), "total": t._total_loss_scalar, "logged": t._globalstep_last_logged}
+            write(checkpoint / RUNNING_LOSS, kept)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Called after everybody else: what is to be saved is known."""
+        now = time.monotonic()
+        if self.ends:
+            self.longest = max(self.longest, now - self.ends[-1])
+        self.ends.append(now)
+        if state.global_step < state.max_steps and STOP.agreed():
+            STOP.asked = True
+            if args.save_strategy == "no" or (self.out / DISCARD).exists():
+                self.leave()
+            control.should_save = True
+        if control.should_save:
+            self.await_proof()
+            self.saving_since = time.monotonic()
+        self.pulse(state, now=control.should_save)
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """An evaluation is no stall."""
+        self.pulse(state)
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Prove what was saved: in the background, or at once when it is the end."""
+        checkpoint = self.out / f"checkpoint-{state.global_step}"
+        if dist.is_initialized():
+            dist.barrier()
+        if args.should_save and checkpoint.is_dir():
+            self.keep_loss(checkpoint)
+            self.saved_bytes = sum(p.stat().st_size for p in checkpoint.rglob("*") if p.is_file())
+            self.proof = self.prover.submit(prove_checkpoint, checkpoint)
+        ends = STOP.asked and state.global_step < state.max_steps
+        if ends:
+            self.leave()
+        self.save_seconds = max(self.save_seconds, time.monotonic() - self.saving_since)
+        self.pulse(state, now=True)
+
+    def await_proof(self) -> None:
+        """An older checkpoint may be deleted only when the newer one is proved."""
+        if self.proof is not None:
+            self.proof.result()
+            self.proof = None
+
+    def leave(self) -> None:
+        """End here, unfinished."""
+        self.await_proof()
+        sys.exit(UNFINISHED)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The last proof is made before the training ends."""
+        self.await_proof()
+        self.pulse(state, now=True)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """One row, on its way to the disk when this returns."""
+        found = {k: v for k, v in (logs or {}).items() if k in ("loss", "grad_norm", "learning_rate", "eval_loss")}
+        if not found or not args.should_save:
+            return
+        row = {
+            "step": state.global_step,
+            "of": state.max_steps,
+            "at": time.monotonic(),
+            **found,
+            **self.measured(state),
+        }
+        with (self.out / WATCH).open("a") as f:
+            f.write(json.dumps(row) + "\n")
+
+    def measured(self, state: Any) -> dict[str, float | None]:
+        """Seconds per step, tokens per second, memory in bytes, largest change of a sampled weight since the start."""
+        seconds = time.monotonic() - self.began
+        tokens = state.num_input_tokens_seen
+        return {
+            "step_seconds": self.step_seconds(),
+            "tokens_per_second": tokens / seconds if tokens else None,
+            "memory": resident(),
+            "device_memory": torch.cuda.max_memory_reserved() if torch.cuda.is_initialized() else None,
+            "moved": max((float((sample(p) - old).abs().max()) for p, old in self.start), default=None),
+        }
+
+    def step_seconds(self) -> float | None:
+        """Mean of the last steps, saving and evaluating included."""
+        return (self.ends[-1] - self.ends[0]) / (len(self.ends) - 1) if len(self.ends) > 1 else None
+
+    def pulse(self, state: Any, now: bool = False) -> None:
+        """Say that it lives, at most once a second."""
+        at = time.monotonic()
+        if (not now and at - self.said < PULSE_SECONDS) or not self.trainer.args.should_save:
+            return
+        self.said = at
+        value = {
+            "step": state.global_step,
+            "of": state.max_steps,
+            "at": at,
+            "began": self.began,
+            "step_seconds": self.step_seconds(),
+            "longest": self.longest,
+            "save_seconds": self.save_seconds,
+            "saved_bytes": self.saved_bytes,
+            "memory": resident(),
+        }
+        part = self.out / f".{PULSE}.part"
+        part.write_text(json.dumps(value))
+        part.replace(self.out / PULSE)
+
+
+def sample(parameter: torch.Tensor) -> torch.Tensor:
+    """Some of a parameter's numbers, as float32."""
+    return parameter.detach().flatten()[:SAMPLE_SIZE].float()
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
