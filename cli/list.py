@@ -7,18 +7,14 @@ from types import ModuleType
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from tuneloop.cli.pick import finished, runs
-from tuneloop.cli.spec import read_spec
-from tuneloop.core.layout import Home
+from tuneloop.cli.pick import runs
+from tuneloop.core.errors import SetupError
+from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import load_settings
 from tuneloop.core.wording import clean
-from tuneloop.graph.lock import is_held
-from tuneloop.tools import benchmarks, datasets, models
-from tuneloop.tools.registry import entries
+from tuneloop.graph.manifest import read_spec
+from tuneloop.graph.status import run_state
 
 Row = dict[str, str]
 KINDS = ("benchmarks", "datasets", "models", "runs")
@@ -34,44 +30,61 @@ def command(kind: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=1))
     else:
-        show(found, Console())
+        show(found)
 
 
 def cards_of(package: ModuleType, marker: str) -> list[Any]:
     """Declarations of a catalog."""
+    from tuneloop.tools.registry import entries  # catalogs are heavy, and runs are listed without them
+
     return [getattr(module, marker) for module in entries(package, marker).values()]
 
 
 def list_benchmarks() -> list[Row]:
     """Registered benchmarks."""
+    from tuneloop.tools import benchmarks
+
     cards = cards_of(benchmarks, "BENCHMARK")
     return [{"name": c.name, "domain": c.domain, "metric": c.metric, "description": c.description} for c in cards]
 
 
 def list_datasets() -> list[Row]:
     """Registered data sets."""
+    from tuneloop.tools import datasets
+
     cards = cards_of(datasets, "DATASET")
     return [{"name": c.name, "domain": c.domain, "licence": c.licence, "description": c.description} for c in cards]
 
 
 def list_models() -> list[Row]:
     """Registered base models."""
+    from tuneloop.tools import models
+
     cards = cards_of(models, "MODEL")
     return [{"name": c.name, "licence": c.licence, "description": c.description} for c in cards]
 
 
 def list_runs(home: Home) -> list[Row]:
     """Runs, newest first."""
-    rows = []
-    for run in runs(home):
-        state = "running" if is_held(run.lock) else "finished" if finished(run) else "paused"
+    return [listed(run) for run in runs(home)]
+
+
+def listed(run: RunFolder) -> Row:
+    """One run; a manifest that cannot be read is said in its place."""
+    try:
         spec = read_spec(run)
-        rows.append({"name": run.id, "state": state, "benchmark": spec.benchmark, "base_model": spec.base_model})
-    return rows
+    except SetupError as e:
+        return {"name": run.id, "state": "unreadable", "benchmark": str(e), "base_model": ""}
+    return {"name": run.id, "state": run_state(run), "benchmark": spec.benchmark, "base_model": spec.base_model}
 
 
-def show(rows: list[Row], console: Console) -> None:
+def show(rows: list[Row]) -> None:
     """The rows as a table."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
     if not rows:
         console.print("none")
         return

@@ -9,10 +9,11 @@ import click
 
 from tuneloop.cli.notes import dotenv_notes, spec_notes
 from tuneloop.cli.pick import pick
-from tuneloop.cli.spec import build_spec, read_spec
+from tuneloop.cli.spec import build_spec
 from tuneloop.cli.work import work
 from tuneloop.core.run import SandboxKind
 from tuneloop.core.settings import load_settings
+from tuneloop.graph.manifest import read_spec
 from tuneloop.graph.runs import create_run
 
 EXAMPLES = """\b

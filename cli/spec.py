@@ -6,11 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
 from pydantic import ValidationError
 
 from tuneloop.core.errors import SetupError
-from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec, SandboxKind
 from tuneloop.core.settings import Settings
 from tuneloop.tools import benchmarks, datasets, models
@@ -100,11 +98,3 @@ def locate(name: str, registered: Collection[str]) -> str:
     if name.startswith((".", "/", "~")) or path.exists():
         return str(path.absolute())
     return name
-
-
-def read_spec(run: RunFolder) -> RunSpec:
-    """The spec in a run's manifest `run.yaml`. Raises SetupError when it is unreadable."""
-    try:
-        return RunSpec.model_validate(yaml.safe_load(run.spec.read_text(encoding="utf-8"))["spec"])
-    except (OSError, yaml.YAMLError, KeyError, TypeError, ValidationError) as e:
-        raise SetupError(f"{run.spec}: not a run's manifest: {' '.join(str(e).split())}") from e

@@ -15,19 +15,22 @@ from tuneloop.core.experiment import Experiment
 from tuneloop.core.score import Score
 from tuneloop.core.settings import load_settings
 from tuneloop.core.wording import clean, duration, interval, p
-from tuneloop.graph.runs import RunStatus, run_status
+from tuneloop.graph.status import RunStatus, run_status
+
+LAST = 30
 
 
 @click.command()
 @click.argument("run_id", metavar="[RUN]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def command(run_id: str | None, as_json: bool) -> None:
+@click.option("--all", "every", is_flag=True, help=f"Show every experiment, not only the last {LAST} and the best.")
+def command(run_id: str | None, as_json: bool, every: bool) -> None:
     """Show RUN (the newest): state, node, base model's score, table of experiments."""
     status = run_status(pick(load_settings().home, run_id))
     if as_json:
         click.echo(json.dumps(facts(status), indent=1, allow_nan=False))
     else:
-        show(status, Console())
+        show(status, Console(), len(status.journal.experiments) if every else LAST)
 
 
 def facts(status: RunStatus) -> dict[str, Any]:
@@ -64,8 +67,8 @@ def row(e: Experiment) -> dict[str, Any]:
     }
 
 
-def show(status: RunStatus, console: Console) -> None:
-    """The status for people."""
+def show(status: RunStatus, console: Console, last: int) -> None:
+    """The status for people; of experiments the last ones and, wherever it is, the best."""
     where = f" at {status.stage}" if status.state in ("running", "paused") else ""
     console.print(Text(f"{status.id}: {status.state}{where}, {status.benchmark}, {status.base_model}"))
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -74,9 +77,13 @@ def show(status: RunStatus, console: Console) -> None:
     if status.baseline:
         base = status.baseline
         table.add_row("base", interval(base.value, base.low, base.high), "", "", "", f"n = {base.n}")
-    for e in status.journal.experiments:
+    done = status.journal.experiments
+    shown = [e for i, e in enumerate(done) if i >= len(done) - last or e is status.best]
+    for e in shown:
         table.add_row(*cells(e, status.best))
     console.print(table)
+    if len(shown) < len(done):
+        console.print(Text(f"{len(done) - len(shown)} earlier experiments: tuneloop status {status.id} --all"))
     if status.state == "paused":
         console.print(Text(f"to go on: tuneloop resume {status.id}"))
     if status.report:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from tuneloop.core.events import EVENT, Event
+
+# Who follows a long log gets it in portions of this many events: memory stays the same at any length.
+PORTION = 10_000
 
 
 def append(path: Path, event: Event) -> None:
@@ -18,19 +22,49 @@ def append(path: Path, event: Event) -> None:
         f.write((b"\n" if torn else b"") + event.model_dump_json(exclude_none=True).encode() + b"\n")
 
 
-def read_events(path: Path, offset: int = 0) -> tuple[list[Event], int]:
-    """Events of the whole lines after byte `offset`, and the offset to go on from.
+def read_events(path: Path, offset: int = 0, most: int = PORTION) -> tuple[list[Event], int]:
+    """At most `most` events of the whole lines after byte `offset`, and the offset to go on from; none: nothing is left.
 
     A torn last line waits until it is whole; a line that a crash damaged or a newer version wrote is skipped.
     """
+    found: list[Event] = []
+    for line in _whole_lines(path, offset):
+        offset += len(line)
+        if (event := _parse(line)) is not None:
+            found.append(event)
+            if len(found) >= most:
+                break
+    return found, offset
+
+
+def every_event(path: Path, kind: str = "") -> Iterator[Event]:
+    """All events one after another, or those of one kind; lines of other kinds are not even parsed."""
+    mark = f'"kind":"{kind}"'.encode() if kind else b""
+    for line in _whole_lines(path, 0):
+        if mark in line and (event := _parse(line)) is not None and (not kind or event.kind == kind):
+            yield event
+
+
+def last_event(path: Path, kind: str, within: int) -> Event | None:
+    """The newest event of a kind in the last `within` bytes."""
     if not path.is_file():
-        return [], offset
+        return None
+    with path.open("rb") as f:
+        f.seek(max(0, f.seek(0, 2) - within))
+        lines = f.read().splitlines()
+    mark = f'"kind":"{kind}"'.encode()
+    return next((e for line in reversed(lines) if mark in line and (e := _parse(line)) and e.kind == kind), None)
+
+
+def _whole_lines(path: Path, offset: int) -> Iterator[bytes]:
+    if not path.is_file():
+        return
     with path.open("rb") as f:
         f.seek(offset)
-        data = f.read()
-    whole = data[: data.rfind(b"\n") + 1]
-    events = [event for line in whole.splitlines() if (event := _parse(line)) is not None]
-    return events, offset + len(whole)
+        for line in f:
+            if not line.endswith(b"\n"):
+                return
+            yield line
 
 
 def _parse(line: bytes) -> Event | None:

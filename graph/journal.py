@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from pathlib import Path
+
 from tuneloop.core.experiment import Experiment, Journal
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
@@ -10,8 +13,14 @@ from tuneloop.core.score import Score
 
 def load_journal(run: RunFolder) -> Journal:
     """Experiments that are over, in order."""
-    files = sorted(run.experiments.glob("[0-9]*/experiment.json"))
-    return Journal(experiments=tuple(Experiment.model_validate(read_json(f)) for f in files))
+    files = sorted(run.experiments.glob("[0-9]*/experiment.json"), key=lambda f: int(f.parent.name))
+    return Journal(experiments=tuple(_parsed(f, f.stat().st_mtime_ns) for f in files))
+
+
+# An experiment that is over never changes, and every node asks for all of them.
+@lru_cache(maxsize=10_000)
+def _parsed(file: Path, written: int) -> Experiment:  # noqa: ARG001
+    return Experiment.model_validate_json(file.read_bytes())
 
 
 def baseline(run: RunFolder) -> Score | None:

@@ -8,14 +8,11 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-import yaml
-
-import tuneloop
 from tuneloop.core.errors import SetupError
-from tuneloop.core.files import write_atomic
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
+from tuneloop.graph.manifest import read_spec, write_manifest
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.tools import benchmarks, datasets, models
 
@@ -26,12 +23,11 @@ def open_run(spec: RunSpec, settings: Settings, name: str = "") -> RunFolder:
     """Make `runs/<id>/run.yaml`, or find it for the same spec. Raises SetupError in one line; nothing half-made stays."""
     run = settings.home.run(clean(name) or fresh_name(spec))
     if run.spec.is_file():
-        if RunSpec.model_validate(yaml.safe_load(run.spec.read_text())["spec"]) != spec:
+        if read_spec(run) != spec:
             raise SetupError(f"run {run.id!r} exists with another spec; resume it, or choose another --run-id")
         return run
     check(spec, settings)
-    made = {"version": tuneloop.__version__, "created": datetime.now(UTC).isoformat(timespec="seconds")}
-    write_atomic(run.spec, yaml.safe_dump({**made, "spec": spec.model_dump(mode="json")}, sort_keys=False))
+    write_manifest(run, spec)
     return run
 
 

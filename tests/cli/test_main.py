@@ -164,7 +164,7 @@ def test_lists(home: Home) -> None:
     make_run(home, "r1")
     with hold(make_run(home, "r2").lock):
         rows = {row["name"]: row["state"] for row in json.loads(call("list", "runs", "--json").output)}
-    assert rows == {"r1": "paused", "r2": "running"}
+    assert rows == {"r1": "new", "r2": "running"}
 
 
 def test_the_newest_run_is_meant(home: Home) -> None:

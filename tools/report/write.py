@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from tuneloop.core.event_log import read_events
+from tuneloop.core.event_log import every_event
 from tuneloop.core.events import NodeFinished
 from tuneloop.core.files import write_atomic, write_json
 from tuneloop.core.layout import RunFolder
@@ -30,7 +30,7 @@ def write_report(run: RunFolder, data: ReportData) -> None:
 def node_seconds(run: RunFolder) -> dict[str, float]:
     """Seconds that each node took over all sittings, from the run's events."""
     spent: defaultdict[str, float] = defaultdict(float)
-    for event in read_events(run.events)[0]:
+    for event in every_event(run.events, "node_finished"):
         if isinstance(event, NodeFinished):
             spent[event.node] += event.seconds
     return dict(spent)

@@ -1,0 +1,64 @@
+"""A run's manifest `run.yaml`: what was asked, and which tuneloop wrote it in which format."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+import tuneloop
+from tuneloop.core.errors import SetupError
+from tuneloop.core.files import write_atomic
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.run import RunSpec
+
+# Raised when an older tuneloop could not read the manifest any more; manifests without the key are of the first.
+FORMAT = 1
+
+
+def write_manifest(run: RunFolder, spec: RunSpec) -> None:
+    """Version, time and spec."""
+    made = {
+        "version": tuneloop.__version__,
+        "format": FORMAT,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    write_atomic(run.spec, yaml.safe_dump({**made, "spec": spec.model_dump(mode="json")}, sort_keys=False))
+
+
+def read_spec(run: RunFolder) -> RunSpec:
+    """What was asked. Raises SetupError in one line: no such run, unreadable, or made by a newer tuneloop."""
+    given = read_manifest(run)
+    if given.get("format", 1) > FORMAT:
+        raise newer(run, str(given.get("version", "unknown")))
+    try:
+        return RunSpec.model_validate(given["spec"])
+    except (KeyError, TypeError, ValidationError) as e:
+        raise SetupError(f"{run.spec}: not a run's manifest: {' '.join(str(e).split())}") from e
+
+
+def made_by(run: RunFolder) -> str:
+    """The version of tuneloop that made the run."""
+    return str(read_manifest(run).get("version", "unknown"))
+
+
+def read_manifest(run: RunFolder) -> dict[str, Any]:
+    """Plain values of `run.yaml`. Raises SetupError when it is not there or no mapping."""
+    try:
+        given = yaml.safe_load(run.spec.read_text(encoding="utf-8"))
+    except FileNotFoundError as e:
+        raise SetupError(f"run {run.id!r} is not in {run.root.parent}; `tuneloop list runs` shows them") from e
+    except (OSError, ValueError, yaml.YAMLError) as e:
+        raise SetupError(f"{run.spec}: not a run's manifest: {' '.join(str(e).split())}") from e
+    if not isinstance(given, dict):
+        raise SetupError(f"{run.spec}: not a run's manifest: no mapping")
+    return given
+
+
+def newer(run: RunFolder, version: str) -> SetupError:
+    """What is said of a run from the future."""
+    return SetupError(
+        f"run {run.id} was made by a newer tuneloop ({version}); this is {tuneloop.__version__}: upgrade to go on with it"
+    )
