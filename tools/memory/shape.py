@@ -134,7 +134,7 @@ def _sizes(config: Mapping[str, Any]) -> dict[str, int]:
         "layers": text.get("num_hidden_layers") or text.get("n_layer"),
         "hidden": text.get("hidden_size") or text.get("n_embd"),
         "vocab": text.get("vocab_size"),
-        "heads": text.get("num_attention_heads") or text.get("n_head"),
+        "heads": text.get("num_attention_heads") or text.get("n_head") or 1,
     }
     lacking = [name for name, value in found.items() if not isinstance(value, int)]
     if lacking:

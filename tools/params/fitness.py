@@ -90,12 +90,12 @@ def _own(template: str | None) -> str:
 
 def _targets(situation: Situation) -> Iterator[Complaint]:
     target = situation.get("lora_target")
-    if situation.method != "lora" or not isinstance(target, str) or target == "all" or not situation.model.linears:
+    if situation.method != "lora" or not isinstance(target, str) or target == "all" or not situation.model.shape.linears:
         return
     names = [name.strip() for name in target.split(",")]
-    wrong = [name for name in names if name.split(".")[-1] not in situation.model.linears]
+    wrong = [name for name in names if name.split(".")[-1] not in situation.model.shape.linears]
     if wrong:
-        have = ", ".join(sorted(situation.model.linears))
+        have = ", ".join(sorted(situation.model.shape.linears))
         yield "error", "lora_target", f'"{wrong[0]}" is no module of the model; right is all or some of {have}'
 
 

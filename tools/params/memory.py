@@ -1,70 +1,67 @@
-"""How many bytes a training needs, estimated from the model card and the config; a first form, generous by design."""
+"""A config's memory: the recipe that it writes down, estimated, and compared with what the device has."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any, get_args
 
+from tuneloop.tools.memory import Cluster, MemoryEstimate, Recipe
+from tuneloop.tools.memory import estimate_memory as estimate
+from tuneloop.tools.memory.estimate import Method
 from tuneloop.tools.params.finding import Finding
 from tuneloop.tools.params.situation import Situation
 
-RUNTIME = {"cpu": 700 << 20}
-RUNTIME_ACCELERATOR = 1 << 30
-# Bytes of optimizer state for one trained parameter; anything else keeps two float32 moments.
-OPTIMIZER_BYTES = {"sgd": 0.0, "adafactor": 0.1, "adamw_8bit": 2.0, "adamw_bnb_8bit": 2.0, "paged_adamw_8bit": 2.0}
-# Floats kept per token, layer and hidden unit: all intermediate results, or one when they are computed again.
-KEPT, KEPT_CHECKPOINTING = 34.0, 2.0
+LOW_RANK = ("galore", "apollo", "badam")
+# What the user can do about each component, and the key that does it.
+CURES = {
+    "activations": ("per_device_train_batch_size", "lower per_device_train_batch_size or cutoff_len"),
+    "logits": ("per_device_train_batch_size", "lower per_device_train_batch_size or cutoff_len"),
+}
+SMALLER = ("finetuning_type", "write finetuning_type: lora")
+QUANTIZED = ("quantization_bit", "write quantization_bit: 4, or take a smaller model")
 
 
-@dataclass(frozen=True)
-class MemoryEstimate:
-    """Bytes by component."""
-
-    weights: int
-    gradients: int
-    optimizer: int
-    activations: int
-    runtime: int
-
-    @property
-    def total(self) -> int:
-        """All components together."""
-        return self.weights + self.gradients + self.optimizer + self.activations + self.runtime
+def estimate_memory(situation: Situation, cluster: Cluster | None = None, tokens: int | None = None) -> MemoryEstimate:
+    """Bytes one device needs; `tokens`: of the longest row, where the data are known (default: `cutoff_len`)."""
+    where = cluster or Cluster(device="cpu" if situation.device == "cpu" else "cuda")
+    return estimate(situation.model.shape, recipe_of(situation, tokens), where)
 
 
-def estimate_memory(situation: Situation) -> MemoryEstimate:
-    """Bytes one device needs for this situation."""
-    trained = trained_parameters(situation)
-    half = bool(situation.set("bf16", "fp16", "pure_bf16"))
-    bits = situation.get("quantization_bit") or (16 if half and situation.method != "full" else 32)
-    return MemoryEstimate(
-        weights=int(situation.model.parameters * bits / 8)
-        + (trained * 4 if situation.method in ("lora", "oft") else 0),
-        gradients=trained * 4,
-        optimizer=int(trained * OPTIMIZER_BYTES.get(str(situation.get("optim")), 8.0)),
-        activations=_activations(situation, 2 if half else 4),
-        runtime=RUNTIME.get(situation.device, RUNTIME_ACCELERATOR),
+def recipe_of(situation: Situation, tokens: int | None = None) -> Recipe:
+    """The part of the config that costs memory, defaults filled in."""
+    cutoff = int(situation.get("cutoff_len"))
+    targets = str(situation.get("lora_target"))
+    low_rank = next((name for name in LOW_RANK if situation.set(f"use_{name}")), "")
+    method = situation.method if situation.method in get_args(Method) else "full"
+    return Recipe(
+        method=method,  # type: ignore[arg-type]
+        precision=_precision(situation),  # type: ignore[arg-type]
+        tokens=min(cutoff, tokens or cutoff),
+        batch=int(situation.get("per_device_train_batch_size")),
+        optimizer=str(situation.get("optim")),
+        low_rank=low_rank,  # type: ignore[arg-type]
+        rank=_rank(situation, method, low_rank),
+        targets=() if targets == "all" else tuple(name.strip().split(".")[-1] for name in targets.split(",")),
+        trained_layers=int(situation.get("freeze_trainable_layers")),
+        bits=situation.get("quantization_bit"),
+        nested=bool(situation.get("double_quantization")),
+        checkpointing=not situation.set("disable_gradient_checkpointing"),
+        fused_attention=situation.get("flash_attn") != "disabled",
     )
 
 
-def trained_parameters(situation: Situation) -> int:
-    """How many parameters the optimizer changes."""
-    model = situation.model
-    match situation.method:
-        case "lora":
-            target = str(situation.get("lora_target"))
-            names = set(model.linears) if target == "all" else {n.strip() for n in target.split(",")}
-            return int(situation.get("lora_rank")) * sum(model.linears[n][1] for n in names & set(model.linears))
-        case "freeze":
-            share = min(1.0, abs(situation.get("freeze_trainable_layers")) / max(1, model.layers))
-            return int(model.parameters * share)
-    return model.parameters
+def _precision(situation: Situation) -> str:
+    """The computing precision; a CPU trains in float32."""
+    if situation.device == "cpu":
+        return "fp32"
+    return next(iter(situation.set("pure_bf16", "bf16", "fp16")), "fp32")
 
 
-def _activations(situation: Situation, width: int) -> int:
-    tokens = situation.get("per_device_train_batch_size") * situation.get("cutoff_len")
-    kept = KEPT if situation.set("disable_gradient_checkpointing") else KEPT_CHECKPOINTING
-    inside = situation.model.layers * situation.model.hidden * kept + situation.model.hidden * KEPT
-    return int(tokens * (inside * width + situation.model.vocab * 3 * 4))
+def _rank(situation: Situation, method: str, low_rank: str) -> int:
+    key = (
+        f"{low_rank}_rank" if low_rank in ("galore", "apollo") else "oft_block_size" if method == "oft" else "lora_rank"
+    )
+    value: Any = situation.get(key)
+    return max(1, int(value or 1))
 
 
 def memory_finding(situation: Situation, available: int) -> Finding | None:
@@ -72,12 +69,10 @@ def memory_finding(situation: Situation, available: int) -> Finding | None:
     need = estimate_memory(situation)
     if need.total <= 0.9 * available:
         return None
-    largest = max(("optimizer", "activations", "weights"), key=lambda name: getattr(need, name))
-    cure = (
-        "lower per_device_train_batch_size or cutoff_len" if largest == "activations" else "write finetuning_type: lora"
-    )
-    key = "per_device_train_batch_size" if largest == "activations" else "finetuning_type"
-    text = f"needs about {gib(need.total)} ({largest} {gib(getattr(need, largest))}) of {gib(available)}; {cure}"
+    parts = {name: size for name, size in need.components.items() if name != "runtime"}
+    largest = max(parts, key=lambda name: parts[name])
+    key, cure = CURES.get(largest) or (SMALLER if situation.method == "full" else QUANTIZED)
+    text = f"needs about {gib(need.total)} ({largest} {gib(parts[largest])}) of {gib(available)}; {cure}"
     level = "error" if need.total > 1.3 * available else "warning"
     return Finding(level, situation.config.lines.get(key, 0), key, text)  # type: ignore[arg-type]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import SetupError
+from tuneloop.tools.memory import Shape, shape_of_weights
 
 INDEX = "model.safetensors.index.json"
 DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I8": "int8", "U8": "uint8"}
@@ -24,7 +25,7 @@ Stamp = tuple[tuple[Path, int, int], ...]
 
 @dataclass(frozen=True)
 class ModelCard:
-    """One base model. `linears`: module name → (matrices, sum of inputs + outputs) over all layers."""
+    """One base model; `shape` holds its matrices, counted from the weights' headers."""
 
     folder: Path
     architecture: str
@@ -38,7 +39,7 @@ class ModelCard:
     chat_template: str | None
     template: str | None
     tokens: frozenset[str] = field(repr=False)
-    linears: Mapping[str, tuple[int, int]] = field(repr=False)
+    shape: Shape = field(repr=False)
 
 
 def read_model_card(folder: Path) -> ModelCard:
@@ -79,7 +80,7 @@ def _read(folder: Path, stamp: Stamp) -> ModelCard:  # noqa: ARG001 - the stamp 
         chat_template=chat,
         template=template_of(chat),
         tokens=tokens,
-        linears=_linears(tensors),
+        shape=shape_of_weights(config, tensors),
     )
 
 
@@ -129,17 +130,6 @@ def read_header(path: Path) -> Tensors:
     if size < 8 + length + end:
         raise SetupError(f"{path}: {size} bytes where {8 + length + end} are needed; fetch the model again")
     return {name: (entry["dtype"], tuple(entry["shape"])) for name, entry in items.items()}
-
-
-def _linears(tensors: Tensors) -> dict[str, tuple[int, int]]:
-    """Matrices inside numbered layers, by the name LoRA knows them by."""
-    found: dict[str, tuple[int, int]] = {}
-    for name, (_, shape) in tensors.items():
-        if name.endswith(".weight") and len(shape) == 2 and re.search(r"\.\d+\.", name):
-            module = name.split(".")[-2]
-            count, width = found.get(module, (0, 0))
-            found[module] = (count + 1, width + sum(shape))
-    return found
 
 
 def _tokenizer(folder: Path) -> tuple[frozenset[str], dict[str, Any]]:

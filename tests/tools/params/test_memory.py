@@ -1,8 +1,9 @@
 import pytest
 
+from tuneloop.tools.memory.estimate import trained_parameters
 from tuneloop.tools.params.catalog import Catalog
 from tuneloop.tools.params.config_text import parse_config
-from tuneloop.tools.params.memory import estimate_memory, memory_finding, trained_parameters
+from tuneloop.tools.params.memory import estimate_memory, memory_finding, recipe_of
 from tuneloop.tools.params.model_card import ModelCard
 from tuneloop.tools.params.situation import Situation
 
@@ -13,9 +14,22 @@ def seen(catalog: Catalog, card: ModelCard):
 
 
 def test_trained_parameters(seen, card: ModelCard) -> None:
-    assert trained_parameters(seen("finetuning_type: full")) == card.parameters
-    assert trained_parameters(seen("lora_rank: 4\nlora_target: q_proj")) == 4 * 32
-    assert trained_parameters(seen("lora_rank: 4")) == 4 * (32 + 24 + 48)
+    def trained(text: str) -> int:
+        return trained_parameters(card.shape, recipe_of(seen(text)))
+
+    assert trained("finetuning_type: full") == card.parameters
+    assert trained("lora_rank: 4\nlora_target: q_proj") == 4 * 32
+    assert trained("lora_rank: 4") == 4 * (32 + 24 + 48)
+
+
+def test_recipe_is_what_the_config_says(seen) -> None:
+    default = recipe_of(seen("stage: sft"))
+    assert (default.method, default.precision, default.rank, default.targets) == ("lora", "fp32", 8, ())
+    assert (default.checkpointing, default.tokens, default.bits) == (True, 2048, None)
+    text = "finetuning_type: full\nuse_galore: true\ngalore_rank: 16\ndisable_gradient_checkpointing: true\noptim: sgd"
+    other = recipe_of(seen(text), tokens=100)
+    assert (other.method, other.low_rank, other.rank) == ("full", "galore", 16)
+    assert (other.checkpointing, other.tokens, other.optimizer) == (False, 100, "sgd")
 
 
 def test_components(seen, card: ModelCard) -> None:

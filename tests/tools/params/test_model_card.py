@@ -22,7 +22,8 @@ def test_reads_the_card(tmp_path: Path) -> None:
     assert card.architecture == "Qwen2ForCausalLM"
     assert card.template == "chatml"
     assert "<|im_end|>" in card.tokens
-    assert card.linears == {"q_proj": (2, 32), "v_proj": (2, 24), "up_proj": (2, 48)}
+    found = {name: (linear.count, linear.adapter(1)) for name, linear in card.shape.linears.items()}
+    assert found == {"q_proj": (2, 32), "v_proj": (2, 24), "up_proj": (2, 48)}
 
 
 def test_shards_are_counted_once_and_a_missing_one_is_named(tmp_path: Path) -> None:
