@@ -27,7 +27,7 @@ Examples:
   tuneloop report --open    the result
   tuneloop doctor           what this machine has and what is missing
 """
-ORDER = ("run", "resume", "status", "watch", "stop", "report", "list", "doctor", "engines")
+ORDER = ("run", "resume", "status", "watch", "stop", "report", "list", "clean", "doctor", "engines")
 ALIASES = {"llm-finetune": "run"}
 INTERRUPTED = 130
 

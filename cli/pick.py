@@ -10,7 +10,7 @@ from tuneloop.core.layout import Home, RunFolder
 
 def runs(home: Home) -> list[RunFolder]:
     """All runs, newest first."""
-    found = home.runs.glob("*/run.yaml") if home.runs.is_dir() else []
+    found = home.runs.glob("[!.]*/run.yaml") if home.runs.is_dir() else []
     return [RunFolder(p.parent) for p in sorted(found, key=lambda p: (p.stat().st_mtime_ns, p), reverse=True)]
 
 
