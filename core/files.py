@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -13,6 +14,7 @@ from typing import Any
 def write_atomic(path: Path, data: str | bytes) -> None:
     """Write `data` so that `path` holds either the old content or all of the new, also after a power cut."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    remove_torn(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as f:
@@ -23,6 +25,14 @@ def write_atomic(path: Path, data: str | bytes) -> None:
     finally:
         part.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def remove_torn(path: Path) -> None:
+    """Remove what writers of `path` left that were killed in the middle; the next writer comes by here."""
+    for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        pid = part.suffixes[-2][1:]
+        if pid.isdecimal() and not Path("/proc", pid).exists():
+            part.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

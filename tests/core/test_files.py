@@ -37,6 +37,8 @@ def test_a_killed_writer_never_leaves_half_a_file(tmp_path: Path) -> None:
         text = file.read_text()
         assert len(text) == 3_000_000
         assert len(set(text)) == 1
+    write_atomic(file, "whole")
+    assert [p.name for p in tmp_path.iterdir()] == ["big.txt"]
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=20), max_size=3), max_size=5))
