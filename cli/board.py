@@ -6,19 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from tuneloop.core.events import (
-    AgentAnswered,
-    BaselineMeasured,
-    Event,
-    ExperimentFinished,
-    JobProgress,
-    NodeFinished,
-    NodeStarted,
-    Problem,
-    RunFinished,
-    RunPaused,
-    RunStarted,
-)
+from tuneloop.core import events as e
 
 WORDS_KEPT = 5
 
@@ -27,44 +15,44 @@ WORDS_KEPT = 5
 class Board:
     """Everything shown; `progress` maps a job of the current node to its first and latest report."""
 
-    started: RunStarted | None = None
-    baseline: BaselineMeasured | None = None
-    node: NodeStarted | None = None
-    words: tuple[AgentAnswered | Problem, ...] = ()
-    progress: Mapping[str, tuple[JobProgress, JobProgress]] = field(default_factory=dict)
-    rows: tuple[ExperimentFinished, ...] = ()
-    end: RunPaused | RunFinished | None = None
+    started: e.RunStarted | None = None
+    baseline: e.BaselineMeasured | None = None
+    node: e.NodeStarted | None = None
+    words: tuple[e.AgentAnswered | e.Problem | e.Watched, ...] = ()
+    progress: Mapping[str, tuple[e.JobProgress, e.JobProgress]] = field(default_factory=dict)
+    rows: tuple[e.ExperimentFinished, ...] = ()
+    end: e.RunPaused | e.RunFinished | None = None
 
 
-def advance(board: Board, event: Event) -> Board:  # noqa: PLR0911 - one line an event
+def advance(board: Board, event: e.Event) -> Board:  # noqa: PLR0911 - one line an event
     """The board after `event`."""
     match event:
-        case RunStarted():
+        case e.RunStarted():
             return replace(board, started=event, end=None, progress={})
-        case NodeStarted():
+        case e.NodeStarted():
             return replace(board, node=event, end=None, progress={})
-        case NodeFinished():
+        case e.NodeFinished():
             return replace(board, progress={})
-        case AgentAnswered() | Problem():
+        case e.AgentAnswered() | e.Problem() | e.Watched():
             return replace(board, words=(*board.words, event)[-WORDS_KEPT:])
-        case JobProgress():
+        case e.JobProgress():
             return replace(board, progress=_progress(board, event))
-        case BaselineMeasured():
+        case e.BaselineMeasured():
             return replace(board, baseline=event)
-        case ExperimentFinished():
+        case e.ExperimentFinished():
             others = tuple(row for row in board.rows if row.experiment != event.experiment)
             return replace(board, rows=(*others, event))
-        case RunPaused() | RunFinished():
+        case e.RunPaused() | e.RunFinished():
             return replace(board, end=event, node=None, progress={})
 
 
-def _progress(board: Board, event: JobProgress) -> Mapping[str, tuple[JobProgress, JobProgress]]:
+def _progress(board: Board, event: e.JobProgress) -> Mapping[str, tuple[e.JobProgress, e.JobProgress]]:
     first, last = board.progress.get(event.job, (event, event))
     first = event if event.done < last.done else first
     return {**board.progress, event.job: (first, event)}
 
 
-def board_of(events: Iterable[Event]) -> Board:
+def board_of(events: Iterable[e.Event]) -> Board:
     """The board after all `events`."""
     return reduce(advance, events, Board())
 
@@ -74,7 +62,7 @@ def incumbent(board: Board) -> int | None:
     return next((row.experiment for row in reversed(board.rows) if row.outcome == "accepted"), None)
 
 
-def seconds_left(first: JobProgress, last: JobProgress) -> float | None:
+def seconds_left(first: e.JobProgress, last: e.JobProgress) -> float | None:
     """Forecast from the pace between two reports of a job; None while there is no pace."""
     done, seconds = last.done - first.done, (last.at - first.at).total_seconds()
     if done <= 0 or last.total <= 0:

@@ -6,15 +6,19 @@ import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from rich.console import Console
 
 from tuneloop.cli.panels import rich_view
 from tuneloop.cli.plain import Show, json_view, plain_view
 from tuneloop.core.event_log import read_events
+from tuneloop.core.event_tail import last_line
 from tuneloop.core.layout import RunFolder
+from tuneloop.graph.retold import retold
 
 POLL = 0.25
+LONG = 1 << 20
 
 
 def choose_view(as_json: bool) -> contextlib.AbstractContextManager[Show]:
@@ -29,13 +33,18 @@ def redraws(as_json: bool) -> bool:
     return sys.stdout.isatty() and not as_json
 
 
-def follow(run: RunFolder, as_json: bool, over: Callable[[], bool], offset: int = 0) -> None:
-    """Show the run's events from byte `offset` on until `over()` is true and everything written is shown."""
+def follow(run: RunFolder, as_json: bool, over: Callable[[], bool], offset: int | None = None) -> None:
+    """Show the run's events from byte `offset` on until `over()` is true and everything written is shown.
+
+    Without an offset from the beginning; for people a long log is retold from the run's files up to the node at hand.
+    A log that was replaced by a shorter one is read anew.
+    """
     pause = threading.Event()
     with contextlib.suppress(BrokenPipeError), choose_view(as_json) as show:
+        at = join(run, as_json, show) if offset is None else offset
         while True:
             last_round = over()
-            events, offset = read_events(run.events, offset)
+            events, at = read_events(run.events, at if size(run.events) >= at else 0)
             show(events)
             if last_round and not events:
                 return
@@ -43,12 +52,24 @@ def follow(run: RunFolder, as_json: bool, over: Callable[[], bool], offset: int 
                 pause.wait(POLL)
 
 
+def join(run: RunFolder, as_json: bool, show: Show) -> int:
+    """Tell what was so far, when it is long, and return the byte from which on to follow."""
+    if as_json or size(run.events) <= LONG:
+        return 0
+    show(retold(run))
+    return last_line(run.events, "node_started") or 0
+
+
+def size(file: Path) -> int:
+    """In bytes; 0 when there is none."""
+    return file.stat().st_size if file.is_file() else 0
+
+
 @contextlib.contextmanager
 def showing(run: RunFolder, as_json: bool) -> Iterator[None]:
     """Show from a second thread what the body does to the run; a terminal also sees what was before."""
     done = threading.Event()
-    before = run.events.stat().st_size if run.events.is_file() else 0
-    where = (run, as_json, done.is_set, 0 if redraws(as_json) else before)
+    where = (run, as_json, done.is_set, None if redraws(as_json) else size(run.events))
     thread = threading.Thread(target=follow, args=where, name="live view", daemon=True)
     thread.start()
     try:

@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tuneloop.cli.board import Board, advance, incumbent, seconds_left
-from tuneloop.cli.plain import Show, finish_line
-from tuneloop.core.events import AgentAnswered, Event, ExperimentFinished, JobProgress, Problem, RunFinished
+from tuneloop.cli.plain import Show
+from tuneloop.cli.words import finish_line, progress
+from tuneloop.core.events import AgentAnswered, Event, ExperimentFinished, JobProgress, Problem, RunFinished, Watched
 from tuneloop.core.wording import clean, duration, interval, p
 
 STYLES = {"accepted": "green", "rejected": "yellow", "failed": "red"}
@@ -63,7 +64,10 @@ def _cells(row: ExperimentFinished, best: int | None) -> list[RenderableType]:
     ]
 
 
-def _voice(event: AgentAnswered | Problem) -> Text:
+def _voice(event: AgentAnswered | Problem | Watched) -> Text:
+    if isinstance(event, Watched):
+        said = "stopped" if event.stops else "watch"
+        return Text.assemble((f"{event.job} {said} ", "bold yellow"), f"step {event.step}: ", clean(event.text))
     if isinstance(event, Problem):
         return Text.assemble((f"{event.node} ", "bold red"), (f"[{event.culprit}] ", "red"), clean(event.text))
     why = f"  because {clean(event.why)}" if event.why else ""
@@ -81,8 +85,7 @@ def _work(board: Board, now: datetime) -> Group | None:
 
 def _bar(first: JobProgress, last: JobProgress) -> Table:
     left = seconds_left(first, last)
-    total = f"/{last.total}" if last.total else ""
-    text = f"{last.done}{total} {last.unit}{f', {duration(left)} left' if left else ''} {clean(last.note)}"
+    text = progress(last, duration(left) if left else "")
     grid = Table.grid(padding=(0, 1))
     bar = ProgressBar(total=last.total or None, completed=last.done, width=BAR_WIDTH, pulse=not last.total)
     grid.add_row(Text(f"  {last.job}"), bar, Text(text))

@@ -11,6 +11,7 @@ from tuneloop.cli.pick import finished, pick
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.lock import is_held
+from tuneloop.sandboxes.local import is_locked
 
 EXAMPLES = """\b
 Examples:
@@ -24,14 +25,25 @@ LOOK_EVERY = 2.0
 @click.argument("run_id", metavar="[RUN]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
 def command(run_id: str | None, as_json: bool) -> None:
-    """Show RUN (the newest) from its beginning until nobody works on it any more. Ctrl-C ends the watching only."""
+    """Show RUN (the newest) until nobody works on it any more: what was so far, then what happens.
+
+    With --json every event from the first on. Ctrl-C ends the watching only.
+    """
     run = pick(load_settings().home, run_id)
     try:
         follow(run, as_json, Idle(run))
     except KeyboardInterrupt:
         return
     if not finished(run):
-        click.echo(f"nobody works on run {run.id} now; to go on: tuneloop resume {run.id}", err=True)
+        jobs = ", ".join(living(run))
+        alone = f" (its job {jobs} goes on by itself)" if jobs else ""
+        click.echo(f"nobody works on run {run.id} now{alone}; to go on: tuneloop resume {run.id}", err=True)
+
+
+def living(run: RunFolder) -> list[str]:
+    """Jobs of the run that live: they need nobody, `tuneloop resume` takes what they bring."""
+    places = ("baseline", "final", "experiments/*")
+    return [lock.parent.name for p in places for lock in run.root.glob(f"{p}/jobs/*.[0-9]*/lock") if is_locked(lock)]
 
 
 class Idle:

@@ -6,7 +6,6 @@ from typing import Any
 
 from tuneloop.agents.critic import CRITIC
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.events import ExperimentFinished
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Training
 from tuneloop.core.files import digest, read_json, write_json
 from tuneloop.core.layout import ExperimentFolder
@@ -15,6 +14,7 @@ from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
 from tuneloop.graph.journal import baseline, load_journal, scores
 from tuneloop.graph.onward import after
+from tuneloop.graph.retold import ended
 from tuneloop.tools.compare import compare
 from tuneloop.tools.pruning import prune
 
@@ -55,7 +55,7 @@ def close(ctx: Context) -> None:
         seconds=round(max(0.0, ctx.state.spent - spent_before(ctx)), 1),
     )
     write_json(folder.result, experiment.model_dump(mode="json"))
-    ctx.emit(said(experiment))
+    ctx.emit(ended(experiment))
 
 
 def judge(ctx: Context, score: Score) -> Comparison:
@@ -88,20 +88,6 @@ def spent_before(ctx: Context) -> float:
     earlier = sum(e.seconds for e in load_journal(ctx.run).experiments)
     prepared = read_json(ctx.run.baseline / "spent.json")["seconds"]
     return float(earlier + prepared)
-
-
-def said(e: Experiment) -> ExperimentFinished:
-    """The event."""
-    return ExperimentFinished(
-        experiment=e.number,
-        outcome=e.outcome,
-        statement=e.hypothesis.statement,
-        value=e.score and e.score.value,
-        low=e.score and e.score.low,
-        high=e.score and e.score.high,
-        p_value=e.feedback.comparison and e.feedback.comparison.p_value,
-        seconds=e.seconds,
-    )
 
 
 def _digest(folder: ExperimentFolder, name: str) -> str:

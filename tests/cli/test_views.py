@@ -18,6 +18,7 @@ from tuneloop.cli.board import Board, board_of, incumbent, seconds_left
 from tuneloop.cli.live import follow, showing
 from tuneloop.cli.panels import render, rich_view
 from tuneloop.cli.plain import plain_view
+from tuneloop.core import event_tail
 from tuneloop.core.event_log import read_events
 from tuneloop.core.events import (
     AgentAnswered,
@@ -32,7 +33,10 @@ from tuneloop.core.events import (
     RunPaused,
     RunStarted,
 )
+from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis
+from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.score import Score
 from tuneloop.core.wording import clean
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -215,3 +219,73 @@ def test_the_terminal_view_redraws() -> None:
     text = console.file.getvalue()
     assert "9.0 (6-14)" in text
     assert "sealed test" in text
+
+
+def long_log(run: RunFolder, count: int) -> None:
+    """A run whose first experiment is over and whose second trains, its log filled up with progress."""
+    said = [e.model_dump_json(exclude_none=True) for e in recorded()[:4]]
+    filler = JobProgress(at=at(30), experiment=1, job="train", done=1, total=9).model_dump_json()
+    begun = NodeStarted(at=at(70), experiment=2, node="train").model_dump_json()
+    late = JobProgress(at=at(80), experiment=2, job="train", done=5, total=9).model_dump_json()
+    run.events.parent.mkdir(parents=True, exist_ok=True)
+    with run.events.open("w") as f:
+        f.write("\n".join(said) + "\n" + (filler + "\n") * count + begun + "\n" + (late + "\n") * count)
+
+
+def test_who_joins_a_long_run_late_gets_the_story_then_the_present(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder(tmp_path / "r1")
+    long_log(run, 20_000)
+    base = Score(benchmark="b", split="validation", metric="m", value=9, low=6, high=14, n=200, parsed=100)
+    write_json(run.baseline / "scores.json", base.model_dump(mode="json"))
+    critique = Critique(explanation="e", lesson="l")
+    done = Experiment(
+        number=1,
+        hypothesis=Hypothesis(statement="start plain", reason="r", disproof="d", aspect="first"),
+        score=base.model_copy(update={"value": 60.0}),
+        feedback=Feedback(accepted=True, critique=critique),
+    )
+    write_json(run.experiment(1).result, done.model_dump(mode="json"))
+    began = time.process_time()
+    follow(run, False, lambda: True)
+    assert time.process_time() - began < 2
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 10, "the past in a few lines"
+    assert lines[0].endswith("run r1: b, tiny, planner offline policy, bubblewrap")
+    assert "base model: 9.0 (6-14)" in lines[1] and "[1] accepted: 60.0" in lines[2]
+    assert "[2] train: 5/9 steps" in lines[3]
+
+
+def test_a_script_gets_every_event_of_a_long_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = RunFolder(tmp_path / "r1")
+    long_log(run, 15_000)
+    follow(run, True, lambda: True)
+    assert len(capsys.readouterr().out.splitlines()) == 30_005
+
+
+def test_a_log_that_was_replaced_is_read_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, looks = RunFolder(tmp_path / "r1"), iter(range(9))
+    write(run.events, recorded())
+
+    def over() -> bool:
+        look = next(looks)
+        if look == 1:
+            write(run.events, recorded()[:2])
+        return look >= 3
+
+    follow(run, True, over)
+    kinds = [json.loads(line)["kind"] for line in capsys.readouterr().out.splitlines()]
+    assert kinds == [e.kind for e in (*recorded(), *recorded()[:2])]
+
+
+@given(st.lists(st.sampled_from(recorded()), max_size=30), st.sampled_from(["node_started", "job_progress", "problem"]))
+def test_the_last_line_of_a_kind(tmp_path_factory: pytest.TempPathFactory, events: list[Event], kind: str) -> None:
+    path = tmp_path_factory.mktemp("log") / "events.jsonl"
+    write(path, events, tail='{"kind":"torn')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_tail, "BLOCK", 100)
+        found = event_tail.last_line(path, kind)
+    lines = path.read_text().splitlines(keepends=True)
+    wanted = [i for i, event in enumerate(events) if event.kind == kind]
+    assert found == (len("".join(lines[: wanted[-1]]).encode()) if wanted else None)

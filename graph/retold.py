@@ -1,0 +1,44 @@
+"""A run retold from its files, as the events that a late watcher missed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tuneloop.core.event_log import read_events
+from tuneloop.core.events import BaselineMeasured, Event, ExperimentFinished
+from tuneloop.core.experiment import Experiment
+from tuneloop.core.layout import RunFolder
+from tuneloop.graph.journal import baseline, load_journal
+
+
+def retold(run: RunFolder) -> list[Event]:
+    """Who began it, what the base model scored, how every experiment ended: a line each, at any length of the log."""
+    began, _ = read_events(run.events, 0, 1)
+    base = baseline(run)
+    measured: list[Event] = []
+    if base is not None:
+        at = written(run.baseline / "scores.json")
+        measured = [BaselineMeasured(at=at, value=base.value, low=base.low, high=base.high, n=base.n)]
+    over = (ended(e, at=written(run.experiment(e.number).result)) for e in load_journal(run).experiments)
+    return [*began, *measured, *over]
+
+
+def ended(e: Experiment, at: datetime | None = None) -> ExperimentFinished:
+    """The event of an experiment that is over."""
+    return ExperimentFinished(
+        at=at or datetime.now(UTC),
+        experiment=e.number,
+        outcome=e.outcome,
+        statement=e.hypothesis.statement,
+        value=e.score and e.score.value,
+        low=e.score and e.score.low,
+        high=e.score and e.score.high,
+        p_value=e.feedback.comparison and e.feedback.comparison.p_value,
+        seconds=e.seconds,
+    )
+
+
+def written(file: Path) -> datetime:
+    """When a file was written."""
+    return datetime.fromtimestamp(file.stat().st_mtime, UTC)
