@@ -1,0 +1,98 @@
+"""A job whose supervisor is killed once at every boundary: writes, renames, forks of starter, watcher and keeper."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tuneloop.core.errors import WorldError
+from tuneloop.core.job import Command, JobStatus, Limits, Sandbox
+from tuneloop.sandboxes import local
+from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
+from tuneloop.sandboxes.jobs import launch, newest
+from tuneloop.sandboxes.process import ProcessSandbox
+
+from .world import HERE, leftovers, say, twice_alive, until
+
+pytestmark = pytest.mark.slow
+KINDS = {"process": ProcessSandbox, "bubblewrap": BubblewrapSandbox}
+INJECTED = """import sys; sys.path.append({here!r}); import boundaries
+killer = boundaries.Killer({home!r}, {seen!r}, {past!r})
+boundaries.install(killer); boundaries.forks(killer)
+"""
+# Enough output for the log to be cut, and work that shows how often it was done.
+JOB = """import os, sys
+print("x" * 5000, flush=True)
+with open("begun", "a") as f: f.write("x")
+with open("part", "w") as f: f.write("whole"); f.flush(); os.fsync(f.fileno())
+os.replace("part", "result")
+print("end")
+"""
+REACHED = {"before fork", "after fork,", "after pwrite", "after write", "inside write", "after open", "after replace"}
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_supervisor_killed_at_every_boundary(kind: str, tmp_path: Path, monkeypatch, capsys) -> None:
+    home, seen, past = tmp_path / "home", tmp_path / "seen", tmp_path / "past"
+    (home / "work").mkdir(parents=True)
+    for file in (seen, past):
+        file.touch()
+    injected = INJECTED.format(here=str(HERE), home=str(home), seen=str(seen), past=str(past))
+    monkeypatch.setattr(local, "BOOT", injected + local.BOOT)
+    sandbox, jobs = KINDS[kind](), home / "jobs"
+    ends, kills = [], 0
+    while True:
+        killed_before = len(seen.read_text().splitlines())
+        status = one_attempt(sandbox, jobs, command(home))
+        ends.append(status.state)
+        kills = len(seen.read_text().splitlines())
+        if kills == killed_before:
+            break
+        assert status.state in ("absent", "lost", "over"), status
+        assert kills - killed_before <= 2, "one process of a supervisor at a time, or a job's own child beside it"
+    with capsys.disabled():
+        say(f"{kind}: {kills} boundaries, {len(ends)} attempts, {ends.count('lost')} lost")
+    assert status.exit is not None
+    assert status.exit.ok
+    assert {" ".join(name.split()[:2]) for name in seen.read_text().splitlines()} >= REACHED
+    assert kills >= 15
+    assert past.read_text() == ""
+    assert (home / "work" / "result").read_text() == "whole"
+    last = newest(jobs, "job")
+    assert last is not None
+    assert (last / "log.txt").read_text().endswith("end\n")
+    assert leftovers(home, 3) == []
+
+
+def command(home: Path) -> Command:
+    """The job."""
+    return Command(
+        argv=(sys.executable, "-I", "-S", "-c", JOB),
+        cwd=str(home / "work"),
+        read=(sys.prefix, sys.base_prefix),
+        write=(str(home / "work"),),
+        limits=Limits(seconds=30, log=2000),
+        key="same",
+    )
+
+
+def one_attempt(sandbox: Sandbox, jobs: Path, asked: Command) -> JobStatus:
+    """Launch, look until it is over or lost; never two attempts at once."""
+    try:
+        folder = launch(sandbox, jobs, "job", asked, retry=True)
+    except WorldError as e:
+        assert "did not start" in str(e)
+        folder = newest(jobs, "job") or jobs / "job.1"
+
+    def ended() -> JobStatus | None:
+        assert list(twice_alive(jobs.parent)) == []
+        status = sandbox.poll(folder)
+        if status.exit is not None:
+            json.loads((folder / "exit.json").read_text())
+        return None if status.state == "running" else status
+
+    found: JobStatus = until(ended, 20, 0.01)
+    return found
