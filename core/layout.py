@@ -79,6 +79,16 @@ class RunFolder:
         return self.root / "checkpoint.sqlite"
 
     @property
+    def stores(self) -> Path:
+        """`stores.json`: where checkpoints of this run were kept, the place of now last."""
+        return self.root / "stores.json"
+
+    @property
+    def stamps(self) -> Path:
+        """`stamps.json`: sizes and times of model, data and benchmark when they were last found unchanged."""
+        return self.root / "stamps.json"
+
+    @property
     def setup(self) -> Path:
         """`setup.json`: what `prepare` chose and fetched; written last by it."""
         return self.root / "setup.json"
@@ -183,3 +193,8 @@ class ExperimentFolder:
     def answers(self) -> Path:
         """What each agent was told and answered."""
         return self.root / "answers"
+
+    @property
+    def troubles(self) -> Path:
+        """`<attempt>.json`: what failed, and where the work went then."""
+        return self.root / "troubles"

@@ -56,7 +56,9 @@ Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(empty_is_n
 class Settings(BaseSettings):
     """One field per variable; the variable's name is the alias."""
 
-    model_config = SettingsConfigDict(extra="ignore", frozen=True, case_sensitive=False, populate_by_name=True)
+    model_config = SettingsConfigDict(
+        extra="ignore", frozen=True, case_sensitive=False, populate_by_name=True, env_ignore_empty=True
+    )
 
     file_path: Path = Field(Path("tuneloop_files"), alias="FT_FILE_PATH", description="models, data sets, runs")
     target_benchmark: Text = Field(
@@ -82,6 +84,9 @@ class Settings(BaseSettings):
     micro_batch_timeout: Seconds = Field(
         1800.0, alias="FT_MICRO_BATCH_TIMEOUT", description="seconds for the micro-run"
     )
+    debug_timeout: Seconds = Field(
+        1800.0, alias="FT_DEBUG_TIMEOUT", description="seeds' older name of FT_MICRO_BATCH_TIMEOUT, which wins"
+    )
     full_timeout: Seconds = Field(360000.0, alias="FT_FULL_TIMEOUT", description="seconds for one training")
     benchmark_timeout: Seconds = Field(
         None, alias="FT_BENCHMARK_TIMEOUT", description="seconds for one evaluation; 0: unlimited"
@@ -93,12 +98,20 @@ class Settings(BaseSettings):
     opencompass_path: Text = Field(None, alias="OPENCOMPASS_PATH", description="an existing environment")
     mcp_urls: Table = Field({}, alias="TUNELOOP_MCP_URLS", description="JSON: server → URL; others in process")
     mcp_token: Text = Field(None, alias="TUNELOOP_MCP_TOKEN", description="bearer token of MCP servers over HTTP")
+    checkpoint_url: Text = Field(
+        None, alias="TUNELOOP_CHECKPOINT_URL", description="postgresql://… keeps checkpoints there; empty: in the run"
+    )
     hf_token: Text = Field(None, alias="HF_TOKEN", description="for gated models and data sets")
     hf_endpoint: Text = Field(None, alias="HF_ENDPOINT", description="hub mirror")
     keep_models: Annotated[KeepModels, BeforeValidator(keep_rule)] = Field(
         "best,last", alias="FT_KEEP_MODELS", description="weights kept: best,last, best or all"
     )
     job_memory: Count = Field(None, alias="TUNELOOP_JOB_MEMORY", description="bytes a job may use; empty: what is free")
+
+    @property
+    def rehearsal_timeout(self) -> float | None:
+        """Seconds for the micro-run; None: unlimited."""
+        return self.micro_batch_timeout if "micro_batch_timeout" in self.model_fields_set else self.debug_timeout
 
     @cached_property
     def home(self) -> Home:
@@ -128,8 +141,9 @@ def load_settings(dotenv: Path | None = None) -> Settings:
     """
     values = read_dotenv(dotenv or Path(".env"))
     lower = {str(field.alias).lower(): str(field.alias) for field in Settings.model_fields.values()}
-    said = {name.lower() for name in os.environ}
-    given: dict[str, Any] = {lower[k.lower()]: v for k, v in values.items() if k.lower() in lower.keys() - said}
+    said = {name.lower() for name, value in os.environ.items() if value}
+    usable = {k: v for k, v in values.items() if v.strip() and k.lower() in lower.keys() - said}
+    given: dict[str, Any] = {lower[k.lower()]: v for k, v in usable.items()}
     try:
         return Settings(**given)
     except ValidationError as e:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from tuneloop.core.bridge import pause
 from tuneloop.core.errors import SetupError
 
 # A process that holds a run's lock enters it again: the driver holds it for a whole sitting, every node for itself.
 _held: dict[Path, int] = {}
 _guard = threading.Lock()
+PATIENCE = 25
 
 
 @contextlib.contextmanager
@@ -43,14 +46,24 @@ def _take(path: Path) -> int:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        who = os.read(handle, 200).decode(errors="replace").strip()
+        who = _holder(handle)
         os.close(handle)
-        raise SetupError(
-            f"run {path.parent.name} is worked on by {who or 'another process'}; wait or stop it"
-        ) from None
-    os.truncate(handle, 0)
-    os.write(handle, f"pid {os.getpid()} on {socket.gethostname()}\n".encode())
+        raise SetupError(f"run {path.parent.name} is worked on by {who}; wait or stop it: tuneloop stop") from None
+    text = f"pid {os.getpid()} on {socket.gethostname()}\n".encode()
+    os.pwrite(handle, text, 0)
+    os.ftruncate(handle, len(text))
     return handle
+
+
+def _holder(handle: int) -> str:
+    """Who holds the lock. Whoever took it this instant may not have signed yet: a dead signature is looked at again."""
+    for _ in range(PATIENCE):
+        who = os.pread(handle, 200, 0).decode(errors="replace").strip()
+        found = re.fullmatch(r"pid (\d+) on (.+)", who)
+        if found and (found[2] != socket.gethostname() or Path("/proc", found[1]).exists()):
+            return who
+        pause(0.02)
+    return who or "another process"
 
 
 def is_held(path: Path) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tuneloop.agents.validator import VALIDATOR
 from tuneloop.core.errors import RecipeError
+from tuneloop.core.files import write_json
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
 from tuneloop.graph.state import Trouble
@@ -14,12 +15,9 @@ REPAIRS = 3
 PLACE = {"script": "engineer_data", "data": "engineer_data", "config": "write_config"}
 
 
-def give_up(ctx: Context, node: str, error: RecipeError) -> dict[str, Any]:  # noqa: ARG001
+def give_up(ctx: Context, node: str, error: RecipeError) -> dict[str, Any]:
     """The experiment has failed; the critic explains it."""
-    return {
-        "stage": "critique",
-        "trouble": Trouble(node=node, culprit=error.culprit or "unknown", text=str(error)[:4000]),
-    }
+    return settle(ctx, Trouble(node=node, culprit=error.culprit or "unknown", text=str(error)[:4000], leads="critique"))
 
 
 def repair(ctx: Context, node: str, error: RecipeError) -> dict[str, Any]:
@@ -32,5 +30,12 @@ def repair(ctx: Context, node: str, error: RecipeError) -> dict[str, Any]:
         return give_up(ctx, node, e)
     if diagnosis.culprit not in PLACE:
         return give_up(ctx, node, error)
-    trouble = Trouble(node=node, culprit=diagnosis.culprit, text=str(error)[:4000])
-    return {"stage": PLACE[diagnosis.culprit], "attempt": ctx.state.attempt + 1, "trouble": trouble}
+    culprit = diagnosis.culprit
+    back = settle(ctx, Trouble(node=node, culprit=culprit, text=str(error)[:4000], leads=PLACE[culprit]))
+    return {**back, "attempt": ctx.state.attempt + 1}
+
+
+def settle(ctx: Context, trouble: Trouble) -> dict[str, Any]:
+    """Write the decision down, so that it can be found without a checkpoint, and go where it leads."""
+    write_json(ctx.folder.troubles / f"{ctx.state.attempt}.json", trouble.model_dump(mode="json"))
+    return {"stage": trouble.leads, "trouble": trouble}

@@ -6,21 +6,23 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tuneloop.core.run import RunSpec
 
-VERSION = 1
+# Raised with every change of the fields below; `graph/migrations.py` brings older values here.
+VERSION = 2
 
 
 class Trouble(BaseModel):
-    """The last failure of the open experiment and whose work it is to mend it."""
+    """The last failure of the open experiment and whose work it is to mend it; also a file, `troubles/<attempt>.json`."""
 
     model_config = ConfigDict(frozen=True)
 
     node: str
     culprit: str
     text: str
+    leads: str = Field("critique", description="the node that goes on: the culprit's author, or the critic")
 
 
 class State(BaseModel):
-    """Every field has a default: a checkpoint of an older version still loads."""
+    """Every field has a default, so that a run is entered with what is known of it."""
 
     version: int = VERSION
     spec: RunSpec | None = Field(None, description="what was asked; only read when the run has no folder yet")

@@ -6,10 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from tuneloop.agents.researcher import RESEARCHER
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.events import Problem
 from tuneloop.core.files import write_json
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
 from tuneloop.graph.journal import load_journal
+from tuneloop.graph.repair import give_up
 
 
 def research(ctx: Context) -> dict[str, Any]:
@@ -17,7 +20,16 @@ def research(ctx: Context) -> dict[str, Any]:
     number = len(load_journal(ctx.run).experiments) + 1
     here = replace(ctx, state=ctx.state.model_copy(update={"experiment": number, "attempt": 0, "trouble": None}))
     opened = {"experiment": number, "attempt": 0, "trouble": None}
-    if not here.folder.hypothesis.is_file():
-        answer = here.ask(RESEARCHER, brief(here))
-        write_json(here.folder.hypothesis, answer.model_dump(mode="json"))
+    try:
+        propose(here)
+    except RecipeError as e:
+        here.emit(Problem(experiment=number, node="research", culprit=e.culprit or "unknown", text=str(e)[:2000]))
+        return {**opened, **give_up(here, "research", e)}
     return {**opened, "stage": "engineer_data"}
+
+
+def propose(ctx: Context) -> None:
+    """The hypothesis, found or asked for."""
+    if not ctx.folder.hypothesis.is_file():
+        answer = ctx.ask(RESEARCHER, brief(ctx))
+        write_json(ctx.folder.hypothesis, answer.model_dump(mode="json"))

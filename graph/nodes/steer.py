@@ -12,6 +12,7 @@ from tuneloop.core.settings import load_settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.lock import hold
 from tuneloop.graph.opening import open_run
+from tuneloop.graph.rebuild import rebuild
 from tuneloop.graph.state import State
 
 
@@ -28,7 +29,8 @@ def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
         raise SetupError(f"run {run_id!r} is not in {settings.home.runs}")
     with hold(ctx.run.lock):
         announce(ctx)
-    return {"run_id": run_id, "spec": None, "stage": state.stage}
+        found = rebuild(ctx.run, settings) if state.stage == "prepare" else state
+    return {**{name: getattr(found, name) for name in State.model_fields}, "run_id": run_id, "spec": None}
 
 
 def announce(ctx: Context) -> None:

@@ -13,7 +13,7 @@ from tuneloop.graph.context import Context
 def write_config(ctx: Context) -> dict[str, Any]:
     """Write the config, unless a repair concerns only the script or the data."""
     trouble = ctx.state.trouble
-    if not ctx.folder.config.is_file() or (trouble is not None and trouble.culprit == "config"):
+    if trouble is None or trouble.leads == "write_config" or not ctx.folder.config.is_file():
         answer = ctx.ask(CONFIG_CODER, brief(ctx))
         write_atomic(ctx.folder.config, answer.yaml)
     return {"stage": "validate"}

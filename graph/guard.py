@@ -1,0 +1,111 @@
+"""What a run stands on must be what it was when it began: looked at before anything is touched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from tuneloop.core.errors import SetupError
+from tuneloop.core.files import digest, digest_file, read_json, write_json
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.settings import Settings
+from tuneloop.core.setup import Setup
+from tuneloop.graph.manifest import read_spec
+from tuneloop.tools.benchmarks.folder import TEST, VALIDATION
+from tuneloop.tools.engines.pinned import pinned
+from tuneloop.tools.store import MANIFEST, files_below
+
+ENGINES = ("llamafactory", "opencompass")
+Stamps = dict[str, str]
+
+
+def check_unchanged(run: RunFolder, settings: Settings) -> None:
+    """Manifest, folder, engines, model, data sets and benchmark. Raises SetupError in one line, nothing touched.
+
+    Contents are hashed when sizes or times have changed since they were found right; else only those are looked at.
+    """
+    read_spec(run)
+    if not os.access(run.root, os.W_OK | os.X_OK):
+        raise SetupError(f"{run.root}: cannot write there; make it writable, or copy the run to another FT_FILE_PATH")
+    setup = read_setup(run)
+    if setup is None:
+        return
+    for name in ENGINES:
+        if made := setup.versions.get(name):
+            pinned(name, settings, made.rpartition("(")[2].rstrip(")"))
+    known = read_stamps(run)
+    seen = {str(place): checked(run, what, place, wanted, known) for what, place, wanted in foundations(setup)}
+    if seen != known:
+        write_json(run.stamps, seen)
+
+
+def read_setup(run: RunFolder) -> Setup | None:
+    """What `prepare` settled; None before. Raises SetupError when the file is not ours."""
+    if not run.setup.is_file():
+        return None
+    try:
+        return Setup.model_validate(read_json(run.setup))
+    except (ValueError, ValidationError) as e:
+        raise SetupError(f"{run.setup}: not what `prepare` wrote: {' '.join(str(e).split())[:300]}") from e
+
+
+def foundations(setup: Setup) -> Iterator[tuple[str, Path, str]]:
+    """What it is, where it lies, the hash it had."""
+    yield f"model {setup.model_name}", setup.model_root, setup.model_fingerprint
+    for name, root in setup.datasets.items():
+        yield f"data set {name}", root, setup.dataset_fingerprints[name]
+    yield f"benchmark {setup.benchmark.name}", setup.benchmark_root, benchmark_print(setup)
+
+
+def benchmark_print(setup: Setup) -> str:
+    """What the folder should hash to. Raises SetupError when its manifest is of another benchmark."""
+    root = setup.benchmark_root
+    try:
+        hashes = read_json(root / MANIFEST)["files"]
+    except FileNotFoundError as e:
+        raise SetupError(f"benchmark {setup.benchmark.name} ({root}) is gone: put it back to go on") from e
+    said = digest(setup.benchmark.model_dump_json(), hashes[VALIDATION], hashes[TEST])
+    return printed(hashes) if said == setup.benchmark_fingerprint else ""
+
+
+def checked(run: RunFolder, what: str, place: Path, wanted: str, known: Stamps) -> str:
+    """The stamp of `place` after its contents were found right. Raises SetupError when they are not."""
+    if not place.exists():
+        raise SetupError(f"{what} ({place}) is gone: put it back to go on with run {run.id}")
+    now = stamp(place)
+    if known.get(str(place)) != now and contents(place) != wanted:
+        raise SetupError(
+            f"{what} ({place}) has changed since run {run.id} began: put it back, "
+            f"or start anew with: tuneloop run --again {run.id}"
+        )
+    return now
+
+
+def stamp(place: Path) -> str:
+    """Names, sizes and times of the files: cheap, and enough to see that nobody wrote there."""
+    files = [place] if place.is_file() else files_below(place)
+    return digest(*(f"{f} {s.st_size} {s.st_mtime_ns}" for f in files for s in (f.stat(),)))
+
+
+def contents(place: Path) -> str:
+    """As `fingerprint`, but what lies there counts, not what a manifest says."""
+    if place.is_file():
+        return digest(f"{place.name}:{digest_file(place)}")
+    return printed({str(p.relative_to(place)): digest_file(p) for p in files_below(place)})
+
+
+def printed(hashes: dict[str, str]) -> str:
+    """One hash over names and hashes."""
+    return digest(*(f"{name}:{value}" for name, value in sorted(hashes.items())))
+
+
+def read_stamps(run: RunFolder) -> Stamps:
+    """Places that were found right, with their stamps of then; {} when nobody looked yet."""
+    try:
+        found: Stamps = read_json(run.stamps)
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found

@@ -1,0 +1,107 @@
+"""Where a run stands according to its files alone: for a run whose checkpoint is lost, damaged or behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from langgraph.graph import END
+
+from tuneloop.core.event_log import every_event
+from tuneloop.core.events import NodeFinished
+from tuneloop.core.files import read_json
+from tuneloop.core.layout import ExperimentFolder, RunFolder
+from tuneloop.core.settings import Settings
+from tuneloop.graph.context import Context
+from tuneloop.graph.journal import load_journal
+from tuneloop.graph.onward import after
+from tuneloop.graph.state import VERSION, State, Trouble
+
+# What a node leaves first: who finds it knows that the nodes before it are over, as long as nothing was sent back.
+LAUNCHED = (("train", "train"), ("rehearse", "rehearse"), ("build_data", "build_data"))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an open experiment stands."""
+
+    stage: str
+    attempt: int = 0
+    trouble: Trouble | None = None
+
+
+def rebuild(run: RunFolder, settings: Settings) -> State:
+    """The state that the files prove. A node that is entered once too often finds its work done."""
+    journal = load_journal(run).experiments
+    number = len(journal) + 1
+    state = State(version=VERSION, run_id=run.id, experiment=len(journal), spent=spent(run))
+    if run.report_json.is_file():
+        return state.model_copy(update={"stage": END, "report": str(run.report)})
+    if not (run.setup.is_file() and (run.baseline / "scores.json").is_file()):
+        return state
+    if run.final.is_dir():
+        return state.model_copy(update={"stage": "finish"})
+    folder = run.experiment(number)
+    if not folder.root.is_dir():
+        return state.model_copy(update={"stage": after(Context(run, settings, state))})
+    place = standing(folder)
+    opened = {} if place.stage == "research" else {"experiment": number}
+    return state.model_copy(update={**opened, "stage": place.stage, "attempt": place.attempt, "trouble": place.trouble})
+
+
+def standing(folder: ExperimentFolder) -> Place:
+    """Where the open experiment stands: what was sent back decides first, then the newest proof."""
+    found = troubles(folder)
+    last = found[-1] if found else None
+    attempt = sum(trouble.leads != "critique" for trouble in found)
+    if (last and last.leads == "critique") or folder.scores.is_file():
+        return Place("critique", attempt, last)
+    if folder.training.is_file():
+        return Place("evaluate", attempt, last)
+    if not folder.hypothesis.is_file():
+        return Place("research")
+    return Place(unwritten(folder, attempt, last) or launched(folder, last), attempt, last)
+
+
+def troubles(folder: ExperimentFolder) -> list[Trouble]:
+    """What failed, by attempt."""
+    files = sorted(folder.troubles.glob("[0-9]*.json"), key=lambda f: int(f.stem))
+    return [Trouble.model_validate(read_json(f)) for f in files]
+
+
+def unwritten(folder: ExperimentFolder, attempt: int, trouble: Trouble | None) -> str:
+    """The author whose answer of this attempt does not lie in its place yet, or ""."""
+    wanted = {trouble.leads} if trouble else {"engineer_data", "write_config"}
+    for node, agent, key, file in (
+        ("engineer_data", "data_engineer", "code", folder.script),
+        ("write_config", "config_coder", "yaml", folder.config),
+    ):
+        answer = folder.answers / f"{agent}.{attempt}.json"
+        if not file.is_file():
+            return node
+        if node in wanted and not (answer.is_file() and read_json(answer)[key] == file.read_text()):
+            return node
+    return ""
+
+
+def launched(folder: ExperimentFolder, trouble: Trouble | None) -> str:
+    """The node whose job was launched last; after a repair jobs of the recipe before lie there too: all is checked again."""
+    if trouble is not None:
+        return "validate"
+    return next((node for node, job in LAUNCHED if any(folder.jobs.glob(f"{job}.[0-9]*"))), "validate")
+
+
+def spent(run: RunFolder) -> float:
+    """Seconds of work over all sittings: what the nodes said, at least what the finished experiments say."""
+    said = sum(e.seconds for e in every_event(run.events, "node_finished") if isinstance(e, NodeFinished))
+    prepared = run.baseline / "spent.json"
+    known = float(read_json(prepared)["seconds"]) if prepared.is_file() else 0.0
+    return max(said, known + sum(e.seconds for e in load_journal(run).experiments))
+
+
+def is_behind(state: State, run: RunFolder) -> bool:
+    """Whether the files have seen a later experiment or repair than `state`: a store that lost its last writes."""
+    closed = len(load_journal(run).experiments)
+    folder = run.experiment(closed + 1)
+    here = standing(folder) if folder.root.is_dir() else Place("research")
+    seen = (closed, 0) if here.stage == "research" else (closed + 1, here.attempt)
+    return seen > (state.experiment, state.attempt)
