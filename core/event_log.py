@@ -28,9 +28,9 @@ def read_events(path: Path, offset: int = 0, most: int = PORTION) -> tuple[list[
     A torn last line waits until it is whole; a line that a crash damaged or a newer version wrote is skipped.
     """
     found: list[Event] = []
-    for line in _whole_lines(path, offset):
+    for line in whole_lines(path, offset):
         offset += len(line)
-        if (event := _parse(line)) is not None:
+        if (event := parse(line)) is not None:
             found.append(event)
             if len(found) >= most:
                 break
@@ -40,8 +40,8 @@ def read_events(path: Path, offset: int = 0, most: int = PORTION) -> tuple[list[
 def every_event(path: Path, kind: str = "") -> Iterator[Event]:
     """All events one after another, or those of one kind; lines of other kinds are not even parsed."""
     mark = f'"kind":"{kind}"'.encode() if kind else b""
-    for line in _whole_lines(path, 0):
-        if mark in line and (event := _parse(line)) is not None and (not kind or event.kind == kind):
+    for line in whole_lines(path, 0):
+        if mark in line and (event := parse(line)) is not None and (not kind or event.kind == kind):
             yield event
 
 
@@ -53,10 +53,11 @@ def last_event(path: Path, kind: str, within: int) -> Event | None:
         f.seek(max(0, f.seek(0, 2) - within))
         lines = f.read().splitlines()
     mark = f'"kind":"{kind}"'.encode()
-    return next((e for line in reversed(lines) if mark in line and (e := _parse(line)) and e.kind == kind), None)
+    return next((e for line in reversed(lines) if mark in line and (e := parse(line)) and e.kind == kind), None)
 
 
-def _whole_lines(path: Path, offset: int) -> Iterator[bytes]:
+def whole_lines(path: Path, offset: int = 0) -> Iterator[bytes]:
+    """Lines after byte `offset` that end; none when there is no file."""
     if not path.is_file():
         return
     with path.open("rb") as f:
@@ -67,7 +68,8 @@ def _whole_lines(path: Path, offset: int) -> Iterator[bytes]:
             yield line
 
 
-def _parse(line: bytes) -> Event | None:
+def parse(line: bytes) -> Event | None:
+    """The event of a line; None when it is damaged or a newer version wrote it."""
     try:
         return EVENT.validate_json(line)
     except ValidationError:

@@ -10,8 +10,8 @@ from tuneloop.graph.journal import baseline, load_journal
 from tuneloop.tools.building import leaked
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.report.data import Curve, ReportData
-from tuneloop.tools.report.write import node_seconds
-from tuneloop.tools.training import log_points
+from tuneloop.tools.report.timing import node_times
+from tuneloop.tools.trained import log_points
 
 
 def report_data(ctx: Context, base: Score, best: Score | None, verdict: Comparison | None, reads: int) -> ReportData:
@@ -38,7 +38,7 @@ def report_data(ctx: Context, base: Score, best: Score | None, verdict: Comparis
         },
         leaked=leaked(ctx.bench, run.experiment(journal.best.number)) if journal.best else (),
         seconds=ctx.state.spent,
-        nodes=node_seconds(run),
+        times=node_times(run),
         versions=setup.versions,
         seeds={"data": spec.seed, "training": spec.seed, "evaluation": spec.seed},
         sandbox=setup.sandbox,

@@ -9,6 +9,7 @@ from tuneloop.core.experiment import Experiment, Journal
 from tuneloop.core.run import RunSpec
 from tuneloop.core.score import Comparison, Score
 from tuneloop.tools.gate.report import GateReport
+from tuneloop.tools.report.timing import NodeTime, total
 
 Curve = tuple[tuple[int, float], ...]
 
@@ -32,7 +33,7 @@ class ReportData(BaseModel):
         (), description="rows of the best experiment dropped for overlap with the test, some"
     )
     seconds: float = Field(ge=0, description="work of all sittings")
-    nodes: dict[str, float] = Field({}, description="node → seconds of all its turns")
+    times: tuple[NodeTime, ...] = Field((), description="what each node of each experiment took")
     versions: dict[str, str] = {}
     seeds: dict[str, int] = {}
     sandbox: str
@@ -43,6 +44,12 @@ class ReportData(BaseModel):
     def best(self) -> Experiment | None:
         """The accepted experiment; None: nothing was provably better than the base model."""
         return self.journal.best
+
+    @property
+    def nodes(self) -> tuple[NodeTime, ...]:
+        """Every node over all experiments, in the order of the loop."""
+        names = dict.fromkeys(part.node for part in self.times)
+        return tuple(total((part for part in self.times if part.node == name), name) for name in names)
 
 
 def overlaps(report: GateReport) -> dict[str, int]:

@@ -7,6 +7,7 @@ from typing import Any
 from tuneloop.core.experiment import Experiment
 from tuneloop.core.score import Score
 from tuneloop.tools.report.data import ReportData, overlaps
+from tuneloop.tools.report.timing import NodeTime
 
 
 def facts(run_id: str, data: ReportData) -> dict[str, Any]:
@@ -69,5 +70,10 @@ def budget(data: ReportData) -> dict[str, Any]:
         "timeout": data.spec.timeout,
         "experiments": len(data.journal.experiments),
         "loop_n": data.spec.loop_n,
-        "nodes": {node: round(seconds, 1) for node, seconds in data.nodes.items()},
+        "nodes": {part.node: round(part.seconds, 1) for part in data.nodes},
+        "times": [_rounded(part) for part in data.times],
     }
+
+
+def _rounded(part: NodeTime) -> dict[str, Any]:
+    return {name: round(v, 2) if isinstance(v, float) else v for name, v in part.model_dump().items()}

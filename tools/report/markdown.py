@@ -7,6 +7,7 @@ from tuneloop.core.score import Score
 from tuneloop.core.wording import clean, duration, p
 from tuneloop.tools.report import tables
 from tuneloop.tools.report.data import ReportData, overlaps
+from tuneloop.tools.report.timing import total
 
 SHOWN = 5
 
@@ -27,7 +28,7 @@ def report(run_id: str, data: ReportData) -> str:
         *_data(data),
         "## Budget",
         _spent(data),
-        *([tables.budget(data)] if data.nodes else []),
+        *(_times(data) if data.times else []),
         "## Made with",
         tables.table(("what", "version"), sorted(data.versions.items())),
         made_with(data),
@@ -131,6 +132,22 @@ def _spent(data: ReportData) -> str:
     loops = f" of {data.spec.loop_n}" if data.spec.loop_n else ""
     limit = f" of {duration(data.spec.timeout)}" if data.spec.timeout else ""
     return f"Experiments: {len(data.journal.experiments)}{loops}. Time: {duration(data.seconds)}{limit}."
+
+
+def _times(data: ReportData) -> list[str]:
+    whole = total(data.times)
+    cut = (
+        f" {whole.cut} turns of nodes were cut short by a pause or a crash; the {duration(whole.lost)} they took are not "
+        "in the time above, and what their jobs did was taken over, not done again."
+    )
+    by_experiment = [tables.by_experiment(data)] if len({part.experiment for part in data.times}) > 1 else []
+    return [
+        "![time of each node in each experiment](report/times.png)",
+        tables.by_node(data),
+        *by_experiment,
+        "Jobs are trainings, evaluations and scripts, in processes of their own: they go on while nobody watches, so their "
+        f"time can exceed the node's. The orchestrator itself used {whole.cpu:.1f} CPU-s.{cut if whole.cut else ''}",
+    ]
 
 
 def made_with(data: ReportData) -> str:

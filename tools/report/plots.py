@@ -1,14 +1,15 @@
-"""The report's plots as PNG: validation score per experiment with intervals, and training losses."""
+"""The report's plots as PNG: validation score per experiment with intervals, training losses, time of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuneloop.core.experiment import Experiment, Journal
 from tuneloop.core.score import Score
 from tuneloop.tools.report.data import Curve
+from tuneloop.tools.report.timing import NodeTime, longest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 COLOURS = {"accepted": "#2a7f3f", "rejected": "#b7791f", "failed": "#b03030"}
 DPI = 120
+BARS = 24
 
 
 def _figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
@@ -72,6 +74,21 @@ def draw_losses(path: Path, losses: Mapping[int, Curve]) -> None:
     for number, curve in sorted((n, c) for n, c in losses.items() if c):
         steps, values = zip(*curve, strict=True)
         axes.plot(steps, values, label=f"experiment {number}", marker="." if len(curve) < 3 else None)
+    axes.legend(loc="best", fontsize=8)
+    _save(figure, path)
+
+
+def draw_times(path: Path, times: Sequence[NodeTime]) -> None:
+    """Where the time went: a bar an experiment (of many those that took longest), a colour a node."""
+    rows = longest(times, BARS)
+    figure, axes = _figure("Where the time went", "minutes", "experiment")
+    labels = ["run" if n == 0 else str(n) for n in rows]
+    start = [0.0] * len(rows)
+    for name in dict.fromkeys(part.node for part in times):
+        widths = [sum(part.seconds for part in parts if part.node == name) / 60 for parts in rows.values()]
+        axes.barh(labels, widths, left=start, label=name)
+        start = [begin + width for begin, width in zip(start, widths, strict=True)]
+    axes.invert_yaxis()
     axes.legend(loc="best", fontsize=8)
     _save(figure, path)
 

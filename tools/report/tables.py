@@ -9,8 +9,10 @@ from tuneloop.core.experiment import Experiment
 from tuneloop.core.score import Score
 from tuneloop.core.wording import clean, duration, interval, p
 from tuneloop.tools.report.data import ReportData
+from tuneloop.tools.report.timing import NodeTime, by_number, longest, total
 
 CELL = 400
+SHOWN = 20
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -117,12 +119,40 @@ def data_reports(data: ReportData) -> str:
     )
 
 
-def budget(data: ReportData) -> str:
-    """Seconds of each node."""
-    total = sum(data.nodes.values()) or 1.0
-    rows = [(node, duration(s), f"{100 * s / total:.0f} %") for node, s in sorted(data.nodes.items(), key=_by_time)]
-    return table(("node", "time", "share"), rows)
+def by_node(data: ReportData) -> str:
+    """Where the time went: wall, jobs, the orchestrator's own CPU, turns cut short."""
+    whole = total(data.times)
+    rows = [_node(part, whole) for part in sorted(data.nodes, key=lambda part: -part.seconds)]
+    return table(("node", "turns", "time", "share", "jobs", "CPU", "cut short"), [*rows, _node(whole, whole)])
 
 
-def _by_time(item: tuple[str, float]) -> float:
-    return -item[1]
+def _node(part: NodeTime, whole: NodeTime) -> tuple[object, ...]:
+    share = f"{100 * part.seconds / whole.seconds:.0f} %" if whole.seconds else "-"
+    cut = f"{part.cut}, {duration(part.lost)}" if part.cut else "-"
+    return (part.node, part.turns, duration(part.seconds), share, _jobs(part), f"{part.cpu:.1f} s", cut)
+
+
+def _jobs(part: NodeTime) -> str:
+    if not part.attempts:
+        return "-"
+    share = f" ({100 * part.jobs / part.seconds:.0f} %)" if part.seconds else ""
+    return f"{duration(part.jobs)}{share}"
+
+
+def by_experiment(data: ReportData) -> str:
+    """Time of each node in each experiment; of many experiments those that took longest."""
+    nodes = [part.node for part in data.nodes]
+    shown = longest(data.times, SHOWN)
+    lines = [(n or "run", *_cells(parts, nodes)) for n, parts in shown.items()]
+    left = by_number(part for part in data.times if part.experiment not in shown)
+    rest = (
+        [(f"{len(left)} others", *_cells([part for parts in left.values() for part in parts], nodes))] if left else []
+    )
+    return table(("#", *nodes, "all", "jobs", "CPU"), [*lines, *rest])
+
+
+def _cells(parts: Sequence[NodeTime], nodes: Sequence[str]) -> list[str]:
+    seconds = {name: total(part for part in parts if part.node == name).seconds for name in nodes}
+    whole = total(parts)
+    each = [duration(seconds[name]) if seconds[name] else "-" for name in nodes]
+    return [*each, duration(whole.seconds), _jobs(whole), f"{whole.cpu:.1f} s"]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
-from tuneloop.core.event_log import every_event
-from tuneloop.core.events import NodeFinished
 from tuneloop.core.files import write_atomic, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.tools.report.card import model_card
 from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.facts import facts
 from tuneloop.tools.report.markdown import report
-from tuneloop.tools.report.plots import draw_losses, draw_scores
+from tuneloop.tools.report.plots import draw_losses, draw_scores, draw_times
 
 
 def write_report(run: RunFolder, data: ReportData) -> None:
@@ -21,16 +17,9 @@ def write_report(run: RunFolder, data: ReportData) -> None:
     draw_scores(plots / "scores.png", data.benchmark.metric, data.baseline_validation, data.journal)
     if any(data.losses.values()):
         draw_losses(plots / "losses.png", data.losses)
+    if data.times:
+        draw_times(plots / "times.png", data.times)
     write_atomic(run.report, report(run.id, data))
     if data.best is not None and run.best.is_dir():
         write_atomic(run.best / "README.md", model_card(run.id, data))
     write_json(run.report_json, facts(run.id, data))
-
-
-def node_seconds(run: RunFolder) -> dict[str, float]:
-    """Seconds that each node took over all sittings, from the run's events."""
-    spent: defaultdict[str, float] = defaultdict(float)
-    for event in every_event(run.events, "node_finished"):
-        if isinstance(event, NodeFinished):
-            spent[event.node] += event.seconds
-    return dict(spent)

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from tuneloop.core.benchmark import Benchmark
-from tuneloop.core.event_log import read_events
-from tuneloop.core.events import NodeFinished
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal, Training
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
@@ -23,7 +21,8 @@ from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.facts import facts
 from tuneloop.tools.report.tables import table
-from tuneloop.tools.report.write import node_seconds, write_report
+from tuneloop.tools.report.timing import NodeTime
+from tuneloop.tools.report.write import write_report
 
 KEYS = ["run_id", "benchmark", "base_model", "metric", "direction", "baseline", "best", "experiments", "budget"]
 KEYS += ["versions", "seeds"]
@@ -88,7 +87,11 @@ def report_data(*experiments: Experiment, **changes: object) -> ReportData:
             )
         },
         "seconds": 260.0,
-        "nodes": {"train": 90.0, "evaluate": 30.0},
+        "times": [
+            NodeTime(experiment=1, node="train", turns=1, seconds=90, cpu=0.5, jobs=85, attempts=1),
+            NodeTime(experiment=1, node="evaluate", turns=1, seconds=30, cpu=0.2, cut=1, lost=61, jobs=40, attempts=2),
+            NodeTime(experiment=3, node="train", turns=1, seconds=60, cpu=0.5, jobs=55, attempts=1),
+        ],
         "versions": {"llamafactory": "0.9.5"},
         "seeds": {"training": 1},
         "sandbox": "bubblewrap",
@@ -119,13 +122,15 @@ def test_keys_and_numbers(tmp_path: Path) -> None:
     assert told["experiments"][1]["failure"]["node"] == "train"
     assert told["contamination"] == {"1": {"validation": 0, "test": 7}}
     assert told["budget"]["experiments"] == told["budget"]["loop_n"] == 3
+    assert told["budget"]["nodes"] == {"train": 150.0, "evaluate": 30.0}
+    assert told["budget"]["times"][1]["lost"] == 61
 
 
 def test_plots_are_real_pictures(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "r1")
     write_report(run, whole())
     text = run.report.read_text()
-    for name in ("report/scores.png", "report/losses.png"):
+    for name in ("report/scores.png", "report/losses.png", "report/times.png"):
         assert f"]({name})" in text
         picture = imread(run.root / name)
         assert picture.shape[0] > 300 and picture.shape[1] > 600
@@ -153,7 +158,7 @@ def test_the_page_is_honest(tmp_path: Path) -> None:
 def test_no_improvement_is_said_and_nothing_is_claimed(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "r1")
     run.best.mkdir(parents=True)
-    data = report_data(experiment(1, 10, False), best_test=None, comparison_test=None, losses={}, data={}, nodes={})
+    data = report_data(experiment(1, 10, False), best_test=None, comparison_test=None, losses={}, data={}, times=())
     write_report(run, data)
     told = json.loads(run.report_json.read_text())
     assert told["best"] == {"experiment": None, "validation": None, "test": None}
@@ -204,15 +209,6 @@ def test_writing_again_gives_the_same_bytes(tmp_path: Path) -> None:
     assert {p.name: p.read_bytes() for p in run.root.rglob("*") if p.is_file()} == first
 
 
-def test_node_seconds_come_from_events(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path / "r1")
-    run.root.mkdir()
-    events = [NodeFinished(node="train", seconds=2), NodeFinished(node="train", seconds=3.5)]
-    run.events.write_text("".join(e.model_dump_json() + "\n" for e in events) + '{"kind":"node_fin')
-    assert node_seconds(run) == {"train": 5.5}
-    assert len(read_events(run.events)[0]) == 2
-
-
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=3))
 def test_no_text_breaks_out_of_its_cell(cells: list[str]) -> None:
     lines = table(["h"] * len(cells), [cells]).splitlines()
@@ -228,3 +224,13 @@ def test_facts_are_strict_json(base: float, value: float) -> None:
         facts("r", report_data(experiment(1, value, True), baseline_validation=score(base))), allow_nan=False
     )
     assert json.loads(text)["best"]["validation"]["value"] == value
+
+
+def test_where_the_time_went(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "r1")
+    write_report(run, whole())
+    text = run.report.read_text()
+    assert "| train | 2 | 2 min 30 s | 83 % | 2 min 20 s (93 %) | 1.0 s | - |" in text
+    assert "| evaluate | 1 | 30 s | 17 % | 40 s (133 %) | 0.2 s | 1, 1 min 01 s |" in text
+    assert "1 turns of nodes were cut short" in text
+    assert "| 3 | 1 min 00 s | - | 1 min 00 s |" in text

@@ -1,0 +1,118 @@
+"""Time of nodes from events and job folders: honest when sittings ended in the middle, the same at any length."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tuneloop.core.events import (
+    AgentAnswered,
+    Event,
+    JobProgress,
+    NodeFinished,
+    NodeStarted,
+    RunPaused,
+    RunStarted,
+)
+from tuneloop.core.layout import RunFolder
+from tuneloop.tools.report.tables import by_experiment, by_node
+from tuneloop.tools.report.timing import NodeTime, node_times, total
+
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def started(seconds: float) -> RunStarted:
+    return RunStarted(at=at(seconds), run="r", benchmark="b", base_model="m", planner="p", sandbox="s")
+
+
+def write(run: RunFolder, *events: Event | str) -> None:
+    lines = [e if isinstance(e, str) else e.model_dump_json() for e in events]
+    run.root.mkdir(parents=True, exist_ok=True)
+    run.events.write_text("\n".join(lines) + "\n")
+
+
+def job(place: Path, name: str, *, seconds: float | None, alive: float = 0) -> None:
+    folder = place / "jobs" / name
+    folder.mkdir(parents=True)
+    (folder / "command.json").write_text("{}")
+    (folder / "log.txt").write_text("x")
+    os.utime(folder / "command.json", (1e9, 1e9))
+    os.utime(folder / "log.txt", (1e9 + alive, 1e9 + alive))
+    if seconds is not None:
+        (folder / "exit.json").write_text(json.dumps({"code": 0, "reason": "finished", "seconds": seconds}))
+
+
+def test_turns_jobs_and_what_a_crash_cost(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "r")
+    write(
+        run,
+        started(0),
+        NodeStarted(at=at(1), node="prepare"),
+        NodeFinished(at=at(11), node="prepare", seconds=10, cpu=2),
+        NodeStarted(at=at(11), node="research"),
+        NodeFinished(at=at(12), experiment=1, node="research", seconds=1, cpu=0.1),
+        NodeStarted(at=at(12), experiment=1, node="train"),
+        JobProgress(at=at(40), experiment=1, job="train", done=1, total=9),
+        # kill -9, an hour of nothing; the job went on
+        started(3600),
+        NodeStarted(at=at(3601), experiment=1, node="train"),
+        NodeFinished(at=at(3605), experiment=1, node="train", seconds=4, cpu=0.2),
+        NodeStarted(at=at(3605), experiment=1, node="evaluate"),
+        RunPaused(at=at(3615), reason="stopped on request"),
+        started(5000),
+        NodeStarted(at=at(5001), experiment=1, node="evaluate"),
+        '{"kind":"node_finished","torn',
+        NodeFinished(at=at(5004), experiment=1, node="evaluate", seconds=3, cpu=0.1),
+        NodeStarted(at=at(5004), experiment=1, node="critique"),
+    )
+    folder = run.experiment(1)
+    job(run.baseline, "evaluate.1", seconds=8)
+    job(folder.root, "dry_run.1", seconds=0.5)
+    job(folder.root, "train.1", seconds=None, alive=28)
+    job(folder.root, "train.2", seconds=60)
+    found = {(t.experiment, t.node): t for t in node_times(run)}
+    assert found[0, "prepare"] == NodeTime(experiment=0, node="prepare", turns=1, seconds=10, cpu=2, jobs=8, attempts=1)
+    train = found[1, "train"]
+    assert (train.turns, train.seconds, train.cut, train.lost) == (1, 4, 1, 28), "the hour is nobody's time"
+    assert (train.attempts, train.jobs) == (2, 88)
+    assert (found[1, "evaluate"].cut, found[1, "evaluate"].lost) == (1, 10)
+    assert found[1, "validate"].jobs == 0.5
+    assert found[1, "research"].seconds == 1
+    assert (1, "critique") not in found, "the turn at hand is not over"
+    assert total(found.values()).seconds == 18
+
+
+def test_an_idea_that_was_cut_short_belongs_to_the_experiment_it_opens(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "r")
+    said = AgentAnswered(at=at(3), agent="researcher", says="x")
+    write(run, started(0), NodeStarted(at=at(1), experiment=4, node="research"), said, started(9))
+    assert node_times(run) == (NodeTime(experiment=5, node="research", cut=1, lost=2),)
+
+
+def test_a_run_without_events(tmp_path: Path) -> None:
+    assert node_times(RunFolder(tmp_path / "none")) == ()
+
+
+def test_tables_stay_short(report_of_many) -> None:
+    lines = by_experiment(report_of_many).splitlines()
+    assert len(lines) == 2 + 20 + 1
+    assert lines[-1].startswith("| 981 others | ")
+    assert lines[0] == "| # | train | all | jobs | CPU |"
+    assert by_node(report_of_many).splitlines()[-1].startswith("| all | 1001 | ")
+
+
+@pytest.fixture
+def report_of_many():
+    class Data:
+        times = tuple(NodeTime(experiment=n, node="train", turns=1, seconds=n, jobs=1, attempts=1) for n in range(1001))
+        nodes = (total(times, "train"),)
+
+    return Data()
