@@ -36,6 +36,7 @@ class Command(BaseModel):
     network: bool = False
     generated: bool = Field(False, description="runs code that a model or a policy wrote")
     limits: Limits = Limits()
+    worker: str = Field("", description="socket of a warm engine that may fork this job; `argv` is its cold form")
     key: str = Field(
         "", description="hash of everything that can change the result; a finished job with another key is stale"
     )

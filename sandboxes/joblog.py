@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 
 class Log:
@@ -45,6 +46,7 @@ class Log:
         self.size = head + len(mark) + len(last)
 
     def close(self) -> None:
-        """On disk before `exit.json` is."""
-        os.fsync(self.file.fileno())
+        """On disk before `exit.json` is; a full disk costs log lines, never the job."""
+        with suppress(OSError):
+            os.fsync(self.file.fileno())
         self.file.close()

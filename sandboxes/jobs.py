@@ -20,12 +20,25 @@ STOP_SECONDS = 30.0
 TAIL_BYTES = 1 << 18
 
 
-def launch(sandbox: Sandbox, jobs: Path, name: str, command: Command, *, retry: bool = False) -> Path:
+def unchanged(command: Command) -> Command:
+    """What `ready` is by default."""
+    return command
+
+
+def launch(
+    sandbox: Sandbox,
+    jobs: Path,
+    name: str,
+    command: Command,
+    *,
+    retry: bool = False,
+    ready: Callable[[Command], Command] = unchanged,
+) -> Path:
     """The folder of the one job `name` with this command's key.
 
     A running or finished attempt with the same key is returned as it is; a lost or stopped one gets a successor; one
     with another key is stopped, waited for, and gets a successor. With `retry` a failed one gets a successor too.
-    Raises WorldError when nothing can be started.
+    `ready` finishes the command, only when it is started. Raises WorldError when nothing can be started.
     """
     if not NAME.fullmatch(name):
         raise ValueError(f"job name {name!r}; right is letters, digits, - and _")
@@ -36,7 +49,7 @@ def launch(sandbox: Sandbox, jobs: Path, name: str, command: Command, *, retry: 
                 return last
             last = jobs / f"{name}.{attempt(last) + 1}"
         folder = last or jobs / f"{name}.1"
-        sandbox.start(folder, command)
+        sandbox.start(folder, ready(command))
         return folder
 
 
@@ -56,8 +69,10 @@ def proves(end: Exit, retry: bool) -> bool:
 
 
 def same(one: Command, other: Command) -> bool:
-    """By key; commands without one by everything."""
-    return one.key == other.key if one.key or other.key else one == other
+    """By key; commands without one by everything but where they are forked."""
+    if one.key or other.key:
+        return one.key == other.key
+    return one.model_copy(update={"worker": ""}) == other.model_copy(update={"worker": ""})
 
 
 def stop_and_wait(sandbox: Sandbox, folder: Path) -> None:

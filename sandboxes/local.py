@@ -51,14 +51,17 @@ class LocalSandbox(ABC):
     def start(self, folder: Path, command: Command) -> None:
         """Start detached, unless it runs or is over. Raises WorldError when a path is missing or nothing can start."""
         check_paths(command)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with locked(folder / "lock") as lock:
-            if lock is None or (folder / "exit.json").exists():
-                return
-            for leftover in ("stop", "log.txt"):
-                (folder / leftover).unlink(missing_ok=True)
-            write_atomic(folder / "command.json", command.model_dump_json(indent=1))
-            supervise(folder, command, self.wrap(folder, command, lock), lock)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with locked(folder / "lock") as lock:
+                if lock is None or (folder / "exit.json").exists():
+                    return
+                for leftover in ("stop", "log.txt"):
+                    (folder / leftover).unlink(missing_ok=True)
+                write_atomic(folder / "command.json", command.model_dump_json(indent=1))
+                supervise(folder, command, self.wrap(folder, command, lock), lock)
+        except (OSError, subprocess.SubprocessError) as e:
+            raise WorldError(f"{folder}: the job cannot be started: {e}") from e
 
     def poll(self, folder: Path) -> JobStatus:
         """From the folder alone; never blocks."""
@@ -95,11 +98,22 @@ def environment(command: Command) -> dict[str, str]:
     return {"PATH": path, "HOME": command.cwd, "LANG": "C.UTF-8", "USER": "job", "LOGNAME": "job", **command.env}
 
 
+def warm_form(folder: Path, command: Command) -> dict[str, Any] | None:
+    """What a worker is asked for; None where it must not be: code of a model, a network, sight of the job's own folder."""
+    listed = [os.path.realpath(path) for path in (*command.read, *command.write)]
+    if not command.worker or command.generated or command.network:
+        return None
+    if any(folder.resolve().is_relative_to(path) for path in listed):
+        return None
+    return {"socket": command.worker, "argv": command.argv, "read": command.read}
+
+
 def supervise(folder: Path, command: Command, wrapped: Wrapped, lock: int) -> None:
     """Start the supervisor, which inherits the lock. Raises WorldError when it does not come up."""
     limits = command.limits.model_dump()
     plan: dict[str, Any] = {**limits, "write": command.write, "cwd": command.cwd, "env": environment(command)}
     plan |= {"argv": wrapped.argv, "wrappers": wrapped.wrappers, "refusal": wrapped.refusal}
+    plan |= {"warm": warm_form(folder, command), "lock": lock}
     argv = [sys.executable, "-I", "-S", "-c", BOOT, str(ROOT), str(folder), str(lock)]
     with (folder / "log.txt").open("ab") as log:
         started = subprocess.run(

@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 
-from tuneloop.sandboxes.tree import libc
+from tuneloop.sandboxes.tree import libc, send, tree
 
 PDEATHSIG = 1
 
@@ -18,8 +18,19 @@ class NotStarted(Exception):  # noqa: N818 - an outcome, told in exit.json
     """The job's program could not be executed."""
 
 
+class Cold(Exception):  # noqa: N818 - an outcome, told in the log
+    """No worker forks this job; it is started cold."""
+
+
+class Lost(Exception):  # noqa: N818 - an outcome: the job is launched again
+    """The worker was killed, and the job with it."""
+
+
 class Plan:
-    """What to run and what to allow; `wrappers` counts the sandbox's own processes above the job."""
+    """What to run and what to allow; `wrappers` counts the sandbox's own processes above the job.
+
+    `warm`: the worker's socket, and argv and readable paths without a sandbox around; None: start cold.
+    """
 
     def __init__(self, given: dict) -> None:  # type: ignore[type-arg]
         self.argv: list[str] = given["argv"]
@@ -33,6 +44,50 @@ class Plan:
         self.log: int = given["log"]
         self.wrappers: int = given["wrappers"]
         self.refusal: str = given["refusal"]
+        self.warm: dict | None = given["warm"]  # type: ignore[type-arg]
+        self.lock: int = given["lock"]
+
+
+class Spawned:
+    """A job that is the keeper's own child; `code` is None while it runs."""
+
+    def __init__(self, plan: Plan, output: int) -> None:
+        self.wrappers = plan.wrappers
+        self.code: int | None = None
+        self.pid = spawn(plan, output)
+
+    def reap(self) -> bool:
+        """Take the exits of ended children; False when nothing of the job is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self.pid:
+                self.code = os.waitstatus_to_exitcode(status)
+
+    def processes(self) -> list[int]:
+        """Every process of the job and of its wrappers."""
+        return tree(os.getpid())
+
+    def ask(self) -> None:
+        """SIGTERM to everything but the wrappers, whose end would be a SIGKILL for the job."""
+        send(tree(os.getpid(), self.wrappers), signal.SIGTERM)
+
+    def peak(self) -> int:
+        """Bytes that the largest process had."""
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+
+    def verdict(self) -> int:
+        """Exit status as the job itself would have shown it without wrappers."""
+        code = self.code or 0
+        return 128 - code if self.wrappers and code > 128 and code - 128 in FATAL else code
+
+
+FATAL = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS}
+FATAL |= {signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE, signal.SIGTERM, signal.SIGXCPU, signal.SIGSYS}
 
 
 def become(plan: Plan, keeper: int, output: int, errors: int) -> None:
@@ -65,7 +120,6 @@ def spawn(plan: Plan, output: int) -> int:
     if pid == 0:
         become(plan, keeper, output, write)
     os.close(write)
-    os.close(output)
     with os.fdopen(read, "rb") as f:
         problem = f.read()  # ends when exec closes the other end
     if problem:

@@ -6,26 +6,29 @@ the keeper be killed. Both inherit the locked descriptor: the lock is free when 
 """
 
 # pathlib would be a third of a supervisor's start.
-# ruff: noqa: PTH105, PTH110, PTH123
+# ruff: noqa: PTH105, PTH108, PTH110, PTH123
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import select
 import signal
 import sys
 import time
 
+from tuneloop.sandboxes.durable import sync_below
 from tuneloop.sandboxes.joblog import Log
-from tuneloop.sandboxes.spawn import NotStarted, Plan, spawn
+from tuneloop.sandboxes.spawn import Cold, Lost, NotStarted, Plan, Spawned
 from tuneloop.sandboxes.tree import adopt_orphans, proportional, resident, send, tree, used
+
+TYPE_CHECKING = False  # typing would be a third of a supervisor's start as well
+if TYPE_CHECKING:
+    from tuneloop.sandboxes.warm import Forked
 
 TICK = 0.1  # seconds between two looks at the job
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL when nobody says otherwise
-FATAL = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS}
-FATAL |= {signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE, signal.SIGTERM, signal.SIGXCPU, signal.SIGSYS}
+FULL_DISK_TRIES = 30  # a second apart: the end of a job is told when there is room again
 
 
 class Keeper:
@@ -40,31 +43,46 @@ class Keeper:
         self.started = time.monotonic()
         self.next_look = self.next_walk = self.started
         self.asked, self.grace = False, GRACE
-        self.job, self.peak = 0, 0
-        self.code: int | None = None
+        self.peak, self.noted = 0, 0
 
     def run(self) -> None:
         """Start, watch, end, tell."""
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "asked", True))
         try:
-            self.job = spawn(self.plan, self.output)
+            self.job = self.begin()
         except NotStarted as e:
             self.log.write(str(e).encode())
-            self.tell(127, "failed_to_start")
+            self.tell(127, "failed_to_start", 0)
             return
+        os.close(self.output)
         reason = self.watch()
         if reason in ("timeout", "stopped"):
             self.ask_to_end()
         self.sweep()
         self.drain()
-        self.tell(*self.verdict(reason))
+        code, reason = self.verdict(reason)
+        self.tell(code, reason, max(self.peak, self.job.peak()))
+
+    def begin(self) -> Spawned | Forked:
+        """The started job: a fork of a warm engine where one is asked for and answers. Raises NotStarted."""
+        if self.plan.warm is None:
+            return Spawned(self.plan, self.output)
+        from tuneloop.sandboxes.warm import Forked  # sockets cost as much as all the rest
+
+        try:
+            return Forked(self.plan, self.output)
+        except Cold as e:
+            note = f"cold start: {e}\n".encode()
+            self.noted = len(note)
+            self.log.write(note)
+            return Spawned(self.plan, self.output)
 
     def watch(self) -> str:
         """Wait until the job ends by itself or has to; the reason."""
         while True:
             self.pump(TICK)
-            self.reap()
-            if self.code is not None:
+            self.job.reap()
+            if self.job.code is not None:
                 return "finished"
             reason = self.excess()
             if reason:
@@ -93,10 +111,10 @@ class Keeper:
 
     def too_big(self) -> str:
         """Processes and memory of the whole tree."""
-        plan, pids = self.plan, tree(os.getpid())
+        plan, pids = self.plan, self.job.processes()
         total = sum(map(resident, pids))
         self.peak = max(self.peak, total)
-        if plan.processes is not None and len(pids) - plan.wrappers > plan.processes:
+        if plan.processes is not None and len(pids) - self.job.wrappers > plan.processes:
             return "processes"
         if plan.memory is not None and total > plan.memory and sum(map(proportional, pids)) > plan.memory:
             return "memory"
@@ -127,37 +145,23 @@ class Keeper:
         while self.open and select.select([self.pipe], [], [], 0)[0]:
             self.pump(0)
 
-    def reap(self) -> bool:
-        """Take the exits of ended children; False when no child is left."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return False
-            if pid == 0:
-                return True
-            if pid == self.job:
-                self.code = os.waitstatus_to_exitcode(status)
-
     def ask_to_end(self) -> None:
-        """SIGTERM to everything but the wrappers, whose end would be a SIGKILL for the job; then wait for the grace."""
-        send(tree(os.getpid(), self.plan.wrappers), signal.SIGTERM)
+        """SIGTERM, then wait for the grace."""
+        self.job.ask()
         deadline = time.monotonic() + self.grace
-        while self.code is None and time.monotonic() < deadline:
+        while self.job.code is None and time.monotonic() < deadline:
             self.pump(TICK / 4)
-            self.reap()
+            self.job.reap()
 
     def sweep(self) -> None:
         """End every process that is left."""
-        while self.reap():
-            send(tree(os.getpid()), signal.SIGKILL)
+        while self.job.reap():
+            send(self.job.processes(), signal.SIGKILL)
             self.pump(0.01)
 
     def verdict(self, reason: str) -> tuple[int, str]:
         """Exit status and reason as the job itself would have shown them without wrappers."""
-        code = self.code or 0
-        if self.plan.wrappers and code > 128 and code - 128 in FATAL:
-            code = 128 - code
+        code = self.job.verdict()
         if self.plan.refusal and code == 1 and reason == "finished" and self.refused():
             return 127, "failed_to_start"
         return code, reason
@@ -165,21 +169,40 @@ class Keeper:
     def refused(self) -> bool:
         """The wrapper spoke before the job could."""
         with open(f"{self.folder}/log.txt", "rb") as f:
+            f.seek(self.noted)
             return f.read(256).startswith(self.plan.refusal.encode())
 
-    def tell(self, code: int, reason: str) -> None:
-        """Write `exit.json`, last."""
+    def tell(self, code: int, reason: str, peak: int) -> None:
+        """Results on disk, then `exit.json`, last. Raises OSError when they cannot be: the job is lost then."""
         seconds = time.monotonic() - self.started
-        peak = max(self.peak, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
         self.log.close()
-        part = f"{self.folder}/.exit.json.part"
+        sync_below(self.plan.write)
+        end = {"code": code, "reason": reason, "seconds": round(seconds, 3), "peak_memory": peak}
+        for left in range(FULL_DISK_TRIES, -1, -1):
+            try:
+                write_end(self.folder, json.dumps(end))
+                break
+            except OSError:
+                if not left:
+                    raise
+                time.sleep(1)
+
+
+def write_end(folder: str, text: str) -> None:
+    """`exit.json`, whole or not at all. Raises OSError."""
+    part = f"{folder}/.exit.json.part"
+    try:
         with open(part, "w") as f:
-            json.dump({"code": code, "reason": reason, "seconds": round(seconds, 3), "peak_memory": peak}, f)
+            f.write(text)
             f.flush()
             os.fsync(f.fileno())
-        os.replace(part, f"{self.folder}/exit.json")
-        handle = os.open(self.folder, os.O_RDONLY)
-        os.fsync(handle)
+        os.replace(part, f"{folder}/exit.json")
+    except OSError:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise
+    handle = os.open(folder, os.O_RDONLY)
+    os.fsync(handle)
 
 
 def guard(keeper: int) -> None:
@@ -207,4 +230,9 @@ def main(folder: str, lock: int) -> None:
         return
     adopt_orphans()
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-    Keeper(folder, plan).run()
+    keeping = Keeper(folder, plan)
+    try:
+        keeping.run()
+    except Lost as e:
+        keeping.log.write(f"{e}\n".encode())
+        sys.exit(1)

@@ -59,7 +59,7 @@ def start_merge(bench: Workbench, folder: ExperimentFolder) -> str:
         limits=job_limits(bench.settings, bench.settings.full_timeout, bench.run.root),
         key=digest(text, digest_file(folder.model / "adapter_model.safetensors"), engine.identity),
     )
-    bench.launch(final / "jobs", "merge", command, retry=True)
+    bench.launch(final / "jobs", "merge", command, retry=True, worker="llamafactory")
     return "merge"
 
 

@@ -52,7 +52,8 @@ def _launch(bench: Workbench, where: Path, models: list[Weights], split: Measure
         limits=job_limits(bench.settings, bench.settings.benchmark_timeout, where),
     )
     # Without base or test scores there is no run: a later sitting tries again. A failed candidate has failed.
-    bench.launch(where / "jobs", "evaluate", command, retry=where in (bench.run.baseline, bench.run.final))
+    retry = where in (bench.run.baseline, bench.run.final)
+    bench.launch(where / "jobs", "evaluate", command, retry=retry, worker="opencompass")
 
 
 def start_evaluation(bench: Workbench, experiment: int) -> str:

@@ -20,6 +20,8 @@ from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, newest
 from tuneloop.tools.benchmarks import BenchmarkFolder
 from tuneloop.tools.engines import Engine, ensure_engine
+from tuneloop.tools.engines.pinned import pinned
+from tuneloop.tools.workers import worker_for
 
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
@@ -27,6 +29,17 @@ OFFLINE = {
     "HF_DATASETS_OFFLINE": "1",
     "HF_EVALUATE_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "false",
+}
+# What engines read while they are imported; the same for every job of both, because warm workers import only once.
+AT_IMPORT = {
+    **OFFLINE,
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+    "LLAMAFACTORY_VERBOSITY": "WARN",
+    "DISABLE_VERSION_CHECK": "1",
 }
 
 
@@ -65,8 +78,10 @@ class Workbench:
         )
 
     def engine(self, name: str) -> Engine:
-        """An engine that is there already."""
-        return ensure_engine(name, self.settings)
+        """The engine that the run was prepared with. Raises SetupError when it is gone."""
+        made = self.setup.versions.get(name, "")
+        identity = made.rpartition("(")[2].rstrip(")")
+        return pinned(name, self.settings, identity) if identity else ensure_engine(name, self.settings)
 
     def experiment(self, number: int) -> ExperimentFolder:
         """An experiment that has begun. Raises ToolError naming those there are."""
@@ -78,14 +93,26 @@ class Workbench:
 
     def environment(self, work: Path) -> dict[str, str]:
         """A job's environment: offline, caches in its own scratch folder, threads as the device wants."""
-        env = {**OFFLINE, "HOME": str(work), "HF_HOME": str(work / "hf"), "TMPDIR": "/tmp"}  # noqa: S108
-        if self.setup.device == "cpu":
-            return {**env, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-        return env
+        return {**self._everywhere, "HOME": str(work), "HF_HOME": str(work / "hf"), "TMPDIR": "/tmp"}  # noqa: S108
 
-    def launch(self, jobs: Path, name: str, command: Command, *, retry: bool = False) -> Path:
-        """Start a job, or find it running or over; `retry`: one that failed is started again."""
-        return launch(self.sandbox, jobs, name, command, retry=retry)
+    @property
+    def _everywhere(self) -> dict[str, str]:
+        """The part of it that is the same for all jobs."""
+        cpu = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""} if self.setup.device == "cpu" else {}
+        return {**AT_IMPORT, **cpu}
+
+    def launch(self, jobs: Path, name: str, command: Command, *, retry: bool = False, worker: str = "") -> Path:
+        """Start a job, or find it running or over; `retry`: one that failed is started again.
+
+        `worker` names the engine whose warm worker forks the job; without one, or where it does not come up, the job
+        is started cold, with the same environment.
+        """
+
+        def ready(command: Command) -> Command:
+            place = worker_for(self, worker) if worker else ""
+            return command.model_copy(update={"worker": place, "env": {**self._everywhere, **command.env}})
+
+        return launch(self.sandbox, jobs, name, command, retry=retry, ready=ready)
 
     def status(self, jobs: Path, name: str) -> tuple[JobStatus, Path | None]:
         """State of the newest attempt of a job, and its folder."""
@@ -94,11 +121,11 @@ class Workbench:
             return JobStatus(state="absent"), None
         return self.sandbox.poll(folder), folder
 
-    def stop(self, jobs: Path, name: str) -> None:
-        """End the newest attempt of a job if it runs."""
+    def stop(self, jobs: Path, name: str, grace: float = 5.0) -> None:
+        """End the newest attempt of a job if it runs: after `grace` seconds by force. Returns at once."""
         folder = newest(jobs, name)
         if folder is not None and self.sandbox.poll(folder).state == "running":
-            self.sandbox.stop(folder)
+            self.sandbox.stop(folder, grace)
 
     def why(self, folder: Path, status: JobStatus) -> str:
         """One paragraph on how a job ended badly, with the last lines of its log."""

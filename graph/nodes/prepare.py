@@ -20,6 +20,7 @@ from tuneloop.tools.device import find_device
 from tuneloop.tools.engines import ensure_engine
 from tuneloop.tools.params.model_card import read_model_card
 from tuneloop.tools.store import fingerprint
+from tuneloop.tools.workers import warm_up
 
 SAY_EVERY = 2.0
 
@@ -29,6 +30,7 @@ def prepare(ctx: Context) -> dict[str, Any]:
     began = time.monotonic()
     if not ctx.run.setup.is_file():
         write_json(ctx.run.setup, settle(ctx).model_dump(mode="json"))
+        warm_up(ctx.bench)
     file = ctx.run.baseline / "scores.json"
     if not file.is_file():
         try:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tuneloop
 from tuneloop.core.job import Command, Exit, Limits, Sandbox
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox, probe_bubblewrap
-from tuneloop.sandboxes.jobs import wait
+from tuneloop.sandboxes.jobs import launch, newest, wait
 from tuneloop.sandboxes.process import ProcessSandbox
 
 KINDS = {"process": ProcessSandbox, "bubblewrap": BubblewrapSandbox}
+WARM = "warm in "
+ENGINES = Path(tuneloop.__file__).parent.resolve() / "engines"
 BEAT = """
 import os, sys, time
 def beat(name):
@@ -60,6 +63,61 @@ class Trial:
         return (self.work / name).stat().st_size > before
 
 
+@dataclass
+class WarmTrial(Trial):
+    """The same, each job forked by a worker that runs in the same kind of sandbox."""
+
+    worker: Path
+
+    def command(self, code: str, **fields: Any) -> Command:
+        cold = super().command(code, **fields)
+        script = self.root / "scripts" / f"{len(list((self.root / 'scripts').iterdir()))}.py"
+        script.write_text(code)
+        read = (*cold.read, str(self.root / "scripts"))
+        argv = (sys.executable, str(script))
+        return cold.model_copy(update={"argv": argv, "read": read, "worker": str(self.socket)})
+
+    @property
+    def socket(self) -> Path:
+        return self.root / "own" / "socket"
+
+    @property
+    def pid(self) -> int:
+        """The worker's process."""
+        named = [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(self.root).encode() in cmdline(p)]
+        workers = [p for p in named if cmdline(p).split(b"\0")[1:2] == [bytes(ENGINES / "worker.py")]]
+        return min(int(path.parent.name) for path in workers)
+
+
+def cmdline(path: Path) -> bytes:
+    """What /proc says, b"" of one that is gone."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def start_worker(root: Path, sandbox: Sandbox, idle: float = 60, preload: str = "") -> WarmTrial:
+    """A worker that has imported `preload`, and listens."""
+    for name in ("own", "scripts", "preload"):
+        (root / name).mkdir(exist_ok=True)
+    (root / "preload/preload.py").write_text("import sys\nsys.flavour = 'warm'\n" + preload)
+    trial = WarmTrial(sandbox, root, root / "workers/worker.1")
+    trial.socket.unlink(missing_ok=True)
+    argv = (sys.executable, str(ENGINES / "worker.py"), str(root / "preload"), str(idle))
+    read = (sys.prefix, sys.base_prefix, str(ENGINES))
+    write = (str(root),)
+    trial.worker = launch(
+        sandbox,
+        root / "workers",
+        "worker",
+        Command(argv=argv, cwd=str(root / "own"), read=read, write=write),
+        retry=True,
+    )
+    until(lambda: trial.socket.exists() or sandbox.poll(trial.worker).state != "running")
+    return trial
+
+
 def until(what: Callable[[], Any], seconds: float = 10) -> Any:
     """Wait until `what()` is true and return it."""
     deadline = time.monotonic() + seconds
@@ -75,17 +133,46 @@ def keeper(folder: Path) -> int:
     return int(until((folder / "lock").read_text))
 
 
-@pytest.fixture(params=sorted(KINDS))
-def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Trial:
-    if request.param == "bubblewrap" and (problem := probe_bubblewrap()):
+def open_trial(kind: str, root: Path) -> Iterator[Trial]:
+    """A trial in a sandbox; the worker of a warm one ends with it."""
+    name = kind.removeprefix(WARM)
+    if name == "bubblewrap" and (problem := probe_bubblewrap()):
         pytest.skip(problem)
-    (tmp_path / "work").mkdir()
-    return Trial(KINDS[request.param](), tmp_path)
+    (root / "work").mkdir()
+    if name == kind:
+        yield Trial(KINDS[name](), root)
+        return
+    trial = start_worker(root, KINDS[name]())
+    yield trial
+    newest_worker = newest(root / "workers", "worker") or trial.worker
+    trial.sandbox.stop(newest_worker, grace=0)
+    until(lambda: trial.sandbox.poll(newest_worker).state != "running")
+
+
+@pytest.fixture(params=[*sorted(KINDS), *(WARM + kind for kind in sorted(KINDS))])
+def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trial]:
+    """Every sandbox, cold and warm."""
+    yield from open_trial(request.param, tmp_path)
+
+
+@pytest.fixture(params=sorted(KINDS))
+def cold(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trial]:
+    """Every sandbox."""
+    yield from open_trial(request.param, tmp_path)
+
+
+@pytest.fixture(params=sorted(KINDS))
+def warm(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WarmTrial]:
+    """A worker in every sandbox."""
+    for trial in open_trial(WARM + request.param, tmp_path):
+        assert isinstance(trial, WarmTrial)
+        yield trial
 
 
 @pytest.fixture
-def needs(trial: Trial) -> Callable[[str], None]:
+def needs(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Skip where the sandbox does not claim the power."""
+    trial = request.getfixturevalue("trial" if "trial" in request.fixturenames else "cold")
 
     def ask(power: str) -> None:
         if power not in trial.sandbox.powers:

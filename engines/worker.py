@@ -1,0 +1,105 @@
+"""Imports an engine once and forks a job at once whenever one is asked for: `python worker.py PRELOAD IDLE_SECONDS`.
+
+PRELOAD is a folder with `preload.py`, whose import brings everything that the engine's jobs import. Jobs are asked for
+at the socket `socket` in the working directory; `warden.py` says how. Nothing runs here but imports: no tensor, no GPU,
+no thread, so that a fork is as good as a fresh process. Ends with status IDLE after IDLE_SECONDS without a job, or when
+it was told to retire and its last job is over.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import select
+import socket
+import sys
+import time
+from pathlib import Path
+
+import warden
+
+IDLE = 75
+TICK = 0.2
+
+
+def main(preload: str, idle: float) -> None:
+    """Import, listen, fork."""
+    given = dict(os.environ)
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # no import may wake a GPU that forked jobs could not use any more
+    sys.path[0] = preload
+    engine = importlib.import_module("preload")
+    check_alone()
+    warden.remove_leftovers()
+    places = warden.home_places(given)
+    gc.collect()
+    gc.freeze()
+    with listen("socket") as door:
+        serve(door, warden.Knowledge(given, places, getattr(engine, "in_child", None)), idle)
+    sys.exit(IDLE)
+
+
+def check_alone() -> None:
+    """End with a reason where a fork would inherit broken state."""
+    threads = len(list(Path("/proc/self/task").iterdir()))
+    if threads != 1:
+        sys.exit(f"{threads} threads after the imports; right is one")
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        sys.exit("an import has initialised CUDA; forked jobs could not use it")
+
+
+def listen(name: str) -> socket.socket:
+    """A socket in the working directory; it has its name when it answers."""
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    part = Path(f".{name}")
+    part.unlink(missing_ok=True)
+    door.bind(str(part))
+    door.listen(32)
+    part.replace(name)
+    return door
+
+
+def serve(door: socket.socket, known: warden.Knowledge, idle: float) -> None:
+    """A warden for each connection, until idle or retired."""
+    wardens: set[int] = set()
+    last, retired = time.monotonic(), False
+    while wardens or not (retired or time.monotonic() - last > idle):
+        if select.select([] if retired else [door], [], [], TICK if wardens else min(idle, 2.0))[0]:
+            wardens.add(hire(door, known))
+        ended = reap(wardens)
+        if wardens or ended:
+            last = time.monotonic()
+        if warden.RETIRE in ended and not retired:
+            retired = True
+            Path("socket").unlink(missing_ok=True)
+
+
+def hire(door: socket.socket, known: warden.Knowledge) -> int:
+    """Fork a warden for the next connection; its pid."""
+    connection, _ = door.accept()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        door.close()
+        warden.guard(connection, known, parent)
+    connection.close()
+    return pid
+
+
+def reap(wardens: set[int]) -> list[int]:
+    """Exit statuses of wardens that ended; whatever else has become our child was a job's whose warden was killed."""
+    ended = []
+    while (found := warden.wait_any()) is not None:
+        if found[0] in wardens:
+            wardens.discard(found[0])
+            ended.append(found[1])
+    warden.kill(pid for pid in warden.children(os.getpid()) if pid not in wardens)
+    return ended
+
+
+if __name__ == "__main__":
+    warden.adopt_orphans()
+    main(sys.argv[1], float(sys.argv[2]))

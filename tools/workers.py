@@ -1,0 +1,112 @@
+"""Warm engines of a run: one worker an engine, itself a job, that forks the engine's jobs without importing again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuneloop.core.bridge import pause
+from tuneloop.core.files import digest
+from tuneloop.core.job import Command
+from tuneloop.sandboxes.jobs import launch, newest, read_command, same
+from tuneloop.sandboxes.warm import retire
+from tuneloop.tools.benchmarks import scoring
+from tuneloop.tools.engines.blueprint import BLUEPRINTS
+from tuneloop.tools.paths import ENGINES
+
+if TYPE_CHECKING:
+    from tuneloop.tools.workbench import Workbench
+
+SCORERS = Path(scoring.__file__).resolve().parent
+IDLE_SECONDS = 600.0
+IDLE = 75  # exit status of a worker that had nothing to do, or was retired
+START_SECONDS = 120.0
+END_SECONDS = 2.0
+
+
+def jobs_of(bench: Workbench) -> Path:
+    """Where a run's workers are jobs."""
+    return bench.run.root / "workers"
+
+
+def scratch(bench: Workbench, engine: str) -> Path:
+    """A worker's own folder; its socket lies there."""
+    return bench.run.root / "work" / engine
+
+
+def warm_up(bench: Workbench) -> None:
+    """Start every engine's worker, or find it running; waits for none."""
+    for engine in BLUEPRINTS:
+        start(bench, engine)
+
+
+@contextmanager
+def warm_engines(bench: Workbench) -> Iterator[None]:
+    """Workers while a run is driven: started at once where the run is prepared, retired in the end."""
+    if bench.run.setup.is_file():
+        warm_up(bench)
+    try:
+        yield
+    finally:
+        if bench.run.setup.is_file():
+            stop_workers(bench)
+
+
+def worker_for(bench: Workbench, engine: str) -> str:
+    """The socket of the engine's worker, started if need be and waited for; nobody listens where it did not come up."""
+    folder, place = start(bench, engine), scratch(bench, engine) / "socket"
+    deadline = time.monotonic() + START_SECONDS
+    while folder is not None and not place.exists():
+        if bench.sandbox.poll(folder).state != "running" or time.monotonic() > deadline:
+            break
+        pause(0.02)
+    return str(place)
+
+
+def start(bench: Workbench, engine: str) -> Path | None:
+    """The worker's job; None when this very worker failed before and would fail again."""
+    command, jobs = worker_command(bench, engine), jobs_of(bench)
+    last = newest(jobs, engine)
+    end = bench.sandbox.poll(last).exit if last else None
+    if last and end and end.reason == "finished" and end.code != IDLE and same(read_command(last), command):
+        return None
+
+    def ready(command: Command) -> Command:
+        (scratch(bench, engine) / "socket").unlink(missing_ok=True)  # a predecessor's that was killed
+        return command
+
+    return launch(bench.sandbox, jobs, engine, command, retry=end is not None and end.code == IDLE, ready=ready)
+
+
+def worker_command(bench: Workbench, name: str) -> Command:
+    """The worker as a job: it sees engine, scripts, base model and the run; its key is what it has imported."""
+    engine, place = bench.engine(name), scratch(bench, name)
+    place.mkdir(parents=True, exist_ok=True)
+    sources = sorted((*ENGINES.glob("*.py"), *(ENGINES / name).glob("*.py")))
+    own = {"XDG_CACHE_HOME": str(place / "cache"), "PATH": f"{engine.bin}:/usr/bin:/bin"}
+    env = {**bench.environment(place), **own, **engine.env}
+    return Command(
+        argv=(str(engine.python), str(ENGINES / "worker.py"), str(ENGINES / name), str(IDLE_SECONDS)),
+        cwd=str(place),
+        env=env,
+        read=(*engine.readable, str(ENGINES), str(SCORERS), str(bench.setup.model_root)),
+        write=(str(bench.run.root),),
+        key=digest(engine.identity, repr(sorted(env.items())), *(path.read_bytes() for path in sources)),
+    )
+
+
+def stop_workers(bench: Workbench) -> None:
+    """Tell the workers to end when their last job is over; waits a moment for those without one."""
+    running = []
+    for engine in BLUEPRINTS:
+        folder = newest(jobs_of(bench), engine)
+        if folder is not None and bench.sandbox.poll(folder).state == "running":
+            running.append(folder)
+            if not retire(str(scratch(bench, engine) / "socket")):
+                bench.sandbox.stop(folder, grace=0)
+    deadline = time.monotonic() + END_SECONDS
+    while any(bench.sandbox.poll(folder).state == "running" for folder in running) and time.monotonic() < deadline:
+        pause(0.02)
