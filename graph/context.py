@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +22,7 @@ from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.planner import Planner
 from tuneloop.core.settings import Settings
 from tuneloop.graph.state import State
-from tuneloop.mcp_servers.client import McpToolbox
+from tuneloop.mcp_servers import direct
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.workbench import Workbench
 
@@ -55,21 +57,31 @@ class Context:
         limit = self.bench.spec.timeout
         return None if limit is None else limit - self.state.spent
 
+    def clock(self) -> Callable[[], float | None]:
+        """The same at any later moment of this node."""
+        left, began = self.seconds_left(), time.monotonic()
+        return lambda: None if left is None else left - (time.monotonic() - began)
+
     def unhurried(self) -> Context:
         """The same without a deadline: the end of a run is not skipped because its time is over."""
         return replace(self, state=self.state.model_copy(update={"spent": float("-inf")}))
 
-    def call(self, tool: str, **arguments: Any) -> Any:
-        """A tool of the servers, for code: waits for the answer."""
-        return run_sync(self._code.call(tool, **arguments))
-
     @cached_property
-    def _code(self) -> McpToolbox:
-        return self.toolbox()
+    def scope(self) -> Scope:
+        """What the servers of this run may touch."""
+        return Scope(self.run, self.settings)
 
-    def toolbox(self, allow: tuple[str, ...] | None = None) -> McpToolbox:
-        """The MCP servers' tools; `allow` is an agent's list."""
-        return McpToolbox(Scope(self.run, self.settings), allow)
+    def call(self, tool: str, **arguments: Any) -> Any:
+        """A tool of the servers, for code: over MCP where its server has a URL, else the function behind it."""
+        if tool.partition("_")[0] not in self.settings.mcp_urls:
+            return direct.call(self.scope, tool, **arguments)
+        return run_sync(self._called(tool, arguments))
+
+    async def _called(self, tool: str, arguments: dict[str, Any]) -> Any:
+        from tuneloop.mcp_servers.client import open_toolbox  # fastmcp is slow to import: only where it is needed
+
+        async with open_toolbox(self.scope, None) as tools:
+            return await tools.call(tool, **arguments)
 
     def emit(self, event: Event) -> None:
         """Append to `events.jsonl`; only the holder of the run's lock comes here."""
@@ -83,9 +95,14 @@ class Context:
             return agent.answer.model_validate(read_json(file))
         prompt = agent.prompt(brief)
         write_atomic(Path(f"{place}.md"), prompt)
-        tools = self.toolbox(agent.tools)
-        answer = run_sync(ask(agent, self.planner, prompt, brief, tools))
+        answer = run_sync(self._asked(agent, prompt, brief))
         write_json(file, answer.model_dump(mode="json"))
         says, why = agent.summary(answer)
         self.emit(AgentAnswered(experiment=self.state.experiment, agent=agent.name, says=says, why=why))
         return answer
+
+    async def _asked(self, agent: Agent[Answer], prompt: str, brief: Brief) -> Answer:
+        from tuneloop.mcp_servers.client import open_toolbox
+
+        async with open_toolbox(self.scope, agent.tools) as tools:
+            return await ask(agent, self.planner, prompt, brief, tools)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from fastmcp import Client, FastMCP
+from fastmcp import Client
 from fastmcp.exceptions import ToolError as McpToolError
 
 from tuneloop.core.errors import ToolError
@@ -13,13 +15,22 @@ from tuneloop.mcp_servers.main import SERVERS, build
 from tuneloop.mcp_servers.scope import Scope
 
 
-class McpToolbox:
-    """Tools of one caller; `allow` None means all of them. A client is opened for each call, so nothing has to be closed."""
+@asynccontextmanager
+async def open_toolbox(scope: Scope, allow: tuple[str, ...] | None) -> AsyncIterator[McpToolbox]:
+    """Tools of one caller; `allow` None means all of them. A client is opened when it is first needed, closed at the end."""
+    async with AsyncExitStack() as opened:
+        yield McpToolbox(scope, allow, opened)
 
-    def __init__(self, scope: Scope, allow: tuple[str, ...] | None) -> None:
+
+class McpToolbox:
+    """Tools of one caller while its clients are open."""
+
+    def __init__(self, scope: Scope, allow: tuple[str, ...] | None, opened: AsyncExitStack) -> None:
         self.scope = scope
         self.allow = allow
-        self._servers: dict[str, FastMCP] = {}
+        self._opened = opened
+        self._clients: dict[str, Client[Any]] = {}
+        self._one = asyncio.Lock()
 
     async def call(self, tool: str, **arguments: Any) -> Any:
         """The tool's structured answer. Raises ToolError with the server's sentence, or when the caller may not use it."""
@@ -28,28 +39,32 @@ class McpToolbox:
         server, _, name = tool.partition("_")
         if server not in SERVERS:
             raise ToolError(f"no server {server!r}; there are {', '.join(SERVERS)}")
-        async with self._client(server) as client:
-            try:
-                result = await client.call_tool(name, arguments)
-            except McpToolError as e:
-                raise ToolError(str(e)) from e
+        client = await self._client(server)
+        try:
+            result = await client.call_tool(name, arguments)
+        except McpToolError as e:
+            raise ToolError(str(e)) from e
         return plain(result.structured_content)
 
     async def names(self) -> Sequence[str]:
         """Names of the tools this caller may use."""
         found: list[str] = []
         for server in SERVERS:
-            async with self._client(server) as client:
-                found += [f"{server}_{tool.name}" for tool in await client.list_tools()]
+            client = await self._client(server)
+            found += [f"{server}_{tool.name}" for tool in await client.list_tools()]
         return [name for name in found if self.allow is None or name in self.allow]
 
-    def _client(self, server: str) -> Client[Any]:
+    async def _client(self, server: str) -> Client[Any]:
+        async with self._one:
+            if server not in self._clients:
+                self._clients[server] = await self._opened.enter_async_context(self._new(server))
+            return self._clients[server]
+
+    def _new(self, server: str) -> Client[Any]:
         url = self.scope.settings.mcp_urls.get(server)
         if url is not None:
             return Client(url, auth=self.scope.settings.mcp_token)
-        if server not in self._servers:
-            self._servers[server] = build(server, self.scope)
-        return Client(self._servers[server])
+        return Client(build(server, self.scope))
 
 
 def plain(content: dict[str, Any] | None) -> Any:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastmcp import FastMCP
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
@@ -18,6 +17,9 @@ from tuneloop.tools.gate.script import check_script
 from tuneloop.tools.profiling import profile_dataset, records, sources
 from tuneloop.tools.scripts import MODULES, script_result, start_script
 from tuneloop.tools.workbench import job_report
+
+if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
+    from fastmcp import FastMCP
 
 Dataset = Annotated[str, Field(description="data set name, as data_list_datasets gives it")]
 Experiment = Annotated[int, Field(ge=1, description="experiment number")]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastmcp import FastMCP
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
@@ -15,6 +14,9 @@ from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.benchmarks import items, prompt
 from tuneloop.tools.compare import compare
 from tuneloop.tools.measuring import evaluation_status, start_evaluation, stop_evaluation
+
+if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
+    from fastmcp import FastMCP
 
 Experiment = Annotated[int, Field(ge=0, description="experiment number; 0 is the untouched model")]
 Kind = Annotated[

@@ -5,15 +5,17 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
-from fastmcp import FastMCP
-from fastmcp.server.auth import StaticTokenVerifier
 
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import load_settings
 from tuneloop.mcp_servers.scope import Scope
+
+if TYPE_CHECKING:
+    from fastmcp import FastMCP
 
 SERVERS = ("params", "data", "training", "evaluation")
 PORTS = {"params": 8124, "data": 8125, "training": 8126, "evaluation": 8127}
@@ -47,6 +49,8 @@ def serve(name: str, run_id: str | None, http: bool, host: str, port: int | None
     if host not in LOOPBACK and not settings.mcp_token:
         raise SetupError(f"--host {host} is reachable by others: set TUNELOOP_MCP_TOKEN, or stay on 127.0.0.1")
     if settings.mcp_token:
+        from fastmcp.server.auth import StaticTokenVerifier
+
         server.auth = StaticTokenVerifier(tokens={settings.mcp_token: {"client_id": "tuneloop", "scopes": []}})
     server.run(
         transport="http",

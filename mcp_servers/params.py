@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastmcp import FastMCP
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
@@ -17,6 +16,9 @@ from tuneloop.tools.params.check import check_config, closest
 from tuneloop.tools.params.installed import installed_catalog
 from tuneloop.tools.params.model_card import read_model_card
 from tuneloop.tools.params.query import query
+
+if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
+    from fastmcp import FastMCP
 
 Name = Annotated[str, Field(description="parameter name, e.g. lora_rank")]
 Text = Annotated[str, Field(min_length=1, max_length=400, description="words, e.g. 'learning rate schedule'")]

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from fastmcp import FastMCP
-from fastmcp.exceptions import ToolError as McpToolError
+from typing import TYPE_CHECKING, Any
 
 from tuneloop.core.errors import RecipeError, SetupError, ToolError, WorldError
+
+if TYPE_CHECKING:
+    from fastmcp import FastMCP
 
 SPOKEN = (ToolError, RecipeError, SetupError, WorldError)
 
 
 def make_server(name: str, instructions: str, functions: Sequence[Callable[..., Any]]) -> FastMCP:
     """A server whose tools are `functions`; details of unexpected exceptions are hidden from callers."""
+    from fastmcp import FastMCP  # slow to import, and not needed by who only calls the functions
+
     tools = [spoken(function) for function in functions]
     return FastMCP(name, instructions=instructions, tools=tools, mask_error_details=True)
 
 
 def spoken(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, its errors turned into MCP tool errors with the same sentence."""
+    from fastmcp.exceptions import ToolError as McpToolError
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -6,17 +6,15 @@ import re
 from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Literal
-
-import httpx2
-from huggingface_hub import HfApi, snapshot_download
-from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
-from huggingface_hub.hf_api import RepoSibling
+from typing import TYPE_CHECKING, Literal
 
 from tuneloop.core.errors import SetupError, WorldError
 from tuneloop.core.settings import Settings
 from tuneloop.tools.disk import check_room
 from tuneloop.tools.store import make_whole
+
+if TYPE_CHECKING:
+    from huggingface_hub.hf_api import RepoSibling
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 IGNORED = ["*.bin", "*.pt", "*.pth", "*.msgpack", "*.h5", "*.onnx", "*.gguf", "*.py", "original/*"]
@@ -33,6 +31,10 @@ def fetch_hub(name: str, kind: Literal["model", "dataset"], folder: Path, settin
     Raises SetupError when it does not exist or is closed to this user, WorldError when the hub cannot be reached.
     Only safetensors weights are taken; code of a repository is left behind.
     """
+    import httpx2  # these are slow to import, and most runs fetch nothing
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+
     api = HfApi(endpoint=settings.hf_endpoint, token=settings.hf_token)
 
     def make(part: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json, read_lines
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
-from tuneloop.mcp_servers.client import McpToolbox
+from tuneloop.mcp_servers import direct
+from tuneloop.mcp_servers.client import McpToolbox, open_toolbox
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.contamination import Guard
 from tuneloop.tools.gate.data import gate
@@ -24,8 +26,9 @@ from tuneloop.tools.workbench import Workbench
 
 
 @pytest.fixture
-def toolbox(whole_run) -> McpToolbox:
-    return McpToolbox(Scope(whole_run.run, Settings(FT_FILE_PATH=whole_run.home)), None)
+async def toolbox(whole_run) -> AsyncIterator[McpToolbox]:
+    async with open_toolbox(Scope(whole_run.run, Settings(FT_FILE_PATH=whole_run.home)), None) as tools:
+        yield tools
 
 
 @pytest.mark.parametrize(
@@ -53,11 +56,24 @@ async def test_no_file_outside_a_data_set_is_read(toolbox: McpToolbox, path: str
 
 async def test_an_agent_has_its_own_tools_only(whole_run) -> None:
     scope = Scope(whole_run.run, Settings(FT_FILE_PATH=whole_run.home))
-    mine = McpToolbox(scope, RESEARCHER.tools)
-    assert set(await mine.names()) == set(RESEARCHER.tools)
-    with pytest.raises(ToolError, match="not for you"):
-        await mine.call("training_stop", experiment=1, kind="train")
-    assert (await mine.call("evaluation_scores", experiment=1))["n"] == 200
+    async with open_toolbox(scope, RESEARCHER.tools) as mine:
+        assert set(await mine.names()) == set(RESEARCHER.tools)
+        with pytest.raises(ToolError, match="not for you"):
+            await mine.call("training_stop", experiment=1, kind="train")
+        assert (await mine.call("evaluation_scores", experiment=1))["n"] == 200
+
+
+async def test_code_gets_over_mcp_what_it_gets_directly(whole_run, toolbox: McpToolbox) -> None:
+    scope = Scope(whole_run.run, Settings(FT_FILE_PATH=whole_run.home))
+    config = whole_run.run.experiment(1).config.read_text()
+    for tool, arguments in (
+        ("training_status", {"experiment": 1, "kind": "train"}),
+        ("evaluation_status", {"experiment": 1}),
+        ("params_check_config", {"yaml": config + "learning_rat: 1\n"}),
+    ):
+        assert direct.call(scope, tool, **arguments) == await toolbox.call(tool, **arguments)
+    with pytest.raises(ToolError, match="experiment 7 does not exist"):
+        direct.call(scope, "training_status", experiment=7, kind="train")
 
 
 async def test_errors_are_sentences(toolbox: McpToolbox) -> None:
