@@ -22,6 +22,7 @@ from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.planner import Planner
 from tuneloop.core.settings import Settings
 from tuneloop.graph.state import State
+from tuneloop.graph.tracing import note
 from tuneloop.mcp_servers import direct
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.workbench import Workbench
@@ -86,6 +87,7 @@ class Context:
     def emit(self, event: Event) -> None:
         """Append to `events.jsonl`; only the holder of the run's lock comes here."""
         append(self.run.events, event)
+        note(self.run, event)
 
     def ask(self, agent: Agent[Answer], brief: Brief) -> Answer:
         """The agent's answer for this attempt: found on disk, or asked for and written there."""
