@@ -1,99 +1,98 @@
 """Measure what tuneloop costs; `make bench` writes `benchmarks/out/results.json` and prints it.
 
-Every row is {"name", "value", "unit", "goal", "ok"}. Ratios are against the stock tool in the same call. A run of one
-experiment on the embedded default is made first, with engines and models of FT_FILE_PATH.
+Every row is {"name", "value", "unit", "goal", "ok"}. Ratios are against the stock tool in the same call. Exit status 1
+when something could not be measured, with `--check` also when a goal is missed.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import resource
-import subprocess
+import signal
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
+import traceback
 from pathlib import Path
+from typing import Any
 
-from tuneloop.core.event_log import read_events
-from tuneloop.core.events import NodeFinished
-from tuneloop.core.files import write_json
-from tuneloop.core.layout import RunFolder
-from tuneloop.core.settings import Settings, load_settings
-from tuneloop.tools import models
-from tuneloop.tools.engines import Engine, ensure_engine
-from tuneloop.tools.params.check import check_config
-from tuneloop.tools.params.installed import installed_catalog
-from tuneloop.tools.params.model_card import read_model_card
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE))  # PYTHONSAFEPATH leaves a script's own folder out
 
-OUT = Path(__file__).parent / "out" / "results.json"
-BAD = "finetuning_type: lora\nlearning_rat: 0.001\ncutoff_len: 256\n"
-COMMAND = (sys.executable, "-m", "tuneloop.cli.main")
+import command_line  # noqa: E402, F401
+import jobs  # noqa: E402, F401
+import reference  # noqa: E402, F401
+import resuming  # noqa: E402, F401
+import scores  # noqa: E402, F401
+import stored  # noqa: E402, F401
+import whole_run  # noqa: E402, F401
+from figures import FIGURES, Figure, chosen, row  # noqa: E402
+from place import Place  # noqa: E402
 
+from tuneloop.core.files import write_json  # noqa: E402
 
-def row(name: str, value: float, unit: str, goal: float) -> dict[str, object]:
-    """Smaller is better for every figure."""
-    return {"name": name, "value": round(value, 4), "unit": unit, "goal": goal, "ok": value <= goal}
+OUT = HERE / "out" / "results.json"
 
 
-def cpu(argv: Sequence[str]) -> float:
-    """CPU seconds of one command, its children included."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(argv, check=False, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--small", action="store_true", help="few steps and items: for function, not for thresholds")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="groups, or parts of figures' names")
+    parser.add_argument("--out", type=Path, default=OUT, help=f"results as JSON (default: {OUT})")
+    parser.add_argument("--check", action="store_true", help="exit status 1 when a goal is missed")
+    parser.add_argument("--list", action="store_true", help="print the figures as JSON and measure nothing")
+    return parser.parse_args()
 
 
-def seconds(work: Callable[[], object], times: int) -> float:
-    """Wall seconds of one call, the mean of several."""
-    began = time.perf_counter()
-    for _ in range(times):
-        work()
-    return (time.perf_counter() - began) / times
+def measured(one: Figure, place: Place) -> dict[str, Any]:
+    """The figure's row; what went wrong is printed and leaves it without a value."""
+    place.say(one.name)
+    try:
+        return row(one, one.measure(place))
+    except Exception:  # noqa: BLE001 - one figure's failure must not cost the others
+        traceback.print_exc()
+        return row(one, None)
 
 
-def start_up() -> list[dict[str, object]]:
-    """What `--help` costs."""
-    return [row("tuneloop --help", min(cpu([*COMMAND, "--help"]) for _ in range(3)), "CPU s", 0.3)]
-
-
-def refusal(engine: Engine, settings: Settings) -> list[dict[str, object]]:
-    """A misspelt key: ours against the stock engine's refusal."""
-    catalog = installed_catalog(engine)
-    card = read_model_card(models.resolve("tiny", settings, lambda *_: None).root)
-    ours = seconds(lambda: check_config(BAD, catalog, card, "cpu"), 50)
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "train.yaml"
-        config.write_text(BAD + f"model_name_or_path: {card.folder}\nstage: sft\ndo_train: true\n")
-        script = Path(__file__).parents[1] / "engines" / "llamafactory" / "train.py"
-        began = time.perf_counter()
-        subprocess.run([str(engine.python), str(script), "train", str(config)], check=False, capture_output=True)
-        stock = time.perf_counter() - began
-    return [row("refusal of a misspelt key, ours / stock", ours / stock, "ratio", 0.01)]
-
-
-def orchestration(run: RunFolder) -> list[dict[str, object]]:
-    """CPU seconds and checkpoint bytes of one experiment, jobs not counted."""
-    events, _ = read_events(run.events)
-    inside = [e.cpu for e in events if isinstance(e, NodeFinished) and e.node not in ("prepare", "finish")]
-    return [
-        row("orchestration of an experiment", sum(inside), "CPU s", 2.0),
-        row("checkpoint of an experiment", run.checkpoint.stat().st_size / 1024, "KB", 200.0),
-    ]
-
-
-def main() -> None:
-    """All rows."""
-    settings = load_settings()
-    run = settings.home.run(f"bench-{time.time_ns()}")
-    made = ("--benchmark", "wordproblems", "--base-model", "tiny", "--loop-n", "1", "--run-id", run.id)
-    subprocess.run([*COMMAND, "run", *made], check=True)
-    engine = ensure_engine("llamafactory", settings)
-    rows = [*start_up(), *refusal(engine, settings), *orchestration(run)]
-    write_json(OUT, rows)
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows for people."""
+    width = max(len(r["name"]) for r in rows)
+    lines = []
     for r in rows:
-        print(json.dumps(r))
+        value = "failed" if r["value"] is None else f"{r['value']:g}"
+        lines.append(
+            f"{r['name']:<{width}}  {value:>9} {r['unit']:<10} {r['goal']:>9}  {'ok' if r['ok'] else 'missed'}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """All figures asked for; the exit status."""
+    given = arguments()
+    if given.list:
+        print(
+            json.dumps([row(f, None) | {"group": f.group, "default": f.by_default} for f in FIGURES.values()], indent=1)
+        )
+        return 0
+    try:
+        figures = chosen(tuple(given.only))
+    except LookupError as e:
+        print(e, file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
+    began = time.monotonic()
+    place = Place(given.small)
+    try:
+        rows = [measured(one, place) for one in figures]
+    finally:
+        place.close()
+    write_json(given.out, rows)
+    write_json(given.out.with_name("details.json"), place.details)
+    print(table(rows))
+    place.say(f"{given.out}, {time.monotonic() - began:.0f} s")
+    failed = any(r["value"] is None for r in rows)
+    return int(failed or (given.check and not all(r["ok"] for r in rows)))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

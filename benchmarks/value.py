@@ -12,19 +12,22 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import yaml
 
 from tuneloop.core.files import digest, read_json, write_atomic, write_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
-from tuneloop.core.settings import load_settings
+from tuneloop.core.settings import Settings, load_settings
 from tuneloop.tools.embedded.messy import Raw, rows_with_key
 from tuneloop.tools.embedded.problems import SUFFIX
 from tuneloop.tools.embedded.solutions import lines
-from tuneloop.tools.evaluation import Weights, collect, evaluation_command, evaluation_items
+from tuneloop.tools.evaluation import How, Weights, evaluation_command, item_set
 from tuneloop.tools.measuring import weights
 from tuneloop.tools.params.finalize import write_dataset_info
-from tuneloop.tools.training import start_training, training_result
+from tuneloop.tools.trained import training_result
+from tuneloop.tools.training import start_training
+from tuneloop.tools.verdicts import collect
 from tuneloop.tools.workbench import Workbench
 
 NAIVE = """\
@@ -104,13 +107,11 @@ def trial(bench: Workbench, number: int, rows: list[dict[str, str]], config: str
 def test_score(bench: Workbench, folder: ExperimentFolder, model: Weights) -> float:
     """Percent of the sealed test."""
     out = folder.root / "test"
-    command = evaluation_command(
-        bench.engine("opencompass"), [model], bench.benchmark, "test", out, seed=bench.spec.seed
-    )
+    asked = item_set(bench.benchmark, "test")
+    command = evaluation_command(bench.engine("opencompass"), [model], [asked], out, How(seed=bench.spec.seed))
     bench.launch(folder.jobs, "test", command)
     finished(lambda: bench.status(folder.jobs, "test")[0].state)
-    asked = evaluation_items(bench.benchmark, "test")
-    return collect(out, asked, bench.setup.benchmark, "test")["model"].value
+    return collect(out, [asked])["model", asked.name].value
 
 
 def finished(state: Callable[[], str]) -> None:
@@ -127,19 +128,24 @@ def beside(run: RunFolder) -> RunFolder:
     return twin
 
 
+def compared(run: RunFolder, settings: Settings) -> dict[str, Any]:
+    """Sealed test scores of base, naive recipe, the run's best and oracle; `way`: how far from naive to oracle it came."""
+    report = read_json(run.report_json)
+    bench = Workbench(beside(run), settings)
+    naive, oracle = trial(bench, 1, naive_rows(), NAIVE), trial(bench, 2, oracle_rows(), ORACLE)
+    base, best = report["baseline"]["test"]["value"], report["best"]
+    ours = best["test"]["value"] if best else base
+    line = {"run": run.id, "seed": bench.spec.seed, "base": base, "naive": naive, "ours": ours, "oracle": oracle}
+    first = report["experiments"][0]["validation"]
+    way = round((ours - naive) / (oracle - naive), 3)
+    return {**line, "way": way, "first_validation": first and first["value"]}
+
+
 def main() -> None:
     """One line a run."""
     settings = load_settings()
     for name in sys.argv[1:]:
-        run = settings.home.run(name)
-        report = read_json(run.report_json)
-        bench = Workbench(beside(run), settings)
-        naive, oracle = trial(bench, 1, naive_rows(), NAIVE), trial(bench, 2, oracle_rows(), ORACLE)
-        ours, base = report["best"]["test"]["value"], report["baseline"]["test"]["value"]
-        way = (ours - naive) / (oracle - naive)
-        line = {"run": name, "seed": bench.spec.seed, "base": base, "naive": naive, "ours": ours, "oracle": oracle}
-        first = report["experiments"][0]["validation"]
-        print(json.dumps({**line, "way": round(way, 3), "first_validation": first and first["value"]}), flush=True)
+        print(json.dumps(compared(settings.home.run(name), settings)), flush=True)
 
 
 if __name__ == "__main__":

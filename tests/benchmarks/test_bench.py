@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuneloop.core.settings import Settings
+from tuneloop.tools.engines import Engine
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = (sys.executable, str(ROOT / "benchmarks" / "run.py"))
+
+
+def bench(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*RUN, *words], capture_output=True, text=True, env=env)
+
+
+@pytest.fixture(scope="module")
+def listed() -> list[dict[str, Any]]:
+    return json.loads(bench("--list").stdout)  # type: ignore[no-any-return]
+
+
+def test_every_figure_is_explained(listed: list[dict[str, Any]]) -> None:
+    readme = " ".join((ROOT / "benchmarks" / "README.md").read_text().split())
+    for figure in listed:
+        words = figure["name"].split(", ")[0]
+        assert words in readme, f"benchmarks/README.md does not explain {words!r}"
+        assert f"## {figure['group']} " in readme
+
+
+def test_an_unknown_figure_is_refused() -> None:
+    refused = bench("--only", "nonsense")
+    assert refused.returncode == 2
+    assert "no figure is called 'nonsense'; groups are" in refused.stderr
+
+
+@pytest.mark.slow
+def test_every_row_is_measured(
+    tmp_path: Path,
+    listed: list[dict[str, Any]],
+    shared_settings: Settings,
+    llamafactory: Engine,
+    opencompass: Engine,
+    tiny: Path,
+) -> None:
+    out = tmp_path / "results.json"
+    env = {**os.environ, "FT_FILE_PATH": str(shared_settings.home.root), "TMPDIR": str(tmp_path)}
+    done = bench("--small", "--out", str(out), env=env)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    rows = json.loads(out.read_text())
+    assert [row["name"] for row in rows] == [f["name"] for f in listed if f["default"]]
+    for row in rows:
+        assert list(row) == ["name", "value", "unit", "goal", "ok"]
+        assert isinstance(row["value"], int | float)
+        assert isinstance(row["ok"], bool)
+    found = {row["name"]: row["value"] for row in rows}
+    assert found["trainings whose weights differ from stock's"] == 0
+    assert not list(tmp_path.glob("tuneloop-bench-*")), "the home of the measurement is left behind"
