@@ -32,6 +32,8 @@ SAME = (
 FRAMES = 2
 # For a reader of the disk the same as the boundary before them, as long as only a process dies.
 SAME_DISK = {"after fsync", "after close"}
+SAME_PART = {"after write", "after unlink"}
+NODE = re.compile(r'"kind":"node_started".*"node":"(\w+)"')
 
 
 class Killer:
@@ -46,13 +48,16 @@ class Killer:
         with open(seen, encoding="utf-8") as f:
             self.seen = set(f.read().splitlines())
         self.inside = threading.local()
+        self.node, self.commits = "", 0
 
     def reach(self, what: str, path: object, last: Callable[[], None] | None = None) -> None:
         """A boundary: the first time ever it is the end of this process; `last` is done before, e.g. half a write."""
         where = self.below(path)
-        if where is None or getattr(self.inside, "busy", False) or (what in SAME_DISK and not self.every):
+        if where is None or getattr(self.inside, "busy", False):
             return
-        name = f"{what} {where} by {callers()}"
+        if not self.every and (what in SAME_DISK or (what in SAME_PART and where.endswith(".part"))):
+            return
+        name = f"{what} {where} by {callers()}{self.occurrence(what)}"
         if name in self.seen:
             return
         self.inside.busy = True
@@ -61,6 +66,21 @@ class Killer:
         handle = os_open(self.seen_file, os.O_WRONLY | os.O_APPEND)
         os_write(handle, f"{name}\n".encode())
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def occurrence(self, what: str) -> str:
+        """Commits all come from one place: which one after the start of which node tells them apart."""
+        if "commit" not in what:
+            return ""
+        if what == "before commit":
+            self.commits += 1
+        return f" of {self.node}, {self.commits}"
+
+    def hear(self, data: object) -> None:
+        """What goes to the event log says in which node the run is."""
+        text = data.decode(errors="replace") if isinstance(data, bytes) else str(data)
+        found = NODE.search(text)
+        if found:
+            self.node, self.commits = found[1], 0
 
     def below(self, path: object) -> str | None:
         """The path relative to the home, attempts and pids made equal; None for other places."""
@@ -186,6 +206,7 @@ class Watched:
         if len(data) > 1:
             self.killer.reach("inside write", self.path, half)
         done = self.file.write(data)
+        self.killer.hear(data)
         self.killer.reach("after write", self.path, self.file.flush)
         return done
 

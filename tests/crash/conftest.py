@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from .world import Driver, Place, differences, end_all, journal, launches, leftovers, twice_alive, write_task
+from .world import FORM, Driver, Place, differences, end_all, journal, launches, leftovers, twice_alive, write_task
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +27,7 @@ def new_place(
     """Make a home of its own; whatever still runs there at the end is ended."""
     made: list[Path] = []
 
-    def make(name: str, loops: int = 1, home: Path | None = None) -> Place:
+    def make(name: str, loops: int = FORM.loops, home: Path | None = None) -> Place:
         home = home or tmp_path_factory.mktemp(name) / "home"
         home.mkdir(exist_ok=True)
         for shared in (shared_settings.home.engines, shared_settings.home.models):
@@ -49,27 +49,23 @@ class Reference:
     journal: dict[str, Any]
 
 
-def undisturbed(new_place: Callable[..., Place], loops: int) -> Reference:
-    place = new_place(f"undisturbed{loops}", loops)
+@pytest.fixture(scope="session")
+def reference(new_place) -> Reference:
+    """Nothing happens."""
+    place = new_place("undisturbed")
     place.finish()
     assert leftovers(place.home) == []
     assert all(len(ends) == 1 for ends in launches(place.run).values()), launches(place.run)
     return Reference(place, journal(place))
 
 
-@pytest.fixture(scope="session")
-def reference(new_place) -> Reference:
-    """One experiment, nothing happens."""
-    return undisturbed(new_place, 1)
-
-
 @pytest.fixture
 def same_end(reference) -> Callable[[Place], None]:
     """The run ended as the undisturbed one did and left nothing behind."""
 
-    def check(place: Place, expected: Reference = reference) -> None:
+    def check(place: Place) -> None:
         assert place.finished, place.said()
-        assert differences(expected.journal, journal(place)) == [], launches(place.run)
+        assert differences(reference.journal, journal(place)) == [], launches(place.run)
         assert leftovers(place.home) == []
         assert list(twice_alive(place.run)) == []
 

@@ -13,23 +13,45 @@ from pathlib import Path
 from .world import Place, launches, processes, twice_alive
 
 GAP = 2.0  # seconds between kills, on average
-KINDS = {
-    "supervisor": ("tuneloop.sandboxes.supervisor",),
-    "worker": ("/worker.py", "/warm.py"),
-    "training": ("/llamafactory/train.py",),
-    "evaluation": ("/opencompass/measure.py",),
-    "script": ("/process_data.py",),
+MARKS = {
+    "supervisor": "tuneloop.sandboxes.supervisor",
+    "worker": "/engines/worker.py",
+    "training": "/llamafactory/train.py",
+    "evaluation": "/opencompass/measure.py",
+    "script": "/process_data.py",
 }
+FORKED = {"train": "training", "rehearse": "training", "evaluate": "evaluation"}
 
 
 def victims(home: Path) -> dict[str, list[int]]:
     """Processes of the home's jobs by kind; a sandbox around a job counts as the job."""
     found: dict[str, list[int]] = {}
-    for pid, words in processes(home).items():
-        kind = next((k for k, marks in KINDS.items() if any(m in words for m in marks)), None)
-        if kind:
-            found.setdefault(kind, []).append(pid)
+    known = processes(home)
+    for pid, words in known.items():
+        kind = next((kind for kind, mark in MARKS.items() if mark in words), "other")
+        found.setdefault(forked(pid, known) if kind == "worker" else kind, []).append(pid)
     return found
+
+
+def forked(pid: int, known: dict[int, str]) -> str:
+    """A worker, a warden below it, or a job below that: all of one command line."""
+    above = parent(pid)
+    if MARKS["worker"] not in known.get(above, "") or "bwrap" in known[above].split()[0]:
+        return "worker"
+    if MARKS["worker"] not in known.get(parent(above), "") or "bwrap" in known[parent(above)].split()[0]:
+        return "warden"
+    try:
+        return FORKED.get(Path(f"/proc/{pid}/cwd").readlink().name, "warden")
+    except OSError:
+        return "warden"
+
+
+def parent(pid: int) -> int:
+    """0 when it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def kill(pids: list[int]) -> None:
@@ -49,7 +71,7 @@ class Storm:
     killed: collections.Counter[str] = field(default_factory=collections.Counter)
 
     def blow(self, kills: int) -> None:
-        """Kill `kills` times or until the run is finished; then let it end in peace."""
+        """Until `kills` are counted or the run is finished; then let it end in peace."""
         pid = self.place.start()
         while self.killed.total() < kills:
             self.watch(self.rng.expovariate(1 / GAP))

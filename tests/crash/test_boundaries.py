@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from .world import begun, launches, say
+from .world import FORM, begun, launches, say
 
 pytestmark = pytest.mark.slow
 KINDS = {"inside write", "after write", "after open", "after replace", "after mkdir", "before start", "after start"}
@@ -20,7 +20,7 @@ def test_killed_at_every_boundary(new_place, same_end, capsys) -> None:
     seen, past = place.home.parent / "seen", place.home.parent / "past"
     seen.touch()
     began, kills = time.monotonic(), 0
-    while (code := place.drive(seen=str(seen), past=str(past), every=False)) == -9:
+    while (code := place.drive(seen=str(seen), past=str(past), every=FORM.every)) == -9:
         kills += 1
     reached = seen.read_text().splitlines()
     counted = collections.Counter(" ".join(name.split()[:2]) for name in reached)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import random
+import collections
 import time
 
 import pytest
 
 from .kills import Storm
-from .world import launches, say
+from .world import FORM, launches, say, seeded
 
 pytestmark = pytest.mark.slow
-KILLS = 30
 
 
-def test_thirty_random_kills(new_place, same_end, capsys) -> None:
-    seed = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
-    place = new_place("kills")
-    storm, began = Storm(place, random.Random(seed)), time.monotonic()
+def test_random_kills(new_place, same_end, capsys) -> None:
     with capsys.disabled():
-        say(f"random kills: CRASH_SEED={seed}")
-    storm.blow(KILLS)
-    with capsys.disabled():
-        say(f"{storm.killed.total()} kills in {time.monotonic() - began:.0f} s: {dict(storm.killed)}")
-    assert storm.killed.total() >= KILLS // 2, launches(place.run)
-    same_end(place)
+        rng = seeded("random kills")
+    killed, began = collections.Counter[str](), time.monotonic()
+    while killed.total() < FORM.kills:
+        storm = Storm(new_place("kills"), rng, killed)
+        storm.blow(FORM.kills)
+        with capsys.disabled():
+            say(
+                f"{killed.total()} kills in {time.monotonic() - began:.0f} s: {dict(killed)}; {launches(storm.place.run)}"
+            )
+        same_end(storm.place)

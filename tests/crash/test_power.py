@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import time
 
@@ -11,28 +10,26 @@ import pytest
 
 from .disks import LosingDisk
 from .kills import kill
-from .world import launches, processes, say
+from .world import FORM, launches, processes, say, seeded
 
 pytestmark = pytest.mark.slow
-CUTS = 5
 GAP = 6.0
 
 
 def test_power_cuts(new_place, tmp_path, same_end, capsys) -> None:
-    seed = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
-    rng, disk, began = random.Random(seed), LosingDisk(tmp_path / "disk"), time.monotonic()
     with capsys.disabled():
-        say(f"power cuts: CRASH_SEED={seed}")
+        rng = seeded("power cuts")
+    disk, began = LosingDisk(tmp_path / "disk"), time.monotonic()
     try:
         place = new_place("power", home=tmp_path / "disk" / "home")
         # The disk is young: what made the home is there for good.
         os.sync()
-        for _ in range(CUTS):
+        for _ in range(FORM.cuts):
             pid = place.start(log=str(tmp_path / "log"), cwd="/")
             time.sleep(rng.uniform(0.2, 2 * GAP))
             cut(place, disk, pid)
         with capsys.disabled():
-            say(f"{CUTS} power cuts, {time.monotonic() - began:.0f} s, then {launches(place.run)}")
+            say(f"{FORM.cuts} power cuts, {time.monotonic() - began:.0f} s, then {launches(place.run)}")
         code = place.drive(log=str(tmp_path / "log"), cwd="/")
         assert code == 0, (tmp_path / "log").read_text()[-3000:]
         same_end(place)

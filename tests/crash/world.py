@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -23,6 +24,19 @@ from tuneloop.tools.benchmarks.wordproblems import BENCHMARK, items
 from tuneloop.tools.embedded.problems import splits
 from tuneloop.tools.embedded.solutions import prose
 
+
+@dataclass(frozen=True)
+class Form:
+    """How much is done: boundaries at which the disk is as it was count in the long form only."""
+
+    loops: int
+    every: bool
+    kills: int
+    cuts: int
+
+
+SHORT, LONG = Form(loops=1, every=False, kills=30, cuts=4), Form(loops=2, every=True, kills=150, cuts=20)
+FORM = LONG if os.environ.get("CRASH_FORM") == "long" else SHORT
 HERE = Path(__file__).parent
 ITEMS, ROWS = 24, 240
 TIMES = {"seconds", "at", "created", "nodes", "budget", "peak_memory", "run_id"}
@@ -238,6 +252,13 @@ def is_held(path: Path) -> bool:
     return False
 
 
+def seeded(what: str) -> random.Random:
+    """Chance that can be repeated: the seed is printed, CRASH_SEED gives it back."""
+    seed = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
+    say(f"{what}: CRASH_SEED={seed}")
+    return random.Random(seed)
+
+
 def say(text: str) -> None:
     """A line for who runs the tests."""
     sys.stdout.write(f"\n{text}\n")
@@ -268,7 +289,7 @@ def until(what: Callable[[], Any], seconds: float = 120.0, every: float = 0.05) 
 def twice_alive(run: Path) -> Iterator[str]:
     """Jobs that two attempts of live at once: never allowed."""
     held: dict[tuple[Path, str], list[str]] = {}
-    for lock in run.glob("**/jobs/*.[0-9]*/lock"):
+    for lock in (*run.glob("**/jobs/*.[0-9]*/lock"), *run.glob("workers/*.[0-9]*/lock")):
         if is_held(lock):
             held.setdefault((lock.parent.parent, lock.parent.stem), []).append(lock.parent.name)
     return (f"{place}/{name}: {attempts}" for (place, name), attempts in held.items() if len(attempts) > 1)
