@@ -25,6 +25,7 @@ class Blueprint:
     """`folder` holds the locks and `*_stub/`; `module` is the engine's own package, `imports` what verifying imports.
 
     `accepts`: package → lowest version and first version too high, for environments that a user brings along.
+    `writes`: scripts of `folder` that run once in the finished engine, and the file in it that each one writes.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Blueprint:
     imports: tuple[str, ...]
     accepts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     room: int = 3 * GB
+    writes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def device(self) -> str:
@@ -92,6 +94,7 @@ BLUEPRINTS = {
             "trl",
         ),
         accepts={"llamafactory": ("0.9.4", "0.10"), "transformers": ("4.55", "5.7")},
+        writes={"snapshot.py": "parameters.json"},
     ),
     "opencompass": Blueprint(
         name="opencompass",

@@ -14,14 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tuneloop.core.errors import SetupError, WorldError
-from tuneloop.core.files import digest
+from tuneloop.core.files import digest, write_json
 from tuneloop.core.job import Command
 from tuneloop.core.layout import Home
 from tuneloop.sandboxes.jobs import launch, log_tail, only_one, stop_and_wait, wait
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.tools.engines.blueprint import Blueprint, engine_identity, interpreter
 from tuneloop.tools.engines.engine import MANIFEST, Engine, describe, read_manifest, write_manifest
-from tuneloop.tools.engines.verify import inspect
+from tuneloop.tools.engines.verify import answer, inspect
 
 Progress = Callable[[str, int, int], None]
 SANDBOX = ProcessSandbox()
@@ -127,6 +127,8 @@ def certify(blueprint: Blueprint, folder: Path, progress: Progress) -> Engine:
     found = inspect(folder / "bin/python", blueprint.imports)
     if found.problems:
         raise WorldError(f"engine {blueprint.name} does not work: {'; '.join(found.problems)}")
+    for script, name in blueprint.writes.items():
+        write_json(folder / name, answer(folder / "bin/python", blueprint.folder / script))
     os.sync()  # a manifest that survives a power cut while packages do not would be a lie
     engine = describe(blueprint.name, folder / "bin/python", found, engine_identity(blueprint))
     write_manifest(engine, folder / MANIFEST)

@@ -9,7 +9,7 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.jobs import only_one
-from tuneloop.tools.engines.blueprint import BLUEPRINTS
+from tuneloop.tools.engines.blueprint import BLUEPRINTS, engine_identity
 from tuneloop.tools.engines.build import beside, build, clear
 from tuneloop.tools.engines.engine import MANIFEST, Engine, read_manifest
 from tuneloop.tools.engines.existing import use_existing
@@ -34,6 +34,12 @@ def ensure_engine(name: str, settings: Settings, on_progress: Callable[[str, int
         return own()
     variable = {"llamafactory": "LLAMA_FACTORY_PATH", "opencompass": "OPENCOMPASS_PATH"}[name]
     return use_existing(blueprint, given, variable, home, own)
+
+
+def built_engine(name: str, settings: Settings) -> Engine | None:
+    """The engine that `ensure_engine` would build, when it is there; no path of the user is looked at."""
+    blueprint = BLUEPRINTS[name]
+    return read_manifest(settings.home.engines.resolve() / f"{name}-{engine_identity(blueprint)}" / MANIFEST)
 
 
 def list_engines(home: Home) -> list[Engine]:

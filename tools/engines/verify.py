@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from tuneloop.core.errors import WorldError
 from tuneloop.core.files import read_json
@@ -22,10 +23,16 @@ QUIET = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM"
 
 def inspect(python: Path, modules: Iterable[str], env: Mapping[str, str] | None = None) -> Found:
     """Import `modules` under `python` in a job. Raises WorldError when that Python does not even run."""
+    given = answer(python, ENGINES / "check.py", modules, env)
+    return Found(**{**given, "problems": tuple(given["problems"])})
+
+
+def answer(python: Path, script: Path, arguments: Iterable[str] = (), env: Mapping[str, str] | None = None) -> Any:
+    """The JSON that a script writes: `python script OUT arguments…`, run as a job. Raises WorldError when it fails."""
     with tempfile.TemporaryDirectory(prefix="tuneloop-check-") as work:
         out = Path(work) / "found.json"
         command = Command(
-            argv=(str(python), str(ENGINES / "check.py"), str(out), *modules),
+            argv=(str(python), str(script), str(out), *arguments),
             cwd=work,
             env={**QUIET, **(env or {})},
             write=(work,),
@@ -36,8 +43,7 @@ def inspect(python: Path, modules: Iterable[str], env: Mapping[str, str] | None 
         done = wait(sandbox, job, every=0.05)
         if not done.ok or not out.exists():
             raise WorldError(f"{python} does not run ({done.reason}, status {done.code}): {log_tail(job, 3)}")
-        given = read_json(out)
-    return Found(**{**given, "problems": tuple(given["problems"])})
+        return read_json(out)
 
 
 def verify_engine(engine: Engine) -> list[str]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import SetupError
-from tuneloop.tools.params.source import Field, Shape, evaluate, read_enums, read_fields, read_module, shape
+from tuneloop.tools.params.snapshot import Snapshot, read_snapshot
+from tuneloop.tools.params.source import Field, Shape, evaluate, is_literal, read_enums, read_fields, read_module, shape
 from tuneloop.tools.params.templates import Template, read_templates
 
 HPARAMS = ("model_args", "data_args", "training_args", "finetuning_args", "generating_args")
 TRANSFORMERS = ("training_args_seq2seq", "training_args", "trainer_utils")
+SNAPSHOT = "parameters.json"
 ROOTS = ("ModelArguments", "DataArguments", "TrainingArguments", "FinetuningArguments", "GeneratingArguments")
 
 Enums = Mapping[str, Mapping[str, str]]
@@ -23,7 +26,10 @@ Stamp = tuple[tuple[Path, int, int], ...]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One key of `train.yaml`; `default` is source text where it is no literal; not `settable`: set by the engine."""
+    """One key of `train.yaml`; `default` is source text where it is neither literal nor in the engine's snapshot.
+
+    `settable`: False where the engine sets it. `literal`: whether the source alone gives the default.
+    """
 
     name: str
     owner: str
@@ -35,6 +41,7 @@ class Parameter:
     file: str
     line: int
     settable: bool = True
+    literal: bool = True
 
     @property
     def source(self) -> str:
@@ -42,32 +49,43 @@ class Parameter:
         return f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Catalog:
-    """Parameters and chat templates of one engine, by name."""
+    """Parameters and chat templates of one engine, by name; `factory` is the folder of its package llamafactory."""
 
     site_packages: Path
+    factory: Path
     versions: Mapping[str, str]
     parameters: Mapping[str, Parameter] = field(repr=False)
     templates: Mapping[str, Template] = field(repr=False)
+    snapshot: Snapshot | None = field(default=None, repr=False)
 
     def has_package(self, module: str) -> bool:
         """Whether the engine has an importable top-level module of that name."""
         return (self.site_packages / module).is_dir() or (self.site_packages / f"{module}.py").is_file()
 
 
-def load_catalog(site_packages: Path) -> Catalog:
-    """Read the engine's parameters; kept in memory until a source file changes.
+def load_catalog(site_packages: Path, source: Path | None = None, snapshot: Path | None = None) -> Catalog:
+    """Read a release's parameters; kept in memory until a source file changes.
 
-    Raises SetupError when `site_packages` has no LLaMA-Factory or no transformers.
+    `source`: folder of a checkout whose package is read instead of the installed one. `snapshot`: what the engine said
+    of itself when it was built, by default `parameters.json` in its folder. Raises SetupError without LLaMA-Factory or
+    transformers.
     """
-    files = _files(site_packages)
-    stamp = tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in files)
+    files = _files(site_packages, source)
+    beside = [path for path in (snapshot, *_snapshots(site_packages)) if path is not None and path.is_file()][:1]
+    stamp = tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in (*files, *beside))
     return _load(site_packages, stamp)
 
 
-def _files(site_packages: Path) -> list[Path]:
-    factory, transformers = _package(site_packages, "llamafactory"), _package(site_packages, "transformers")
+def _snapshots(site_packages: Path) -> list[Path]:
+    """Where the snapshot of a whole environment lies: <environment>/lib/python3.x/site-packages."""
+    return [site_packages.parents[2] / SNAPSHOT] if len(site_packages.parents) > 2 else []
+
+
+def _files(site_packages: Path, source: Path | None = None) -> list[Path]:
+    factory = source / "llamafactory" if source else _package(site_packages, "llamafactory")
+    transformers = _package(site_packages, "transformers")
     files = [factory / "hparams" / f"{name}.py" for name in HPARAMS]
     files += [transformers / f"{name}.py" for name in TRANSFORMERS]
     files += [factory / "extras/constants.py", factory / "data/template.py"]
@@ -91,15 +109,28 @@ def _package(site_packages: Path, name: str) -> Path:
 
 @lru_cache(maxsize=8)
 def _load(site_packages: Path, stamp: Stamp) -> Catalog:
-    *sources, template_file = [path for path, _, _ in stamp]
+    paths = [path for path, _, _ in stamp]
+    sources, template_file = paths[: len(HPARAMS) + len(TRANSFORMERS) + 1], paths[len(HPARAMS) + len(TRANSFORMERS) + 1]
+    snapshot = read_snapshot(paths[-1]) if paths[-1] != template_file else None
     modules = [read_module(path) for path in sources]
     hparams, others, enums = modules[: len(HPARAMS)], modules[len(HPARAMS) : -1], read_enums(modules)
     found: dict[str, Parameter] = {}
     for module, root in zip(hparams, ROOTS, strict=True):
         fields = read_fields(module, root, others)
-        found |= {name: _parameter(item, enums) for name, item in fields.items()}
-    versions = {name: _version(site_packages, name) for name in ("llamafactory", "transformers")}
-    return Catalog(site_packages, versions, found, read_templates(template_file))
+        found |= {name: _exact(_parameter(item, enums), snapshot) for name, item in fields.items()}
+    factory, transformers = template_file.parents[1], others[0].path.parent
+    versions = {
+        "llamafactory": _version(site_packages, factory, "llamafactory"),
+        "transformers": _version(site_packages, transformers, "transformers"),
+    }
+    return Catalog(site_packages, factory, versions, found, read_templates(template_file), snapshot)
+
+
+def _exact(parameter: Parameter, snapshot: Snapshot | None) -> Parameter:
+    """With the snapshot's default where the source alone gives none."""
+    if parameter.literal or snapshot is None or parameter.name not in snapshot.parameters:
+        return parameter
+    return replace(parameter, default=snapshot.parameters[parameter.name]["default"])
 
 
 def _parameter(item: Field, enums: Enums) -> Parameter:
@@ -115,6 +146,7 @@ def _parameter(item: Field, enums: Enums) -> Parameter:
         help=_help(options),
         file=f"{item.file.parent.name}/{item.file.name}",
         line=item.node.lineno,
+        literal=all(is_literal(options[name], enums) for name in ("default", "default_factory") if name in options),
         settable=not (isinstance(options.get("init"), ast.Constant) and options["init"].value is False),  # type: ignore[attr-defined]
     )
 
@@ -164,6 +196,14 @@ def _text(node: ast.expr) -> str:
     return ""
 
 
-def _version(site_packages: Path, name: str) -> str:
-    found = sorted(site_packages.glob(f"{name}-*.dist-info"))
-    return found[0].name.removeprefix(f"{name}-").removesuffix(".dist-info") if found else "unknown"
+def _version(site_packages: Path, package: Path, name: str) -> str:
+    """Of an installed package from its metadata, of a checkout from the line that says it."""
+    if package.parent == site_packages:
+        found = sorted(site_packages.glob(f"{name}-*.dist-info"))
+        if found:
+            return found[0].name.removeprefix(f"{name}-").removesuffix(".dist-info")
+    for path in (package / "extras/env.py", package / "__init__.py"):
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        if match := re.search(r"""^(?:VERSION|__version__)\s*=\s*["']([^"']+)["']""", text, re.MULTILINE):
+            return match[1]
+    return "unknown"

@@ -1,22 +1,64 @@
-"""The parameters of the engine that this machine has."""
+"""The parameters of the LLaMA-Factory that this machine has: the built engine's, or those of LLAMA_FACTORY_PATH."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tuneloop.core.errors import WorldError
+from tuneloop.core.errors import SetupError, WorldError
+from tuneloop.core.settings import Settings
 from tuneloop.tools.engines import Engine
+from tuneloop.tools.engines.blueprint import BLUEPRINTS
+from tuneloop.tools.engines.existing import checkout, own_python
+from tuneloop.tools.engines.find import built_engine
 from tuneloop.tools.params.catalog import Catalog, load_catalog
+
+NAME = "llamafactory"
+BUILD = "`tuneloop engines build llamafactory` makes an engine, LLAMA_FACTORY_PATH names one of yours"
 
 
 def installed_catalog(engine: Engine) -> Catalog:
     """Read from the engine's own sources. Raises WorldError when it has none."""
-    return load_catalog(site_packages(engine))
+    source = engine.env.get("PYTHONPATH")
+    return load_catalog(site_packages(engine), Path(source) if source else None)
 
 
 def site_packages(engine: Engine) -> Path:
     """Where the engine's packages lie."""
-    found = sorted(engine.folder.glob("lib/python3.*/site-packages"))
-    if not found:
+    found = packages_of(engine.folder)
+    if found is None:
         raise WorldError(f"engine {engine.name} in {engine.folder} has no site-packages; rebuild it")
-    return found[0]
+    return found
+
+
+def packages_of(environment: Path) -> Path | None:
+    """The site-packages folder of an environment."""
+    return next(iter(sorted(environment.glob("lib/python3.*/site-packages"))), None)
+
+
+def find_catalog(settings: Settings) -> Catalog:
+    """The catalog of this machine's LLaMA-Factory; nothing is built or run. Raises SetupError that says how to get one."""
+    if settings.llama_factory_path:
+        return catalog_at(Path(settings.llama_factory_path), settings, "LLAMA_FACTORY_PATH=")
+    engine = built_engine(NAME, settings)
+    if engine is None:
+        raise SetupError(f"no LLaMA-Factory in {settings.home.engines}: {BUILD}")
+    return installed_catalog(engine)
+
+
+def catalog_at(given: Path, settings: Settings, named: str = "") -> Catalog:
+    """The catalog of a checkout, an environment, its interpreter, or a folder of unpacked packages.
+
+    A checkout without an environment takes transformers from the built engine. Raises SetupError beginning with
+    `named` and the path.
+    """
+    path = given.expanduser().absolute()
+    if (path / "transformers/__init__.py").is_file():
+        return load_catalog(path)
+    source, python = checkout(BLUEPRINTS[NAME], path), own_python(path)
+    if source is None and python is None:
+        raise SetupError(f"{named}{given}: no LLaMA-Factory here; right is a checkout, an environment or its python")
+    engine = None if python else built_engine(NAME, settings)
+    packages = packages_of(python.parent.parent) if python else packages_of(engine.folder) if engine else None
+    if packages is None:
+        raise SetupError(f"{named}{given}: transformers is missing beside this checkout; {BUILD}")
+    return load_catalog(packages, source)

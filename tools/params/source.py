@@ -173,3 +173,9 @@ def evaluate(node: ast.expr, names: Mapping[str, Any], enums: Mapping[str, Mappi
         return ast.literal_eval(node)
     except ValueError:
         return ast.unparse(node)
+
+
+def is_literal(node: ast.expr, enums: Mapping[str, Mapping[str, str]]) -> bool:
+    """Whether the source alone gives the value: nothing in it is named elsewhere but enum members, `list` and `dict`."""
+    named = {sub.id for sub in ast.walk(node) if isinstance(sub, ast.Name)}
+    return not isinstance(node, ast.Call | ast.Lambda) and named <= {*enums, "list", "dict"}

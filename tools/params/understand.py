@@ -1,0 +1,182 @@
+"""Reads a question about parameters without a model: what is wanted, of which parameters, under which decisions."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tuneloop.tools.params.catalog import Catalog
+from tuneloop.tools.params.check import closest
+from tuneloop.tools.params.dimensions import BY_NAME
+from tuneloop.tools.params.kinds import Item, Kind, Signs, kind_of
+from tuneloop.tools.params.lexicon import Lexicon, Meaning, lexicon_of, longest, stem
+
+LONGEST_QUESTION = 4000
+DIMENSION_WORDS = "|".join((*BY_NAME, "data strategy", "finetuning_type", "fine-tuning method", "finetuning method"))
+PAIR = re.compile(rf"\b({DIMENSION_WORDS})\s*(?:[:=]|\bis\b)\s*[\"']?([a-z0-9_ -]*[a-z0-9])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Understood:
+    """`read_as`: misspelt words and what they were taken for; `rest`: words that mean nothing by themselves."""
+
+    kind: Kind
+    items: tuple[Item, ...] = ()
+    decisions: Mapping[str, str] = field(default_factory=dict)
+    read_as: Mapping[str, str] = field(default_factory=dict)
+    rest: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Leading parameters in the order of the question."""
+        return tuple(dict.fromkeys(name for item in self.items for name in item.names))
+
+
+@dataclass(frozen=True)
+class _Found:
+    items: tuple[Item, ...]
+    cues: frozenset[str]
+    rest: tuple[str, ...]
+
+
+def understand(text: str, catalog: Catalog) -> Understood:
+    """What a question asks; the same question is always read alike."""
+    lexicon = lexicon_of(catalog)
+    plain = in_english(text[:LONGEST_QUESTION], lexicon)
+    pairs, plain = _pairs(plain, lexicon)
+    words, read_as = _words(plain, lexicon, catalog)
+    found = _match(words, lexicon)
+    decisions = dict(reversed([pair for item in found.items for pair in item.decisions])) | pairs
+    imperative = bool(words) and words[0] in lexicon.imperatives
+    model = bool(templates_for(words, catalog)) if "template" in found.cues else False
+    signs = Signs(plain, found.items, found.cues, found.rest, decisions, bool(pairs), imperative, model)
+    return Understood(kind_of(signs), found.items, decisions, read_as, found.rest, tuple(words))
+
+
+def in_english(text: str, lexicon: Lexicon) -> str:
+    """Lower case, with Chinese words put into English ones."""
+    plain = unicodedata.normalize("NFKC", text).lower().replace("lora+", "loraplus").replace("w&b", "wandb")
+    if plain.isascii():
+        return plain
+    for chinese, english in lexicon.chinese.items():
+        plain = plain.replace(chinese, f" {english} ")
+    return plain
+
+
+def _pairs(text: str, lexicon: Lexicon) -> tuple[dict[str, str], str]:
+    """Decisions written as `method: lora`, and the text without them."""
+    found: dict[str, str] = {}
+
+    def take(match: re.Match[str]) -> str:
+        dimension = match[1].lower().replace(" ", "_")
+        dimension = "method" if dimension not in BY_NAME else dimension
+        words = [stem(word) for word in re.findall(r"[a-z0-9_]+", match[2].lower())]
+        for length in range(len(words), 0, -1):
+            joined = "_".join(words[:length])
+            if joined in BY_NAME[dimension].names:
+                found[dimension] = joined
+                return " " + " ".join(words[length:]) + " "
+            for meaning in lexicon.phrases.get(tuple(words[:length]), ()):
+                if any(key == dimension for key, _ in meaning.decisions):
+                    found.update(meaning.decisions)
+                    return " " + " ".join(words[length:]) + " "
+        return match[0]
+
+    rest = PAIR.sub(take, text)
+    return found, rest
+
+
+def _words(text: str, lexicon: Lexicon, catalog: Catalog) -> tuple[list[str], dict[str, str]]:
+    """Stemmed words, misspelt ones corrected, and which were."""
+    text = re.sub(r"(?<=[a-z0-9])'s\b", "", text)
+    raw = re.findall(r"[a-z0-9_.&]+|\d", re.sub(r"(?<!\de)[-/+]|[-/+](?!\d)", " ", text))
+    words: list[str] = []
+    read_as: dict[str, str] = {}
+    for token in (word.strip(".") for word in raw):
+        if "_" in token.strip("_"):
+            name = (
+                lexicon.names.get(token)
+                or lexicon.names.get(stem(token))
+                or _choice(token, lexicon)
+                or closest(token, catalog)
+            )
+            if name and name != token:
+                read_as[token] = name
+            words += [name] if name else [stem(part) for part in token.split("_") if part]
+            continue
+        word = stem(token)
+        if (word,) not in lexicon.phrases:
+            meant = lexicon.speller.read(word)
+            if meant != word:
+                read_as[token] = meant
+            word = meant
+        if word:
+            words.append(word)
+    return words, read_as
+
+
+def _choice(token: str, lexicon: Lexicon) -> str | None:
+    return token if (token,) in lexicon.phrases else None
+
+
+def _match(words: list[str], lexicon: Lexicon) -> _Found:
+    """The question cut into the longest phrases that mean something."""
+    items: list[Item] = []
+    cues: set[str] = set()
+    rest: list[str] = []
+    at = 0
+    while at < len(words):
+        length = longest(lexicon.phrases, words, at)
+        if not length:
+            if words[at] not in lexicon.small:
+                rest.append(words[at])
+            at += 1
+            continue
+        meanings = lexicon.phrases[tuple(words[at : at + length])]
+        cues |= {meaning.cue for meaning in meanings if meaning.cue}
+        item = _item(" ".join(words[at : at + length]), meanings)
+        if item.names or item.decisions:
+            items.append(item)
+        at += length
+    return _Found(tuple(items), frozenset(cues), tuple(rest))
+
+
+def _item(text: str, meanings: tuple[Meaning, ...]) -> Item:
+    """Exact names lead, then concepts, then choices."""
+    exact = [m for m in meanings if m.names and not m.concept and not m.choice]
+    concepts = [m for m in meanings if m.concept]
+    choices = [m for m in meanings if m.choice]
+    lead = (concepts if concepts and "_" not in text else exact) or exact or concepts or choices
+    return Item(
+        text=text,
+        names=tuple(dict.fromkeys(name for m in (*lead, *choices[:1]) for name in m.names)),
+        concept=concepts[0].concept if concepts else None,
+        decisions=tuple(pair for m in meanings for pair in m.decisions),
+        choice=choices[0].choice if choices and not exact and not concepts else "",
+        owner=any(m.cue == "owner" for m in meanings),
+    )
+
+
+def templates_for(words: list[str] | tuple[str, ...], catalog: Catalog) -> list[str]:
+    """Templates of the model that the words name; the longest piece that fits decides."""
+    about = lexicon_of(catalog).about_templates
+    said = [word for word in words if word not in about]
+    pieces = [(i, j) for i in range(len(said)) for j in range(i + 1, min(len(said), i + 4) + 1)]
+    for i, j in sorted(pieces, key=lambda piece: (piece[0] - piece[1], piece[0])):
+        if found := templates_like("".join(said[i:j]), catalog):
+            return found
+    return []
+
+
+def templates_like(text: str, catalog: Catalog) -> list[str]:
+    """Templates that a model's name suggests; the closest first."""
+    said = re.sub(r"[^a-z0-9]", "", text.lower())
+    if len(said) < 2 or said.isdigit():
+        return []
+    flat = {name: re.sub(r"[^a-z0-9]", "", name.lower()) for name in catalog.templates}
+    starts = [name for name, short in flat.items() if short.startswith(said)]
+    inside = [name for name, short in flat.items() if len(short) > 2 and said.startswith(short) and name not in starts]
+    return sorted(starts, key=lambda n: (len(n), n)) + sorted(inside, key=lambda n: (-len(n), n))
