@@ -65,6 +65,18 @@ class JobProgress(Base):
     note: str = ""
 
 
+class Watched(Base):
+    """What the live watch of a training found; `stops`: the training is ended for it."""
+
+    kind: Literal["watched"] = "watched"
+    job: str
+    trouble: str
+    text: str
+    step: int
+    total: int
+    stops: bool
+
+
 class Problem(Base):
     """A recipe failed somewhere; it is repaired or becomes a failed experiment."""
 
@@ -120,6 +132,7 @@ Event = Annotated[
     | NodeFinished
     | AgentAnswered
     | JobProgress
+    | Watched
     | Problem
     | BaselineMeasured
     | ExperimentFinished

@@ -96,6 +96,21 @@ class Feedback(BaseModel):
     critique: Critique
 
 
+StopKind = Literal["nan", "zero", "diverged", "exploded", "flat", "stalled", "disk", "memory", "deadline"]
+
+
+class Stopped(BaseModel):
+    """Why a training was ended before its last step; its model is that of the last whole checkpoint before the trouble."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: StopKind
+    text: str = Field(description="the evidence, in one sentence")
+    at: int = Field(description="step at which it was stopped")
+    step: int = Field(description="step of the model that is kept")
+    of: int = Field(description="steps that were planned")
+
+
 class Training(BaseModel):
     """What a training left besides weights; seconds, steps and losses from the engine's own log."""
 
@@ -111,6 +126,7 @@ class Training(BaseModel):
     )
     method: Literal["full", "lora", "freeze", "oft"]
     eval_losses: tuple[float, ...] = ()
+    stopped: Stopped | None = None
 
 
 class Experiment(BaseModel):

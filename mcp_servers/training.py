@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastmcp import FastMCP
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
@@ -12,11 +12,19 @@ from tuneloop.core.files import read_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
-from tuneloop.tools.training import log_points, seconds_per_step, start_rehearsal, start_training
+from tuneloop.tools.trained import log_points, seconds_per_step
+from tuneloop.tools.training import start_rehearsal, start_training, stop_training
+from tuneloop.tools.watch import findings
+from tuneloop.tools.watching import number, read_pulse, shown, signs
 from tuneloop.tools.workbench import job_report
+
+if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
+    from fastmcp import FastMCP
 
 Experiment = Annotated[int, Field(ge=1, description="experiment number")]
 Kind = Annotated[Literal["rehearse", "train"], Field(description="rehearse: a few steps; train: the full run")]
+Left = Annotated[float | None, Field(description="seconds until it has to be over and evaluated; null: no limit")]
+Save = Annotated[bool, Field(description="leave a checkpoint where it stops; false: what is saved already is better")]
 POINTS = 60
 INSTRUCTIONS = "Trainings of a run. Launching returns at once; launching again what runs or is over changes nothing."
 
@@ -34,26 +42,34 @@ class TrainingTools:
         start = start_rehearsal if kind == "rehearse" else start_training
         return {"experiment": experiment, "kind": kind, "job": start(bench, folder)}
 
-    def status(self, experiment: Experiment, kind: Kind) -> dict[str, Any]:
-        """State of a training: absent, running, over or lost; steps done and loss."""
+    def status(self, experiment: Experiment, kind: Kind, seconds_left: Left = None) -> dict[str, Any]:
+        """State of a training: absent, running, over or lost; steps done, loss; for the full run points and findings.
+
+        A finding of level `stop` (NaN, divergence, stall, a full disk, a deadline) is one that waiting cannot mend.
+        """
         bench = self.scope.bench()
         folder = bench.experiment(experiment)
         status, _ = bench.status(folder.jobs, kind)
-        points = log_points(self._out(folder, kind))
+        out = self._out(folder, kind)
+        pulse, points = read_pulse(out), log_points(out)
         last = points[-1] if points else {}
+        watched: dict[str, Any] = {}
+        if kind == "train" and status.state == "running":
+            now = signs(bench, folder, seconds_left)
+            watched = {"points": shown(now.points), "findings": [asdict(f) for f in findings(now)]}
         return job_report(
             status,
-            done=last.get("current_steps", 0),
-            total=last.get("total_steps", 0),
-            loss=last.get("loss"),
+            done=max(last.get("current_steps", 0), pulse.get("step", 0)),
+            total=pulse.get("of") or last.get("total_steps", 0),
+            loss=number(last.get("loss")),
             unit="steps",
+            **watched,
         )
 
-    def stop(self, experiment: Experiment, kind: Kind) -> dict[str, Any]:
-        """End a training; its last checkpoint stays."""
+    def stop(self, experiment: Experiment, kind: Kind, save: Save = True) -> dict[str, Any]:
+        """Ask a training to end after the step at hand; launched again it goes on exactly there. Returns at once."""
         bench = self.scope.bench()
-        folder = bench.experiment(experiment)
-        bench.stop(folder.jobs, kind)
+        stop_training(bench, bench.experiment(experiment), kind, save=save)
         return self.status(experiment, kind)
 
     def loss_curve(self, experiment: Experiment) -> dict[str, Any]:
@@ -61,7 +77,10 @@ class TrainingTools:
         folder = self.scope.bench().experiment(experiment)
         points = [p for p in log_points(folder.model) if "loss" in p or "eval_loss" in p]
         thin = points[:: max(1, len(points) // POINTS)]
-        rows = [{"step": p["current_steps"], **{k: p[k] for k in ("loss", "eval_loss", "lr") if k in p}} for p in thin]
+        rows = [
+            {"step": p["current_steps"], **{k: number(p[k]) for k in ("loss", "eval_loss", "lr") if k in p}}
+            for p in thin
+        ]
         return {"experiment": experiment, "points": rows}
 
     def forecast(self, experiment: Experiment) -> dict[str, Any]:

@@ -21,7 +21,12 @@ def job_limits(settings: Settings, seconds: float | None, place: Path) -> Limits
         raise WorldError(f"{place}: only {free >> 20} MiB of disk are free; free some and run `tuneloop resume`")
     return Limits(
         seconds=seconds,
-        memory=settings.job_memory or int(0.9 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
+        memory=memory_limit(settings),
         processes=PROCESSES,
         disk=free - SPARE_DISK // 2,
     )
+
+
+def memory_limit(settings: Settings) -> int:
+    """Bytes that a job may use."""
+    return settings.job_memory or int(0.9 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -1,29 +1,35 @@
-"""Train an experiment with LLaMA-Factory: micro-run (`rehearse`), full run (`train`), and what they prove."""
+"""Start trainings with LLaMA-Factory: the micro-run (`rehearse`), the full run (`train`), the offer of a stopped one."""
 
 from __future__ import annotations
 
-import json
-import math
 import shutil
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from tuneloop.core.errors import RecipeError
-from tuneloop.core.experiment import Training
 from tuneloop.core.files import digest, read_json, write_atomic, write_json
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder
+from tuneloop.tools.disk import check_room
 from tuneloop.tools.gate.rehearsal import rehearsal_rows
 from tuneloop.tools.limits import job_limits
+from tuneloop.tools.params.config_text import parse_config
+from tuneloop.tools.params.disk import training_bytes
 from tuneloop.tools.params.finalize import finalize, write_dataset_info
+from tuneloop.tools.params.installed import installed_catalog
+from tuneloop.tools.params.model_card import read_model_card
+from tuneloop.tools.params.situation import Situation
 from tuneloop.tools.paths import ENGINES
+from tuneloop.tools.trained import mean
+from tuneloop.tools.watching import grace
 from tuneloop.tools.workbench import Workbench
 
 REHEARSAL_STEPS = 4
-WEIGHTS = ("model*.safetensors", "adapter_model.safetensors")
+FOLDER = ENGINES / "llamafactory"
+SCRIPTS = tuple(str(FOLDER / name) for name in ("train.py", "lf_watch.py", "lf_checkpoints.py"))
+DISCARD = "discard"
+# Ends from outside: by SIGKILL, by SIGTERM before the first step, and by SIGTERM with a checkpoint.
+KILLED = (-9, -15, 75)
 
 
 def _launch(bench: Workbench, folder: ExperimentFolder, name: str, out: Path, data: Path, steps: int | None) -> None:
@@ -45,20 +51,26 @@ def _launch(bench: Workbench, folder: ExperimentFolder, name: str, out: Path, da
         place.mkdir(parents=True, exist_ok=True)
     write_atomic(work / "config.yaml", text)
     write_atomic(out / ".key", key)
-    script = ENGINES / "llamafactory" / "train.py"
     env = {"PATH": f"{engine.bin}:/usr/bin:/bin", "LLAMAFACTORY_VERBOSITY": "WARN", "DISABLE_VERSION_CHECK": "1"}
     command = Command(
-        argv=(str(engine.python), str(script), "train", str(work / "config.yaml")),
+        argv=(str(engine.python), SCRIPTS[0], "train", str(work / "config.yaml")),
         cwd=str(work),
         env={**bench.environment(work), **engine.env, **env},
-        read=(*engine.readable, str(script), str(data), str(bench.setup.model_root)),
+        read=(*engine.readable, *SCRIPTS, str(data), str(bench.setup.model_root)),
         write=(str(out), str(work)),
         limits=job_limits(
-            settings, settings.full_timeout if steps is None else settings.micro_batch_timeout, folder.root
+            settings, settings.full_timeout if steps is None else settings.rehearsal_timeout, folder.root
         ),
         key=key,
     )
-    bench.launch(folder.jobs, name, command)
+    retry = was_killed(bench.status(folder.jobs, name)[0])
+    bench.launch(folder.jobs, name, command, retry=retry, worker="llamafactory")
+
+
+def was_killed(status: JobStatus) -> bool:
+    """Whether somebody else ended the process, or it ended on request: the recipe is not to blame, it goes on."""
+    end = status.exit
+    return end is not None and (end.reason == "stopped" or (end.reason == "finished" and end.code in KILLED))
 
 
 def read_key(out: Path) -> str:
@@ -70,9 +82,21 @@ def read_key(out: Path) -> str:
 
 
 def start_training(bench: Workbench, folder: ExperimentFolder) -> str:
-    """Launch the full run; returns the job's name. A killed attempt goes on from its last checkpoint."""
+    """Launch the full run; returns the job's name. A killed or stopped attempt goes on from its last whole checkpoint.
+
+    Raises WorldError when checkpoints and model would not fit on the disk.
+    """
+    if bench.status(folder.jobs, "train")[0].state != "running" and not (folder.model / "pulse.json").is_file():
+        check_room(folder.root, training_bytes(situation(bench, folder)), f"training experiment {folder.number}")
     _launch(bench, folder, "train", folder.model, folder.data, None)
     return "train"
+
+
+def situation(bench: Workbench, folder: ExperimentFolder) -> Situation:
+    """The experiment's config with everything its size depends on."""
+    catalog = installed_catalog(bench.engine("llamafactory"))
+    card = read_model_card(bench.setup.model_root)
+    return Situation(parse_config(folder.config.read_text()), catalog, card, bench.setup.device)
 
 
 def start_rehearsal(bench: Workbench, folder: ExperimentFolder) -> str:
@@ -87,6 +111,35 @@ def start_rehearsal(bench: Workbench, folder: ExperimentFolder) -> str:
     return "rehearse"
 
 
+def stop_training(bench: Workbench, folder: ExperimentFolder, kind: str, *, save: bool) -> None:
+    """Ask a training to end after the step at hand; with `save` it leaves a checkpoint there. Returns at once."""
+    out = folder.model if kind == "train" else folder.work / "rehearsal_model"
+    if not save:
+        write_atomic(out / DISCARD, "")
+    bench.stop(folder.jobs, kind, grace(out))
+
+
+def start_offer(bench: Workbench, folder: ExperimentFolder, last: int) -> None:
+    """Launch what makes the newest whole checkpoint at or before step `last` the experiment's model."""
+    engine, work = bench.engine("llamafactory"), folder.work / "offer"
+    work.mkdir(parents=True, exist_ok=True)
+    command = Command(
+        argv=(str(engine.python), SCRIPTS[2], "offer", str(folder.model), str(last)),
+        cwd=str(work),
+        env={**bench.environment(work), **engine.env},
+        read=(*engine.readable, SCRIPTS[2]),
+        write=(str(folder.model), str(work)),
+        limits=job_limits(bench.settings, bench.settings.full_timeout, folder.root),
+        key=digest(read_key(folder.model), str(last)),
+    )
+    bench.launch(folder.jobs, "offer", command)
+
+
+def offer_status(bench: Workbench, folder: ExperimentFolder) -> JobStatus:
+    """State of that job; exit status 3: no whole checkpoint is old enough."""
+    return bench.status(folder.jobs, "offer")[0]
+
+
 def length_ratio(folder: ExperimentFolder) -> float:
     """Characters of a mean row over those of a mean rehearsed row, which was chosen long; at most 1."""
     rehearsed, rows = (read_json(place / "data.json") for place in (folder.work / "rehearsal_data", folder.data))
@@ -96,79 +149,3 @@ def length_ratio(folder: ExperimentFolder) -> float:
 def size(row: dict[str, str]) -> int:
     """Characters that a row is trained on."""
     return len(row["instruction"]) + len(row["output"])
-
-
-def log_points(out: Path) -> list[dict[str, Any]]:
-    """Rows of the engine's `trainer_log.jsonl`, a step that was logged twice (after a resume) once, in order."""
-    points: dict[int, dict[str, Any]] = {}
-    try:
-        lines = (out / "trainer_log.jsonl").read_text().splitlines()
-    except FileNotFoundError:
-        return []
-    for line in lines:
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row.get("current_steps"), int):
-            points.setdefault(row["current_steps"], {}).update({k: v for k, v in row.items() if v is not None})
-    return [points[step] for step in sorted(points)]
-
-
-def training_result(bench: Workbench, folder: ExperimentFolder, status: JobStatus, job: Path) -> Training:
-    """Proof that a training is whole: every step done, finite losses, weights there. Raises RecipeError otherwise."""
-    if status.exit is None or not status.exit.ok:
-        raise RecipeError(f"training failed. {bench.why(job, status)}", culprit="config")
-    config = yaml.safe_load((folder.work / "train" / "config.yaml").read_text())
-    return verified(folder.model, config, len(read_json(folder.data / "data.json")), status.exit.seconds)
-
-
-def verified(out: Path, config: Mapping[str, Any], rows: int, seconds: float) -> Training:
-    """Read the trainer's state; exit status 0 proves nothing. Raises RecipeError saying what is wrong."""
-    state_file = out / "trainer_state.json"
-    if not state_file.is_file():
-        raise RecipeError("training left no trainer_state.json", culprit="config")
-    state = json.loads(state_file.read_text())
-    if state["global_step"] != state["max_steps"]:
-        raise RecipeError(f"training ended at step {state['global_step']} of {state['max_steps']}", culprit="config")
-    history = state["log_history"]
-    losses = [float(row["loss"]) for row in history if "loss" in row]
-    norms = [float(row["grad_norm"]) for row in history if row.get("grad_norm") is not None]
-    if not losses:
-        raise RecipeError("training logged no loss: logging_steps is larger than the number of steps", culprit="config")
-    if not all(map(math.isfinite, [*losses, *norms])) or 0.0 in losses:
-        raise RecipeError("the loss became NaN, infinite or exactly 0: the learning rate is too high", culprit="config")
-    if not any(p for pattern in WEIGHTS for p in out.glob(pattern)):
-        raise RecipeError("training left no weights in safetensors form", culprit="config")
-    return Training(
-        steps=state["global_step"],
-        seconds=round(seconds, 1),
-        rows=rows,
-        first_loss=losses[0],
-        last_loss=mean(losses[-max(1, len(losses) // 10) :]),
-        tail_slope=round(tail_slope(losses), 4),
-        method=config["finetuning_type"],
-        eval_losses=tuple(float(row["eval_loss"]) for row in history if "eval_loss" in row),
-    )
-
-
-def mean(values: Sequence[float]) -> float:
-    """Arithmetic mean of at least one value."""
-    return sum(values) / len(values)
-
-
-def tail_slope(losses: Sequence[float]) -> float:
-    """Relative change between the halves of the last quarter of the losses; negative: still falling."""
-    tail = losses[-max(2, len(losses) // 4) :]
-    half = len(tail) // 2
-    before, after = mean(tail[:half] or tail), mean(tail[half:])
-    return (after - before) / before if before else 0.0
-
-
-def seconds_per_step(out: Path) -> float:
-    """Seconds per optimizer step of a finished run, by the trainer's own clock. Raises RecipeError without results."""
-    try:
-        results = read_json(out / "all_results.json")
-        return float(results["train_runtime"]) / int(read_json(out / "trainer_state.json")["global_step"])
-    except (FileNotFoundError, KeyError, ZeroDivisionError) as e:
-        raise RecipeError("the micro-run left no results to forecast from", culprit="config") from e

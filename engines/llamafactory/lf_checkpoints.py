@@ -63,7 +63,7 @@ def prove(folder: Path, files: Iterable[Path], name: str) -> None:
     found = sorted(files)
     for path in found:
         sync(path)
-    for place in {path.parent for path in found} | {folder, folder.parent}:
+    for place in {path.parent for path in found} | {folder}:
         sync(place)
     rows = {str(p.relative_to(folder)): [p.stat().st_size, digest(p)] for p in found}
     write(folder / name, {"files": rows})
@@ -72,6 +72,7 @@ def prove(folder: Path, files: Iterable[Path], name: str) -> None:
 def prove_checkpoint(folder: Path) -> None:
     """The proof of a checkpoint: every file in it."""
     prove(folder, (p for p in folder.rglob("*") if p.is_file() and p.name != PROOF), PROOF)
+    sync(folder.parent)
 
 
 def prove_finished(out: Path) -> None:
@@ -92,7 +93,7 @@ def flaw(folder: Path, name: str = PROOF) -> str:
         return f"no {name}"
     except (ValueError, KeyError, TypeError):
         return f"{name} is no proof"
-    for path, (size, checksum) in files.items():
+    for path, (size, _) in files.items():
         place = folder / path
         if not place.is_file():
             return f"{path} is gone"

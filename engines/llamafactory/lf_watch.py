@@ -26,6 +26,8 @@ UNFINISHED = 75  # EX_TEMPFAIL: it ended on request; the next attempt goes on he
 DISCARD = "discard"  # a file of this name in the output folder: end without saving, what is saved is better
 PULSE, WATCH = "pulse.json", "watch.jsonl"
 PULSE_SECONDS = 1.0
+LOG_STEPS = 25  # at most so many between two logged steps: a long run is watched as closely as a short one
+SAVE_SECONDS = 1800.0  # at most so long without a checkpoint
 STEPS_SEEN = 50
 SAMPLES, SAMPLE_SIZE = 64, 1024
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -47,13 +49,14 @@ class Stop:
         """From now on."""
         signal.signal(signal.SIGTERM, self)
 
-    def agreed(self) -> bool:
-        """The same answer in every process of a training."""
-        if not dist.is_initialized():
-            return self.asked
-        flag = torch.tensor([float(self.asked)], device="cuda" if torch.cuda.is_available() else "cpu")
-        dist.all_reduce(flag, op=dist.ReduceOp.MAX)
-        return bool(flag.item())
+
+def agreed(*wishes: bool) -> list[bool]:
+    """Whether any process of this training has each wish: the same answer in all of them."""
+    if not dist.is_initialized():
+        return list(wishes)
+    flags = torch.tensor([float(w) for w in wishes], device="cuda" if torch.cuda.is_available() else "cpu")
+    dist.all_reduce(flags, op=dist.ReduceOp.MAX)
+    return [bool(flag) for flag in flags.tolist()]
 
 
 STOP = Stop()
@@ -73,17 +76,20 @@ class Keeper(TrainerCallback):
     def __init__(self, trainer: CustomSeq2SeqTrainer) -> None:
         self.trainer = trainer
         self.out = Path(trainer.args.output_dir)
-        self.began = time.monotonic()
+        self.began = born()
+        self.first = time.monotonic()
         self.ends: deque[float] = deque(maxlen=STEPS_SEEN)
-        self.longest = self.save_seconds = self.said = self.saving_since = 0.0
+        self.longest = self.save_seconds = self.said = 0.0
+        self.saving_since = time.monotonic()
         self.saved_bytes = 0
         self.start: list[tuple[torch.Tensor, torch.Tensor]] = []
         self.prover = ThreadPoolExecutor(max_workers=1)
         self.proof: Future[None] | None = None
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Go on with the loss that was summed up since the last logged step; remember where the weights were."""
         STOP.begun = True
+        state.logging_steps = min(state.logging_steps, LOG_STEPS)
         if args.resume_from_checkpoint:
             self.restore_loss(Path(args.resume_from_checkpoint))
         trained = [p for p in kwargs["model"].parameters() if p.requires_grad and p.numel()]
@@ -107,15 +113,17 @@ class Keeper(TrainerCallback):
             kept = {"sum": t._tr_loss.item(), "total": t._total_loss_scalar, "logged": t._globalstep_last_logged}
             write(checkpoint / RUNNING_LOSS, kept)
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Called after everybody else: what is to be saved is known."""
         now = time.monotonic()
         if self.ends:
             self.longest = max(self.longest, now - self.ends[-1])
         self.ends.append(now)
-        if state.global_step < state.max_steps and STOP.agreed():
-            STOP.asked = True
-            if args.save_strategy == "no" or (self.out / DISCARD).exists():
+        saves = args.save_strategy != "no"
+        STOP.asked, due = agreed(STOP.asked, saves and now - self.saving_since > SAVE_SECONDS)
+        control.should_save |= due
+        if STOP.asked and state.global_step < state.max_steps:
+            if not saves or (self.out / DISCARD).exists():
                 self.leave()
             control.should_save = True
         if control.should_save:
@@ -123,11 +131,11 @@ class Keeper(TrainerCallback):
             self.saving_since = time.monotonic()
         self.pulse(state, now=control.should_save)
 
-    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """An evaluation is no stall."""
         self.pulse(state)
 
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Prove what was saved: in the background, or at once when it is the end."""
         checkpoint = self.out / f"checkpoint-{state.global_step}"
         if dist.is_initialized():
@@ -153,14 +161,14 @@ class Keeper(TrainerCallback):
         self.await_proof()
         sys.exit(UNFINISHED)
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """The last proof is made before the training ends."""
         self.await_proof()
         self.pulse(state, now=True)
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """One row, on its way to the disk when this returns."""
-        found = {k: v for k, v in (logs or {}).items() if k in ("loss", "grad_norm", "learning_rate", "eval_loss")}
+        found = {k: v for k, v in kwargs["logs"].items() if k in ("loss", "grad_norm", "learning_rate", "eval_loss")}
         if not found or not args.should_save:
             return
         row = {
@@ -175,8 +183,7 @@ class Keeper(TrainerCallback):
 
     def measured(self, state: Any) -> dict[str, float | None]:
         """Seconds per step, tokens per second, memory in bytes, largest change of a sampled weight since the start."""
-        seconds = time.monotonic() - self.began
-        tokens = state.num_input_tokens_seen
+        seconds, tokens = time.monotonic() - self.first, state.num_input_tokens_seen
         return {
             "step_seconds": self.step_seconds(),
             "tokens_per_second": tokens / seconds if tokens else None,
@@ -209,6 +216,13 @@ class Keeper(TrainerCallback):
         part = self.out / f".{PULSE}.part"
         part.write_text(json.dumps(value))
         part.replace(self.out / PULSE)
+
+
+def born() -> float:
+    """When this process began, on the monotonic clock: its imports and the loading of the model count."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return time.monotonic() - age
 
 
 def sample(parameter: torch.Tensor) -> torch.Tensor:

@@ -1,16 +1,21 @@
-"""train: the full training, launched once and waited for; `training.json` proves that it is whole."""
+"""train: the full training, launched once, watched live and waited for; `training.json` proves what it left."""
 
 from __future__ import annotations
 
 import shutil
 from typing import Any
 
-from tuneloop.core.errors import RecipeError
+from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.experiment import Training
 from tuneloop.core.files import read_json, write_json
+from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.context import Context
-from tuneloop.graph.wait import wait
-from tuneloop.tools.training import training_result
+from tuneloop.graph.nodes.stopped import find_stop, note_stop, stop_and_offer
+from tuneloop.graph.wait import alarm, wait, watched
+from tuneloop.tools.trained import training_result
+from tuneloop.tools.training import was_killed
+
+KILLED = 20  # attempts that end by a kill before the run pauses: something keeps ending them
 
 
 def train(ctx: Context) -> dict[str, Any]:
@@ -22,36 +27,70 @@ def train(ctx: Context) -> dict[str, Any]:
 def finished_training(ctx: Context) -> Training:
     """The experiment's training, found whole or made."""
     folder = ctx.folder
-    if folder.training.is_file():
-        return Training.model_validate(read_json(folder.training))
-    run_training(ctx, "train")
-    status, job = ctx.bench.status(folder.jobs, "train")
-    if job is None:
-        raise RecipeError("the training was never launched", culprit="environment")
-    result = training_result(ctx.bench, folder, status, job)
-    for checkpoint in folder.model.glob("checkpoint-*"):
-        shutil.rmtree(checkpoint)
-    write_json(folder.training, result.model_dump(mode="json"))
-    return result
+    if not folder.training.is_file():
+        result = find_stop(folder) and stop_and_offer(ctx)
+        write_json(folder.training, (result or made(ctx)).model_dump(mode="json"))
+    drop_checkpoints(folder)
+    return Training.model_validate(read_json(folder.training))
 
 
-def run_training(ctx: Context, kind: str) -> None:
-    """Launch a micro-run or a training through the server and wait. Raises RecipeError when it ends badly."""
-    number, folder = ctx.state.experiment, ctx.folder
-    ctx.call("training_launch", experiment=number, kind=kind)
-    status = wait(
+def made(ctx: Context) -> Training:
+    """Train to the end, or to where the watch stops it. Raises RecipeError when nothing is left of it."""
+    folder = ctx.folder
+    for _ in range(KILLED):
+        status = watch_training(ctx)
+        found, end = alarm(status), status["exit"]
+        if found is None and end and end["reason"] == "timeout":
+            found = {"kind": "deadline", "level": "stop", "text": "its time was over", "step": status["done"]}
+        if found is not None:
+            ctx.emit(watched(ctx, "train", found, status))
+            note_stop(folder, found, status)
+            return stop_and_offer(ctx)
+        seen, job = ctx.bench.status(folder.jobs, "train")
+        if job is not None and seen.state == "over" and not was_killed(seen):
+            check_end(ctx, "train", status)
+            return training_result(ctx.bench, folder, seen, job)
+    raise WorldError(f"the training was killed {KILLED} times; look at {folder.jobs}")
+
+
+def watch_training(ctx: Context) -> dict[str, Any]:
+    """Launch and wait; the last status, which may be that of a running job with an alarm."""
+    number, left = ctx.state.experiment, ctx.clock()
+    ctx.call("training_launch", experiment=number, kind="train")
+    return wait(
         ctx,
-        kind,
-        lambda: ctx.call("training_status", experiment=number, kind=kind),
-        lambda: ctx.call("training_stop", experiment=number, kind=kind),
+        "train",
+        lambda: ctx.call("training_status", experiment=number, kind="train", seconds_left=left()),
+        lambda: ctx.call("training_stop", experiment=number, kind="train"),
     )
-    if status["state"] == "lost":
-        return run_training(ctx, kind)
-    end = status["exit"]
-    if end is None or end["code"] != 0 or end["reason"] != "finished":
-        seen, job = ctx.bench.status(folder.jobs, kind)
-        text = ctx.bench.why(job, seen) if job else "never launched"
-        raise RecipeError(
-            f"{kind} failed. {text}", culprit="environment" if end and end["reason"] == "disk" else "config"
+
+
+def run_rehearsal(ctx: Context) -> None:
+    """Launch a micro-run through the server and wait. Raises RecipeError when it ends badly."""
+    number = ctx.state.experiment
+    for _ in range(KILLED):
+        ctx.call("training_launch", experiment=number, kind="rehearse")
+        status = wait(
+            ctx,
+            "rehearse",
+            lambda: ctx.call("training_status", experiment=number, kind="rehearse"),
+            lambda: ctx.call("training_stop", experiment=number, kind="rehearse"),
         )
-    return None
+        if status["state"] == "over" and not was_killed(ctx.bench.status(ctx.folder.jobs, "rehearse")[0]):
+            return check_end(ctx, "rehearse", status)
+    raise WorldError(f"the micro-run was killed {KILLED} times; look at {ctx.folder.jobs}")
+
+
+def check_end(ctx: Context, kind: str, status: dict[str, Any]) -> None:
+    """Raises RecipeError when the job ended badly."""
+    end = status["exit"]
+    if end["code"] != 0 or end["reason"] != "finished":
+        seen, job = ctx.bench.status(ctx.folder.jobs, kind)
+        text = ctx.bench.why(job, seen) if job else "never launched"
+        raise RecipeError(f"{kind} failed. {text}", culprit="environment" if end["reason"] == "disk" else "config")
+
+
+def drop_checkpoints(folder: ExperimentFolder) -> None:
+    """What going on needed; the proof that it is no longer needed is there."""
+    for checkpoint in folder.model.glob("*checkpoint-*"):
+        shutil.rmtree(checkpoint)

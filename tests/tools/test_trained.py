@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuneloop.core.errors import RecipeError
-from tuneloop.tools.training import log_points, tail_slope, verified
+from tuneloop.tools.trained import log_points, tail_slope, verified
 
 CONFIG = {"finetuning_type": "full"}
 

@@ -1,0 +1,136 @@
+"""The node `train` on the real engine: a training that cannot end well is stopped with its evidence, and offered."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tuneloop.core.errors import Paused, RecipeError
+from tuneloop.core.event_log import every_event
+from tuneloop.core.events import Watched
+from tuneloop.core.files import read_json, write_json
+from tuneloop.core.run import RunSpec
+from tuneloop.core.settings import Settings
+from tuneloop.core.setup import Setup
+from tuneloop.graph.context import Context
+from tuneloop.graph.inbox import put
+from tuneloop.graph.nodes.train import finished_training
+from tuneloop.graph.state import State
+from tuneloop.tools import benchmarks
+from tuneloop.tools.params.finalize import write_dataset_info
+from tuneloop.tools.store import fingerprint
+
+pytestmark = pytest.mark.slow
+
+RECIPE = {
+    "finetuning_type": "full",
+    "learning_rate": 1e-3,
+    "max_steps": 100,
+    "per_device_train_batch_size": 4,
+    "cutoff_len": 128,
+    "lr_scheduler_type": "constant",
+    "disable_gradient_checkpointing": True,
+}
+
+
+@pytest.fixture
+def context(warm_home: Path, tiny: Path):
+    """A run whose first experiment is about to be trained; called with what its recipe changes."""
+
+    def made(timeout: float | None = None, **changes: object) -> Context:
+        settings = Settings(FT_FILE_PATH=warm_home)
+        run = settings.home.run("watched")
+        found = benchmarks.resolve("wordproblems", settings.home, None)
+        spec = RunSpec(benchmark="wordproblems", base_model="tiny", timeout=timeout)
+        run.root.mkdir(parents=True)
+        run.spec.write_text(yaml.safe_dump({"spec": spec.model_dump(mode="json")}))
+        setup = Setup(
+            benchmark=found.benchmark,
+            benchmark_root=found.root,
+            benchmark_fingerprint=found.fingerprint,
+            model_name="tiny",
+            model_root=tiny,
+            model_fingerprint=fingerprint(tiny),
+            datasets={},
+            dataset_fingerprints={},
+            sandbox="auto",
+            device="cpu",
+            planner="offline",
+            versions={},
+        )
+        write_json(run.setup, setup.model_dump(mode="json"))
+        folder = run.experiment(1)
+        rows = [
+            {
+                "instruction": f"Tom has {a} apples and gets {a % 7}.",
+                "input": "",
+                "output": f"{a} + {a % 7} = {a + a % 7}",
+            }
+            for a in range(200)
+        ]
+        write_json(folder.data / "data.json", rows)
+        write_json(folder.data / "report.json", {"rows": len(rows)})
+        write_dataset_info(folder.data)
+        folder.config.write_text(yaml.safe_dump({**RECIPE, **changes}))
+        return Context(run, settings, State(run_id="watched", experiment=1))
+
+    return made
+
+
+def said(ctx: Context) -> list[Watched]:
+    return [e for e in every_event(ctx.run.events) if isinstance(e, Watched)]
+
+
+def test_a_rate_so_high_that_it_diverges_is_stopped_long_before_its_end(context) -> None:
+    ctx = context(learning_rate=50.0, max_steps=2000)
+    with pytest.raises(RecipeError, match=r"stopped at step \d+ of 2000: the loss .*learning rate is too high") as e:
+        finished_training(ctx)
+    assert e.value.culprit == "config"
+    found = said(ctx)[-1]
+    assert found.stops and found.trouble in ("nan", "diverged", "exploded")
+    assert found.step < 600 and str(found.step) in found.text
+    assert not ctx.folder.training.is_file()
+
+
+def test_a_deadline_that_cannot_be_met_is_kept_and_what_was_learned_is_offered(context) -> None:
+    ctx = context(max_steps=100_000, timeout=60.0)
+    began = time.monotonic()
+    result = finished_training(ctx)
+    assert time.monotonic() - began < 60
+    assert result.stopped is not None and result.stopped.kind == "deadline"
+    assert result.steps == result.stopped.step >= result.stopped.at > 0
+    assert result.stopped.of == 100_000
+    assert [e.stops for e in said(ctx)] == [False, True]
+    assert (ctx.folder.model / "model.safetensors").is_file()
+    assert not list(ctx.folder.model.glob("*checkpoint*"))
+    # Found finished, it is not made again.
+    assert finished_training(ctx) == result
+
+
+def test_a_pause_goes_on_exactly_where_it_was(context) -> None:
+    ctx = context(max_steps=150)
+    pulse = ctx.folder.model / "pulse.json"
+
+    def ask() -> None:
+        while not pulse.is_file() or read_json(pulse)["step"] <= 5:
+            time.sleep(0.05)
+        put(ctx.run.inbox, do="pause")
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    with pytest.raises(Paused):
+        finished_training(ctx)
+    asking.join()
+    step = read_json(pulse)["step"]
+    assert 5 < step < 150
+    assert (ctx.folder.model / f"checkpoint-{step}" / "proof.json").is_file()
+    result = finished_training(ctx)
+    assert result.steps == 150 and result.stopped is None
+    history = json.loads((ctx.folder.model / "trainer_state.json").read_text())["log_history"]
+    steps = [row["step"] for row in history if "loss" in row]
+    assert steps == list(range(3, 151, 3))

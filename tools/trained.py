@@ -1,0 +1,110 @@
+"""What a training proves, read from the engine's own files: its curve, and whether it is whole."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.experiment import Stopped, Training
+from tuneloop.core.files import read_json
+from tuneloop.core.job import JobStatus
+from tuneloop.core.layout import ExperimentFolder
+from tuneloop.tools.workbench import Workbench
+
+WEIGHTS = ("model*.safetensors", "adapter_model.safetensors")
+
+
+def log_points(out: Path, name: str = "trainer_log.jsonl", key: str = "current_steps") -> list[dict[str, Any]]:
+    """Rows of a log of the engine, a step that was logged twice (after a resume) once, in order."""
+    points: dict[int, dict[str, Any]] = {}
+    try:
+        lines = (out / name).read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and isinstance(row.get(key), int):
+            points.setdefault(row[key], {}).update({k: v for k, v in row.items() if v is not None})
+    return [points[step] for step in sorted(points)]
+
+
+def training_result(bench: Workbench, folder: ExperimentFolder, status: JobStatus, job: Path) -> Training:
+    """Proof that a training is whole: every step done, finite losses, weights there. Raises RecipeError otherwise."""
+    if status.exit is None or not status.exit.ok:
+        raise RecipeError(f"training failed. {bench.why(job, status)}", culprit="config")
+    return proven(folder, seconds_of(folder, bench), None)
+
+
+def proven(folder: ExperimentFolder, seconds: float, stopped: Stopped | None) -> Training:
+    """The training in `model/`, whole or stopped before its end. Raises RecipeError saying what is wrong."""
+    config = yaml.safe_load((folder.work / "train" / "config.yaml").read_text())
+    return verified(folder.model, config, len(read_json(folder.data / "data.json")), seconds, stopped)
+
+
+def seconds_of(folder: ExperimentFolder, bench: Workbench) -> float:
+    """Seconds of all attempts that ended; one that was killed left none."""
+    ends = [bench.sandbox.poll(job).exit for job in folder.jobs.glob("train.*")]
+    return sum(end.seconds for end in ends if end)
+
+
+def verified(
+    out: Path, config: Mapping[str, Any], rows: int, seconds: float, stopped: Stopped | None = None
+) -> Training:
+    """Read the trainer's state; exit status 0 proves nothing. Raises RecipeError saying what is wrong."""
+    state_file = out / "trainer_state.json"
+    if not state_file.is_file():
+        raise RecipeError("training left no trainer_state.json", culprit="config")
+    state = json.loads(state_file.read_text())
+    if state["global_step"] != state["max_steps"] and stopped is None:
+        raise RecipeError(f"training ended at step {state['global_step']} of {state['max_steps']}", culprit="config")
+    history = state["log_history"]
+    losses = [float(row["loss"]) for row in history if "loss" in row]
+    norms = [float(row["grad_norm"]) for row in history if row.get("grad_norm") is not None]
+    if not losses:
+        raise RecipeError("training logged no loss: logging_steps is larger than the number of steps", culprit="config")
+    if not all(map(math.isfinite, [*losses, *norms])) or 0.0 in losses:
+        raise RecipeError("the loss became NaN, infinite or exactly 0: the learning rate is too high", culprit="config")
+    if not any(p for pattern in WEIGHTS for p in out.glob(pattern)):
+        raise RecipeError("training left no weights in safetensors form", culprit="config")
+    return Training(
+        steps=state["global_step"],
+        seconds=round(seconds, 1),
+        rows=rows,
+        first_loss=losses[0],
+        last_loss=mean(losses[-max(1, len(losses) // 10) :]),
+        tail_slope=round(tail_slope(losses), 4),
+        method=config["finetuning_type"],
+        eval_losses=tuple(float(row["eval_loss"]) for row in history if "eval_loss" in row),
+        stopped=stopped,
+    )
+
+
+def mean(values: Sequence[float]) -> float:
+    """Arithmetic mean of at least one value."""
+    return sum(values) / len(values)
+
+
+def tail_slope(losses: Sequence[float]) -> float:
+    """Relative change between the halves of the last quarter of the losses; negative: still falling."""
+    tail = losses[-max(2, len(losses) // 4) :]
+    half = len(tail) // 2
+    before, after = mean(tail[:half] or tail), mean(tail[half:])
+    return (after - before) / before if before else 0.0
+
+
+def seconds_per_step(out: Path) -> float:
+    """Seconds per optimizer step of a finished run, by the trainer's own clock. Raises RecipeError without results."""
+    try:
+        results = read_json(out / "all_results.json")
+        return float(results["train_runtime"]) / int(read_json(out / "trainer_state.json")["global_step"])
+    except (FileNotFoundError, KeyError, ZeroDivisionError) as e:
+        raise RecipeError("the micro-run left no results to forecast from", culprit="config") from e

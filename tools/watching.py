@@ -1,0 +1,106 @@
+"""Read what a training says of itself, and what its machine says of it: the signs that the watch judges."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tuneloop.core.files import read_json
+from tuneloop.core.layout import ExperimentFolder
+from tuneloop.tools.limits import memory_limit
+from tuneloop.tools.trained import log_points
+from tuneloop.tools.watch import Point, Signs
+from tuneloop.tools.workbench import Workbench
+
+SHORTEST_GRACE = 30.0
+SLOWEST_DISK = 50 << 20  # bytes a second, while no save was seen
+SHOWN = 8
+
+
+def read_pulse(out: Path) -> dict[str, Any]:
+    """The training's last sign of life, {} before the first."""
+    try:
+        found: dict[str, Any] = read_json(out / "pulse.json")
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found
+
+
+def grace(out: Path) -> float:
+    """Seconds a training gets to end: the step at hand, a checkpoint, its proof; at least half a minute."""
+    pulse = read_pulse(out)
+    return max(SHORTEST_GRACE, 10.0 + saving(pulse))
+
+
+def saving(pulse: Mapping[str, Any]) -> float:
+    """Seconds from a request to a proved checkpoint, by what was seen."""
+    seen = pulse.get("save_seconds") or pulse.get("saved_bytes", 0) / SLOWEST_DISK
+    return 2.0 * (pulse.get("longest") or 0.0) + 3.0 * float(seen)
+
+
+def signs(bench: Workbench, folder: ExperimentFolder, seconds_left: float | None) -> Signs:
+    """All signs of a full training now; `seconds_left` of the run's time, None without a limit."""
+    out = folder.model
+    pulse, rows = read_pulse(out), log_points(out, "watch.jsonl", "step")
+    return Signs(
+        points=points(rows),
+        step=pulse.get("step", 0),
+        of=pulse.get("of", 0),
+        quiet=time.monotonic() - pulse["at"] if pulse else None,
+        step_seconds=pulse.get("step_seconds"),
+        longest=pulse.get("longest", 0.0),
+        save_seconds=pulse.get("save_seconds", 0.0),
+        save_bytes=pulse.get("saved_bytes", 0),
+        free_disk=shutil.disk_usage(folder.root).free,
+        memory=pulse.get("memory"),
+        memory_limit=memory_limit(bench.settings),
+        left=left(bench, pulse, seconds_left),
+        reserve=5.0 + saving(pulse),
+    )
+
+
+def left(bench: Workbench, pulse: Mapping[str, Any], seconds_left: float | None) -> float | None:
+    """Seconds until the training has to be over: FT_FULL_TIMEOUT, or the run's time less that of its evaluation."""
+    limits = [] if seconds_left is None else [seconds_left - evaluation_seconds(bench)]
+    full = bench.settings.full_timeout
+    if full is not None:
+        limits.append(full - (time.monotonic() - pulse["began"] if pulse else 0.0))
+    return min(limits, default=None)
+
+
+def evaluation_seconds(bench: Workbench) -> float:
+    """How long the base model's evaluation took; 0 before there was one."""
+    status, _ = bench.status(bench.run.baseline / "jobs", "evaluate")
+    return status.exit.seconds if status.exit else 0.0
+
+
+def points(rows: list[dict[str, Any]]) -> tuple[Point, ...]:
+    """The logged steps with a loss."""
+    return tuple(
+        Point(
+            step=row["step"],
+            loss=float(row["loss"]),
+            grad_norm=row.get("grad_norm"),
+            rate=row.get("learning_rate"),
+            moved=row.get("moved"),
+        )
+        for row in rows
+        if row.get("loss") is not None
+    )
+
+
+def shown(found: tuple[Point, ...]) -> list[dict[str, float | None]]:
+    """The last points for a tool's answer: a number that is none becomes null."""
+    return [
+        {"step": p.step, "loss": number(p.loss), "grad_norm": number(p.grad_norm), "learning_rate": number(p.rate)}
+        for p in found[-SHOWN:]
+    ]
+
+
+def number(value: float | None) -> float | None:
+    """A finite number, else None: NaN is no JSON."""
+    return value if value is not None and math.isfinite(value) else None
