@@ -34,9 +34,9 @@ def main(preload: str, idle: float) -> None:
     places = warden.home_places(given)
     gc.collect()
     gc.freeze()
-    with listen("socket") as door:
-        serve(door, warden.Knowledge(given, places, getattr(engine, "in_child", None)), idle)
-    sys.exit(IDLE)
+    serve(listen("socket"), warden.Knowledge(given, places, getattr(engine, "in_child", None)), idle)
+    Path("socket").unlink(missing_ok=True)
+    os._exit(IDLE)  # there is nothing to say goodbye to, and so much to take apart
 
 
 def check_alone() -> None:

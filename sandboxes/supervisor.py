@@ -176,7 +176,8 @@ class Keeper:
         """Results on disk, then `exit.json`, last. Raises OSError when they cannot be: the job is lost then."""
         seconds = time.monotonic() - self.started
         self.log.close()
-        sync_below(self.plan.write)
+        if (code, reason) == (0, "finished"):  # any other end vouches for no result
+            sync_below(self.plan.write)
         end = {"code": code, "reason": reason, "seconds": round(seconds, 3), "peak_memory": peak}
         for left in range(FULL_DISK_TRIES, -1, -1):
             try:
