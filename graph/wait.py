@@ -8,30 +8,35 @@ from typing import Any
 
 from tuneloop.core.bridge import pause
 from tuneloop.core.errors import Paused, RecipeError
-from tuneloop.core.events import JobProgress
+from tuneloop.core.events import JobProgress, Watched
 from tuneloop.graph.context import Context
 from tuneloop.graph.inbox import obey
 
 # Seconds between looks: a twelfth of the time waited so far, so that short jobs are not delayed and long ones are cheap.
 FIRST, LONGEST, SHARE, SAID = 0.25, 2.0, 12, 2.0
+ENDING = 300.0  # seconds to watch a job end before the run pauses without it
 
 
-def wait(ctx: Context, job: str, poll: Callable[[], dict[str, Any]], stop: Callable[[], None]) -> dict[str, Any]:
-    """Poll until the job is no longer running; returns the last status.
+def wait(ctx: Context, job: str, poll: Callable[[], dict[str, Any]], stop: Callable[[], Any]) -> dict[str, Any]:
+    """Poll until the job is no longer running, or a finding of its watch says that it shall end; the last status.
 
-    Raises Paused (the job is ended) when the inbox says so, RecipeError when the run's time is over.
+    Raises Paused (the job is ended first) when the inbox says so, RecipeError when the run's time is over.
     """
-    began, said, last = time.monotonic(), 0.0, (-1, -1)
+    began, said, last, warned = time.monotonic(), 0.0, (-1, -1), set[str]()
     while (status := poll())["state"] == "running":
         now = time.monotonic()
         seen = (status.get("done", 0), status.get("total", 0))
         if seen != last and now - said >= SAID:
             said, last = now, seen
             _say(ctx, job, status)
+        warned |= _warn(ctx, job, status, warned)
+        if alarm(status):
+            return status
         try:
             obey(ctx.run.inbox)
         except Paused:
             stop()
+            until_over(poll)
             raise
         left = ctx.seconds_left()
         if left is not None and left < now - began:
@@ -43,9 +48,44 @@ def wait(ctx: Context, job: str, poll: Callable[[], dict[str, Any]], stop: Calla
     return status
 
 
+def alarm(status: dict[str, Any]) -> dict[str, Any] | None:
+    """The finding for which a running job shall be stopped."""
+    found = status.get("findings", ()) if status["state"] == "running" else ()
+    return next((f for f in found if f["level"] == "stop"), None)
+
+
+def until_over(poll: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The status of a job that was told to end, once it has."""
+    began = time.monotonic()
+    while (status := poll())["state"] == "running" and time.monotonic() - began < ENDING:
+        pause(FIRST)
+    return status
+
+
+def _warn(ctx: Context, job: str, status: dict[str, Any], warned: set[str]) -> set[str]:
+    """Say each kind of finding once."""
+    new = {f["kind"]: f for f in status.get("findings", ()) if f["kind"] not in warned and f["level"] == "warning"}
+    for finding in new.values():
+        ctx.emit(watched(ctx, job, finding, status))
+    return set(new)
+
+
+def watched(ctx: Context, job: str, finding: dict[str, Any], status: dict[str, Any]) -> Watched:
+    """The event."""
+    return Watched(
+        experiment=ctx.state.experiment,
+        job=job,
+        trouble=finding["kind"],
+        text=finding["text"],
+        step=finding["step"],
+        total=status.get("total", 0),
+        stops=finding["level"] == "stop",
+    )
+
+
 def _say(ctx: Context, job: str, status: dict[str, Any]) -> None:
     loss = status.get("loss")
-    note = "" if loss is None else f"loss {loss:.3f}"
+    note = status.get("note", "") if loss is None else f"loss {loss:.3f}"
     ctx.emit(
         JobProgress(
             experiment=ctx.state.experiment,
