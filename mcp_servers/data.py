@@ -14,7 +14,8 @@ from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.benchmarks import items, prompt
 from tuneloop.tools.gate.script import check_script
-from tuneloop.tools.profiling import profile_dataset, records, sources
+from tuneloop.tools.profiling import records, sources
+from tuneloop.tools.profiling.kept import kept_profile
 from tuneloop.tools.scripts import MODULES, script_result, start_script
 from tuneloop.tools.workbench import job_report
 
@@ -55,12 +56,11 @@ class DataTools:
     def profile_dataset(self, dataset: Dataset) -> dict[str, Any]:
         """Facts about a data set: fields, formats, duplicates, agreement of labels, lengths, likeness to the benchmark."""
         bench = self.scope.bench()
-        root = self._root(dataset)
+        self._root(dataset)
         file = bench.run.root / "profiles" / f"{digest(dataset, bench.setup.dataset_fingerprints[dataset])}.json"
         if not file.is_file():
             shown = items(bench.benchmark, "validation", bench.spec.benchmark_limit)
-            profile = profile_dataset(root, bench.setup.benchmark, shown)
-            write_json(file, {**profile.model_dump(mode="json"), "name": dataset})
+            write_json(file, kept_profile(bench.settings.home, bench.setup, dataset, shown))
         found: dict[str, Any] = read_json(file)
         return found
 

@@ -80,8 +80,9 @@ class Guard:
         found = runs(words) | runs(bare)
         hits = {number for run in found & self._anchors.keys() for number in self._anchors[run]}
         near = Counter(number for run in found & self._special.keys() for number in self._special[run])
-        copies = [n for n in hits if self._items[n].text in spaced(words)]
-        copies += [n for n, count in near.items() if self._is_near(self._items[n], count, numbers(words))]
+        row, row_numbers = spaced(words), numbers(words)
+        copies = [n for n in hits if self._items[n].text in row]
+        copies += [n for n, count in near.items() if self._is_near(self._items[n], count, row_numbers)]
         return self._items[min(copies)].split if copies else None
 
     @staticmethod
