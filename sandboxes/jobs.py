@@ -47,10 +47,17 @@ def launch(
         if last is not None and sandbox.poll(last).state != "absent":
             if settled(sandbox, last, command, retry):
                 return last
+            remove_torn(last)
             last = jobs / f"{name}.{attempt(last) + 1}"
         folder = last or jobs / f"{name}.1"
         sandbox.start(folder, ready(command))
         return folder
+
+
+def remove_torn(folder: Path) -> None:
+    """What a supervisor was writing when it was killed; nothing of the attempt lives any more."""
+    for part in folder.glob("*.part"):
+        part.unlink(missing_ok=True)
 
 
 def settled(sandbox: Sandbox, folder: Path, command: Command, retry: bool) -> bool:

@@ -14,6 +14,7 @@ from tuneloop.sandboxes import local
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
 from tuneloop.sandboxes.jobs import launch, newest
 from tuneloop.sandboxes.process import ProcessSandbox
+from tuneloop.tools.paths import ENGINES
 
 from .world import HERE, leftovers, say, twice_alive, until
 
@@ -34,27 +35,32 @@ print("end")
 REACHED = {"before fork", "after fork,", "after pwrite", "after write", "inside write", "after open", "after replace"}
 
 
+@pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_supervisor_killed_at_every_boundary(kind: str, tmp_path: Path, monkeypatch, capsys) -> None:
+def test_supervisor_killed_at_every_boundary(kind: str, warm: bool, tmp_path: Path, monkeypatch, capsys) -> None:
     home, seen, past = tmp_path / "home", tmp_path / "seen", tmp_path / "past"
     (home / "work").mkdir(parents=True)
     for file in (seen, past):
         file.touch()
+    sandbox, jobs = KINDS[kind](), home / "jobs"
+    worker = start_worker(sandbox, tmp_path / "worker") if warm else None
     injected = INJECTED.format(here=str(HERE), home=str(home), seen=str(seen), past=str(past))
     monkeypatch.setattr(local, "BOOT", injected + local.BOOT)
-    sandbox, jobs = KINDS[kind](), home / "jobs"
     ends, kills = [], 0
     while True:
         killed_before = len(seen.read_text().splitlines())
-        status = one_attempt(sandbox, jobs, command(home))
+        status = one_attempt(sandbox, jobs, command(home, warm))
         ends.append(status.state)
         kills = len(seen.read_text().splitlines())
         if kills == killed_before:
             break
         assert status.state in ("absent", "lost", "over"), status
         assert kills - killed_before <= 2, "one process of a supervisor at a time, or a job's own child beside it"
+    if worker is not None:
+        sandbox.stop(worker, grace=0)
+        until(lambda: sandbox.poll(worker).state != "running")
     with capsys.disabled():
-        say(f"{kind}: {kills} boundaries, {len(ends)} attempts, {ends.count('lost')} lost")
+        say(f"{kind}{' warm' if warm else ''}: {kills} boundaries, {len(ends)} attempts, {ends.count('lost')} lost")
     assert status.exit is not None
     assert status.exit.ok
     assert {" ".join(name.split()[:2]) for name in seen.read_text().splitlines()} >= REACHED
@@ -63,20 +69,42 @@ def test_supervisor_killed_at_every_boundary(kind: str, tmp_path: Path, monkeypa
     assert (home / "work" / "result").read_text() == "whole"
     last = newest(jobs, "job")
     assert last is not None
-    assert (last / "log.txt").read_text().endswith("end\n")
+    log = (last / "log.txt").read_text()
+    assert log.endswith("end\n")
+    assert "cold start" not in log
     assert leftovers(home, 3) == []
 
 
-def command(home: Path) -> Command:
-    """The job."""
+def command(home: Path, warm: bool) -> Command:
+    """The job, forked by the worker beside the home when it is warm."""
+    script = home.parent / "job.py"
+    script.write_text(JOB)
     return Command(
-        argv=(sys.executable, "-I", "-S", "-c", JOB),
+        argv=(sys.executable, str(script)),
         cwd=str(home / "work"),
-        read=(sys.prefix, sys.base_prefix),
+        read=(sys.prefix, sys.base_prefix, str(script)),
         write=(str(home / "work"),),
         limits=Limits(seconds=30, log=2000),
+        worker=str(home.parent / "worker" / "own" / "socket") if warm else "",
         key="same",
     )
+
+
+def start_worker(sandbox: Sandbox, root: Path) -> Path:
+    """A worker that has imported nothing; its own supervisor is left alone."""
+    for name in ("own", "preload"):
+        (root / name).mkdir(parents=True)
+    (root / "preload" / "preload.py").touch()
+    asked = Command(
+        argv=(sys.executable, str(ENGINES / "worker.py"), str(root / "preload"), "600"),
+        cwd=str(root / "own"),
+        read=(sys.prefix, sys.base_prefix, str(ENGINES), str(root.parent / "job.py")),
+        write=(str(root), str(root.parent / "home" / "work")),
+    )
+    (root.parent / "job.py").write_text(JOB)
+    folder = launch(sandbox, root / "workers", "worker", asked)
+    until((root / "own" / "socket").exists)
+    return folder
 
 
 def one_attempt(sandbox: Sandbox, jobs: Path, asked: Command) -> JobStatus:
