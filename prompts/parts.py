@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuneloop.core.brief import Brief, JournalRow
-from tuneloop.core.experiment import Hypothesis
+from tuneloop.core.experiment import Hypothesis, Training
 from tuneloop.core.score import Score
 
 
@@ -56,7 +56,7 @@ def journal(rows: tuple[JournalRow, ...]) -> str:
 def _row(r: JournalRow) -> str:
     value = "-" if r.value is None else f"{r.value:.1f} [{r.low:.1f}, {r.high:.1f}]"
     p = "-" if r.p_value is None else f"{r.p_value:.3g}"
-    steps = r.training.steps if r.training else "-"
+    steps = trained_steps(r.training) if r.training else "-"
     cells = (
         r.number,
         r.outcome,
@@ -69,6 +69,11 @@ def _row(r: JournalRow) -> str:
         r.failure or r.lesson,
     )
     return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def trained_steps(t: Training) -> str:
+    """Steps of the model, and of how many where the training was stopped."""
+    return str(t.steps) if t.stopped is None else f"{t.steps} of {t.stopped.of}, {t.stopped.kind}"
 
 
 def budget(brief: Brief) -> str:
@@ -113,4 +118,7 @@ def result(brief: Brief) -> str:
             f"Training: {t.rows} rows, {t.steps} steps, {t.seconds:.0f} s, loss {t.first_loss:.3f} -> {t.last_loss:.3f}, "
             f"change over the last quarter {100 * t.tail_slope:+.1f} %"
         )
+        if t.stopped is not None:
+            s = t.stopped
+            lines.append(f"It was stopped at step {s.at} of {s.of}, its model is that of step {s.step}: {s.text}")
     return "\n".join(lines)

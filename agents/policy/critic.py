@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
 from tuneloop.agents.policy.evidence import Evidence, read_evidence
@@ -53,6 +54,8 @@ def failed(brief: Brief) -> Critique:
     """No score: what broke, and what that teaches."""
     line = next((text.strip() for text in brief.failure.splitlines() if text.strip()), "it left no score")[:200]
     aspect = brief.hypothesis.aspect if brief.hypothesis else "none"
+    if re.search(r"learning.rate is too", brief.failure):
+        aspect = "rate"
     return Critique(
         explanation=f"Nothing was measured: {line}", lesson=f"This recipe does not run: {line}", blame=aspect
     )
@@ -71,6 +74,11 @@ def told(brief: Brief, case: Case) -> str:
     if e.training is not None:
         parts.append(
             f"Loss {e.training.first_loss:.2f} → {e.training.last_loss:.3f}, slope at the end {e.training.tail_slope:+.2f}."
+        )
+    if e.training is not None and e.training.stopped is not None:
+        stop = e.training.stopped
+        parts.append(
+            f"The training was stopped at step {stop.at} of {stop.of}; the model is that of step {stop.step}: {stop.text}."
         )
     if e.said.count:
         s = e.said

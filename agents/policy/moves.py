@@ -162,7 +162,7 @@ def style_moves(case: Case) -> Iterator[Move]:
 def underfit_moves(case: Case) -> Iterator[Move]:
     """Loss still falling, or few passes over the data: train longer, else faster, else more of the model."""
     e = case.evidence
-    if e.training is None or case.room < 0.01:
+    if e.training is None or e.training.stopped is not None or case.room < 0.01:
         return
     falling = max(0.0, -e.training.tail_slope)
     slow = e.training.last_loss > 0.8 * e.training.first_loss

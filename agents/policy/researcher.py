@@ -29,6 +29,7 @@ from tuneloop.agents.policy.plan import (
     without,
 )
 from tuneloop.agents.policy.situation import Situation, read_situation
+from tuneloop.agents.policy.stopped_moves import stopped_moves
 from tuneloop.agents.policy.training import Values, first_training, steps_of, with_rate, with_steps
 from tuneloop.core.brief import Brief, JournalRow
 from tuneloop.core.errors import RecipeError
@@ -37,9 +38,11 @@ from tuneloop.core.text import equations
 from tuneloop.core.toolbox import Toolbox
 
 RULES = (
-    format_moves, noise_moves, coverage_moves, style_moves, underfit_moves, overfit_moves, rate_moves, method_moves,
+    stopped_moves, format_moves, noise_moves, coverage_moves, style_moves, underfit_moves, overfit_moves, rate_moves,
+    method_moves,
 )  # fmt: skip
 DIVERGED = re.compile(r"\bnan\b|diverg|infinite|loss rises|exactly 0|learning.rate.*(?:high|lower)", re.I)
+FLAT = re.compile(r"loss does not move|learning_rate is too small", re.I)
 SLOW = re.compile(r"time limit|timed? ?out|deadline|too long to train|seconds are left", re.I)
 AGAIN, BLAMED = 0.35, 0.15
 
@@ -112,6 +115,8 @@ def after_failures(situation: Situation, idea: Hypothesis) -> Hypothesis:
 def changed_by(row: JournalRow, plan: Plan, training: Values) -> tuple[Plan, Values, str]:
     """Plan and values after one failed experiment, and what was changed."""
     said = row.failure or ""
+    if FLAT.search(said):
+        return plan, with_rate(training, 5), "The same data at five times the learning rate, which moved nothing."
     if DIVERGED.search(said):
         return plan, with_rate(training, 0.3), "The same data at a third of the learning rate, which diverged."
     if SLOW.search(said):

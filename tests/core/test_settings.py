@@ -67,3 +67,42 @@ def test_a_bad_value_is_one_line_with_the_name(tmp_path: Path, line: str) -> Non
     with pytest.raises(SetupError, match=line.split("=", maxsplit=1)[0]) as caught:
         load_settings(write(tmp_path, line + "\n"))
     assert "\n" not in str(caught.value)
+
+
+TIMEOUTS = {
+    "FT_DATA_PROCESSING_TIMEOUT": "data_timeout",
+    "FT_DEBUG_DATA_PROCESSING_TIMEOUT": "debug_data_timeout",
+    "FT_MICRO_BATCH_TIMEOUT": "rehearsal_timeout",
+    "FT_DEBUG_TIMEOUT": "rehearsal_timeout",
+    "FT_FULL_TIMEOUT": "full_timeout",
+    "FT_BENCHMARK_TIMEOUT": "benchmark_timeout",
+}
+
+
+@pytest.mark.parametrize("name", TIMEOUTS)
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("0", None), ("unlimited", None), ("Unlimited", None), ("90", 90.0), ("2h", 7200.0)]
+)
+@pytest.mark.parametrize("where", ["environment", "file"])
+def test_every_timeout_and_what_means_none(
+    name: str, text: str, seconds: float | None, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / ".env"
+    file.write_text(f"{name}={text}\n" if where == "file" else "")
+    if where == "environment":
+        monkeypatch.setenv(name, text)
+    assert getattr(load_settings(file), TIMEOUTS[name]) == seconds
+
+
+@pytest.mark.parametrize("name", TIMEOUTS)
+def test_an_empty_timeout_is_unset_not_unlimited(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / ".env"
+    file.write_text(f"{name}=\n")
+    monkeypatch.setenv(name, "")
+    assert load_settings(file) == load_settings(tmp_path / "none")
+
+
+def test_the_micro_runs_own_name_wins(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text("FT_DEBUG_TIMEOUT=60\nFT_MICRO_BATCH_TIMEOUT=unlimited\n")
+    assert load_settings(file).rehearsal_timeout is None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.brief import Brief, Budget, JournalRow, Task
-from tuneloop.core.experiment import Diagnosis, Hypothesis, Step, Training
+from tuneloop.core.experiment import Diagnosis, Hypothesis, Step, Stopped, Training
 from tuneloop.core.score import Comparison, Score
 from tuneloop.prompts import render
 from tuneloop.prompts.parts import parts
@@ -95,6 +95,15 @@ def test_what_an_agent_is_told(name: str) -> None:
     if os.environ.get("UPDATE_SNAPSHOTS"):
         file.write_text(text)
     assert text == file.read_text()
+
+
+def test_agents_see_that_a_training_was_stopped() -> None:
+    stopped = Stopped(kind="diverged", text="the loss diverged: 9.1 at step 150", at=150, step=128, of=320)
+    trained = TRAINED.model_copy(update={"steps": 128, "stopped": stopped})
+    row = BRIEF.journal[0].model_copy(update={"training": trained})
+    told = BRIEF.model_copy(update={"training": trained, "journal": (row,)})
+    assert "stopped at step 150 of 320, its model is that of step 128: the loss diverged: 9.1" in render("critic", told)
+    assert "| 128 of 320, diverged |" in render("researcher", told)
 
 
 def test_an_unknown_name_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -181,4 +181,4 @@ def test_recorded_trainings(file: Path) -> None:
 
 
 def test_there_are_recordings_of_both_sorts() -> None:
-    assert {file.stem.split("_")[0] for file in RECORDED} >= {"none", "nan", "flat"}
+    assert {file.stem.split("_")[0] for file in RECORDED} >= {"none", "nan", "diverged", "flat"}

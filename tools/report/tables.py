@@ -89,7 +89,7 @@ def training(data: ReportData) -> str:
                 e.number,
                 t.method,
                 t.rows,
-                t.steps,
+                t.steps if t.stopped is None else f"{t.steps} of {t.stopped.of}: {t.stopped.text}",
                 f"{t.first_loss:.3f} → {t.last_loss:.3f}",
                 duration(t.seconds),
                 e.repairs,

@@ -10,7 +10,7 @@ from tuneloop.agents.policy.compose import FORM
 from tuneloop.agents.policy.plan import fingerprint
 from tuneloop.core.brief import Budget
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.experiment import Training
+from tuneloop.core.experiment import Stopped, Training
 
 
 def training(**changes):
@@ -175,6 +175,29 @@ def test_too_few_rows_without_a_score_soften_a_filter(messy):
     dead = messy.row(1, first, value=None, outcome="failed", failure="build_data: data.json: no row is left")
     found = messy.hypothesis(experiment=2, journal=(dead,))
     assert len(found.data_plan) < len(first.data_plan)
+
+
+@pytest.mark.parametrize(
+    ("kind", "factor", "steps"),
+    [("diverged", 0.3, 1.0), ("nan", 0.3, 1.0), ("flat", 5.0, 1.0), ("deadline", 1.0, 0.56)],
+)
+def test_a_stopped_training_is_answered_by_what_stopped_it(messy, kind, factor, steps):
+    first = messy.hypothesis()
+    stopped = Stopped(kind=kind, text="the loss diverged", at=230, step=200, of=320)
+    row = messy.row(1, first, training=training(steps=200, stopped=stopped))
+    found = next_after(messy, first, row)
+    assert found.aspect == "rate" and "step 230 of 320" in found.reason
+    assert found.training_plan["learning_rate"] == pytest.approx(
+        first.training_plan["learning_rate"] * factor, rel=0.02
+    )
+    assert found.training_plan["max_steps"] == pytest.approx(320 * steps, rel=0.02)
+
+
+def test_a_loss_that_does_not_move_raises_the_rate(messy):
+    first = messy.hypothesis()
+    said = "training stopped at step 40 of 320: the loss does not move: learning_rate is too small"
+    found = next_after(messy, first, messy.row(1, first, outcome="failed", value=None, training=None, failure=said))
+    assert found.training_plan["learning_rate"] == pytest.approx(5 * first.training_plan["learning_rate"])
 
 
 def test_the_best_measured_experiment_is_the_parent(messy):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tuneloop.core.brief import Brief
-from tuneloop.core.experiment import Critique, Diagnosis, Training
+from tuneloop.core.experiment import Critique, Diagnosis, Stopped, Training
 from tuneloop.core.score import Comparison, Score
 
 
@@ -101,3 +101,17 @@ def test_critic_blames_what_the_evidence_blames(task, changes, blame):
 def test_critic_of_a_failure(task):
     found = task.ask("critic", Critique, hypothesis=task.hypothesis(), failure="train: the loss is NaN")
     assert "NaN" in found.lesson
+
+
+def test_critic_of_a_training_that_diverged_blames_the_rate(task):
+    said = "train: training stopped at step 40 of 320: the loss diverged: the learning rate is too high"
+    assert task.ask("critic", Critique, hypothesis=task.hypothesis(), failure=said).blame == "rate"
+
+
+def test_critic_tells_why_a_training_was_stopped(task):
+    told = brief_with_score(task)
+    stopped = Stopped(kind="nan", text="the loss became NaN at step 210", at=210, step=192, of=320)
+    told["training"] = told["training"].model_copy(update={"stopped": stopped, "steps": 192})
+    found = task.ask("critic", Critique, **told)
+    assert "stopped at step 210 of 320; the model is that of step 192" in found.explanation
+    assert found.blame == "rate"
