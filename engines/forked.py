@@ -10,9 +10,9 @@ import signal
 import sys
 import tempfile
 import threading
-import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NoReturn
 
 import landlock
@@ -50,13 +50,18 @@ def status_of(call: Callable[[], None]) -> int:
             return (e.code or 0) & 0xFF
         print(e.code, file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        traceback.print_exc()
-        return -signal.SIGINT
-    except BaseException:  # noqa: BLE001 - as the interpreter does
-        traceback.print_exc()
-        return 1
+    except BaseException as e:  # noqa: BLE001 - as the interpreter does
+        e.__traceback__ = own_frames(e.__traceback__)
+        sys.excepthook(type(e), e, e.__traceback__)
+        return -signal.SIGINT if isinstance(e, KeyboardInterrupt) else 1
     return 0
+
+
+def own_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Without the frames that a fresh Python would not have."""
+    while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
+        trace = trace.tb_next
+    return trace
 
 
 def leave(code: int) -> NoReturn:

@@ -26,7 +26,7 @@ TYPE_CHECKING = False  # typing would be a third of a supervisor's start as well
 if TYPE_CHECKING:
     from tuneloop.sandboxes.warm import Forked
 
-TICK = 0.1  # seconds between two looks at the job
+TICK, SLOW_TICK, SHARE = 0.1, 0.5, 100  # seconds between two looks at the job: a hundredth of what it has run so far
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL when nobody says otherwise
 FULL_DISK_TRIES = 30  # a second apart: the end of a job is told when there is room again
 
@@ -80,7 +80,7 @@ class Keeper:
     def watch(self) -> str:
         """Wait until the job ends by itself or has to; the reason."""
         while True:
-            self.pump(TICK)
+            self.pump(self.tick())
             self.job.reap()
             if self.job.code is not None:
                 return "finished"
@@ -88,12 +88,16 @@ class Keeper:
             if reason:
                 return reason
 
+    def tick(self) -> float:
+        """Long jobs are looked at less often: ten looks a second all day would be work."""
+        return min(SLOW_TICK, max(TICK, (time.monotonic() - self.started) / SHARE))
+
     def excess(self) -> str:
         """Which limit is passed, "" for none; looks at most once a tick."""
         now = time.monotonic()
         if now < self.next_look:
             return ""
-        self.next_look = now + TICK
+        self.next_look = now + self.tick()
         if self.asked or self.stop_wanted():
             return "stopped"
         if self.plan.seconds is not None and now - self.started > self.plan.seconds:

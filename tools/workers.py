@@ -57,13 +57,22 @@ def warm_engines(bench: Workbench) -> Iterator[None]:
 
 def worker_for(bench: Workbench, engine: str) -> str:
     """The socket of the engine's worker, started if need be and waited for; nobody listens where it did not come up."""
-    folder, place = start(bench, engine), scratch(bench, engine) / "socket"
-    deadline = time.monotonic() + START_SECONDS
-    while folder is not None and not place.exists():
-        if bench.sandbox.poll(folder).state != "running" or time.monotonic() > deadline:
+    place = scratch(bench, engine) / "socket"
+    for _ in range(2):  # the first one may have been about to end
+        folder = start(bench, engine)
+        if folder is None or came_up(bench, folder, place):
             break
-        pause(0.02)
     return str(place)
+
+
+def came_up(bench: Workbench, worker: Path, place: Path) -> bool:
+    """Wait until a worker listens; False when it ended, or takes too long."""
+    deadline = time.monotonic() + START_SECONDS
+    while not place.exists() and time.monotonic() < deadline:
+        if bench.sandbox.poll(worker).state != "running":
+            return False
+        pause(0.02)
+    return True
 
 
 def start(bench: Workbench, engine: str) -> Path | None:
