@@ -1,7 +1,7 @@
 """Whole checkpoints: proved last, found again, broken ones put aside: `python lf_checkpoints.py offer OUT STEP`.
 
 `offer` makes the newest whole checkpoint at or before STEP the model in OUT; exit status 3 when there is none.
-Only the standard library and xxhash (a dependency of `datasets`): XXH3 reads about ten times as fast as a disk.
+Only the standard library and xxhash, which `datasets` brings: XXH3 reads 3 GB a CPU second, SHA-256 less than half.
 """
 
 from __future__ import annotations

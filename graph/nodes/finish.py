@@ -49,7 +49,10 @@ def make_best(ctx: Context, best: Experiment) -> None:
     if is_adapter(folder.model) and not (ctx.run.best / "manifest.json").is_file():
         start_merge(bench, folder)
         end = wait(
-            ctx, "merge", lambda: job_report(merge_status(bench)), lambda: bench.stop(ctx.run.final / "jobs", "merge")
+            ctx.unhurried(),
+            "merge",
+            lambda: job_report(merge_status(bench)),
+            lambda: bench.stop(ctx.run.final / "jobs", "merge"),
         )
         if not end["exit"] or end["exit"]["code"] != 0:
             raise WorldError(f"merging the adapter failed; see {ctx.run.final / 'jobs'}")

@@ -97,6 +97,30 @@ def test_a_rate_so_high_that_it_diverges_is_stopped_long_before_its_end(context)
     assert not ctx.folder.training.is_file()
 
 
+def test_the_last_good_checkpoint_is_offered_and_none_is_made_after_the_trouble(context) -> None:
+    """The NaN is put into the engine's log by hand; everything else is real."""
+    ctx = context(max_steps=400)
+    pulse, log = ctx.folder.model / "pulse.json", ctx.folder.model / "watch.jsonl"
+
+    def forge() -> None:
+        while not pulse.is_file() or read_json(pulse)["step"] < 100:
+            time.sleep(0.02)
+        with log.open("a") as f:
+            f.write(json.dumps({"step": 401, "of": 400, "loss": float("nan"), "grad_norm": 1.0}) + "\n")
+
+    forging = threading.Thread(target=forge)
+    forging.start()
+    result = finished_training(ctx)
+    forging.join()
+    assert result.stopped is not None
+    assert (result.stopped.kind, result.stopped.of) == ("nan", 400)
+    assert result.steps == result.stopped.step and result.steps % 80 == 0 and result.steps > 0
+    state = read_json(ctx.folder.model / "trainer_state.json")
+    assert state["global_step"] == result.steps
+    (note,) = [e for e in said(ctx) if e.stops]
+    assert note.trouble == "nan" and "step 401" in note.text
+
+
 def test_a_deadline_that_cannot_be_met_is_kept_and_what_was_learned_is_offered(context) -> None:
     ctx = context(max_steps=100_000, timeout=60.0)
     began = time.monotonic()

@@ -1,0 +1,135 @@
+"""Real kills at random steps, damage between them: the curve and the weights of the training nobody disturbed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuneloop.core.files import digest_file, write_json
+from tuneloop.tools.params.finalize import finalize, write_dataset_info
+from tuneloop.tools.paths import ENGINES
+
+pytestmark = pytest.mark.slow
+STEPS = 70
+# Saved steps lie between logged ones: 14 is no multiple of 4.
+ASKED = """
+finetuning_type: lora
+lora_rank: 4
+lora_dropout: 0.1
+learning_rate: 1.0e-3
+max_steps: 70
+per_device_train_batch_size: 4
+cutoff_len: 64
+template: chatml
+disable_gradient_checkpointing: true
+"""
+
+
+class Training:
+    """One output folder and the runs of the engine into it."""
+
+    def __init__(self, python: Path, tiny: Path, root: Path) -> None:
+        self.python, self.root, self.out = python, root, root / "out"
+        data = root / "data"
+        rows = [{"instruction": f"{a} plus {a % 9}?", "input": "", "output": f"It is {a + a % 9}."} for a in range(120)]
+        write_json(data / "data.json", rows)
+        write_dataset_info(data)
+        self.out.mkdir()
+        text = finalize(ASKED, model=tiny, data=data, output=self.out, seed=1, device="cpu", steps_override=None)
+        text = text.replace("logging_steps: 0.02", "logging_steps: 4").replace("save_steps: 0.2", "save_steps: 14")
+        (root / "config.yaml").write_text(text)
+
+    def run(self, number: int | None = None, at: int = 0) -> int:
+        """Run it; send signal `number` when step `at` is reached. Returns the exit status."""
+        script = ENGINES / "llamafactory" / "train.py"
+        env = {
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "HF_HOME": str(self.root / "hf"),
+            "PATH": os.environ["PATH"],
+        }
+        env |= {"CUDA_VISIBLE_DEVICES": "", "DISABLE_VERSION_CHECK": "1", "HOME": str(self.root)}
+        (self.out / "pulse.json").unlink(missing_ok=True)
+        with (self.root / "log.txt").open("a") as log:
+            argv = [str(self.python), str(script), "train", str(self.root / "config.yaml")]
+            p = subprocess.Popen(argv, env=env, cwd=self.root, stdout=log, stderr=log)
+            while p.poll() is None:
+                if number is not None and self.logged() >= at:
+                    p.send_signal(number)
+                    number = None
+                time.sleep(0.01)
+        return p.returncode
+
+    def logged(self) -> int:
+        """The last step in the engine's log of this run, or the pulse."""
+        try:
+            return int(json.loads((self.out / "pulse.json").read_text())["step"])
+        except FileNotFoundError:
+            return -1
+
+    def curve(self) -> list[dict[str, Any]]:
+        """Every logged number that a clock has no part in."""
+        state = json.loads((self.out / "trainer_state.json").read_text())
+        timed = ("train_runtime", "train_samples_per_second", "train_steps_per_second")
+        return [{k: v for k, v in row.items() if k not in timed} for row in state["log_history"]]
+
+    def newest(self) -> Path:
+        return max(self.out.glob("checkpoint-*"), key=lambda p: int(p.name.split("-")[1]))
+
+    def weights(self) -> str:
+        return digest_file(self.out / "adapter_model.safetensors")
+
+
+@pytest.fixture
+def training(llamafactory, tiny: Path, tmp_path: Path) -> Callable[[str], Training]:
+    def made(name: str) -> Training:
+        (tmp_path / name).mkdir()
+        return Training(llamafactory.python, tiny, tmp_path / name)
+
+    return made
+
+
+def test_killed_stopped_and_damaged_it_ends_as_if_nothing_had_been(training: Callable[[str], Training]) -> None:
+    calm, rough = training("calm"), training("rough")
+    assert calm.run() == 0
+    seed = time.time_ns() % 1000
+    chance = random.Random(seed)
+    assert rough.run(signal.SIGTERM, chance.randrange(5, 13)) == 75
+    stopped_at = int(rough.newest().name.split("-")[1])
+    assert stopped_at < 20 and (rough.newest() / "proof.json").is_file()
+    assert rough.run(signal.SIGKILL, chance.randrange(30, 40)) == -9
+    os.truncate(rough.newest() / "optimizer.pt", 1000)
+    with (rough.out / "trainer_log.jsonl").open("a") as f:
+        f.write('{"current_steps": 3')
+    assert rough.run(signal.SIGKILL, chance.randrange(45, 60)) == -9
+    (rough.newest() / "rng_state.pth").unlink()
+    assert rough.run() == 0
+    log = (rough.root / "log.txt").read_text()
+    assert log.count("is put aside") >= 2
+    assert rough.curve() == calm.curve(), f"seed {seed}"
+    assert rough.weights() == calm.weights(), f"seed {seed}"
+
+
+def test_a_finished_output_is_left_alone_and_a_lost_end_is_made_again(training: Callable[[str], Training]) -> None:
+    t = training("done")
+    assert t.run() == 0
+    weights, curve = t.weights(), t.curve()
+    before = {p: p.stat().st_mtime_ns for p in t.out.iterdir()}
+    assert t.run() == 0
+    assert {p: p.stat().st_mtime_ns for p in t.out.iterdir()} | before == before
+    # A power cut took the end: the last checkpoint holds the same model, no step is taken twice.
+    (t.out / "finished.json").unlink()
+    (t.out / "adapter_model.safetensors").write_bytes(bytes(5000))
+    (t.out / "trainer_state.json").unlink()
+    assert t.run() == 0
+    assert t.weights() == weights
+    assert [row for row in curve if "loss" in row] == [row for row in t.curve() if "loss" in row]
