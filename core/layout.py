@@ -33,6 +33,11 @@ class Home:
         return self.root / "engines"
 
     @property
+    def cache(self) -> Path:
+        """What may be deleted at any time and saves work when it is there: results of evaluations, digests of weights."""
+        return self.root / "cache"
+
+    @property
     def runs(self) -> Path:
         """Runs: `<id>/`."""
         return self.root / "runs"

@@ -50,6 +50,8 @@ OptionalNames = Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(lamb
 Table = Annotated[dict[str, str], NoDecode, BeforeValidator(table)]
 Text = Annotated[str | None, BeforeValidator(empty_is_none)]
 KeepModels = Literal["best,last", "best", "all"]
+On = Annotated[bool, BeforeValidator(lambda value: True if empty_is_none(value) is None else value)]
+Backend = Annotated[Literal["auto", "hf", "vllm"], BeforeValidator(lambda value: empty_is_none(value) or "auto")]
 Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(empty_is_none)]
 
 
@@ -90,6 +92,12 @@ class Settings(BaseSettings):
     full_timeout: Seconds = Field(360000.0, alias="FT_FULL_TIMEOUT", description="seconds for one training")
     benchmark_timeout: Seconds = Field(
         None, alias="FT_BENCHMARK_TIMEOUT", description="seconds for one evaluation; 0: unlimited"
+    )
+    enable_cache: On = Field(
+        True, alias="FT_DOCKER_ENABLE_CACHE", description="use results of evaluations again, across runs; false: never"
+    )
+    eval_backend: Backend = Field(
+        "auto", alias="TUNELOOP_EVAL_BACKEND", description="hf, vllm, or auto: vllm on a GPU when the engine has it"
     )
     env_type: Text = Field(None, alias="FT_Coder_CoSTEER_env_type", description="seeds' name of the sandbox choice")
     llama_factory_path: Text = Field(

@@ -34,7 +34,10 @@ class EvaluationTools:
         self.scope = scope
 
     def launch(self, experiment: Experiment, split: str = "validation") -> dict[str, Any]:
-        """Start an evaluation; returns at once, poll evaluation_status. What runs or is over stays as it is."""
+        """Start an evaluation; returns at once, poll evaluation_status. What runs or is over stays as it is.
+
+        `job` is null when every answer is known from the cache: then it is over already.
+        """
         self.scope.allow(split)
         return {"experiment": experiment, "job": start_evaluation(self.scope.bench(), experiment)}
 

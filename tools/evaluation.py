@@ -1,34 +1,30 @@
-"""Measure models on a benchmark with OpenCompass: the job's command, and the scores after every item is checked."""
+"""Measure models on sets of items with OpenCompass: what is asked, as one job's command, and the key of each answer."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from tuneloop.core.benchmark import Benchmark, Item
-from tuneloop.core.errors import RecipeError, WorldError
-from tuneloop.core.files import digest, digest_file, read_json, write_json, write_lines
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.files import digest, digest_file, write_json, write_lines
 from tuneloop.core.job import Command, Limits
-from tuneloop.core.score import ItemResult, Score
+from tuneloop.tools.backend import Backend
 from tuneloop.tools.benchmarks import BenchmarkFolder, items, prompt, scoring, sealed_items
-from tuneloop.tools.compare import wilson
 from tuneloop.tools.engines import Engine
+from tuneloop.tools.fingerprints import fingerprint
 from tuneloop.tools.paths import ENGINES
 
 SCRIPTS = ENGINES / "opencompass"
 SCORER = Path(scoring.__file__).resolve()
-RESULTS = "results.json"
 BATCH = {"cpu": 64, "cuda": 32}
-WEIGHTS = ("config.json", "generation_config.json", "adapter_config.json", "*.safetensors", "*.safetensors.index.json")
-TOKENIZER = (
-    "tokenizer*", "special_tokens_map.json", "added_tokens.json", "chat_template*", "vocab.*", "merges.txt", "*.model"
-)  # fmt: skip
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 Measured = Literal["validation", "test"]
+Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -47,158 +43,153 @@ class Weights:
         return tuple(dict.fromkeys(place.resolve() for place in given if place is not None))
 
 
-def evaluation_items(folder: BenchmarkFolder, split: Measured, limit: int | None = None) -> list[Item]:
-    """What is measured; `test` is for `finish` alone and knows no limit."""
-    return sealed_items(folder) if split == "test" else items(folder, "validation", limit)
+@dataclass(frozen=True)
+class ItemSet:
+    """Items of one benchmark under one name; `split` says where they are from."""
+
+    name: str
+    benchmark: Benchmark
+    split: Measured
+    items: tuple[Item, ...]
+
+    @property
+    def asked(self) -> list[dict[str, str]]:
+        """The items as the engine gets them."""
+        return [{"id": i.id, "prompt": prompt(self.benchmark, i), "answer": i.answer} for i in self.items]
+
+
+@dataclass(frozen=True)
+class How:
+    """What else decides an answer; `batch_size`: prompts that share a batch at most, None: as fits the device."""
+
+    device: Literal["cpu", "cuda"] = "cpu"
+    backend: Backend = "hf"
+    seed: int = 1
+    batch_size: int | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """As the job file has them."""
+        rows = self.batch_size or BATCH[self.device]
+        return {"device": self.device, "backend": self.backend, "seed": self.seed, "batch_size": rows}
+
+
+def item_set(folder: BenchmarkFolder, split: Measured, limit: int | None = None) -> ItemSet:
+    """What is measured of a benchmark; `test` is for `finish` alone and knows no limit."""
+    found = sealed_items(folder) if split == "test" else items(folder, "validation", limit)
+    return ItemSet(folder.benchmark.name, folder.benchmark, split, tuple(found))
+
+
+def pairs(models: Sequence[Weights], sets: Sequence[ItemSet]) -> list[Pair]:
+    """(model, set) by name: everything that these models are measured on."""
+    return [(model.name, given.name) for model in models for given in sets]
 
 
 def evaluation_command(
     engine: Engine,
     models: Sequence[Weights],
-    folder: BenchmarkFolder,
-    split: Measured,
+    sets: Sequence[ItemSet],
     out: Path,
+    how: How = How(),
     *,
-    device: Literal["cpu", "cuda"] = "cpu",
-    limit: int | None = None,
-    seed: int = 1,
-    batch_size: int | None = None,
+    keys: Mapping[Pair, str] | None = None,
+    without: Collection[Pair] = (),
     limits: Limits | None = None,
 ) -> Command:
-    """The job that answers and scores a split with all `models` in one process and leaves `out/results.json`.
+    """The job that answers and scores all `sets` with all `models` in one process and leaves `out/results.json`.
 
-    Writes the job's input beside `out` (`<out>.input/`). With `split="test"` both hold test items: `out` must lie where
-    no agent reads. Raises RecipeError when a model's folder has no weights.
+    `without`: pairs that are known already. `keys`: as from `keys_of`, which reads all weights. Writes the job's input
+    beside `out` (`<out>.input/`). With a test set both hold test items: `out` must lie where no agent reads. Raises
+    RecipeError when a model's folder has no weights.
     """
+    check_names(models, sets)
     out = out.absolute()
     given = out.with_name(f"{out.name}.input")
-    asked = [
-        {"id": item.id, "prompt": prompt(folder.benchmark, item), "answer": item.answer}
-        for item in evaluation_items(folder, split, limit)
-    ]
+    wanted = [pair for pair in pairs(models, sets) if pair not in without]
+    used = [one for one in sets if any(name == one.name for _, name in wanted)]
+    asking = [(model, [name for who, name in wanted if who == model.name]) for model in models]
+    asking = [(model, names) for model, names in asking if names]
+    for one in used:
+        write_lines(given / f"{one.name}.jsonl", one.asked)
     job = {
-        "models": [_model(weights) for weights in models],
-        "items": str(given / "items.jsonl"),
-        "answer_kind": folder.benchmark.answer,
+        "models": [{**model_facts(model), "sets": names} for model, names in asking],
+        "sets": [{**set_facts(one), "items": str(given / f"{one.name}.jsonl")} for one in used],
         "scoring": str(SCORER),
-        "max_new_tokens": folder.benchmark.max_new_tokens,
-        "batch_size": batch_size or BATCH[device],
-        "seed": seed,
-        "device": device,
         "out": str(out),
+        **how.facts,
     }
-    write_lines(given / "items.jsonl", asked)
     write_json(given / "job.json", job)
     out.mkdir(parents=True, exist_ok=True)
-    read = [SCRIPTS, SCORER, given, *(place for weights in models for place in weights.places)]
+    read = [SCRIPTS, SCORER, given, *(place for model, _ in asking for place in model.places)]
+    keys = keys or keys_of(engine, models, sets, how)
     return Command(
         argv=(str(engine.python), str(SCRIPTS / "measure.py"), str(given / "job.json")),
         cwd=str(out),
-        env=environment(engine, out, device),
+        env=environment(engine, out, how),
         read=(*engine.readable, *dict.fromkeys(map(str, read))),
         write=(str(out),),
         limits=limits or Limits(),
-        key=evaluation_key(engine, models, job, asked),
+        key=digest(*(f"{model} {name} {keys[model, name]}" for model, name in wanted)),
     )
 
 
-def environment(engine: Engine, out: Path, device: str) -> dict[str, str]:
+def environment(engine: Engine, out: Path, how: How) -> dict[str, str]:
     """Offline, caches below `out`; one thread on a CPU, where spinning threads cost more than they bring."""
     offline = {f"{name}_OFFLINE": "1" for name in ("HF_HUB", "TRANSFORMERS", "HF_DATASETS", "HF_EVALUATE")}
     places = {"HOME": str(out), "HF_HOME": str(out / "hf"), "XDG_CACHE_HOME": str(out / "cache")}
     plain = {"TOKENIZERS_PARALLELISM": "false", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
-    cpu = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}
-    return {"PATH": f"{engine.bin}:/usr/bin:/bin", "LANG": "C.UTF-8", **offline, **places, **plain, **cpu, **engine.env}
+    cpu = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""} if how.device == "cpu" else {}
+    # in one process vLLM's order of work, and with it its rounding, is the same each time
+    vllm = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_NO_USAGE_STATS": "1"} if how.backend == "vllm" else {}
+    own = {**offline, **places, **plain, **cpu, **vllm, **engine.env}
+    return {"PATH": f"{engine.bin}:/usr/bin:/bin", "LANG": "C.UTF-8", **own}
 
 
-def evaluation_key(engine: Engine, models: Sequence[Weights], job: dict[str, Any], asked: Sequence[Any]) -> str:
-    """Hash of all that can change a verdict: weights, tokenizers, items, decoding, device, scorer, scripts, engine."""
-    sources = [digest_file(path) for path in (SCORER, *sorted(SCRIPTS.glob("*.py")))]
-    decoding = [job[name] for name in ("answer_kind", "max_new_tokens", "batch_size", "seed", "device")]
-    contents = [
-        (w.name, [fingerprint(p) for p in (w.path, w.adapter, w.tokenizer) if p], bool(w.adapter)) for w in models
-    ]
-    return digest(engine.identity, json.dumps([sources, decoding, contents, asked]))
+def keys_of(
+    engine: Engine, models: Sequence[Weights], sets: Sequence[ItemSet], how: How, memory: Path | None = None
+) -> dict[Pair, str]:
+    """For each pair a hash of all that can change its verdicts, whatever model and set are called here.
 
-
-def fingerprint(model: Path) -> str:
-    """Hash of a model folder's weights, configuration and tokenizer; other files do not count."""
-    files = sorted({path for pattern in (*WEIGHTS, *TOKENIZER) for path in model.glob(pattern) if path.is_file()})
-    return digest(*(f"{path.name}:{digest_file(path)}" for path in files))
-
-
-def collect(out: Path, asked: Sequence[Item], benchmark: Benchmark, split: Measured) -> dict[str, Score]:
-    """Scores by model name, every answer scored again here and compared with the engine's verdict.
-
-    Raises RecipeError when nothing was measured, WorldError when the engine measured something else than was asked.
+    Weights, tokenizer with its template, items, decoding, batching, device, backend, scorer, scripts, engine.
     """
-    try:
-        models = read_json(out / RESULTS)["models"]
-    except FileNotFoundError as e:
-        raise RecipeError(f"the evaluation left no {RESULTS} in {out}", culprit="config") from e
-    except (ValueError, KeyError, TypeError) as e:
-        raise WorldError(f"{out / RESULTS} is broken: {e}") from e
-    return {model["name"]: _score(model, asked, benchmark, split) for model in models}
+    sources = [digest_file(path) for path in (SCORER, *sorted(SCRIPTS.glob("*.py")))]
+    around = json.dumps([sources, how.facts])
+    contents = {model.name: digest(*contents_of(model, memory)) for model in models}
+    decoding = {given.name: digest(json.dumps([set_facts(given, named=False), given.asked])) for given in sets}
+    return {
+        (model, name): digest(engine.identity, around, contents[model], decoding[name])
+        for model, name in pairs(models, sets)
+    }
 
 
-def _score(model: dict[str, Any], asked: Sequence[Item], benchmark: Benchmark, split: Measured) -> Score:
-    rows = {row["id"]: row for row in model["items"]}
-    wanted = {item.id for item in asked}
-    for kind, ids in (("missing", wanted - rows.keys()), ("foreign", rows.keys() - wanted)):
-        if ids:
-            raise WorldError(f"{model['name']}: {len(ids)} {kind} items in the engine's results, e.g. {min(ids)}")
-    if len(model["items"]) != len(asked):
-        raise WorldError(f"{model['name']}: {len(model['items'])} results for {len(asked)} items")
-    results = tuple(_result(benchmark, item, rows[item.id]) for item in asked)
-    right, n = sum(result.correct for result in results), len(results)
-    if not math.isfinite(model["accuracy"]) or abs(model["accuracy"] - 100 * right / n) > 1e-6:
-        raise WorldError(
-            f"{model['name']}: the engine reports {model['accuracy']} %, its items give {100 * right / n} %"
-        )
-    counted = right if benchmark.direction == "max" else n - right
-    low, high = wilson(counted, n)
-    return Score(
-        benchmark=benchmark.name,
-        split=split,
-        metric=benchmark.metric,
-        direction=benchmark.direction,
-        value=100 * counted / n,
-        low=low,
-        high=high,
-        n=n,
-        parsed=100 * sum(result.parsed is not None for result in results) / n,
-        items=results,
-    )
+def contents_of(model: Weights, memory: Path | None) -> list[str]:
+    """Fingerprints of what a model is made of."""
+    places = (model.path, model.adapter, model.tokenizer or model.path)
+    return [fingerprint(place, memory) if place else "" for place in places]
 
 
-def _result(benchmark: Benchmark, item: Item, row: dict[str, Any]) -> ItemResult:
-    if not isinstance(row["prediction"], str):
-        raise WorldError(f"item {item.id}: the engine's answer is no text but {row['prediction']!r}")
-    result = ItemResult(
-        id=item.id,
-        prediction=row["prediction"],
-        parsed=scoring.extract(benchmark.answer, row["prediction"]),
-        answer=item.answer,
-        correct=scoring.correct(benchmark.answer, item.answer, row["prediction"]),
-    )
-    said = {name: row[name] for name in ("parsed", "answer", "correct")}
-    ours = result.model_dump(include=set(said))
-    if said != ours:
-        raise WorldError(f"item {item.id}: the engine's verdict is {said}, ours is {ours}")
-    return result
-
-
-def _model(weights: Weights) -> dict[str, str | None]:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", weights.name):
-        raise ValueError(f"{weights.name!r} is no model name")
+def model_facts(weights: Weights) -> dict[str, str | None]:
+    """A model as the job file has it. Raises RecipeError when its folder has no weights."""
     for place, wanted in ((weights.path, "*.safetensors"), (weights.adapter, "adapter_model.safetensors")):
         if place is not None and not any(place.glob(wanted)):
             raise RecipeError(f"{place}: no {wanted} in it, nothing to measure", culprit="config")
     tokenizer = weights.tokenizer or weights.path
     adapter = str(weights.adapter.resolve()) if weights.adapter else None
-    return {
-        "name": weights.name,
-        "path": str(weights.path.resolve()),
-        "adapter": adapter,
-        "tokenizer": str(tokenizer.resolve()),
-    }
+    places = {"path": str(weights.path.resolve()), "adapter": adapter, "tokenizer": str(tokenizer.resolve())}
+    return {"name": weights.name, **places}
+
+
+def set_facts(given: ItemSet, *, named: bool = True) -> dict[str, Any]:
+    """A set as the job file has it, without its items."""
+    facts = {"answer_kind": given.benchmark.answer, "max_new_tokens": given.benchmark.max_new_tokens}
+    return {"name": given.name, **facts} if named else facts
+
+
+def check_names(models: Sequence[Weights], sets: Sequence[ItemSet]) -> None:
+    """Names become files: raises ValueError for an odd one, or one given twice."""
+    for kind, names in (("model", [model.name for model in models]), ("set", [given.name for given in sets])):
+        for name in names:
+            if not NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is no {kind} name")
+        if len(set(names)) != len(names):
+            raise ValueError(f"two {kind}s of one name in {', '.join(names)}")

@@ -8,14 +8,18 @@ from typing import Any
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.job import JobStatus
 from tuneloop.core.score import Score
+from tuneloop.tools.backend import choose_backend
+from tuneloop.tools.cache import open_cache
 from tuneloop.tools.delivery import is_adapter
-from tuneloop.tools.evaluation import Measured, Weights, collect, evaluation_command, evaluation_items
+from tuneloop.tools.evaluation import How, ItemSet, Measured, Weights, evaluation_command, item_set, keys_of
 from tuneloop.tools.limits import job_limits
+from tuneloop.tools.plan import Plan, read_plan, usable, write_plan
 from tuneloop.tools.progress import last_progress
 from tuneloop.tools.pruning import check_there
+from tuneloop.tools.verdicts import read_rows, score_of
 from tuneloop.tools.workbench import Workbench, job_report
 
-BASE, MODEL = "base", "model"
+BASE, MODEL, JOB = "base", "model", "evaluate"
 
 
 def place(bench: Workbench, experiment: int) -> Path:
@@ -37,39 +41,23 @@ def weights(bench: Workbench, experiment: int) -> Weights:
     return Weights(MODEL, folder.model, tokenizer=base)
 
 
-def _launch(bench: Workbench, where: Path, models: list[Weights], split: Measured) -> None:
-    limit = bench.spec.benchmark_limit if split == "validation" else None
-    where.mkdir(parents=True, exist_ok=True)
-    command = evaluation_command(
-        bench.engine("opencompass"),
-        models,
-        bench.benchmark,
-        split,
-        where / "work" / "evaluate",
-        device="cuda" if bench.setup.device == "cuda" else "cpu",
-        limit=limit,
-        seed=bench.spec.seed,
-        limits=job_limits(bench.settings, bench.settings.benchmark_timeout, where),
-    )
-    # Without base or test scores there is no run: a later sitting tries again. A failed candidate has failed.
-    retry = where in (bench.run.baseline, bench.run.final)
-    bench.launch(where / "jobs", "evaluate", command, retry=retry, worker="opencompass")
+def start_evaluation(bench: Workbench, experiment: int) -> str | None:
+    """Launch an experiment's evaluation on validation; doing it again changes nothing.
 
-
-def start_evaluation(bench: Workbench, experiment: int) -> str:
-    """Launch an experiment's evaluation on validation; returns the job's name. Doing it again changes nothing."""
-    _launch(bench, place(bench, experiment), [weights(bench, experiment)], "validation")
-    return "evaluate"
+    Returns the job's name, None when every answer is known from the cache and no job is needed.
+    """
+    plan = _launch(bench, place(bench, experiment), [weights(bench, experiment)], "validation")
+    return JOB if plan.missing else None
 
 
 def evaluation_status(bench: Workbench, experiment: int) -> dict[str, Any]:
-    """State of an experiment's evaluation, items done."""
+    """State of an experiment's evaluation, items done; over without a job when its answers come from the cache."""
     return _status(bench, place(bench, experiment))
 
 
 def stop_evaluation(bench: Workbench, experiment: int) -> None:
     """End an experiment's evaluation."""
-    bench.stop(place(bench, experiment) / "jobs", "evaluate")
+    bench.stop(place(bench, experiment) / "jobs", JOB)
 
 
 def measured(bench: Workbench, experiment: int) -> Score:
@@ -91,7 +79,7 @@ def sealed_status(bench: Workbench) -> dict[str, Any]:
 
 def stop_sealed(bench: Workbench) -> None:
     """End the sealed evaluation."""
-    bench.stop(bench.run.final / "jobs", "evaluate")
+    bench.stop(bench.run.final / "jobs", JOB)
 
 
 def sealed_scores(bench: Workbench) -> tuple[Score, Score | None]:
@@ -100,19 +88,75 @@ def sealed_scores(bench: Workbench) -> tuple[Score, Score | None]:
     return found[BASE], found.get(MODEL)
 
 
+def _sets(bench: Workbench, split: Measured) -> list[ItemSet]:
+    limit = bench.spec.benchmark_limit if split == "validation" else None
+    return [item_set(bench.benchmark, split, limit)]
+
+
+def _how(bench: Workbench, models: list[Weights]) -> How:
+    adapters = [model.adapter for model in models if model.adapter]
+    backend = choose_backend(bench.settings.eval_backend, bench.engine("opencompass"), bench.setup.device, adapters)
+    return How(device="cuda" if bench.setup.device == "cuda" else "cpu", backend=backend, seed=bench.spec.seed)
+
+
+def _launch(bench: Workbench, where: Path, models: list[Weights], split: Measured) -> Plan:
+    engine, cache = bench.engine("opencompass"), open_cache(bench.settings)
+    sets, how = _sets(bench, split), _how(bench, models)
+    keys = keys_of(engine, models, sets, how, cache.memory)
+    where.mkdir(parents=True, exist_ok=True)
+    plan = read_plan(where)
+    if plan is None or plan.keys != keys or not usable(plan, sets):
+        plan = Plan(keys, cache.find(keys, {one.name: one for one in sets}))
+        write_plan(where, plan)
+    if not plan.missing:
+        bench.stop(where / "jobs", JOB)
+        return plan
+    command = evaluation_command(
+        engine,
+        models,
+        sets,
+        where / "work" / JOB,
+        how,
+        keys=keys,
+        without=plan.known,
+        limits=job_limits(bench.settings, bench.settings.benchmark_timeout, where),
+    )
+    # Without base or test scores there is no run: a later sitting tries again. A failed candidate has failed.
+    retry = where in (bench.run.baseline, bench.run.final)
+    # vLLM wants the GPU for itself from its first import on: it starts cold
+    worker = "opencompass" if how.backend == "hf" else ""
+    bench.launch(where / "jobs", JOB, command, retry=retry, worker=worker)
+    return plan
+
+
 def _status(bench: Workbench, where: Path) -> dict[str, Any]:
-    status, job = bench.status(where / "jobs", "evaluate")
+    plan = read_plan(where)
+    cached = sum(len(row.get("items", ())) for row in plan.known.values()) if plan else 0
+    if plan and not plan.missing:
+        note = f"{cached} answers from the cache, nothing was launched"
+        return job_report(JobStatus(state="over"), done=cached, total=cached, unit="items", note=note)
+    status, job = bench.status(where / "jobs", JOB)
     done, total = last_progress(job / "log.txt") if job else (0, 0)
-    return job_report(status, done=done, total=total, unit="items")
+    note = f"and {cached} from the cache" if cached else ""
+    return job_report(status, done=done, total=total, unit="items", note=note)
 
 
 def _collect(bench: Workbench, where: Path, split: Measured) -> dict[str, Score]:
-    status, job = bench.status(where / "jobs", "evaluate")
-    if job is None or not _good(status):
-        raise RecipeError(f"evaluation failed. {bench.why(job, status) if job else 'never launched'}", culprit="config")
-    limit = bench.spec.benchmark_limit if split == "validation" else None
-    asked = evaluation_items(bench.benchmark, split, limit)
-    return collect(where / "work" / "evaluate", asked, bench.setup.benchmark, split)
+    plan, sets = read_plan(where), {one.name: one for one in _sets(bench, split)}
+    if plan is None:
+        raise RecipeError("evaluation failed. never launched", culprit="config")
+    rows = dict(plan.known)
+    if plan.missing:
+        status, job = bench.status(where / "jobs", JOB)
+        if job is None or not _good(status):
+            why = bench.why(job, status) if job else "never launched"
+            raise RecipeError(f"evaluation failed. {why}", culprit="config")
+        rows |= read_rows(where / "work" / JOB, plan.missing)
+    scores = {pair: score_of(row, sets[pair[1]]) for pair, row in rows.items()}
+    for pair in plan.missing:
+        open_cache(bench.settings).write(plan.keys[pair], rows[pair], sets[pair[1]])
+    decisive = bench.setup.benchmark.name
+    return {model: score for (model, name), score in scores.items() if name == decisive}
 
 
 def _good(status: JobStatus) -> bool:

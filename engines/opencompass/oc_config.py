@@ -1,14 +1,13 @@
-"""The OpenCompass configuration of one model on one file of items: plain data, printed as Python."""
+"""OpenCompass's configuration of a model and of a set of items: plain data."""
 
 from __future__ import annotations
 
 import json
-import pprint
 from pathlib import Path
 from typing import Any
 
-DATASET = "items"
 COLUMN, GOLD = "tuneloop_prompt", "tuneloop_gold"
+LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 # Without this OpenCompass appends an empty system turn, and every prompt ends with one more newline.
 CHAT = {
     "round": [{"role": "HUMAN", "api_role": "HUMAN"}, {"role": "BOT", "api_role": "BOT", "generate": True}],
@@ -16,56 +15,52 @@ CHAT = {
 }
 
 
-def config_text(job: dict[str, Any], model: dict[str, Any], items: Path, work: Path) -> str:
-    """Source of the configuration file."""
-    parts = {"datasets": [dataset(job, items)], "models": [weights(job, model)], "work_dir": str(work)}
-    parts["infer"] = stage("OpenICLInferTask")
-    parts["eval"] = stage("OpenICLEvalTask")
-    return "\n".join(f"{name} = {pprint.pformat(value, width=110)}" for name, value in parts.items()) + "\n"
-
-
-def dataset(job: dict[str, Any], items: Path) -> dict[str, Any]:
-    """Items, how they are asked, how they are scored."""
+def dataset_config(job: dict[str, Any], given: dict[str, Any], items: Path) -> dict[str, Any]:
+    """A set's items, how they are asked, how they are scored."""
     turn = {"round": [{"role": "HUMAN", "prompt": f"{{{COLUMN}}}"}]}
     return {
-        "abbr": DATASET,
+        "abbr": given["name"],
         "type": "CustomDataset",
         "path": str(items),
         "reader_cfg": {"input_columns": [COLUMN], "output_column": GOLD},
         "infer_cfg": {
             "prompt_template": {"type": "PromptTemplate", "template": turn},
             "retriever": {"type": "ZeroRetriever"},
-            "inferencer": {"type": "GenInferencer", "max_out_len": job["max_new_tokens"]},
+            "inferencer": {"type": "GenInferencer", "max_out_len": given["max_new_tokens"]},
         },
         "eval_cfg": {
-            "evaluator": {"type": "TuneloopEvaluator", "answer_kind": job["answer_kind"], "scoring": job["scoring"]}
+            "evaluator": {"type": "TuneloopEvaluator", "answer_kind": given["answer_kind"], "scoring": job["scoring"]}
         },
     }
 
 
-def weights(job: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
-    """One model; float32 on CPU, the checkpoint's own type on a GPU."""
+def model_config(job: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
+    """One model as it is built; float32 on CPU, the checkpoint's own type on a GPU."""
     cpu = job["device"] == "cpu"
     chat = has_chat_template(Path(model["tokenizer"]))
+    kinds = {"hf": ("TuneloopBase", "TuneloopChat"), "vllm": ("TuneloopVLLMBase", "TuneloopVLLMChat")}
     return {
         "abbr": model["name"],
-        "type": "TuneloopChat" if chat else "TuneloopBase",
+        "type": kinds[job["backend"]][chat],
         **({"meta_template": CHAT} if chat else {}),
         "path": model["path"],
         "tokenizer_path": model["tokenizer"],
         "peft_path": model["adapter"],
         "model_kwargs": {"dtype": "float32" if cpu else "auto", "device_map": "cpu" if cpu else "auto"},
-        "max_out_len": job["max_new_tokens"],
+        "rows": job["batch_size"],
+        "again": model["again"],
+        "rank": model["rank"],
+        "seed": job["seed"],
         "max_seq_len": longest(Path(model["path"])),
-        "batch_size": job["batch_size"],
-        "run_cfg": {"num_gpus": 0 if cpu else 1},
     }
 
 
-def stage(task: str) -> dict[str, Any]:
-    """One stage, one process."""
-    runner = {"type": "LocalRunner", "max_num_workers": 1, "task": {"type": task}}
-    return {"partitioner": {"type": "NaivePartitioner"}, "runner": runner}
+def asked_config(model: dict[str, Any], count: int) -> dict[str, Any]:
+    """The built model as the tasks see it: it gets all `count` items at once and makes the batches itself.
+
+    Without a `max_seq_len` no prompt is counted beforehand, which only serves to drop examples, and there are none.
+    """
+    return {"abbr": model["name"], "batch_size": count}
 
 
 def has_chat_template(tokenizer: Path) -> bool:
@@ -83,3 +78,30 @@ def longest(model: Path) -> int:
         if isinstance(values.get(key), int):
             return int(values[key])
     raise ValueError(f"{model / 'config.json'}: names no longest sequence (max_position_embeddings)")
+
+
+def vllm_options(path: str, tokenizer: str, dtype: str, longest: int, rank: int, seed: int) -> dict[str, Any]:
+    """Arguments of `vllm.LLM`; `rank`: the largest of the adapters to come, 0 without any. Raises ValueError above 512.
+
+    The type is named because vLLM's own choice would make float32 checkpoints half precision.
+    """
+    options: dict[str, Any] = {
+        "model": path,
+        "tokenizer": tokenizer,
+        "dtype": dtype.removeprefix("torch."),
+        "max_model_len": longest,
+        "seed": seed,
+        "load_format": "safetensors",
+        "trust_remote_code": False,
+    }
+    if rank:
+        options |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": allowed_rank(rank)}
+    return options
+
+
+def allowed_rank(rank: int) -> int:
+    """The smallest rank that vLLM knows and that holds `rank`."""
+    for known in LORA_RANKS:
+        if rank <= known:
+            return known
+    raise ValueError(f"an adapter of rank {rank}: vLLM holds at most {LORA_RANKS[-1]}")

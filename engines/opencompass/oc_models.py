@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from pathlib import Path
+import time
 from types import ModuleType
 from typing import Any
 
 import torch
+from oc_generate import greedy
+from oc_weights import HELD
 from opencompass.models import HuggingFaceBaseModel, HuggingFacewithChatTemplate
 from opencompass.models.huggingface_above_v4_33 import _convert_base_messages, _convert_chat_messages
 from opencompass.openicl.icl_evaluator import BaseEvaluator
 from opencompass.registry import ICL_EVALUATORS, MODELS
-from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 
 # OpenCompass replaces `{column}` again inside what it has inserted; prompts travel without braces.
 HIDE = str.maketrans("{}", "\ue000\ue001")
@@ -22,10 +23,16 @@ SHOW = str.maketrans("\ue000\ue001", "{}")
 
 
 class Progress:
-    """Prints `{"done": .., "total": ..}`, a line after each batch; the break before it ends a half-drawn progress bar."""
+    """Prints `{"done": .., "total": ..}`, a line at a time; the break before it ends a half-drawn progress bar."""
 
     def __init__(self) -> None:
         self.done = self.total = self.truncated = 0
+        self.generating = 0.0  # seconds
+
+    def expect(self, total: int) -> None:
+        """So many items will be answered."""
+        self.total = total
+        self.add(0)
 
     def add(self, count: int) -> None:
         """`count` more items are answered."""
@@ -37,7 +44,15 @@ PROGRESS = Progress()
 
 
 class Local:
-    """What the two wrappers share; overrides loading and generation of OpenCompass's classes, whose parameters stay."""
+    """What all wrappers share; overrides loading and generation of OpenCompass's classes, whose parameters stay.
+
+    `rows`: prompts in a batch; `again`: the same base is wanted once more after this model; `rank`: largest rank of the
+    job's adapters.
+    """
+
+    def __init__(self, *, rows: int, again: bool, rank: int, seed: int, **kwargs: Any) -> None:
+        self.rows, self.again, self.rank, self.seed = rows, again, rank, seed
+        super().__init__(**kwargs)
 
     def _load_tokenizer(self, path: str, kwargs: dict[str, Any], pad_token_id: int | None = None) -> None:  # noqa: ARG002
         sides = {"padding_side": "left", "truncation_side": "left"}
@@ -54,13 +69,7 @@ class Local:
         peft_path: str | None = None,
         peft_kwargs: Any = None,  # noqa: ARG002
     ) -> None:
-        model = AutoModelForCausalLM.from_pretrained(path, use_safetensors=True, trust_remote_code=False, **kwargs)
-        if peft_path is not None:
-            if not (Path(peft_path) / "adapter_model.safetensors").is_file():
-                raise FileNotFoundError(f"{peft_path}: adapter_model.safetensors is missing")
-            # merged, because what a run leaves in the end is the merged model
-            model = PeftModel.from_pretrained(model, peft_path, is_trainable=False).merge_and_unload()
-        self.model = model.eval()
+        self.model = HELD.take(path, peft_path, kwargs, self.again)
 
     def _get_potential_stop_words(self, path: str) -> list[str]:  # noqa: ARG002
         return []
@@ -68,39 +77,38 @@ class Local:
     @property
     def ends(self) -> list[int]:
         """Tokens that end an answer."""
-        declared = self.model.generation_config.eos_token_id
-        several = declared if isinstance(declared, list) else [declared]
-        return sorted({end for end in (*several, self.tokenizer.eos_token_id) if end is not None})
+        return ending(self.model.generation_config.eos_token_id, self.tokenizer.eos_token_id)
 
     def generate(self, inputs: list[Any], max_out_len: int) -> list[str]:
         """Greedy answers; a prompt that leaves no room for an answer loses its beginning and is counted."""
+        began = time.perf_counter()
+        prompts, room = self.prompts(inputs, max_out_len)
+        answers = self.answer(prompts, room)
+        texts: list[str] = self.tokenizer.batch_decode(answers, skip_special_tokens=True)
+        PROGRESS.generating += time.perf_counter() - began
+        return texts
+
+    def prompts(self, inputs: list[Any], max_out_len: int) -> tuple[list[list[int]], int]:
+        """The prompts' token ids, and how many tokens an answer may have."""
         texts, special = self.texts(inputs)
         room = min(max_out_len, self.max_seq_len // 2)
+        ids = self.tokenizer(texts, add_special_tokens=special)["input_ids"]
         longest = self.max_seq_len - room
-        lengths = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=special)["input_ids"]]
-        PROGRESS.truncated += sum(length > longest for length in lengths)
-        batch = self.tokenizer(
-            texts, return_tensors="pt", padding=True, truncation=True, max_length=longest, add_special_tokens=special
-        )
-        tokens = {name: batch[name].to(self.model.device) for name in ("input_ids", "attention_mask")}
-        kwargs = {"do_sample": False, "num_beams": 1, "temperature": None, "top_p": None, "top_k": None}
-        pad, ends = self.tokenizer.pad_token_id, self.ends
+        over = sum(len(row) > longest for row in ids)
+        if over:
+            PROGRESS.truncated += over
+            cut = {"truncation": True, "max_length": longest, "add_special_tokens": special}
+            ids = self.tokenizer(texts, **cut)["input_ids"]
+        return ids, room
+
+    def answer(self, prompts: list[list[int]], room: int) -> list[list[int]]:
+        """Token ids up to the first end token."""
+        pad = self.tokenizer.pad_token_id
         with torch.inference_mode():
-            out = self.model.generate(
-                **tokens, **kwargs, max_new_tokens=room, pad_token_id=pad, eos_token_id=ends or None
-            )
-        answers = [self.answer(row, ends) for row in out[:, tokens["input_ids"].shape[1] :].tolist()]
-        PROGRESS.add(len(answers))
-        return answers
-
-    def answer(self, row: list[int], ends: list[int]) -> str:
-        """Text before the first end token."""
-        stop = next((i for i, token in enumerate(row) if token in ends), len(row))
-        return str(self.tokenizer.decode(row[:stop], skip_special_tokens=True))
+            return greedy(self.model, prompts, room=room, ends=self.ends, pad=pad, rows=self.rows, told=PROGRESS.add)
 
 
-@MODELS.register_module()
-class TuneloopChat(Local, HuggingFacewithChatTemplate):
+class Chat(Local):
     """A model whose tokenizer has a chat template."""
 
     def texts(self, inputs: list[Any]) -> tuple[list[str], bool]:
@@ -113,13 +121,22 @@ class TuneloopChat(Local, HuggingFacewithChatTemplate):
         return [self.tokenizer.apply_chat_template(chat, **kwargs) for chat in chats], False
 
 
-@MODELS.register_module()
-class TuneloopBase(Local, HuggingFaceBaseModel):
+class Base(Local):
     """A model without a chat template: the prompt is text to be continued."""
 
     def texts(self, inputs: list[Any]) -> tuple[list[str], bool]:
         """Prompts as they are."""
         return [text.translate(SHOW) for text in _convert_base_messages(inputs)], True
+
+
+@MODELS.register_module()
+class TuneloopChat(Chat, HuggingFacewithChatTemplate):
+    """Through transformers."""
+
+
+@MODELS.register_module()
+class TuneloopBase(Base, HuggingFaceBaseModel):
+    """Through transformers."""
 
 
 @ICL_EVALUATORS.register_module()
@@ -143,6 +160,12 @@ class TuneloopEvaluator(BaseEvaluator):
             for text, gold in zip(predictions, references, strict=True)
         ]
         return {"accuracy": 100 * sum(d["correct"] for d in details) / len(details), "details": details}
+
+
+def ending(declared: int | list[int] | None, own: int | None) -> list[int]:
+    """End tokens of the model's generation config and of its tokenizer, sorted."""
+    several = declared if isinstance(declared, list) else [declared]
+    return sorted({end for end in (*several, own) if end is not None})
 
 
 def load_scorer(path: str) -> ModuleType:

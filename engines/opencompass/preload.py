@@ -15,8 +15,7 @@ MODULES = (
     "encodings.utf_8_sig",
     "encodings.unicode_escape",
     "torch.profiler._cupti_monitor",
-    "oc_config",
-    "oc_models",
+    "oc_tasks",
 )
 ARCHITECTURES = ("gemma2", "gemma3", "llama", "mistral", "phi3", "qwen2", "qwen3")
 

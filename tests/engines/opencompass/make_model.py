@@ -1,8 +1,13 @@
-"""Write random tiny models for tests: `python make_model.py OUT` makes OUT/chat, OUT/plain (no chat template), OUT/lora."""
+"""Write random tiny models for tests: `python make_model.py OUT`.
+
+OUT/chat and OUT/other of one shape, OUT/plain without a chat template; adapters of chat: OUT/lora, OUT/ranks (DoRA,
+several ranks), OUT/saved (with an embedding of its own), OUT/biased (trains the base's biases).
+"""
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
@@ -46,8 +51,24 @@ def make_model(out: Path, chat: bool, seed: int) -> Qwen2ForCausalLM:
     return model
 
 
+def make_adapter(out: Path, seed: int, **more: Any) -> None:
+    base = Qwen2ForCausalLM.from_pretrained(out.parent / "chat")
+    torch.manual_seed(seed)
+    lora = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM", **more)
+    adapted = get_peft_model(base, lora)
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if parameter.requires_grad and "lora_" not in name:
+                parameter.add_(0.05 * torch.randn_like(parameter))
+    adapted.save_pretrained(out)
+
+
 if __name__ == "__main__":
     root = Path(sys.argv[1])
     make_model(root / "plain", chat=False, seed=2)
-    lora = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM")
-    get_peft_model(make_model(root / "chat", chat=True, seed=1), lora).save_pretrained(root / "lora")
+    make_model(root / "chat", chat=True, seed=1)
+    make_model(root / "other", chat=True, seed=3)
+    make_adapter(root / "lora", seed=4)
+    make_adapter(root / "ranks", seed=5, use_dora=True, rank_pattern={"q_proj": 12}, alpha_pattern={"q_proj": 3})
+    make_adapter(root / "saved", seed=6, modules_to_save=["embed_tokens"])
+    make_adapter(root / "biased", seed=7, bias="all")

@@ -6,18 +6,18 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tuneloop.core.job import Command
 from tuneloop.core.layout import Home
-from tuneloop.tools.benchmarks import BenchmarkFolder, items, resolve, sealed_items
+from tuneloop.tools.benchmarks import BenchmarkFolder, resolve
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.evaluation import Weights, collect, evaluation_command
+from tuneloop.tools.evaluation import How, ItemSet, Pair, Weights, evaluation_command, item_set
 from tuneloop.tools.progress import last_progress
+from tuneloop.tools.verdicts import Row, collect, read_rows
 
 HERE = Path(__file__).parent
 YAML = (
@@ -69,10 +69,15 @@ def weights(models: Path) -> list[Weights]:
     return [Weights("chat", chat), Weights("lora", chat, models / "lora", chat), Weights("plain", models / "plain")]
 
 
+@pytest.fixture(scope="module")
+def asked(folder: BenchmarkFolder) -> ItemSet:
+    return item_set(folder, "validation")
+
+
 def test_three_kinds_of_model_answer_as_plain_transformers_do(
-    opencompass: Engine, models: Path, folder: BenchmarkFolder, tmp_path: Path
+    opencompass: Engine, models: Path, asked: ItemSet, tmp_path: Path
 ) -> None:
-    command = evaluation_command(opencompass, weights(models), folder, "validation", tmp_path / "out", batch_size=8)
+    command = evaluation_command(opencompass, weights(models), [asked], tmp_path / "out", How(batch_size=8))
     code, log = run_job(command)
     assert code == 0, log[-3000:]
     assert last_progress(tmp_path / "out.log") == (60, 60)
@@ -81,13 +86,72 @@ def test_three_kinds_of_model_answer_as_plain_transformers_do(
     )
     assert done.returncode == 0, done.stderr
     expected = json.loads((tmp_path / "ref.json").read_text())
-    scores = collect(tmp_path / "out", items(folder, "validation"), folder.benchmark, "validation")
-    assert list(scores) == ["chat", "lora", "plain"]
-    for name, score in scores.items():
+    scores = collect(tmp_path / "out", [asked])
+    assert list(scores) == [("chat", "odd"), ("lora", "odd"), ("plain", "odd")]
+    for (name, _), score in scores.items():
         assert {item.id: item.prediction for item in score.items} == expected[name]
         assert len(set(expected[name].values())) > 5
         assert score.n == 20
     assert expected["chat"] != expected["lora"]
+    assert_forked_job_gives_the_same(opencompass, command, tmp_path)
+
+
+def assert_forked_job_gives_the_same(engine: Engine, command: Command, tmp_path: Path) -> None:
+    cold = timeless(tmp_path / "out")
+    fork_jobs(engine, [command])
+    assert timeless(tmp_path / "out") == cold
+
+
+def timeless(out: Path, wanted: Collection[Pair] | None = None) -> dict[Pair, Row]:
+    """The raw results without how long they took."""
+    rows = read_rows(out, wanted).items()
+    return {pair: {name: row[name] for name in row if name != "generation_seconds"} for pair, row in rows}
+
+
+def fork_jobs(engine: Engine, commands: Sequence[Command]) -> list[float]:
+    """Run the commands in forks of one process; their seconds."""
+    script, jobs = commands[0].argv[1], [command.argv[2] for command in commands]
+    done = run([engine.python, HERE / "fork_jobs.py", script, *jobs], commands[0].env, Path(commands[0].cwd))
+    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"job"')]
+    assert [row["status"] for row in said] == [0] * len(commands), done.stderr[-3000:]
+    return [row["seconds"] for row in said]
+
+
+def test_one_job_gives_what_separate_jobs_give_in_any_order(
+    opencompass: Engine, models: Path, asked: ItemSet, tmp_path: Path
+) -> None:
+    chat = models / "chat"
+    adapted = [Weights(name, chat, models / name, chat) for name in ("lora", "ranks", "saved", "biased")]
+    every = [Weights("chat", chat), *adapted, Weights("other", models / "other", None, chat)]
+    short = asked.benchmark.model_copy(update={"max_new_tokens": 9, "prompt": "Hm: {text}"})
+    sets = [asked, ItemSet("guard", short, "validation", asked.items[3:14])]
+    plans = [[one] for one in every] + [every, every[::-1], [every[i] for i in (1, 5, 2, 0, 3, 1, 4)][:5]]
+    commands = [
+        evaluation_command(opencompass, plan, sets, tmp_path / str(i), How(batch_size=4))
+        for i, plan in enumerate(plans)
+    ]
+    fork_jobs(opencompass, commands)
+    alone: dict[Pair, Row] = {}
+    for i in range(len(every)):
+        alone |= timeless(tmp_path / str(i))
+    assert len(alone) == 12
+    for i, plan in enumerate(plans):
+        found = timeless(tmp_path / str(i), [(one.name, given.name) for one in plan for given in sets])
+        assert found == {pair: alone[pair] for pair in found}
+    answers = {one.name: json.dumps(alone[one.name, "odd"]["items"]) for one in every}
+    assert len(set(answers.values())) == len(every), "models must differ for the comparison to mean something"
+
+
+def test_a_model_is_measured_only_on_what_is_missing(
+    opencompass: Engine, models: Path, asked: ItemSet, tmp_path: Path
+) -> None:
+    given, guard = weights(models)[:2], ItemSet("guard", asked.benchmark, "validation", asked.items[:5])
+    known = [("chat", "odd"), ("lora", "guard")]
+    command = evaluation_command(opencompass, given, [asked, guard], tmp_path / "out", without=known)
+    code, log = run_job(command)
+    assert code == 0, log[-3000:]
+    assert last_progress(tmp_path / "out.log") == (25, 25)
+    assert set(collect(tmp_path / "out", [asked, guard])) == {("chat", "guard"), ("lora", "odd")}
 
 
 def test_the_sealed_split_and_long_prompts(
@@ -96,20 +160,20 @@ def test_the_sealed_split_and_long_prompts(
     long = BenchmarkFolder(
         folder.benchmark.model_copy(update={"max_new_tokens": 150, "prompt": "{text} " + "y" * 80}), folder.root, "-"
     )
-    command = evaluation_command(opencompass, [Weights("m", models / "chat")], long, "test", tmp_path / "out")
+    sealed = item_set(long, "test")
+    command = evaluation_command(opencompass, [Weights("m", models / "chat")], [sealed], tmp_path / "out")
     code, log = run_job(command)
     assert code == 0, log[-3000:]
-    score = collect(tmp_path / "out", sealed_items(long), long.benchmark, "test")["m"]
+    score = collect(tmp_path / "out", [sealed])["m", "odd"]
     assert (score.split, score.n) == ("test", 20)
-    told: dict[str, Any] = json.loads((tmp_path / "out" / "results.json").read_text())["models"][0]
-    assert told["truncated"] == 20
+    assert read_rows(tmp_path / "out")["m", "odd"]["truncated"] == 20
 
 
 def test_a_killed_job_leaves_no_results_and_runs_again(
-    opencompass: Engine, models: Path, folder: BenchmarkFolder, tmp_path: Path
+    opencompass: Engine, models: Path, asked: ItemSet, tmp_path: Path
 ) -> None:
     out, log = tmp_path / "out", tmp_path / "out.log"
-    command = evaluation_command(opencompass, weights(models), folder, "validation", out, batch_size=1)
+    command = evaluation_command(opencompass, weights(models), [asked], out, How(batch_size=1))
     (out / "results.json").write_text("of another time")
     with log.open("w") as f:
         job = subprocess.Popen(command.argv, env=command.env, cwd=command.cwd, stdout=f, stderr=f)
@@ -122,7 +186,7 @@ def test_a_killed_job_leaves_no_results_and_runs_again(
     assert not (out / "results.json").exists()
     code, text = run_job(command)
     assert code == 0, text[-3000:]
-    assert collect(out, items(folder, "validation"), folder.benchmark, "validation").keys() == {"chat", "lora", "plain"}
+    assert {model for model, _ in collect(out, [asked])} == {"chat", "lora", "plain"}
 
 
 def broken_models(models: Path, root: Path) -> dict[str, Weights]:
@@ -139,12 +203,10 @@ def broken_models(models: Path, root: Path) -> dict[str, Weights]:
 
 @pytest.mark.parametrize("kind", ["cut", "pickled", "gone"])
 def test_a_bad_model_is_an_error_and_leaves_no_results(
-    kind: str, opencompass: Engine, models: Path, folder: BenchmarkFolder, tmp_path: Path
+    kind: str, opencompass: Engine, models: Path, asked: ItemSet, tmp_path: Path
 ) -> None:
     bad = broken_models(models, tmp_path).get(kind, Weights("m", models / "chat"))
-    command = evaluation_command(
-        opencompass, [Weights("good", models / "chat"), bad], folder, "validation", tmp_path / "out"
-    )
+    command = evaluation_command(opencompass, [Weights("good", models / "chat"), bad], [asked], tmp_path / "out")
     if kind == "gone":
         job_file = Path(command.argv[2])
         job = json.loads(job_file.read_text())

@@ -1,0 +1,109 @@
+"""A score is believed item by item or not at all."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuneloop.core.errors import RecipeError, WorldError
+from tuneloop.core.files import write_json
+from tuneloop.core.layout import Home
+from tuneloop.tools.benchmarks import resolve
+from tuneloop.tools.benchmarks.scoring import correct, extract
+from tuneloop.tools.evaluation import ItemSet, item_set
+from tuneloop.tools.verdicts import collect, read_rows
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> ItemSet:
+    return item_set(resolve("wordproblems", Home(tmp_path_factory.mktemp("home")), None), "validation", 10)
+
+
+def results(asked: ItemSet, right: int, model: str = "one") -> dict[str, Any]:
+    rows = []
+    for i, item in enumerate(asked.items):
+        text = f"so \\boxed{{{item.answer}}}" if i < right else "no idea"
+        verdict = {
+            "parsed": extract("boxed", text),
+            "answer": item.answer,
+            "correct": correct("boxed", item.answer, text),
+        }
+        rows.append({"id": item.id, "prediction": text, **verdict})
+    accuracy = 100 * right / len(asked.items)
+    return {"model": model, "set": asked.name, "accuracy": accuracy, "truncated": 0, "items": rows}
+
+
+def write(out: Path, *rows: dict[str, Any]) -> Path:
+    write_json(out / "results.json", {"results": rows, "versions": {}})
+    return out
+
+
+def test_scores_have_interval_parse_rate_and_items_in_order(tmp_path: Path, asked: ItemSet) -> None:
+    first = results(asked, 4)
+    first["items"].reverse()
+    guard = replace(asked, name="guard", items=asked.items[:5])
+    found = collect(write(tmp_path, first, results(asked, 7, "two"), results(guard, 1)), [asked, guard])
+    assert {pair: score.value for pair, score in found.items()} == {
+        ("one", "wordproblems"): 40,
+        ("two", "wordproblems"): 70,
+        ("one", "guard"): 20,
+    }
+    one = found["one", "wordproblems"]
+    assert (one.n, one.parsed, one.split, one.benchmark) == (10, 40, "validation", "wordproblems")
+    assert one.low < 40 < one.high
+    assert [item.id for item in one.items] == [item.id for item in asked.items]
+
+
+def test_a_metric_to_be_small_counts_wrong_answers(tmp_path: Path, asked: ItemSet) -> None:
+    errors = asked.benchmark.model_copy(update={"direction": "min", "metric": "error_rate"})
+    found = collect(write(tmp_path, results(asked, 4)), [replace(asked, benchmark=errors)])["one", "wordproblems"]
+    assert (found.value, found.direction) == (60, "min")
+    assert found.low < 60 < found.high
+
+
+Change = Callable[[dict[str, Any]], object]
+LIES: dict[str, tuple[Change, str]] = {
+    "a missing item": (lambda m: m["items"].pop(), "1 missing items"),
+    "a foreign item": (lambda m: m["items"].append({**m["items"][0], "id": "x"}), "1 foreign items"),
+    "an item twice": (lambda m: m["items"].append(m["items"][0]), "11 results for 10 items"),
+    "a wrong verdict": (lambda m: m["items"][9].update(correct=True), "the engine's verdict is"),
+    "another parse": (lambda m: m["items"][0].update(parsed="-1"), "the engine's verdict is"),
+    "another gold answer": (lambda m: m["items"][0].update(answer="-1"), "the engine's verdict is"),
+    "an answer that is no text": (lambda m: m["items"][0].update(prediction=None), "is no text"),
+    "no verdict": (lambda m: m["items"][0].pop("correct"), "are broken"),
+    "another accuracy": (lambda m: m.update(accuracy=99.0), r"the engine reports 99\.0"),
+    "no number": (lambda m: m.update(accuracy=float("nan")), "the engine reports nan"),
+    "another set": (lambda m: m.update(set="x"), "nobody asked for"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_lies_of_the_engine_are_named(lie: str, tmp_path: Path, asked: ItemSet) -> None:
+    change, says = LIES[lie]
+    told = results(asked, 4)
+    change(told)
+    (tmp_path / "results.json").write_text(json.dumps({"results": [told]}))
+    with pytest.raises(WorldError, match=says):
+        collect(tmp_path, [asked])
+
+
+def test_exactly_what_was_wanted_is_there(tmp_path: Path, asked: ItemSet) -> None:
+    write(tmp_path, results(asked, 4), results(asked, 5, "two"))
+    both = [("one", "wordproblems"), ("two", "wordproblems")]
+    assert list(read_rows(tmp_path, both)) == both
+    for wanted in (both[:1], [*both, ("three", "wordproblems")]):
+        with pytest.raises(WorldError, match="right is one on wordproblems"):
+            read_rows(tmp_path, wanted)
+    with pytest.raises(WorldError, match="each pair once"):
+        read_rows(write(tmp_path, results(asked, 4), results(asked, 4)))
+
+
+def test_without_results_nothing_was_measured(tmp_path: Path, asked: ItemSet) -> None:
+    with pytest.raises(RecipeError, match=r"left no results\.json"):
+        collect(tmp_path, [asked])
+    (tmp_path / "results.json").write_text('{"results": [')
+    with pytest.raises(WorldError, match="is broken"):
+        collect(tmp_path, [asked])

@@ -1,0 +1,103 @@
+"""Scores out of an engine's results: every answer is scored again here, and a difference is an error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from tuneloop.core.benchmark import Benchmark, Item
+from tuneloop.core.errors import RecipeError, WorldError
+from tuneloop.core.files import read_json
+from tuneloop.core.score import ItemResult, Score
+from tuneloop.tools.benchmarks import scoring
+from tuneloop.tools.compare import wilson
+from tuneloop.tools.evaluation import ItemSet, Pair
+
+RESULTS = "results.json"
+Row = dict[str, Any]
+
+
+def collect(out: Path, sets: Sequence[ItemSet]) -> dict[Pair, Score]:
+    """Scores by (model, set) of everything that the job in `out` measured.
+
+    Raises RecipeError when nothing was measured, WorldError when the engine measured something else than was asked.
+    """
+    known = {given.name: given for given in sets}
+    rows = read_rows(out)
+    if foreign := {name for _, name in rows} - known.keys():
+        raise WorldError(f"{out / RESULTS} has results on {min(foreign)}, which nobody asked for")
+    return {pair: score_of(row, known[pair[1]]) for pair, row in rows.items()}
+
+
+def read_rows(out: Path, wanted: Collection[Pair] | None = None) -> dict[Pair, Row]:
+    """The engine's raw results by (model, set), exactly the `wanted` ones. Raises as `collect`."""
+    try:
+        results = read_json(out / RESULTS)["results"]
+        rows = {(str(row["model"]), str(row["set"])): dict(row) for row in results}
+    except FileNotFoundError as e:
+        raise RecipeError(f"the evaluation left no {RESULTS} in {out}", culprit="config") from e
+    except (ValueError, KeyError, TypeError) as e:
+        raise WorldError(f"{out / RESULTS} is broken: {e}") from e
+    if len(rows) != len(results) or (wanted is not None and rows.keys() != set(wanted)):
+        asked = "each pair once" if wanted is None else ", ".join(f"{m} on {s}" for m, s in sorted(wanted))
+        raise WorldError(f"{out / RESULTS} has {', '.join(f'{m} on {s}' for m, s in sorted(rows))}; right is {asked}")
+    return rows
+
+
+def score_of(row: Row, given: ItemSet) -> Score:
+    """The score of one model on one set. Raises WorldError when it is not what was asked."""
+    try:
+        return _score(row, given)
+    except (KeyError, TypeError) as e:
+        raise WorldError(f"results on {given.name} are broken: {e!r}") from e
+
+
+def _score(row: Row, given: ItemSet) -> Score:
+    results = _results(row, given.items, given.benchmark)
+    benchmark, right, n = given.benchmark, sum(result.correct for result in results), len(results)
+    if not math.isfinite(row["accuracy"]) or abs(row["accuracy"] - 100 * right / n) > 1e-6:
+        raise WorldError(f"{given.name}: the engine reports {row['accuracy']} %, its items give {100 * right / n} %")
+    counted = right if benchmark.direction == "max" else n - right
+    low, high = wilson(counted, n)
+    return Score(
+        benchmark=benchmark.name,
+        split=given.split,
+        metric=benchmark.metric,
+        direction=benchmark.direction,
+        value=100 * counted / n,
+        low=low,
+        high=high,
+        n=n,
+        parsed=100 * sum(result.parsed is not None for result in results) / n,
+        items=results,
+    )
+
+
+def _results(row: Row, asked: Sequence[Item], benchmark: Benchmark) -> tuple[ItemResult, ...]:
+    found = {item["id"]: item for item in row["items"]}
+    wanted = {item.id for item in asked}
+    for kind, ids in (("missing", wanted - found.keys()), ("foreign", found.keys() - wanted)):
+        if ids:
+            raise WorldError(f"{benchmark.name}: {len(ids)} {kind} items in the engine's results, e.g. {min(ids)}")
+    if len(row["items"]) != len(asked):
+        raise WorldError(f"{benchmark.name}: {len(row['items'])} results for {len(asked)} items")
+    return tuple(_result(benchmark, item, found[item.id]) for item in asked)
+
+
+def _result(benchmark: Benchmark, item: Item, row: Row) -> ItemResult:
+    if not isinstance(row["prediction"], str):
+        raise WorldError(f"item {item.id}: the engine's answer is no text but {row['prediction']!r}")
+    result = ItemResult(
+        id=item.id,
+        prediction=row["prediction"],
+        parsed=scoring.extract(benchmark.answer, row["prediction"]),
+        answer=item.answer,
+        correct=scoring.correct(benchmark.answer, item.answer, row["prediction"]),
+    )
+    said = {name: row[name] for name in ("parsed", "answer", "correct")}
+    ours = result.model_dump(include=set(said))
+    if said != ours:
+        raise WorldError(f"item {item.id}: the engine's verdict is {said}, ours is {ours}")
+    return result
