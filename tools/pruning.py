@@ -21,7 +21,18 @@ from tuneloop.tools.disk import TRASH, bytes_below, is_trash, remove
 
 NOTE = "pruned.json"
 TOKENIZER = ("tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "chat_template*")
-MODEL = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.pt", "*.pth", "checkpoint-*", *TOKENIZER)
+BROKEN = tuple(f"broken-checkpoint-*/*.{kind}" for kind in ("safetensors", "bin", "pt", "pth"))
+MODEL = (
+    "finished.json",
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "*.bin",
+    "*.pt",
+    "*.pth",
+    "checkpoint-*",
+    *TOKENIZER,
+    *BROKEN,
+)
 SCRATCH = ("rehearsal_model", "rehearsal_data", "sample", "dry_run-*", "*/hf", "*/cache")
 # What the script wrote before the gate; the report of the best experiment quotes rows that the gate dropped.
 RAW = ("build_data-*",)

@@ -27,7 +27,8 @@ EVIDENCE = (
     "work/evaluate/results.json",
 )  # fmt: skip
 WEIGHTS = (
-    "model/model.safetensors", "model/tokenizer.json", "model/training_args.bin",
+    "model/model.safetensors", "model/finished.json", "model/broken-checkpoint-20/optimizer.pt",
+    "model/tokenizer.json", "model/training_args.bin",
     "model/checkpoint-40/optimizer.pt", "model/checkpoint-40/trainer_state.json",
 )  # fmt: skip
 SCRATCH = ("work/train/hf/x.arrow", "work/rehearsal_model/model.safetensors", "work/rehearsal_data/data.json")

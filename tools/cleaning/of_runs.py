@@ -30,9 +30,11 @@ def of_run(run: RunFolder, inside: Inside, wanted: Wanted, read_journal: ReadJou
         yield Find("runs", name, (run.root,), why, (run.lock,), run)
         return
     yield Find("leftovers", name, inside.trash, "begun and never finished", (run.lock,), run)
-    for place in (run.baseline, run.final):
+    for place in (run.root, run.baseline, run.final):
         found = listed(place / "work", SCRATCH if over else CACHES)
-        yield Find("caches", f"{name}/{place.name}", found, REBUILT, (run.lock,), run)
+        yield Find(
+            "caches", f"{name}/{place.relative_to(run.root)}".removesuffix("/."), found, REBUILT, (run.lock,), run
+        )
     merged = run.final / "merged"
     if (run.best / MANIFEST).is_file() and merged.is_dir():
         yield Find("scratch", f"{name}/final/merged", (merged,), "best/ is the same model", (run.lock,), run)

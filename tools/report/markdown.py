@@ -146,7 +146,8 @@ def _times(data: ReportData) -> list[str]:
         tables.by_node(data),
         *by_experiment,
         "Jobs are trainings, evaluations and scripts, in processes of their own: they go on while nobody watches, so their "
-        f"time can exceed the node's. The orchestrator itself used {whole.cpu:.1f} CPU-s.{cut if whole.cut else ''}",
+        f"time can exceed the node's. The orchestrator itself used {whole.cpu:.1f} CPU-s.{cut if whole.cut else ''}"
+        f"{f' Answers taken from the cache of evaluations, not generated again: {whole.cached}.' if whole.cached else ''}",
     ]
 
 

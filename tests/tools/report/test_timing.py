@@ -18,6 +18,7 @@ from tuneloop.core.events import (
     RunPaused,
     RunStarted,
 )
+from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.tools.report.tables import by_experiment, by_node
 from tuneloop.tools.report.timing import NodeTime, node_times, total
@@ -95,6 +96,14 @@ def test_an_idea_that_was_cut_short_belongs_to_the_experiment_it_opens(tmp_path:
     said = AgentAnswered(at=at(3), agent="researcher", says="x")
     write(run, started(0), NodeStarted(at=at(1), experiment=4, node="research"), said, started(9))
     assert node_times(run) == (NodeTime(experiment=5, node="research", cut=1, lost=2),)
+
+
+def test_answers_from_the_cache_are_counted(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "r")
+    known = {"items": [{"id": "1"}, {"id": "2"}]}
+    asked = [{"model": "m", "set": "b", "key": "k", "known": row} for row in (known, None)]
+    write_json(run.experiment(2).root / "evaluation.json", {"asked": [asked[0], {**asked[1], "set": "c"}]})
+    assert node_times(run) == (NodeTime(experiment=2, node="evaluate", cached=2),)
 
 
 def test_a_run_without_events(tmp_path: Path) -> None:
