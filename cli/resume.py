@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from tuneloop.cli.pick import finished, pick_unfinished
-from tuneloop.cli.work import work
 from tuneloop.core.settings import load_settings
+from tuneloop.graph.guard import check_unchanged
+from tuneloop.graph.lock import hold
 
 EXAMPLES = """\b
 Examples:
@@ -27,4 +28,8 @@ def command(ctx: click.Context, run_id: str | None, step_n: int | None, as_json:
     if finished(run):
         click.echo(f"run {run.id} is finished: {run.report}", err=True)
         return
-    ctx.exit(work(run, settings, step_n=step_n, as_json=as_json))
+    check_unchanged(run, settings)
+    with hold(run.lock):
+        from tuneloop.cli.work import work  # brings the graph: a second of imports that a refusal does not wait for
+
+        ctx.exit(work(run, settings, step_n=step_n, as_json=as_json))
