@@ -64,8 +64,8 @@ def test_a_bad_key_goes_back_to_the_config_coder(prepared, here, monkeypatch: py
         "config_coder", [TrainConfig(yaml="finetuning_type: full\nlearning_rat: 0.001\ncutoff_len: 256\n")]
     )
     monkeypatch.setattr("tuneloop.graph.context.choose_planner", lambda: planner)
-    drive(run, settings, step_n=8)
-    assert nodes(run)[1:7] == ["research", "engineer_data", "write_config", "validate", "write_config", "validate"]
+    drive(run, settings, step_n=7)
+    assert nodes(run)[:6] == ["research", "engineer_data", "write_config", "validate", "write_config", "validate"]
     assert planner.told[1].culprit == "config"
     assert "learning_rat" in planner.told[1].problem
     assert "learning_rat:" not in run.experiment(1).config.read_text()
@@ -75,7 +75,7 @@ def test_a_script_that_never_runs_is_a_failed_experiment(prepared, here, monkeyp
     run, settings = prepared
     planner = Scripted("data_engineer", [DataScript(code=BAD_SCRIPT)] * 4)
     monkeypatch.setattr("tuneloop.graph.context.choose_planner", lambda: planner)
-    drive(run, settings, step_n=15)
+    drive(run, settings, step_n=14)
     seen = nodes(run)
     assert seen.count("engineer_data") == 4
     assert seen[-1] == "critique"
