@@ -1,0 +1,206 @@
+"""An evaluation of a run: only what no run has measured becomes a job, and it says where its answers are from."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from tuneloop.core.errors import RecipeError, SetupError, WorldError
+from tuneloop.core.files import write_atomic, write_json
+from tuneloop.core.layout import Home
+from tuneloop.core.run import RunSpec
+from tuneloop.core.settings import Settings
+from tuneloop.core.setup import Setup
+from tuneloop.tools import workbench
+from tuneloop.tools.benchmarks import resolve
+from tuneloop.tools.measuring import (
+    evaluation_status,
+    measured,
+    sealed_scores,
+    sealed_status,
+    start_evaluation,
+    start_sealed,
+)
+from tuneloop.tools.workbench import Workbench
+
+# Stands for the engine's Python: answers every item in the way that the job's folder tells, as measure.py would write it.
+STAND_IN = """\
+#!{python}
+import importlib.util, json, pathlib, sys
+job = json.loads(pathlib.Path(sys.argv[2]).read_text())
+spec = importlib.util.spec_from_file_location("scoring", job["scoring"])
+scoring = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(scoring)
+results = []
+for model in job["models"]:
+    for given in (one for one in job["sets"] if one["name"] in model["sets"]):
+        rows, kind = [], given["answer_kind"]
+        for line in pathlib.Path(given["items"]).read_text().splitlines():
+            item = json.loads(line)
+            text = "\\\\boxed{{" + (item["answer"] if int(item["answer"]) % 2 else "no") + "}}"
+            right = scoring.correct(kind, item["answer"], text)
+            verdict = {{"parsed": scoring.extract(kind, text), "answer": item["answer"], "correct": right}}
+            rows.append({{"id": item["id"], "prediction": text, **verdict}})
+        accuracy = 100 * sum(row["correct"] for row in rows) / len(rows)
+        facts = {{"model": model["name"], "set": given["name"], "truncated": 0, "accuracy": accuracy}}
+        results.append({{**facts, "items": rows}})
+(pathlib.Path(job["out"]) / "results.json").write_text(json.dumps({{"results": results, "versions": {{}}}}))
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    python = tmp_path / "engine" / "bin" / "python"
+    write_atomic(python, STAND_IN.format(python=sys.executable))
+    python.chmod(0o755)
+    engine = SimpleNamespace(
+        folder=python.parent.parent, python=python, bin=python.parent, readable=(), identity="e", env={}, packages={}
+    )
+    monkeypatch.setattr(Workbench, "engine", lambda self, name: engine)
+    monkeypatch.setattr(workbench, "worker_for", lambda bench, name: "")
+    base = tmp_path / "base"
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        write_atomic(base / name, name)
+    return tmp_path
+
+
+def bench(home: Path, name: str, **settings: Any) -> Workbench:
+    """A run that was prepared; its base model is `base`."""
+    place = Home(home)
+    folder, run = resolve("wordproblems", place, None), place.run(name)
+    spec = RunSpec.model_validate(
+        {"benchmark": "wordproblems", "base_model": "tiny", "sandbox": "process", "benchmark_limit": 12}
+    )
+    write_atomic(run.spec, yaml.safe_dump({"spec": spec.model_dump(mode="json")}))
+    setup = Setup(
+        benchmark=folder.benchmark,
+        benchmark_root=folder.root,
+        benchmark_fingerprint=folder.fingerprint,
+        model_name="tiny",
+        model_root=home / "base",
+        model_fingerprint="-",
+        datasets={},
+        dataset_fingerprints={},
+        sandbox="process",
+        device="cpu",
+        planner="offline",
+        versions={},
+    )
+    write_json(run.setup, setup.model_dump(mode="json"))
+    return Workbench(run, Settings.model_validate({"FT_FILE_PATH": home, **settings}))
+
+
+def over(status: Any) -> dict[str, Any]:
+    """The status once it is no longer running."""
+    deadline = time.monotonic() + 60
+    while (found := status())["state"] == "running" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return dict(found)
+
+
+def evaluated(b: Workbench) -> tuple[str | None, dict[str, Any]]:
+    """(job, last status) of the base model's evaluation."""
+    job = start_evaluation(b, 0)
+    return job, over(lambda: evaluation_status(b, 0))
+
+
+def jobs(b: Workbench) -> list[str]:
+    return sorted(p.name for p in (b.run.baseline / "jobs").glob("evaluate.*"))
+
+
+def test_the_second_run_launches_nothing_and_says_so(home: Path) -> None:
+    first = bench(home, "first")
+    with pytest.raises(RecipeError, match="never launched"):
+        measured(first, 0)
+    assert evaluated(first)[0] == "evaluate"
+    score = measured(first, 0)
+    assert (score.n, jobs(first)) == (12, ["evaluate.1"])
+    second = bench(home, "second")
+    job, status = evaluated(second)
+    assert (job, status["state"], status["exit"], status["done"], status["total"]) == (None, "over", None, 12, 12)
+    assert "12 answers from the cache" in status["note"]
+    assert jobs(second) == []
+    shutil.rmtree(home / "cache")  # what was decided for a run stands
+    assert start_evaluation(second, 0) is None
+    assert measured(second, 0) == score
+
+
+def test_launching_again_neither_looks_nor_launches_again(home: Path) -> None:
+    first, second = bench(home, "first"), bench(home, "second")
+    evaluated(first)
+    evaluated(second)
+    measured(first, 0)
+    assert start_evaluation(second, 0) == "evaluate"
+    assert jobs(second) == ["evaluate.1"]
+    assert measured(second, 0) == measured(first, 0)
+
+
+def test_other_weights_are_measured(home: Path) -> None:
+    first = bench(home, "first")
+    evaluated(first)
+    measured(first, 0)
+    (home / "base" / "model.safetensors").write_text("other weights")
+    second = bench(home, "second")
+    assert evaluated(second)[0] == "evaluate"
+    assert start_evaluation(first, 0) == "evaluate"
+    assert over(lambda: evaluation_status(first, 0))["state"] == "over"
+    assert jobs(first) == ["evaluate.1", "evaluate.2"]
+
+
+def test_switched_off_every_run_measures(home: Path) -> None:
+    for name in ("first", "second"):
+        b = bench(home, name, FT_DOCKER_ENABLE_CACHE="False")
+        assert evaluated(b)[0] == "evaluate"
+        measured(b, 0)
+    assert not (home / "cache").exists()
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"asked": [{"model": "base"}]}'])
+def test_a_broken_plan_is_made_again(content: str, home: Path) -> None:
+    first, second = bench(home, "first"), bench(home, "second")
+    evaluated(first)
+    measured(first, 0)
+    evaluated(second)
+    (second.run.baseline / "evaluation.json").write_text(content)
+    assert evaluation_status(second, 0)["state"] == "absent"
+    assert evaluated(second)[0] is None
+    assert measured(second, 0) == measured(first, 0)
+
+
+def test_a_plan_whose_answers_were_changed_is_not_believed(home: Path) -> None:
+    first, second = bench(home, "first"), bench(home, "second")
+    evaluated(first)
+    score = measured(first, 0)
+    evaluated(second)
+    file = second.run.baseline / "evaluation.json"
+    plan = json.loads(file.read_text())
+    plan["asked"][0]["known"]["items"][0]["correct"] ^= True
+    file.write_text(json.dumps(plan))
+    with pytest.raises(WorldError, match="the engine's verdict is"):
+        measured(second, 0)
+    assert evaluated(second)[0] is None
+    assert measured(second, 0) == score
+
+
+def test_the_sealed_test_is_measured_each_time(home: Path) -> None:
+    for name in ("first", "second"):
+        b = bench(home, name)
+        start_sealed(b, None)
+        assert over(lambda b=b: sealed_status(b))["exit"]["code"] == 0
+        base, best = sealed_scores(b)
+        assert (base.split, best) == ("test", None)
+        assert sorted(p.name for p in (b.run.final / "jobs").glob("evaluate.*")) == ["evaluate.1"]
+    assert not (home / "cache" / "evaluations").exists()
+
+
+def test_vllm_asked_for_in_vain_is_one_line(home: Path) -> None:
+    with pytest.raises(SetupError, match="has no vllm"):
+        start_evaluation(bench(home, "first", TUNELOOP_EVAL_BACKEND="vllm"), 0)
