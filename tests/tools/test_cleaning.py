@@ -141,7 +141,7 @@ RUN = st.fixed_dictionaries(
 
 
 @given(runs=st.lists(RUN, max_size=3))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_what_must_stay_stays_on_any_home(tmp_path_factory: pytest.TempPathFactory, runs: list[dict]) -> None:
     root = tmp_path_factory.mktemp("clean")
     home = make_home(root)

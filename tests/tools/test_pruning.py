@@ -75,7 +75,7 @@ def there(folder: ExperimentFolder, names: tuple[str, ...]) -> bool:
     outcomes=st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=5),
     keep=st.sampled_from(["best,last", "best", "all"]),
 )
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_evidence_and_the_incumbent_stay(tmp_path_factory: pytest.TempPathFactory, outcomes: list[str], keep) -> None:
     run, done = a_run(tmp_path_factory.mktemp("prune"), *outcomes)
     # As it happens: one experiment is closed after the other.
@@ -137,6 +137,8 @@ def test_a_kill_anywhere_is_finished_by_the_next_call(tmp_path: Path, monkeypatc
                 prune(run, done, "best,last")
             except Killed:
                 deaths += 1
+            else:
+                break
         if not all((run.experiment(1).root / name).exists() for name in WEIGHTS):
             with pytest.raises(RecipeError, match="pruned"):
                 check_there(run.experiment(1))
@@ -145,7 +147,7 @@ def test_a_kill_anywhere_is_finished_by_the_next_call(tmp_path: Path, monkeypatc
         assert there(run.experiment(2), (*EVIDENCE, *WEIGHTS))
         left = [p for p in run.root.rglob(".*.part") if p.name != f".pruned.json.{os.getpid()}.part"]
         assert left == []
-    assert 10 < deaths < 60, "every place was reached"
+    assert 10 < deaths < 59, "every place was reached"
 
 
 def test_a_living_job_is_waited_for(tmp_path: Path) -> None:
