@@ -8,7 +8,7 @@ from pathlib import Path
 
 from figures import figure
 from place import Place
-from processes import spend
+from processes import busy, spend
 
 from tuneloop.core.job import Command, Sandbox
 from tuneloop.sandboxes.choose import open_sandbox
@@ -70,8 +70,3 @@ def supervisor(place: Place) -> float:
 def parent(pid: int) -> int:
     """The process above."""
     return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-
-
-def busy(pid: int) -> float:
-    """CPU seconds of one process, to the nanosecond."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import yaml
 from place import Place
-from stock import plain_environment, trainer_seconds
+from processes import ever_busy
+from stock import trainer_seconds
 from value import oracle_rows
 
 from tuneloop.core.files import digest, digest_file, write_atomic, write_json
@@ -23,7 +22,9 @@ from tuneloop.graph.nodes.prepare import settle
 from tuneloop.graph.nodes.train import train
 from tuneloop.graph.runs import create_run
 from tuneloop.graph.state import State
+from tuneloop.sandboxes.jobs import newest
 from tuneloop.tools.params.finalize import write_dataset_info
+from tuneloop.tools.workers import jobs_of
 
 BATCH = 8
 RECIPE = {
@@ -35,19 +36,32 @@ RECIPE = {
     "lr_scheduler_type": "cosine",
     "disable_gradient_checkpointing": True,
 }
-PROBE = Path(__file__).with_name("generation_probe.py")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Seconds of both nodes, CPU seconds of this process and of the workers with their jobs, and what was measured."""
+
+    train: float
+    evaluate: float
+    own_cpu: float
+    jobs_cpu: float
+    score: Score
 
 
 @dataclass(frozen=True)
 class Ours:
-    """Seconds: `train` and `evaluate` are whole nodes, `steps` and `generation` the engines' own clocks inside them."""
+    """`steps` and `generation`: seconds by the engines' own clocks, inside the nodes' own."""
 
-    train: float
+    spent: Timed
     steps: float
-    evaluate: float
     generation: float
-    score: Score
     folder: ExperimentFolder
+
+    @property
+    def whole(self) -> float:
+        """Both nodes."""
+        return self.spent.train + self.spent.evaluate
 
     @property
     def weights(self) -> str:
@@ -77,41 +91,32 @@ def experiment(ctx: Context, number: int, steps: int) -> Context:
     return Context(ctx.run, ctx.settings, State(run_id=ctx.run.id, experiment=number))
 
 
-def timed(ctx: Context) -> tuple[float, float, Score]:
-    """Seconds of `train`, seconds of `evaluate`, what was measured."""
-    began = time.perf_counter()
+def timed(ctx: Context) -> Timed:
+    """Train and evaluate."""
+    began, own, jobs = time.perf_counter(), time.process_time(), workers_cpu(ctx)
     train(ctx)
     trained = time.perf_counter()
     score = measure(ctx, ctx.state.experiment)
-    return trained - began, time.perf_counter() - trained, score
+    ended = time.perf_counter()
+    return Timed(trained - began, ended - trained, time.process_time() - own, workers_cpu(ctx) - jobs, score)
 
 
-def reference(place: Place, ctx: Context) -> Ours:
+def workers_cpu(ctx: Context) -> float:
+    """CPU seconds so far of this run's workers and of the jobs that they forked."""
+    folders = [newest(jobs_of(ctx.bench), engine) for engine in ("llamafactory", "opencompass")]
+    return sum(ever_busy(int((folder / "lock").read_text())) for folder in folders if folder)
+
+
+def reference(ctx: Context) -> Ours:
     """Train and evaluate one experiment, with the engines' own clocks."""
-    training, evaluation, score = timed(ctx)
-    generation = generation_seconds(place, ctx.folder)
-    steps = trainer_seconds(ctx.folder.model)
-    return Ours(training, steps, evaluation, generation, score, ctx.folder)
+    spent = timed(ctx)
+    return Ours(spent, trainer_seconds(ctx.folder.model), generation_seconds(ctx.folder), ctx.folder)
 
 
-def generation_seconds(place: Place, folder: ExperimentFolder) -> float:
-    """Seconds in the model's `generate`, from the evaluation's own results; measured again where it does not say."""
-    said = json.loads((folder.work / "evaluate" / "results.json").read_text())["models"][0].get("generation_seconds")
-    return float(said) if said is not None else probed(place, folder)
-
-
-def probed(place: Place, folder: ExperimentFolder) -> float:
-    """The same job once more in a process of its own, with a clock around `generate`."""
-    env = {**plain_environment(place, "opencompass"), "PYTHONHASHSEED": "0"}
-    out = place.root / "probe"
-    argv = [
-        str(place.engines["opencompass"].python),
-        str(PROBE),
-        str(folder.work / "evaluate.input" / "job.json"),
-        str(out),
-    ]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
-    return float(json.loads(done.stdout.splitlines()[-1])["generation"])
+def generation_seconds(folder: ExperimentFolder) -> float:
+    """Seconds in the model's `generate`, from the evaluation's own results."""
+    results = json.loads((folder.work / "evaluate" / "results.json").read_text())["results"]
+    return sum(float(row["generation_seconds"]) for row in results)
 
 
 def evaluation_batch(folder: ExperimentFolder) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.sandboxes.choose import open_sandbox
@@ -23,8 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 class Place:
     """A temporary `FT_FILE_PATH`, linked to engines and models of the real one; nothing else of the user's is touched."""
 
-    def __init__(self, small: bool) -> None:
-        self.small = small
+    def __init__(self, small: bool, notes: Path) -> None:
+        self.small, self.notes = small, notes
         self.details: dict[str, Any] = {}
         self._known: dict[Callable[[Place], Any], Any] = {}
         real = load_settings()
@@ -61,8 +62,9 @@ class Place:
         return known  # type: ignore[no-any-return]
 
     def note(self, name: str, value: Any) -> None:
-        """Keep a number behind the figures, for `details.json`."""
+        """Keep a number behind the figures, in `details.json`."""
         self.details[name] = value
+        write_json(self.notes, self.details)
 
     def say(self, text: str) -> None:
         """One line of progress."""

@@ -31,7 +31,7 @@ class Pair:
     @property
     def whole(self) -> tuple[float, float]:
         """Seconds of the experiment: ours, stock."""
-        return self.ours.train + self.ours.evaluate, self.training.spent.wall + self.evaluation.spent.wall
+        return self.ours.whole, self.training.spent.wall + self.evaluation.spent.wall
 
     @property
     def beyond(self) -> tuple[float, float]:
@@ -55,17 +55,17 @@ def turns(place: Place, ctx: Context, steps: int, count: int, repeats: int) -> l
     """The pairs, workers of this run being there."""
     place.say("reference: first experiment, engines cold")
     first = timed(experiment(ctx, 1, 4))
-    place.note("first experiment of 4 steps, engines cold", {"train": first[0], "evaluate": first[1]})
+    place.note("first experiment of 4 steps, engines cold", {"train": first.train, "evaluate": first.evaluate})
     found = []
     for number in range(2, repeats + 2):
         place.say(f"reference: {steps} steps and {count} items, pair {number - 1} of {repeats}, ours")
-        mine = reference(place, experiment(ctx, number, steps))
+        mine = reference(experiment(ctx, number, steps))
         place.say(f"reference: pair {number - 1} of {repeats}, stock command lines")
         training = train(place, mine.folder.work / "train" / "config.yaml", place.root / "stock" / "train")
         bench, asked = ctx.bench.benchmark, items(ctx.bench.benchmark, "validation", count)
         batch, work = evaluation_batch(mine.folder), place.root / "stock" / "evaluate"
         evaluation = evaluate(place, training.model, bench.benchmark, asked, batch, work)
-        verdicts = [item.correct for item in mine.score.items]
+        verdicts = [item.correct for item in mine.spent.score.items]
         differing = sum(a != b for a, b in zip(verdicts, evaluation.verdicts, strict=True))
         found.append(Pair(mine, training, evaluation, differing))
         place.note(f"pair {number - 1}", facts(found[-1]))
@@ -75,10 +75,17 @@ def turns(place: Place, ctx: Context, steps: int, count: int, repeats: int) -> l
 def facts(pair: Pair) -> dict[str, object]:
     """The seconds behind the ratios, for `details.json`."""
     ours, training, evaluation = pair.ours, pair.training, pair.evaluation
-    both = zip((item.prediction.strip() for item in ours.score.items), evaluation.answers, strict=True)
+    both = zip((item.prediction.strip() for item in ours.spent.score.items), evaluation.answers, strict=True)
     other = [(mine, theirs.strip()) for mine, theirs in both if mine != theirs.strip()]
     return {
-        "ours": {k: getattr(ours, k) for k in ("train", "steps", "evaluate", "generation")},
+        "ours": {
+            "train": ours.spent.train,
+            "steps": ours.steps,
+            "evaluate": ours.spent.evaluate,
+            "generation": ours.generation,
+            "orchestrator's CPU": ours.spent.own_cpu,
+            "workers' and jobs' CPU": ours.spent.jobs_cpu,
+        },
         "stock": {
             "train": training.spent.wall,
             "steps": training.steps,
@@ -89,7 +96,7 @@ def facts(pair: Pair) -> dict[str, object]:
         },
         "beyond (ours, stock)": pair.beyond,
         "whole (ours, stock)": pair.whole,
-        "score (ours, stock)": (ours.score.value, 100 * sum(evaluation.verdicts) / len(evaluation.verdicts)),
+        "score (ours, stock)": (ours.spent.score.value, 100 * sum(evaluation.verdicts) / len(evaluation.verdicts)),
         "same weights": ours.weights == digest_file(training.model / "model.safetensors"),
         "items with another answer": len(other),
         "first of them (ours, stock)": other[:1],
@@ -116,7 +123,7 @@ def whole(place: Place) -> float:
 def second_model(place: Place) -> float:
     """Warm engine, result cache off; another model was evaluated before."""
     found = place.once(pairs)
-    return min(p.ours.evaluate for p in found) / min(p.evaluation.spent.wall for p in found)
+    return min(p.ours.spent.evaluate for p in found) / min(p.evaluation.spent.wall for p in found)
 
 
 @figure("trainings whose weights differ from stock's", "trainings", "<= 0")

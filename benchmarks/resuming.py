@@ -9,7 +9,7 @@ from pathlib import Path
 
 from figures import figure
 from place import Place
-from processes import TUNELOOP, background, environment, until
+from processes import TUNELOOP, background, busy, environment, until
 from whole_run import DEFAULT
 
 from tuneloop.core.event_log import read_events
@@ -42,26 +42,28 @@ def attached(place: Place) -> float:
         "--run-id",
         run.id,
     )
-    found = []
+    found: list[tuple[float, float]] = []
     for number in range(times + 1):
         place.say(f"resume: {'a run until it trains' if number == 0 else f'killed and resumed, {number} of {times}'}")
         began = datetime.now(UTC)
-        seconds = sit(argv, env, log, place.root, run, began)
-        found.append(seconds)
+        found.append(sit(argv, env, log, place.root, run, began))
         argv = (*TUNELOOP, "resume", run.id)
     status, _ = Workbench(run, place.settings).status(run.experiment(1).jobs, "train")
     Workbench(run, place.settings).stop(run.experiment(1).jobs, "train")
     if status.state != "running":
         raise RuntimeError(f"the training was {status.state} before it was attached to: too short to measure")
-    place.note("resume until attached, each", found[1:])
-    return statistics.median(found[1:])
+    place.note("resume until attached, each [seconds, CPU seconds of its process]", found[1:])
+    return statistics.median(seconds for seconds, _ in found[1:])
 
 
-def sit(argv: tuple[str, ...], env: dict[str, str], log: Path, cwd: Path, run: RunFolder, began: datetime) -> float:
-    """One orchestrator until it has looked at the living training, then SIGKILL; seconds until that look."""
+def sit(
+    argv: tuple[str, ...], env: dict[str, str], log: Path, cwd: Path, run: RunFolder, began: datetime
+) -> tuple[float, float]:
+    """One orchestrator until it has looked at the living training, then SIGKILL; seconds and CPU seconds until then."""
     with background(argv, env=env, cwd=cwd, log=log) as child:
         until(lambda: looked(run, began), "a look at the living training", child, 600)
+        cpu = busy(child.pid)
         child.kill()
         child.wait()
     time.sleep(0.3)
-    return (looked(run, began)[0].at - began).total_seconds()
+    return (looked(run, began)[0].at - began).total_seconds(), cpu

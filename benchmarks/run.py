@@ -81,13 +81,12 @@ def main() -> int:
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     began = time.monotonic()
-    place = Place(given.small)
+    place = Place(given.small, given.out.with_name("details.json"))
     try:
         rows = [measured(one, place) for one in figures]
     finally:
         place.close()
     write_json(given.out, rows)
-    write_json(given.out.with_name("details.json"), place.details)
     print(table(rows))
     place.say(f"{given.out}, {time.monotonic() - began:.0f} s")
     failed = any(r["value"] is None for r in rows)
