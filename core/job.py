@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from signal import SIGKILL, SIGTERM
 from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -56,6 +57,11 @@ class Exit(BaseModel):
     def ok(self) -> bool:
         """Ended by itself with status 0."""
         return self.reason == "finished" and self.code == 0
+
+    @property
+    def killed(self) -> bool:
+        """Ended from outside, by a signal or on request: says nothing of the command."""
+        return self.reason == "stopped" or (self.reason == "finished" and self.code in (-SIGKILL, -SIGTERM))
 
 
 class JobStatus(BaseModel):

@@ -9,11 +9,13 @@ from typing import Any
 from tuneloop.core.bridge import pause
 from tuneloop.core.errors import Paused, RecipeError
 from tuneloop.core.events import JobProgress, Watched
+from tuneloop.core.job import Exit
 from tuneloop.graph.context import Context
 from tuneloop.graph.inbox import obey
 
 # Seconds between looks: a twelfth of the time waited so far, so that short jobs are not delayed and long ones are cheap.
 FIRST, LONGEST, SHARE, SAID = 0.25, 2.0, 12, 2.0
+KILLS = 5  # of one job in one sitting before the run pauses: something keeps ending it
 ENDING = 300.0  # seconds to watch a job end before the run pauses without it
 
 
@@ -46,6 +48,11 @@ def wait(ctx: Context, job: str, poll: Callable[[], dict[str, Any]], stop: Calla
     if status.get("total"):
         _say(ctx, job, status)
     return status
+
+
+def killed(status: dict[str, Any]) -> bool:
+    """Whether the job, or who guarded it, was ended from outside: nobody's work is to blame, it is launched again."""
+    return status["state"] == "lost" or bool(status["exit"] and Exit.model_validate(status["exit"]).killed)
 
 
 def alarm(status: dict[str, Any]) -> dict[str, Any] | None:

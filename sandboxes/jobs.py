@@ -36,7 +36,7 @@ def launch(
 ) -> Path:
     """The folder of the one job `name` with this command's key.
 
-    A running or finished attempt with the same key is returned as it is; a lost or stopped one gets a successor; one
+    A running or finished attempt with the same key is returned as it is; a lost or killed one gets a successor; one
     with another key is stopped, waited for, and gets a successor. With `retry` a failed one gets a successor too.
     `ready` finishes the command, only when it is started. Raises WorldError when nothing can be started.
     """
@@ -71,8 +71,8 @@ def settled(sandbox: Sandbox, folder: Path, command: Command, retry: bool) -> bo
 
 
 def proves(end: Exit, retry: bool) -> bool:
-    """Whether an end says something of the command: one that was stopped, or never began, says nothing."""
-    return end.ok if retry else end.reason not in ("stopped", "failed_to_start")
+    """Whether an end says something of the command: one that was killed, or never began, says nothing."""
+    return end.ok if retry else not end.killed and end.reason != "failed_to_start"
 
 
 def same(one: Command, other: Command) -> bool:

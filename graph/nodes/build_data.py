@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.errors import RecipeError
+from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.context import Context
-from tuneloop.graph.wait import wait
+from tuneloop.graph.wait import KILLS, killed, wait
 from tuneloop.tools.building import gate_data, is_built
 from tuneloop.tools.progress import last_progress
 from tuneloop.tools.scripts import script_result, start_script
@@ -27,19 +27,19 @@ def build_data(ctx: Context) -> dict[str, Any]:
 
 
 def run_script(ctx: Context, folder: ExperimentFolder, *, debug: bool) -> Path:
-    """The `data.json` that the script writes. Raises RecipeError when it fails."""
-    bench = ctx.bench
-    name = start_script(bench, folder, debug=debug)
+    """The `data.json` that the script writes. Raises RecipeError when it fails, WorldError when it is always killed."""
+    bench, name = ctx.bench, "dry_run" if debug else "build_data"
 
     def poll() -> dict[str, Any]:
         status, job = bench.status(folder.jobs, name)
         done, total = last_progress(job / "log.txt") if job else (0, 0)
         return job_report(status, done=done, total=total, unit="rows")
 
-    seen = wait(ctx, name, poll, lambda: bench.stop(folder.jobs, name))
-    if seen["state"] == "lost":
-        return run_script(ctx, folder, debug=debug)
-    status, job = bench.status(folder.jobs, name)
-    if job is None:
-        raise RecipeError(f"{name} was never launched", culprit="environment")
-    return script_result(bench, folder, status, job, debug=debug)
+    for _ in range(KILLS):
+        start_script(bench, folder, debug=debug)
+        if not killed(wait(ctx, name, poll, lambda: bench.stop(folder.jobs, name))):
+            status, job = bench.status(folder.jobs, name)
+            if job is None:
+                raise RecipeError(f"{name} was never launched", culprit="environment")
+            return script_result(bench, folder, status, job, debug=debug)
+    raise WorldError(f"{name} was killed {KILLS} times; look at {folder.jobs}")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuneloop.core.errors import RecipeError, WorldError
+from tuneloop.core.errors import WorldError
 from tuneloop.core.files import write_json
 from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
-from tuneloop.graph.wait import wait
-from tuneloop.tools.measuring import measured
-
-LOST = 3
+from tuneloop.graph.wait import KILLS, killed, wait
+from tuneloop.tools.measuring import measured, place
 
 
 def evaluate(ctx: Context) -> dict[str, Any]:
@@ -25,7 +23,7 @@ def evaluate(ctx: Context) -> dict[str, Any]:
 
 def measure(ctx: Context, number: int) -> Score:
     """Validation score of an experiment's model, of the untouched one for 0. Raises RecipeError or WorldError."""
-    for _ in range(LOST):
+    for _ in range(KILLS):
         ctx.call("evaluation_launch", experiment=number)
         status = wait(
             ctx,
@@ -33,8 +31,6 @@ def measure(ctx: Context, number: int) -> Score:
             lambda: ctx.call("evaluation_status", experiment=number),
             lambda: ctx.call("evaluation_stop", experiment=number),
         )
-        if status["state"] == "over":
+        if not killed(status):
             return measured(ctx.bench, number)
-    if number:
-        raise RecipeError(f"the evaluation was killed {LOST} times", culprit="environment")
-    raise WorldError(f"the evaluation of the base model was killed {LOST} times; look at {ctx.run.baseline}")
+    raise WorldError(f"the evaluation was killed {KILLS} times; look at {place(ctx.bench, number) / 'jobs'}")

@@ -14,7 +14,7 @@ from tuneloop.core.score import Comparison, Score
 from tuneloop.graph.context import Context
 from tuneloop.graph.journal import load_journal
 from tuneloop.graph.reporting import report_data
-from tuneloop.graph.wait import wait
+from tuneloop.graph.wait import KILLS, killed, wait
 from tuneloop.tools.compare import compare
 from tuneloop.tools.delivery import deliver, drop_merged, is_adapter, merge_status, start_merge
 from tuneloop.tools.measuring import sealed_scores, sealed_status, start_sealed, stop_sealed
@@ -78,10 +78,9 @@ def sealed_test(ctx: Context, best: Experiment | None) -> tuple[Score, Score | N
 
 def read_test(ctx: Context, best: Experiment | None) -> tuple[Score, Score | None]:
     """Launch, wait, verify. A run whose time is over still ends with its test score."""
-    bench = ctx.bench
-    start_sealed(bench, ctx.run.best if best else None)
-    unhurried = ctx.unhurried()
-    status = wait(unhurried, "sealed test", lambda: sealed_status(bench), lambda: stop_sealed(bench))
-    if status["state"] == "lost":
-        return read_test(ctx, best)
-    return sealed_scores(bench)
+    bench, unhurried = ctx.bench, ctx.unhurried()
+    for _ in range(KILLS):
+        start_sealed(bench, ctx.run.best if best else None)
+        if not killed(wait(unhurried, "sealed test", lambda: sealed_status(bench), lambda: stop_sealed(bench))):
+            return sealed_scores(bench)
+    raise WorldError(f"the reading of the sealed test was killed {KILLS} times; look at {ctx.run.final / 'jobs'}")

@@ -61,6 +61,16 @@ def test_a_lost_job_gets_a_successor(tmp_path, command):
     assert wait(BOX, two).ok
 
 
+def test_a_job_killed_from_outside_gets_a_successor(tmp_path, command):
+    one = launch(BOX, tmp_path / "jobs", "train", command("kill -9 $$", "a"))
+    done = wait(BOX, one, every=0.02)
+    assert (done.reason, done.code, done.killed) == ("finished", -9, True)
+    two = launch(BOX, tmp_path / "jobs", "train", command("exit 7", "a"))
+    assert two.name == "train.2"
+    assert not wait(BOX, two).killed
+    assert launch(BOX, tmp_path / "jobs", "train", command("true", "a")) == two
+
+
 def test_a_job_that_was_stopped_is_started_again(tmp_path, command):
     one = launch(BOX, tmp_path / "jobs", "train", command("sleep 30", "a"))
     BOX.stop(one)
