@@ -111,11 +111,13 @@ def stop_workers(bench: Workbench) -> None:
     """Tell the workers to end when their last job is over; waits a moment for those without one."""
     running = []
     for engine in BLUEPRINTS:
-        folder = newest(jobs_of(bench), engine)
+        folder, place = newest(jobs_of(bench), engine), scratch(bench, engine) / "socket"
         if folder is not None and bench.sandbox.poll(folder).state == "running":
             running.append(folder)
-            if not retire(str(scratch(bench, engine) / "socket")):
+            if not retire(str(place)):
                 bench.sandbox.stop(folder, grace=0)
+        else:
+            place.unlink(missing_ok=True)
     deadline = time.monotonic() + END_SECONDS
     while any(bench.sandbox.poll(folder).state == "running" for folder in running) and time.monotonic() < deadline:
         pause(0.02)

@@ -21,6 +21,9 @@ MODULES = (
     "datasets.packaged_modules.json.json",
     "fsspec.implementations.cached",
     "multiprocessing.synchronize",
+    "numpy.ctypeslib",
+    "torch.profiler._cupti_monitor",
+    "torch.utils.serialization",
     "lf_watch",
 )
 ARCHITECTURES = ("gemma2", "gemma3", "llama", "mistral", "phi3", "qwen2", "qwen3")
