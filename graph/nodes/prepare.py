@@ -16,6 +16,7 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.evaluate import measure
 from tuneloop.graph.onward import after
 from tuneloop.tools import benchmarks, datasets, models
+from tuneloop.tools.backend import choose_backend
 from tuneloop.tools.device import find_device
 from tuneloop.tools.engines import ensure_engine
 from tuneloop.tools.params.model_card import read_model_card
@@ -75,6 +76,7 @@ def settle(ctx: Context) -> Setup:
             say.over = True
             raise
     read_model_card(model.root)
+    choose_backend(settings.eval_backend, engines[1], find_device())
     bench = benchmarks.resolve(spec.benchmark, settings.home, spec.benchmark_description)
     chosen = spec.datasets or tuple(datasets.for_domain(bench.benchmark.domain))
     if not chosen:
