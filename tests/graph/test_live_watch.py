@@ -24,6 +24,7 @@ from tuneloop.graph.state import State
 from tuneloop.tools import benchmarks
 from tuneloop.tools.params.finalize import write_dataset_info
 from tuneloop.tools.store import fingerprint
+from tuneloop.tools.workers import stop_workers
 
 pytestmark = pytest.mark.slow
 
@@ -41,6 +42,7 @@ RECIPE = {
 @pytest.fixture
 def context(warm_home: Path, tiny: Path):
     """A run whose first experiment is about to be trained; called with what its recipe changes."""
+    contexts: list[Context] = []
 
     def made(timeout: float | None = None, **changes: object) -> Context:
         settings = Settings(FT_FILE_PATH=warm_home)
@@ -77,9 +79,12 @@ def context(warm_home: Path, tiny: Path):
         write_json(folder.data / "report.json", {"rows": len(rows)})
         write_dataset_info(folder.data)
         folder.config.write_text(yaml.safe_dump({**RECIPE, **changes}))
-        return Context(run, settings, State(run_id="watched", experiment=1))
+        contexts.append(Context(run, settings, State(run_id="watched", experiment=1)))
+        return contexts[-1]
 
-    return made
+    yield made
+    for ctx in contexts:
+        stop_workers(ctx.bench)
 
 
 def said(ctx: Context) -> list[Watched]:
