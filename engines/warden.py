@@ -105,7 +105,7 @@ def guard(connection: socket.socket, known: Knowledge, worker: int) -> NoReturn:
 
 def run(connection: socket.socket, request: dict[str, Any], handles: list[int], known: Knowledge) -> None:
     """Start the job, watch it and tell its end."""
-    scratch = tempfile.mkdtemp(prefix=leftovers())
+    scratch = tempfile.mkdtemp(prefix=f"{leftovers()}{os.getpid()}-")
     try:
         try:
             check(request, known.env)
@@ -238,7 +238,7 @@ def leftovers() -> str:
     return f"tuneloop-{hashlib.sha256(bytes(Path.cwd())).hexdigest()[:12]}-"
 
 
-def remove_leftovers() -> None:
-    """Scratch folders of a worker that was killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{leftovers()}*"):
+def remove_leftovers(warden: int | str = "*") -> None:
+    """Scratch folders of a warden that was killed; of all that a killed worker had."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{leftovers()}{warden}-*"):
         shutil.rmtree(folder, ignore_errors=True)

@@ -96,6 +96,8 @@ def reap(wardens: set[int]) -> list[int]:
         if found[0] in wardens:
             wardens.discard(found[0])
             ended.append(found[1])
+            if found[1] < 0:
+                warden.remove_leftovers(found[0])
     warden.kill(pid for pid in warden.children(os.getpid()) if pid not in wardens)
     return ended
 
