@@ -10,15 +10,15 @@ export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: run test slow check bench soak clean help install sandbox
+.PHONY: run test slow check bench soak crash-soak clean help install sandbox postgres
 
 run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
 
-test: check sandbox  ## style, types, floors, then the fast tests and a short real run
+test: check sandbox postgres  ## style, types, floors, then the fast tests and a short real run
 	$(BIN)/pytest -m "not slow"
 
-slow: install sandbox  ## long tests on real engines
+slow: install sandbox postgres  ## long tests on real engines, the short crash suite
 	$(BIN)/pytest -m slow
 
 check: install  ## ruff, ruff format, mypy --strict, import-linter
@@ -30,12 +30,15 @@ check: install  ## ruff, ruff format, mypy --strict, import-linter
 bench: install sandbox  ## measure: time, memory and scores against the naive recipe and the oracle
 	$(BIN)/python benchmarks/run.py
 
-soak: install sandbox  ## whole runs: the embedded default on three seeds, then a task whose data mislead the first plan
+soak: crash-soak  ## 150 kills, then whole runs: three seeds, then a task whose data mislead the first plan
 	for seed in 1 2 3; do \
 	  $(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3 --seed $$seed || exit; \
 	done
 	$(BIN)/python examples/own_task/make.py
 	$(BIN)/tuneloop run --benchmark examples/own_task/benchmark --dataset examples/own_task/data --base-model tiny --loop-n 3
+
+crash-soak: install sandbox postgres
+	$(BIN)/python tests/crash/soak.py
 
 install: $(VENV)/installed  ## the environment .venv from locks/main.txt
 
@@ -60,6 +63,16 @@ sandbox:  ## bubblewrap, which shuts generated code in; installed where this use
 	  { apt-get install -y -q bubblewrap || { apt-get update -q && apt-get install -y -q bubblewrap; }; } >/dev/null; \
 	else \
 	  echo "bubblewrap is missing: install it (Debian: sudo apt-get install bubblewrap), or add --allow-unsandboxed" >&2; \
+	  exit 2; \
+	fi
+
+postgres:  ## a PostgreSQL server's programs, for the tests of its checkpointer
+	@if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  { apt-get install -y -q --no-install-recommends postgresql \
+	    || { apt-get update -q && apt-get install -y -q --no-install-recommends postgresql; }; } >/dev/null; \
+	else \
+	  echo "PostgreSQL's programs are missing: install them (Debian: sudo apt-get install postgresql)" >&2; \
 	  exit 2; \
 	fi
 
