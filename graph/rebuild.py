@@ -91,11 +91,13 @@ def launched(folder: ExperimentFolder, trouble: Trouble | None) -> str:
 
 
 def spent(run: RunFolder) -> float:
-    """Seconds of work over all sittings: what the nodes said, at least what the finished experiments say."""
-    said = sum(e.seconds for e in every_event(run.events, "node_finished") if isinstance(e, NodeFinished))
+    """Seconds of work over all sittings: what closed experiments and the nodes since say; all nodes, if that is more."""
+    closed = load_journal(run).experiments
+    nodes = [e for e in every_event(run.events, "node_finished") if isinstance(e, NodeFinished)]
     prepared = run.baseline / "spent.json"
     known = float(read_json(prepared)["seconds"]) if prepared.is_file() else 0.0
-    return max(said, known + sum(e.seconds for e in load_journal(run).experiments))
+    known += sum(e.seconds for e in closed) + sum(e.seconds for e in nodes if e.experiment > len(closed))
+    return max(known, sum(e.seconds for e in nodes))
 
 
 def is_behind(state: State, run: RunFolder) -> bool:
