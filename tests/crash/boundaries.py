@@ -32,7 +32,7 @@ SAME = (
 FRAMES = 2
 # For a reader of the disk the same as the boundary before them, as long as only a process dies.
 SAME_DISK = {"after fsync", "after close"}
-SAME_PART = {"after write", "after unlink"}
+SAME_PART = {"after open", "after write", "after unlink"}
 NODE = re.compile(r'"kind":"node_started".*"node":"(\w+)"')
 
 

@@ -27,13 +27,13 @@ def new_place(
     """Make a home of its own; whatever still runs there at the end is ended."""
     made: list[Path] = []
 
-    def make(name: str, loops: int = FORM.loops, home: Path | None = None) -> Place:
-        home = home or tmp_path_factory.mktemp(name) / "home"
+    def make(name: str, disk: Path | None = None) -> Place:
+        home = (disk or tmp_path_factory.mktemp(name)) / "home"
         home.mkdir(exist_ok=True)
         for shared in (shared_settings.home.engines, shared_settings.home.models):
             (home / shared.name).symlink_to(shared)
         made.append(home)
-        return Place(driver, home, write_task(home.parent / "task"), loops)
+        return Place(driver, home, write_task(home.parent / "task"), FORM.loops, aside=disk and disk.parent)
 
     yield make
     for home in made:

@@ -44,7 +44,7 @@ def sitting(asked: dict[str, Any]) -> None:
     """In the forked child: become an orchestrator. Never returns."""
     home, run = Path(asked["home"]), asked["run"]
     os.environ.update({"FT_FILE_PATH": str(home), **asked.get("env", {})})
-    os.chdir(asked.get("cwd") or home.parent)
+    os.chdir(asked["cwd"])
     log = os.open(asked["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for target, source in ((0, os.open("/dev/null", os.O_RDONLY)), (1, log), (2, log)):
         os.dup2(source, target)

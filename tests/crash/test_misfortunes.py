@@ -1,4 +1,8 @@
-"""One run that meets everything but a kill: SIGTERM, two orchestrators, jumping clocks, torn, truncated and lost files."""
+"""One run that meets everything else.
+
+SIGTERM, two orchestrators at once, jumping clocks, a full disk, a read-only disk, torn, truncated, overwritten and lost
+files. Each moment is a function; in between the run is resumed as anybody would.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from .disks import fill, free, memory_disk, mount
 from .kills import kill, victims
-from .world import Place, launches, until
+from .world import Place, events, launches, load, processes, until
 
 pytestmark = pytest.mark.slow
 # Wall-clock time jumps a year ahead and two days back, every second anew.
@@ -31,18 +36,13 @@ for module in list(sys.modules.values()):
 """
 
 
-def events(place: Place) -> str:
-    file = place.run / "events.jsonl"
-    return file.read_text(errors="replace") if file.is_file() else ""
-
-
-def at(place: Place, pid: int, node: str) -> None:
-    """Wait until a node began."""
+def at(place: Place, pid: int, node: str, again: int = 0) -> None:
+    """Wait until a node began; `again`: in this sitting, `again` bytes of events are older."""
     mark = f'"node_started","node":"{node}"'
 
     def there() -> bool:
         assert place.over(pid) is None, place.said()
-        return mark in events(place)
+        return mark in events(place)[again:]
 
     until(there)
 
@@ -55,17 +55,25 @@ def kill_all(place: Place, pid: int) -> None:
         time.sleep(0.1)
 
 
-def test_one_run_through_everything(new_place, same_end) -> None:
-    place = new_place("misfortunes")
-    sigterm_in_prepare(place)
-    two_at_once(place)
-    torn_event_line(place)
-    checkpoint_file_is_gone(place)
-    newest_training_checkpoint_is_cut(place)
-    end_of_training_was_not_told(place)
-    database_page_is_overwritten(place)
-    place.finish()
-    same_end(place)
+def test_one_run_through_everything(new_place, tmp_path, same_end) -> None:
+    with memory_disk(tmp_path / "disk") as disk:
+        place = new_place("misfortunes", disk)
+        try:
+            sigterm_in_prepare(place)
+            two_at_once(place)
+            torn_event_line(place)
+            checkpoint_file_is_gone(place)
+            full_disk(place, disk, "rehearse", 200_000)
+            read_only_disk(place, disk)
+            newest_training_checkpoint_is_cut(place)
+            full_disk(place, disk, "train", 3_000_000)
+            end_of_training_was_not_told(place)
+            database_page_is_overwritten(place)
+            full_disk(place, disk, "finish", 0)
+            place.finish()
+            same_end(place)
+        finally:
+            kill(list(processes(disk)))
 
 
 def sigterm_in_prepare(place: Place) -> None:
@@ -85,7 +93,7 @@ def two_at_once(place: Place) -> None:
     """
     first = place.start(prepare=JUMPING)
     until(lambda: "pid" in (place.run / "lock").read_text() and str(first) in (place.run / "lock").read_text())
-    log = place.home.parent / "second.log"
+    log = place.log.with_name("second.log")
     second = place.start(log=str(log))
     assert place.wait(second) == 2, log.read_text()
     assert f"pid {first}" in log.read_text().splitlines()[-1]
@@ -122,6 +130,34 @@ def newest_training_checkpoint_is_cut(place: Place) -> None:
         os.truncate(file, file.stat().st_size // 2)
 
 
+def full_disk(place: Place, disk: Path, node: str, left: int) -> None:
+    """It runs full in a node: the run pauses with one line; then there is room again."""
+    before = len(events(place))
+    pid = place.start()
+    at(place, pid, node, before)
+    fill(disk, left)
+    code = until(lambda: [c] if (c := place.over(pid)) is not None else None, 300)[0]
+    assert code == 1, (node, code, place.said())
+    assert "Traceback" not in place.log.read_text(), (node, place.said())
+    assert place.said(2).startswith("tuneloop: "), place.said()
+    free(disk)
+
+
+def read_only_disk(place: Place, disk: Path) -> None:
+    """A resume says so in one line and changes nothing."""
+    while there := [p for pids in victims(place.home).values() for p in pids]:
+        kill(there)
+        time.sleep(0.1)
+    mount("-o", "remount,ro", str(disk))
+    before, start = sorted((p, p.lstat().st_mtime_ns) for p in place.home.rglob("*")), place.log.stat().st_size
+    assert place.drive() in (1, 2)
+    said = place.log.read_text()[start:].splitlines()
+    mount("-o", "remount,rw", str(disk))
+    assert len(said) == 1, said
+    assert said[0].startswith("tuneloop: "), said
+    assert sorted((p, p.lstat().st_mtime_ns) for p in place.home.rglob("*")) == before
+
+
 def whole(model: Path) -> list[Path]:
     found = [p for p in model.glob("checkpoint-*") if (p / "trainer_state.json").is_file()]
     return sorted(found, key=lambda p: int(p.name.split("-")[1]))
@@ -129,14 +165,20 @@ def whole(model: Path) -> list[Path]:
 
 def end_of_training_was_not_told(place: Place) -> None:
     """The supervisor dies between the end of the training and `exit.json`: whoever goes on must not train further."""
+    folder = place.run / "experiments" / "001"
+    before = set(folder.glob("jobs/train.*/exit.json"))
     pid = place.start()
-    jobs, model = place.run / "experiments" / "001" / "jobs", place.run / "experiments" / "001" / "model"
-    until(lambda: (jobs / "train.2" / "exit.json").is_file() or place.over(pid) is not None, 300, 0.02)
+
+    def ended() -> list[Path]:
+        assert place.over(pid) is None, place.said()
+        return [p for p in folder.glob("jobs/train.*/exit.json") if p not in before and load(p)["code"] == 0]
+
+    end = until(ended, 300, 0.02)[0]
     kill_all(place, pid)
-    assert (model / "model.safetensors").is_file(), (place.said(), launches(place.run))
+    assert (folder / "model" / "model.safetensors").is_file(), (place.said(), launches(place.run))
     for name in ("training.json", "scores.json"):
-        (model.parent / name).unlink(missing_ok=True)
-    (jobs / "train.2" / "exit.json").unlink()
+        (folder / name).unlink(missing_ok=True)
+    end.unlink()
 
 
 def database_page_is_overwritten(place: Place) -> None:

@@ -85,13 +85,14 @@ class Driver:
 
 @dataclass
 class Place:
-    """One home with one run, and who works on it."""
+    """One home with one run, and who works on it; orchestrators log and stand `aside` where the home has its own disk."""
 
     driver: Driver
     home: Path
     task: Path
     loops: int = 1
     env: dict[str, str] = field(default_factory=dict)
+    aside: Path | None = None
 
     @property
     def run(self) -> Path:
@@ -99,13 +100,14 @@ class Place:
 
     @property
     def log(self) -> Path:
-        return self.home.parent / "orchestrators.log"
+        return (self.aside or self.home.parent) / "orchestrators.log"
 
     def start(self, **more: Any) -> int:
         """Fork an orchestrator that starts or resumes the run; its pid."""
         spec = ["--benchmark", str(self.task), "--dataset", str(self.task / "data"), "--base-model", "tiny"]
         spec += ["--loop-n", str(self.loops), "--upper-data-size-limit", "200"]
-        asked = {"home": str(self.home), "run": RUN, "spec": spec, "log": str(self.log), "env": self.env, **more}
+        place = {"home": str(self.home), "cwd": str(self.aside or self.home.parent), "log": str(self.log)}
+        asked = {**place, "run": RUN, "spec": spec, "env": self.env, **more}
         return int(self.driver.ask(do="start", **asked)["pid"])
 
     def wait(self, pid: int) -> int:
@@ -154,6 +156,11 @@ def journal(place: Place) -> dict[str, Any]:
     text = json.dumps(told, sort_keys=True).replace(str(place.home.parent), "PLACE")
     found: dict[str, Any] = json.loads(text)
     return found
+
+
+def events(place: Place) -> str:
+    file = place.run / "events.jsonl"
+    return file.read_text(errors="replace") if file.is_file() else ""
 
 
 def load(path: Path) -> Any:
