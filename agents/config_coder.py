@@ -9,6 +9,11 @@ CONFIG_CODER = Agent(
     tools=(
         "params_query_parameters",
         "params_describe_parameter",
+        "params_get_decision_guidance",
+        "params_compare_methods",
+        "params_suggest_config",
+        "params_estimate_memory",
+        "params_list_templates",
         "params_check_config",
         "params_model_card",
         "data_profile_dataset",

@@ -14,6 +14,8 @@ RESEARCHER = Agent(
         "data_report",
         "params_model_card",
         "params_query_parameters",
+        "params_get_decision_guidance",
+        "params_compare_methods",
         "training_loss_curve",
         "training_forecast",
         "evaluation_scores",

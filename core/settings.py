@@ -49,6 +49,7 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(names)]
 OptionalNames = Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(lambda value: names(empty_is_none(value)))]
 Table = Annotated[dict[str, str], NoDecode, BeforeValidator(table)]
 Text = Annotated[str | None, BeforeValidator(empty_is_none)]
+Port = Annotated[int, Field(gt=0, lt=65536)]
 KeepModels = Literal["best,last", "best", "all"]
 On = Annotated[bool, BeforeValidator(lambda value: True if empty_is_none(value) is None else value)]
 Backend = Annotated[Literal["auto", "hf", "vllm"], BeforeValidator(lambda value: empty_is_none(value) or "auto")]
@@ -105,6 +106,22 @@ class Settings(BaseSettings):
     )
     opencompass_path: Text = Field(None, alias="OPENCOMPASS_PATH", description="an existing environment")
     mcp_urls: Table = Field({}, alias="TUNELOOP_MCP_URLS", description="JSON: server → URL; others in process")
+    params_port: Annotated[Port, BeforeValidator(lambda value: empty_is_none(value) or 8124)] = Field(
+        8124, alias="MCP_LLAMA_PORT", description="port of the parameter server"
+    )
+    params_url: Text = Field(
+        None, alias="LLAMA_FACTORY_MCP_URL", description="the parameter server, e.g. http://localhost:8124/mcp"
+    )
+    params_timeout: Seconds = Field(
+        60.0, alias="LLAMA_FACTORY_MCP_TIMEOUT", description="seconds for an answer of the parameter server"
+    )
+    param_search: Annotated[bool, BeforeValidator(lambda value: True if empty_is_none(value) is None else value)] = (
+        Field(
+            True,
+            alias="FT_ENABLE_MCP_PARAM_SEARCH",
+            description="false: agents get a static list of parameters instead",
+        )
+    )
     mcp_token: Text = Field(None, alias="TUNELOOP_MCP_TOKEN", description="bearer token of MCP servers over HTTP")
     checkpoint_url: Text = Field(
         None, alias="TUNELOOP_CHECKPOINT_URL", description="postgresql://… keeps checkpoints there; empty: in the run"
@@ -120,6 +137,11 @@ class Settings(BaseSettings):
     def rehearsal_timeout(self) -> float | None:
         """Seconds for the micro-run; None: unlimited."""
         return self.micro_batch_timeout if "micro_batch_timeout" in self.model_fields_set else self.debug_timeout
+
+    @cached_property
+    def servers(self) -> dict[str, str]:
+        """MCP servers that live elsewhere: name → URL."""
+        return {**({"params": self.params_url} if self.params_url else {}), **self.mcp_urls}
 
     @cached_property
     def home(self) -> Home:

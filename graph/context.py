@@ -21,6 +21,7 @@ from tuneloop.core.files import read_json, write_atomic, write_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.planner import Planner
 from tuneloop.core.settings import Settings
+from tuneloop.graph.parameters import allowed, static_list
 from tuneloop.graph.state import State
 from tuneloop.graph.tracing import note
 from tuneloop.mcp_servers import direct
@@ -74,7 +75,7 @@ class Context:
 
     def call(self, tool: str, **arguments: Any) -> Any:
         """A tool of the servers, for code: over MCP where its server has a URL, else the function behind it."""
-        if tool.partition("_")[0] not in self.settings.mcp_urls:
+        if tool.partition("_")[0] not in self.settings.servers:
             return direct.call(self.scope, tool, **arguments)
         return run_sync(self._called(tool, arguments))
 
@@ -95,7 +96,7 @@ class Context:
         file = place.with_suffix(place.suffix + ".json")
         if file.is_file():
             return agent.answer.model_validate(read_json(file))
-        prompt = agent.prompt(brief)
+        prompt = agent.prompt(brief) + static_list(agent.tools, brief, self.settings, self.call)
         write_atomic(Path(f"{place}.md"), prompt)
         answer = run_sync(self._asked(agent, prompt, brief))
         write_json(file, answer.model_dump(mode="json"))
@@ -106,5 +107,5 @@ class Context:
     async def _asked(self, agent: Agent[Answer], prompt: str, brief: Brief) -> Answer:
         from tuneloop.mcp_servers.client import open_toolbox
 
-        async with open_toolbox(self.scope, agent.tools) as tools:
+        async with open_toolbox(self.scope, allowed(agent.tools, self.settings)) as tools:
             return await ask(agent, self.planner, prompt, brief, tools)

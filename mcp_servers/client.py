@@ -61,9 +61,10 @@ class McpToolbox:
             return self._clients[server]
 
     def _new(self, server: str) -> Client[Any]:
-        url = self.scope.settings.mcp_urls.get(server)
+        settings = self.scope.settings
+        url = settings.servers.get(server)
         if url is not None:
-            return Client(url, auth=self.scope.settings.mcp_token)
+            return Client(url, auth=settings.mcp_token, timeout=settings.params_timeout if server == "params" else None)
         return Client(build(server, self.scope))
 
 

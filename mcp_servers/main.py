@@ -29,20 +29,19 @@ def build(name: str, scope: Scope) -> FastMCP:
 
 
 def find_run(home: Home, run_id: str | None) -> RunFolder | None:
-    """The run named, else the newest, else none. Raises SetupError for a name that is not there."""
-    if run_id is not None:
-        if not home.run(run_id).spec.is_file():
-            raise SetupError(f"run {run_id!r} is not in {home.runs}; `tuneloop list runs` shows them")
-        return home.run(run_id)
-    runs = sorted(home.runs.glob("*/run.yaml"), key=lambda p: p.stat().st_mtime)
-    return RunFolder(runs[-1].parent) if runs else None
+    """The run named, else none: the newest is looked up at each call. Raises SetupError for a name that is not there."""
+    if run_id is None:
+        return None
+    if not home.run(run_id).spec.is_file():
+        raise SetupError(f"run {run_id!r} is not in {home.runs}; `tuneloop list runs` shows them")
+    return home.run(run_id)
 
 
 def serve(name: str, run_id: str | None, http: bool, host: str, port: int | None) -> None:
     """Run the server until its client or a signal ends it."""
     settings = load_settings()
     os.environ.update(FASTMCP_SHOW_SERVER_BANNER="false", FASTMCP_CHECK_FOR_UPDATES="off")
-    server = build(name, Scope(find_run(settings.home, run_id), settings))
+    server = build(name, Scope(find_run(settings.home, run_id), settings, follow=True))
     if not http:
         server.run(transport="stdio", show_banner=False)
         return
@@ -55,7 +54,7 @@ def serve(name: str, run_id: str | None, http: bool, host: str, port: int | None
     server.run(
         transport="http",
         host=host,
-        port=port or PORTS[name],
+        port=port or {**PORTS, "params": settings.params_port}[name],
         show_banner=False,
         host_origin_protection=True,
         log_level="warning",
@@ -67,7 +66,9 @@ def serve(name: str, run_id: str | None, http: bool, host: str, port: int | None
 @click.option("--run", "run_id", help="run to serve; default: the newest")
 @click.option("--http", is_flag=True, help="streamable HTTP at /mcp instead of stdio")
 @click.option("--host", default="127.0.0.1", show_default=True, help="beyond loopback TUNELOOP_MCP_TOKEN is wanted")
-@click.option("--port", type=int, help="default: params 8124, data 8125, training 8126, evaluation 8127")
+@click.option(
+    "--port", type=int, help="default: params 8124 or MCP_LLAMA_PORT, data 8125, training 8126, evaluation 8127"
+)
 def command(name: str, run_id: str | None, http: bool, host: str, port: int | None) -> None:
     """Serve the tools of one MCP server, for Claude, an IDE or any client."""
     serve(name, run_id, http, host, port)

@@ -5,98 +5,176 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Any
 
+import yaml as pyyaml
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
+from tuneloop.mcp_servers.catalog_tools import (
+    CatalogTools,
+    Distributed,
+    Method,
+    Modality,
+    Optimizer,
+    Precision,
+    Quantization,
+    Stage,
+    Strategy,
+    decided,
+)
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
-from tuneloop.tools.engines import ensure_engine
-from tuneloop.tools.params.catalog import Catalog, Parameter
-from tuneloop.tools.params.check import check_config, closest
-from tuneloop.tools.params.installed import installed_catalog
-from tuneloop.tools.params.model_card import read_model_card
-from tuneloop.tools.params.query import query
+from tuneloop.tools.params.check import check_config
+from tuneloop.tools.params.config_text import ConfigError, parse_config
+from tuneloop.tools.params.dimensions import collisions
+from tuneloop.tools.params.memory import estimate_memory
+from tuneloop.tools.params.model_card import ModelCard, read_model_card
+from tuneloop.tools.params.situation import Situation
+from tuneloop.tools.params.suggest import Facts, suggest
 
 if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
     from fastmcp import FastMCP
 
-Name = Annotated[str, Field(description="parameter name, e.g. lora_rank")]
-Text = Annotated[str, Field(min_length=1, max_length=400, description="words, e.g. 'learning rate schedule'")]
-Limit = Annotated[int, Field(ge=1, le=50, description="how many")]
 Yaml = Annotated[str, Field(max_length=100_000, description="text of train.yaml")]
-INSTRUCTIONS = "Parameters of the installed LLaMA-Factory: search, describe, and check a config before anything runs."
+Tokens = Annotated[int | None, Field(ge=1, le=1_000_000, description="tokens of a record; empty: not known")]
+Steps = Annotated[int | None, Field(ge=1, le=10_000_000, description="optimizer steps; empty: three epochs")]
+Rows = Annotated[int, Field(ge=1, le=4096, description="rows of one optimizer step")]
+Rank = Annotated[int, Field(ge=1, le=1024, description="LoRA rank")]
+INSTRUCTIONS = (
+    "Parameters of the installed LLaMA-Factory. Ask query_parameters in words, get_decision_guidance for what a setup "
+    "needs, suggest_config for a first train.yaml, and check_config before anything runs."
+)
+CARD = ("architecture", "model_type", "parameters", "dtype", "layers", "hidden", "vocab", "max_positions", "template")
 
 
-class ParameterTools:
-    """Functions of the server; only check_config and model_card need a run."""
-
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-
-    def query_parameters(self, text: Text, limit: Limit = 10) -> list[dict[str, Any]]:
-        """Parameters that fit the words, best first."""
-        return [described(p, 200) for p in query(self._catalog(), text, limit)]
-
-    def describe_parameter(self, name: Name) -> dict[str, Any]:
-        """Type, default, choices, full help and source line of one parameter."""
-        catalog = self._catalog()
-        if name not in catalog.parameters:
-            close = closest(name, catalog)
-            raise ToolError(
-                f"no parameter {name!r}" + (f"; did you mean {close!r}?" if close else "; try query_parameters")
-            )
-        return described(catalog.parameters[name], 4000)
+class ParameterTools(CatalogTools):
+    """With the tools that know a run's model and device; suggest_config works without a run too."""
 
     def check_config(self, yaml: Yaml) -> dict[str, Any]:
         """Findings of level error, warning or note, each with line and key; no error means training may start."""
-        bench = self.scope.bench()
-        card = read_model_card(bench.setup.model_root)
-        memory = bench.settings.job_memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        device = bench.setup.device
+        card, device = self._model()
+        settings = self.scope.settings
+        memory = settings.job_memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         found = check_config(yaml, self._catalog(), card, device, memory if device == "cpu" else None)
         return {"findings": [{"level": f.level, "line": f.line, "key": f.key, "text": f.text} for f in found]}
 
+    def estimate_memory(self, yaml: Yaml, longest: Tokens = None) -> dict[str, Any]:
+        """Bytes that a training of the run's model with this config needs on one device, by component."""
+        card, device = self._model()
+        try:
+            situation = Situation(parse_config(yaml), self._catalog(), card, device)
+        except ConfigError as e:
+            raise ToolError(str(e)) from e
+        found = estimate_memory(situation, tokens=longest)
+        return {"total": found.total, "components": found.components, "device": device, "unit": "bytes"}
+
+    def suggest_config(
+        self,
+        stage: Stage = None,
+        method: Method = None,
+        quantization: Quantization = None,
+        optimizer: Optimizer = None,
+        distributed: Distributed = None,
+        precision: Precision = None,
+        data_strategy: Strategy = None,
+        modality: Modality = None,
+        longest: Tokens = None,
+        typical: Tokens = None,
+        steps: Steps = None,
+        batch: Rows = 16,
+        rank: Rank = 32,
+    ) -> dict[str, Any]:
+        """A sensible first train.yaml for the decisions and, in a run, for its model and device; each value with why."""
+        made = decided(stage, method, quantization, optimizer, distributed, precision, data_strategy, modality)
+        given: dict[str, Any] = {"longest": longest, "typical": typical, "steps": steps, "batch": batch, "rank": rank}
+        facts = Facts(decisions=made, **self._known(), **{k: v for k, v in given.items() if v is not None})
+        found = suggest(self._catalog(), facts)
+        text = pyyaml.safe_dump(dict(found.values), sort_keys=False)
+        refused = collisions({**made, "method": facts.method})
+        return {"values": dict(found.values), "why": dict(found.why), "yaml": text, "refused_by_the_engine": refused}
+
     def model_card(self) -> dict[str, Any]:
         """The base model: parameters, layers, positions, vocabulary, chat template, device."""
-        bench = self.scope.bench()
-        card = read_model_card(bench.setup.model_root)
-        plain = (
-            "architecture",
-            "model_type",
-            "parameters",
-            "dtype",
-            "layers",
-            "hidden",
-            "vocab",
-            "max_positions",
-            "template",
-        )
-        facts = {name: getattr(card, name) for name in plain}
-        return {
-            "name": bench.setup.model_name,
-            **facts,
-            "chat_template": card.chat_template is not None,
-            "device": bench.setup.device,
-        }
+        card, device = self._model()
+        facts = {name: getattr(card, name) for name in CARD}
+        name = self.scope.bench().setup.model_name
+        return {"name": name, **facts, "chat_template": card.chat_template is not None, "device": device}
 
-    def _catalog(self) -> Catalog:
-        return installed_catalog(ensure_engine("llamafactory", self.scope.settings))
+    def _model(self) -> tuple[ModelCard, str]:
+        """The run's model and device. Raises ToolError without a run."""
+        setup = self.scope.bench().setup
+        return read_model_card(setup.model_root), setup.device
 
-
-def described(p: Parameter, most: int) -> dict[str, Any]:
-    """Plain values; help is cut at `most` characters."""
-    return {
-        "name": p.name,
-        "owner": p.owner,
-        "type": p.type,
-        "default": p.default,
-        "choices": list(p.choices),
-        "help": p.help[:most],
-        "source": p.source,
-    }
+    def _known(self) -> dict[str, Any]:
+        """What a run tells about model and device; nothing without one."""
+        if self.scope.newest is None:
+            return {}
+        card, device = self._model()
+        told = {name: getattr(card, name) for name in ("parameters", "max_positions", "template")}
+        return told | {"chat_template": card.chat_template is not None, "device": device}
 
 
 def build_server(scope: Scope) -> FastMCP:
-    """The server for one scope."""
+    """The server for one scope: tools, the sources as resources, and two prompts."""
     t = ParameterTools(scope)
-    return make_server("params", INSTRUCTIONS, (t.query_parameters, t.describe_parameter, t.check_config, t.model_card))
+    functions = (
+        t.query_parameters,
+        t.describe_parameter,
+        t.get_decision_guidance,
+        t.compare_methods,
+        t.suggest_config,
+        t.check_config,
+        t.estimate_memory,
+        t.list_templates,
+        t.model_card,
+        t.list_parameter_files,
+        t.read_source_file,
+        t.read_constants,
+    )
+    server = make_server("params", INSTRUCTIONS, functions)
+    add_resources(server, t)
+    return server
+
+
+def add_resources(server: FastMCP, t: ParameterTools) -> None:
+    """What clients attach to a conversation: one parameter, one file, the guidance; and prompts that start one."""
+    from tuneloop.mcp_servers.server import spoken
+
+    server.resource("params://guidance", mime_type="application/json")(spoken(_guidance(t)))
+    server.resource("params://parameter/{name}", mime_type="application/json")(spoken(t.describe_parameter))
+    server.resource("params://file/{name}", mime_type="text/x-python")(spoken(_file(t)))
+    server.prompt(write_config)
+    server.prompt(explain_config)
+
+
+def _guidance(t: ParameterTools) -> Any:
+    def decision_guidance() -> dict[str, Any]:
+        """The eight decisions, their values, and what every training needs."""
+        return t.get_decision_guidance()
+
+    return decision_guidance
+
+
+def _file(t: ParameterTools) -> Any:
+    def parameter_file(name: str) -> str:
+        """The text of one parameter file."""
+        text: str = t.read_source_file(name)["text"]
+        return text
+
+    return parameter_file
+
+
+def write_config(goal: str) -> str:
+    """Write a train.yaml for a goal in words."""
+    return (
+        f"Write a LLaMA-Factory train.yaml for: {goal}\n\nDecide stage, method, quantization, optimizer, distributed, "
+        "precision, data_strategy and modality; call get_decision_guidance with them; start from suggest_config; look up "
+        "what you are not sure of with describe_parameter; end with check_config and no error."
+    )
+
+
+def explain_config(yaml: str) -> str:
+    """Explain a train.yaml line by line."""
+    return (
+        f"Explain this LLaMA-Factory config line by line with describe_parameter, then say what check_config finds:\n\n"
+        f"```yaml\n{yaml}\n```"
+    )

@@ -6,26 +6,42 @@ from dataclasses import dataclass, field
 
 from tuneloop.core.benchmark import Split
 from tuneloop.core.errors import ToolError
-from tuneloop.core.layout import RunFolder
+from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.tools.workbench import Workbench
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Given to `build_server`; the sealed test is in no scope, `finish` reads it without a server."""
+    """Given to `build_server`; the sealed test is in no scope, `finish` reads it without a server.
+
+    `follow`: a server that was started before any run serves the newest one.
+    """
 
     run: RunFolder | None
     settings: Settings
     splits: frozenset[Split] = field(default=frozenset({"validation"}))
+    follow: bool = False
+
+    @property
+    def newest(self) -> RunFolder | None:
+        """The run; where none was named and the server follows, the newest there is at this moment."""
+        return self.run or (newest_run(self.settings.home) if self.follow else None)
 
     def bench(self) -> Workbench:
         """The run's workbench. Raises ToolError when the server was started without a run."""
-        if self.run is None:
+        run = self.newest
+        if run is None:
             raise ToolError("this server was started without a run: start it with --run ID")
-        return Workbench(self.run, self.settings)
+        return Workbench(run, self.settings)
 
     def allow(self, split: str) -> None:
         """Raises ToolError for a split outside the scope."""
         if split not in self.splits:
             raise ToolError(f"split {split!r} is closed; open here: {', '.join(sorted(self.splits))}")
+
+
+def newest_run(home: Home) -> RunFolder | None:
+    """The run that was begun last."""
+    runs = sorted(home.runs.glob("*/run.yaml"), key=lambda p: p.stat().st_mtime)
+    return RunFolder(runs[-1].parent) if runs else None

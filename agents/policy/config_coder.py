@@ -1,4 +1,4 @@
-"""The config coder of the offline policy: `train.yaml` from the training plan, checked by the parameter server."""
+"""The config coder of the offline policy: the parameter server's suggestion with the training plan, checked by it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tuneloop.core.toolbox import Toolbox
 
 SET = re.compile(r"\bset ([a-z_]+) to ([^\s,;]+)")
 LEAVE = re.compile(r"\b(?:leave out|remove|drop) ([a-z_]+)")
-SUGGESTED = re.compile(r"did you mean ['\"]?([a-z_]+)")
 NOT_OURS = ("stage", "finetuning_type")
+LENGTH = ("max_steps", "num_train_epochs")
 
 
 async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
@@ -24,7 +24,7 @@ async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
     situation = await read_situation(brief, tools)
     plan = dict(brief.hypothesis.training_plan) if brief.hypothesis else {}
     plan = {**first_training(situation, brief.task.row_limit), **plan} if "finetuning_type" not in plan else plan
-    values = {**defaults(situation, plan, await longest_record(situation, tools)), **plan}
+    values = {**await suggested(situation, plan, tools), **plan}
     values, notes = repaired(values, brief)
     for _ in range(3):
         found = (await tools.call("params_check_config", yaml=as_yaml(values)))["findings"]
@@ -32,7 +32,11 @@ async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
         wrong = [f for f in refused if f.get("key") in values and f["key"] not in NOT_OURS]
         if not wrong:
             break
-        values = {k: v for k, v in values.items() if k not in {f["key"] for f in wrong}}
+        meant = {f["key"]: await named(f["key"], tools) for f in wrong if "is no parameter" in f["text"]}
+        values = {
+            **{k: v for k, v in values.items() if k not in {f["key"] for f in wrong}},
+            **{name: values[key] for key, name in meant.items() if name and name not in values},
+        }
         notes += [f"left out {f['key']}: {f['text']}" for f in wrong]
     return TrainConfig(yaml=as_yaml(values), notes="; ".join(notes) or f"{len(values)} values")
 
@@ -50,48 +54,25 @@ async def longest_record(situation: Situation, tools: Toolbox) -> int:
     return max(known, int(guess))
 
 
-def defaults(situation: Situation, plan: Values, longest: int) -> Values:
-    """Values that follow from model, device and data."""
-    card, rows = situation.card, situation.task.row_limit
-    steps = steps_of(plan, rows)
-    per_device = batch_per_device(situation)
-    values: Values = {
-        "stage": "sft",
-        "cutoff_len": cutoff(longest, card.max_positions),
-        "per_device_train_batch_size": per_device,
-        "gradient_accumulation_steps": max(1, BATCH // per_device),
-        "lr_scheduler_type": "cosine",
-        "warmup_steps": max(1, round(0.06 * steps)),
-        "logging_steps": max(1, round(0.02 * steps)),
-        "save_strategy": "no",
-        "bf16": card.device == "cuda",
-        "overwrite_cache": True,
-        "disable_gradient_checkpointing": card.tiny,
-        "dataloader_pin_memory": card.device != "cpu",
-    }
-    if plan.get("finetuning_type") == "lora":
-        rank = int(float(str(plan.get("lora_rank", 16))))
-        values |= {"lora_rank": rank, "lora_alpha": 2 * rank, "lora_target": "all"}
-    if card.template:
-        values["template"] = card.template
-    elif not card.chat_template:
-        values["template"] = "empty"
-    return values
+async def suggested(situation: Situation, plan: Values, tools: Toolbox) -> Values:
+    """The server's first config for the plan's method, model, device and data; how long is the plan's to say."""
+    told = await tools.call(
+        "params_suggest_config",
+        method=str(plan.get("finetuning_type")),
+        longest=await longest_record(situation, tools),
+        typical=max(1, int(guessed_tokens(situation))),
+        steps=steps_of(plan, situation.task.row_limit),
+        batch=BATCH,
+        rank=int(float(str(plan.get("lora_rank", 16)))),
+    )
+    values: Values = told["values"]
+    return {key: value for key, value in values.items() if key not in LENGTH}
 
 
-def cutoff(longest: int, positions: int | None) -> int:
-    """The next multiple of 64 above the longest record, within what the model can read."""
-    wanted = max(128, -(-longest // 64) * 64)
-    return min(wanted, positions) if positions else min(wanted, 4096)
-
-
-def batch_per_device(situation: Situation) -> int:
-    """Rows at once: all of the batch where the model is small, fewer where memory is short."""
-    card = situation.card
-    if card.tiny:
-        return BATCH
-    small = 8 if card.parameters < 1_000_000_000 else 4 if card.parameters < 4_000_000_000 else 2
-    return small if card.device != "cpu" and guessed_tokens(situation) < 2000 else max(1, small // 4)
+async def named(key: str, tools: Toolbox) -> str | None:
+    """The parameter that a misspelt key means, where the server is sure."""
+    told = await call(tools, "params_query_parameters", text=key) or {}
+    return str(told["names"][0]) if told.get("kind") == "describe" and told.get("names") else None
 
 
 def repaired(values: Values, brief: Brief) -> tuple[Values, list[str]]:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from fastmcp import Client
 
+SEED_TOOLS = {"list_parameter_files", "read_source_file", "read_constants", "get_decision_guidance"}
 HELLO = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
 
 
@@ -57,7 +58,7 @@ async def test_loopback_refuses_foreign_origins_and_hosts(tmp_path: Path) -> Non
         assert status(port, Host="evil.example") == 421
         async with Client(f"http://127.0.0.1:{port}/mcp") as client:
             names = {tool.name for tool in await client.list_tools()}
-    assert names == {"query_parameters", "describe_parameter", "check_config", "model_card"}
+    assert SEED_TOOLS | {"query_parameters", "describe_parameter", "check_config", "suggest_config"} <= names
 
 
 async def test_a_token_is_wanted_where_one_is_set(tmp_path: Path) -> None:

@@ -37,18 +37,21 @@ def filter_parameters(catalog: Catalog, decisions: Mapping[str, str]) -> list[Ke
 def _kept(catalog: Catalog, decisions: tuple[tuple[str, str], ...]) -> tuple[Kept, ...]:
     wanted, found = dict(decisions), dict[str, Kept]()
     for weight in ("needed", "useful"):
-        for group, names in _table(catalog):
+        for group, kept in _table(catalog):
             if group.weight == weight and holds(group, wanted):
-                for name in names:
-                    found.setdefault(name, Kept(catalog.parameters[name], group.why, weight == "needed"))
+                for k in kept:
+                    found.setdefault(k.parameter.name, k)
     return tuple(found.values())
 
 
 @lru_cache(maxsize=8)
-def _table(catalog: Catalog) -> tuple[tuple[Group, tuple[str, ...]], ...]:
-    """Every group with its names in this release; what no group knows comes first among the useful."""
-    known = [(group, tuple(members(catalog, group))) for group in GROUPS]
-    return ((NEW, tuple(unclassified(catalog))), *known)
+def _table(catalog: Catalog) -> tuple[tuple[Group, tuple[Kept, ...]], ...]:
+    """Every group with its parameters in this release; what no group knows comes first among the useful."""
+    known = [(NEW, unclassified(catalog)), *((group, list(members(catalog, group))) for group in GROUPS)]
+    return tuple(
+        (group, tuple(Kept(catalog.parameters[name], group.why, group.weight == "needed") for name in names))
+        for group, names in known
+    )
 
 
 def holds(group: Group, decisions: Mapping[str, str]) -> bool:
@@ -73,9 +76,9 @@ def unclassified(catalog: Catalog) -> list[str]:
 def why_not(catalog: Catalog, name: str, decisions: Mapping[str, str]) -> str:
     """Why a combination leaves a parameter out: the condition that does not hold, or what the parameter is for."""
     wanted = completed(decisions)
-    groups = [group for group, names in _table(catalog) if name in names]
+    groups = [group for group, kept in _table(catalog) if any(k.parameter.name == name for k in kept)]
     for group in groups:
         missing = [f"{key} {' or '.join(values)}" for key, values in group.when.items() if wanted[key] not in values]
         if missing and group.weight != "aside":
             return f"{group.why}: for {', '.join(missing)}"
-    return groups[-1].why if groups else NEW.why
+    return next((group.why for group in groups if group.weight == "aside"), groups[0].why if groups else NEW.why)

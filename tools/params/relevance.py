@@ -129,6 +129,12 @@ GROUPS: tuple[Group, ...] = (
         _names("freeze_vision_tower freeze_multi_modal_projector freeze_language_model media_dir"),
         when={"modality": ("multimodal",)},
     ),
+    Group("keeps tokenized data", _names("tokenized_path"), when=STANDARD),
+    Group(
+        "new tokens",
+        _names("add_tokens add_special_tokens new_special_tokens_config init_special_tokens resize_vocab"),
+        when={"quantization": ("none",), **STANDARD},
+    ),
     # Stages.
     Group(
         "predicting instead of training",
@@ -184,15 +190,8 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group("does the evaluation", _names("do_eval"), weight="useful"),
     Group("mixes data sets", _names("mix_strategy interleave_probs"), weight="useful"),
-    Group("keeps tokenized data", _names("tokenized_path"), weight="useful"),
     Group("spends less memory or time", _names("enable_liger_kernel rope_scaling"), weight="useful"),
     Group("spends less memory or time", _names("use_unsloth"), when={"method": ("lora",)}, weight="useful"),
-    Group(
-        "new tokens",
-        _names("add_tokens add_special_tokens new_special_tokens_config init_special_tokens resize_vocab"),
-        when={"quantization": ("none",), **STANDARD},
-        weight="useful",
-    ),
     # Known, and of no use for deciding about a training.
     Group(
         "speaks to a hub or holds a token",

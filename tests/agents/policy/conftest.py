@@ -22,6 +22,7 @@ from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.brief import Brief, Budget, JournalRow, Task
 from tuneloop.core.errors import ToolError
 from tuneloop.core.experiment import DataScript, Hypothesis, TrainConfig, Training
+from tuneloop.tools.params.suggest import RULES, Facts, suggest
 from tuneloop.tools.profiling import profile_dataset
 
 CARD = {
@@ -60,6 +61,8 @@ class World:
             return self.card
         if tool == "params_check_config":
             return self.answers.get(tool, {"findings": []})
+        if tool == "params_suggest_config":
+            return suggestion(self.card, **arguments)
         found = self.answers.get(tool)
         if callable(found):
             found = found(**arguments)
@@ -127,6 +130,13 @@ class World:
     def first_rows(self, *flags: str) -> list[dict[str, str]]:
         """What the first recipe's script writes."""
         return self.run(self.script(self.hypothesis()).code, *flags)
+
+
+def suggestion(card: dict[str, Any], method: str, **facts: Any) -> dict[str, Any]:
+    """What the parameter server suggests, of a release that has every key of the rules."""
+    known = {name: card[name] for name in ("parameters", "max_positions", "template", "chat_template", "device")}
+    release = SimpleNamespace(parameters={rule.key: None for rule in RULES})
+    return {"values": dict(suggest(release, Facts(decisions={"method": method}, **known, **facts)).values)}
 
 
 @pytest.fixture

@@ -1,0 +1,237 @@
+"""`tuneloop params`: ask about LLaMA-Factory's parameters, filter, check and compare them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
+
+from tuneloop.cli.params_views import named, shown_all, table_of
+from tuneloop.core.errors import SetupError, ToolError
+from tuneloop.core.settings import load_settings
+from tuneloop.tools.params.catalog import Catalog
+from tuneloop.tools.params.dimensions import BY_NAME, DIMENSIONS, collisions, completed
+from tuneloop.tools.params.filtering import filter_parameters
+from tuneloop.tools.params.installed import catalog_at, find_catalog
+from tuneloop.tools.params.releases import compare_configs, compare_releases, own_drift
+from tuneloop.tools.params.wording import card
+
+EXAMPLES = """\b
+Examples:
+  tuneloop params ask which parameters for qlora with deepspeed
+  tuneloop params ask 显存不够怎么办
+  tuneloop params show lora_rank
+  tuneloop params list --class LoraArguments
+  tuneloop params filter method=lora quantization=4bit
+  tuneloop params check train.yaml --model ./my_model learning_rate=1e-4
+  tuneloop params memory train.yaml --model ./my_model
+  tuneloop params diff ~/LLaMA-Factory
+"""
+JSON = click.option("--json", "as_json", is_flag=True, help="One JSON value on stdout, for scripts.")
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.group(epilog=EXAMPLES)
+def command() -> None:
+    """Ask about LLaMA-Factory's parameters; check a config and estimate its memory before anything runs.
+
+    Everything is read from the release this machine has: the engine that `tuneloop engines build llamafactory` makes,
+    or what LLAMA_FACTORY_PATH names. Nothing is imported, run or fetched.
+    """
+
+
+def catalog() -> Catalog:
+    """The release that this machine has. Raises SetupError."""
+    return find_catalog(load_settings())
+
+
+def say(value: Any) -> None:
+    """JSON on stdout."""
+    click.echo(json.dumps(value, indent=1, ensure_ascii=False, default=str))
+
+
+@command.command()
+@click.argument("words", nargs=-1, required=True)
+@JSON
+def ask(words: tuple[str, ...], as_json: bool) -> None:
+    """Answer a question in English or Chinese: names, methods to compare, decisions, symptoms. No model is asked.
+
+    The first line says what was understood. Exit code 2 when no parameter fits.
+    """
+    from tuneloop.tools.params.answer import answer
+
+    found = answer(" ".join(words), catalog())
+    if as_json:
+        say(
+            {
+                "understood": found.said,
+                "kind": found.kind,
+                "decisions": found.decisions,
+                "names": found.names,
+                "answer": found.body,
+            }
+        )
+    elif sys.stdout.isatty():
+        Console().print(Markdown(found.text))
+    else:
+        click.echo(found.text, nl=False)
+    sys.exit(2 if found.kind == "nothing" else 0)
+
+
+@command.command("list")
+@click.option("--class", "owner", help="Only the parameters of one class, e.g. LoraArguments.")
+@JSON
+def list_(owner: str | None, as_json: bool) -> None:
+    """List all parameters: name, type, default, class."""
+    release = catalog()
+    owners = sorted({p.owner for p in release.parameters.values()})
+    if owner is not None and owner not in owners:
+        raise SetupError(f"no class {owner!r}; right is one of {', '.join(owners)}")
+    found = [p for p in release.parameters.values() if owner in (None, p.owner)]
+    if as_json:
+        say([shown_all(p) for p in found])
+    else:
+        Console().print(table_of(found))
+
+
+@command.command()
+@click.argument("names", nargs=-1, required=True)
+@JSON
+def show(names: tuple[str, ...], as_json: bool) -> None:
+    """Show everything about parameters: type, default, choices, usual values, whole help, source line."""
+    found = [named(name, catalog()) for name in names]
+    if as_json:
+        say([shown_all(p) for p in found])
+    else:
+        click.echo("\n\n".join(card(p) for p in found))
+
+
+@command.command("filter", epilog="\b\n" + "\n".join(f"{d.name}: {', '.join(d.names)}" for d in DIMENSIONS))
+@click.argument("decisions", nargs=-1)
+@JSON
+def filter_(decisions: tuple[str, ...], as_json: bool) -> None:
+    """Show the 30 to 100 parameters that DECISIONS need, each with why: `method=lora quantization=4bit`.
+
+    What is not decided takes the first value of its list below.
+    """
+    made = dict(map(_pair, decisions))
+    try:
+        kept, assumed = filter_parameters(catalog(), made), completed(made)
+    except ToolError as e:
+        raise SetupError(str(e)) from e
+    if as_json:
+        rows = [{**shown_all(k.parameter), "why": k.why, "needed": k.needed} for k in kept]
+        say({"decisions": assumed, "refused_by_the_engine": collisions(made), "parameters": rows})
+        return
+    table = Table("parameter", "default", "why", box=None, padding=(0, 2, 0, 0))
+    for k in kept:
+        table.add_row(k.parameter.name, str(k.parameter.default), k.why)
+    console = Console()
+    console.print(table)
+    console.print(f"\n{len(kept)} parameters for {', '.join(f'{key} {value}' for key, value in assumed.items())}")
+    for text in collisions(made):
+        console.print(f"the engine refuses this combination: {text}")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """`method=lora`, or `lora` alone where one decision has that value. Raises SetupError."""
+    key, sign, value = text.partition("=")
+    if sign:
+        return key, value
+    found = [d.name for d in DIMENSIONS if text in d.names]
+    if len(found) != 1:
+        raise SetupError(f"{text!r}: right is DECISION=VALUE with a decision of {', '.join(BY_NAME)}")
+    return found[0], text
+
+
+@command.command()
+@click.argument("file", type=FILE)
+@click.argument("overrides", nargs=-1)
+@click.option("--model", type=FOLDER, help="Folder of the base model: template, positions, LoRA targets, memory.")
+@click.option("--data-dir", type=FOLDER, help="Folder with dataset_info.json: registration, columns.")
+@click.option("--device", default="auto", show_default=True, help="cpu, cuda or auto: what this machine has.")
+@click.option(
+    "--profile",
+    type=click.Choice(["engine", "run"]),
+    default="engine",
+    show_default=True,
+    help="run: as the loop does.",
+)
+@JSON
+def check(
+    file: Path,
+    overrides: tuple[str, ...],
+    model: Path | None,
+    data_dir: Path | None,
+    device: str,
+    profile: str,
+    as_json: bool,
+) -> None:
+    """Check FILE (YAML or JSON) with key=value OVERRIDES before anything runs; exit code 0, or 2 with an error.
+
+    One finding a line: `train.yaml:12 lora_rank: 0 is below 1; usual 8–64`.
+    """
+    from tuneloop.cli.params_check import checked
+
+    findings = checked(catalog(), file, overrides, model, data_dir, device, profile)
+    if as_json:
+        say([{"level": f.level, "line": f.line, "key": f.key, "text": f.text} for f in findings])
+    else:
+        for f in findings:
+            click.echo(
+                f"{str(f).replace('train.yaml', file.name, 1)}" + ("" if f.level == "error" else f" ({f.level})")
+            )
+    sys.exit(2 if any(f.level == "error" for f in findings) else 0)
+
+
+@command.command()
+@click.argument("file", type=FILE)
+@click.argument("overrides", nargs=-1)
+@click.option("--model", type=FOLDER, required=True, help="Folder of the base model; its headers are counted.")
+@click.option("--device", default="auto", show_default=True, help="cpu, cuda or auto: what this machine has.")
+@JSON
+def memory(file: Path, overrides: tuple[str, ...], model: Path, device: str, as_json: bool) -> None:
+    """Estimate the memory that a training with FILE needs on one device, component by component."""
+    from tuneloop.cli.params_check import memory_of
+
+    found = memory_of(catalog(), file, overrides, model, device)
+    if as_json:
+        say({"total": found.total, "components": found.components, "unit": "bytes"})
+        return
+    table = Table("component", "GiB", box=None, padding=(0, 2, 0, 0))
+    for name, size in (*found.components.items(), ("total", found.total)):
+        table.add_row(name, f"{size / (1 << 30):.2f}")
+    Console().print(table)
+
+
+@command.command()
+@click.argument("one", required=False, type=click.Path(exists=True, path_type=Path))
+@click.argument("other", required=False, type=click.Path(exists=True, path_type=Path))
+@JSON
+def diff(one: Path | None, other: Path | None, as_json: bool) -> None:
+    """Compare releases or configs; exit code 0.
+
+    Without arguments: the engine's sources with what its classes said when it was built (drift). With one path: this
+    machine's release with that checkout or environment. With two: those two. Two files: what the configs set otherwise.
+    """
+    settings = load_settings()
+    if one is not None and one.is_file():
+        if other is None:
+            raise SetupError(f"{one}: a config is compared with a second one")
+        found = compare_configs(catalog(), one, other)
+    elif one is None:
+        found = own_drift(settings)
+    else:
+        first = catalog_at(one, settings) if other else catalog()
+        found = compare_releases(first, catalog_at(other or one, settings))
+    if as_json:
+        say([{"name": d.name, "text": d.text} for d in found])
+    else:
+        click.echo("\n".join(map(str, found)) or "no difference")

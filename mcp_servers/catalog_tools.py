@@ -1,0 +1,153 @@
+"""Tools of the server `params` that need LLaMA-Factory's sources only, no run: the seed's four, questions, comparisons."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from tuneloop.core.errors import ToolError
+from tuneloop.mcp_servers.scope import Scope
+from tuneloop.tools.params.answer import answer
+from tuneloop.tools.params.catalog import Catalog, Parameter
+from tuneloop.tools.params.check import closest
+from tuneloop.tools.params.filtering import why_not
+from tuneloop.tools.params.guidance import guidance
+from tuneloop.tools.params.installed import find_catalog
+from tuneloop.tools.params.methods import compare_methods, value_named
+from tuneloop.tools.params.ranges import RANGES
+from tuneloop.tools.params.sources import classes_in, constants, parameter_files, read_source
+from tuneloop.tools.params.understand import templates_like
+
+Name = Annotated[str, Field(min_length=1, max_length=100, description="parameter name, e.g. lora_rank")]
+Question = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=4000,
+        description="words in English or Chinese, e.g. 'parameters for qlora with deepspeed', 'what is lora_rank', "
+        "'compare LoRA and freeze', 'out of memory', or decisions such as 'method: lora, quantization: 4bit'",
+    ),
+]
+File = Annotated[
+    str, Field(min_length=1, max_length=200, description="one of list_parameter_files, e.g. finetuning_args.py")
+]
+Values = Annotated[
+    list[str],
+    Field(
+        min_length=2,
+        max_length=4,
+        description="values of decisions, e.g. ['lora', 'freeze'] or ['quantization=none', '4bit']",
+    ),
+]
+Model = Annotated[str | None, Field(max_length=100, description="part of a model's or template's name; empty: all")]
+Constant = Annotated[
+    str | None, Field(max_length=100, description="one constant whole, e.g. SUPPORTED_MODELS; empty: all")
+]
+Stage = Literal["sft", "pt", "rm", "ppo", "dpo", "kto"] | None
+Method = Literal["lora", "freeze", "oft", "full"] | None
+Quantization = Literal["none", "4bit", "8bit"] | None
+Optimizer = Literal["standard", "apollo", "badam", "galore"] | None
+Distributed = Literal["single", "ddp", "deepspeed", "fsdp"] | None
+Precision = Literal["bf16", "fp16", "fp32", "pure_bf16"] | None
+Strategy = Literal["normal", "streaming", "packing"] | None
+Modality = Literal["text", "multimodal"] | None
+
+
+class CatalogTools:
+    """Functions of the server; each reads the catalog, which is kept in memory until a source file changes."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def list_parameter_files(self) -> dict[str, Any]:
+        """The source files that declare parameters, with their classes and versions."""
+        catalog = self._catalog()
+        files = [{"name": name, "classes": classes_in(catalog, name)} for name in parameter_files(catalog)]
+        return {"count": len(files), "files": files, "folder": "hparams", "versions": dict(catalog.versions)}
+
+    def read_source_file(self, name: File) -> dict[str, Any]:
+        """The whole text of one of those files, as the installed release has it."""
+        found, text = read_source(self._catalog(), name)
+        return {"name": found, "lines": text.count("\n"), "text": text}
+
+    def read_constants(self, name: Constant = None) -> dict[str, Any]:
+        """Constants of the release: methods, stages, file types, templates, supported models and more."""
+        return {"constants": constants(self._catalog(), name)}
+
+    def get_decision_guidance(
+        self,
+        stage: Stage = None,
+        method: Method = None,
+        quantization: Quantization = None,
+        optimizer: Optimizer = None,
+        distributed: Distributed = None,
+        precision: Precision = None,
+        data_strategy: Strategy = None,
+        modality: Modality = None,
+    ) -> dict[str, Any]:
+        """The eight decisions and their values; with some made, the 30 to 100 parameters that matter, each with why."""
+        return guidance(
+            self._catalog(),
+            decided(stage, method, quantization, optimizer, distributed, precision, data_strategy, modality),
+        )
+
+    def query_parameters(self, text: Question) -> dict[str, Any]:
+        """Answers a question about parameters and shows what was understood; no model, every name exists."""
+        found = answer(text, self._catalog())
+        return {
+            "understood": found.said,
+            "kind": found.kind,
+            "decisions": found.decisions,
+            "names": list(found.names),
+            "answer": found.body,
+        }
+
+    def describe_parameter(self, name: Name) -> dict[str, Any]:
+        """Type, default, choices, usual values, full help and source line of one parameter."""
+        catalog = self._catalog()
+        if name not in catalog.parameters:
+            close = closest(name, catalog)
+            hint = f"did you mean {close!r}?" if close else "try query_parameters"
+            raise ToolError(f"no parameter {name!r}; {hint}")
+        return described(catalog.parameters[name]) | {"matters": why_not(catalog, name, {})}
+
+    def compare_methods(self, values: Values) -> dict[str, Any]:
+        """What each value means, which parameters only it has, and what they share."""
+        found = compare_methods(self._catalog(), [value_named(value) for value in values])
+        sides = [
+            {"decision": s.dimension, "value": s.value, "meaning": s.meaning, "own": list(s.own)} for s in found.sides
+        ]
+        return {"sides": sides, "shared": list(found.shared)}
+
+    def list_templates(self, model: Model = None) -> dict[str, Any]:
+        """Chat templates of the release; with a model's name those that fit it, the closest first."""
+        catalog = self._catalog()
+        found = templates_like(model, catalog) if model else sorted(catalog.templates)
+        return {"templates": found, "count": len(found), "of": len(catalog.templates)}
+
+    def _catalog(self) -> Catalog:
+        return find_catalog(self.scope.settings)
+
+
+DECISIONS = ("stage", "method", "quantization", "optimizer", "distributed", "precision", "data_strategy", "modality")
+
+
+def decided(*values: str | None) -> dict[str, str]:
+    """The decisions that were made, by name."""
+    return {name: value for name, value in zip(DECISIONS, values, strict=True) if value is not None}
+
+
+def described(p: Parameter) -> dict[str, Any]:
+    """Plain values; the help is never cut."""
+    return {
+        "name": p.name,
+        "owner": p.owner,
+        "type": p.type,
+        "default": p.default,
+        "choices": list(p.choices),
+        "usual": RANGES[p.name].usual if p.name in RANGES else "",
+        "settable": p.settable,
+        "help": p.help,
+        "source": p.source,
+    }

@@ -1,0 +1,47 @@
+"""How to decide: the eight decisions, the parameter classes each one brings in, and what a combination keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tuneloop.tools.params.catalog import Catalog
+from tuneloop.tools.params.dimensions import DIMENSIONS, checked, collisions, completed, writes
+from tuneloop.tools.params.filtering import filter_parameters
+from tuneloop.tools.params.relevance import GROUPS
+
+
+def guidance(catalog: Catalog, decisions: Mapping[str, str]) -> dict[str, Any]:
+    """The decisions with their values; with some made, the parameters they keep and why. Raises ToolError."""
+    found: dict[str, Any] = {
+        "decisions": {d.name: {"question": d.question, "values": {v.name: v.meaning for v in d.values}} for d in DIMENSIONS},
+        "decision_map": decision_map(),
+        "core": core(catalog),
+        "total": len(catalog.parameters),
+    }
+    if not decisions:
+        return found | {"next": "call again with the decisions made, e.g. stage=sft, method=lora, quantization=4bit"}
+    kept = filter_parameters(catalog, decisions)
+    return found | {
+        "decided": checked(decisions),
+        "assumed": {k: v for k, v in completed(decisions).items() if k not in decisions},
+        "refused_by_the_engine": collisions(decisions),
+        "writes": writes(decisions),
+        "kept": len(kept),
+        "parameters": {k.parameter.name: k.why for k in kept},
+    }
+
+
+def decision_map() -> dict[str, list[str]]:
+    """Value of a decision → parameter classes that it brings in."""
+    found: dict[str, list[str]] = {}
+    for group in GROUPS:
+        for value in (value for values in group.when.values() for value in values) if group.owners else ():
+            found.setdefault(value, []).extend(group.owners)
+    return found
+
+
+def core(catalog: Catalog) -> list[str]:
+    """What every combination keeps."""
+    names = [name for group in GROUPS if group.weight == "needed" and not group.when for name in group.names]
+    return [name for name in names if name in catalog.parameters]
