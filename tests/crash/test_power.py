@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 
@@ -10,10 +11,11 @@ import pytest
 
 from .disks import LosingDisk
 from .kills import kill
-from .world import FORM, launches, processes, say, seeded
+from .world import FORM, events, launches, processes, say, seeded, until
 
 pytestmark = pytest.mark.slow
-GAP = 6.0
+GAP = 4.0
+NODES = ("prepare", "rehearse", "train", "finish")
 
 
 def test_power_cuts(new_place, tmp_path, same_end, capsys) -> None:
@@ -24,9 +26,11 @@ def test_power_cuts(new_place, tmp_path, same_end, capsys) -> None:
         place = new_place("power", tmp_path / "disk")
         # The disk is young: what made the home is there for good.
         os.sync()
-        for _ in range(FORM.cuts):
+        for number in range(FORM.cuts):
+            before = len(events(place))
             pid = place.start()
-            time.sleep(rng.uniform(0.2, 2 * GAP))
+            reached(place, pid, NODES[number * len(NODES) // FORM.cuts :], before)
+            time.sleep(rng.uniform(0, GAP))
             cut(place, disk, pid)
         with capsys.disabled():
             say(f"{FORM.cuts} power cuts, {time.monotonic() - began:.0f} s, then {launches(place.run)}")
@@ -35,6 +39,17 @@ def test_power_cuts(new_place, tmp_path, same_end, capsys) -> None:
     finally:
         kill(list(processes(tmp_path)))
         disk.close()
+
+
+def reached(place, pid: int, nodes: tuple[str, ...], before: int) -> None:
+    """Wait until this sitting is in one of `nodes`."""
+
+    def there() -> bool:
+        assert place.over(pid) is None, place.said()
+        started = re.findall(r'"kind":"node_started".*?"node":"(\w+)"', events(place)[before:])
+        return bool(set(started) & set(nodes))
+
+    until(there)
 
 
 def cut(place, disk: LosingDisk, pid: int) -> None:

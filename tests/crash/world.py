@@ -283,7 +283,7 @@ def end_all(home: Path) -> None:
         time.sleep(0.1)
 
 
-def until(what: Callable[[], Any], seconds: float = 120.0, every: float = 0.05) -> Any:
+def until(what: Callable[[], Any], seconds: float = 900.0, every: float = 0.05) -> Any:
     """Wait until `what()` is true and return it."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
