@@ -101,18 +101,8 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group(
         "experts on the CPU (KTransformers)",
-        _names(
-            "use_kt kt_weight_path kt_expert_checkpoint_path kt_use_lora_experts kt_lora_expert_num "
-            "kt_lora_expert_intermediate_size kt_optimize_rule cpu_infer chunk_size"
-        ),
-        when={
-            "method": ("lora",),
-            "quantization": ("none",),
-            "distributed": ("single", "fsdp"),
-            "data_strategy": ("normal",),
-            **STANDARD,
-        },
-        weight="useful",
+        _names("use_kt"),
+        when={"method": ("lora",), "quantization": ("none",), "distributed": ("single", "fsdp"), **STANDARD},
     ),
     # Numbers.
     Group("precision bf16", _names("bf16"), when={"precision": ("bf16",)}),

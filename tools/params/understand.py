@@ -109,7 +109,8 @@ def _words(text: str, lexicon: Lexicon, catalog: Catalog) -> tuple[list[str], di
             continue
         word = stem(token)
         if (word,) not in lexicon.phrases:
-            meant = lexicon.speller.read(word)
+            short = word.rstrip("0123456789")
+            meant = short if (short,) in lexicon.phrases and len(short) > 3 else lexicon.speller.read(word)
             if meant != word:
                 read_as[token] = meant
             word = meant
