@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,7 @@ from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.engines.pinned import pinned
 from tuneloop.tools.workers import worker_for
 
+CACHES = {"HF_HOME", "XDG_CACHE_HOME"}
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -109,6 +111,7 @@ class Workbench:
         """
 
         def ready(command: Command) -> Command:
+            forget_caches(command)
             place = worker_for(self, worker) if worker else ""
             return command.model_copy(update={"worker": place, "env": {**self._everywhere, **command.env}})
 
@@ -132,6 +135,14 @@ class Workbench:
         end = status.exit
         how = f"{end.reason}, exit status {end.code}" if end else status.state
         return f"{folder.name}: {how}\n{log_tail(folder, 12)}".strip()
+
+
+def forget_caches(command: Command) -> None:
+    """What a killed predecessor left half in its caches would be believed by libraries: the job starts without them."""
+    for name in CACHES & command.env.keys():
+        place = Path(command.env[name])
+        if any(place.is_relative_to(folder) for folder in command.write):
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def job_report(status: JobStatus, **facts: Any) -> dict[str, Any]:

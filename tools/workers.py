@@ -45,8 +45,11 @@ def warm_up(bench: Workbench) -> None:
 
 @contextmanager
 def warm_engines(bench: Workbench) -> Iterator[None]:
-    """Workers while a run is driven: started at once where the run is prepared, retired in the end."""
-    if bench.run.setup.is_file():
+    """Workers while a run is driven: started at once where the run is prepared, retired in the end.
+
+    A run whose report is written needs none: nobody would come back to retire them after a kill.
+    """
+    if bench.run.setup.is_file() and not bench.run.report_json.is_file():
         warm_up(bench)
     try:
         yield

@@ -21,6 +21,7 @@ from tuneloop.tools.measuring import sealed_scores, sealed_status, start_sealed,
 from tuneloop.tools.reads import count_reads, note_read
 from tuneloop.tools.report.write import write_report
 from tuneloop.tools.workbench import job_report
+from tuneloop.tools.workers import stop_workers
 
 
 def finish(ctx: Context) -> dict[str, Any]:
@@ -31,6 +32,7 @@ def finish(ctx: Context) -> dict[str, Any]:
         if best is not None:
             make_best(ctx, best)
         base, tuned, verdict = sealed_test(ctx, best)
+        stop_workers(ctx.bench)  # before the report: what is finished is not resumed, and nobody would do it
         write_report(run, report_data(ctx, base, tuned, verdict, count_reads(ctx.bench)))
         ctx.emit(
             RunFinished(

@@ -115,7 +115,7 @@ def checkpoint_file_is_gone(place: Place) -> None:
 
 
 def newest_training_checkpoint_is_cut(place: Place) -> None:
-    """Everything dies while it trains and the newest checkpoint is only half there."""
+    """Everything dies while it trains; the newest checkpoint is half there, the engine's cache of the data is empty."""
     pid = place.start()
     model = place.run / "experiments" / "001" / "model"
 
@@ -128,6 +128,11 @@ def newest_training_checkpoint_is_cut(place: Place) -> None:
     newest = whole(model)[-1]
     for file in newest.glob("*.safetensors"):
         os.truncate(file, file.stat().st_size // 2)
+    caches = list((place.run / "experiments" / "001" / "work" / "train").rglob("dataset_info.json"))
+    caches = [cache for cache in caches if "hf" in cache.parts]
+    assert caches, "the engine keeps its tokenized rows elsewhere: look there"
+    for cache in caches:
+        os.truncate(cache, 0)
 
 
 def full_disk(place: Place, disk: Path, node: str, left: int) -> None:
