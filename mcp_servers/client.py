@@ -10,7 +10,7 @@ from typing import Any
 from fastmcp import Client
 from fastmcp.exceptions import ToolError as McpToolError
 
-from tuneloop.core.errors import ToolError
+from tuneloop.core.errors import ToolError, WorldError
 from tuneloop.mcp_servers.main import SERVERS, build
 from tuneloop.mcp_servers.scope import Scope
 
@@ -57,7 +57,12 @@ class McpToolbox:
     async def _client(self, server: str) -> Client[Any]:
         async with self._one:
             if server not in self._clients:
-                self._clients[server] = await self._opened.enter_async_context(self._new(server))
+                try:
+                    self._clients[server] = await self._opened.enter_async_context(self._new(server))
+                except RuntimeError as e:  # what fastmcp raises when nobody listens
+                    url = self.scope.settings.servers.get(server, "in this process")
+                    cure = f"start it with `tuneloop-mcp {server} --http`, or leave its URL out"
+                    raise WorldError(f"MCP server {server} ({url}) does not answer: {e}; {cure}") from e
             return self._clients[server]
 
     def _new(self, server: str) -> Client[Any]:

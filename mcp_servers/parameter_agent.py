@@ -18,7 +18,7 @@ class ParameterAgent:
         self.scope = Scope(None, settings or load_settings())
 
     def query(self, text: str) -> str:
-        """Markdown; the first line says what was understood. Raises SetupError without LLaMA-Factory, ToolError over MCP."""
+        """Markdown; the first line says what was understood. Raises SetupError, or WorldError where no server answers."""
         found = self.ask(text)
         return f"Understood: {found['understood']}\n\n{found['answer']}\n"
 

@@ -14,6 +14,7 @@ from fastmcp.exceptions import ToolError
 
 from tests.conftest import SHARED_HOME
 from tests.mcp_servers.test_http import serving
+from tuneloop.core.errors import WorldError
 from tuneloop.core.settings import Settings
 from tuneloop.mcp_servers.main import build
 from tuneloop.mcp_servers.parameter_agent import ParameterAgent
@@ -109,6 +110,12 @@ async def test_over_http_on_the_seeds_port_and_quickly(llamafactory: Engine, tmp
         assert sorted(times)[len(times) // 2] < 0.2
         agent = ParameterAgent(Settings(FT_FILE_PATH=tmp_path, LLAMA_FACTORY_MCP_URL=f"http://127.0.0.1:{port}/mcp"))
         assert "lora_rank" in agent.query("List all parameters for LoRA fine-tuning")
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    agent = ParameterAgent(Settings(FT_FILE_PATH=tmp_path, LLAMA_FACTORY_MCP_URL="http://127.0.0.1:1/mcp"))
+    with pytest.raises(WorldError, match="tuneloop-mcp params --http"):
+        agent.query("lora")
 
 
 def test_the_python_face(llamafactory: Engine) -> None:
