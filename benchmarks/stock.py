@@ -39,10 +39,10 @@ from opencompass.datasets.math import MATHEvaluator, math_postprocess_v2
 from opencompass.openicl.icl_inferencer import GenInferencer
 from opencompass.openicl.icl_prompt_template import PromptTemplate
 from opencompass.openicl.icl_retriever import ZeroRetriever
-turn = dict(role='HUMAN', prompt='{{question}}')
+turn = dict(role='HUMAN', prompt='{{stock_asked}}')
 datasets = [dict(
     abbr='items', type=CustomDataset, path={items!r},
-    reader_cfg=dict(input_columns=['question'], output_column='answer'),
+    reader_cfg=dict(input_columns=['stock_asked'], output_column='stock_gold'),
     infer_cfg=dict(prompt_template=dict(type=PromptTemplate, template=dict(round=[turn])),
                    retriever=dict(type=ZeroRetriever), inferencer=dict(type=GenInferencer, max_out_len={longest})),
     eval_cfg=dict(evaluator=dict(type=MATHEvaluator, version='v2'),
@@ -106,7 +106,8 @@ def evaluate(
     """`opencompass CONFIG` in its default mode: a process for inference and one for scoring below the command's own."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    rows = [{"question": prompt(benchmark, item), "answer": item.answer} for item in items]
+    # named so that no item contains `{column}`: OpenCompass would replace it there too
+    rows = [{"stock_asked": prompt(benchmark, item), "stock_gold": item.answer} for item in items]
     (work / "items.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     (work / "stock_shim.py").write_text(SHIM)
     places = {"items": str(work / "items.jsonl"), "model": str(model), "tokenizer": str(place.tiny)}
