@@ -30,7 +30,7 @@ def victims(home: Path) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     known = processes(home)
     for pid, words in known.items():
-        kind = next((kind for kind, mark in MARKS.items() if mark in words), "other")
+        kind = next((kind for kind, mark in MARKS.items() if mark in words), "sandbox")
         found.setdefault(forked(pid, known) if kind == "worker" else kind, []).append(pid)
     return found
 

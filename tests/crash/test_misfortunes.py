@@ -154,7 +154,7 @@ def read_only_disk(place: Place, disk: Path) -> None:
         kill(there)
         time.sleep(0.1)
     mount("-o", "remount,ro", str(disk))
-    before, start = sorted((p, p.lstat().st_mtime_ns) for p in place.home.rglob("*")), place.log.stat().st_size
+    before, start = sorted((p, p.lstat().st_mtime_ns) for p in place.home.rglob("*")), len(place.log.read_text())
     assert place.drive() in (1, 2)
     said = place.log.read_text()[start:].splitlines()
     mount("-o", "remount,rw", str(disk))
