@@ -18,6 +18,7 @@ from tuneloop.graph.state import VERSION, State, Trouble
 
 # What a node leaves first: who finds it knows that the nodes before it are over, as long as nothing was sent back.
 LAUNCHED = (("train", "train"), ("rehearse", "rehearse"), ("build_data", "build_data"))
+FORWARD = ("validate", "build_data", "rehearse", "train")
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,9 @@ def rebuild(run: RunFolder, settings: Settings) -> State:
     if not folder.root.is_dir():
         return state.model_copy(update={"stage": after(Context(run, settings, state))})
     place = standing(folder)
+    stage = max(place.stage, said(run, number, place), key=FORWARD.index) if place.stage in FORWARD else place.stage
     opened = {} if place.stage == "research" else {"experiment": number}
-    return state.model_copy(update={**opened, "stage": place.stage, "attempt": place.attempt, "trouble": place.trouble})
+    return state.model_copy(update={**opened, "stage": stage, "attempt": place.attempt, "trouble": place.trouble})
 
 
 def standing(folder: ExperimentFolder) -> Place:
@@ -88,6 +90,18 @@ def launched(folder: ExperimentFolder, trouble: Trouble | None) -> str:
     if trouble is not None:
         return "validate"
     return next((node for node, job in LAUNCHED if any(folder.jobs.glob(f"{job}.[0-9]*"))), "validate")
+
+
+def said(run: RunFolder, number: int, place: Place) -> str:
+    """Where the node that finished last said it leads: what it left was on disk before it spoke.
+
+    Believed only when every repair of the experiment was spoken of, too: else the last word may be of an earlier recipe.
+    """
+    nodes = [e for e in every_event(run.events, "node_finished") if e.experiment == number]
+    leads = [(e.node, e.detail.removeprefix("then ")) for e in nodes if isinstance(e, NodeFinished)]
+    repairs = sum(node in FORWARD and then in ("engineer_data", "write_config") for node, then in leads)
+    known = leads and repairs == place.attempt and leads[-1][1] in FORWARD
+    return leads[-1][1] if known else place.stage
 
 
 def spent(run: RunFolder) -> float:

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tuneloop.agents.policy import OfflinePolicy
-from tuneloop.core.event_log import every_event
+from tuneloop.core.event_log import append, every_event
+from tuneloop.core.events import NodeFinished
 from tuneloop.core.experiment import TrainConfig
 from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
@@ -118,6 +119,31 @@ def test_repairs_are_counted_and_enter_at_their_author(run: RunFolder, culprit: 
     write_json(folder.troubles / "2.json", given_up.model_dump())
     found = state(run)
     assert (found.stage, found.attempt, found.trouble) == ("critique", 2, given_up)
+
+
+def spoken(run: RunFolder, *words: str) -> None:
+    """`node>then` of the first experiment."""
+    for word in words:
+        node, _, then = word.partition(">")
+        append(run.events, NodeFinished(experiment=1, node=node, seconds=1, detail=f"then {then}"))
+
+
+def test_after_a_repair_the_nodes_own_words_are_believed_when_none_is_missing(run: RunFolder) -> None:
+    prepared(run)
+    folder = run.experiment(1)
+    for _, go in steps(run)[:5]:
+        go()
+    failed = Trouble(node="rehearse", culprit="config", text="x", leads="write_config")
+    write_json(folder.troubles / "0.json", failed.model_dump())
+    steps(run, 1)[2][1]()
+    spoken(run, "validate>build_data", "build_data>rehearse")
+    assert state(run).stage == "validate", "the word of the repair was lost: these are of the recipe before"
+    spoken(run, "rehearse>write_config")
+    assert state(run).stage == "validate"
+    spoken(run, "write_config>validate", "validate>build_data", "build_data>rehearse")
+    assert state(run).stage == "rehearse"
+    run.events.unlink()
+    assert state(run).stage == "validate"
 
 
 def test_between_experiments_and_at_the_end(run: RunFolder, make_long_run: Callable[..., RunFolder]) -> None:
