@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.runnables import RunnableLambda
 
 from tuneloop.core.bridge import in_thread
-from tuneloop.core.errors import RecipeError
+from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.events import NodeFinished, NodeStarted, Problem
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.context import Context
@@ -17,6 +17,7 @@ from tuneloop.graph.inbox import obey
 from tuneloop.graph.lock import hold
 from tuneloop.graph.repair import give_up
 from tuneloop.graph.state import State
+from tuneloop.sandboxes.jobs import no_room
 
 Update = dict[str, Any]
 Node = Callable[[Context], Update]
@@ -42,6 +43,8 @@ def _timed(ctx: Context, name: str, node: Node, failed: Failed) -> Update:
     try:
         update = node(ctx)
     except RecipeError as e:
+        if no_room(str(e)):
+            raise WorldError(f"{ctx.run.root}: the disk was full during {name}; free some space") from e
         ctx.emit(
             Problem(experiment=ctx.state.experiment, node=name, culprit=e.culprit or "unknown", text=str(e)[:2000])
         )

@@ -18,6 +18,7 @@ from tuneloop.core.job import Command, Exit, Sandbox
 NAME = re.compile(r"[A-Za-z0-9_-]+")
 STOP_SECONDS = 30.0
 TAIL_BYTES = 1 << 18
+FULL = ("No space left on device", "Disk quota exceeded", "database or disk is full")
 
 
 def unchanged(command: Command) -> Command:
@@ -64,7 +65,8 @@ def settled(sandbox: Sandbox, folder: Path, command: Command, retry: bool) -> bo
     """Whether `folder` is this command's job, running or over; a stranger that runs is ended."""
     status = sandbox.poll(folder)
     if same(read_command(folder), command):
-        return status.state == "running" or (status.exit is not None and proves(status.exit, retry))
+        end = status.exit
+        return status.state == "running" or (end is not None and proves(end, retry) and not starved(folder, end))
     if status.state == "running":
         stop_and_wait(sandbox, folder)
     return False
@@ -73,6 +75,16 @@ def settled(sandbox: Sandbox, folder: Path, command: Command, retry: bool) -> bo
 def proves(end: Exit, retry: bool) -> bool:
     """Whether an end says something of the command: one that was killed, or never began, says nothing."""
     return end.ok if retry else not end.killed and end.reason != "failed_to_start"
+
+
+def starved(folder: Path, end: Exit) -> bool:
+    """Whether it failed because the disk was full, which says nothing of the command either."""
+    return not end.ok and no_room(log_tail(folder))
+
+
+def no_room(text: str) -> bool:
+    """Whether these are the words of a program that met a full disk."""
+    return any(words in text for words in FULL)
 
 
 def same(one: Command, other: Command) -> bool:

@@ -71,6 +71,12 @@ def test_a_job_killed_from_outside_gets_a_successor(tmp_path, command):
     assert launch(BOX, tmp_path / "jobs", "train", command("true", "a")) == two
 
 
+def test_a_job_that_met_a_full_disk_gets_a_successor(tmp_path, command):
+    one = launch(BOX, tmp_path / "jobs", "train", command("echo 'OSError: No space left on device'; exit 1", "a"))
+    assert wait(BOX, one, every=0.02).code == 1
+    assert launch(BOX, tmp_path / "jobs", "train", command("true", "a")).name == "train.2"
+
+
 def test_a_job_that_was_stopped_is_started_again(tmp_path, command):
     one = launch(BOX, tmp_path / "jobs", "train", command("sleep 30", "a"))
     BOX.stop(one)
