@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import glob
 import hashlib
 import json
@@ -18,6 +20,8 @@ def write_atomic(path: Path, data: str | bytes) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as f:
+            with contextlib.suppress(OSError):  # a disk without locks
+                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
             f.write(data.encode() if isinstance(data, str) else data)
             f.flush()
             os.fsync(f.fileno())
@@ -28,11 +32,11 @@ def write_atomic(path: Path, data: str | bytes) -> None:
 
 
 def remove_torn(path: Path) -> None:
-    """Remove what writers of `path` left that were killed in the middle; the next writer comes by here."""
+    """Remove what writers of `path` left that were killed in the middle: nobody holds its lock any more."""
     for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-        pid = part.suffixes[-2][1:]
-        if pid.isdecimal() and not Path("/proc", pid).exists():
-            part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError), part.open("rb") as f:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            part.unlink()
 
 
 def sync_folder(folder: Path) -> None:
