@@ -33,13 +33,16 @@ FRAMES = 2
 # For a reader of the disk the same as the boundary before them, as long as only a process dies.
 SAME_DISK = {"after fsync", "after close"}
 SAME_PART = {"after open", "after write", "after unlink"}
+# Of a folder that is removed file by file the short form takes one file.
+ONE_BY_ONE = {"after unlink", "after rmdir"}
 NODE = re.compile(r'"kind":"node_started".*"node":"(\w+)"')
 
 
 class Killer:
     """Ends this process by SIGKILL at the first boundary below `home` whose name is not in the file `seen`.
 
-    Without `every`, boundaries at which the disk is as it was at the one before are passed.
+    Without `every`, those are passed at which the disk is as at the one before, or only differs in what is made anew
+    from the beginning (a folder without its manifest) or is being removed.
     """
 
     def __init__(self, home: str, seen: str, past: str, every: bool = True) -> None:
@@ -55,8 +58,12 @@ class Killer:
         where = self.below(path)
         if where is None or getattr(self.inside, "busy", False):
             return
-        if not self.every and (what in SAME_DISK or (what in SAME_PART and where.endswith(".part"))):
-            return
+        if not self.every:
+            if what in SAME_DISK or (what in SAME_PART and where.endswith(".part")):
+                return
+            if ".part/" in where and "manifest.json" not in where:
+                return
+            where = os.path.dirname(where) if what in ONE_BY_ONE else where
         name = f"{what} {where} by {callers()}{self.occurrence(what)}"
         if name in self.seen:
             return
