@@ -13,7 +13,7 @@ from typing import Protocol, TextIO
 from tokenizers import Tokenizer
 
 from tuneloop.core.benchmark import Benchmark
-from tuneloop.core.files import digest_file, sync_folder, write_json
+from tuneloop.core.files import digest_file, remove_torn, sync_folder, write_json
 from tuneloop.tools.benchmarks.scoring import extract
 from tuneloop.tools.gate.report import DATA, REJECTED, REPORT, GateReport
 from tuneloop.tools.gate.rows import Row, empty_field, read_row
@@ -60,11 +60,14 @@ def gate(
     out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, DATA, REJECTED):
         (out / name).unlink(missing_ok=True)
+    remove_torn(out / DATA)
     judge = _Gate(benchmark, guard, Tokenizer.from_file(str(tokenizer)), overhead)
     tally, part = Tally(), out / f".{DATA}.{os.getpid()}.part"
     try:
         with part.open("w", encoding="utf-8") as target:
             broken = _run(raw, judge, tally, target)
+            target.flush()
+            os.fsync(target.fileno())
         report = _report(raw, tally, broken, row_limit=row_limit, benchmark=benchmark, cutoff_len=cutoff_len)
         if report.ok:
             part.replace(out / DATA)
