@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from rich.console import Console
@@ -156,7 +156,12 @@ def _pair(text: str) -> tuple[str, str]:
 @click.argument("overrides", nargs=-1)
 @click.option("--model", type=FOLDER, help="Folder of the base model: template, positions, LoRA targets, memory.")
 @click.option("--data-dir", type=FOLDER, help="Folder with dataset_info.json: registration, columns.")
-@click.option("--device", default="auto", show_default=True, help="cpu, cuda or auto: what this machine has.")
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    help="cpu, cuda, a card such as cuda:V100, or auto: what this machine has.",
+)
 @click.option(
     "--profile",
     type=click.Choice(["engine", "run"]),
@@ -171,7 +176,7 @@ def check(
     model: Path | None,
     data_dir: Path | None,
     device: str,
-    profile: str,
+    profile: Literal["engine", "run"],
     as_json: bool,
 ) -> None:
     """Check FILE (YAML or JSON) with key=value OVERRIDES before anything runs; exit code 0, or 2 with an error.

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from tuneloop.core.errors import SetupError
 from tuneloop.tools.params.catalog import Catalog, Parameter
-from tuneloop.tools.params.check import closest
+from tuneloop.tools.params.names import closest
 from tuneloop.tools.params.wording import plain_default, usual
 
 

@@ -10,7 +10,7 @@ from tuneloop.core.errors import ToolError
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.params.answer import answer
 from tuneloop.tools.params.catalog import Catalog, Parameter
-from tuneloop.tools.params.check import closest
+from tuneloop.tools.params.names import closest
 from tuneloop.tools.params.filtering import why_not
 from tuneloop.tools.params.guidance import guidance
 from tuneloop.tools.params.installed import find_catalog

@@ -7,19 +7,25 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Level = Literal["error", "warning", "note"]
+Complaint = tuple[Level, str, str]  # level, key, text
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`line` counts from 1, 0: the key is not in the text; `key` is empty when the whole text is meant."""
+    """`line` counts from 1, 0: the key is not in the text; `key` is empty when the whole text is meant.
+
+    `override`: number, from 1, of the `key=value` that set the key; 0: none did.
+    """
 
     level: Level
     line: int
     key: str
     text: str
+    override: int = 0
 
     def __str__(self) -> str:
         where = f"train.yaml:{self.line}" if self.line else "train.yaml"
+        where = f"override {self.override}" if self.override else where
         return f"{where} {self.key}: {self.text}" if self.key else f"{where}: {self.text}"
 
 

@@ -4,40 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tuneloop.tools.params.finding import Level
+from tuneloop.tools.params.accelerators import BF16, FP8, TF32
+from tuneloop.tools.params.finding import Complaint
+from tuneloop.tools.params.packages import missing_packages
 from tuneloop.tools.params.situation import Situation
-
-Complaint = tuple[Level, str, str]
+from tuneloop.tools.params.targets import wrong_targets
+from tuneloop.tools.params.templates import Template
 
 PRECISION = ("bf16", "fp16", "fp8", "tf32", "pure_bf16", "bf16_full_eval", "fp16_full_eval", "quantization_bit")
-PACKAGES = {
-    "quantization_bit": "bitsandbytes",
-    "use_unsloth": "unsloth",
-    "enable_liger_kernel": "liger_kernel",
-    "use_liger_kernel": "liger_kernel",
-    "use_galore": "galore_torch",
-    "use_apollo": "apollo_torch",
-    "use_badam": "badam",
-    "use_adam_mini": "adam_mini",
-    "mixture_of_depths": "MoD",
-    "use_kt": "kt_kernel",
-}
-OPTIMIZER_PACKAGES = (
-    ("adamw_torch_4bit", "torchao"),
-    ("adamw_torch_8bit", "torchao"),
-    ("adamw_torch_npu", "torch_npu"),
-    ("adamw_torch_xla", "torch_xla"),
-    ("adamw_apex", "apex"),
-    ("adamw_anyprecision", "torchdistx"),
-    ("galore", "galore_torch"),
-    ("apollo", "apollo_torch"),
-    ("grokadamw", "grokadamw"),
-    ("schedule_free", "schedulefree"),
-    ("stable_adamw", "optimi"),
-    ("lomo", "lomo_optim"),
-    ("adalomo", "lomo_optim"),
-    *((name, "bitsandbytes") for name in ("adamw_bnb", "adamw_8bit", "ademamix", "lion", "paged", "rmsprop_bnb")),
-)
+HALF = ("bf16", "bf16_full_eval")
+LEAST = {"bf16": BF16, "pure_bf16": BF16, "bf16_full_eval": BF16, "tf32": TF32, "fp8": FP8}
 
 
 def misfits(situation: Situation) -> Iterator[Complaint]:
@@ -45,66 +21,56 @@ def misfits(situation: Situation) -> Iterator[Complaint]:
     yield from _device(situation)
     yield from _lengths(situation)
     yield from _template(situation)
-    yield from _targets(situation)
-    yield from _packages(situation)
+    yield from wrong_targets(situation)
+    yield from missing_packages(situation)
 
 
-def _device(situation: Situation) -> Iterator[Complaint]:
-    for key in situation.set(*PRECISION) if situation.device == "cpu" else ():
-        yield "error", key, "does not work on the CPU, which trains in float32; leave it out"
-    if situation.device != "cpu" and situation.set("use_cpu"):
-        yield "error", "use_cpu", f"leaves the {situation.device} device idle; leave it out"
+def _device(s: Situation) -> Iterator[Complaint]:
+    on_cpu = s.device == "cpu" or (s.on("use_cpu") and not s.in_run)
+    for key in s.set(*PRECISION) if on_cpu else ():
+        if key not in HALF or not s.on("use_cpu") or s.in_run:
+            also = " (or add use_cpu: true)" if key in HALF and not s.in_run else ""
+            yield "error", key, f"does not work on the CPU, which trains in float32; leave it out{also}"
+    for key in () if on_cpu else s.set(*LEAST):
+        if s.place.lacks(LEAST[key]):
+            has = f"{s.place.name} has compute capability {s.place.capability:g}, and this needs {LEAST[key]:g}"
+            yield "error", key, f"{has}; {'write fp16: true' if 'bf16' in key else 'leave it out'}"
+    if s.device != "cpu" and s.set("use_cpu"):
+        level = "error" if s.in_run else "warning"
+        yield level, "use_cpu", f"leaves the {s.device} device idle; leave it out"  # type: ignore[misc]
 
 
-def _lengths(situation: Situation) -> Iterator[Complaint]:
-    longest, cutoff = situation.model.max_positions, situation.get("cutoff_len")
-    if longest and cutoff > longest and not situation.set("rope_scaling"):
-        told = "" if "cutoff_len" in situation.config.values else " (the default)"
+def _lengths(s: Situation) -> Iterator[Complaint]:
+    longest, cutoff = s.model.max_positions, s.get("cutoff_len")
+    if longest and cutoff > longest and not s.set("rope_scaling"):
+        told = "" if "cutoff_len" in s.config.values else " (the default)"
         yield "error", "cutoff_len", f"{cutoff}{told} is above the model's {longest} positions; write {longest} or less"
+    if longest and cutoff <= longest and s.set("rope_scaling"):
+        yield "warning", "rope_scaling", f"has no effect: cutoff_len {cutoff} is within the model's {longest} positions"
 
 
-def _template(situation: Situation) -> Iterator[Complaint]:
-    name, own = situation.get("template"), situation.model.template
+def _template(s: Situation) -> Iterator[Complaint]:
+    name, own = s.get("template"), s.model.template
     if name is None:
-        if situation.model.chat_template is None:
+        if s.model.chat_template is None and s.model.tokens and s.stage != "pt":
             yield "error", "template", "is missing and the tokenizer has no chat template; write one, e.g. default"
         return
-    template = situation.catalog.templates.get(name)
-    if template is None:
+    template = s.catalog.templates.get(name)
+    if template is None or not s.model.tokens or s.stage == "pt":
         return
-    for token in template.needs if situation.model.tokens and not situation.set("resize_vocab") else ():
-        if token not in situation.model.tokens and token in template.frame:
-            yield "error", "template", f"{name} needs the token {token}, which the tokenizer lacks; {_own(own)}"
-            return
-    if name != own and situation.model.chat_template is not None and (own is not None or template.default_system):
-        yield (
-            "warning",
-            "template",
-            f"{name} is not how the tokenizer renders a chat, as the evaluation does; {_own(own)}",
-        )
+    if not s.set("resize_vocab") and (lacking := _lacking(s, template)):
+        room = s.model.vocab - s.model.token_count
+        level = "error" if len([t for t in lacking if t in template.stops]) > room or s.in_run else "warning"
+        yield level, "template", f"{name} needs the token {lacking[0]}, which the tokenizer lacks; {_own(own)}"  # type: ignore[misc]
+        return
+    if name != own and s.model.chat_template is not None and (own is not None or template.default_system):
+        what = f"{name} is not how the tokenizer renders a chat, as the evaluation does"
+        yield "warning", "template", f"{what}; {_own(own)}"
+
+
+def _lacking(s: Situation, template: Template) -> list[str]:
+    return [token for token in template.needs if token not in s.model.tokens and token in template.frame]
 
 
 def _own(template: str | None) -> str:
     return f"write {template}" if template else "leave it out to take the tokenizer's own"
-
-
-def _targets(situation: Situation) -> Iterator[Complaint]:
-    target = situation.get("lora_target")
-    if situation.method != "lora" or not isinstance(target, str) or target == "all" or not situation.model.shape.linears:
-        return
-    names = [name.strip() for name in target.split(",")]
-    wrong = [name for name in names if name.split(".")[-1] not in situation.model.shape.linears]
-    if wrong:
-        have = ", ".join(sorted(situation.model.shape.linears))
-        yield "error", "lora_target", f'"{wrong[0]}" is no module of the model; right is all or some of {have}'
-
-
-def _packages(situation: Situation) -> Iterator[Complaint]:
-    needed = {key: PACKAGES[key] for key in situation.set(*PACKAGES)}
-    optim = str(situation.get("optim"))
-    package_of_optim = next((package for start, package in OPTIMIZER_PACKAGES if optim.startswith(start)), None)
-    if package_of_optim:
-        needed["optim"] = package_of_optim
-    for key, package in needed.items():
-        if not situation.catalog.has_package(package):
-            yield "error", key, f"needs the package {package}, which the engine does not have; leave it out"

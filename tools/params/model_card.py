@@ -25,7 +25,10 @@ Stamp = tuple[tuple[Path, int, int], ...]
 
 @dataclass(frozen=True)
 class ModelCard:
-    """One base model; `shape` holds its matrices, counted from the weights' headers."""
+    """One base model; `shape` holds its matrices, counted from the weights' headers, `tensors` every tensor's sizes.
+
+    `tied`: the head is the embedding. `quantized`: how its weights are. `token_count`: tokens of its tokenizer.
+    """
 
     folder: Path
     architecture: str
@@ -40,6 +43,10 @@ class ModelCard:
     template: str | None
     tokens: frozenset[str] = field(repr=False)
     shape: Shape = field(repr=False)
+    tensors: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
+    tied: bool = False
+    quantized: str = ""
+    token_count: int = 0
 
 
 def read_model_card(folder: Path) -> ModelCard:
@@ -62,7 +69,7 @@ def _read(folder: Path, stamp: Stamp) -> ModelCard:  # noqa: ARG001 - the stamp 
     config = _json(folder / "config.json")
     text = config.get("text_config") or config
     tensors = _tensors(folder)
-    tokens, tokenizer_config = _tokenizer(folder)
+    tokens, token_count, tokenizer_config = _tokenizer(folder)
     chat = _chat_template(folder, tokenizer_config)
     dtypes: dict[str, int] = defaultdict(int)
     for kind, shape in tensors.values():
@@ -81,7 +88,16 @@ def _read(folder: Path, stamp: Stamp) -> ModelCard:  # noqa: ARG001 - the stamp 
         template=template_of(chat),
         tokens=tokens,
         shape=shape_of_weights(config, tensors),
+        tensors={name: sizes for name, (_, sizes) in tensors.items()},
+        tied=bool(config.get("tie_word_embeddings", text.get("tie_word_embeddings", _tied(tensors)))),
+        quantized=str((config.get("quantization_config") or {}).get("quant_method", "")),
+        token_count=token_count,
     )
+
+
+def _tied(tensors: Tensors) -> bool:
+    """Whether the weights hold no head of their own."""
+    return not any(name.split(".")[-2:-1] in (["lm_head"], ["embed_out"]) for name in tensors)
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -132,15 +148,16 @@ def read_header(path: Path) -> Tensors:
     return {name: (entry["dtype"], tuple(entry["shape"])) for name, entry in items.items()}
 
 
-def _tokenizer(folder: Path) -> tuple[frozenset[str], dict[str, Any]]:
-    """Tokens that look like markup, and tokenizer_config.json."""
+def _tokenizer(folder: Path) -> tuple[frozenset[str], int, dict[str, Any]]:
+    """Tokens that look like markup, how many tokens there are, and tokenizer_config.json."""
     config = _json(folder / "tokenizer_config.json")
     whole = _json(folder / "tokenizer.json")
     vocab: Iterable[Any] = (whole.get("model") or {}).get("vocab") or ()
     tokens = {t for t in vocab if isinstance(t, str) and t[:1] in "<[" and len(t) > 2}
     tokens |= {str(t.get("content")) for t in whole.get("added_tokens") or ()}
     tokens |= {str(t.get("content")) for t in (config.get("added_tokens_decoder") or {}).values()}
-    return frozenset(tokens), config
+    added = [int(t.get("id", 0)) for t in whole.get("added_tokens") or ()]
+    return frozenset(tokens), max([len(list(vocab)), *(n + 1 for n in added)]), config
 
 
 def _chat_template(folder: Path, tokenizer_config: Mapping[str, Any]) -> str | None:

@@ -95,6 +95,13 @@ def refusal(key: str, value: Any) -> str | None:
     return next((why for prefix, why in PREFIXES.items() if key.startswith(prefix) and value is not False), None)
 
 
+def noteworthy(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Keys that reach the network or run foreign code, with what they do, for those who let them."""
+    told = {NETWORK: "reaches the network", FOREIGN: "runs code that comes with the model"}
+    found = [(key, told.get(refusal(key, value) or "")) for key, value in values.items()]
+    return [(key, text) for key, text in found if text]
+
+
 def overwritten(values: Mapping[str, Any]) -> list[str]:
     """Keys of the config whose values the run replaces."""
     return [key for key in values if key in OVERWRITTEN]

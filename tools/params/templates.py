@@ -13,12 +13,17 @@ FRAME = ("format_prefix", "format_user", "format_assistant")
 
 @dataclass(frozen=True)
 class Template:
-    """One template. `needs`: tokens that the tokenizer must have; `frame`: the text around one question and answer."""
+    """One template. `needs`: tokens that the tokenizer must have; `frame`: the text around one question and answer.
+
+    `stops`: tokens among them that are added where they lack. `efficient_eos`: a turn is ended by its next token.
+    """
 
     name: str
     needs: tuple[str, ...]
     frame: str
     default_system: str
+    stops: tuple[str, ...] = ()
+    efficient_eos: bool = False
 
 
 def read_templates(path: Path) -> dict[str, Template]:
@@ -45,7 +50,13 @@ def _template(options: Mapping[str, ast.expr]) -> Template:
         needs=tuple(dict.fromkeys([*stop_words, *tokens])),
         frame=frame,
         default_system=system[0] if system else "",
+        stops=tuple(stop_words),
+        efficient_eos=_is_true(options.get("efficient_eos")),
     )
+
+
+def _is_true(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
 
 
 def _texts(node: ast.expr | None) -> list[str]:

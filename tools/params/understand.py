@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tuneloop.tools.params.catalog import Catalog
-from tuneloop.tools.params.check import closest
 from tuneloop.tools.params.dimensions import BY_NAME
 from tuneloop.tools.params.kinds import Item, Kind, Signs, kind_of
 from tuneloop.tools.params.lexicon import Lexicon, Meaning, lexicon_of, longest, stem
+from tuneloop.tools.params.names import closest
 
 LONGEST_QUESTION = 4000
 DIMENSION_WORDS = "|".join((*BY_NAME, "data strategy", "finetuning_type", "fine-tuning method", "finetuning method"))
