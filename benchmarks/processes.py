@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tuneloop.sandboxes.tree import tree
 
+LOOK = 0.005  # seconds between two looks at a process
 TUNELOOP = (sys.executable, "-m", "tuneloop.cli.main")
 
 
@@ -32,10 +33,23 @@ def spend(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Pat
     began = time.perf_counter()
     with log.open("ab") as out:
         child = subprocess.Popen(argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        _, status, used = os.wait4(child.pid, 0)
+        most = 0.0
+        while not (ended := os.wait4(child.pid, os.WNOHANG))[0]:
+            most = max(most, high_water(child.pid))
+            time.sleep(LOOK)
+    _, status, used = ended
     wall = time.perf_counter() - began
     child.returncode = os.waitstatus_to_exitcode(status)
-    return Spent(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, child.returncode)
+    return Spent(wall, used.ru_utime + used.ru_stime, most, child.returncode)
+
+
+def high_water(pid: int) -> float:
+    """Peak MB of a process that lives. `ru_maxrss` would be ours where we are larger: exec does not forget a fork's."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in text.splitlines() if line.startswith("VmHWM:")), 0.0)
 
 
 def well(spent: Spent, log: Path) -> Spent:
