@@ -14,7 +14,7 @@ from pathlib import Path
 from .world import Place, events, launches, processes, twice_alive
 
 GAP = 2.0  # seconds between kills, on average
-NODES = 5  # no node of a run gets more than this part of the kills
+NODES = 3  # no node of a run gets more than this part of the kills
 MARKS = {
     "supervisor": "tuneloop.sandboxes.supervisor",
     "worker": "/engines/worker.py",
