@@ -23,12 +23,13 @@ Trouble = tuple[Level, str]
 
 @dataclass(frozen=True)
 class Sample:
-    """Records of one file; `rows` is their number where all were read. `broken`: why it cannot be read."""
+    """Records of one file of `size` bytes; `rows` is their number where all were read. `broken`: why none can be."""
 
     path: Path
     records: tuple[Any, ...] = field(default=(), repr=False)
     rows: int | None = None
     broken: str = ""
+    size: int = 0
 
     @property
     def columns(self) -> frozenset[str]:
@@ -93,7 +94,7 @@ def _read(path: Path, size: tuple[int, int]) -> Sample:
         return Sample(path, broken=f"{path.name} cannot be read: {e}")
     if not records:
         return Sample(path, broken=f"{path.name} is empty")
-    return Sample(path, records[:FIRST], len(records) if most is None else None)
+    return Sample(path, records[:FIRST], len(records) if most is None else None, size=size[0])
 
 
 def _records(path: Path) -> Iterator[Any]:

@@ -164,6 +164,13 @@ def _contents(s: Situation, d: Named, sample: Sample) -> Iterator[Complaint]:
         return
     for level, text in unusable(sample, Columns.of(d.entry), s.stage):
         yield level, d.key, f"{d.name}: {text}"
+    alone = len(s.names(d.key)) == 1
+    if alone and s.stage == "pt" and s.get("packing") is not False and sample.size < s.get("cutoff_len"):
+        yield (
+            "error",
+            d.key,
+            f"{d.name}: {sample.path.name} has less text than one block of cutoff_len {s.get('cutoff_len')}",
+        )
 
 
 def _rows(s: Situation, folder: Path, entry: Mapping[str, Any]) -> int | None:

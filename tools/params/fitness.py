@@ -12,6 +12,7 @@ from tuneloop.tools.params.targets import wrong_targets
 from tuneloop.tools.params.templates import Template
 
 PRECISION = ("bf16", "fp16", "fp8", "tf32", "pure_bf16", "bf16_full_eval", "fp16_full_eval", "quantization_bit")
+STRICT = (5,)  # from here on a model's config checks its types, and the engine stretches positions to a fraction
 HALF = ("bf16", "bf16_full_eval")
 LEAST = {"bf16": BF16, "pure_bf16": BF16, "bf16_full_eval": BF16, "tf32": TF32, "fp8": FP8}
 
@@ -45,6 +46,9 @@ def _lengths(s: Situation) -> Iterator[Complaint]:
     if longest and cutoff > longest and not s.set("rope_scaling"):
         told = "" if "cutoff_len" in s.config.values else " (the default)"
         yield "error", "cutoff_len", f"{cutoff}{told} is above the model's {longest} positions; write {longest} or less"
+    if longest and cutoff > longest and s.set("rope_scaling") and s.version("transformers") >= STRICT:
+        why = "fails with the engine's transformers, which wants a whole number of positions"
+        yield "error", "rope_scaling", f"{why}; leave it out and write cutoff_len: {longest} or less"
     if longest and cutoff <= longest and s.set("rope_scaling"):
         yield "warning", "rope_scaling", f"has no effect: cutoff_len {cutoff} is within the model's {longest} positions"
 

@@ -61,14 +61,16 @@ def _model(s: Situation) -> Iterator[Complaint]:
 def _adapters(s: Situation) -> Iterator[Complaint]:
     for name in s.names("adapter_name_or_path") if s.on("adapter_name_or_path") else ():
         folder = s.path(name) / str(s.get("adapter_folder") or "")
-        if (not folder.is_dir() and not is_hub_name(name)) or (
-            folder.is_dir() and not (folder / "adapter_config.json").is_file()
-        ):
-            yield (
-                "error",
-                "adapter_name_or_path",
-                f"{folder} holds no adapter_config.json; write the folder of an adapter",
-            )
+        if not folder.is_dir() and is_hub_name(name):
+            continue
+        try:
+            told = read_object(folder / "adapter_config.json")
+        except UnreadableError as e:
+            yield "error", "adapter_name_or_path", f"{e}; write the folder of an adapter"
+            continue
+        if not isinstance(told, Mapping) or "peft_type" not in told:
+            why = f"{folder}/adapter_config.json names no peft_type; write the folder of an adapter"
+            yield "error", "adapter_name_or_path", why
 
 
 def _other_models(s: Situation) -> Iterator[Complaint]:
