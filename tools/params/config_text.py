@@ -99,7 +99,8 @@ def parse_config(text: str, form: Form = "yaml") -> Config:
         values = _Loader("").construct_document(root)
     except yaml.MarkedYAMLError as e:
         mark = e.problem_mark or e.context_mark
-        raise ConfigError(mark.line + 1 if mark else 1, f"is not YAML: {_plain(e)}") from e
+        line = mark.line + 1 if mark else 1
+        raise ConfigError(line, f"is not YAML: {_plain(e)}", _key_at(text, line)) from e
     except (yaml.YAMLError, ValueError) as e:
         raise ConfigError(1, f"is not YAML: {e}") from e
     return Config(values, {key.value: _line(key) for key, _ in root.value})
@@ -108,6 +109,12 @@ def parse_config(text: str, form: Form = "yaml") -> Config:
 def read_value(text: str) -> Any:
     """One value as YAML, as it stands behind `key=`. Raises ConfigError."""
     return parse_config(f"value: {text}").values["value"] if text.strip() else None
+
+
+def _key_at(text: str, line: int) -> str:
+    """The key that begins on a line; empty where none does."""
+    found = re.match(r"([A-Za-z_]\w*)\s*:(?:\s|$)", "".join(text.splitlines()[line - 1 : line]))
+    return found[1] if found else ""
 
 
 def _plain(e: yaml.MarkedYAMLError) -> str:

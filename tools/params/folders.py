@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tuneloop.tools.params.config_text import ConfigError, parse_config
 from tuneloop.tools.params.files import UnreadableError, json_value, read_object
 from tuneloop.tools.params.finding import Complaint
 from tuneloop.tools.params.situation import Situation
@@ -52,7 +53,7 @@ def _model(s: Situation) -> Iterator[Complaint]:
         if not known:
             yield "error", "model_name_or_path", "is missing: write the folder of a model"
     elif not known and not s.path(name).is_dir():
-        if is_hub_name(name):
+        if is_hub_name(name) and not s.path(name).exists():
             yield "warning", "model_name_or_path", f"no folder {name} is here; it would be fetched from the hub"
         else:
             yield "error", "model_name_or_path", f"{s.path(name)} is no folder; write the folder of a model"
@@ -223,8 +224,17 @@ def _configs(s: Situation) -> Iterator[Complaint]:
             yield "error", key, f"{s.path(value)} is no file"
         elif key != "new_special_tokens_config" and not isinstance(json_value(value, s.here), Mapping):
             yield "error", key, f"{value[:80]} is no JSON mapping"
+        elif key == "new_special_tokens_config" and not _is_mapping(s.path(value)):
+            yield "error", key, f"{s.path(value)} is no YAML mapping of tokens to descriptions"
     yield from _deepspeed(s)
     yield from _fsdp(s)
+
+
+def _is_mapping(path: Path) -> bool:
+    try:
+        return bool(parse_config(path.read_text(encoding="utf-8")).values)
+    except (ConfigError, UnicodeDecodeError):
+        return False
 
 
 def _deepspeed(s: Situation) -> Iterator[Complaint]:

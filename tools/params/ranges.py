@@ -11,7 +11,10 @@ INFINITE = math.inf
 
 @dataclass(frozen=True)
 class Range:
-    """`low` to `high`; a border belongs to it unless `above` (low) or `below` (high) is set; `also` is allowed too."""
+    """`low` to `high`; a border belongs to it unless `above` (low) or `below` (high) is set; `also` is allowed too.
+
+    `among`: no others are allowed.
+    """
 
     low: float
     high: float = INFINITE
@@ -19,6 +22,7 @@ class Range:
     below: bool = False
     also: tuple[float, ...] = ()
     usual: str = ""
+    among: tuple[float, ...] = ()
 
     def complaint(self, value: Any) -> str | None:
         """What is wrong with a number; None when nothing is."""
@@ -26,6 +30,8 @@ class Range:
             return f"{value} is no finite number{self._usual()}"
         if value in self.also:
             return None
+        if self.among and value not in self.among:
+            return f"{value} is not among {', '.join(f'{v:g}' for v in self.among)}"
         if value < self.low or (self.above and value == self.low):
             return f"{value} is {'not above' if self.above else 'below'} {self.low:g}{self._usual()}"
         if value > self.high or (self.below and value == self.high):
@@ -41,7 +47,7 @@ COUNT = Range(1)
 SHARE = Range(0, 1, below=True)
 FROM_ZERO = Range(0)
 POSITIVE = Range(0, above=True)
-BITS = Range(4, 8, usual="4 or 8")
+BITS = Range(4, 8, among=(4, 8))
 SEED = Range(0, 2**32 - 1, usual="any small whole number")
 
 RANGES: dict[str, Range] = {
@@ -128,7 +134,7 @@ RANGES: dict[str, Range] = {
     "video_maxlen": COUNT,
     "audio_sampling_rate": COUNT,
     "export_size": COUNT,
-    "export_quantization_bit": Range(2, 8),
+    "export_quantization_bit": Range(2, 8, among=(2, 3, 4, 8)),
     "export_quantization_nsamples": COUNT,
     "export_quantization_maxlen": COUNT,
     "ddp_bucket_cap_mb": COUNT,

@@ -62,7 +62,7 @@ def complaint(parameter: Parameter, value: Any, catalog: Catalog) -> str | None:
             if value in known
             else f"{shown(value)} is no {_word(parameter)} of this release; {_near(value, known)}"
         )
-    if wrong := _type(parameter, value) or _word_of(parameter.name, value):
+    if wrong := _type(parameter, value) or _word_of(parameter.name, value) or _commas(value):
         return wrong
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -73,6 +73,13 @@ def _unresolved(value: str) -> str | None:
     if "${" in value:
         return f"{shown(value)} is not filled in: the engine keeps ${{…}} as text; write the value itself"
     return "??? stands for a missing value; write the value" if value == "???" else None
+
+
+def _commas(value: Any) -> str | None:
+    """What is wrong with a list whose parts are lists again."""
+    if isinstance(value, list) and (part := next((p for p in value if isinstance(p, str) and "," in p), None)):
+        return f"{shown(part)} is one name with a comma in a list; write a part for each"
+    return None
 
 
 def _word(parameter: Parameter) -> str:
@@ -100,7 +107,8 @@ def _word_of(name: str, value: Any) -> str | None:
     if name == "report_to" and value is None:
         return 'null is taken for a service\'s name; write "none"'
     parts = value if isinstance(value, list) else value.split() if name in ("fsdp", "debug") and value else [value]
-    wrong = next((part for part in parts if part is not None and part != "" and part not in known), None)
+    empty = (None,) if name == "report_to" else (None, "")
+    wrong = next((part for part in parts if part not in empty and part not in known), None)
     if wrong is None:
         return None
     return f"{shown(wrong)} is not among {options(known)}{_meant(wrong, known)}"
