@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tuneloop.core.bridge import pause
@@ -11,18 +12,23 @@ from tuneloop.core.errors import Paused, RecipeError
 from tuneloop.core.events import JobProgress, Watched
 from tuneloop.core.job import Exit
 from tuneloop.graph.context import Context
-from tuneloop.graph.inbox import obey
+from tuneloop.graph.inbox import obey, waiting
 
 # Seconds between looks: a twelfth of the time waited so far, so that short jobs are not delayed and long ones are cheap.
-FIRST, LONGEST, SHARE, SAID = 0.25, 2.0, 12, 2.0
+FIRST, LONGEST, SHARE, SAID = 0.25, 5.0, 12, 2.0
+# Seconds between glances at the job's proof of its end and at the inbox, which cost next to nothing.
+QUICK, SLOW = 0.05, 0.25
 KILLS = 5  # of one job in one sitting before the run pauses: something keeps ending it
 ENDING = 300.0  # seconds to watch a job end before the run pauses without it
 
 
-def wait(ctx: Context, job: str, poll: Callable[[], dict[str, Any]], stop: Callable[[], Any]) -> dict[str, Any]:
+def wait(
+    ctx: Context, job: str, poll: Callable[[], dict[str, Any]], stop: Callable[[], Any], proof: Path | None = None
+) -> dict[str, Any]:
     """Poll until the job is no longer running, or a finding of its watch says that it shall end; the last status.
 
-    Raises Paused (the job is ended first) when the inbox says so, RecipeError when the run's time is over.
+    `proof` is the file that says that it is over: with it nobody waits for the next poll. Raises Paused (the job is
+    ended first) when the inbox says so, RecipeError when the run's time is over.
     """
     began, said, last, warned = time.monotonic(), 0.0, (-1, -1), set[str]()
     while (status := poll())["state"] == "running":
@@ -44,10 +50,20 @@ def wait(ctx: Context, job: str, poll: Callable[[], dict[str, Any]], stop: Calla
         if left is not None and left < now - began:
             stop()
             raise RecipeError(f"the run's time was over during {job}", culprit="environment")
-        pause(min(LONGEST, max(FIRST, (now - began) / SHARE)))
+        rest(ctx, now - began, proof)
     if status.get("total"):
         _say(ctx, job, status)
     return status
+
+
+def rest(ctx: Context, waited: float, proof: Path | None) -> None:
+    """Sleep until the next poll, or until the job has ended or a message has come."""
+    until = time.monotonic() + min(LONGEST, max(FIRST, waited / SHARE))
+    glance = min(SLOW, max(QUICK, waited / 4 / SHARE))
+    while (left := until - time.monotonic()) > 0:
+        pause(min(glance, left))
+        if (proof is not None and proof.exists()) or waiting(ctx.run.inbox):
+            return
 
 
 def killed(status: dict[str, Any]) -> bool:

@@ -130,6 +130,11 @@ class Workbench:
         if folder is not None and self.sandbox.poll(folder).state == "running":
             self.sandbox.stop(folder, grace)
 
+    def proof(self, jobs: Path, name: str) -> Path | None:
+        """The file by which the newest attempt of a job will say that it is over; None before a launch."""
+        folder = newest(jobs, name)
+        return folder / "exit.json" if folder else None
+
     def why(self, folder: Path, status: JobStatus) -> str:
         """One paragraph on how a job ended badly, with the last lines of its log."""
         end = status.exit

@@ -37,7 +37,8 @@ def run_script(ctx: Context, folder: ExperimentFolder, *, debug: bool) -> Path:
 
     for _ in range(KILLS):
         start_script(bench, folder, debug=debug)
-        if not killed(wait(ctx, name, poll, lambda: bench.stop(folder.jobs, name))):
+        proof = bench.proof(folder.jobs, name)
+        if not killed(wait(ctx, name, poll, lambda: bench.stop(folder.jobs, name), proof)):
             status, job = bench.status(folder.jobs, name)
             if job is None:
                 raise RecipeError(f"{name} was never launched", culprit="environment")

@@ -30,6 +30,7 @@ def measure(ctx: Context, number: int) -> Score:
             "evaluate" if number else "baseline",
             lambda: ctx.call("evaluation_status", experiment=number),
             lambda: ctx.call("evaluation_stop", experiment=number),
+            ctx.bench.proof(place(ctx.bench, number) / "jobs", "evaluate"),
         )
         if not killed(status):
             return measured(ctx.bench, number)

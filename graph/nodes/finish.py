@@ -55,6 +55,7 @@ def make_best(ctx: Context, best: Experiment) -> None:
             "merge",
             lambda: job_report(merge_status(bench)),
             lambda: bench.stop(ctx.run.final / "jobs", "merge"),
+            bench.proof(ctx.run.final / "jobs", "merge"),
         )
         if not end["exit"] or end["exit"]["code"] != 0:
             raise WorldError(f"merging the adapter failed; see {ctx.run.final / 'jobs'}")
@@ -83,6 +84,7 @@ def read_test(ctx: Context, best: Experiment | None) -> tuple[Score, Score | Non
     bench, unhurried = ctx.bench, ctx.unhurried()
     for _ in range(KILLS):
         start_sealed(bench, ctx.run.best if best else None)
-        if not killed(wait(unhurried, "sealed test", lambda: sealed_status(bench), lambda: stop_sealed(bench))):
+        proof = bench.proof(ctx.run.final / "jobs", "evaluate")
+        if not killed(wait(unhurried, "sealed test", lambda: sealed_status(bench), lambda: stop_sealed(bench), proof)):
             return sealed_scores(bench)
     raise WorldError(f"the reading of the sealed test was killed {KILLS} times; look at {ctx.run.final / 'jobs'}")

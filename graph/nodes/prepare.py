@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -35,6 +36,7 @@ def prepare(ctx: Context) -> dict[str, Any]:
     file = ctx.run.baseline / "scores.json"
     if not file.is_file():
         try:
+            look_ahead(ctx)
             score = measure(ctx, 0)
         except RecipeError as e:
             raise WorldError(f"the base model could not be measured: {e}") from e
@@ -42,6 +44,14 @@ def prepare(ctx: Context) -> dict[str, Any]:
         write_json(file, score.model_dump(mode="json"))
         ctx.emit(BaselineMeasured(value=score.value, low=score.low, high=score.high, n=score.n))
     return {"stage": after(ctx)}
+
+
+def look_ahead(ctx: Context) -> None:
+    """While the base model is measured: what the first researcher will ask for, which takes seconds to make."""
+    ctx.call("evaluation_launch", experiment=0)
+    for dataset in ctx.bench.setup.datasets:
+        ctx.call("data_profile_dataset", dataset=dataset)
+    importlib.import_module("tuneloop.mcp_servers.client")
 
 
 class Reporter:

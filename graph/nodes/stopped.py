@@ -73,7 +73,11 @@ def offered_step(ctx: Context, why: dict[str, Any]) -> int | None:
     for _ in range(3):
         start_offer(bench, folder, NEWEST if good is None else good)
         status = wait(
-            calm, "offer", lambda: job_report(offer_status(bench, folder)), lambda: bench.stop(folder.jobs, "offer")
+            calm,
+            "offer",
+            lambda: job_report(offer_status(bench, folder)),
+            lambda: bench.stop(folder.jobs, "offer"),
+            bench.proof(folder.jobs, "offer"),
         )
         if status["state"] == "over" and status["exit"]["code"] == NONE_WHOLE:
             return None

@@ -62,6 +62,7 @@ def watch_training(ctx: Context) -> dict[str, Any]:
         "train",
         lambda: ctx.call("training_status", experiment=number, kind="train", seconds_left=left()),
         lambda: ctx.call("training_stop", experiment=number, kind="train"),
+        ctx.bench.proof(ctx.folder.jobs, "train"),
     )
 
 
@@ -75,6 +76,7 @@ def run_rehearsal(ctx: Context) -> None:
             "rehearse",
             lambda: ctx.call("training_status", experiment=number, kind="rehearse"),
             lambda: ctx.call("training_stop", experiment=number, kind="rehearse"),
+            ctx.bench.proof(ctx.folder.jobs, "rehearse"),
         )
         if status["state"] == "over" and not was_killed(ctx.bench.status(ctx.folder.jobs, "rehearse")[0]):
             return check_end(ctx, "rehearse", status)
