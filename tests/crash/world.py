@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -196,7 +197,10 @@ def differences(one: Any, other: Any, where: str = "") -> list[str]:
 def launches(run: Path) -> dict[str, list[str]]:
     """How each attempt of each job ended, in order: `absent` (never began), `killed`, or the reason in `exit.json`."""
     found: dict[str, list[str]] = {}
-    for folder in sorted(run.glob("**/jobs/*.[0-9]*"), key=lambda p: (p.parent, p.stem, int(p.suffix[1:]))):
+    places = [
+        run / name for kind in ("*", "experiments/*") for name in glob.glob(f"{kind}/jobs/*.[0-9]*", root_dir=run)
+    ]
+    for folder in sorted(places, key=lambda p: (p.parent, p.stem, int(p.suffix[1:]))):
         if folder.is_dir():
             found.setdefault(f"{folder.parent.parent.name}/{folder.stem}", []).append(ending(folder))
     return found
@@ -296,7 +300,9 @@ def until(what: Callable[[], Any], seconds: float = 900.0, every: float = 0.05) 
 def twice_alive(run: Path) -> Iterator[str]:
     """Jobs that two attempts of live at once: never allowed."""
     held: dict[tuple[Path, str], list[str]] = {}
-    for lock in (*run.glob("**/jobs/*.[0-9]*/lock"), *run.glob("workers/*.[0-9]*/lock")):
+    # pathlib's glob fails on a folder that goes while it looks; this one does not
+    patterns = ("*/jobs/*.[0-9]*/lock", "experiments/*/jobs/*.[0-9]*/lock", "workers/*.[0-9]*/lock")
+    for lock in (run / name for pattern in patterns for name in glob.glob(pattern, root_dir=run)):
         if is_held(lock):
             held.setdefault((lock.parent.parent, lock.parent.stem), []).append(lock.parent.name)
     return (f"{place}/{name}: {attempts}" for (place, name), attempts in held.items() if len(attempts) > 1)
