@@ -8,6 +8,7 @@ from pathlib import Path
 from tuneloop.core.errors import SetupError
 from tuneloop.tools.device import find_device
 from tuneloop.tools.memory import MemoryEstimate
+from tuneloop.tools.params.accelerators import is_known
 from tuneloop.tools.params.catalog import Catalog
 from tuneloop.tools.params.check import check_config
 from tuneloop.tools.params.config_text import ConfigError, Form, parse_config
@@ -32,6 +33,8 @@ def checked(
     Without `model` the config is held against the one that it names, where that is a folder.
     """
     where = find_device() if device == "auto" else device
+    if not is_known(where):
+        raise SetupError(f"{device!r} is no device; right is cpu, cuda, or a card such as cuda:V100, T4, cuda:8.0")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if where == "cpu" else None
     card = read_model_card(model) if model else None
     text, form = text_of(file)

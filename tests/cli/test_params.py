@@ -52,9 +52,12 @@ def test_filter(params: Any) -> None:
     assert "DECISION=VALUE" in params("filter", "nonsense", code=2).output
 
 
-def test_check(params: Any, tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("stage: sft\nmodel_name_or_path: m\ndataset: identity\noutput_dir: out\nlora_rank: 0\n")
+def test_check(params: Any, tiny: Path, tmp_path: Path) -> None:
+    file, data = tmp_path / "mine.yaml", [{"instruction": "who?", "input": "", "output": "me"}]
+    (tmp_path / "identity.json").write_text(json.dumps(data))
+    (tmp_path / "dataset_info.json").write_text(json.dumps({"identity": {"file_name": "identity.json"}}))
+    places = f"model_name_or_path: {tiny}\ndataset: identity\ndataset_dir: {tmp_path}\noutput_dir: {tmp_path / 'out'}\n"
+    file.write_text(f"{places}lora_rank: 0\nstage: sft\ndo_train: true\ntemplate: chatml\ncutoff_len: 128\n")
     assert "mine.yaml:5 lora_rank: 0 is below 1" in params("check", str(file), "--device", "cuda", code=2).output
     assert params("check", str(file), "lora_rank=8", "--device", "cuda").output == ""
     loop = json.loads(params("check", str(file), "lora_rank=8", "--profile", "run", "--json", code=2).output)
@@ -64,7 +67,7 @@ def test_check(params: Any, tmp_path: Path) -> None:
 
 def test_check_reads_json_and_the_register_of_data(params: Any, tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
-    file.write_text(json.dumps({"stage": "sft", "dataset": "identify", "lora_rank": 8}))
+    file.write_text(json.dumps({"stage": "sft", "dataset": "identify", "model_name_or_path": "a/b"}))
     (tmp_path / "dataset_info.json").write_text(json.dumps({"identity": {"file_name": "identity.json"}}))
     told = params("check", str(file), "--data-dir", str(tmp_path), "--device", "cuda", code=2).output
     assert "did you mean identity?" in told

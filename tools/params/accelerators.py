@@ -31,6 +31,12 @@ class Accelerator:
         return self.capability is not None and self.capability < least
 
 
+def is_known(device: str) -> bool:
+    """Whether the name says what it is; an unknown card behind `cuda:` is let through."""
+    found, kind = accelerator(device), device.strip().lower().partition(":")[0]
+    return kind in ("cpu", "cuda", "gpu", *OTHERS) or found.capability is not None
+
+
 def accelerator(device: str) -> Accelerator:
     """The device behind a name; an unknown card is taken for a present one."""
     name = device.strip().lower()

@@ -47,6 +47,9 @@ def wrong_data(s: Situation) -> Iterator[Complaint]:
         yield "warning", "dataset_dir", "fetches data from the network, which nothing checks here"
         return
     at = s.data or s.path(folder)
+    if s.data is None and not s.set("dataset_dir") and not at.exists():
+        yield "warning", "dataset_dir", f"{at}, where it points by default, is not here: the data are not checked"
+        return
     try:
         info = read_object(at / INFO)
     except UnreadableError as e:

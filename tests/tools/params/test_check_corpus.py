@@ -109,3 +109,13 @@ def test_packages_of_another_machine_are_warnings(catalog: Catalog, place: Path)
     for installed, level in ((True, "error"), (False, "warning")):
         found = check_config(text, catalog, None, "cuda", profile="engine", here=place, installed=installed)
         assert [(f.level, f.key) for f in found if "package" in f.text] == [(level, "quantization_bit")]
+
+
+def test_data_that_lie_elsewhere_are_not_checked(catalog: Catalog, place: Path, tmp_path: Path) -> None:
+    text = "".join(f"{k}: {v}\n" for k, v in world.BASE.items() if k != "dataset_dir").replace(
+        ": model", f": {place}/model"
+    )
+    found = check_config(text, catalog, None, "cpu", profile="engine", here=tmp_path)
+    assert [(f.level, f.key) for f in found if f.level != "note"] == [("warning", "dataset_dir")]
+    told = check_config(text, catalog, None, "cpu", profile="engine", here=tmp_path, data=place / "data_broken")
+    assert ("error", "dataset_dir") in [(f.level, f.key) for f in told]
