@@ -56,6 +56,15 @@ def seconds_of(folder: ExperimentFolder, bench: Workbench) -> float:
     return sum(end.seconds for end in ends if end)
 
 
+def ended_early(state: Mapping[str, Any]) -> bool:
+    """Whether the engine's own early stopping ran out of patience, which is an end like any other."""
+    found = state.get("stateful_callbacks", {}).get("EarlyStoppingCallback")
+    if found is None:
+        return False
+    waited, patience = found["attributes"]["early_stopping_patience_counter"], found["args"]["early_stopping_patience"]
+    return bool(waited >= patience)
+
+
 def verified(
     out: Path, config: Mapping[str, Any], rows: int, seconds: float, stopped: Stopped | None = None
 ) -> Training:
@@ -64,7 +73,7 @@ def verified(
     if not state_file.is_file():
         raise RecipeError("training left no trainer_state.json", culprit="config")
     state = json.loads(state_file.read_text())
-    if state["global_step"] != state["max_steps"] and stopped is None:
+    if state["global_step"] != state["max_steps"] and stopped is None and not ended_early(state):
         raise RecipeError(f"training ended at step {state['global_step']} of {state['max_steps']}", culprit="config")
     history = state["log_history"]
     losses = [float(row["loss"]) for row in history if "loss" in row]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import RecipeError, WorldError
@@ -11,11 +12,9 @@ from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.stopped import find_stop, note_stop, stop_and_offer
-from tuneloop.graph.wait import alarm, wait, watched
+from tuneloop.graph.wait import KILLS, alarm, wait, watched
 from tuneloop.tools.trained import training_result
 from tuneloop.tools.training import was_killed
-
-KILLED = 20  # attempts that end by a kill before the run pauses: something keeps ending them
 
 
 def train(ctx: Context) -> dict[str, Any]:
@@ -36,8 +35,8 @@ def finished_training(ctx: Context) -> Training:
 
 def made(ctx: Context) -> Training:
     """Train to the end, or to where the watch stops it. Raises RecipeError when nothing is left of it."""
-    folder = ctx.folder
-    for _ in range(KILLED):
+    folder, kills, got = ctx.folder, 0, 0
+    while kills < KILLS:
         status = watch_training(ctx)
         found, end = alarm(status), status["exit"]
         if found is None and end and end["reason"] == "timeout":
@@ -50,7 +49,15 @@ def made(ctx: Context) -> Training:
         if job is not None and seen.state == "over" and not was_killed(seen):
             check_end(ctx, "train", status)
             return training_result(ctx.bench, folder, seen, job)
-    raise WorldError(f"the training was killed {KILLED} times; look at {folder.jobs}")
+        before, got = got, reached(folder.model)
+        kills = 0 if got > before else kills + 1
+    raise WorldError(f"the training was killed {KILLS} times without getting on; look at {folder.jobs}")
+
+
+def reached(model: Path) -> int:
+    """Step of the newest checkpoint, 0 without one: a training that is always killed after it gets nowhere."""
+    names = (path.name.removeprefix("checkpoint-") for path in model.glob("checkpoint-*"))
+    return max((int(name) for name in names if name.isdecimal()), default=0)
 
 
 def watch_training(ctx: Context) -> dict[str, Any]:
@@ -69,7 +76,7 @@ def watch_training(ctx: Context) -> dict[str, Any]:
 def run_rehearsal(ctx: Context) -> None:
     """Launch a micro-run through the server and wait. Raises RecipeError when it ends badly."""
     number = ctx.state.experiment
-    for _ in range(KILLED):
+    for _ in range(KILLS):
         ctx.call("training_launch", experiment=number, kind="rehearse")
         status = wait(
             ctx,
@@ -80,7 +87,7 @@ def run_rehearsal(ctx: Context) -> None:
         )
         if status["state"] == "over" and not was_killed(ctx.bench.status(ctx.folder.jobs, "rehearse")[0]):
             return check_end(ctx, "rehearse", status)
-    raise WorldError(f"the micro-run was killed {KILLED} times; look at {ctx.folder.jobs}")
+    raise WorldError(f"the micro-run was killed {KILLS} times; look at {ctx.folder.jobs}")
 
 
 def check_end(ctx: Context, kind: str, status: dict[str, Any]) -> None:

@@ -49,6 +49,21 @@ def test_exit_status_0_proves_nothing(tmp_path: Path, changes: dict[str, Any], s
         verified(write(tmp_path, **changes), CONFIG, rows=1, seconds=1)
 
 
+@pytest.mark.parametrize(("waited", "whole"), [(3, True), (2, False)])
+def test_early_stopping_is_an_end_when_its_patience_is_over(tmp_path: Path, waited: int, whole: bool) -> None:
+    write(tmp_path, [2.0, 1.0], step=7)
+    file = tmp_path / "trainer_state.json"
+    stopping = {"args": {"early_stopping_patience": 3}, "attributes": {"early_stopping_patience_counter": waited}}
+    file.write_text(
+        json.dumps({**json.loads(file.read_text()), "stateful_callbacks": {"EarlyStoppingCallback": stopping}})
+    )
+    if whole:
+        assert verified(tmp_path, CONFIG, 5, 1.0).steps == 7
+    else:
+        with pytest.raises(RecipeError, match="ended at step 7"):
+            verified(tmp_path, CONFIG, 5, 1.0)
+
+
 def test_no_state_at_all(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"no trainer_state\.json"):
         verified(tmp_path, CONFIG, rows=1, seconds=1)
