@@ -10,11 +10,11 @@ from tuneloop.core.errors import ToolError
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.params.answer import answer
 from tuneloop.tools.params.catalog import Catalog, Parameter
-from tuneloop.tools.params.names import closest
 from tuneloop.tools.params.filtering import why_not
 from tuneloop.tools.params.guidance import guidance
 from tuneloop.tools.params.installed import find_catalog
 from tuneloop.tools.params.methods import compare_methods, value_named
+from tuneloop.tools.params.names import closest
 from tuneloop.tools.params.ranges import RANGES
 from tuneloop.tools.params.sources import classes_in, constants, parameter_files, read_source
 from tuneloop.tools.params.understand import templates_like

@@ -14,7 +14,9 @@ from tuneloop.tools.params.relevance import GROUPS
 def guidance(catalog: Catalog, decisions: Mapping[str, str]) -> dict[str, Any]:
     """The decisions with their values; with some made, the parameters they keep and why. Raises ToolError."""
     found: dict[str, Any] = {
-        "decisions": {d.name: {"question": d.question, "values": {v.name: v.meaning for v in d.values}} for d in DIMENSIONS},
+        "decisions": {
+            d.name: {"question": d.question, "values": {v.name: v.meaning for v in d.values}} for d in DIMENSIONS
+        },
         "decision_map": decision_map(),
         "core": core(catalog),
         "total": len(catalog.parameters),
