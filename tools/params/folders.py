@@ -79,9 +79,8 @@ def _other_models(s: Situation) -> Iterator[Complaint]:
         name = s.get(key)
         if isinstance(name, str) and name and not s.path(name).is_dir() and not is_hub_name(name) and "://" not in name:
             yield "error", key, f"{s.path(name)} is no folder; write the folder of a model"
-    for key in ("media_dir",):
-        if s.set(key) and not s.path(str(s.get(key))).is_dir():
-            yield "error", key, f"{s.path(str(s.get(key)))} is no folder"
+    if s.set("media_dir") and not (media := s.path(str(s.get("media_dir")))).is_dir():
+        yield "warning", "media_dir", f"{media} is no folder: images, videos and audios are not found there"
 
 
 def _output(s: Situation) -> Iterator[Complaint]:
