@@ -303,6 +303,7 @@ def twice_alive(run: Path) -> Iterator[str]:
     # pathlib's glob fails on a folder that goes while it looks; this one does not
     patterns = ("*/jobs/*.[0-9]*/lock", "experiments/*/jobs/*.[0-9]*/lock", "workers/*.[0-9]*/lock")
     for lock in (run / name for pattern in patterns for name in glob.glob(pattern, root_dir=run)):
-        if is_held(lock):
+        # exit.json is written when nothing of the job is left, by a keeper that holds the lock a moment longer
+        if is_held(lock) and not (lock.parent / "exit.json").exists():
             held.setdefault((lock.parent.parent, lock.parent.stem), []).append(lock.parent.name)
     return (f"{place}/{name}: {attempts}" for (place, name), attempts in held.items() if len(attempts) > 1)
