@@ -83,7 +83,9 @@ class Training:
         return [{k: v for k, v in row.items() if k not in timed} for row in state["log_history"]]
 
     def newest(self) -> Path:
-        return max(self.out.glob("checkpoint-*"), key=lambda p: int(p.name.split("-")[1]))
+        """The newest that is whole; one that a kill tore lies beside it at times."""
+        whole = [p for p in self.out.glob("checkpoint-*") if (p / "proof.json").is_file()]
+        return max(whole, key=lambda p: int(p.name.split("-")[1]))
 
     def weights(self) -> str:
         return digest_file(self.out / "adapter_model.safetensors")
