@@ -16,10 +16,10 @@ run: install sandbox  ## install what is missing, then fine-tune the embedded mo
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
 
 test: check sandbox postgres  ## style, types, floors, then the fast tests and a short real run
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow and not soak"
 
 slow: install sandbox postgres  ## long tests on real engines, the short crash suite
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m "slow and not soak" --durations=15
 
 check: install  ## ruff, ruff format, mypy --strict, import-linter
 	$(BIN)/ruff check .
@@ -39,6 +39,7 @@ soak: crash-soak  ## 150 kills, then whole runs: three seeds, then a task whose 
 
 crash-soak: install sandbox postgres
 	$(BIN)/python tests/crash/soak.py
+	$(BIN)/pytest -m soak
 
 install: $(VENV)/installed  ## the environment .venv from locks/main.txt
 

@@ -43,8 +43,12 @@ def seconds_allowed(situation: Situation) -> float:
 
 
 def allowed_steps(situation: Situation, wanted: int, seconds_per_step: float) -> int:
-    """`wanted`, or as many steps (in tens) as the time allows; at least 20."""
-    each = seconds_per_step or situation.card.seconds_per_step(guessed_tokens(situation))
+    """`wanted`, or as many steps (in tens) as the time allows; at least 20.
+
+    What was measured counts only where the user set a time: else a busy machine would change the journal.
+    """
+    timed = situation.brief.budget.seconds_left is not None
+    each = (seconds_per_step if timed else 0.0) or situation.card.seconds_per_step(guessed_tokens(situation))
     possible = seconds_allowed(situation) / each
     return max(20, wanted if wanted <= possible else int(possible) // 10 * 10)
 

@@ -36,7 +36,7 @@ class Form:
     cuts: int
 
 
-SHORT, LONG = Form(loops=1, every=False, kills=30, cuts=2), Form(loops=2, every=True, kills=150, cuts=20)
+SHORT, LONG = Form(loops=1, every=False, kills=12, cuts=2), Form(loops=2, every=True, kills=150, cuts=20)
 FORM = LONG if os.environ.get("CRASH_FORM") == "long" else SHORT
 HERE = Path(__file__).parent
 ITEMS, ROWS = 24, 240

@@ -74,6 +74,7 @@ def test_killed_in_three_places_and_resumed(whole_run, warm_home: Path) -> None:
     assert not [f for f in run.root.rglob("*.part")]
 
 
+@pytest.mark.soak
 def test_a_killed_training_goes_on_from_its_checkpoint(whole_run, warm_home: Path) -> None:
     env = {**os.environ, "FT_FILE_PATH": str(warm_home)}
     run = RunFolder(warm_home / "runs" / "cut")

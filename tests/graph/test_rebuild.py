@@ -207,7 +207,7 @@ def copy_prepared(source: RunFolder, run: RunFolder) -> None:
     subprocess.run(argv, check=True)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_at_every_node_of_a_real_run(whole_run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stepped node by node through a repair; the checkpoint is thrown away at every second node; the journal is the same."""
     monkeypatch.setenv("FT_FILE_PATH", str(whole_run.home))

@@ -356,7 +356,7 @@ def test_without_the_extra_one_line_says_so(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_real_run_is_one_tree(warm_home: Path, collector: Received) -> None:
     run = RunFolder(warm_home / "runs" / "traced")
     env = {**os.environ, "FT_FILE_PATH": str(warm_home), "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
