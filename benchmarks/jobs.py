@@ -57,7 +57,9 @@ def supervisor(place: Place) -> float:
     seconds = 2.0 if place.small else LONG
     folder = place.root / "jobs" / "sleep.1"
     sandbox.start(folder, command(place.root / "sleep", "/bin/sleep", str(seconds + 2)))
-    keeper = int((folder / "lock").read_text())
+    while not (named := (folder / "lock").read_text()):
+        time.sleep(0.01)
+    keeper = int(named)
     pids = (keeper, parent(keeper))
     before, began = sum(map(busy, pids)), time.perf_counter()
     time.sleep(seconds)

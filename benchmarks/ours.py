@@ -114,9 +114,8 @@ def reference(ctx: Context) -> Ours:
 
 
 def generation_seconds(folder: ExperimentFolder) -> float:
-    """Seconds in the model's `generate`, from the evaluation's own results."""
-    results = json.loads((folder.work / "evaluate" / "results.json").read_text())["results"]
-    return sum(float(row["generation_seconds"]) for row in results)
+    """Seconds in the model's `generate`, by the evaluation's own clock."""
+    return sum(float(row["seconds"]) for row in json.loads((folder.work / "evaluate" / "generation.json").read_text()))
 
 
 def evaluation_batch(folder: ExperimentFolder) -> int:

@@ -44,6 +44,9 @@ def main(job_file: Path) -> None:
     results = [row for model in turns(job["models"]) for row in measure(job, model, sets, out / "opencompass")]
     order = [model["name"] for model in job["models"]]
     results.sort(key=lambda row: order.index(row["model"]))
+    # beside the results, which are the same bytes whenever they are made
+    spent = [{name: row[name] for name in ("model", "set")} | {"seconds": row.pop("seconds")} for row in results]
+    write_json(out / "generation.json", spent)
     write_json(out / "results.json", {"results": results, "versions": versions})
 
 

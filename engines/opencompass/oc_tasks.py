@@ -46,7 +46,7 @@ def run_tasks(
     OpenICLInferTask(config).run(cur_model=built, cur_model_abbr=model["name"])
     OpenICLEvalTask(config).run()
     found = verified(model["name"], name, items, work)
-    spent = {"truncated": PROGRESS.truncated - truncated, "generation_seconds": PROGRESS.generating - generating}
+    spent = {"truncated": PROGRESS.truncated - truncated, "seconds": PROGRESS.generating - generating}
     return {"model": model["name"], "set": name, **spent, **found}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -10,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 CURE = "this test mounts a disk of its own: run it as root (with CAP_SYS_ADMIN) where loop devices are"
+# administrators' programs are not on everybody's PATH
+MKFS = shutil.which("mkfs.ext4", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") or "mkfs.ext4"
 BIG = 4 << 30
 IMAGE_MB = 3000
 
@@ -59,7 +62,7 @@ class LosingDisk:
         folder.mkdir()
         with self.image.open("wb") as f:
             f.truncate(IMAGE_MB << 20)
-        made = subprocess.run(["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1", str(self.image)], text=True)
+        made = subprocess.run([MKFS, "-q", "-F", "-E", "lazy_itable_init=1", str(self.image)], text=True)
         assert made.returncode == 0, CURE
         self.mount()
 

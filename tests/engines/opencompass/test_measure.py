@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -97,15 +97,9 @@ def test_three_kinds_of_model_answer_as_plain_transformers_do(
 
 
 def assert_forked_job_gives_the_same(engine: Engine, command: Command, tmp_path: Path) -> None:
-    cold = timeless(tmp_path / "out")
+    cold = read_rows(tmp_path / "out")
     fork_jobs(engine, [command])
-    assert timeless(tmp_path / "out") == cold
-
-
-def timeless(out: Path, wanted: Collection[Pair] | None = None) -> dict[Pair, Row]:
-    """The raw results without how long they took."""
-    rows = read_rows(out, wanted).items()
-    return {pair: {name: row[name] for name in row if name != "generation_seconds"} for pair, row in rows}
+    assert read_rows(tmp_path / "out") == cold
 
 
 def fork_jobs(engine: Engine, commands: Sequence[Command]) -> list[float]:
@@ -133,10 +127,10 @@ def test_one_job_gives_what_separate_jobs_give_in_any_order(
     fork_jobs(opencompass, commands)
     alone: dict[Pair, Row] = {}
     for i in range(len(every)):
-        alone |= timeless(tmp_path / str(i))
+        alone |= read_rows(tmp_path / str(i))
     assert len(alone) == 12
     for i, plan in enumerate(plans):
-        found = timeless(tmp_path / str(i), [(one.name, given.name) for one in plan for given in sets])
+        found = read_rows(tmp_path / str(i), [(one.name, given.name) for one in plan for given in sets])
         assert found == {pair: alone[pair] for pair in found}
     answers = {one.name: json.dumps(alone[one.name, "odd"]["items"]) for one in every}
     assert len(set(answers.values())) == len(every), "models must differ for the comparison to mean something"

@@ -23,13 +23,15 @@ NAMED_MODEL = os.environ.get("TUNELOOP_TEST_HOME")
 # The test's adapters and tokenized data have no contents.
 HOLLOW = ("adapter", "tokens")
 VERDICTS = """
-import json, sys
+import copy, json, sys
 from omegaconf import OmegaConf
 from llamafactory.data import get_dataset, get_template_and_fix_tokenizer
+from llamafactory.data.template import TEMPLATES
 from llamafactory.hparams import get_train_args
 from llamafactory.model import load_model, load_tokenizer
-found = []
+found, fresh = [], copy.deepcopy(TEMPLATES)
 for name, overrides in json.load(open(sys.argv[1])):
+    TEMPLATES.update(copy.deepcopy(fresh))  # a config writes its default_system into the engine's own template
     step = "parser"
     try:
         merged = OmegaConf.merge(OmegaConf.load(name), OmegaConf.from_cli(overrides))
