@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -16,7 +17,11 @@ def put(inbox: Path, **message: str) -> None:
 
 def waiting(inbox: Path) -> list[Path]:
     """Messages not taken yet, oldest first."""
-    return sorted(inbox.glob("[0-9]*.json")) if inbox.is_dir() else []
+    try:
+        names = os.listdir(inbox)  # noqa: PTH208 - asked several times a second while a job runs
+    except FileNotFoundError:
+        return []
+    return sorted(inbox / name for name in names if name[0].isdecimal() and name.endswith(".json"))
 
 
 def obey(inbox: Path) -> None:
