@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 
 def write_atomic(path: Path, data: str | bytes) -> None:
@@ -19,16 +19,25 @@ def write_atomic(path: Path, data: str | bytes) -> None:
     remove_torn(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as f:
-            with contextlib.suppress(OSError):  # a disk without locks
-                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with _begin(part) as f:
             f.write(data.encode() if isinstance(data, str) else data)
             f.flush()
             os.fsync(f.fileno())
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    sync(path.parent)
+
+
+def _begin(part: Path) -> BinaryIO:
+    """The part, locked; one that another writer's `remove_torn` took before it was locked is begun again."""
+    while True:
+        f = part.open("wb")
+        with contextlib.suppress(OSError):  # a disk without locks
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(f.fileno()).st_nlink:
+            return f
+        f.close()
 
 
 def remove_torn(path: Path) -> None:
@@ -39,9 +48,9 @@ def remove_torn(path: Path) -> None:
             part.unlink()
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames inside `folder` durable."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make a file's content, or the names inside a folder, durable."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -51,19 +60,8 @@ def sync_folder(folder: Path) -> None:
 def sync_tree(folder: Path) -> None:
     """Make every file below `folder` durable: before a proof says that it is whole, a power cut must not unmake it."""
     for path in (folder, *folder.rglob("*")):
-        if path.is_dir() and not path.is_symlink():
-            sync_folder(path)
-        elif path.is_file():
-            sync_file(path)
-
-
-def sync_file(path: Path) -> None:
-    """Make a file's content durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        if path.is_file() or (path.is_dir() and not path.is_symlink()):
+            sync(path)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -25,7 +25,7 @@ class SmallSaver(SqliteSaver):
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Drop all but the newest checkpoint of each thread, in one transaction."""
         if strategy != "keep_latest":
-            raise NotImplementedError(strategy)
+            raise ValueError(f"{strategy!r}; right is 'keep_latest': a run needs nothing else")
         newest = "(SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = :thread)"
         with self.cursor() as cursor:
             for thread in thread_ids:

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from tuneloop.core.errors import WorldError
-from tuneloop.core.files import digest, digest_file, sync_folder, write_atomic
+from tuneloop.core.files import digest, digest_file, sync, write_atomic
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.tools.disk import TRASH, check_room, remove
@@ -90,7 +90,7 @@ def deliver(bench: Workbench, folder: ExperimentFolder) -> Path:
         shutil.rmtree(part)
         raise WorldError(f"best/ could not be written: {e.strerror}; free some disk, then `tuneloop resume`") from e
     part.rename(best)
-    sync_folder(best.parent)
+    sync(best.parent)
     return best
 
 

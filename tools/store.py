@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import WorldError
-from tuneloop.core.files import digest, digest_file, read_json, sync_folder, sync_tree, write_json
+from tuneloop.core.files import digest, digest_file, read_json, sync, sync_tree, write_json
 from tuneloop.tools.disk import FULL
 
 MANIFEST = "manifest.json"
@@ -57,7 +57,7 @@ def make_whole(folder: Path, make: Callable[[Path], None], **facts: Any) -> Path
                 ) from e
             raise
         part.rename(folder)
-        sync_folder(folder.parent)
+        sync(folder.parent)
     return folder
 
 

@@ -13,7 +13,7 @@ from typing import Protocol, TextIO
 from tokenizers import Tokenizer
 
 from tuneloop.core.benchmark import Benchmark
-from tuneloop.core.files import digest_file, remove_torn, sync_folder, write_json
+from tuneloop.core.files import digest_file, remove_torn, sync, write_json
 from tuneloop.tools.benchmarks.scoring import extract
 from tuneloop.tools.gate.report import DATA, REJECTED, REPORT, GateReport
 from tuneloop.tools.gate.rows import Row, empty_field, read_row
@@ -71,7 +71,7 @@ def gate(
         report = _report(raw, tally, broken, row_limit=row_limit, benchmark=benchmark, cutoff_len=cutoff_len)
         if report.ok:
             part.replace(out / DATA)
-            sync_folder(out)
+            sync(out)
     finally:
         part.unlink(missing_ok=True)
     write_json(out / (REPORT if report.ok else REJECTED), report.model_dump(mode="json"))

@@ -9,9 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from tests.engines.opencompass.test_measure import HERE, asked, folder, fork_jobs, models, timeless, weights
+from tests.engines.opencompass.test_measure import HERE, asked, folder, fork_jobs, models, weights
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.evaluation import SCRIPTS, How, ItemSet, evaluation_command
+from tuneloop.tools.verdicts import read_rows
 
 __all__ = ["asked", "folder", "models"]
 
@@ -53,7 +54,7 @@ def test_one_engine_serves_a_base_and_its_adapters(
     fast = evaluation_command(opencompass, given, [asked], tmp_path / "vllm", How(backend="vllm"))
     env = {**hf.env, "PYTHONPATH": str(HERE / "stub"), "VLLM_STUB_LOG": str(log)}
     fork_jobs(opencompass, [hf.model_copy(update={"env": env}), fast])
-    assert timeless(tmp_path / "vllm") == timeless(tmp_path / "hf")
+    assert read_rows(tmp_path / "vllm") == read_rows(tmp_path / "hf")
     assert json.loads((tmp_path / "vllm" / "results.json").read_text())["versions"]["vllm"] == "stub"
     first, base, adapted, second, plain = [json.loads(line) for line in log.read_text().splitlines()]
     assert (first["options"]["model"], first["options"]["max_lora_rank"]) == (str(models / "chat"), 8)
