@@ -9,9 +9,9 @@ import click
 from tuneloop.cli.live import follow
 from tuneloop.cli.pick import finished, pick
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.lock import is_held
-from tuneloop.sandboxes.local import is_locked
 
 EXAMPLES = """\b
 Examples:

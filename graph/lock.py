@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import socket
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from tuneloop.core.bridge import pause
 from tuneloop.core.errors import SetupError
+from tuneloop.core.locks import is_locked, take
 
 # A process that holds a run's lock enters it again: the driver holds it for a whole sitting, every node for itself.
 _held: dict[Path, int] = {}
@@ -42,13 +42,11 @@ def hold(path: Path) -> Iterator[None]:
 
 def _take(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    if not take(handle):
         who = _holder(handle)
         os.close(handle)
-        raise SetupError(f"run {path.parent.name} is worked on by {who}; wait or stop it: tuneloop stop") from None
+        raise SetupError(f"run {path.parent.name} is worked on by {who}; wait or stop it: tuneloop stop")
     text = f"pid {os.getpid()} on {socket.gethostname()}\n".encode()
     os.pwrite(handle, text, 0)
     os.ftruncate(handle, len(text))
@@ -68,16 +66,4 @@ def _holder(handle: int) -> str:
 
 def is_held(path: Path) -> bool:
     """Whether some process works on the run now."""
-    if _held.get(path.resolve(), 0):
-        return True
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
+    return bool(_held.get(path.resolve(), 0)) or is_locked(path)

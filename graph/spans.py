@@ -20,7 +20,7 @@ from tuneloop.core.events import Event, NodeFinished, NodeStarted, Problem, RunP
 from tuneloop.core.experiment import Experiment
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.sandboxes.local import is_locked
+from tuneloop.core.locks import is_locked
 
 Fact = str | int | float | bool
 OF_THE_RUN = ("steer", "prepare", "finish")

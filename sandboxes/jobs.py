@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from tuneloop.core.bridge import pause
 from tuneloop.core.errors import WorldError
 from tuneloop.core.files import read_json
 from tuneloop.core.job import Command, Exit, Sandbox
+from tuneloop.core.locks import exclusive
 
 NAME = re.compile(r"[A-Za-z0-9_-]+")
 STOP_SECONDS = 30.0
@@ -43,7 +42,7 @@ def launch(
     """
     if not NAME.fullmatch(name):
         raise ValueError(f"job name {name!r}; right is letters, digits, - and _")
-    with only_one(jobs / f".{name}.lock"):
+    with exclusive(jobs / f".{name}.lock"):
         last = newest(jobs, name)
         if last is not None and sandbox.poll(last).state != "absent":
             if settled(sandbox, last, command, retry):
@@ -142,12 +141,3 @@ def log_tail(folder: Path, lines: int = 40) -> str:
     except FileNotFoundError:
         return ""
     return "\n".join(text.splitlines()[-lines:])
-
-
-@contextmanager
-def only_one(path: Path) -> Iterator[None]:
-    """Hold the file's lock; wait for it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as f:
-        fcntl.flock(f, fcntl.LOCK_EX)
-        yield

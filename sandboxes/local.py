@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +16,7 @@ import tuneloop
 from tuneloop.core.errors import WorldError
 from tuneloop.core.files import read_json, write_atomic
 from tuneloop.core.job import Command, Exit, JobStatus, Power
+from tuneloop.core.locks import is_locked, locked
 
 ROOT = Path(tuneloop.__file__).parent.parent
 BOOT = (
@@ -136,43 +133,6 @@ def log_end(folder: Path) -> str:
     """The last line of the log."""
     text = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip()
     return text.splitlines()[-1] if text else "no reason given"
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[int | None]:
-    """A descriptor of the locked file, None while somebody else holds it. Who inherits it keeps the lock."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        yield handle if take(handle) else None
-    finally:
-        os.close(handle)
-
-
-def take(handle: int) -> bool:
-    """Lock exclusively; a poller's shared lock of a moment is waited for."""
-    for _ in range(20):
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.005)
-        else:
-            return True
-    return False
-
-
-def is_locked(path: Path) -> bool:
-    """Whether somebody holds the file's lock."""
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
 
 
 def has_supervisor(folder: Path) -> bool:

@@ -15,8 +15,8 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Journal
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
+from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import KeepModels
-from tuneloop.sandboxes.local import is_locked
 from tuneloop.tools.disk import TRASH, bytes_below, is_trash, remove
 
 NOTE = "pruned.json"

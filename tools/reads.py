@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.files import read_lines, write_lines
-from tuneloop.tools.store import exclusive
+from tuneloop.core.locks import exclusive
 from tuneloop.tools.workbench import Workbench
 
 

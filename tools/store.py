@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import WorldError
 from tuneloop.core.files import digest, digest_file, read_json, sync, sync_tree, write_json
+from tuneloop.core.locks import exclusive
 from tuneloop.tools.disk import FULL
 
 MANIFEST = "manifest.json"
-
-
-@contextlib.contextmanager
-def exclusive(lock: Path) -> Iterator[None]:
-    """Hold `lock` against other processes; waits for its turn."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("a") as f:
-        fcntl.flock(f, fcntl.LOCK_EX)
-        yield
 
 
 def files_below(folder: Path) -> list[Path]:

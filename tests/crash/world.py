@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import hashlib
 import json
@@ -21,6 +20,7 @@ from typing import Any
 import yaml
 
 from tuneloop.core.files import write_atomic, write_lines
+from tuneloop.core.locks import is_locked
 from tuneloop.tools.benchmarks.wordproblems import BENCHMARK, items
 from tuneloop.tools.embedded.problems import splits
 from tuneloop.tools.embedded.solutions import prose
@@ -242,25 +242,12 @@ def leftovers(home: Path, patience: float = 15.0) -> list[str]:
         time.sleep(0.2)
     found = [f"process {pid}: {words}" for pid, words in alive.items()]
     for path in home.rglob("*"):
-        if path.is_file() and not path.is_symlink() and is_held(path):
+        if path.is_file() and "lock" in path.name and not path.is_symlink() and is_locked(path):
             found.append(f"locked: {path.relative_to(home)}")
         if re.search(r"\.(part|tmp)$", path.name) and not {"hf", "cache", "opencompass"} & set(path.parts):
             found.append(f"temporary: {path.relative_to(home)}")
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     return found + [f"mount: {m}" for m in mounts if f"{home}/" in m]
-
-
-def is_held(path: Path) -> bool:
-    if "lock" not in path.name:
-        return False
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
 
 
 def seeded(what: str) -> random.Random:
@@ -304,6 +291,6 @@ def twice_alive(run: Path) -> Iterator[str]:
     patterns = ("*/jobs/*.[0-9]*/lock", "experiments/*/jobs/*.[0-9]*/lock", "workers/*.[0-9]*/lock")
     for lock in (run / name for pattern in patterns for name in glob.glob(pattern, root_dir=run)):
         # exit.json is written when nothing of the job is left, by a keeper that holds the lock a moment longer
-        if is_held(lock) and not (lock.parent / "exit.json").exists():
+        if is_locked(lock) and not (lock.parent / "exit.json").exists():
             held.setdefault((lock.parent.parent, lock.parent.stem), []).append(lock.parent.name)
     return (f"{place}/{name}: {attempts}" for (place, name), attempts in held.items() if len(attempts) > 1)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.locks import take
 from tuneloop.tools.cleaning.look import look
 from tuneloop.tools.disk import bytes_below, remove
 
@@ -66,22 +65,11 @@ def clear(find: Find) -> int:
 def sole(lock: Path) -> Iterator[bool]:
     """Whether the lock could be taken, then held; a lock file that is not there has no owner and is not made."""
     try:
-        handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+        handle = os.open(lock, os.O_RDWR)
     except FileNotFoundError:
         yield True
         return
     try:
-        yield _take(handle)
+        yield take(handle)
     finally:
         os.close(handle)
-
-
-def _take(handle: int) -> bool:
-    for _ in range(20):  # someone who only looks holds it for a moment
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.005)
-        else:
-            return True
-    return False

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuneloop.sandboxes.local import is_locked
+from tuneloop.core.locks import is_locked
 from tuneloop.tools.disk import is_trash
 
 STALE_SECONDS = 60.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home, RunFolder
-from tuneloop.sandboxes.local import is_locked
+from tuneloop.core.locks import is_locked
 from tuneloop.tools.cleaning.find import Find
 from tuneloop.tools.cleaning.look import folders, look, stale
 from tuneloop.tools.disk import is_trash, remove

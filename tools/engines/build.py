@@ -17,7 +17,8 @@ from tuneloop.core.errors import SetupError, WorldError
 from tuneloop.core.files import digest, write_json
 from tuneloop.core.job import Command
 from tuneloop.core.layout import Home
-from tuneloop.sandboxes.jobs import launch, log_tail, only_one, stop_and_wait, wait
+from tuneloop.core.locks import exclusive
+from tuneloop.sandboxes.jobs import launch, log_tail, stop_and_wait, wait
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.tools.engines.blueprint import Blueprint, engine_identity, interpreter
 from tuneloop.tools.engines.engine import MANIFEST, Engine, describe, read_manifest, write_manifest
@@ -36,7 +37,7 @@ def build(blueprint: Blueprint, home: Home, progress: Progress) -> Engine:
     folder = home.engines.resolve() / f"{blueprint.name}-{engine_identity(blueprint)}"
     if engine := read_manifest(folder / MANIFEST):
         return engine
-    with only_one(beside(folder, "lock")):
+    with exclusive(beside(folder, "lock")):
         if engine := read_manifest(folder / MANIFEST):
             return engine
         clear(folder)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home
+from tuneloop.core.locks import exclusive
 from tuneloop.core.settings import Settings
-from tuneloop.sandboxes.jobs import only_one
 from tuneloop.tools.engines.blueprint import BLUEPRINTS, engine_identity
 from tuneloop.tools.engines.build import beside, build, clear
 from tuneloop.tools.engines.engine import MANIFEST, Engine, read_manifest
@@ -62,7 +62,7 @@ def remove_engine(home: Home, name: str) -> list[Path]:
         if users := used_by(folder):
             raise SetupError(f"{folder}: in use by process {users[0]}; stop its run first (`tuneloop stop`)")
     for folder in folders:
-        with only_one(beside(folder, "lock")):
+        with exclusive(beside(folder, "lock")):
             (folder / MANIFEST).unlink(missing_ok=True)
             clear(folder)
     return folders

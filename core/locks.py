@@ -1,0 +1,58 @@
+"""Advisory locks on files: a process that dies cannot keep one, whoever inherits the descriptor holds it on."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+TRIES, PAUSE = 20, 0.005
+
+
+def take(handle: int) -> bool:
+    """Lock exclusively, without waiting for a holder; the shared lock of someone who only looks is waited for."""
+    for _ in range(TRIES):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(PAUSE)
+        else:
+            return True
+    return False
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[int | None]:
+    """A descriptor of the locked file, which is made if missing; None while somebody else holds it."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        yield handle if take(handle) else None
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the file's lock against other processes; waits for its turn."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+def is_locked(path: Path) -> bool:
+    """Whether somebody holds the file's lock; those who look at the same time do not see each other."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
