@@ -94,11 +94,12 @@ def _run(raw: Path, done: _Pass) -> str:
     done.target.write(b"[")
     try:
         for block in stream_blocks(raw):
-            rows, numbers = judged(block, done.schema, done.tally, done.guard)
-            if rows and done.tally.kept < done.row_limit:
+            # Beyond the limit rows are only counted: the file is refused whatever they say.
+            heeded = done.tally.kept <= done.row_limit
+            rows, numbers = judged(block, done.schema, done.tally, done.guard if heeded else None)
+            if rows and heeded:
                 done.tokens.add(rows)
                 _take(rows, numbers, block, done)
-            # Rows beyond the limit are only counted: the file is refused whatever they say.
             done.tally.kept += len(rows)
     except StreamError as e:
         return str(e)

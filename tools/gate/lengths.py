@@ -8,6 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
+import numpy as np
+import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from tuneloop.tools.gate.report import Lengths
@@ -50,18 +52,17 @@ class Counter:
         """All of them."""
         while self._waiting:
             self._take()
-        ordered = sorted(self.lengths)
-        if not ordered:
+        ordered = np.sort(np.frombuffer(self.lengths, np.uint32)) if self.lengths else np.zeros(0, np.uint32)
+        if not len(ordered):
             return Lengths(cutoff_len=self._cutoff)
-        cutoff = self._cutoff
         return Lengths(
-            p50=ordered[len(ordered) // 2],
-            p95=ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)],
-            p99=ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)],
-            longest=ordered[-1],
-            total=sum(ordered),
-            cutoff_len=cutoff,
-            cut=sum(n > cutoff for n in ordered) if cutoff else 0,
+            p50=_at(ordered, 50),
+            p95=_at(ordered, 95),
+            p99=_at(ordered, 99),
+            longest=int(ordered[-1]),
+            total=int(ordered.sum(dtype=np.int64)),
+            cutoff_len=self._cutoff,
+            cut=int((ordered > self._cutoff).sum()) if self._cutoff else 0,
             unanswered=self.unanswered,
             lost=self.lost,
         )
@@ -101,6 +102,11 @@ class Counter:
                 counts += map(len, codes)
                 start, size = i + 1, 0
         return counts
+
+
+def _at(ordered: npt.NDArray[np.uint32], percent: int) -> int:
+    """The percentile, nearest rank."""
+    return int(ordered[min(len(ordered) - 1, len(ordered) * percent // 100)])
 
 
 def _answer_cut(counts: list[int], cutoff: int) -> bool:

@@ -22,7 +22,7 @@ SIGNS = frozenset("-+*/=<>^%")
 HASHES, BAND, ALIKE = 32, 4, 28
 SHORTEST = 8  # three-word runs; shorter rows are compared whole
 LONGEST = 4096
-MOST = 2_000_000
+MOST = 1_000_000
 
 U64 = npt.NDArray[np.uint64]
 U32 = npt.NDArray[np.uint32]
