@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest_file, read_json
@@ -11,10 +13,13 @@ from tuneloop.core.layout import ExperimentFolder
 from tuneloop.tools.benchmarks import items, prompt, sealed_items
 from tuneloop.tools.contamination import Guard
 from tuneloop.tools.gate.data import gate
+from tuneloop.tools.gate.languages import main_script
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.gate.stream import stream_rows
+from tuneloop.tools.gate.wrapping import Wrapping, read_wrapping
 from tuneloop.tools.params.config_text import ConfigError, parse_config
 from tuneloop.tools.params.finalize import write_dataset_info
+from tuneloop.tools.params.installed import installed_catalog
 from tuneloop.tools.scripts import script_output
 from tuneloop.tools.workbench import Workbench
 
@@ -37,14 +42,17 @@ def gate_sample(bench: Workbench, folder: ExperimentFolder, raw: Path) -> GateRe
 
 
 def _gate(bench: Workbench, folder: ExperimentFolder, raw: Path, out: Path) -> GateReport:
+    asked = asked_by_split(bench)
     return gate(
         raw,
         out,
         row_limit=bench.spec.upper_data_size_limit,
         benchmark=bench.setup.benchmark,
-        guard=guard(bench),
+        guard=Guard(asked),
         tokenizer=bench.setup.model_root / "tokenizer.json",
         cutoff_len=cutoff(folder),
+        wrapping=wrapping(bench, folder),
+        usual_script=main_script(asked["validation"]),
     )
 
 
@@ -56,12 +64,16 @@ def _passed(report: GateReport) -> GateReport:
 
 def guard(bench: Workbench) -> Guard:
     """Knows the items of both splits; only counts leave it."""
+    return Guard(asked_by_split(bench))
+
+
+def asked_by_split(bench: Workbench) -> dict[str, list[str]]:
+    """What every split asks, for the guard alone."""
     b = bench.setup.benchmark
-    asked = {
+    return {
         "validation": [prompt(b, i) for i in items(bench.benchmark, "validation")],
         "test": [prompt(b, i) for i in sealed_items(bench.benchmark)],
     }
-    return Guard(asked)
 
 
 def leaked(bench: Workbench, folder: ExperimentFolder, most: int = 20) -> tuple[str, ...]:
@@ -73,8 +85,22 @@ def leaked(bench: Workbench, folder: ExperimentFolder, most: int = 20) -> tuple[
 
 def cutoff(folder: ExperimentFolder) -> int | None:
     """The config's `cutoff_len`, None when it is left to the engine."""
-    try:
-        value = parse_config(folder.config.read_text()).values.get("cutoff_len")
-    except (FileNotFoundError, ConfigError):
-        return None
+    value = _values(folder).get("cutoff_len")
     return value if isinstance(value, int) else None
+
+
+def wrapping(bench: Workbench, folder: ExperimentFolder) -> Wrapping | None:
+    """What the config's template puts around a record; None where it names none."""
+    name = _values(folder).get("template")
+    if not isinstance(name, str):
+        return None
+    source = installed_catalog(bench.engine("llamafactory")).factory / "data/template.py"
+    declared = bench.setup.model_root / "tokenizer_config.json"
+    return read_wrapping(source, name, bos=declared.is_file() and bool(read_json(declared).get("bos_token")))
+
+
+def _values(folder: ExperimentFolder) -> Mapping[str, Any]:
+    try:
+        return parse_config(folder.config.read_text()).values
+    except (FileNotFoundError, ConfigError):
+        return {}

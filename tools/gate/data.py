@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import Any, BinaryIO, Protocol
 
-from tokenizers import Tokenizer
+import orjson
 
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.files import digest_file, remove_torn, sync, write_json
 from tuneloop.tools.benchmarks.scoring import extract
+from tuneloop.tools.gate.blocks import Block, stream_blocks
+from tuneloop.tools.gate.languages import script, shares
+from tuneloop.tools.gate.lengths import Counter
+from tuneloop.tools.gate.repeats import Repeats
 from tuneloop.tools.gate.report import DATA, REJECTED, REPORT, GateReport
-from tuneloop.tools.gate.rows import Row, empty_field, read_row
-from tuneloop.tools.gate.stream import StreamError, stream_rows
-from tuneloop.tools.gate.verdict import SHOWN, Tally, errors_of, lengths_of, warnings_of
+from tuneloop.tools.gate.rows import Row, empty_part, unwritable
+from tuneloop.tools.gate.schemas import Schema, Wrong, schema_of
+from tuneloop.tools.gate.stream import StreamError
+from tuneloop.tools.gate.verdict import SHOWN, Tally, errors_of, place, warnings_of
+from tuneloop.tools.gate.wrapping import Wrapping
 
-BATCH = 1000
+SPLITS = ("train", "validation", "test")
 
 
 class Guard(Protocol):
@@ -31,14 +35,18 @@ class Guard(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class _Gate:
-    """What records are judged by."""
+@dataclass
+class _Pass:
+    """One pass over a file: what records are judged by, and what was found."""
 
     benchmark: Benchmark
     guard: Guard
-    tokenizer: Tokenizer
-    overhead: int
+    schema: Schema
+    tokens: Counter
+    row_limit: int
+    target: BinaryIO
+    tally: Tally = field(default_factory=Tally)
+    repeats: Repeats = field(default_factory=Repeats)
 
 
 def gate(
@@ -50,25 +58,28 @@ def gate(
     guard: Guard,
     tokenizer: Path,
     cutoff_len: int | None,
-    overhead: int = 0,
+    wrapping: Wrapping | None = None,
+    registration: Mapping[str, Any] | None = None,
+    usual_script: str = "",
 ) -> GateReport:
     """Check the script's `raw` file record by record.
 
-    `tokenizer` is a tokenizer.json, `overhead` the tokens the template adds to a record. When the report has no
-    errors, `out` holds `data.json` and `report.json`; otherwise neither, and `rejected.json` says why.
+    `tokenizer` is a tokenizer.json, `wrapping` the template's, `registration` the entry of dataset_info.json (none:
+    plain Alpaca), `usual_script` that of the benchmark's prompts. When the report has no errors, `out` holds `data.json`
+    and `report.json`; otherwise neither, and `rejected.json` says why.
     """
     out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, DATA, REJECTED):
         (out / name).unlink(missing_ok=True)
     remove_torn(out / DATA)
-    judge = _Gate(benchmark, guard, Tokenizer.from_file(str(tokenizer)), overhead)
-    tally, part = Tally(), out / f".{DATA}.{os.getpid()}.part"
+    part = out / f".{DATA}.{os.getpid()}.part"
     try:
-        with part.open("w", encoding="utf-8") as target:
-            broken = _run(raw, judge, tally, target)
+        with part.open("wb") as target, Counter(tokenizer, wrapping or Wrapping(), cutoff_len) as tokens:
+            done = _Pass(benchmark, guard, schema_of(registration), tokens, row_limit, target)
+            broken = _run(raw, done)
             target.flush()
             os.fsync(target.fileno())
-        report = _report(raw, tally, broken, row_limit=row_limit, benchmark=benchmark, cutoff_len=cutoff_len)
+            report = _report(raw, done, broken, wrapping.name if wrapping else None, usual_script)
         if report.ok:
             part.replace(out / DATA)
             sync(out)
@@ -78,70 +89,107 @@ def gate(
     return report
 
 
-def _run(raw: Path, judge: _Gate, tally: Tally, target: TextIO) -> str:
-    """Read, judge and write in batches; returns why the file cannot be read, or ""."""
-    target.write("[")
+def _run(raw: Path, done: _Pass) -> str:
+    """Read, judge and write block by block; returns why the file cannot be read, or ""."""
+    done.target.write(b"[")
     try:
-        rows = _rows(raw, judge, tally)
-        while batch := list(islice(rows, BATCH)):
-            _take(batch, judge, tally, target)
+        for block in stream_blocks(raw):
+            # Beyond the limit rows are only counted: the file is refused whatever they say.
+            heeded = done.tally.kept <= done.row_limit
+            rows, numbers = judged(block, done.schema, done.tally, done.guard if heeded else None)
+            if rows and heeded:
+                done.tokens.add(rows)
+                _take(rows, numbers, block, done)
+            done.tally.kept += len(rows)
     except StreamError as e:
         return str(e)
-    target.write("\n]\n")
-    target.flush()
-    os.fsync(target.fileno())
+    done.target.write(b"\n]\n")
     return ""
 
 
-def _rows(raw: Path, judge: _Gate, tally: Tally) -> Iterator[Row]:
-    """Records that are whole and do not overlap with the benchmark."""
-    for number, value in enumerate(stream_rows(raw), 1):
-        tally.read = number
-        row = read_row(number, value)
-        if isinstance(row, str):
-            tally.wrong += 1
-            tally.sentences += [row] if len(tally.sentences) < SHOWN else []
-            continue
-        tally.extra_fields.update(set(value) - {"instruction", "input", "output"})
-        if empty := empty_field(row):
-            tally.dropped[f"empty {empty}"] += 1
-            tally.first_empty = tally.first_empty or f'row {number} field "{empty}"'
-        elif split := judge.guard.overlaps(row.asked):
+def judged(block: Block, schema: Schema, tally: Tally, guard: Guard | None) -> tuple[list[Row], list[int]]:
+    """Rows of a block that are whole and do not overlap with the benchmark, and their places in the file (from 1)."""
+    kept, numbers = [], []
+    read, fields, width = schema.read, schema.fields, len(schema.fields)
+    for index, value in enumerate(block.rows):
+        row = read(value)
+        if type(row) is not Row:
+            _wrong(row, block, index, tally)  # type: ignore[arg-type]
+        elif not block.strict and unwritable(row):
+            _wrong(Wrong("", "holds half a character (\\ud800 to \\udfff)", "whole Unicode text"), block, index, tally)
+        elif empty := empty_part(row):
+            _empty(empty, block, index, schema, tally)
+        elif guard and (split := guard.overlaps(row.asked)):
             # Only the split's name may leave this place, whatever the guard says.
-            tally.dropped[f"overlap with {split if split in ('validation', 'test') else 'the benchmark'}"] += 1
+            tally.dropped[f"overlap with {split if split in SPLITS else 'the benchmark'}"] += 1
         else:
-            yield row
+            kept.append(row)
+            numbers.append(block.first + index)
+        if type(value) is dict and (len(value) > width or not value.keys() <= fields):
+            tally.extra_fields.update(value.keys() - fields)
+    tally.read = block.first + len(block.rows) - 1
+    return kept, numbers
 
 
-def _take(batch: list[Row], judge: _Gate, tally: Tally, target: TextIO) -> None:
-    texts = [text for row in batch for text in (row.asked, row.output)]
-    counts = [len(code) for code in judge.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
-    for i, row in enumerate(batch):
-        tally.lengths.append(counts[2 * i] + counts[2 * i + 1] + judge.overhead)
-        tally.repeats.add(row)
-        if extract(judge.benchmark.answer, row.output) is not None:
+def _wrong(why: Wrong, block: Block, index: int, tally: Tally) -> None:
+    tally.wrong += 1
+    if len(tally.sentences) < SHOWN:
+        where = place(block.line_of(index), block.first + index, why.field)
+        tally.sentences.append(f"{where} {why.found}; expected {why.expected}")
+
+
+def _empty(what: str, block: Block, index: int, schema: Schema, tally: Tally) -> None:
+    c = schema.columns
+    if what == "no pair":
+        tally.dropped["chosen and rejected are the same"] += 1
+        return
+    answered = c.chosen if c.ranking else c.response
+    named = c.messages if c.formatting != "alpaca" else c.prompt if what == "asked" else answered
+    tally.dropped[f"empty {named}"] += 1
+    tally.first_empty = tally.first_empty or (
+        f'row {block.first + index} field "{named}" (line {block.line_of(index)})'
+    )
+
+
+def _take(rows: list[Row], numbers: list[int], block: Block, done: _Pass) -> None:
+    tally, answer = done.tally, done.benchmark.answer
+    for row, number in zip(rows, numbers, strict=True):
+        tally.asked += len(row.asked)
+        tally.answered += len(row.output)
+        if row.good is not None:
+            tally.judged[row.good] += 1
+        if extract(answer, row.output) is not None:
             tally.parsed += 1
         elif not tally.first_unparsed:
-            tally.first_unparsed = f"row {row.number} ends {row.output[-60:]!r}"
-        target.write((",\n" if tally.kept else "\n") + json.dumps(row.as_json(), ensure_ascii=False))
-        tally.kept += 1
+            line = block.line_of(number - block.first)
+            tally.first_unparsed = f"row {number}, line {line}, ends {row.output[-60:]!r}"
+        letters = script(row.asked)
+        tally.scripts[letters] += 1
+        if letters not in tally.first_of_script:
+            tally.first_of_script[letters] = f"row {number} (line {block.line_of(number - block.first)})"
+    done.repeats.add(rows, numbers)
+    lines = (b",\n" if tally.kept else b"\n") + b",\n".join([orjson.dumps(row.kept) for row in rows])
+    done.target.write(lines)
+    tally.examined += len(rows)
 
 
-def _report(
-    raw: Path, tally: Tally, broken: str, *, row_limit: int, benchmark: Benchmark, cutoff_len: int | None
-) -> GateReport:
-    lengths = lengths_of(tally.lengths, cutoff_len)
+def _report(raw: Path, done: _Pass, broken: str, template: str | None, usual_script: str) -> GateReport:
+    tally, lengths, repeats = done.tally, done.tokens.finish(), done.repeats.found()
     return GateReport(
         source=digest_file(raw),
         read=tally.read,
         rows=tally.kept,
-        row_limit=row_limit,
+        row_limit=done.row_limit,
         dropped=dict(sorted(tally.dropped.items())),
-        exact_duplicates=tally.repeats.exact,
-        near_duplicates=tally.repeats.near,
-        reasked=tally.repeats.reasked,
-        parsed=round(100 * tally.parsed / tally.kept, 2) if tally.kept else 0.0,
+        exact_duplicates=repeats.exact,
+        near_duplicates=repeats.near,
+        reasked=repeats.reasked,
+        parsed=round(100 * tally.parsed / tally.examined, 2) if tally.examined else 0.0,
+        template=template,
         lengths=lengths,
-        errors=tuple(f"data.json: {e}" for e in errors_of(tally, broken, row_limit, benchmark)),
-        warnings=tuple(f"data.json: {w}" for w in warnings_of(tally, lengths)),
+        scripts=shares(tally.scripts) if tally.scripts else {},
+        asked_characters=tally.asked,
+        answered_characters=tally.answered,
+        errors=tuple(errors_of(tally, broken, done.row_limit, done.benchmark)),
+        warnings=tuple(warnings_of(tally, lengths, repeats, usual_script)),
     )

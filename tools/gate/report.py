@@ -10,20 +10,29 @@ REPORT, REJECTED, DATA = "report.json", "rejected.json", "data.json"
 
 
 class Lengths(BaseModel):
-    """Tokens of whole records under the target tokenizer; `cut` counts records beyond `cutoff_len`."""
+    """Tokens of whole records under the target tokenizer and template; `cut` counts records beyond `cutoff_len`.
+
+    `lost` are the tokens beyond it, `unanswered` the records among them whose answer loses its end.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     p50: int = 0
     p95: int = 0
+    p99: int = 0
     longest: int = 0
     total: int = 0
     cutoff_len: int | None = None
     cut: int = 0
+    unanswered: int = 0
+    lost: int = 0
 
 
 class GateReport(BaseModel):
-    """Counts over every record; `errors` empty: the data may be trained on."""
+    """Counts over every record; `errors` empty: the data may be trained on. `scripts`: percent of rows by script.
+
+    `template` is the one that lengths were counted with; None: the texts alone.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -36,7 +45,11 @@ class GateReport(BaseModel):
     near_duplicates: int = 0
     reasked: int = 0
     parsed: float = 0.0
+    template: str | None = None
     lengths: Lengths = Lengths()
+    scripts: dict[str, float] = {}
+    asked_characters: int = 0
+    answered_characters: int = 0
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

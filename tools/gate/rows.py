@@ -1,92 +1,54 @@
-"""One record of training data: is it Alpaca, what does it say, and has it been seen before."""
+"""One record of training data, whatever schema it came in: what is asked, what is answered, what is written on."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
-FIELDS = ("instruction", "input", "output")
-EXPECTED = "expected instruction, output and optionally input, all text"
+import orjson
 
 
-@dataclass(frozen=True)
-class Row:
-    """One record; `number` counts from 1 in the script's file."""
+class Row(NamedTuple):
+    """`turns` end with a question, asked and answered before it in turn; `answers` holds one, or chosen and rejected.
 
-    number: int
-    instruction: str
-    input: str
-    output: str
+    `kept` is the record as it is written, `good` the judgement of a kto record.
+    """
+
+    turns: tuple[str, ...]
+    answers: tuple[str, ...]
+    kept: dict[str, Any]
+    system: str = ""
+    good: bool | None = None
 
     @property
     def asked(self) -> str:
-        """The user's turn as the engine joins it."""
-        return f"{self.instruction}\n{self.input}" if self.input else self.instruction
+        """All that the user says."""
+        return self.turns[0] if len(self.turns) == 1 else "\n".join(self.turns[::2])
 
-    def as_json(self) -> dict[str, str]:
-        """The record as it is written."""
-        return {"instruction": self.instruction, "input": self.input, "output": self.output}
-
-
-def read_row(number: int, value: Any) -> Row | str:
-    """The record, or a sentence that says what is wrong with it."""
-    if not isinstance(value, dict):
-        return f"row {number} is {_kind(value)}, no object; {EXPECTED}"
-    for name in ("instruction", "output"):
-        if name not in value:
-            has = ", ".join(map(str, list(value)[:6])) or "nothing"
-            return f'row {number} has no field "{name}" (it has: {has}); {EXPECTED}'
-    for name in FIELDS:
-        if not isinstance(value.get(name) or "", str):
-            return f'row {number} field "{name}" is {_kind(value[name])}; {EXPECTED}'
-    return Row(number, *((value.get(name) or "") for name in FIELDS))
+    @property
+    def output(self) -> str:
+        """The answer that is trained on."""
+        return self.answers[0]
 
 
-def empty_field(row: Row) -> str | None:
-    """The field that must say something and does not."""
-    if not row.asked.strip():
-        return "instruction"
-    return None if row.output.strip() else "output"
+def empty_part(row: Row) -> str | None:
+    """What must say something and does not: `asked` or `answered`; pairs that say the same are `no pair`."""
+    if not row.turns[-1].strip():
+        return "asked"
+    if not all(answer.strip() for answer in row.answers):
+        return "answered"
+    return "no pair" if len(row.answers) > 1 and row.answers[0] == row.answers[1] else None
 
 
-def _kind(value: Any) -> str:
+def kind(value: Any) -> str:
+    """What a JSON value is, in words."""
     names = {str: "text", int: "a number", float: "a number", bool: "true or false", list: "a list", dict: "an object"}
     return "null" if value is None else names.get(type(value), type(value).__name__)
 
 
-@dataclass
-class Repeats:
-    """Counts records that came before: the same, nearly the same, or the same question with another answer."""
-
-    exact: int = 0
-    near: int = 0
-    reasked: int = 0
-    _seen: set[bytes] = field(default_factory=set)
-    _near: set[bytes] = field(default_factory=set)
-    _asked: Counter[bytes] = field(default_factory=Counter)
-
-    def add(self, row: Row) -> None:
-        """Take one record in."""
-        asked = normalised(row.asked)
-        whole, near, question = _hash(row.asked, row.output), _hash(asked, normalised(row.output)), _hash(asked)
-        if whole in self._seen:
-            self.exact += 1
-        elif near in self._near:
-            self.near += 1
-        elif self._asked[question]:
-            self.reasked += 1
-        self._seen.add(whole)
-        self._near.add(near)
-        self._asked[question] += 1
-
-
-def normalised(text: str) -> str:
-    """Lower-case letters and digits, one space between; signs that change a sum are kept."""
-    return " ".join(re.findall(r"[^\W_]+|[-+*/=<>^%]", text.lower()))
-
-
-def _hash(*parts: str) -> bytes:
-    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=12).digest()
+def unwritable(row: Row) -> bool:
+    """Whether it holds what no file can: half of a surrogate pair, a number beyond 64 bits."""
+    try:
+        orjson.dumps(row.kept)
+    except TypeError:
+        return True
+    return False

@@ -52,6 +52,8 @@ def _imports(tree: ast.Module, allowed: Allowed) -> Iterator[str]:
             case ast.ImportFrom(module=str(module), names=names):
                 parts = [f"{module}.{a.name}" for a in names if f"{module}.{a.name}" in NETWORK_PARTS]
                 yield from _import(parts[0] if parts else module, node.lineno, allowed)
+            case ast.Call(func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(module)), *_]):
+                yield from _import(module, node.lineno, allowed)
 
 
 def _import(module: str, line: int, allowed: Allowed) -> Iterator[str]:
@@ -68,21 +70,96 @@ def _import(module: str, line: int, allowed: Allowed) -> Iterator[str]:
 
 
 def _calls(tree: ast.Module) -> Iterator[str]:
+    known = _known_as(tree)
     for node in ast.walk(tree):
-        match node:
-            case ast.Call(func=ast.Name(id=name)) if name in RUNS_TEXT:
-                yield f"{NAME}:{node.lineno}: calls {name}(); write what it shall do as code, e.g. json.loads for data"
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="os"), attr=name)) if name in PROCESS_CALLS:
-                yield f"{NAME}:{node.lineno}: calls os.{name}(), and the script may not start processes"
+        if not isinstance(node, ast.Call):
+            continue
+        name = _dotted(node.func, known)
+        module, _, part = name.rpartition(".")
+        if name in RUNS_TEXT or (module == "builtins" and part in RUNS_TEXT):
+            yield f"{NAME}:{node.lineno}: calls {part}(); write what it shall do as code, e.g. json.loads for data"
+        elif module in ("os", "posix") and (part in PROCESS_CALLS or part.startswith(("exec", "spawn"))):
+            yield f"{NAME}:{node.lineno}: calls os.{part}(), and the script may not start processes"
+        elif name == "input":
+            yield f"{NAME}:{node.lineno}: calls input(), and nobody answers; read the files below DATASETS_DIR"
+        elif name == "open" and (path := _written(node)):
+            yield (
+                f"{NAME}:{node.lineno}: writes {path}, and only the working folder can be written; "
+                'right is "data.json" in it'
+            )
+
+
+def _known_as(tree: ast.Module) -> dict[str, str]:
+    """What imported names mean: `from os import system as s` is s → os.system."""
+    known: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            known |= {a.asname: a.name for a in node.names if a.asname}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            known |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+    return known
+
+
+def _dotted(node: ast.expr, known: dict[str, str]) -> str:
+    """`a.b` with imported names spelt out; "" for anything but names."""
+    if isinstance(node, ast.Name):
+        return known.get(node.id, node.id)
+    if isinstance(node, ast.Attribute):
+        before = _dotted(node.value, known)
+        return f"{before}.{node.attr}" if before else ""
+    return ""
+
+
+def _written(call: ast.Call) -> str:
+    """The fixed path outside the working folder that an `open` writes; "" when it does not."""
+    keywords = {k.arg: k.value for k in call.keywords}
+    path, mode = [*call.args[:1], keywords.get("file")][0], [*call.args[1:2], keywords.get("mode")][0]
+    match path, mode:
+        case ast.Constant(value=str(where)), ast.Constant(value=str(how)) if set(how) & set("wax+"):
+            return where if where.startswith(("/", "~", "../")) and not where.startswith("/tmp/") else ""  # noqa: S108
+    return ""
 
 
 def _contract(tree: ast.Module) -> Iterator[str]:
-    """The script takes `--debug` and writes `data.json`: looked for as text in the code, not in docstrings."""
+    """Writes `data.json`, takes `--debug` and heeds it, needs no other argument; sought in code, not in docstrings."""
     texts = list(_texts(tree))
     if not any(text.endswith("data.json") for text in texts):
         yield f'{NAME}: never names data.json; right is json.dump(rows, ...) into "data.json" in the working folder'
     if not any(text == "--debug" for text in texts):
         yield f'{NAME}: does not take --debug; right is add_argument("--debug", action="store_true"), a try on few rows'
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
+            yield from _argument(node, tree)
+
+
+def _argument(call: ast.Call, tree: ast.Module) -> Iterator[str]:
+    """The script is called with `--debug` or nothing, and `--debug` must change what it does."""
+    names = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    options = {k.arg: k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)}
+    where = f"{NAME}:{call.lineno}"
+    if "--debug" in names:
+        if options.get("action") != "store_true":
+            yield f'{where}: --debug must be a switch; right is add_argument("--debug", action="store_true")'
+        read = options.get("dest", "debug")
+        if not _reads(tree, str(read)):
+            yield f"{where}: --debug changes nothing; right is that the script looks at it and works on few rows only"
+    elif names and not names[0].startswith("-") and options.get("nargs") not in ("?", "*"):
+        yield f"{where}: needs the argument {names[0]}, and the script is called with --debug or nothing; give it a default"
+    elif names and options.get("required") is True:
+        yield f"{where}: requires {names[0]}, and the script is called with --debug or nothing; give it a default"
+
+
+def _reads(tree: ast.Module, name: str) -> bool:
+    """Whether an attribute of that name is read, by name or out of `vars`, or arguments are passed on whole."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=attr, ctx=ast.Load()) if attr == name:
+                return True
+            case ast.Constant(value=value) if value == name:
+                return True
+            case ast.Call(func=ast.Name(id="vars")):
+                return True
+    return False
 
 
 def _texts(tree: ast.Module) -> Iterator[str]:

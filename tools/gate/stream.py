@@ -24,42 +24,62 @@ def stream_rows(path: Path, chunk: int = CHUNK) -> Iterator[Any]:
     """Values of the list in `path`, in order. Raises StreamError with the row (from 1) where reading stopped."""
     try:
         with path.open(encoding="utf-8") as f:
-            yield from _Reader(f, chunk).rows()
+            yield from (value for _, value in Reader(f, chunk).rows())
     except UnicodeDecodeError as e:
-        raise StreamError(
-            f"not UTF-8 text ({e.reason}); right is json.dump into a file opened with encoding utf-8"
-        ) from e
+        raise not_utf8(e) from e
 
 
-class _Reader:
+def not_utf8(e: UnicodeDecodeError) -> StreamError:
+    """The sentence for bytes that are no text."""
+    return StreamError(f"not UTF-8 text ({e.reason}); right is json.dump into a file opened with encoding utf-8")
+
+
+class Reader:
     """A window over the text, moved forward."""
 
     def __init__(self, source: TextIO, chunk: int) -> None:
         self.source, self.chunk = source, chunk
         self.buffer, self.at, self.over = "", 0, False
+        self.line, self.counted = 1, 0
 
-    def rows(self) -> Iterator[Any]:
-        """The values between the brackets."""
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        """The values between the brackets, each with the line (from 1) on which it begins."""
         if self.skip() != "[":
             raise StreamError("not a JSON list; right is [{...}, {...}] with one object a record")
         self.at += 1
-        number = 0
         if self.skip() == "]":
             self.at += 1
+            self.end(0)
         else:
-            while True:
-                number += 1
-                yield self.value(number)
-                mark = self.skip()
-                self.at += 1
-                if mark == "]":
-                    break
-                if mark != ",":
-                    raise StreamError(
-                        f"row {number}: {'cut short' if not mark else f'followed by {mark!r}'}; right is , or ]"
-                    )
+            yield from self.inside(0, self.line)
+
+    def inside(self, number: int, line: int) -> Iterator[tuple[int, Any]]:
+        """The values from one on that follows a comma; `number` came before it, `line` is where the text begins."""
+        self.line = line
+        while True:
+            number += 1
+            self.skip()
+            yield self.here(), self.value(number)
+            mark = self.skip()
+            self.at += 1
+            if mark == "]":
+                break
+            if mark != ",":
+                raise StreamError(
+                    f"row {number}: {'cut short' if not mark else f'followed by {mark!r}'}; right is , or ]"
+                )
+        self.end(number)
+
+    def end(self, number: int) -> None:
+        """Nothing may follow the list."""
         if self.skip():
             raise StreamError(f"goes on after the list's end (row {number}); right is one list and nothing else")
+
+    def here(self) -> int:
+        """The line that the window's position is on."""
+        self.line += self.buffer.count("\n", self.counted, self.at)
+        self.counted = self.at
+        return self.line
 
     def skip(self) -> str:
         """Move to the next character that is no white space and return it; "" at the end."""
@@ -75,6 +95,8 @@ class _Reader:
         """Read on; at least as much as is waiting, so that a huge value costs linear time."""
         text = "" if self.over else self.source.read(max(self.chunk, len(self.buffer) - self.at))
         self.over = not text
+        self.here()
+        self.counted = 0
         self.buffer, self.at = self.buffer[self.at :] + text, 0
         return bool(text)
 

@@ -1,15 +1,15 @@
-"""What the counts of a data gate mean: errors that stop an experiment, warnings worth knowing, lengths."""
+"""What the counts of a data gate mean: errors that stop an experiment, warnings worth knowing."""
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tuneloop.core.benchmark import Benchmark
-from tuneloop.tools.gate.report import Lengths
-from tuneloop.tools.gate.rows import Repeats
+from tuneloop.tools.gate.languages import shares
+from tuneloop.tools.gate.repeats import Found
+from tuneloop.tools.gate.report import DATA, Lengths
 
 SHOWN = 5
 MOST_UNPARSED = 0.2
@@ -25,76 +25,97 @@ ENDINGS = {
 
 @dataclass
 class Tally:
-    """Counts that grow with every record."""
+    """Counts that grow with every record; `examined` rows are those kept that lie within the limit."""
 
     read: int = 0
     kept: int = 0
+    examined: int = 0
     parsed: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
-    repeats: Repeats = field(default_factory=Repeats)
-    lengths: array[int] = field(default_factory=lambda: array("I"))
     wrong: int = 0
     sentences: list[str] = field(default_factory=list)
     first_empty: str = ""
     first_unparsed: str = ""
     extra_fields: Counter[str] = field(default_factory=Counter)
+    scripts: Counter[str] = field(default_factory=Counter)
+    first_of_script: dict[str, str] = field(default_factory=dict)
+    judged: Counter[bool] = field(default_factory=Counter)
+    asked: int = 0
+    answered: int = 0
 
 
-def lengths_of(found: array[int], cutoff_len: int | None) -> Lengths:
-    """Percentiles (nearest rank) of token counts; nothing is cut where `cutoff_len` is None."""
-    ordered = sorted(found)
-    if not ordered:
-        return Lengths(cutoff_len=cutoff_len)
-    return Lengths(
-        p50=ordered[len(ordered) // 2],
-        p95=ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)],
-        longest=ordered[-1],
-        total=sum(ordered),
-        cutoff_len=cutoff_len,
-        cut=sum(n > cutoff_len for n in ordered) if cutoff_len else 0,
-    )
+def place(line: int, row: int, name: str = "") -> str:
+    """Where a finding is: file, line, row (both from 1), field."""
+    return f"{DATA}:{line}: row {row}" + (f' field "{name}"' if name else "")
 
 
 def errors_of(tally: Tally, broken: str, row_limit: int, benchmark: Benchmark) -> Iterator[str]:
     """What must be repaired before a training; `broken` says why the file could not be read to its end."""
     if broken:
-        yield broken
+        yield f"{DATA}: {broken}"
         return
     if not tally.read:
-        yield "an empty list; right is one object a record"
+        yield f"{DATA}: an empty list; right is one object a record"
         return
     yield from tally.sentences
     if tally.wrong > len(tally.sentences):
-        yield f"{tally.wrong} of {tally.read} rows have wrong fields; {SHOWN} are shown"
+        yield f"{DATA}: {tally.wrong} of {tally.read} rows have wrong fields; {SHOWN} are shown"
     empty = sum(n for reason, n in tally.dropped.items() if reason.startswith("empty"))
     if empty > MOST_EMPTY * tally.read:
-        yield f"{empty} of {tally.read} rows are empty, first {tally.first_empty}; right is text in both fields"
+        yield (
+            f"{DATA}: {empty} of {tally.read} rows are empty, first {tally.first_empty}; right is text in both fields"
+        )
     if not tally.kept and not tally.wrong:
         reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(tally.dropped.items()))
-        yield f"no row is left ({reasons}); right is rows of the training data only"
+        yield f"{DATA}: no row is left ({reasons}); right is rows of the training data only"
     if tally.kept > row_limit:
-        yield f"{tally.kept} rows, and the limit is {row_limit}; choose the best {row_limit} in the script"
-    missing = tally.kept - tally.parsed
-    if tally.kept and missing > MOST_UNPARSED * tally.kept:
+        yield f"{DATA}: {tally.kept} rows, and the limit is {row_limit}; choose the best {row_limit} in the script"
+    missing = tally.examined - tally.parsed
+    if tally.examined and missing > MOST_UNPARSED * tally.examined:
         right = ENDINGS.get(benchmark.answer, f"outputs that match {benchmark.answer.removeprefix('regex:')}")
-        share = f"{100 * missing / tally.kept:.0f} % of {tally.kept} outputs"
-        yield f"{share} hold no answer that the scorer finds ({tally.first_unparsed}); right is {right}"
+        share = f"{100 * missing / tally.examined:.0f} % of {tally.examined} outputs"
+        yield f"{DATA}: {share} hold no answer that the scorer finds ({tally.first_unparsed}); right is {right}"
 
 
-def warnings_of(tally: Tally, lengths: Lengths) -> Iterator[str]:
-    """What is worth knowing and stops nothing."""
+def warnings_of(tally: Tally, lengths: Lengths, repeats: Found, usual: str) -> Iterator[str]:
+    """What is worth knowing and stops nothing; `usual` is the script of the benchmark's prompts, "" if unknown."""
     for reason, count in sorted(tally.dropped.items()):
-        yield f"{count} of {tally.read} rows dropped: {reason}"
+        yield f"{DATA}: {count} of {tally.read} rows dropped: {reason}"
     if tally.extra_fields:
         names = ", ".join(str(name) for name, _ in tally.extra_fields.most_common(6))
-        yield f"fields that are not trained on were left out: {names}"
-    if tally.repeats.exact or tally.repeats.near:
-        yield f"{tally.repeats.exact} rows repeat an earlier one, {tally.repeats.near} nearly; drop them in the script"
-    if tally.repeats.reasked:
-        yield f"{tally.repeats.reasked} rows ask an earlier question again with another output; keep the right one"
-    if lengths.cut:
-        much = f"{100 * lengths.cut / max(1, tally.kept):.1f} %"
-        cure = (
-            f"; raise cutoff_len towards {lengths.longest} or drop them" if lengths.cut > MOST_CUT * tally.kept else ""
-        )
-        yield f"{lengths.cut} rows ({much}) exceed cutoff_len, {lengths.cutoff_len} tokens, and lose their end{cure}"
+        yield f"{DATA}: fields that are not trained on were left out: {names}"
+    if repeats.exact or repeats.near:
+        first = f", first row {repeats.first[0]} of row {repeats.first[1]}" if repeats.first else ""
+        counts = f"{repeats.exact} rows repeat an earlier one, {repeats.near} nearly{first}"
+        yield f"{DATA}: {counts}; drop them in the script"
+    if repeats.reasked:
+        yield (f"{DATA}: {repeats.reasked} rows ask an earlier question again with another output; keep the right one")
+    yield from _cut(tally, lengths)
+    yield from _scripts(tally, usual)
+    if len(tally.judged) == 1:
+        only = "true" if True in tally.judged else "false"
+        yield f"{DATA}: every judgement is {only}; right is some of both, kto learns from the difference"
+
+
+def _cut(tally: Tally, lengths: Lengths) -> Iterator[str]:
+    if not lengths.cut:
+        return
+    much = f"{100 * lengths.cut / max(1, tally.examined):.1f} %"
+    cure = (
+        f"; raise cutoff_len towards {lengths.longest} or drop them" if lengths.cut > MOST_CUT * tally.examined else ""
+    )
+    lost = f", {lengths.lost} tokens in all, of {lengths.unanswered} the answer's end"
+    yield f"{DATA}: {lengths.cut} rows ({much}) exceed cutoff_len, {lengths.cutoff_len} tokens, and are cut{lost}{cure}"
+
+
+def _scripts(tally: Tally, usual: str) -> Iterator[str]:
+    """Rows in another script than the benchmark's, or, where that is unknown, than most rows."""
+    found = Counter({name: n for name, n in tally.scripts.items() if name != "none"})
+    if not found:
+        return
+    usual = usual if usual not in ("", "none") else found.most_common(1)[0][0]
+    others = {name: n for name, n in found.items() if name != usual and {name, usual} != {"han", "kana"}}
+    if others:
+        named = ", ".join(f"{shares(tally.scripts)[name]:g} % {name}" for name in others)
+        first = tally.first_of_script[next(iter(others))]
+        yield f"{DATA}: rows in other letters than {usual}, which the benchmark asks in: {named}, first {first}"

@@ -101,7 +101,10 @@ def training(data: ReportData) -> str:
 
 def data_reports(data: ReportData) -> str:
     """What the data gate found on every record."""
-    header = ("#", "read", "kept", "dropped", "duplicates, exact / near", "format right", "tokens, median / longest")
+    header = (
+        *("#", "read", "kept", "dropped", "duplicates, exact / near", "format right"),
+        *("tokens, median / 95 % / longest", "cut, of them in the answer", "scripts"),
+    )
     return table(
         header,
         [
@@ -112,7 +115,9 @@ def data_reports(data: ReportData) -> str:
                 ", ".join(f"{count} {why}" for why, count in r.dropped.items() if count) or "-",
                 f"{r.exact_duplicates} / {r.near_duplicates}",
                 f"{r.parsed:.0f} %",
-                f"{r.lengths.p50} / {r.lengths.longest}",
+                f"{r.lengths.p50} / {r.lengths.p95} / {r.lengths.longest}",
+                f"{r.lengths.cut}, {r.lengths.unanswered}" if r.lengths.cut else "-",
+                ", ".join(f"{name} {share:g} %" for name, share in r.scripts.items()) or "-",
             )
             for number, r in sorted(data.data.items())
         ],

@@ -1,5 +1,6 @@
 import json
 import random
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.tools.gate.data import gate
 from tuneloop.tools.gate.report import GateReport, read_report
+from tuneloop.tools.gate.wrapping import Part, Wrapping
 
 BENCHMARK = Benchmark(name="b", description="d", answer="boxed")
 Run = Callable[..., GateReport]
@@ -91,7 +93,7 @@ def test_good_data_passes(run: Run, tmp_path: Path) -> None:
 def test_bad_data_is_refused(rows: Any, words: str, run: Run, tmp_path: Path) -> None:
     report = run(rows)
     assert any(words in e for e in report.errors), report.errors
-    assert all(e.startswith("data.json: ") for e in report.errors)
+    assert all(re.match(r"data\.json(:\d+: row \d+)?[: ]", e) for e in report.errors), report.errors
     assert not (tmp_path / "out/data.json").exists()
     assert read_report(tmp_path / "out") is None
     assert json.loads((tmp_path / "out/rejected.json").read_text())["errors"] == list(report.errors)
@@ -148,9 +150,10 @@ def test_repeats_are_counted(run: Run) -> None:
 
 def test_lengths(run: Run) -> None:
     rows = [row(instruction="a" * n, output="\\boxed{1}") for n in (10, 20, 300)]
-    report = run(rows, overhead=5)
+    wrapping = Wrapping(user=Part("<", ">:"), assistant=Part("", "/"), prefix=Part(tokens=1))
+    report = run(rows, wrapping=wrapping)
     assert (report.lengths.p50, report.lengths.longest) == (20 + 9 + 5, 300 + 9 + 5)
-    assert report.lengths.cut == 1
+    assert (report.lengths.cut, report.lengths.lost, report.lengths.unanswered) == (1, 300 + 9 + 5 - 200, 0)
     assert any("exceed cutoff_len" in w for w in report.warnings)
     assert run(rows, cutoff_len=None).lengths.cut == 0
 
@@ -177,7 +180,7 @@ ANY_ROW = st.dictionaries(st.sampled_from(["instruction", "input", "output", "x"
 @given(rows=st.lists(ANY_ROW | st.integers(0, 50).map(row), max_size=8))
 def test_every_row_is_kept_dropped_or_named(rows: list[Any], run: Run, tmp_path: Path) -> None:
     report = run(rows)
-    wrong = sum("expected instruction" in e for e in report.errors)
+    wrong = sum("; expected " in e for e in report.errors)
     assert report.read == len(rows)
     assert report.rows + sum(report.dropped.values()) + wrong >= min(len(rows), 5)
     if report.ok:
@@ -194,3 +197,40 @@ def test_ten_thousand_rows_are_fast(run: Run) -> None:
     before = time.process_time()
     assert run(rows, row_limit=10_000).rows == 10_000
     assert time.process_time() - before < 4
+
+
+def test_half_a_character_is_named(run: Run) -> None:
+    report = run(json.dumps([row(), row(output="\ud83d")]))
+    assert report.errors == (
+        "data.json:1: row 2 holds half a character (\\ud800 to \\udfff); expected whole Unicode text",
+    )
+
+
+def test_a_finding_names_the_line(run: Run) -> None:
+    report = run(json.dumps([*good(9), row(output=5)], indent=1))
+    assert report.errors == ('data.json:47: row 10 field "output" is a number; expected text',)
+
+
+def test_pairs_and_chats_are_written_as_they_came(run: Run, tmp_path: Path) -> None:
+    pairs = [{"q": f"What is {i}?", "good": f"\\boxed{{{i}}}", "bad": "no", "x": 1} for i in range(5)]
+    same = {"q": "What?", "good": "a", "bad": "a"}
+    entry = {"ranking": True, "columns": {"prompt": "q", "chosen": "good", "rejected": "bad"}}
+    report = run([*pairs, same], registration=entry)
+    assert (report.rows, report.parsed, report.dropped) == (5, 100.0, {"chosen and rejected are the same": 1})
+    assert json.loads((tmp_path / "out/data.json").read_text()) == [
+        {k: p[k] for k in ("q", "good", "bad")} for p in pairs
+    ]
+    chat = {"formatting": "sharegpt", "columns": {"messages": "m"}, "tags": {}}
+    tags = {"role_tag": "r", "content_tag": "c", "user_tag": "u", "assistant_tag": "a"}
+    turns = [{"r": "u", "c": "SECRET"}, {"r": "a", "c": "b"}, {"r": "u", "c": "q"}, {"r": "a", "c": "\\boxed{1}"}]
+    rows = [{"m": turns}, {"m": turns[2:]}]
+    assert run(rows, registration={**chat, "tags": tags}).dropped == {"overlap with test": 1}
+    judged = [{"q": f"What is {i}?", "a": "\\boxed{1}", "k": True} for i in range(3)]
+    kto = {"columns": {"prompt": "q", "response": "a", "kto_tag": "k"}}
+    assert "every judgement is true" in run(judged, registration=kto).warnings[-1]
+
+
+def test_other_letters_are_told(run: Run) -> None:
+    report = run([*good(9), row(instruction="Сколько будет 3 + 4?")], usual_script="latin")
+    assert report.scripts == {"latin": 90.0, "cyrillic": 10.0}
+    assert "10 % cyrillic, first row 10 (line 1)" in report.warnings[-1]

@@ -54,6 +54,16 @@ def test_a_good_script_passes() -> None:
         ("    rows =", "    os.system('ls')\n    rows =", 16, "os.system"),
         ("    rows =", "    eval('1')\n    rows =", 16, "eval()"),
         ("    rows =", "    __import__('socket')\n    rows =", 16, "__import__()"),
+        ("    rows =", "    input('?')\n    rows =", 16, "nobody answers"),
+        ("    rows =", "    open('/etc/x', 'w')\n    rows =", 16, "only the working folder"),
+        ("    rows =", "    open(mode='a', file='../x')\n    rows =", 16, "only the working folder"),
+        ("import json", "import importlib; importlib.import_module('socket')", 3, "no network"),
+        ("    rows =", "    import os as o; o.execvp('ls', [])\n    rows =", 16, "os.execvp()"),
+        ("    rows =", "    from os import popen as p; p('ls')\n    rows =", 16, "os.popen()"),
+        ("    args =", "    parser.add_argument('path')\n    args =", 15, "needs the argument path"),
+        ("    args =", "    parser.add_argument('--n', required=True)\n    args =", 15, "requires --n"),
+        ('action="store_true"', "type=int", 14, "must be a switch"),
+        ("if args.debug else rows", "if True else rows", 14, "changes nothing"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(old: str, new: str, line: int, word: str) -> None:
@@ -61,9 +71,18 @@ def test_what_is_wrong_is_named_with_its_line(old: str, new: str, line: int, wor
     assert any(f.startswith(f"process_data.py:{line}: ") and word in f for f in found), found
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["parser.add_argument('--n', type=int, default=3)", "parser.add_argument('path', nargs='?')", "open('x', 'w')"],
+)
+def test_what_a_script_may_do(line: str) -> None:
+    assert check_script(GOOD.replace("    args =", f"    {line}\n    args =")) == []
+    assert check_script(GOOD.replace("    args =", "    open('/data/rows.json')\n    args =")) == []
+
+
 @pytest.mark.parametrize(("old", "word"), [('"data.json"', "data.json"), ('"--debug"', "--debug")])
 def test_the_contract(old: str, word: str) -> None:
-    found = check_script(GOOD.replace(old, '"x"'))
+    found = check_script(GOOD.replace(old, '"--x"'))
     assert len(found) == 1
     assert word in found[0]
 
