@@ -34,7 +34,7 @@ def test_layouts(tmp_path, name, text):
 
 def test_parquet_with_nested_values(tmp_path):
     rows = [{"turns": [{"role": "user", "content": "hi"}], "n": 1}]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")  # type: ignore[attr-defined]
     assert list(records(tmp_path / "a.parquet")) == rows
 
 

@@ -108,7 +108,7 @@ class Killer:
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         """Note a change that no wrapper announced."""
-        if event not in AUDITED or getattr(self.inside, "depth", 0) or getattr(self.inside, "busy", False):
+        if event not in AUDITED or getattr(self.inside, "depth", None) or getattr(self.inside, "busy", False):
             return
         if event == "open" and not (isinstance(args[2], int) and args[2] & CHANGING):
             return
@@ -196,7 +196,7 @@ def _descriptor(killer: Killer) -> None:
 
     if os_open in os.supports_dir_fd:
         os.supports_dir_fd.add(call)
-    os.open = call  # type: ignore[assignment]
+    os.open = call
 
 
 class Watched:
@@ -248,8 +248,8 @@ def _files(killer: Killer) -> None:
         killer.reach("after open", file)
         return Watched(opened, file, killer)
 
-    builtins.open = call  # type: ignore[assignment]
-    io.open = call  # type: ignore[assignment]
+    builtins.open = call
+    io.open = call
 
 
 def _processes(killer: Killer) -> None:
@@ -290,11 +290,11 @@ def _databases(killer: Killer) -> None:
                 super().commit()
                 killer.reach("after commit", database)
 
-        opened = killer.wrapped(real, database, *args, **{"factory": Connection, **kwargs})
+        opened: sqlite3.Connection = killer.wrapped(real, database, *args, **{"factory": Connection, **kwargs})
         killer.reach("after connect", database)
         return opened
 
-    sqlite3.connect = call
+    sqlite3.connect = call  # type: ignore[assignment]
 
 
 _ = shutil  # imported before the wrapping: its functions find the wrapped ones by name at each call

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-import boundaries
+import boundaries  # type: ignore[import-not-found]
 
 LAZY = ("matplotlib.backends.backend_agg", "matplotlib.pyplot", "tokenizers", "fastmcp.client", "sqlite3", "rich.live")
 STEPS = 100
@@ -35,7 +35,8 @@ def load() -> None:
 
 def steady() -> None:
     """Short trainings whose length does not depend on how fast this machine is just now."""
-    training = importlib.import_module("tuneloop.agents.policy.training")
+    from tuneloop.agents.policy import training
+
     training.TINY_STEPS = STEPS
     training.TINY_SECONDS = training.LONGEST_SECONDS = 1e6
 

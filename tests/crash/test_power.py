@@ -54,7 +54,7 @@ def reached(place, pid: int, nodes: tuple[str, ...], before: int) -> None:
 
 def cut(place, disk: LosingDisk, pid: int) -> None:
     """Everything stands still, the medium is copied, everything dies, the copy is mounted."""
-    alive = [pid, *processes(place.home)]
+    alive = {pid, *processes(place.home)}
     for one in alive:
         try:
             os.kill(one, signal.SIGSTOP)

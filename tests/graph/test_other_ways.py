@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def test_with_all_servers_in_other_processes(whole_run, warm_home: Path) -> None
     with ExitStack() as stack:
         urls = {n: stack.enter_context(server(n, "apart", env, 18124 + i)) for i, n in enumerate(names)}
         for url in urls.values():
-            until(lambda url=url: answers(url), 60)
+            until(partial(answers, url), 60)
         over_http = {**env, "TUNELOOP_MCP_URLS": json.dumps(urls)}
         p = subprocess.run(
             [*COMMAND, "resume", "apart", "--json"], env=over_http, cwd=warm_home.parent, capture_output=True

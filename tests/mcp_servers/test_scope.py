@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastmcp import Client
@@ -107,7 +108,7 @@ def test_without_the_guard_test_items_would_be_trained_on(whole_run, tmp_path: P
     raw = next(run.experiment(1).work.glob("build_data-*/data.json"))
     asked = {row["prompt"] for row in read_lines(bench.benchmark.root / "sealed" / "test.jsonl")}
     shutil.copy(raw, tmp_path / "raw.json")
-    common = {"row_limit": 10**6, "benchmark": bench.setup.benchmark, "cutoff_len": None}
+    common: dict[str, Any] = {"row_limit": 10**6, "benchmark": bench.setup.benchmark, "cutoff_len": None}
     tokenizer = bench.setup.model_root / "tokenizer.json"
     gate(tmp_path / "raw.json", tmp_path / "open", guard=Guard({"test": []}), tokenizer=tokenizer, **common)
     leaked = [r for r in read_json(tmp_path / "open" / "data.json") if r["instruction"] in asked]

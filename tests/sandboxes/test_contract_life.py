@@ -143,7 +143,7 @@ def test_a_job_outlives_its_killed_orchestrator(trial: Trial):
 
 def test_the_end_is_never_seen_half_written(trial):
     folder = trial.start("print('x')")
-    seen = set()
+    seen: set[str] = set()
     while (status := trial.sandbox.poll(folder)).state == "running":
         seen.update(path.name for path in folder.glob("exit.json*"))
     assert status.state == "over"

@@ -141,7 +141,7 @@ def warden_of(warm) -> int:
 
 
 def sleeping(warm) -> Path:
-    folder = warm.start(UP_AND_SLEEP)
+    folder: Path = warm.start(UP_AND_SLEEP)
     until((warm.work / "up").exists)
     return folder
 

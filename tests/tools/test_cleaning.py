@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -142,7 +143,7 @@ RUN = st.fixed_dictionaries(
 
 @given(runs=st.lists(RUN, max_size=3))
 @settings(max_examples=15)
-def test_what_must_stay_stays_on_any_home(tmp_path_factory: pytest.TempPathFactory, runs: list[dict]) -> None:
+def test_what_must_stay_stays_on_any_home(tmp_path_factory: pytest.TempPathFactory, runs: list[dict[str, Any]]) -> None:
     root = tmp_path_factory.mktemp("clean")
     home = make_home(root)
     outside = put(root / "outside" / "model.safetensors")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tuneloop.core.files import digest_file
 from tuneloop.tools import fingerprints
 from tuneloop.tools.fingerprints import LARGE, fingerprint
 
@@ -23,7 +24,7 @@ def model(tmp_path: Path) -> Path:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the files whose bytes were read; waiting for files to settle is left out."""
     names: list[str] = []
-    real = fingerprints.digest_file
+    real = digest_file
 
     def noted(path: Path) -> str:
         names.append(path.name)

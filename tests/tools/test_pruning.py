@@ -16,7 +16,6 @@ from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis,
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.score import Score
 from tuneloop.core.settings import load_settings
-from tuneloop.tools import disk
 from tuneloop.tools.pruning import check_there, kept, prune, read_note
 
 EVIDENCE = (
@@ -131,7 +130,7 @@ def test_a_kill_anywhere_is_finished_by_the_next_call(tmp_path: Path, monkeypatc
 
                 return call
 
-            for owner, name in ((disk.shutil, "rmtree"), (Path, "rename"), (Path, "unlink"), (Path, "replace")):
+            for owner, name in ((shutil, "rmtree"), (Path, "rename"), (Path, "unlink"), (Path, "replace")):
                 patch.setattr(owner, name, mortal(getattr(owner, name)))
             try:
                 prune(run, done, "best,last")

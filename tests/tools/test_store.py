@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tuneloop.core.files import read_json
 from tuneloop.tools.store import MANIFEST, make_whole
+
+
+def write(name: str) -> Callable[[Path], None]:
+    def fill(part: Path) -> None:
+        (part / name).write_text(name)
+
+    return fill
 
 
 def test_a_crash_leaves_nothing_that_is_believed(tmp_path: Path) -> None:
@@ -21,7 +29,7 @@ def test_a_crash_leaves_nothing_that_is_believed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="disk full"):
         make_whole(folder, crash)
     assert [p.name for p in tmp_path.iterdir()] == [".x.lock"], "what failed is taken away at once"
-    make_whole(folder, lambda part: (part / "all").write_text("all") and None)
+    make_whole(folder, write("all"))
     assert sorted(p.name for p in folder.iterdir()) == ["all", MANIFEST]
 
 
@@ -29,7 +37,7 @@ def test_a_folder_without_a_manifest_is_made_anew(tmp_path: Path) -> None:
     folder = tmp_path / "x"
     folder.mkdir()
     (folder / "stale").write_text("old")
-    make_whole(folder, lambda part: (part / "new").write_text("new") and None, source="here")
+    make_whole(folder, write("new"), source="here")
     assert not (folder / "stale").exists()
     manifest = read_json(folder / MANIFEST)
     assert manifest["source"] == "here"

@@ -6,6 +6,7 @@ import json
 import math
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -151,7 +152,7 @@ def test_a_deadline_is_said_early_and_kept_just_in_time() -> None:
     st.floats(0, 1e6),
     st.one_of(st.none(), st.floats(-1e3, 1e6)),
 )
-def test_any_log_gives_findings_in_words(rows: list, quiet: float, left: float | None) -> None:
+def test_any_log_gives_findings_in_words(rows: list[Any], quiet: float, left: float | None) -> None:
     seen = tuple(Point(i, loss, norm, 1e-3, moved) for i, (loss, norm, moved) in enumerate(rows, 1))
     found = findings(Signs(points=seen, step=len(rows), of=50, quiet=quiet, step_seconds=0.1, left=left))
     assert all(f.text and "\n" not in f.text for f in found)

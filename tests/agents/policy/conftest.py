@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from pydantic import BaseModel
 
 from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.core.benchmark import Benchmark, Item
@@ -25,6 +26,7 @@ from tuneloop.core.experiment import DataScript, Hypothesis, TrainConfig, Traini
 from tuneloop.tools.params.suggest import RULES, Facts, suggest
 from tuneloop.tools.profiling import profile_dataset
 
+Answer = TypeVar("Answer", bound=BaseModel)
 CARD = {
     "parameters": 670_000,
     "max_positions": 512,
@@ -93,7 +95,7 @@ class World:
         base = Brief(task=task, experiment=1, budget=Budget(experiments_left=3, seconds_left=None))
         return base.model_copy(update=changes)
 
-    def ask(self, agent: str, want: type[Any], **changes: Any) -> Any:
+    def ask(self, agent: str, want: type[Answer], **changes: Any) -> Answer:
         return asyncio.run(OfflinePolicy().answer(agent, "", self.brief(**changes), self, want))
 
     def hypothesis(self, **changes: Any) -> Hypothesis:
@@ -121,7 +123,8 @@ class World:
         )
         assert done.returncode == 0, done.stderr[-2000:]
         json.loads(done.stdout.strip().splitlines()[-1])
-        return json.loads((work / "data.json").read_text())
+        rows: list[dict[str, str]] = json.loads((work / "data.json").read_text())
+        return rows
 
     def row(self, number: int, hypothesis: Hypothesis, **changes: Any) -> JournalRow:
         """An experiment in the journal."""
@@ -135,7 +138,7 @@ class World:
 def suggestion(card: dict[str, Any], method: str, **facts: Any) -> dict[str, Any]:
     """What the parameter server suggests, of a release that has every key of the rules."""
     known = {name: card[name] for name in ("parameters", "max_positions", "template", "chat_template", "device")}
-    release = SimpleNamespace(parameters={rule.key: None for rule in RULES})
+    release: Any = SimpleNamespace(parameters={rule.key: None for rule in RULES})
     return {"values": dict(suggest(release, Facts(decisions={"method": method}, **known, **facts)).values)}
 
 
@@ -173,7 +176,7 @@ def write(path: Path, content: Any) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        pq.write_table(pa.Table.from_pylist(content), path)
+        pq.write_table(pa.Table.from_pylist(content), path)  # type: ignore[attr-defined]
     else:
         path.write_text(json.dumps(content))
 
@@ -220,10 +223,11 @@ def stories(count: int, seed: int) -> list[tuple[str, str, str]]:
 
 def noisy_stories(count: int, seed: int, habit: float) -> list[tuple[str, str, str, str]]:
     """Different questions; a share of the solutions is wrong by habit."""
-    rng, found = random.Random(seed), {}
+    rng = random.Random(seed)
+    found: dict[str, tuple[str, str, str, str]] = {}
     while len(found) < count:
         q, *rest = story(rng, rng.random() < habit)
-        found.setdefault(q, (q, *rest))
+        found.setdefault(q, (q, rest[0], rest[1], rest[2]))
     return [(q, s, right, said) for q, s, said, right in found.values()]
 
 

@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,7 +24,7 @@ from tuneloop.core.text import signs
 from tuneloop.tools.benchmarks.scoring import extract
 from tuneloop.tools.gate.script import check_script
 
-OPTIONS = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "drop_off_topic": {"words": ["pens", "has"], "at_least": 1},
     "repair_from_key": {"at_least": 0.5},
     "keep_agreed": {"votes": 2, "need_votes": []},
@@ -38,7 +39,7 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 
 
 def form(**changes):
-    values = {
+    values: dict[str, Any] = {
         "prompt": "{prompt}", "prefixes": {"prompt": ""}, "suffixes": {"prompt": "\nBox it."}, "constants": (),
         "shape": "integer", "labels": (), "low": 0.0, "high": 100.0, "options": None, "final": "\\boxed{ANSWER}",
         "steps": True,
@@ -48,7 +49,7 @@ def form(**changes):
 
 def plan_of(dos):
     source = {"dataset": "raw", "file": "rows.jsonl", "question": ["q"], "solution": "s", "key": "k", "where": ""}
-    plan = (Step(do="use_source", why="all there is", options=source),)
+    plan: tuple[Step, ...] = (Step(do="use_source", why="all there is", options=source),)
     for do in dos:
         plan = with_step(plan, do, 'why "so" \\ and {so}', **OPTIONS.get(do, {}))
     return plan
@@ -145,7 +146,10 @@ def test_forms_are_read_back_by_patterns(pattern, answers):
     found = final_form(task(f"regex:{pattern}"), facts(*answers))
     for answer in answers:
         reply = ("3 + 4 = 7\n" if found.steps else "") + found.template.replace("ANSWER", answer)
-        assert extract(f"regex:{pattern}", reply).casefold() == answer.casefold(), (found, literal_form(pattern))
+        assert (extract(f"regex:{pattern}", reply) or "").casefold() == answer.casefold(), (
+            found,
+            literal_form(pattern),
+        )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from tuneloop.agents.policy.compose import FORM
 from tuneloop.agents.policy.plan import fingerprint
-from tuneloop.core.brief import Budget
+from tuneloop.core.brief import Budget, JournalRow
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Stopped, Training
 
@@ -212,7 +212,8 @@ def test_the_best_measured_experiment_is_the_parent(messy):
 
 def test_forty_experiments_never_repeat_a_plan(messy):
     rng = random.Random(4)
-    journal, seen = (), set()
+    journal: tuple[JournalRow, ...] = ()
+    seen: set[str] = set()
     for number in range(1, 41):
         try:
             found = messy.hypothesis(experiment=number, journal=journal)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tuneloop.core.brief import Brief
 from tuneloop.core.experiment import Critique, Diagnosis, Stopped, Training
 from tuneloop.core.score import Comparison, Score
 
@@ -61,7 +62,7 @@ def test_rows_too_long_are_capped(task):
     assert "(cap_length," in task.script(first, diagnosis=said, attempt=1).code
 
 
-def brief_with_score(task, **changes) -> Brief:
+def brief_with_score(task, **changes) -> dict[str, Any]:
     first = task.hypothesis()
     score = Score(
         benchmark="own", split="validation", metric="accuracy", value=changes.pop("value", 40.0), low=30, high=50, n=60,

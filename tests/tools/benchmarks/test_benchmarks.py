@@ -3,6 +3,7 @@
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def rows(split: str, n: int = 5) -> list[dict[str, object]]:
     return [{"question": f"{split} country {i}?", "answer": f"City {i}"} for i in range(n)]
 
 
-def write(folder: Path, yaml: str = YAML, **splits: object) -> Path:
+def write(folder: Path, yaml: str = YAML, **splits: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "benchmark.yaml").write_text(yaml)
     for split in ("validation", "test"):
@@ -70,9 +71,14 @@ def test_a_lost_folder_is_named(home: Home, tmp_path: Path) -> None:
 
 
 def test_two_at_once_fetch_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry, calls = load("wordproblems"), []
-    fetch = entry.fetch
-    monkeypatch.setattr(entry, "fetch", lambda folder: (calls.append(1), fetch(folder)))
+    entry = load("wordproblems")
+    fetch, calls = entry.fetch, []
+
+    def noted(folder: Path) -> None:
+        calls.append(1)
+        fetch(folder)
+
+    monkeypatch.setattr(entry, "fetch", noted)
     threads = [threading.Thread(target=resolve, args=("wordproblems", home, None)) for _ in range(4)]
     for thread in threads:
         thread.start()

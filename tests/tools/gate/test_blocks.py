@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -31,7 +32,7 @@ def test_blocks_hold_what_json_reads(
     text = json.dumps(rows, indent=indent, ensure_ascii=ascii_).encode("utf-8", "replace")
     path = tmp_path / "data.json"
     path.write_bytes(text)
-    found = []
+    found: list[Any] = []
     for block in stream_blocks(path, size):
         assert block.first == len(found) + 1
         for index, value in enumerate(block.rows):

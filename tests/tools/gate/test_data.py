@@ -46,7 +46,12 @@ def run(tmp_path: Path, tokenizer: Path) -> Run:
     def call(rows: Any, **changes: Any) -> GateReport:
         raw = tmp_path / "raw.json"
         raw.write_text(rows if isinstance(rows, str) else json.dumps(rows))
-        options = {"row_limit": 1000, "benchmark": BENCHMARK, "guard": Leaks(), "cutoff_len": 200} | changes
+        options: dict[str, Any] = {
+            "row_limit": 1000,
+            "benchmark": BENCHMARK,
+            "guard": Leaks(),
+            "cutoff_len": 200,
+        } | changes
         return gate(raw, tmp_path / "out", tokenizer=tokenizer, **options)
 
     return call

@@ -18,7 +18,7 @@ SUFFIX = "\nEnd with \\boxed{answer}."
 
 def sums(count, seed):
     rng = random.Random(seed)
-    made = {}
+    made: dict[str, tuple[int, int]] = {}
     while len(made) < count:
         a, b, who = rng.randint(2, 60), rng.randint(2, 60), rng.choice(("Ann", "Bob", "Eva"))
         made[f"{who} has {a} pens and finds {b} more pens. How many pens are there?"] = (a, b)
