@@ -27,10 +27,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(home: Path, *options: str, **env: str) -> Iterator[int]:
+def serving(home: Path, *options: str, name: str = "params", argv: tuple[str, ...] = (), **env: str) -> Iterator[int]:
+    """A server's port while it serves; `argv`: another program than ours, its port is added."""
     port = free_port()
-    argv = [sys.executable, "-m", "tuneloop.mcp_servers.main", "params", "--http", "--port", str(port), *options]
-    p = subprocess.Popen(argv, env={**os.environ, "FT_FILE_PATH": str(home), **env}, cwd=home)
+    ours = (sys.executable, "-m", "tuneloop.mcp_servers.main", name, "--http", *options, "--port")
+    p = subprocess.Popen([*(argv or ours), str(port)], env={**os.environ, "FT_FILE_PATH": str(home), **env}, cwd=home)
     try:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
