@@ -133,6 +133,10 @@ class Settings(BaseSettings):
     )
     job_memory: Count = Field(None, alias="TUNELOOP_JOB_MEMORY", description="bytes a job may use; empty: what is free")
 
+    def __hash__(self) -> int:
+        """Tables among the fields have none of their own."""
+        return hash(self.file_path)
+
     @property
     def rehearsal_timeout(self) -> float | None:
         """Seconds for the micro-run; None: unlimited."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from fastmcp import Client
+from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError as McpToolError
 
 from tuneloop.core.errors import ToolError, WorldError
@@ -70,7 +71,13 @@ class McpToolbox:
         url = settings.servers.get(server)
         if url is not None:
             return Client(url, auth=settings.mcp_token, timeout=settings.params_timeout if server == "params" else None)
-        return Client(build(server, self.scope))
+        return Client(_local(server, self.scope))
+
+
+@functools.lru_cache(maxsize=16)
+def _local(server: str, scope: Scope) -> FastMCP:
+    """A server in this process; made once, it serves every caller of the scope."""
+    return build(server, scope)
 
 
 def plain(content: dict[str, Any] | None) -> Any:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest_file, read_json
 from tuneloop.core.layout import ExperimentFolder
-from tuneloop.tools.benchmarks import items, prompt, sealed_items
+from tuneloop.tools.benchmarks import BenchmarkFolder, items, prompt, sealed_items
 from tuneloop.tools.contamination import Guard
 from tuneloop.tools.gate.data import gate
 from tuneloop.tools.gate.languages import main_script
@@ -42,17 +44,17 @@ def gate_sample(bench: Workbench, folder: ExperimentFolder, raw: Path) -> GateRe
 
 
 def _gate(bench: Workbench, folder: ExperimentFolder, raw: Path, out: Path) -> GateReport:
-    asked = asked_by_split(bench)
+    known = _known(bench.benchmark)
     return gate(
         raw,
         out,
         row_limit=bench.spec.upper_data_size_limit,
         benchmark=bench.setup.benchmark,
-        guard=Guard(asked),
+        guard=known.guard,
         tokenizer=bench.setup.model_root / "tokenizer.json",
         cutoff_len=cutoff(folder),
         wrapping=wrapping(bench, folder),
-        usual_script=main_script(asked["validation"]),
+        usual_script=known.script,
     )
 
 
@@ -64,16 +66,25 @@ def _passed(report: GateReport) -> GateReport:
 
 def guard(bench: Workbench) -> Guard:
     """Knows the items of both splits; only counts leave it."""
-    return Guard(asked_by_split(bench))
+    return _known(bench.benchmark).guard
 
 
-def asked_by_split(bench: Workbench) -> dict[str, list[str]]:
-    """What every split asks, for the guard alone."""
-    b = bench.setup.benchmark
-    return {
-        "validation": [prompt(b, i) for i in items(bench.benchmark, "validation")],
-        "test": [prompt(b, i) for i in sealed_items(bench.benchmark)],
+@dataclass(frozen=True)
+class _Known:
+    """A benchmark, prepared for the gate; `script`: what its prompts are written in."""
+
+    guard: Guard
+    script: str
+
+
+@functools.lru_cache(maxsize=4)
+def _known(benchmark: BenchmarkFolder) -> _Known:
+    b = benchmark.benchmark
+    asked = {
+        "validation": [prompt(b, i) for i in items(benchmark, "validation")],
+        "test": [prompt(b, i) for i in sealed_items(benchmark)],
     }
+    return _Known(Guard(asked), main_script(asked["validation"]))
 
 
 def leaked(bench: Workbench, folder: ExperimentFolder, most: int = 20) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -68,6 +69,7 @@ class Wrapping:
         return opening + pairs * (self.user.tokens + self.assistant.tokens) + self.extra
 
 
+@functools.lru_cache(maxsize=32)  # an engine's files never change
 def read_wrapping(source: Path, name: str | None, *, bos: bool = True) -> Wrapping | None:
     """Template `name` of LLaMA-Factory's `template.py`; None where it is not registered there. Raises OSError.
 
