@@ -218,7 +218,7 @@ def test_an_environment_of_the_users_own(home, tiny, environment):
     assert (engine.python, engine.packages["six"]) == (environment / "bin/python", "1.17.0")
     before = time.monotonic()
     assert use(wanted, environment, home) == engine
-    assert time.monotonic() - before < 0.1
+    assert time.monotonic() - before < 1
     lay(environment, "six", "3.0")
     with pytest.raises(SetupError, match=r"TINY_PATH=.*six is 3\.0; right is at least 1\.16 and below 2"):
         use(wanted, environment, home)

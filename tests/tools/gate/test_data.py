@@ -1,7 +1,5 @@
 import json
-import random
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -193,49 +191,3 @@ def test_every_row_is_kept_dropped_or_named(rows: list[Any], run: Run, tmp_path:
         assert len(kept) == report.rows
         assert report.rows + sum(report.dropped.values()) == len(rows)
         assert all(set(r) == {"instruction", "input", "output"} and r["output"].strip() for r in kept)
-
-
-def test_ten_thousand_rows_are_fast(run: Run) -> None:
-    rng = random.Random(1)
-    words = ["apples", "Anna", "has", "buys", "12", "more", "sells", "then", "how", "many"]
-    rows = [row(i, instruction=" ".join(rng.choices(words, k=30)) + str(i)) for i in range(10_000)]
-    before = time.process_time()
-    assert run(rows, row_limit=10_000).rows == 10_000
-    assert time.process_time() - before < 4
-
-
-def test_half_a_character_is_named(run: Run) -> None:
-    report = run(json.dumps([row(), row(output="\ud83d")]))
-    assert report.errors == (
-        "data.json:1: row 2 holds half a character (\\ud800 to \\udfff); expected whole Unicode text",
-    )
-
-
-def test_a_finding_names_the_line(run: Run) -> None:
-    report = run(json.dumps([*good(9), row(output=5)], indent=1))
-    assert report.errors == ('data.json:47: row 10 field "output" is a number; expected text',)
-
-
-def test_pairs_and_chats_are_written_as_they_came(run: Run, tmp_path: Path) -> None:
-    pairs = [{"q": f"What is {i}?", "good": f"\\boxed{{{i}}}", "bad": "no", "x": 1} for i in range(5)]
-    same = {"q": "What?", "good": "a", "bad": "a"}
-    entry = {"ranking": True, "columns": {"prompt": "q", "chosen": "good", "rejected": "bad"}}
-    report = run([*pairs, same], registration=entry)
-    assert (report.rows, report.parsed, report.dropped) == (5, 100.0, {"chosen and rejected are the same": 1})
-    assert json.loads((tmp_path / "out/data.json").read_text()) == [
-        {k: p[k] for k in ("q", "good", "bad")} for p in pairs
-    ]
-    chat = {"formatting": "sharegpt", "columns": {"messages": "m"}, "tags": {}}
-    tags = {"role_tag": "r", "content_tag": "c", "user_tag": "u", "assistant_tag": "a"}
-    turns = [{"r": "u", "c": "SECRET"}, {"r": "a", "c": "b"}, {"r": "u", "c": "q"}, {"r": "a", "c": "\\boxed{1}"}]
-    rows = [{"m": turns}, {"m": turns[2:]}]
-    assert run(rows, registration={**chat, "tags": tags}).dropped == {"overlap with test": 1}
-    judged = [{"q": f"What is {i}?", "a": "\\boxed{1}", "k": True} for i in range(3)]
-    kto = {"columns": {"prompt": "q", "response": "a", "kto_tag": "k"}}
-    assert "every judgement is true" in run(judged, registration=kto).warnings[-1]
-
-
-def test_other_letters_are_told(run: Run) -> None:
-    report = run([*good(9), row(instruction="Сколько будет 3 + 4?")], usual_script="latin")
-    assert report.scripts == {"latin": 90.0, "cyrillic": 10.0}
-    assert "10 % cyrillic, first row 10 (line 1)" in report.warnings[-1]
