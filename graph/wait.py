@@ -14,8 +14,8 @@ from tuneloop.core.job import Exit
 from tuneloop.graph.context import Context
 from tuneloop.graph.inbox import obey, waiting
 
-# Seconds between looks: a twelfth of the time waited so far, so that short jobs are not delayed and long ones are cheap.
-FIRST, LONGEST, SHARE, SAID = 0.25, 5.0, 12, 2.0
+# Seconds between looks: a sixth of the time waited so far, so that short jobs are not delayed and long ones are cheap.
+FIRST, LONGEST, SHARE, SAID = 0.25, 5.0, 6, 2.0
 # Seconds between glances at the job's proof of its end and at the inbox, which cost next to nothing.
 QUICK, SLOW = 0.05, 0.25
 KILLS = 5  # of one job in one sitting before the run pauses: something keeps ending it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from dataclasses import dataclass
 from functools import cached_property
@@ -55,7 +56,7 @@ class Workbench:
     @cached_property
     def spec(self) -> RunSpec:
         """What the user asked for."""
-        return RunSpec.model_validate(yaml.safe_load(self.run.spec.read_text())["spec"])
+        return _spec(self.run.spec, self.run.spec.stat().st_mtime_ns)
 
     @cached_property
     def setup(self) -> Setup:
@@ -153,3 +154,8 @@ def forget_caches(command: Command) -> None:
 def job_report(status: JobStatus, **facts: Any) -> dict[str, Any]:
     """The plain form in which servers answer about a job."""
     return {"state": status.state, "exit": status.exit.model_dump() if status.exit else None, **facts}
+
+
+@functools.lru_cache(maxsize=8)  # YAML is slow to read, and every glance at a job starts from a new workbench
+def _spec(path: Path, stamp: int) -> RunSpec:
+    return RunSpec.model_validate(yaml.safe_load(path.read_text())["spec"])
