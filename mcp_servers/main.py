@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -39,9 +40,12 @@ def find_run(home: Home, run_id: str | None) -> RunFolder | None:
 
 def serve(name: str, run_id: str | None, http: bool, host: str, port: int | None) -> None:
     """Run the server until its client or a signal ends it."""
+    gc.disable()  # a sixth of the start would be looking for garbage among imports, which stay
     settings = load_settings()
     os.environ.update(FASTMCP_SHOW_SERVER_BANNER="false", FASTMCP_CHECK_FOR_UPDATES="off")
     server = build(name, Scope(find_run(settings.home, run_id), settings, follow=True))
+    gc.freeze()
+    gc.enable()
     if not http:
         server.run(transport="stdio", show_banner=False)
         return

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tuneloop.core.benchmark import Split
 from tuneloop.core.errors import ToolError
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import Settings
-from tuneloop.tools.workbench import Workbench
+
+if TYPE_CHECKING:  # sandboxes, engines and benchmarks come with it: questions about parameters need none of them
+    from tuneloop.tools.workbench import Workbench
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Scope:
         run = self.newest
         if run is None:
             raise ToolError("this server was started without a run: start it with --run ID")
+        from tuneloop.tools.workbench import Workbench
+
         return Workbench(run, self.settings)
 
     def allow(self, split: str) -> None:

@@ -39,7 +39,13 @@ def read_source(catalog: Catalog, name: str) -> tuple[str, str]:
 
 def classes_in(catalog: Catalog, name: str) -> list[str]:
     """Dataclasses of one file."""
-    return list(read_module(parameter_files(catalog)[name]).classes)
+    path = parameter_files(catalog)[name]
+    return list(_classes(path, path.stat().st_mtime_ns))
+
+
+@lru_cache(maxsize=64)
+def _classes(path: Path, stamp: int) -> tuple[str, ...]:  # noqa: ARG001 - the stamp is part of the key
+    return tuple(read_module(path).classes)
 
 
 def constants(catalog: Catalog, name: str | None = None) -> dict[str, Any]:
