@@ -19,11 +19,14 @@ HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE))  # PYTHONSAFEPATH leaves a script's own folder out
 
 import command_line  # noqa: E402, F401
+import forecast  # noqa: E402, F401
 import gate  # noqa: E402, F401
 import jobs  # noqa: E402, F401
+import parameters  # noqa: E402, F401
 import reference  # noqa: E402, F401
 import resuming  # noqa: E402, F401
 import scores  # noqa: E402, F401
+import servers  # noqa: E402, F401
 import stored  # noqa: E402, F401
 import whole_run  # noqa: E402, F401
 from figures import FIGURES, Figure, chosen, row  # noqa: E402
