@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import shutil
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +155,6 @@ def job_report(status: JobStatus, **facts: Any) -> dict[str, Any]:
     return {"state": status.state, "exit": status.exit.model_dump() if status.exit else None, **facts}
 
 
-@functools.lru_cache(maxsize=8)  # YAML is slow to read, and every glance at a job starts from a new workbench
-def _spec(path: Path, stamp: int) -> RunSpec:
+@lru_cache(maxsize=8)  # YAML is slow to read, and every glance at a job starts from a new workbench
+def _spec(path: Path, _stamp: int) -> RunSpec:
     return RunSpec.model_validate(yaml.safe_load(path.read_text())["spec"])
