@@ -13,6 +13,7 @@ CRITIC = Agent(
         "training_loss_curve",
         "training_forecast",
         "params_model_card",
+        "params_suggest_config",
         "data_list_datasets",
         "data_profile_dataset",
         "data_report",

@@ -16,6 +16,7 @@ RESEARCHER = Agent(
         "params_query_parameters",
         "params_get_decision_guidance",
         "params_compare_methods",
+        "params_suggest_config",
         "training_loss_curve",
         "training_forecast",
         "evaluation_scores",

@@ -61,7 +61,10 @@ class Budget(BaseModel):
 
 
 class Brief(BaseModel):
-    """Everything that one agent is told for one answer."""
+    """Everything that one agent is told for one answer.
+
+    `blamed`: the culprit that the failing rung itself names; `script`, `config`: the recipe's files of the last attempt.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -74,6 +77,9 @@ class Brief(BaseModel):
     attempt: int = 0
     diagnosis: Diagnosis | None = None
     failure: str = ""
+    blamed: str = ""
+    script: str = ""
+    config: str = ""
     score: Score | None = None
     comparison: Comparison | None = None
     training: Training | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tuneloop.core.brief import Brief, Budget, JournalRow, Task
 from tuneloop.core.experiment import Diagnosis, Experiment, Hypothesis, Training
 from tuneloop.core.files import read_json
@@ -15,6 +17,7 @@ def brief(
     ctx: Context,
     *,
     failure: str = "",
+    blamed: str = "",
     score: Score | None = None,
     comparison: Comparison | None = None,
     training: Training | None = None,
@@ -32,6 +35,9 @@ def brief(
         attempt=ctx.state.attempt,
         diagnosis=last_diagnosis(ctx),
         failure=failure,
+        blamed=blamed,
+        script=tried(ctx, folder.script, failure),
+        config=tried(ctx, folder.config, failure),
         score=score and score.model_copy(update={"items": ()}),
         comparison=comparison,
         training=training,
@@ -91,6 +97,11 @@ def budget(ctx: Context) -> Budget:
         seconds_per_experiment=max((e.seconds for e in done), default=None),
         training_seconds=max((e.training.seconds for e in done if e.training), default=None),
     )
+
+
+def tried(ctx: Context, file: Path, failure: str) -> str:
+    """A file of the recipe that failed; "" while nothing has failed."""
+    return file.read_text() if (failure or ctx.state.attempt) and file.is_file() else ""
 
 
 def last_diagnosis(ctx: Context) -> Diagnosis | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tuneloop.core.brief import Brief
 from tuneloop.core.settings import Settings
+from tuneloop.tools.params.dimensions import BY_NAME, DEFAULTS
 
 SEARCH = frozenset(
     (
@@ -28,6 +29,6 @@ def static_list(tools: tuple[str, ...], brief: Brief, settings: Settings, call: 
     if settings.param_search or SEARCH.isdisjoint(tools):
         return ""
     plan = brief.hypothesis.training_plan if brief.hypothesis else {}
-    method = str(plan.get("finetuning_type", "lora"))
+    method = next((value for value in plan.values() if value in BY_NAME["method"].names), DEFAULTS["method"])
     answer = call("params_query_parameters", text=f"stage: sft, method: {method}")
     return f"\n## Parameters\n{answer['answer']}\n"

@@ -25,7 +25,7 @@ def repair(ctx: Context, node: str, error: RecipeError) -> dict[str, Any]:
     if ctx.state.attempt >= REPAIRS or error.culprit == "environment":
         return give_up(ctx, node, error)
     try:
-        diagnosis = ctx.ask(VALIDATOR, brief(ctx, failure=f"{node}: {error}"))
+        diagnosis = ctx.ask(VALIDATOR, brief(ctx, failure=f"{node}: {error}", blamed=error.culprit))
     except RecipeError as e:
         return give_up(ctx, node, e)
     if diagnosis.culprit not in PLACE:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tuneloop.core.brief import Brief, JournalRow
 from tuneloop.core.experiment import Hypothesis, Training
 from tuneloop.core.score import Score
@@ -17,8 +19,17 @@ def parts(brief: Brief) -> dict[str, str]:
         "hypothesis": hypothesis(brief.hypothesis),
         "diagnosis": diagnosis(brief),
         "failure": brief.failure or "none",
+        "blamed": brief.blamed or "nobody",
+        "script": fenced("python", brief.script),
+        "config": fenced("yaml", brief.config),
         "result": result(brief),
     }
+
+
+def fenced(language: str, text: str) -> str:
+    """A file of the recipe that failed."""
+    mark = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{mark}{language}\n{text.rstrip()}\n{mark}" if text else "none yet"
 
 
 def task(brief: Brief) -> str:

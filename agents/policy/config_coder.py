@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import re
 from typing import Any
 
+import yaml
+
+from tuneloop.agents.policy.cures import carried_out, cure, looked_up
 from tuneloop.agents.policy.evidence import call, parent_of
+from tuneloop.agents.policy.knobs import Knobs, Values, read_knobs
 from tuneloop.agents.policy.situation import BATCH, Situation, read_situation
-from tuneloop.agents.policy.training import Values, first_training, guessed_tokens, steps_of, with_rate
+from tuneloop.agents.policy.training import first_training, guessed_tokens
 from tuneloop.core.brief import Brief
 from tuneloop.core.experiment import TrainConfig
 from tuneloop.core.toolbox import Toolbox
 
-SET = re.compile(r"\bset ([a-z_]+) to ([^\s,;]+)")
-LEAVE = re.compile(r"\b(?:leave out|remove|drop) ([a-z_]+)")
-NOT_OURS = ("stage", "finetuning_type")
-LENGTH = ("max_steps", "num_train_epochs")
+CHECKS = 3
+STAGE = "stage"  # of every config here; leaving it out would not mend it
 
 
 async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
-    """The config; keys that the server finds wrong are left out, after a failure what the validator said is done."""
-    situation = await read_situation(brief, tools)
+    """The suggestion with the plan; after a failure the last config as the validator says; refused keys are mended."""
+    situation, knobs = await asyncio.gather(read_situation(brief, tools), read_knobs(tools))
     plan = dict(brief.hypothesis.training_plan) if brief.hypothesis else {}
-    plan = {**first_training(situation, brief.task.row_limit), **plan} if "finetuning_type" not in plan else plan
-    values = {**await suggested(situation, plan, tools), **plan}
-    values, notes = repaired(values, brief)
-    for _ in range(3):
+    plan = plan if knobs.method in plan else first_training(situation, knobs, brief.task.row_limit) | plan
+    fresh = {**await suggested(situation, knobs, plan, tools), **plan}
+    values, notes = await repaired(brief, fresh, knobs, tools)
+    for _ in range(CHECKS):
         found = (await tools.call("params_check_config", yaml=as_yaml(values)))["findings"]
         refused = [f for f in found if f["level"] == "error" or "set by the run" in f["text"]]
-        wrong = [f for f in refused if f.get("key") in values and f["key"] not in NOT_OURS]
+        wrong = {f["key"]: f["text"] for f in refused if f.get("key") in values.keys() - {STAGE, knobs.method}}
         if not wrong:
             break
-        meant = {f["key"]: await named(f["key"], tools) for f in wrong if "is no parameter" in f["text"]}
-        values = {
-            **{k: v for k, v in values.items() if k not in {f["key"] for f in wrong}},
-            **{name: values[key] for key, name in meant.items() if name and name not in values},
-        }
-        notes += [f"left out {f['key']}: {f['text']}" for f in wrong]
+        cures = {key: await asked_for(key, text, tools) for key, text in wrong.items()}
+        for said in cures.values():
+            values = await carried_out(values, said, fresh, knobs, tools)
+        notes += [f"{key}: {text}" for key, text in wrong.items()]
     return TrainConfig(yaml=as_yaml(values), notes="; ".join(notes) or f"{len(values)} values")
+
+
+async def asked_for(key: str, text: str, tools: Toolbox) -> str:
+    """The cure of a finding; a key that is no parameter may be one that the server knows by other words."""
+    said = cure(key, text)
+    if "is no parameter" in text and said.startswith("leave") and (meant := await looked_up(key, tools)):
+        return f"write {meant} for {key}"
+    return said
 
 
 async def longest_record(situation: Situation, tools: Toolbox) -> int:
@@ -54,60 +62,39 @@ async def longest_record(situation: Situation, tools: Toolbox) -> int:
     return max(known, int(guess))
 
 
-async def suggested(situation: Situation, plan: Values, tools: Toolbox) -> Values:
+async def suggested(situation: Situation, knobs: Knobs, plan: Values, tools: Toolbox) -> Values:
     """The server's first config for the plan's method, model, device and data; how long is the plan's to say."""
+    rank = {"rank": int(float(str(plan[knobs.rank])))} if knobs.rank in plan else {}
     told = await tools.call(
         "params_suggest_config",
-        method=str(plan.get("finetuning_type")),
+        method=str(plan[knobs.method]),
         longest=await longest_record(situation, tools),
         typical=max(1, int(guessed_tokens(situation))),
-        steps=steps_of(plan, situation.task.row_limit),
+        steps=knobs.steps_of(plan, situation.task.row_limit),
         batch=BATCH,
-        rank=int(float(str(plan.get("lora_rank", 16)))),
+        **rank,
     )
     values: Values = told["values"]
-    return {key: value for key, value in values.items() if key not in LENGTH}
+    return {key: value for key, value in values.items() if key not in (knobs.steps, knobs.epochs)}
 
 
-async def named(key: str, tools: Toolbox) -> str | None:
-    """The parameter that a misspelt key means, where the server is sure."""
-    told = await call(tools, "params_query_parameters", text=key) or {}
-    return str(told["names"][0]) if told.get("kind") == "describe" and told.get("names") else None
-
-
-def repaired(values: Values, brief: Brief) -> tuple[Values, list[str]]:
-    """The values after the validator's `set X to Y`, `leave out X`, and what the failure itself asks for."""
+async def repaired(brief: Brief, fresh: Values, knobs: Knobs, tools: Toolbox) -> tuple[Values, list[str]]:
+    """The config of the last attempt as the validator wants it; a fresh one when no config was to blame."""
     diagnosis = brief.diagnosis
     if diagnosis is None or diagnosis.culprit != "config":
-        return values, []
-    said = diagnosis.repair
-    changed = {key: value for key, value in values.items() if key not in LEAVE.findall(said)}
-    for key, text in SET.findall(said):
-        changed[key] = literal(text.rstrip("."))
-    if "learning rate by" in said:
-        factor = float(re.findall(r"learning rate by ([\d.]+\d)", said)[0])
-        changed = with_rate(changed, factor ** max(1, brief.attempt))
-    if "halve the batch" in said:
-        size = max(1, BATCH // 2 ** max(1, brief.attempt)) if brief.attempt else BATCH // 2
-        now = int(float(str(changed.get("per_device_train_batch_size", BATCH))))
-        size = max(1, min(now // 2, size))
-        changed |= {"per_device_train_batch_size": size, "gradient_accumulation_steps": max(1, BATCH // size)}
-        changed["disable_gradient_checkpointing"] = False
-    if "halve the steps" in said:
-        for key in ("max_steps", "num_train_epochs"):
-            if key in changed:
-                half = float(str(changed[key])) / 2 ** max(1, brief.attempt)
-                changed[key] = max(20, int(half)) if key == "max_steps" else round(max(0.3, half), 2)
-    return changed, [f"repair: {said}"]
+        return fresh, []
+    values = await carried_out(last(brief.config) or fresh, diagnosis.repair, fresh, knobs, tools)
+    return values, [f"repair: {diagnosis.repair}"]
 
 
-def literal(text: str) -> str | int | float | bool:
-    """A value as YAML would read it."""
+def last(text: str) -> Values:
+    """The values of a config; {} where it cannot be read as plain keys and values."""
     try:
-        value: Any = json.loads(text)
-    except ValueError:
-        return text.strip("'\"")
-    return value if isinstance(value, str | int | float | bool) else text
+        found: Any = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return {}
+    plain = isinstance(found, dict) and all(isinstance(v, str | int | float | bool) for v in found.values())
+    return {str(k): v for k, v in found.items()} if plain else {}
 
 
 def as_yaml(values: Values) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import defaultdict
 
 from tuneloop.agents.policy.evidence import Evidence, read_evidence
+from tuneloop.agents.policy.knobs import read_knobs
 from tuneloop.agents.policy.moves import Case, noise_left
 from tuneloop.agents.policy.researcher import moves
 from tuneloop.agents.policy.situation import read_situation
@@ -18,9 +20,9 @@ async def explain(brief: Brief, tools: Toolbox) -> Critique:
     """Explanation, lesson and blame, from score, comparison, losses and failures."""
     if brief.score is None or brief.hypothesis is None:
         return failed(brief)
-    situation = await read_situation(brief, tools)
+    situation, knobs = await asyncio.gather(read_situation(brief, tools), read_knobs(tools, search=False))
     evidence = await read_evidence(situation, as_row(brief), tools)
-    case = Case(situation, evidence)
+    case = Case(situation, evidence, knobs)
     weights: dict[str, float] = defaultdict(float)
     for move in moves(case):
         weights[move.aspect] = max(weights[move.aspect], move.weight)

@@ -16,7 +16,7 @@ SOFTEN = (
     "drop_contradicted", "drop_false_equations",
 )  # fmt: skip
 FEWER = re.compile(
-    r"no row|empty list|no valid samples|too few|0 rows|train set will be empty|corresponds to no data", re.I
+    r"no row|empty list|no valid samples|too few|\b0 rows|train set will be empty|corresponds to no data", re.I
 )
 LONGER = re.compile(r"cutoff|too long|longer than|are cut|beyond|max_position", re.I)
 CHARACTERS = re.compile(r"cap replies at (\d+) characters")

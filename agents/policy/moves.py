@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from tuneloop.agents.policy.compose import FORM
 from tuneloop.agents.policy.evidence import Evidence, better
+from tuneloop.agents.policy.knobs import FULL, LORA, Knobs, Values, number
 from tuneloop.agents.policy.plan import Plan, find, sources_in, with_step
 from tuneloop.agents.policy.situation import Situation, Source, mean
-from tuneloop.agents.policy.training import Values, allowed_steps, other_method, steps_of, with_rate, with_steps
+from tuneloop.agents.policy.training import allowed_steps
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,11 @@ class Move:
 
 @dataclass(frozen=True)
 class Case:
-    """Situation, evidence, and the plan that led to it."""
+    """Situation, evidence, the plan that led to it, and what can be turned."""
 
     situation: Situation
     evidence: Evidence
+    knobs: Knobs
 
     @property
     def plan(self) -> Plan:
@@ -52,6 +54,10 @@ class Case:
         """How far the score is from what is possible, 0 to 1."""
         value = self.evidence.value
         return (100 - value if self.situation.task.direction == "max" else value) / 100
+
+    def at_rate(self, factor: float) -> Values:
+        """The training values at another learning rate."""
+        return self.knobs.with_rate(self.training, factor)
 
     def move(
         self,
@@ -126,9 +132,7 @@ def format_moves(case: Case) -> Iterator[Move]:
     steps = longer(case)
     if steps:
         yield case.move("format", 0.9 * weight, "Train longer until the form is learned.", why, training=steps)
-    yield case.move(
-        "format", 0.6 * weight, "A higher learning rate fixes the form.", why, training=with_rate(case.training, 2)
-    )
+    yield case.move("format", 0.6 * weight, "A higher learning rate fixes the form.", why, training=case.at_rate(2))
     if find(case.plan, "answer_only") is None:
         plan = with_step(case.plan, "answer_only", why)
         yield case.move("format", 0.3 * weight, "Answers alone: nothing before the form can go wrong.", why, plan)
@@ -173,23 +177,23 @@ def underfit_moves(case: Case) -> Iterator[Move]:
     why += "; longer training of these data has helped before" if helped else ""
     steps = longer(case)
     if steps:
-        now, then = e.training.steps, steps_of(steps, e.rows)
+        now, then = e.training.steps, case.knobs.steps_of(steps, e.rows)
         yield case.move("underfit", weight, f"Train {then} steps instead of {now}.", why, training=steps)
-    yield case.move("underfit", 0.7 * weight, "A higher learning rate.", why, training=with_rate(case.training, 2))
-    if case.training.get("finetuning_type") == "lora":
-        rank = int(float(str(case.training.get("lora_rank", 16))))
-        bigger: Values = {**case.training, "lora_rank": min(256, 2 * rank)}
-        yield case.move(
-            "underfit", 0.5 * weight, f"LoRA rank {bigger['lora_rank']} instead of {rank}.", why, training=bigger
-        )
+    yield case.move("underfit", 0.7 * weight, "A higher learning rate.", why, training=case.at_rate(2))
+    knobs = case.knobs
+    if case.training.get(knobs.method) == LORA:
+        rank = int(number(case.training.get(knobs.rank, knobs.first[LORA][knobs.rank])))
+        bigger: Values = {**case.training, knobs.rank: min(256, 2 * rank)}
+        said = f"LoRA rank {bigger[knobs.rank]} instead of {rank}."
+        yield case.move("underfit", 0.5 * weight, said, why, training=bigger)
 
 
 def longer(case: Case) -> Values | None:
     """The training values with 1.6 times the steps, or what time allows; None where that is hardly more."""
     e = case.evidence
-    now = e.training.steps if e.training else steps_of(case.training, e.rows)
+    now = e.training.steps if e.training else case.knobs.steps_of(case.training, e.rows)
     then = allowed_steps(case.situation, round(1.6 * now), e.seconds_per_step)
-    return with_steps(case.training, then, e.rows) if then >= 1.15 * now else None
+    return case.knobs.with_steps(case.training, then, e.rows) if then >= 1.15 * now else None
 
 
 def longer_helped(case: Case) -> bool:
@@ -217,12 +221,12 @@ def overfit_moves(case: Case) -> Iterator[Move]:
     if weight <= 0.02:
         return
     why = f"loss {e.training.last_loss:.3f} after {e.epochs:.1f} epochs, yet {100 * case.room:.0f} % are wrong"
-    fewer = with_steps(case.training, max(20, round(0.5 * e.training.steps)), e.rows)
-    yield case.move("overfit", weight, f"Half the steps ({steps_of(fewer, e.rows)}).", why, training=fewer)
-    if case.training.get("finetuning_type") == "full":
-        values = other_method(case.situation, case.training)
+    fewer = case.knobs.with_steps(case.training, max(20, round(0.5 * e.training.steps)), e.rows)
+    yield case.move("overfit", weight, f"Half the steps ({case.knobs.steps_of(fewer, e.rows)}).", why, training=fewer)
+    if case.training.get(case.knobs.method) == FULL:
+        values = case.knobs.other_method(case.training)
         yield case.move("overfit", 0.8 * weight, "LoRA holds less by heart than full training.", why, training=values)
-    yield case.move("overfit", 0.6 * weight, "Half the learning rate.", why, training=with_rate(case.training, 0.5))
+    yield case.move("overfit", 0.6 * weight, "Half the learning rate.", why, training=case.at_rate(0.5))
 
 
 def rate_moves(case: Case) -> Iterator[Move]:
@@ -238,16 +242,18 @@ def rate_moves(case: Case) -> Iterator[Move]:
         (1.2, 0.2),
         (0.85, 0.18),
     ):
-        values = with_rate(case.training, factor)
-        said = f"Learning rate {values['learning_rate']} instead of {case.training.get('learning_rate')}."
+        values = case.at_rate(factor)
+        rate = case.knobs.rate
+        said = f"Learning rate {values[rate]} instead of {case.training.get(rate)}."
         yield case.move("rate", weight * less, said, why, training=values)
 
 
 def method_moves(case: Case) -> Iterator[Move]:
     """Full ↔ LoRA; full only where the model is small enough for it."""
-    values = other_method(case.situation, case.training)
-    if values["finetuning_type"] == "full" and case.situation.card.parameters > 1_500_000_000:
+    values = case.knobs.other_method(case.training)
+    method = values[case.knobs.method]
+    if method == FULL and case.situation.card.parameters > 1_500_000_000:
         return
     why = "the data are as clean as they get; the method was never compared"
-    name = {"full": "Full training", "lora": "LoRA"}[str(values["finetuning_type"])]
+    name = "Full training" if method == FULL else "LoRA"
     yield case.move("method", 0.15 * min(1.0, 0.4 + case.room), f"{name} instead of the other.", why, training=values)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tuneloop.agents.policy.data_engineer import FEWER, SOFTEN
 from tuneloop.agents.policy.data_moves import coverage_moves, noise_moves
-from tuneloop.agents.policy.evidence import Evidence, call, parent_of, read_evidence
+from tuneloop.agents.policy.evidence import call, parent_of, read_evidence
+from tuneloop.agents.policy.knobs import Knobs, Values, read_knobs
 from tuneloop.agents.policy.moves import (
     Case,
     Move,
@@ -30,7 +32,7 @@ from tuneloop.agents.policy.plan import (
 )
 from tuneloop.agents.policy.situation import Situation, read_situation
 from tuneloop.agents.policy.stopped_moves import stopped_moves
-from tuneloop.agents.policy.training import Values, first_training, steps_of, with_rate, with_steps
+from tuneloop.agents.policy.training import first_training
 from tuneloop.core.brief import Brief, JournalRow
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Hypothesis
@@ -42,22 +44,22 @@ RULES = (
     method_moves,
 )  # fmt: skip
 DIVERGED = re.compile(r"\bnan\b|diverg|infinite|loss rises|exactly 0|learning.rate.*(?:high|lower)", re.I)
-FLAT = re.compile(r"loss does not move|learning_rate is too small", re.I)
+FLAT = re.compile(r"loss does not move|learning.rate is too small", re.I)
 SLOW = re.compile(r"time limit|timed? ?out|deadline|too long to train|seconds are left", re.I)
 AGAIN, BLAMED = 0.35, 0.15
 
 
 async def propose(brief: Brief, tools: Toolbox) -> Hypothesis:
     """One falsifiable idea. Raises RecipeError when no source can be read as questions and answers."""
-    situation = await read_situation(brief, tools)
+    situation, knobs = await asyncio.gather(read_situation(brief, tools), read_knobs(tools))
     parent = parent_of(brief.journal, brief.task.direction)
     if parent is None:
-        return after_failures(situation, await first(situation, tools))
+        return after_failures(situation, knobs, await first(situation, knobs, tools))
     evidence = await read_evidence(situation, parent, tools)
-    return hypothesis_of(choose(situation, evidence, parent), parent.number)
+    return hypothesis_of(choose(Case(situation, evidence, knobs), parent), parent.number)
 
 
-async def first(situation: Situation, tools: Toolbox) -> Hypothesis:
+async def first(situation: Situation, knobs: Knobs, tools: Toolbox) -> Hypothesis:
     """The sensible first recipe."""
     chosen = choose_sources(situation)
     if not chosen:
@@ -67,7 +69,7 @@ async def first(situation: Situation, tools: Toolbox) -> Hypothesis:
         )
     plan = first_plan(situation, await base_spacing(tools))
     rows = min(situation.task.row_limit, sum(map(clean_rows, chosen)))
-    training = first_training(situation, rows)
+    training = first_training(situation, knobs, rows)
     named = ", ".join(s.id for s in chosen)
     cleaning = [step.do for step in plan if step.do.startswith(("drop", "keep", "require", "repair"))]
     return Hypothesis(
@@ -90,14 +92,14 @@ async def base_spacing(tools: Toolbox) -> str:
     return "spaced" if spaced > 0.8 else "compact" if spaced < 0.2 else "as_is"
 
 
-def after_failures(situation: Situation, idea: Hypothesis) -> Hypothesis:
+def after_failures(situation: Situation, knobs: Knobs, idea: Hypothesis) -> Hypothesis:
     """The first idea, changed by what experiments without a score died of."""
     for row in situation.brief.journal:
         if row.hypothesis.data_plan:
             idea = idea.model_copy(
                 update={"data_plan": row.hypothesis.data_plan, "training_plan": row.hypothesis.training_plan}
             )
-        plan, training, why = changed_by(row, idea.data_plan, dict(idea.training_plan))
+        plan, training, why = changed_by(row, knobs, idea.data_plan, dict(idea.training_plan))
         idea = idea.model_copy(
             update={
                 "data_plan": plan,
@@ -108,31 +110,32 @@ def after_failures(situation: Situation, idea: Hypothesis) -> Hypothesis:
         )
     tried = {fingerprint(r.hypothesis.data_plan, dict(r.hypothesis.training_plan)) for r in situation.brief.journal}
     while fingerprint(idea.data_plan, dict(idea.training_plan)) in tried:
-        idea = idea.model_copy(update={"training_plan": with_rate(dict(idea.training_plan), 0.5)})
+        idea = idea.model_copy(update={"training_plan": knobs.with_rate(dict(idea.training_plan), 0.5)})
     return idea
 
 
-def changed_by(row: JournalRow, plan: Plan, training: Values) -> tuple[Plan, Values, str]:
+def changed_by(row: JournalRow, knobs: Knobs, plan: Plan, training: Values) -> tuple[Plan, Values, str]:
     """Plan and values after one failed experiment, and what was changed."""
     said = row.failure or ""
     if FLAT.search(said):
-        return plan, with_rate(training, 5), "The same data at five times the learning rate, which moved nothing."
+        return plan, knobs.with_rate(training, 5), "The same data at five times the learning rate, which moved nothing."
     if DIVERGED.search(said):
-        return plan, with_rate(training, 0.3), "The same data at a third of the learning rate, which diverged."
+        return plan, knobs.with_rate(training, 0.3), "The same data at a third of the learning rate, which diverged."
     if SLOW.search(said):
-        steps = max(20, steps_of(training, row.rows or 1000) // 2)
-        return plan, with_steps(training, steps, row.rows or 1000), "The same data in half the steps, to fit the time."
+        steps = max(20, knobs.steps_of(training, row.rows or 1000) // 2)
+        shorter = knobs.with_steps(training, steps, row.rows or 1000)
+        return plan, shorter, "The same data in half the steps, to fit the time."
     gone = next((do for do in SOFTEN if find(plan, do)), None)
     if gone is not None and (FEWER.search(said) or "script" in said or "data" in said):
         return without(plan, gone), training, f"The same without {gone}, which may have failed or left too few rows."
-    return plan, with_rate(training, 0.5), "The same data at half the learning rate, after a failure."
+    return plan, knobs.with_rate(training, 0.5), "The same data at half the learning rate, after a failure."
 
 
-def choose(situation: Situation, evidence: Evidence, parent: JournalRow) -> Move:
+def choose(case: Case, parent: JournalRow) -> Move:
     """The untried move with the most weight. Raises RecipeError when everything was tried."""
-    journal = situation.brief.journal
+    journal = case.situation.brief.journal
     tried = {fingerprint(r.hypothesis.data_plan, dict(r.hypothesis.training_plan)) for r in journal}
-    untried = [m for m in moves(Case(situation, evidence)) if fingerprint(m.plan, m.training) not in tried]
+    untried = [m for m in moves(case) if fingerprint(m.plan, m.training) not in tried]
     if not untried:
         raise RecipeError("every change that the evidence allows was tried")
     losses = rejections(journal, parent)

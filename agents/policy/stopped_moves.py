@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tuneloop.agents.policy.moves import Case, Move
-from tuneloop.agents.policy.training import with_rate, with_steps
 
 DIVERGING = ("nan", "diverged", "exploded")
 
@@ -18,11 +17,11 @@ def stopped_moves(case: Case) -> Iterator[Move]:
         return
     why = f"stopped at step {stopped.at} of {stopped.of}: {stopped.text}"
     if stopped.kind in DIVERGING:
-        lower = with_rate(case.training, 0.3)
+        lower = case.at_rate(0.3)
         yield case.move("rate", 0.9, "A third of the learning rate, which diverged.", why, training=lower)
     elif stopped.kind == "flat":
-        higher = with_rate(case.training, 5)
+        higher = case.at_rate(5)
         yield case.move("rate", 0.9, "Five times the learning rate, which moved nothing.", why, training=higher)
     else:
-        steps = with_steps(case.training, max(20, round(0.9 * stopped.step)), e.rows)
+        steps = case.knobs.with_steps(case.training, max(20, round(0.9 * stopped.step)), e.rows)
         yield case.move("rate", 0.5, "As many steps as the time allows, decay included.", why, training=steps)

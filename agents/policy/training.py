@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from tuneloop.agents.policy.situation import BATCH, Situation
-from tuneloop.core.experiment import Value
+from tuneloop.agents.policy.knobs import FULL, LORA, Knobs, Values
+from tuneloop.agents.policy.situation import Situation
 
-Values = dict[str, Value]
 TINY_STEPS, TINY_SECONDS, LONGEST_SECONDS = 320, 75.0, 130.0
-FIRST_GUESS_TOKENS = 2.5
 
 
-def first_training(situation: Situation, rows: float) -> Values:
+def first_training(situation: Situation, knobs: Knobs, rows: float) -> Values:
     """Full training for a tiny model, LoRA for a real one; steps or epochs by time."""
-    card = situation.card
-    if card.tiny:
-        steps = allowed_steps(situation, TINY_STEPS, 0.0)
-        return {"finetuning_type": "full", "learning_rate": 1e-3, "max_steps": steps}
-    rate = 2e-4 if card.parameters < 2_000_000_000 else 1e-4
-    values: Values = {"finetuning_type": "lora", "learning_rate": rate, "lora_rank": 32}
-    wanted = max(1, round(3 * rows / BATCH))
+    if situation.card.tiny:
+        return knobs.begun(FULL) | {knobs.steps: allowed_steps(situation, TINY_STEPS, 0.0)}
+    values = knobs.begun(LORA)
+    epochs = knobs.first[LORA][knobs.epochs]
+    wanted = knobs.steps_of({knobs.epochs: epochs}, rows)
     steps = allowed_steps(situation, wanted, 0.0)
-    return values | ({"num_train_epochs": 3.0} if steps >= wanted else {"max_steps": steps})
+    return values | ({knobs.epochs: epochs} if steps >= wanted else {knobs.steps: steps})
 
 
 def guessed_tokens(situation: Situation) -> float:
@@ -51,31 +47,3 @@ def allowed_steps(situation: Situation, wanted: int, seconds_per_step: float) ->
     each = (seconds_per_step if timed else 0.0) or situation.card.seconds_per_step(guessed_tokens(situation))
     possible = seconds_allowed(situation) / each
     return max(20, wanted if wanted <= possible else int(possible) // 10 * 10)
-
-
-def steps_of(values: Values, rows: float) -> int:
-    """Optimizer steps of a plan."""
-    if "max_steps" in values:
-        return int(float(str(values["max_steps"])))
-    return max(1, round(float(str(values.get("num_train_epochs", 3))) * rows / BATCH))
-
-
-def with_steps(values: Values, steps: int, rows: float) -> Values:
-    """The plan with another length, said as it was said before."""
-    if "num_train_epochs" in values:
-        return {**values, "num_train_epochs": round(max(0.5, steps * BATCH / max(1.0, rows)), 1)}
-    return {**values, "max_steps": steps}
-
-
-def with_rate(values: Values, factor: float) -> Values:
-    """The plan with another learning rate, two digits."""
-    return {**values, "learning_rate": float(f"{float(str(values.get('learning_rate', 1e-4))) * factor:.2g}")}
-
-
-def other_method(situation: Situation, values: Values) -> Values:
-    """Full ↔ LoRA, with the rate that suits it."""
-    rest = {k: v for k, v in values.items() if k not in ("finetuning_type", "learning_rate", "lora_rank")}
-    if values.get("finetuning_type") == "lora":
-        return {"finetuning_type": "full", "learning_rate": 1e-3 if situation.card.tiny else 1e-5, **rest}
-    rate = 3e-3 if situation.card.tiny else 2e-4
-    return {"finetuning_type": "lora", "learning_rate": rate, "lora_rank": 16 if situation.card.tiny else 32, **rest}

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from tests.conftest import SHARED_HOME
 from tests.prompts.test_prompts import BRIEF
+from tuneloop.agents import Agent, ask
 from tuneloop.agents.config_coder import CONFIG_CODER
 from tuneloop.agents.critic import CRITIC
+from tuneloop.agents.policy import OfflinePolicy
+from tuneloop.agents.researcher import RESEARCHER
+from tuneloop.agents.validator import VALIDATOR
 from tuneloop.core.settings import Settings
+from tuneloop.graph.brief import brief
+from tuneloop.graph.context import Context
 from tuneloop.graph.parameters import SEARCH, allowed, static_list
+from tuneloop.graph.state import State
 from tuneloop.mcp_servers import direct
+from tuneloop.mcp_servers.client import open_toolbox
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.engines import Engine
 
@@ -35,3 +46,50 @@ def test_switched_off_the_list_is_in_the_prompt(off: str, llamafactory: Engine) 
     text = told(settings, CONFIG_CODER.tools)
     assert "`lora_rank`" in text and "`use_galore`" not in text
     assert told(settings, CRITIC.tools) == ""
+
+
+@pytest.mark.parametrize("agent", [RESEARCHER, CONFIG_CODER, VALIDATOR], ids=lambda a: a.name)
+async def test_both_ways_the_offline_policy_decides_the_same(whole_run, agent: Agent[Any]) -> None:
+    """Over MCP, with the tools that each way leaves the agent."""
+    answers: list[Any] = []
+    asked: list[tuple[str, bool]] = []
+    for search in (True, False):
+        settings = Settings(FT_FILE_PATH=whole_run.home, FT_ENABLE_MCP_PARAM_SEARCH=search)
+        ctx = Context(whole_run.run, settings, State(run_id="whole", experiment=1))
+        told = brief(ctx, failure="train: x.yaml: lower learning_rate") if agent is VALIDATOR else brief(ctx)
+        if agent is RESEARCHER:
+            told = told.model_copy(update={"experiment": 2})
+        tools = Noted(ctx.scope, allowed(agent.tools, settings), asked)
+        async with open_toolbox(ctx.scope, tools.allow) as opened:
+            tools.opened = opened
+            answers.append(await ask(agent, OfflinePolicy(), "", told, tools))
+    assert answers[0] == answers[1]
+    refused = [tool for tool, ok in asked if not ok]
+    assert set(refused) <= SEARCH
+    assert agent is VALIDATOR or (("params_query_parameters", True) in asked and refused)
+
+
+class Noted:
+    """A toolbox that notes what was asked for and whether it was answered."""
+
+    def __init__(self, scope: Scope, allow: tuple[str, ...], asked: list[tuple[str, bool]]) -> None:
+        self.allow, self.asked = allow, asked
+        self.opened: Any = None
+
+    async def call(self, tool: str, **arguments: Any) -> Any:
+        self.asked.append((tool, tool in self.allow))
+        return await self.opened.call(tool, **arguments)
+
+    async def names(self) -> Sequence[str]:
+        found: Sequence[str] = await self.opened.names()
+        return found
+
+
+@pytest.mark.parametrize("agent", [CONFIG_CODER, VALIDATOR], ids=lambda a: a.name)
+async def test_config_coder_and_validator_have_the_parameter_server(whole_run, agent: Agent[Any]) -> None:
+    scope = Scope(whole_run.run, Settings(FT_FILE_PATH=whole_run.home))
+    async with open_toolbox(scope, None) as everything, open_toolbox(scope, agent.tools) as mine:
+        offered = {name for name in await everything.names() if name.startswith("params_")}
+        assert offered <= set(await mine.names())
+        told = await mine.call("params_query_parameters", text="what is lora_rank")
+        assert told["names"][0] == "lora_rank"

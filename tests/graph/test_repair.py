@@ -25,10 +25,12 @@ class Scripted(OfflinePolicy):
         super().__init__()
         self.agent, self.answers = agent, answers
         self.told: list[Any] = []
+        self.briefs: list[Any] = []
 
     async def answer(self, agent: str, prompt: str, brief: Any, tools: Any, want: Any) -> Any:
         if agent == self.agent:
             self.told.append(brief.diagnosis)
+            self.briefs.append(brief)
             if self.answers:
                 return self.answers.pop(0)
         return await super().answer(agent, prompt, brief, tools, want)
@@ -69,6 +71,77 @@ def test_a_bad_key_goes_back_to_the_config_coder(prepared, here, monkeypatch: py
     assert planner.told[1].culprit == "config"
     assert "learning_rat" in planner.told[1].problem
     assert "learning_rat:" not in run.experiment(1).config.read_text()
+
+
+FETCHES = "import json, sys, requests\nif '--debug' in sys.argv: pass\njson.dump([], open('data.json', 'w'))\n"
+BREAKS = """import csv, json, os, sys
+rows = list(csv.DictReader(open(os.environ["DATASETS_DIR"] + "/wordproblems/textbook.csv")))
+rows = rows[:100] if "--debug" in sys.argv else rows
+json.dump([{"instruction": row["no_such_column"], "input": "", "output": "1"} for row in rows], open("data.json", "w"))
+"""
+COLUMNS = """import json, sys
+rows = [{"frage": f"{i} + 1?", "antwort": str(i + 1)} for i in range(20 if "--debug" in sys.argv else 200)]
+json.dump(rows, open("data.json", "w"))
+"""
+MISSPELT = "finetuning_type: full\nlearning_rat: 0.001\ncutoff_len: 256\nmax_steps: 50\n"
+RANGE = "finetuning_type: full\nlearning_rate: 0.001\ncutoff_len: 9999\nmax_steps: 50\n"
+
+
+@pytest.mark.parametrize(
+    ("author", "culprit", "broken", "problem", "cure"),
+    [
+        (
+            "data_engineer",
+            "script",
+            DataScript(code=FETCHES),
+            "process_data.py:1: imports requests",
+            "read the files below DATASETS_DIR",
+        ),
+        (
+            "data_engineer",
+            "script",
+            DataScript(code=BREAKS),
+            "KeyError: 'no_such_column'",
+            "handle what the error says",
+        ),
+        (
+            "data_engineer",
+            "data",
+            DataScript(code=COLUMNS),
+            'data.json:1: row 1 has no field "instruction"',
+            "expected instruction, output",
+        ),
+        ("config_coder", "config", TrainConfig(yaml=MISSPELT), "train.yaml:2 learning_rat:", "write learning_rate for"),
+        ("config_coder", "config", TrainConfig(yaml=RANGE), "train.yaml:3 cutoff_len: 9999", "set cutoff_len to 512"),
+    ],
+    ids=["import", "crash", "columns", "key", "value"],
+)
+def test_the_culprits_author_learns_what_was_wrong_and_mends_it(
+    prepared, here, monkeypatch: pytest.MonkeyPatch, author: str, culprit: str, broken: Any, problem: str, cure: str
+) -> None:
+    """A real script, real rows, a real config through the real ladder: verdict, way back, second attempt."""
+    run, settings = prepared
+    planner = Scripted(author, [broken])
+    monkeypatch.setattr("tuneloop.graph.context.choose_planner", lambda: planner)
+    back = ["engineer_data", "write_config"] if author == "data_engineer" else ["write_config"]
+    drive(run, settings, step_n=5 + len(back))
+    assert nodes(run) == ["research", "engineer_data", "write_config", "validate", *back, "validate"]
+    first, said = planner.told
+    assert first is None
+    assert said.culprit == culprit
+    assert problem in said.problem
+    assert cure in said.repair
+    assert planner.briefs[1].script and planner.briefs[1].config
+    assert read_state(run) == "build_data", "the second attempt passes"
+    assert f'"culprit": "{culprit}"' in (run.experiment(1).troubles / "0.json").read_text()
+
+
+def read_state(run: RunFolder) -> str:
+    """Where the last node led."""
+    from tuneloop.core.event_log import read_events
+
+    said = [e.detail for e in read_events(run.events)[0] if e.kind == "node_finished"]
+    return str(said[-1]).removeprefix("then ")
 
 
 def test_a_script_that_never_runs_is_a_failed_experiment(prepared, here, monkeypatch: pytest.MonkeyPatch) -> None:

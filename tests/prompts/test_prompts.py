@@ -79,6 +79,9 @@ BRIEF = Brief(
     attempt=1,
     diagnosis=Diagnosis(culprit="config", problem="cutoff_len is 0", repair="set it to 256"),
     failure="validate: train.yaml:3 cutoff_len: 0 is below 1",
+    blamed="config",
+    script="print(1)\n",
+    config="finetuning_type: full\nlearning_rate: 0.001\ncutoff_len: 0\n",
     score=score(60),
     comparison=Comparison(
         n=200, gain=10, wins=30, losses=10, p_value=0.001, candidates=2, threshold=0.025, smallest_gain=9, accepted=True

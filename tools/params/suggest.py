@@ -72,6 +72,8 @@ class Rule:
 
 
 def _rate(f: Facts) -> float:
+    if f.adapts and f.tiny:
+        return 3e-3
     if f.adapts:
         return 2e-4 if f.parameters < MEDIUM else 1e-4
     return 1e-3 if f.tiny else 1e-5

@@ -50,6 +50,7 @@ class World:
     asked: list[str] = field(default_factory=list)
     row_limit: int = 2000
     profiles: dict[str, Any] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
 
     async def call(self, tool: str, **arguments: Any) -> Any:
         self.asked.append(tool)
@@ -62,9 +63,11 @@ class World:
         if tool == "params_model_card":
             return self.card
         if tool == "params_check_config":
-            return self.answers.get(tool, {"findings": []})
+            check = self.answers.get(tool, {"findings": []})
+            return check(**arguments) if callable(check) else check
         if tool == "params_suggest_config":
-            return suggestion(self.card, **arguments)
+            values = suggestion(self.card, **arguments)["values"]
+            return {"values": {self.renamed.get(key, key): value for key, value in values.items()}}
         found = self.answers.get(tool)
         if callable(found):
             found = found(**arguments)

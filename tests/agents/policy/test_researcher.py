@@ -90,6 +90,7 @@ def all_moves(world, first, **changes):
     import asyncio
 
     from tuneloop.agents.policy.evidence import read_evidence
+    from tuneloop.agents.policy.knobs import read_knobs
     from tuneloop.agents.policy.moves import Case
     from tuneloop.agents.policy.researcher import moves
     from tuneloop.agents.policy.situation import read_situation
@@ -97,7 +98,7 @@ def all_moves(world, first, **changes):
     async def find():
         row = world.row(1, first, **changes)
         situation = await read_situation(world.brief(journal=(row,)), world)
-        return moves(Case(situation, await read_evidence(situation, row, world)))
+        return moves(Case(situation, await read_evidence(situation, row, world), await read_knobs(world)))
 
     return asyncio.run(find())
 

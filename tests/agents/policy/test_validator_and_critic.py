@@ -32,7 +32,12 @@ def task(world, kit):
         ("IndexError: index out of range in self", "config", "template"),
         ("data.json: no row is left (240 overlap with validation)", "data", "strictest"),
         ("data.json: 34 % of 100 outputs hold no answer that the scorer finds", "data", "form"),
-        ("process_data.py failed. dry_run.1: crash\nKeyError: 'question'", "script", "last line"),
+        (
+            'data.json:2: row 1 has no "output"; right is text\ndata.json: 20 of 20 rows have wrong fields',
+            "data",
+            "right is text",
+        ),
+        ("process_data.py failed. dry_run.1: crash\nKeyError: 'question'", "script", "what the error says"),
         ("OSError: [Errno 28] No space left on device", "environment", "disk"),
         ("build_data: process_data.py: time limit of 3600 s", "script", "fewer"),
     ],
