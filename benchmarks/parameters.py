@@ -23,7 +23,7 @@ from tuneloop.tools.params.installed import find_catalog, installed_catalog, sit
 from tuneloop.tools.params.model_card import read_model_card
 
 CORPORA = ROOT / "tests/tools/params"
-ROUNDS, ROWS, SMALL_ROWS = 3, 100_000, 2_000
+ROUNDS, ROWS, SMALL_ROWS = 5, 100_000, 2_000
 BAD = "finetuning_type: lora\nlearning_rat: 0.001\ncutoff_len: 256\nstage: sft\ndo_train: true\noutput_dir: out\n"
 COLD = """\
 import sys
@@ -78,7 +78,7 @@ def cold(place: Place) -> float:
 
 @figure("parameter query in process, p95", "ms", "<= 10")
 def query(place: Place) -> float:
-    """The tests' questions, the catalog read before; for each the least of three, then p95 of all."""
+    """The tests' questions, the catalog read before; for each the least of five, then p95 of all."""
 
     def asked(text: str) -> Callable[[], object]:
         return lambda: answer(text, find_catalog(place.settings))
@@ -125,7 +125,7 @@ def checks(place: Place) -> Spread:
 
 @figure("check_config with 100k rows, p50", "ms", "<= 20")
 def check_middle(place: Place) -> float:
-    """Of the tests' configs, each the least of three."""
+    """Of the tests' configs, each the least of five."""
     return place.once(checks).p50
 
 

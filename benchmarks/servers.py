@@ -122,7 +122,7 @@ class Asked:
 
 
 def asked(place: Place) -> Asked:
-    """Every question once to warm it, then three times."""
+    """Every question once to warm it, then five times."""
     place.once(with_run)
     with serving(place, *ours("params")) as server:
         query = asyncio.run(ask(server.url, questions(place)))
@@ -132,7 +132,7 @@ def asked(place: Place) -> Asked:
 
 
 async def ask(url: str, texts: list[str]) -> Spread:
-    """As an agent asks, one session; for each question the least of three."""
+    """As an agent asks, one session; for each question the least of five."""
     from fastmcp import Client
 
     async def one(text: str) -> float:

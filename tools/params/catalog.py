@@ -84,8 +84,9 @@ def _snapshots(site_packages: Path) -> list[Path]:
 
 
 def _files(site_packages: Path, source: Path | None = None) -> list[Path]:
-    factory = source / "llamafactory" if source else _package(site_packages, "llamafactory")
-    transformers = _package(site_packages, "transformers")
+    stamp = site_packages.stat().st_mtime_ns if site_packages.is_dir() else 0
+    factory = source / "llamafactory" if source else _package(site_packages, "llamafactory", stamp)
+    transformers = _package(site_packages, "transformers", stamp)
     files = [factory / "hparams" / f"{name}.py" for name in HPARAMS]
     files += [transformers / f"{name}.py" for name in TRANSFORMERS]
     files += [factory / "extras/constants.py", factory / "data/template.py"]
@@ -95,7 +96,8 @@ def _files(site_packages: Path, source: Path | None = None) -> list[Path]:
     return files
 
 
-def _package(site_packages: Path, name: str) -> Path:
+@lru_cache(maxsize=16)
+def _package(site_packages: Path, name: str, stamp: int) -> Path:  # noqa: ARG001 - the stamp is part of the key
     """The package's folder, also that of an editable install (a `.pth` file names its parent)."""
     parents = [site_packages]
     for link in sorted(site_packages.glob("*.pth")):

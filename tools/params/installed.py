@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from tuneloop.core.errors import SetupError, WorldError
@@ -39,10 +40,17 @@ def find_catalog(settings: Settings) -> Catalog:
     """The catalog of this machine's LLaMA-Factory; nothing is built or run. Raises SetupError that says how to get one."""
     if settings.llama_factory_path:
         return catalog_at(Path(settings.llama_factory_path), settings, "LLAMA_FACTORY_PATH=")
+    folder = settings.home.engines
+    return installed_catalog(_built(settings, folder.stat().st_mtime_ns if folder.is_dir() else 0))
+
+
+@lru_cache(maxsize=4)
+def _built(settings: Settings, stamp: int) -> Engine:  # noqa: ARG001 - the stamp is part of the key
+    """The built engine; kept until one comes or goes. Raises SetupError, which is not kept."""
     engine = built_engine(NAME, settings)
     if engine is None:
         raise SetupError(f"no LLaMA-Factory in {settings.home.engines}: {BUILD}")
-    return installed_catalog(engine)
+    return engine
 
 
 def catalog_at(given: Path, settings: Settings, named: str = "") -> Catalog:
