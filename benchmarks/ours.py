@@ -69,10 +69,10 @@ class Ours:
         return digest_file(self.folder.model / "model.safetensors")
 
 
-def open_reference(place: Place, items: int) -> Context:
+def open_reference(place: Place, items: int, name: str = "reference") -> Context:
     """A prepared run without a baseline; its experiments are made by `experiment`."""
     spec = RunSpec(benchmark="wordproblems", base_model="tiny", benchmark_limit=items)
-    run = create_run(spec, place.settings, "reference")
+    run = create_run(spec, place.settings, name)
     ctx = Context(run, place.settings, State(run_id=run.id))
     write_json(run.setup, settle(ctx).model_dump(mode="json"))
     return ctx

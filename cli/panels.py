@@ -15,8 +15,17 @@ from rich.text import Text
 
 from tuneloop.cli.board import Board, advance, incumbent, seconds_left
 from tuneloop.cli.plain import Show
-from tuneloop.cli.words import finish_line, progress
-from tuneloop.core.events import AgentAnswered, Event, ExperimentFinished, JobProgress, Problem, RunFinished, Watched
+from tuneloop.cli.words import finish_line, forecast, progress
+from tuneloop.core.events import (
+    AgentAnswered,
+    Event,
+    ExperimentFinished,
+    Forecasted,
+    JobProgress,
+    Problem,
+    RunFinished,
+    Watched,
+)
 from tuneloop.core.wording import clean, duration, interval, p
 
 STYLES = {"accepted": "green", "rejected": "yellow", "failed": "red"}
@@ -64,7 +73,9 @@ def _cells(row: ExperimentFinished, best: int | None) -> list[RenderableType]:
     ]
 
 
-def _voice(event: AgentAnswered | Problem | Watched) -> Text:
+def _voice(event: AgentAnswered | Problem | Watched | Forecasted) -> Text:
+    if isinstance(event, Forecasted):
+        return Text(forecast(event))
     if isinstance(event, Watched):
         said = "stopped" if event.stops else "watch"
         return Text.assemble((f"{event.job} {said} ", "bold yellow"), f"step {event.step}: ", clean(event.text))

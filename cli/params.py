@@ -201,12 +201,18 @@ def check(
 @click.argument("overrides", nargs=-1)
 @click.option("--model", type=FOLDER, required=True, help="Folder of the base model; its headers are counted.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda or auto: what this machine has.")
+@click.option("--longest", type=click.IntRange(min=1), help="Tokens of the longest record; default: cutoff_len.")
 @JSON
-def memory(file: Path, overrides: tuple[str, ...], model: Path, device: str, as_json: bool) -> None:
-    """Estimate the memory that a training with FILE needs on one device, component by component."""
+def memory(
+    file: Path, overrides: tuple[str, ...], model: Path, device: str, longest: int | None, as_json: bool
+) -> None:
+    """Estimate the memory that a training with FILE needs on one device, component by component.
+
+    On a CPU: the resident memory of the training's process. A run's rehearsal measures it.
+    """
     from tuneloop.cli.params_check import memory_of
 
-    found = memory_of(catalog(), file, overrides, model, device)
+    found = memory_of(catalog(), file, overrides, model, device, longest)
     if as_json:
         say({"total": found.total, "components": found.components, "unit": "bytes"})
         return

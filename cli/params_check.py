@@ -51,7 +51,9 @@ def text_of(file: Path) -> tuple[str, Form]:
         raise SetupError(f"{file}: no text ({e.reason} at byte {e.start}); right is YAML or JSON in UTF-8") from e
 
 
-def memory_of(catalog: Catalog, file: Path, overrides: tuple[str, ...], model: Path, device: str) -> MemoryEstimate:
+def memory_of(
+    catalog: Catalog, file: Path, overrides: tuple[str, ...], model: Path, device: str, longest: int | None
+) -> MemoryEstimate:
     """The estimate for a config and a model folder. Raises SetupError for a text that is no config."""
     text, form = text_of(file)
     try:
@@ -59,4 +61,4 @@ def memory_of(catalog: Catalog, file: Path, overrides: tuple[str, ...], model: P
     except ConfigError as e:
         raise SetupError(str(e).replace("train.yaml", file.name, 1)) from e
     where = find_device() if device == "auto" else device
-    return estimate_memory(Situation(config, catalog, read_model_card(model), where, "engine"))
+    return estimate_memory(Situation(config, catalog, read_model_card(model), where, "engine"), tokens=longest)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tuneloop.core import events as e
-from tuneloop.core.wording import clean, duration, interval, p
+from tuneloop.core.cost import off
+from tuneloop.core.wording import clean, duration, interval, p, size
 
 
 def line(event: e.Event) -> str | None:  # noqa: PLR0911 - one line an event
@@ -22,6 +23,8 @@ def line(event: e.Event) -> str | None:  # noqa: PLR0911 - one line an event
         case e.Watched():
             verb = "stopped" if event.stops else "watch"
             return f"{event.job} {verb} at step {event.step}/{event.total}: {clean(event.text)}"
+        case e.Forecasted():
+            return forecast(event)
         case e.Problem():
             return f"problem in {event.node} ({event.culprit}): {clean(event.text)}"
         case e.BaselineMeasured():
@@ -39,6 +42,27 @@ def progress(event: e.JobProgress, left: str = "") -> str:
     """`40/100 steps, 8 s left loss 1.2`; `left` is the forecast in words."""
     total = f"/{event.total}" if event.total else ""
     return f"{event.done}{total} {event.unit}{left and f', {left} left'} {clean(event.note)}".rstrip()
+
+
+def forecast(event: e.Forecasted) -> str:
+    """`forecast: 320 steps in 1 min 05 s …; fits …`, or what the training took beside it, with the error."""
+    said, took = event.forecast, event.took
+    if took is not None:
+        parts = [
+            f"{duration(took.seconds)} (forecast {_off(said.seconds, took.seconds)})",
+            f"{took.cpu:.0f} CPU-s ({_off(said.cpu, took.cpu)})",
+            f"{size(took.memory)} of memory ({_off(said.memory, took.memory)})",
+        ]
+        return f"training took {', '.join(parts)}"
+    device = f" and {size(said.device_memory)} on the device" if said.device_memory else ""
+    left = f"; {duration(event.seconds_left)} are left" if event.seconds_left is not None else ""
+    limit = f"; {size(event.memory_limit)} may be used" if event.memory_limit else ""
+    whole = f"{said.steps} steps in {duration(said.seconds)} ({said.cpu:.0f} CPU-s)"
+    return f"forecast: {whole}, {size(said.memory)} of memory{device}, {size(said.disk)} of disk{left}{limit}"
+
+
+def _off(forecast: float, real: float) -> str:
+    return f"{off(forecast, real):+.0f} %"
 
 
 def finish_line(event: e.RunFinished) -> str:

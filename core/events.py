@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from tuneloop.core.cost import Cost, Forecast
+
 
 class Base(BaseModel):
     """Time of writing, and the experiment it belongs to (0: the run itself)."""
@@ -77,6 +79,16 @@ class Watched(Base):
     stops: bool
 
 
+class Forecasted(Base):
+    """What a micro-run says of the full one; told again, with what it `took`, when the training is over."""
+
+    kind: Literal["forecasted"] = "forecasted"
+    forecast: Forecast
+    took: Cost | None = None
+    seconds_left: float | None = Field(None, description="of the run's time for this training; null: unlimited")
+    memory_limit: int | None = None
+
+
 class Problem(Base):
     """A recipe failed somewhere; it is repaired or becomes a failed experiment."""
 
@@ -133,6 +145,7 @@ Event = Annotated[
     | AgentAnswered
     | JobProgress
     | Watched
+    | Forecasted
     | Problem
     | BaselineMeasured
     | ExperimentFinished

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tuneloop.core.cost import Cost, Forecast
 from tuneloop.core.score import Comparison, Score
 
 Culprit = Literal["script", "data", "config", "environment"]
@@ -127,6 +128,8 @@ class Training(BaseModel):
     method: Literal["full", "lora", "freeze", "oft"]
     eval_losses: tuple[float, ...] = ()
     stopped: Stopped | None = None
+    spent: Cost | None = None
+    forecast: Forecast | None = Field(None, description="the micro-run's, to be held against what was spent")
 
 
 class Experiment(BaseModel):

@@ -51,7 +51,8 @@ class Exit(BaseModel):
     code: int = Field(description="exit status; negative: ended by that signal")
     reason: EndReason
     seconds: float
-    peak_memory: int = Field(0, description="bytes, the largest sum seen over all processes")
+    peak_memory: int = Field(0, description="bytes, the largest sum seen over all processes; shared pages count whole")
+    cpu: float = Field(0.0, description="CPU seconds of all its processes; 0: nobody counted")
 
     @property
     def ok(self) -> bool:

@@ -165,6 +165,11 @@ class ExperimentFolder:
         return self.root / "data"
 
     @property
+    def forecast(self) -> Path:
+        """`forecast.json`: what the micro-run says of the full one."""
+        return self.root / "forecast.json"
+
+    @property
     def model(self) -> Path:
         """Weights or adapter."""
         return self.root / "model"

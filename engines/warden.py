@@ -2,8 +2,8 @@
 
 Over the connection, one packet each: the request (JSON: argv, cwd, env, read, write; with it two descriptors, the log's
 pipe and the job's lock) or `retire`; back `{"refused": why}`, or `{"warden": 1}` from the warden and `{"job": 1}` from
-the job, each of which the kernel stamps with its sender's pid; then `go`; at the end `{"code": .., "peak": ..}`. A
-connection that breaks is a keeper that was killed: the job ends with it.
+the job, each of which the kernel stamps with its sender's pid; then `go`; at the end `{"code": .., "peak": .., "cpu": ..}`.
+A connection that breaks is a keeper that was killed: the job ends with it.
 """
 
 from __future__ import annotations
@@ -119,8 +119,9 @@ def run(connection: socket.socket, request: dict[str, Any], handles: list[int], 
         code = watch(connection, pid)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    connection.send(json.dumps({"code": code, "peak": peak}).encode())
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    end = {"code": code, "peak": used.ru_maxrss * 1024, "cpu": used.ru_utime + used.ru_stime}
+    connection.send(json.dumps(end).encode())
 
 
 def check(request: dict[str, Any], env: Mapping[str, str]) -> None:

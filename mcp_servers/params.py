@@ -26,6 +26,7 @@ from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.params.check import check_config
 from tuneloop.tools.params.config_text import ConfigError, parse_config
 from tuneloop.tools.params.dimensions import collisions
+from tuneloop.tools.params.measured import measured, recipe_key
 from tuneloop.tools.params.memory import estimate_memory
 from tuneloop.tools.params.model_card import ModelCard, read_model_card
 from tuneloop.tools.params.situation import Situation
@@ -58,14 +59,24 @@ class ParameterTools(CatalogTools):
         return {"findings": [{"level": f.level, "line": f.line, "key": f.key, "text": f.text} for f in found]}
 
     def estimate_memory(self, yaml: Yaml, longest: Tokens = None) -> dict[str, Any]:
-        """Bytes that a training of the run's model with this config needs on one device, by component."""
+        """Bytes that a training of the run's model with this config needs on one device, by component.
+
+        `total` is what a micro-run of this very recipe took where there was one (`source` measured), else estimated; on a
+        CPU it is resident memory, pages that a job shares with its warm engine counted whole.
+        """
         card, device = self._model()
         try:
             situation = Situation(parse_config(yaml), self._catalog(), card, device)
         except ConfigError as e:
             raise ToolError(str(e)) from e
         found = estimate_memory(situation, tokens=longest)
-        return {"total": found.total, "components": found.components, "device": device, "unit": "bytes"}
+        bench = self.scope.bench()
+        seen = measured(bench.run.experiments, recipe_key(situation, bench.setup.model_fingerprint))
+        said = {"components": found.components, "device": device, "unit": "bytes", "estimated": found.total}
+        if seen is None:
+            return {"total": found.total, "source": "estimated", **said}
+        need, experiment = seen
+        return {"total": need, "source": "measured", "experiment": experiment, **said}
 
     def suggest_config(
         self,

@@ -12,7 +12,7 @@ from tuneloop.core.files import read_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
-from tuneloop.tools.trained import log_points, seconds_per_step
+from tuneloop.tools.trained import log_points
 from tuneloop.tools.training import start_rehearsal, start_training, stop_training
 from tuneloop.tools.watch import findings
 from tuneloop.tools.watching import number, read_pulse, shown, signs
@@ -84,13 +84,12 @@ class TrainingTools:
         return {"experiment": experiment, "points": rows}
 
     def forecast(self, experiment: Experiment) -> dict[str, Any]:
-        """Seconds per step and for the whole run, from the micro-run."""
-        folder = self.scope.bench().experiment(experiment)
-        file = folder.root / "forecast.json"
-        if file.is_file():
-            found: dict[str, Any] = read_json(file)
-            return found
-        return {"seconds_per_step": seconds_per_step(folder.work / "rehearsal_model")}
+        """What the micro-run says of the full one: seconds, CPU seconds, peak memory and disk in bytes, steps."""
+        file = self.scope.bench().experiment(experiment).forecast
+        if not file.is_file():
+            raise ToolError(f"experiment {experiment} was not rehearsed yet: there is no forecast")
+        found: dict[str, Any] = read_json(file)
+        return found
 
     def _with_data(self, experiment: int) -> ExperimentFolder:
         folder = self.scope.bench().experiment(experiment)

@@ -80,6 +80,11 @@ class Spawned:
         """Bytes that the largest process had."""
         return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
+    def cpu(self) -> float:
+        """CPU seconds of every process that ended."""
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
     def verdict(self) -> int:
         """Exit status as the job itself would have shown it without wrappers."""
         code = self.code or 0

@@ -52,7 +52,7 @@ class Keeper:
             self.job = self.begin()
         except NotStarted as e:
             self.log.write(str(e).encode())
-            self.tell(127, "failed_to_start", 0)
+            self.tell(127, "failed_to_start", 0, 0.0)
             return
         os.close(self.output)
         reason = self.watch()
@@ -61,7 +61,7 @@ class Keeper:
         self.sweep()
         self.drain()
         code, reason = self.verdict(reason)
-        self.tell(code, reason, max(self.peak, self.job.peak()))
+        self.tell(code, reason, max(self.peak, self.job.peak()), self.job.cpu())
 
     def begin(self) -> Spawned | Forked:
         """The started job: a fork of a warm engine where one is asked for and answers. Raises NotStarted."""
@@ -176,13 +176,13 @@ class Keeper:
             f.seek(self.noted)
             return f.read(256).startswith(self.plan.refusal.encode())
 
-    def tell(self, code: int, reason: str, peak: int) -> None:
+    def tell(self, code: int, reason: str, peak: int, cpu: float) -> None:
         """Results on disk, then `exit.json`, last. Raises OSError when they cannot be: the job is lost then."""
         seconds = time.monotonic() - self.started
         self.log.close()
         if (code, reason) == (0, "finished"):  # any other end vouches for no result
             sync_below(self.plan.write)
-        end = {"code": code, "reason": reason, "seconds": round(seconds, 3), "peak_memory": peak}
+        end = {"code": code, "reason": reason, "seconds": round(seconds, 3), "peak_memory": peak, "cpu": round(cpu, 3)}
         for left in range(FULL_DISK_TRIES, -1, -1):
             try:
                 write_end(self.folder, json.dumps(end))

@@ -27,7 +27,7 @@ class Forked:
 
     def __init__(self, plan: Plan, output: int) -> None:
         self.code: int | None = None
-        self.most = 0
+        self.most, self.spent = 0, 0.0
         self.line = call(plan.warm["socket"])  # type: ignore[index]
         self.line.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self.line.settimeout(PATIENCE)
@@ -63,7 +63,7 @@ class Forked:
         if not data:
             self.bury()
         end = json.loads(data)
-        self.code, self.most = end["code"], end["peak"]
+        self.code, self.most, self.spent = end["code"], end["peak"], end["cpu"]
         return False
 
     def bury(self) -> None:
@@ -84,6 +84,10 @@ class Forked:
     def peak(self) -> int:
         """Bytes that the largest process had."""
         return self.most
+
+    def cpu(self) -> float:
+        """CPU seconds of every process of the job."""
+        return self.spent
 
     def verdict(self) -> int:
         """The exit status."""

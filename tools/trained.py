@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from tuneloop.core.cost import Cost, Forecast
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Stopped, Training
 from tuneloop.core.files import read_json
@@ -41,19 +42,29 @@ def training_result(bench: Workbench, folder: ExperimentFolder, status: JobStatu
     """Proof that a training is whole: every step done, finite losses, weights there. Raises RecipeError otherwise."""
     if status.exit is None or not status.exit.ok:
         raise RecipeError(f"training failed. {bench.why(job, status)}", culprit="config")
-    return proven(folder, seconds_of(folder, bench), None)
+    return proven(folder, bench, None)
 
 
-def proven(folder: ExperimentFolder, seconds: float, stopped: Stopped | None) -> Training:
+def proven(folder: ExperimentFolder, bench: Workbench, stopped: Stopped | None) -> Training:
     """The training in `model/`, whole or stopped before its end. Raises RecipeError saying what is wrong."""
     config = yaml.safe_load((folder.work / "train" / "config.yaml").read_text())
-    return verified(folder.model, config, len(read_json(folder.data / "data.json")), seconds, stopped)
+    spent = spent_on(folder, bench)
+    found = verified(folder.model, config, len(read_json(folder.data / "data.json")), spent.seconds, stopped)
+    forecast = Forecast.model_validate(read_json(folder.forecast)) if folder.forecast.is_file() else None
+    return found.model_copy(update={"spent": spent, "forecast": forecast})
 
 
-def seconds_of(folder: ExperimentFolder, bench: Workbench) -> float:
-    """Seconds of all attempts that ended; one that was killed left none."""
-    ends = [bench.sandbox.poll(job).exit for job in folder.jobs.glob("train.*")]
-    return sum(end.seconds for end in ends if end)
+def spent_on(folder: ExperimentFolder, bench: Workbench) -> Cost:
+    """What all attempts that ended took; one that was killed left nothing."""
+    ends = [end for job in folder.jobs.glob("train.*") if (end := bench.sandbox.poll(job).exit)]
+    file = folder.model / "cost.json"
+    device = (read_json(file) if file.is_file() else {}).get("device_memory")
+    return Cost(
+        seconds=sum(end.seconds for end in ends),
+        cpu=round(sum(end.cpu for end in ends), 2),
+        memory=max((end.peak_memory for end in ends), default=0),
+        device_memory=device and device["reserved"],
+    )
 
 
 def ended_early(state: Mapping[str, Any]) -> bool:
@@ -108,12 +119,3 @@ def tail_slope(losses: Sequence[float]) -> float:
     half = len(tail) // 2
     before, after = mean(tail[:half] or tail), mean(tail[half:])
     return (after - before) / before if before else 0.0
-
-
-def seconds_per_step(out: Path) -> float:
-    """Seconds per optimizer step of a finished run, by the trainer's own clock. Raises RecipeError without results."""
-    try:
-        results = read_json(out / "all_results.json")
-        return float(results["train_runtime"]) / int(read_json(out / "trainer_state.json")["global_step"])
-    except (FileNotFoundError, KeyError, ZeroDivisionError) as e:
-        raise RecipeError("the micro-run left no results to forecast from", culprit="config") from e

@@ -5,28 +5,24 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import yaml
-
-from tuneloop.core.files import digest, read_json, write_atomic, write_json
+from tuneloop.core.files import digest, write_atomic
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.tools.disk import check_room
-from tuneloop.tools.gate.rehearsal import rehearsal_rows
 from tuneloop.tools.limits import job_limits
 from tuneloop.tools.params.config_text import parse_config
 from tuneloop.tools.params.disk import training_bytes
-from tuneloop.tools.params.finalize import finalize, write_dataset_info
+from tuneloop.tools.params.finalize import finalize
 from tuneloop.tools.params.installed import installed_catalog
 from tuneloop.tools.params.model_card import read_model_card
 from tuneloop.tools.params.situation import Situation
 from tuneloop.tools.paths import ENGINES
-from tuneloop.tools.trained import mean
+from tuneloop.tools.rehearsed import sample, write_sample
 from tuneloop.tools.watching import grace
 from tuneloop.tools.workbench import Workbench
 
-REHEARSAL_STEPS = 4
 FOLDER = ENGINES / "llamafactory"
-SCRIPTS = tuple(str(FOLDER / name) for name in ("train.py", "lf_watch.py", "lf_checkpoints.py"))
+SCRIPTS = tuple(str(FOLDER / name) for name in ("train.py", "lf_watch.py", "lf_cost.py", "lf_checkpoints.py"))
 DISCARD = "discard"
 # Ends from outside: by SIGKILL, by SIGTERM before the first step, and by SIGTERM with a checkpoint.
 KILLED = (-9, -15, 75)
@@ -101,13 +97,8 @@ def situation(bench: Workbench, folder: ExperimentFolder) -> Situation:
 
 def start_rehearsal(bench: Workbench, folder: ExperimentFolder) -> str:
     """Launch a few optimizer steps on the longest and on typical rows; returns the job's name."""
-    sample = folder.work / "rehearsal_data"
-    rows = read_json(folder.data / "data.json")
-    lengths = [size(row) for row in rows]
-    batch = int(yaml.safe_load(folder.config.read_text()).get("per_device_train_batch_size", 8))
-    write_json(sample / "data.json", rehearsal_rows(rows, lengths, batch * REHEARSAL_STEPS))
-    write_dataset_info(sample)
-    _launch(bench, folder, "rehearse", folder.work / "rehearsal_model", sample, REHEARSAL_STEPS)
+    steps = write_sample(folder, bench.setup.model_root / "tokenizer.json")
+    _launch(bench, folder, "rehearse", folder.work / "rehearsal_model", sample(folder), steps)
     return "rehearse"
 
 
@@ -138,14 +129,3 @@ def start_offer(bench: Workbench, folder: ExperimentFolder, last: int) -> None:
 def offer_status(bench: Workbench, folder: ExperimentFolder) -> JobStatus:
     """State of that job; exit status 3: no whole checkpoint is old enough."""
     return bench.status(folder.jobs, "offer")[0]
-
-
-def length_ratio(folder: ExperimentFolder) -> float:
-    """Characters of a mean row over those of a mean rehearsed row, which was chosen long; at most 1."""
-    rehearsed, rows = (read_json(place / "data.json") for place in (folder.work / "rehearsal_data", folder.data))
-    return min(1.0, mean([size(row) for row in rows]) / mean([size(row) for row in rehearsed]))
-
-
-def size(row: dict[str, str]) -> int:
-    """Characters that a row is trained on."""
-    return len(row["instruction"]) + len(row["output"])

@@ -17,6 +17,7 @@ from pathlib import Path
 import xxhash
 
 PROOF, FINISHED = "proof.json", "finished.json"
+NOTES = ("pulse.json", "cost.json")
 NAME = re.compile(r"checkpoint-(\d+)")
 STATE = "trainer_state.json"
 RUNNING_LOSS = "running_loss.json"
@@ -82,7 +83,7 @@ def prove_finished(out: Path) -> None:
 
 def model_file(name: str) -> bool:
     """Whether a file of an output folder is part of the model or its state, not a log or a proof."""
-    return not name.startswith(".") and name not in (PROOF, FINISHED, "pulse.json") and not name.endswith(".jsonl")
+    return not name.startswith(".") and name not in (PROOF, FINISHED, *NOTES) and not name.endswith(".jsonl")
 
 
 def flaw(folder: Path, name: str = PROOF) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from lf_checkpoints import RUNNING_LOSS, prove_checkpoint, write
+from lf_cost import METER, age, clocks, since
 from llamafactory.train.sft.trainer import CustomSeq2SeqTrainer
 from transformers import TrainerCallback
 
@@ -63,11 +64,28 @@ STOP = Stop()
 
 
 class WatchedTrainer(CustomSeq2SeqTrainer):
-    """The engine's trainer with a keeper beside it, called last."""
+    """The engine's trainer with a meter and, called last, a keeper beside it."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.add_callback(METER)
         self.add_callback(Keeper(self))
+
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
+        """The next step begins."""
+        METER.fetching()
+        return super().get_batch_samples(*args, **kwargs)
+
+    def training_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """One batch of it."""
+        METER.fed(inputs)
+        return super().training_step(model, inputs, *args, **kwargs)
+
+    def save_model(self, *args: Any, **kwargs: Any) -> None:
+        """Also where a checkpoint holds the model."""
+        began = clocks()
+        super().save_model(*args, **kwargs)
+        METER.save = since(began)
 
 
 class Keeper(TrainerCallback):
@@ -220,9 +238,7 @@ class Keeper(TrainerCallback):
 
 def born() -> float:
     """When this process began, on the monotonic clock: its imports and the loading of the model count."""
-    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-    age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    return time.monotonic() - age
+    return time.monotonic() - age()
 
 
 def sample(parameter: torch.Tensor) -> torch.Tensor:

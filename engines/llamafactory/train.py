@@ -14,6 +14,7 @@ from typing import Any
 
 import llamafactory.train.sft.workflow as sft
 from lf_checkpoints import FINISHED, STATE, drop_weights, flaw, newest_whole, promote, prove_finished
+from lf_cost import METER
 from lf_watch import DISCARD, STOP, WATCH, WatchedTrainer
 from llamafactory.extras.misc import get_device_count, is_env_enabled
 from llamafactory.hparams import read_args
@@ -33,9 +34,11 @@ def train(args: dict[str, Any]) -> None:
             spread()
     STOP.listen()
     sft.CustomSeq2SeqTrainer = WatchedTrainer
+    sft.get_dataset = METER.timed(sft.get_dataset)
     # LLaMA-Factory would take the newest checkpoint by its number, whole or not; None: there is none left here.
     run_exp({**args, "resume_from_checkpoint": os.environ[RESUME] or None})
     if os.environ.get("RANK", "0") == "0":
+        METER.tell(out)
         prove_finished(out)
 
 

@@ -1,50 +1,80 @@
-"""rehearse: a micro-run of the real engine (rung 4), and a forecast that must fit the time left."""
+"""rehearse: a micro-run of the real engine (rung 4), and a forecast that must fit what is left."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tuneloop.core.cost import Forecast
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.events import Forecasted
+from tuneloop.core.files import write_json
+from tuneloop.core.job import Exit
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.train import run_rehearsal
 from tuneloop.tools.gate.rehearsal import check_rehearsal
+from tuneloop.tools.limits import memory_limit
 from tuneloop.tools.params.config_text import parse_config
-from tuneloop.tools.params.finalize import planned_steps
-from tuneloop.tools.trained import log_points, seconds_per_step, verified
-from tuneloop.tools.training import length_ratio
+from tuneloop.tools.rehearsed import forecast_of
+from tuneloop.tools.trained import log_points, verified
+from tuneloop.tools.training import situation
 from tuneloop.tools.watching import evaluation_seconds
 
-# Starting the engine, saving, and the evaluation after it; what a first experiment cannot know better.
-MARGIN = 1.15
+MARGIN = 1.15  # what a forecast may be too low by
 
 
 def rehearse(ctx: Context) -> dict[str, Any]:
     """A few steps; loss finite and moving; the whole run forecast."""
     folder = ctx.folder
     run_rehearsal(ctx)
-    out = folder.work / "rehearsal_model"
-    verified(out, parse_config((folder.work / "rehearse" / "config.yaml").read_text()).values, rows=0, seconds=0)
-    status, _ = ctx.bench.status(folder.jobs, "rehearse")
-    wrong = check_rehearsal(log_points(out), status.exit) if status.exit else []
-    if wrong:
-        raise RecipeError("; ".join(wrong), culprit="config")
-    rows = int(read_json(folder.data / "report.json")["rows"])
-    steps = planned_steps(parse_config(folder.config.read_text()).values, rows)
-    each = seconds_per_step(out) * length_ratio(folder)
-    write_json(folder.root / "forecast.json", {"seconds_per_step": each, "steps": steps, "seconds": each * steps})
-    fits(ctx, each, steps)
+    end = proven_end(ctx)
+    found = forecast_of(folder, situation(ctx.bench, folder), ctx.bench.setup.model_fingerprint, end)
+    write_json(folder.forecast, found.model_dump(mode="json"))
+    left = seconds_left(ctx)
+    ctx.emit(
+        Forecasted(
+            experiment=ctx.state.experiment,
+            forecast=found,
+            seconds_left=left if ctx.bench.spec.timeout is not None else None,
+            memory_limit=memory_limit(ctx.settings),
+        )
+    )
+    fits(found, left, memory_limit(ctx.settings))
     return {"stage": "train"}
 
 
-def fits(ctx: Context, each: float, steps: int) -> None:
-    """Raises RecipeError when the training would outlast the run's time or the limit of one training."""
+def proven_end(ctx: Context) -> Exit:
+    """How the micro-run ended. Raises RecipeError naming what its files show to be wrong."""
+    folder = ctx.folder
+    out = folder.work / "rehearsal_model"
+    verified(out, parse_config((folder.work / "rehearse" / "config.yaml").read_text()).values, rows=0, seconds=0)
+    end = ctx.bench.status(folder.jobs, "rehearse")[0].exit
+    assert end is not None, "a micro-run that was waited for is over"
+    wrong = check_rehearsal(log_points(out), end)
+    if wrong:
+        raise RecipeError("; ".join(wrong), culprit="config")
+    return end
+
+
+def seconds_left(ctx: Context) -> float | None:
+    """Of the run's time less its evaluation, or of FT_FULL_TIMEOUT; None: unlimited."""
     left = ctx.seconds_left()
     run = None if left is None else left - evaluation_seconds(ctx.bench)
-    limits = [max(0.0, s) for s in (run, ctx.settings.full_timeout) if s is not None]
-    if limits and each * steps * MARGIN > min(limits):
+    return min((max(0.0, s) for s in (run, ctx.settings.full_timeout) if s is not None), default=None)
+
+
+def fits(found: Forecast, left: float | None, memory: int) -> None:
+    """Raises RecipeError, with what would fit, when the training would outlast its time or exceed `memory` bytes."""
+    if left is not None and found.seconds * MARGIN > left:
+        most = int((left / MARGIN - found.beside) / found.seconds_per_step) if found.seconds_per_step else 0
         raise RecipeError(
-            f"the training would take {each * steps:.0f} s ({steps} steps of {each:.2f} s) and {min(limits):.0f} s are left: "
-            f"use at most {int(min(limits) / MARGIN / each)} steps",
+            f"the forecast does not fit the time: {found.seconds:.0f} s ({found.steps} steps of "
+            f"{found.seconds_per_step:.2f} s, {found.beside:.0f} s beside them), and {left:.0f} s are left: "
+            + (f"use at most {most} steps" if most > 0 else "no training of this kind fits, use a cheaper one"),
+            culprit="config",
+        )
+    if found.memory > memory:
+        raise RecipeError(
+            f"the training needs {found.memory} bytes of memory and may use {memory}: killed by memory it would be; "
+            "lower per_device_train_batch_size or cutoff_len",
             culprit="config",
         )

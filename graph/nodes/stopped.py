@@ -11,7 +11,7 @@ from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.context import Context
 from tuneloop.graph.wait import until_over, wait
-from tuneloop.tools.trained import proven, seconds_of
+from tuneloop.tools.trained import proven
 from tuneloop.tools.training import offer_status, start_offer
 from tuneloop.tools.workbench import job_report
 
@@ -52,7 +52,7 @@ def stop_and_offer(ctx: Context) -> Training:
         culprit = "environment" if why["kind"] in ("deadline", "stalled") else "config"
         raise RecipeError(f"training stopped at step {why['step']} of {why['of']}: {why['text']}", culprit=culprit)
     stopped = Stopped(kind=why["kind"], text=why["text"], at=why["step"], step=step, of=why["of"])
-    return proven(folder, seconds_of(folder, ctx.bench), stopped)
+    return proven(folder, ctx.bench, stopped)
 
 
 def end_training(ctx: Context, why: dict[str, Any]) -> None:

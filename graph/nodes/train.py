@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import RecipeError, WorldError
+from tuneloop.core.events import Forecasted
 from tuneloop.core.experiment import Training
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import ExperimentFolder
@@ -28,7 +29,10 @@ def finished_training(ctx: Context) -> Training:
     folder = ctx.folder
     if not folder.training.is_file():
         result = find_stop(folder) and stop_and_offer(ctx)
-        write_json(folder.training, (result or made(ctx)).model_dump(mode="json"))
+        done = result or made(ctx)
+        write_json(folder.training, done.model_dump(mode="json"))
+        if done.forecast:
+            ctx.emit(Forecasted(experiment=ctx.state.experiment, forecast=done.forecast, took=done.spent))
     drop_checkpoints(folder)
     return Training.model_validate(read_json(folder.training))
 

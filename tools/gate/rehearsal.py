@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from tuneloop.core.job import Exit
 
-T = TypeVar("T")
-
+STEPS, LONGEST = 10, 3  # of a micro-run, and those of them that have the longest rows
 RISE = 3.0
 
 
-def rehearsal_rows(data: Sequence[T], lengths: Sequence[int], count: int) -> list[T]:
-    """Half the longest rows, half of those nearest to the median length; `count` in all, fewer when there are fewer."""
-    if len(data) != len(lengths):
-        raise ValueError(f"{len(lengths)} lengths for {len(data)} rows; right is one a row")
-    order = sorted(range(len(data)), key=lambda i: (-lengths[i], i))
-    count = min(count, len(data))
-    longest = order[: (count + 1) // 2]
-    rest = order[len(longest) :]
-    middle = lengths[order[len(order) // 2]] if order else 0
-    typical = sorted(rest, key=lambda i: (abs(lengths[i] - middle), i))[: count - len(longest)]
-    return [data[i] for i in (*longest, *typical)]
+def rehearsal_rows(lengths: Sequence[int], batch: int, steps: int) -> list[int]:
+    """Places of the rows that a micro-run of `steps` steps of `batch` rows trains on, in the order of its steps.
+
+    The first LONGEST steps have the longest rows, the same each time: once with optimizer states, memory is at its peak.
+    The others have rows drawn evenly over all lengths, mixed. Few rows come again and again.
+    """
+    if not lengths:
+        return []
+    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
+    longest = [order[i % len(order)] for i in range(batch)]
+    count = max(0, steps - LONGEST) * batch
+    typical = [order[(2 * i + 1) * len(order) // (2 * count) % len(order)] for i in range(count)]
+    random.Random(0).shuffle(typical)
+    return longest * min(LONGEST, steps) + typical
 
 
 def check_rehearsal(points: Sequence[Mapping[str, Any]], exit_: Exit) -> list[str]:

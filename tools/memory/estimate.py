@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from tuneloop.tools.memory import host
 from tuneloop.tools.memory.shape import Linear, Shape
 
 Method = Literal["full", "freeze", "lora", "oft"]
@@ -20,8 +21,8 @@ STATES = {"sgd": 0.0, "adafactor": 0.05, "lion": 4.0, "8bit": 2.0, "4bit": 1.0, 
 # Scales of quantized blocks, in bits for each weight: 32 bits for 64 weights, themselves quantized when nested; 2-bit
 # methods keep code books that hardly count.
 SCALES, NESTED_SCALES, CODE_BOOKS = 0.5, 0.127, 0.1
-# What a process holds before the model: libraries, CUDA context, kernels' workspace.
-RUNTIME = {"cpu": 640 << 20, "cuda": 800 << 20}
+# What a process holds of a GPU before the model: CUDA context, kernels' workspace.
+RUNTIME = 800 << 20
 # Of each logit: a float32 copy, its log-softmax, their gradient.
 LOGITS = 12
 # Elements of a ZeRO bucket as the engine's example configurations set it, two of them in half precision.
@@ -89,6 +90,8 @@ def estimate_memory(shape: Shape, recipe: Recipe, cluster: Cluster | None = None
     """The peak of one optimizer step on one device."""
     where = cluster or Cluster()
     trained = trained_parameters(shape, recipe)
+    if where.device == "cpu":
+        return _on_host(shape, recipe, trained)
     share = [1 / where.gpus if where.zero >= stage else 1.0 for stage in (0, 1, 2, 3)]
     width = 2 if recipe.half else 4
     return MemoryEstimate(
@@ -98,7 +101,36 @@ def estimate_memory(shape: Shape, recipe: Recipe, cluster: Cluster | None = None
         activations=int(recipe.batch * recipe.tokens * _activations(shape, recipe, width)),
         logits=recipe.batch * recipe.tokens * shape.vocab * (LOGITS + (width if recipe.half else 0)),
         buffers=_buffers(shape, recipe, where, trained),
-        runtime=RUNTIME[where.device],
+        runtime=RUNTIME,
+    )
+
+
+def _on_host(shape: Shape, recipe: Recipe, trained: int) -> MemoryEstimate:
+    """The same for one process on a CPU, where all is float32 and the allocator keeps gradients' places."""
+    adapted = recipe.method in ("lora", "oft")
+    adapters = [linear for linear in _targeted(shape, recipe) if linear.count <= shape.layers] if adapted else []
+    saved = host.step_bytes(
+        shape,
+        recipe.batch,
+        recipe.tokens,
+        layers=host.kept_layers(shape, recipe.method, recipe.trained_layers),
+        checkpointing=recipe.checkpointing,
+        fused=recipe.fused_attention,
+        adapters=adapters,
+        rank=recipe.rank,
+    )
+    gradients = int(_gradients(shape, recipe, trained))
+    # Layer by layer gradients come as activations go; measured, half of them find a place there.
+    shared = 0 if recipe.checkpointing else min(saved, gradients) // 2
+    return MemoryEstimate(
+        weights=int(_weights(shape, recipe, trained)),
+        gradients=gradients,
+        optimizer=int(_states(shape, recipe, trained)),
+        activations=saved - shared,
+        logits=recipe.batch * recipe.tokens * shape.vocab * host.LOGITS,
+        # The embedding's gradient is made whole before it is added.
+        buffers=shape.embedding * host.FLOAT if recipe.method == "full" else 0,
+        runtime=host.RUNTIME,
     )
 
 
@@ -179,9 +211,10 @@ def _activations(shape: Shape, recipe: Recipe, width: int) -> float:
         layers = max(1, shape.layers)
         # An adapter computes in float32 and keeps its own copy of its input.
         inside += sum(min(linear.inputs, 1 << 20) * 4 for linear in _targeted(shape, recipe) if linear.count <= layers)
+    layers = host.kept_layers(shape, recipe.method, recipe.trained_layers)
     if not recipe.checkpointing:
-        return shape.layers * inside + 2 * shape.hidden * width
-    return inside + (shape.layers + 2) * shape.hidden * width
+        return layers * inside + 2 * shape.hidden * width
+    return inside + (layers + 2) * shape.hidden * width
 
 
 def _buffers(shape: Shape, recipe: Recipe, where: Cluster, trained: int) -> int:

@@ -38,8 +38,17 @@ MICRO: dict[str, Any] = {
     "val_size": 0.0,
     "load_best_model_at_end": False,
     "warmup_steps": 0,
+    # The rows lie in the order of the steps.
+    "disable_shuffling": True,
 }
-MICRO_DROPS = ("warmup_ratio", "early_stopping_steps", "metric_for_best_model", "eval_steps", "max_samples")
+MICRO_DROPS = (
+    "warmup_ratio",
+    "early_stopping_steps",
+    "metric_for_best_model",
+    "eval_steps",
+    "max_samples",
+    "train_sampling_strategy",
+)
 
 
 def finalize(
@@ -50,14 +59,18 @@ def finalize(
     With `steps_override` it is a micro-run: that many steps, every one logged, nothing kept on the way.
     Raises ConfigError when `text` is no config.
     """
-    asked = dict(parse_config(text).values)
-    values = asked | DECIDED | _places(model, data, output) | {"seed": seed, "data_seed": seed} | _device(device)
-    values |= _best(asked)
+    asked = parse_config(text).values
+    values = asked_of_run(asked) | _places(model, data, output) | {"seed": seed, "data_seed": seed} | _device(device)
     values.setdefault("finetuning_type", "lora")
     if steps_override is not None:
         kept = {k: v for k, v in values.items() if k not in MICRO_DROPS}
         values = kept | MICRO | {"max_steps": steps_override}
     return dump_config({k: v for k, v in values.items() if v is not None})
+
+
+def asked_of_run(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The agent's values with what every run decides, places and device left out."""
+    return {**asked, **DECIDED, **_best(asked)}
 
 
 def _places(model: Path, data: Path, output: Path) -> dict[str, str]:
@@ -89,10 +102,15 @@ def planned_steps(config: Mapping[str, Any], rows: int) -> int:
     if steps > 0:
         return steps
     rows = min(rows, config.get("max_samples") or rows)
-    held = config.get("val_size") or 0
-    rows -= math.ceil(rows * held) if held < 1 else int(held)
+    rows -= held_out(config, rows)
     batch = int(config.get("per_device_train_batch_size") or 8)
     batches = rows // batch if config.get("dataloader_drop_last") else math.ceil(rows / batch)
     each = max(1, math.ceil(batches / int(config.get("gradient_accumulation_steps") or 1)))
     epochs = config.get("num_train_epochs")
     return math.ceil((3.0 if epochs is None else epochs) * each)
+
+
+def held_out(config: Mapping[str, Any], rows: int) -> int:
+    """Rows of so many that losses are measured on."""
+    held = config.get("val_size") or 0
+    return math.ceil(rows * held) if held < 1 else int(held)

@@ -114,7 +114,9 @@ def _contamination(data: ReportData) -> str:
 
 def _losses(data: ReportData) -> list[str]:
     plot = ["![training loss](report/losses.png)"] if any(data.losses.values()) else []
-    return [*plot, tables.training(data)] if any(e.training for e in data.journal.experiments) else plot
+    trainings = [e.training for e in data.journal.experiments if e.training]
+    rehearsed = any(t.forecast and t.spent and not t.stopped for t in trainings)
+    return [*plot, *([tables.training(data)] if trainings else []), *([tables.forecasts(data)] if rehearsed else [])]
 
 
 def _lesson(e: Experiment) -> str:

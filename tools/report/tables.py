@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from tuneloop.core.cost import off
 from tuneloop.core.experiment import Experiment
 from tuneloop.core.score import Score
-from tuneloop.core.wording import clean, duration, interval, p
+from tuneloop.core.wording import clean, duration, interval, p, size
 from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.timing import NodeTime, by_number, longest, total
 
@@ -97,6 +98,30 @@ def training(data: ReportData) -> str:
             for e, t in runs
         ],
     )
+
+
+def forecasts(data: ReportData) -> str:
+    """What each micro-run said of its training, what the training took, and how far off that was."""
+    header = ("#", "time: forecast, real", "CPU: forecast, real", "peak memory: forecast, real", "on the device")
+    runs = [(e.number, t.forecast, t.spent) for e in data.journal.experiments if (t := e.training) and not t.stopped]
+    return table(
+        header,
+        [
+            (
+                number,
+                _beside(said.seconds, took.seconds, duration),
+                _beside(said.cpu, took.cpu, duration),
+                _beside(said.memory, took.memory, size),
+                _beside(said.device_memory or 0, took.device_memory or 0, size) if took.device_memory else "-",
+            )
+            for number, said, took in runs
+            if said and took
+        ],
+    )
+
+
+def _beside(said: float, took: float, shown: Callable[[float], str]) -> str:
+    return f"{shown(said)} → {shown(took)} ({off(said, took):+.0f} %)"
 
 
 def data_reports(data: ReportData) -> str:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuneloop.core.job import Exit
-from tuneloop.tools.gate.rehearsal import check_rehearsal, rehearsal_rows
+from tuneloop.tools.gate.rehearsal import LONGEST, STEPS, check_rehearsal, rehearsal_rows
 
 DONE = Exit(code=0, reason="finished", seconds=5)
 
@@ -14,26 +14,25 @@ def points(*losses: float | None) -> list[dict[str, object]]:
     return [{"current_steps": i, "loss": loss} for i, loss in enumerate(losses, 1)]
 
 
-def test_the_longest_and_the_typical() -> None:
+def test_the_longest_thrice_then_the_typical() -> None:
     lengths = [5, 100, 6, 7, 90, 1, 8]
-    assert rehearsal_rows("abcdefg", lengths, 4) == ["b", "e", "d", "c"] or rehearsal_rows("abcdefg", lengths, 4) == [
-        "b",
-        "e",
-        "d",
-        "g",
-    ]
-    assert rehearsal_rows("abc", [1, 3, 2], 1) == ["b"]
-    assert rehearsal_rows([], [], 4) == []
-    with pytest.raises(ValueError, match="one a row"):
-        rehearsal_rows("ab", [1], 1)
+    chosen = rehearsal_rows(lengths, 2, 6)
+    assert chosen[:6] == [1, 4] * LONGEST
+    assert sorted(lengths[i] for i in chosen[6:]) == [1, 5, 6, 8, 90, 100]
+    assert rehearsal_rows([1, 3, 2], 1, 1) == [1]
+    assert rehearsal_rows([], 4, 10) == []
 
 
-@given(st.lists(st.integers(1, 500), max_size=60), st.integers(1, 40))
-def test_rows_are_distinct_and_hold_the_longest(lengths: list[int], count: int) -> None:
-    chosen = rehearsal_rows(list(range(len(lengths))), lengths, count)
-    assert len(chosen) == len(set(chosen)) == min(count, len(lengths))
-    assert not chosen or lengths[chosen[0]] == max(lengths)
-    assert chosen == rehearsal_rows(list(range(len(lengths))), lengths, count)
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=60), st.integers(1, 9), st.integers(LONGEST + 1, STEPS))
+def test_each_step_has_its_rows_and_typical_ones_are_like_all(lengths: list[int], batch: int, steps: int) -> None:
+    chosen = rehearsal_rows(lengths, batch, steps)
+    assert len(chosen) == batch * steps
+    longest, typical = chosen[:batch], chosen[batch * LONGEST :]
+    assert max(lengths) == lengths[longest[0]]
+    assert min(lengths[i] for i in longest) >= max([0, *(n for i, n in enumerate(lengths) if i not in longest)])
+    times = [typical.count(i) for i in range(len(lengths))]
+    assert max(times) - min(times) <= 1
+    assert chosen == rehearsal_rows(lengths, batch, steps)
 
 
 def test_a_sound_rehearsal() -> None:
