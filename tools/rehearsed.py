@@ -97,7 +97,7 @@ def plan_of(case: Situation, rows: int, rehearsed: int, told: int) -> Plan:
     written = rehearsed * step_rows(values) + min(READ, rows)
     kept = round(rows * told / written) if told else rows  # packing makes fewer of them
     steps, held = planned_steps(values, kept), held_out(values, kept)
-    epochs = math.ceil(steps * step_rows(values) / max(1, kept - held))
+    epochs = math.ceil(steps / max(1, math.ceil((kept - held) / step_rows(values))))
     evaluated = times(values, "eval", steps, epochs) if held else 0
     adapter = case.method in ("lora", "oft", "freeze")
     return Plan(

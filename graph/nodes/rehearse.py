@@ -7,13 +7,15 @@ from typing import Any
 from tuneloop.core.cost import Forecast
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import Forecasted
-from tuneloop.core.files import write_json
+from tuneloop.core.files import read_json, write_json
 from tuneloop.core.job import Exit
+from tuneloop.core.wording import size
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.train import run_rehearsal
 from tuneloop.tools.gate.rehearsal import check_rehearsal
 from tuneloop.tools.limits import memory_limit
 from tuneloop.tools.params.config_text import parse_config
+from tuneloop.tools.params.memory import largest_batch
 from tuneloop.tools.rehearsed import forecast_of
 from tuneloop.tools.trained import log_points, verified
 from tuneloop.tools.training import situation
@@ -25,7 +27,10 @@ MARGIN = 1.15  # what a forecast may be too low by
 def rehearse(ctx: Context) -> dict[str, Any]:
     """A few steps; loss finite and moving; the whole run forecast."""
     folder = ctx.folder
-    run_rehearsal(ctx)
+    try:
+        run_rehearsal(ctx)
+    except RecipeError as e:
+        raise RecipeError(f"{e}{cure(ctx)}", culprit=e.culprit) from e
     end = proven_end(ctx)
     found = forecast_of(folder, situation(ctx.bench, folder), ctx.bench.setup.model_fingerprint, end)
     write_json(folder.forecast, found.model_dump(mode="json"))
@@ -40,6 +45,21 @@ def rehearse(ctx: Context) -> dict[str, Any]:
     )
     fits(found, left, memory_limit(ctx.settings))
     return {"stage": "train"}
+
+
+def cure(ctx: Context) -> str:
+    """What would fit, where memory ended the micro-run on a CPU; "" otherwise."""
+    end = ctx.bench.status(ctx.folder.jobs, "rehearse")[0].exit
+    case = situation(ctx.bench, ctx.folder)
+    if end is None or end.reason != "memory" or case.device != "cpu":
+        return ""
+    longest = int(read_json(ctx.folder.data / "report.json").get("lengths", {}).get("longest", 0))
+    batch = largest_batch(case, memory_limit(ctx.settings), longest or None)
+    if not batch:
+        return "; by the estimate no batch fits: lower cutoff_len, or write finetuning_type: lora"
+    return (
+        f"; by the estimate per_device_train_batch_size fits up to {batch}: gradient_accumulation_steps makes up for it"
+    )
 
 
 def proven_end(ctx: Context) -> Exit:
@@ -69,12 +89,16 @@ def fits(found: Forecast, left: float | None, memory: int) -> None:
         raise RecipeError(
             f"the forecast does not fit the time: {found.seconds:.0f} s ({found.steps} steps of "
             f"{found.seconds_per_step:.2f} s, {found.beside:.0f} s beside them), and {left:.0f} s are left: "
-            + (f"use at most {most} steps" if most > 0 else "no training of this kind fits, use a cheaper one"),
+            + (
+                f"use at most {most} steps"
+                if most > 0
+                else "not even one step fits, use a cheaper method or fewer rows"
+            ),
             culprit="config",
         )
     if found.memory > memory:
         raise RecipeError(
-            f"the training needs {found.memory} bytes of memory and may use {memory}: killed by memory it would be; "
-            "lower per_device_train_batch_size or cutoff_len",
+            f"the forecast does not fit the memory limit: {size(found.memory)}, and {size(memory)} may be used: lower "
+            "per_device_train_batch_size or cutoff_len",
             culprit="config",
         )

@@ -18,13 +18,16 @@ from tuneloop.cli.board import Board, board_of, incumbent, seconds_left
 from tuneloop.cli.live import follow, showing
 from tuneloop.cli.panels import render, rich_view
 from tuneloop.cli.plain import plain_view
+from tuneloop.cli.words import line
 from tuneloop.core import event_tail
+from tuneloop.core.cost import Cost, Forecast
 from tuneloop.core.event_log import read_events
 from tuneloop.core.events import (
     AgentAnswered,
     BaselineMeasured,
     Event,
     ExperimentFinished,
+    Forecasted,
     JobProgress,
     NodeFinished,
     NodeStarted,
@@ -289,3 +292,19 @@ def test_the_last_line_of_a_kind(tmp_path_factory: pytest.TempPathFactory, event
     lines = path.read_text().splitlines(keepends=True)
     wanted = [i for i, event in enumerate(events) if event.kind == kind]
     assert found == (len("".join(lines[: wanted[-1]]).encode()) if wanted else None)
+
+
+def test_a_forecast_and_what_it_took() -> None:
+    made = Forecast(
+        seconds=65, cpu=60, memory=900_000_000, steps=320, seconds_per_step=0.2, beside=1, disk=20_000_000, recipe="x"
+    )
+    said = Forecasted(experiment=1, forecast=made, seconds_left=7200, memory_limit=21_000_000_000)
+    took = Forecasted(experiment=1, forecast=made, took=Cost(seconds=50, cpu=60, memory=1_000_000_000))
+    assert line(said) == (
+        "forecast: 320 steps in 1 min 05 s (60 CPU-s), 900 MB of memory, 20 MB of disk; 2 h 00 min are left; "
+        "21.0 GB may be used"
+    )
+    want = "training took 50 s (forecast +30 %), 60 CPU-s (+0 %), 1.0 GB of memory (-10 %)"
+    assert line(took) == want
+    shown = " ".join(drawn(board_of([*recorded()[:3], said, took]), 30).split())
+    assert want in shown and "forecast: 320 steps" in shown

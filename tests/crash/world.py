@@ -40,7 +40,7 @@ SHORT, LONG = Form(loops=1, every=False, kills=12, cuts=2), Form(loops=2, every=
 FORM = LONG if os.environ.get("CRASH_FORM") == "long" else SHORT
 HERE = Path(__file__).parent
 ITEMS, ROWS = 24, 240
-TIMES = {"seconds", "at", "created", "nodes", "budget", "peak_memory", "run_id"}
+TIMES = {"seconds", "at", "created", "nodes", "budget", "peak_memory", "spent", "forecast", "run_id"}
 RUN = "r"
 
 

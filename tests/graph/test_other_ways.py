@@ -34,7 +34,8 @@ def story(run: RunFolder) -> list[dict[str, Any]]:
     rows = [e.model_dump(mode="json") for e in load_journal(run).experiments]
     for row in rows:
         row.pop("seconds")
-        row["training"].pop("seconds")
+        for name in ("seconds", "spent", "forecast"):
+            row["training"].pop(name)
     return rows
 
 

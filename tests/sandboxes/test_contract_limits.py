@@ -38,6 +38,17 @@ def test_memory_below_the_limit_is_left_alone(trial):
     assert done.peak_memory > 60 << 20
 
 
+def test_cpu_of_all_processes_is_told(trial):
+    code = """
+import os, time
+pid = os.fork()
+while time.process_time() < 0.3: pass
+if pid: os.waitpid(pid, 0)
+"""
+    done, _ = trial.run(code)
+    assert 0.6 <= done.cpu < 2
+
+
 def test_pages_shared_after_a_fork_count_once(trial):
     code = """
 import os, time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, get_args
 
 from tuneloop.tools.memory import Cluster, MemoryEstimate, Recipe
@@ -75,6 +76,15 @@ def memory_finding(situation: Situation, available: int) -> Finding | None:
     text = f"needs about {gib(need.total)} ({largest} {gib(parts[largest])}) of {gib(available)}; {cure}"
     level = "error" if need.total > 1.3 * available else "warning"
     return Finding(level, situation.config.lines.get(key, 0), key, text)  # type: ignore[arg-type]
+
+
+def largest_batch(situation: Situation, available: int, tokens: int | None = None) -> int:
+    """Rows at a time, halved from those of the config, whose estimate fits `available` bytes; 0: not even one."""
+    batch = int(situation.get("per_device_train_batch_size"))
+    recipe, where = recipe_of(situation, tokens), Cluster(device="cpu" if situation.device == "cpu" else "cuda")
+    while batch and estimate(situation.model.shape, replace(recipe, batch=batch), where).total > available:
+        batch //= 2
+    return batch
 
 
 def gib(count: float) -> str:

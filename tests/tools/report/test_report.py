@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from tuneloop.core.benchmark import Benchmark
+from tuneloop.core.cost import Cost, Forecast
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal, Training
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.score import Comparison, Score
 from tuneloop.tools.gate.report import GateReport
+from tuneloop.tools.report import tables
 from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.facts import facts
+from tuneloop.tools.report.markdown import report
 from tuneloop.tools.report.tables import table
 from tuneloop.tools.report.timing import NodeTime
 from tuneloop.tools.report.write import write_report
@@ -234,3 +237,13 @@ def test_where_the_time_went(tmp_path: Path) -> None:
     assert "| evaluate | 1 | 30 s | 17 % | 40 s (133 %) | 0.2 s | 1, 1 min 01 s |" in text
     assert "1 turns of nodes were cut short" in text
     assert "| 3 | 1 min 00 s | - | 1 min 00 s |" in text
+
+
+def test_a_forecast_is_shown_beside_what_it_took() -> None:
+    done = experiment(1, 50, True)
+    assert done.training is not None and not tables.forecasts(report_data(done)).count("→")
+    said = Forecast(seconds=60, cpu=44, memory=900_000_000, steps=100, seconds_per_step=0.5)
+    took = Cost(seconds=80, cpu=40, memory=1_000_000_000)
+    training = done.training.model_copy(update={"forecast": said, "spent": took})
+    page = report("r", report_data(done.model_copy(update={"training": training})))
+    assert "| 1 | 1 min 00 s → 1 min 20 s (-25 %) | 44 s → 40 s (+10 %) | 900 MB → 1.0 GB (-10 %) | - |" in page

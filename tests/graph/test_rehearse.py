@@ -1,0 +1,73 @@
+"""The node `rehearse` on the real engine: its forecast beside the training it was made for, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.graph.test_live_watch import context  # noqa: F401
+from tuneloop.cli.words import line
+from tuneloop.core.cost import Forecast, off
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.event_log import every_event
+from tuneloop.core.events import Forecasted
+from tuneloop.core.files import read_json, write_json
+from tuneloop.graph.context import Context
+from tuneloop.graph.nodes.rehearse import fits, rehearse
+from tuneloop.graph.nodes.train import finished_training
+from tuneloop.mcp_servers.params import ParameterTools
+
+FOUND = Forecast(seconds=100, cpu=90, memory=5000, steps=40, seconds_per_step=2.0, beside=20)
+
+
+@pytest.mark.slow
+def test_forecast_and_truth(context: Callable[..., Context]) -> None:  # noqa: F811
+    ctx = context(max_steps=60, val_size=0.1, eval_strategy="steps", eval_steps=0.5)
+    assert rehearse(ctx) == {"stage": "train"}
+    said = Forecast.model_validate(read_json(ctx.folder.forecast))
+    done = finished_training(ctx)
+    assert done.forecast == said and done.spent is not None
+    # A busy machine makes seconds longer; CPU seconds less so, memory not.
+    assert abs(off(said.cpu, done.spent.cpu)) < 50, (said, done.spent)
+    assert abs(off(said.memory, done.spent.memory)) < 10, (said, done.spent)
+    assert said.steps == done.steps and 0 < said.beside < said.seconds
+    first, last = (e for e in every_event(ctx.run.events) if isinstance(e, Forecasted))
+    assert (first.took, last.took) == (None, done.spent)
+    assert (line(first) or "").startswith("forecast: 60 steps in") and "training took" in (line(last) or "")
+    told = ParameterTools(ctx.scope).estimate_memory(ctx.folder.config.read_text())
+    assert (told["total"], told["source"], told["experiment"]) == (said.memory, "measured", 1)
+    other = ParameterTools(ctx.scope).estimate_memory("finetuning_type: lora")
+    assert other["source"] == "estimated" and other["total"] == other["estimated"]
+    # Less time than that: refused, with what would fit.
+    with pytest.raises(RecipeError, match=r"does not fit the time: .* use at most \d+ steps"):
+        fits(said, said.seconds, 1 << 40)
+
+
+@pytest.mark.slow
+def test_what_memory_ends_is_told_what_would_fit(context: Callable[..., Context]) -> None:  # noqa: F811
+    ctx = context(per_device_train_batch_size=16, cutoff_len=512)
+    rows = read_json(ctx.folder.data / "data.json")
+    long = {"instruction": "Tom has 7 apples. " * 60, "input": "", "output": "8"}
+    write_json(ctx.folder.data / "data.json", [*rows, *[long] * 40])
+    write_json(ctx.folder.data / "report.json", {"rows": 240, "lengths": {"longest": 500}})
+    small = Context(ctx.run, ctx.settings.model_copy(update={"job_memory": 560 << 20}), ctx.state)
+    with pytest.raises(RecipeError, match=r"by memory.*per_device_train_batch_size fits up to (1|2|4|8): ") as e:
+        rehearse(small)
+    assert e.value.culprit == "config"
+    assert not ctx.folder.forecast.is_file()
+
+
+@pytest.mark.parametrize(("left", "steps"), [(114.0, 39), (60.0, 16)])
+def test_how_many_steps_would_fit(left: float, steps: int) -> None:
+    fits(FOUND, 116.0, 5000)
+    fits(FOUND, None, 5000)
+    with pytest.raises(RecipeError, match=rf"use at most {steps} steps$"):
+        fits(FOUND, left, 5000)
+
+
+def test_no_step_fits_and_memory_neither() -> None:
+    with pytest.raises(RecipeError, match="not even one step fits"):
+        fits(FOUND, 20.0, 5000)
+    with pytest.raises(RecipeError, match="does not fit the memory limit"):
+        fits(FOUND, None, 4999)
