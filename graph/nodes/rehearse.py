@@ -9,7 +9,6 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import Forecasted
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.job import Exit
-from tuneloop.core.wording import size
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.train import run_rehearsal
 from tuneloop.tools.gate.rehearsal import check_rehearsal
@@ -30,7 +29,7 @@ def rehearse(ctx: Context) -> dict[str, Any]:
     try:
         run_rehearsal(ctx)
     except RecipeError as e:
-        raise RecipeError(f"{e}{cure(ctx)}", culprit=e.culprit) from e
+        raise RecipeError(f"{cure(ctx)}{e}", culprit=e.culprit) from e
     end = proven_end(ctx)
     found = forecast_of(folder, situation(ctx.bench, folder), ctx.bench.setup.model_fingerprint, end)
     write_json(folder.forecast, found.model_dump(mode="json"))
@@ -43,7 +42,7 @@ def rehearse(ctx: Context) -> dict[str, Any]:
             memory_limit=memory_limit(ctx.settings),
         )
     )
-    fits(found, left, memory_limit(ctx.settings))
+    fits(found, left)
     return {"stage": "train"}
 
 
@@ -55,11 +54,9 @@ def cure(ctx: Context) -> str:
         return ""
     longest = int(read_json(ctx.folder.data / "report.json").get("lengths", {}).get("longest", 0))
     batch = largest_batch(case, memory_limit(ctx.settings), longest or None)
-    if not batch:
-        return "; by the estimate no batch fits: lower cutoff_len, or write finetuning_type: lora"
-    return (
-        f"; by the estimate per_device_train_batch_size fits up to {batch}: gradient_accumulation_steps makes up for it"
-    )
+    fits = f"per_device_train_batch_size up to {batch} fits, gradient_accumulation_steps makes up for it"
+    none = "no batch fits: lower cutoff_len, or write finetuning_type: lora"
+    return f"ended by memory; by the estimate {fits if batch else none}. "
 
 
 def proven_end(ctx: Context) -> Exit:
@@ -82,8 +79,11 @@ def seconds_left(ctx: Context) -> float | None:
     return min((max(0.0, s) for s in (run, ctx.settings.full_timeout) if s is not None), default=None)
 
 
-def fits(found: Forecast, left: float | None, memory: int) -> None:
-    """Raises RecipeError, with what would fit, when the training would outlast its time or exceed `memory` bytes."""
+def fits(found: Forecast, left: float | None) -> None:
+    """Raises RecipeError, with what would fit, when the training would outlast the seconds that are `left`.
+
+    Memory was tried: the micro-run had the longest rows under the limit of the training.
+    """
     if left is not None and found.seconds * MARGIN > left:
         most = int((left / MARGIN - found.beside) / found.seconds_per_step) if found.seconds_per_step else 0
         raise RecipeError(
@@ -94,11 +94,5 @@ def fits(found: Forecast, left: float | None, memory: int) -> None:
                 if most > 0
                 else "not even one step fits, use a cheaper method or fewer rows"
             ),
-            culprit="config",
-        )
-    if found.memory > memory:
-        raise RecipeError(
-            f"the forecast does not fit the memory limit: {size(found.memory)}, and {size(memory)} may be used: lower "
-            "per_device_train_batch_size or cutoff_len",
             culprit="config",
         )
