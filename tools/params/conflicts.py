@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from tuneloop.tools.params.finding import Complaint
 from tuneloop.tools.params.rules_data import data_rules
+from tuneloop.tools.params.rules_distributed import distributed_rules
+from tuneloop.tools.params.rules_mappings import mapping_rules
 from tuneloop.tools.params.rules_method import method_rules
 from tuneloop.tools.params.rules_stage import stage_rules
 from tuneloop.tools.params.rules_training import training_rules
@@ -18,3 +20,5 @@ def broken_rules(situation: Situation) -> Iterator[Complaint]:
     yield from method_rules(situation)
     yield from data_rules(situation)
     yield from training_rules(situation)
+    yield from distributed_rules(situation)
+    yield from mapping_rules(situation)

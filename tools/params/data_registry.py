@@ -13,6 +13,7 @@ from tuneloop.tools.params.data_records import Columns, Sample, is_tag, read_sam
 from tuneloop.tools.params.files import UnreadableError, read_object
 from tuneloop.tools.params.finding import Complaint
 from tuneloop.tools.params.situation import Situation
+from tuneloop.tools.params.templates import MEDIA
 
 INFO = "dataset_info.json"
 KINDS = {"arrow": "arrow", "csv": "csv", "json": "json", "jsonl": "json", "parquet": "parquet", "txt": "text"}
@@ -64,7 +65,7 @@ def wrong_data(s: Situation) -> Iterator[Complaint]:
 def _named(s: Situation, info: Mapping[str, Any], folder: Path) -> Iterator[Complaint]:
     for key in ("dataset", "eval_dataset"):
         rows: int | None = 0
-        for name in s.names(key) if s.on(key) else ():
+        for name in s.names(key) if s.on(key) or s.config.values.get(key) == "" else ():
             entry = info.get(name)
             if not isinstance(entry, dict):
                 yield "error", key, _unregistered(name, entry, info)
@@ -167,6 +168,7 @@ def _contents(s: Situation, d: Named, sample: Sample) -> Iterator[Complaint]:
         return
     for level, text in unusable(sample, Columns.of(d.entry), s.stage):
         yield level, d.key, f"{d.name}: {text}"
+    yield from _unseen(s, d, sample)
     alone = len(s.names(d.key)) == 1
     if alone and s.stage == "pt" and s.get("packing") is not False and sample.size < s.get("cutoff_len"):
         yield (
@@ -174,6 +176,23 @@ def _contents(s: Situation, d: Named, sample: Sample) -> Iterator[Complaint]:
             d.key,
             f"{d.name}: {sample.path.name} has less text than one block of cutoff_len {s.get('cutoff_len')}",
         )
+
+
+def _unseen(s: Situation, d: Named, sample: Sample) -> Iterator[Complaint]:
+    """Images, videos and audios for which the template has no place; a tokenizer's own template has none for any."""
+    name, columns = s.get("template"), Columns.of(d.entry)
+    template = s.catalog.templates.get(str(name))
+    if s.stage == "pt" or (name is not None and template is None):
+        return
+    for medium in MEDIA:
+        column = getattr(columns, f"{medium}s")
+        held = column and any(isinstance(r, Mapping) and r.get(column) for r in sample.records)
+        if held and (template is None or medium not in template.media):
+            yield (
+                "error",
+                "template",
+                f"{name or 'of the tokenizer'} has no place for the {medium}s of {d.name}; write one that has, such as qwen2_vl",
+            )
 
 
 def _rows(s: Situation, folder: Path, entry: Mapping[str, Any]) -> int | None:

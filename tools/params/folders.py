@@ -219,7 +219,9 @@ def _configs(s: Situation) -> Iterator[Complaint]:
         value = s.get(key)
         if not isinstance(value, str) or not value or (key == "fsdp_config" and not s.set("fsdp")):
             continue
-        if not value.startswith("{") and not s.path(value).is_file():
+        if value.startswith("{") and key != "new_special_tokens_config":
+            continue  # JSON, looked at with the other mappings
+        if not s.path(value).is_file():
             yield "error", key, f"{s.path(value)} is no file"
         elif key != "new_special_tokens_config" and not isinstance(json_value(value, s.here), Mapping):
             yield "error", key, f"{value[:80]} is no JSON mapping"

@@ -117,7 +117,7 @@ RANGES: dict[str, Range] = {
     "pref_beta": Range(0, above=True, usual="0.1"),
     "pref_ftx": Range(0, usual="0, or up to 1 with sigmoid"),
     "pref_bco_weight": FROM_ZERO,
-    "dpo_label_smoothing": Range(0, 1, below=True, usual="0–0.3"),
+    "dpo_label_smoothing": Range(0, 0.5, usual="0–0.3"),
     "kto_chosen_weight": FROM_ZERO,
     "kto_rejected_weight": FROM_ZERO,
     "simpo_gamma": Range(0, usual="0.5–1.5"),

@@ -80,16 +80,6 @@ RULES: tuple[Rule, ...] = (
         lambda s: len(s.set(*LOW_RANK)) > 1,
         "only one of use_galore, use_apollo, use_badam can be on",
     ),
-    Rule(
-        "use_galore",
-        lambda s: s.set("deepspeed") and s.set("use_galore"),
-        "cannot go with deepspeed: leave one of them out",
-    ),
-    Rule(
-        "use_apollo",
-        lambda s: s.set("deepspeed") and s.set("use_apollo"),
-        "cannot go with deepspeed: leave one of them out",
-    ),
     *alike(
         ("galore_layerwise", "apollo_layerwise"),
         lambda s, key: s.set(f"use_{key.removesuffix('_layerwise')}") and s.get("gradient_accumulation_steps") != 1,
@@ -202,11 +192,6 @@ RULES: tuple[Rule, ...] = (
         "use_mca",
         lambda s: s.set("use_mca"),
         "is not heeded here: the engine takes it from the environment (USE_MCA=1)",
-    ),
-    *alike(
-        ("pissa_init", "pure_bf16", "use_unsloth", "use_kt", "predict_with_generate"),
-        lambda s, _: s.zero == 3,
-        "cannot go with DeepSpeed ZeRO-3; leave one of them out",
     ),
 )
 

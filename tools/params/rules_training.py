@@ -87,6 +87,11 @@ RULES: tuple[Rule, ...] = (
         lambda s: s.set("dataloader_persistent_workers") and not s.get("dataloader_num_workers"),
         "needs dataloader_num_workers: 1 or more",
     ),
+    Rule(
+        "ddp_backend",
+        lambda s: s.set("ddp_backend") and s.device == "cpu",
+        "is for several processes, and on a cpu the engine starts one; leave it out",
+    ),
     warning(
         "warmup_ratio",
         lambda s: s.set("warmup_ratio") and s.set("warmup_steps"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CONTENT = "{{content}}"
+MEDIA = ("image", "video", "audio")
 FRAME = ("format_prefix", "format_user", "format_assistant")
 
 
@@ -16,6 +17,7 @@ class Template:
     """One template. `needs`: tokens that the tokenizer must have; `frame`: the text around one question and answer.
 
     `stops`: tokens among them that are added where they lack. `efficient_eos`: a turn is ended by its next token.
+    `media`: what it takes beside text, of image, video and audio.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Template:
     default_system: str
     stops: tuple[str, ...] = ()
     efficient_eos: bool = False
+    media: frozenset[str] = frozenset()
 
 
 def read_templates(path: Path) -> dict[str, Template]:
@@ -52,7 +55,14 @@ def _template(options: Mapping[str, ast.expr]) -> Template:
         default_system=system[0] if system else "",
         stops=tuple(stop_words),
         efficient_eos=_is_true(options.get("efficient_eos")),
+        media=_media(options.get("mm_plugin")),
     )
+
+
+def _media(node: ast.expr | None) -> frozenset[str]:
+    """What a plugin has a token for, as in `get_mm_plugin(name="qwen2_vl", image_token="<|image_pad|>")`."""
+    given = {k.arg: k.value for k in node.keywords if k.arg} if isinstance(node, ast.Call) else {}
+    return frozenset(medium for medium in MEDIA if _texts(given.get(f"{medium}_token")))
 
 
 def _is_true(node: ast.expr | None) -> bool:

@@ -35,7 +35,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "train_sampling_strategy": ("random", "sequential", "group_by_length"),
     "include_num_input_tokens_seen": ("all", "non_padding", "no"),
     "torch_compile_mode": ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
-    "ddp_backend": ("nccl", "gloo", "mpi", "ccl", "hccl", "cncl", "mccl"),
+    "ddp_backend": ("nccl", "gloo", "mpi", "xccl", "ccl", "hccl", "cncl", "mccl"),
     "fsdp": (
         *("full_shard", "shard_grad_op", "no_shard", "hybrid_shard", "hybrid_shard_zero2", "offload", "auto_wrap"),
     ),
