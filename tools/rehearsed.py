@@ -98,7 +98,7 @@ def plan_of(case: Situation, rows: int, rehearsed: int, told: int) -> Plan:
     kept = round(rows * told / written) if told else rows  # packing makes fewer of them
     steps, held = planned_steps(values, kept), held_out(values, kept)
     epochs = math.ceil(steps / max(1, math.ceil((kept - held) / step_rows(values))))
-    evaluated = times(values, "eval", steps, epochs) if held else 0
+    within = times(values, "eval", steps, epochs) if held else 0
     adapter = case.method in ("lora", "oft", "freeze")
     return Plan(
         steps=steps,
@@ -110,7 +110,7 @@ def plan_of(case: Situation, rows: int, rehearsed: int, told: int) -> Plan:
         saves=times(values, "save", steps, epochs),
         saved=checkpoint_bytes(case) / model_bytes(case),
         logs=steps // logged_every(steps),
-        evaluations=evaluated,
+        evaluations=within + bool(held and (within or values.get("do_eval"))),  # the last one at the end
         evaluated=held,
         forward=FORWARD_FROZEN if adapter else FORWARD,
         grouped=values.get("train_sampling_strategy") == "group_by_length",

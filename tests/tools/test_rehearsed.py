@@ -80,12 +80,12 @@ def test_many_rows_are_read_evenly() -> None:
         (
             {"max_steps": 100, "val_size": 0.1, "eval_strategy": "steps", "eval_steps": 30},
             0,
-            {"evaluations": 4, "evaluated": 20},
+            {"evaluations": 5, "evaluated": 20},
         ),
         (
             {"num_train_epochs": 3, "val_size": 20, "eval_strategy": "epoch", "load_best_model_at_end": True},
             0,
-            {"steps": 69, "evaluations": 3, "evaluated": 20, "saves": 3},
+            {"steps": 69, "evaluations": 4, "evaluated": 20, "saves": 3},
         ),
         (
             {"finetuning_type": "lora", "train_sampling_strategy": "group_by_length"},
