@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tuneloop.tools.params.catalog import Catalog
 from tuneloop.tools.params.dimensions import BY_NAME, collisions, completed
 from tuneloop.tools.params.filtering import Kept, filter_parameters
 from tuneloop.tools.params.kinds import Item, Kind
+from tuneloop.tools.params.lexicon import Concept
 from tuneloop.tools.params.methods import compare_methods
 from tuneloop.tools.params.search import concepts_like, index_of
 from tuneloop.tools.params.understand import Understood, templates_for, understand
-from tuneloop.tools.params.wording import as_yaml, card, line, lines, listed, plain_default, settings
+from tuneloop.tools.params.wording import (
+    INVERSE,
+    as_yaml,
+    card,
+    line,
+    lines,
+    listed,
+    off_value,
+    plain_default,
+    settings,
+)
 
 MOST_FOUND, MOST_CARDS, ALSO = 12, 3, 6
 EXAMPLES = (
@@ -63,6 +75,8 @@ def said(asked: Understood, kind: Kind) -> str:
     parts: list[str] = [kind]
     if asked.decisions:
         parts.append(", ".join(f"{key} {value}" for key, value in asked.decisions.items()))
+    if asked.left:
+        parts.append(f"without {', '.join(dict.fromkeys(item.text for item in asked.left))}")
     if kind != "list" and asked.names:
         parts.append(listed(asked.names[:6]))
     if asked.read_as:
@@ -79,15 +93,23 @@ def said(asked: Understood, kind: Kind) -> str:
 def _list(asked: Understood, catalog: Catalog) -> Part:
     if not asked.decisions:
         return _everything(catalog)
-    kept = filter_parameters(catalog, asked.decisions)
+    away = left_names(asked)
+    kept = [k for k in filter_parameters(catalog, asked.decisions) if k.parameter.name not in away]
     names = tuple(k.parameter.name for k in kept)
     assumed = [f"{k} {v}" for k, v in completed(asked.decisions).items() if k not in asked.decisions]
     head = [f"{len(kept)} of {len(catalog.parameters)} parameters matter for {_decided(asked.decisions)}."]
     head += [f"Assumed: {', '.join(assumed)}."] if assumed else []
     head += [f"The engine refuses this combination: {text}." for text in collisions(asked.decisions)]
-    more = [key for item in asked.items if item.concept for key in item.concept.keys if key not in names]
+    more = [key for i in asked.items if i.concept for key in i.concept.keys if key not in names and key not in away]
     body = "\n".join(head) + "\n\n" + grouped(kept)
     return _leading(asked, (*names, *more)), body + ("\n\n**also asked for**\n" + lines(catalog, more) if more else "")
+
+
+def left_names(asked: Understood) -> frozenset[str]:
+    """Parameters of what the question leaves out: all of something broad such as evaluation, else the leading one."""
+    plain = {name for item in asked.left for name in item.names}
+    keys = {key for i in asked.left if i.concept and i.form("broad") and not i.decisions for key in i.concept.keys}
+    return frozenset(plain | keys) - set(asked.names)
 
 
 def _decided(decisions: Mapping[str, str]) -> str:
@@ -140,11 +162,20 @@ def _also(asked: Understood, catalog: Catalog, leads: list[str]) -> tuple[str, .
 def _advise(asked: Understood, catalog: Catalog) -> Part:
     concepts = sorted((item.concept for item in asked.items if item.concept), key=lambda c: c.form == "broad")
     keys = {key: value for concept in concepts for key, value in concept.keys.items()}
-    write = {key: value for key, value in keys.items() if value is not None}
+    write = _switched(asked, concepts, catalog) or dict(keys)
+    write = {key: value for key, value in write.items() if value is not None}
     body = [" ".join(dict.fromkeys(concept.say for concept in concepts))]
     body += [settings(write)] if write else []
     body += [lines(catalog, keys)]
     return tuple(keys), "\n\n".join(body)
+
+
+def _switched(asked: Understood, concepts: list[Concept], catalog: Catalog) -> dict[str, Any]:
+    """The leading parameters, off or on as the question says; {} where it says nothing of the kind."""
+    leads = [catalog.parameters[next(iter(concept.keys))] for concept in concepts if concept.form != "problem"]
+    if asked.switch == "off":
+        return {p.name: off_value(p) for p in leads}
+    return {p.name: False for p in leads if asked.switch == "on" and p.name.startswith(INVERSE)}
 
 
 def _search(asked: Understood, catalog: Catalog) -> Part:

@@ -43,7 +43,10 @@ class Meaning:
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """Phrases of stemmed words → meanings, the words to pass over, and a speller."""
+    """Phrases of stemmed words → meanings, the words to pass over, and a speller.
+
+    `names`: what parameters are called; `joined`: the same without underscores.
+    """
 
     phrases: Mapping[tuple[str, ...], tuple[Meaning, ...]]
     small: frozenset[str]
@@ -53,6 +56,7 @@ class Lexicon:
     speller: Speller
     concepts: tuple[Concept, ...] = field(repr=False)
     names: Mapping[str, str] = field(repr=False)
+    joined: Mapping[str, str] = field(repr=False)
 
 
 @cache
@@ -82,6 +86,7 @@ def stems(text: str) -> tuple[str, ...]:
 def lexicon_of(catalog: Catalog) -> Lexicon:
     """Everything that can be said about one release."""
     words, concepts = _tables()
+    names = _other_names(words, catalog)
     phrases: dict[tuple[str, ...], list[Meaning]] = defaultdict(list)
     for phrase, meaning in (*_concepts(concepts, catalog), *_names(words, catalog), *_decisions(words), *_cues(words)):
         if phrase:
@@ -98,7 +103,8 @@ def lexicon_of(catalog: Catalog) -> Lexicon:
         chinese=dict(sorted(words["chinese"].items(), key=lambda item: -len(item[0]))),
         speller=Speller(content, helps | small | models),
         concepts=tuple(dict.fromkeys(m.concept for meanings in phrases.values() for m in meanings if m.concept)),
-        names=_other_names(words, catalog),
+        names=names,
+        joined={name.replace("_", ""): meant for name, meant in names.items() if "_" in name},
     )
 
 

@@ -6,21 +6,28 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tuneloop.tools.params.catalog import Catalog
 from tuneloop.tools.params.dimensions import BY_NAME
 from tuneloop.tools.params.kinds import Item, Kind, Signs, kind_of
 from tuneloop.tools.params.lexicon import Lexicon, Meaning, lexicon_of, longest, stem
 from tuneloop.tools.params.names import closest
+from tuneloop.tools.params.negation import Token, left_out
 
 LONGEST_QUESTION = 4000
+SPARING = ("list", "compare")  # kinds of answers that can leave something out
 DIMENSION_WORDS = "|".join((*BY_NAME, "data strategy", "finetuning_type", "fine-tuning method", "finetuning method"))
 PAIR = re.compile(rf"\b({DIMENSION_WORDS})\s*(?:[:=]|\bis\b)\s*[\"']?([a-z0-9_ -]*[a-z0-9])", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Understood:
-    """`read_as`: misspelt words and what they were taken for; `rest`: words that mean nothing by themselves."""
+    """`read_as`: misspelt words and what they were taken for; `rest`: words that mean nothing by themselves.
+
+    `left`: items that the answer shall not hold. `switch`: whether what is asked about shall be on or off, where
+    that is said.
+    """
 
     kind: Kind
     items: tuple[Item, ...] = ()
@@ -28,6 +35,8 @@ class Understood:
     read_as: Mapping[str, str] = field(default_factory=dict)
     rest: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
+    left: tuple[Item, ...] = ()
+    switch: Literal["on", "off", ""] = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -40,6 +49,7 @@ class _Found:
     items: tuple[Item, ...]
     cues: frozenset[str]
     rest: tuple[str, ...]
+    left: tuple[Item, ...] = ()
 
 
 def understand(text: str, catalog: Catalog) -> Understood:
@@ -48,12 +58,30 @@ def understand(text: str, catalog: Catalog) -> Understood:
     plain = in_english(text[:LONGEST_QUESTION], lexicon)
     pairs, plain = _pairs(plain, lexicon)
     words, read_as = _words(plain, lexicon, catalog)
-    found = _match(words, lexicon)
-    decisions = dict(reversed([pair for item in found.items for pair in item.decisions])) | pairs
+    tokens = _tokens(words, lexicon)
+    words = [word for word in words if word != ","]
     imperative = bool(words) and words[0] in lexicon.imperatives
-    model = bool(templates_for(words, catalog)) if "template" in found.cues else False
-    signs = Signs(plain, found.items, found.cues, found.rest, decisions, bool(pairs), imperative, model)
-    return Understood(kind_of(signs), found.items, decisions, read_as, found.rest, tuple(words))
+
+    def read(found: _Found) -> Understood:
+        decisions = dict(reversed([pair for item in found.items for pair in item.decisions])) | pairs
+        model = bool(templates_for(words, catalog)) if "template" in found.cues else False
+        signs = Signs(plain, found.items, found.cues, found.rest, decisions, bool(pairs), imperative, model)
+        kind = kind_of(signs)
+        return Understood(
+            kind, found.items, decisions, read_as, found.rest, tuple(words), found.left, _switch(found.cues)
+        )
+
+    whole = _found(tokens, lexicon, frozenset())
+    away = left_out(tokens)
+    if away and "advise" not in whole.cues and (spared := read(_found(tokens, lexicon, away))).kind in SPARING:
+        return spared
+    return read(whole)
+
+
+def _switch(cues: frozenset[str]) -> Literal["on", "off", ""]:
+    if not cues.isdisjoint(("switched_off", "without")):
+        return "off"
+    return "on" if "switched_on" in cues else ""
 
 
 def in_english(text: str, lexicon: Lexicon) -> str:
@@ -92,7 +120,7 @@ def _pairs(text: str, lexicon: Lexicon) -> tuple[dict[str, str], str]:
 def _words(text: str, lexicon: Lexicon, catalog: Catalog) -> tuple[list[str], dict[str, str]]:
     """Stemmed words, misspelt ones corrected, and which were."""
     text = re.sub(r"(?<=[a-z0-9])'s\b", "", text)
-    raw = re.findall(r"[a-z0-9_.&]+|\d", re.sub(r"(?<!\de)[-/+]|[-/+](?!\d)", " ", text))
+    raw = re.findall(r"[a-z0-9_.&]+|\d|,", re.sub(r"(?<!\de)[-/+]|[-/+](?!\d)", " ", text))
     words: list[str] = []
     read_as: dict[str, str] = {}
     for token in (word.strip(".") for word in raw):
@@ -108,6 +136,10 @@ def _words(text: str, lexicon: Lexicon, catalog: Catalog) -> tuple[list[str], di
             words += [name] if name else [stem(part) for part in token.split("_") if part]
             continue
         word = stem(token)
+        if (word,) not in lexicon.phrases and (name := lexicon.joined.get(token)):
+            read_as[token] = name
+            words.append(name)
+            continue
         if (word,) not in lexicon.phrases:
             short = word.rstrip("0123456789")
             meant = short if (short,) in lexicon.phrases and len(short) > 3 else lexicon.speller.read(word)
@@ -123,26 +155,30 @@ def _choice(token: str, lexicon: Lexicon) -> str | None:
     return token if (token,) in lexicon.phrases else None
 
 
-def _match(words: list[str], lexicon: Lexicon) -> _Found:
+def _tokens(words: list[str], lexicon: Lexicon) -> list[Token]:
     """The question cut into the longest phrases that mean something."""
-    items: list[Item] = []
-    cues: set[str] = set()
-    rest: list[str] = []
+    tokens: list[Token] = []
     at = 0
     while at < len(words):
-        length = longest(lexicon.phrases, words, at)
-        if not length:
-            if words[at] not in lexicon.small:
-                rest.append(words[at])
-            at += 1
-            continue
-        meanings = lexicon.phrases[tuple(words[at : at + length])]
-        cues |= {meaning.cue for meaning in meanings if meaning.cue}
-        item = _item(" ".join(words[at : at + length]), meanings)
-        if item.names or item.decisions:
-            items.append(item)
+        length = longest(lexicon.phrases, words, at) or 1
+        text = " ".join(words[at : at + length])
+        meanings = lexicon.phrases.get(tuple(words[at : at + length]), ())
+        item = _item(text, meanings) if meanings else Item("")
+        cues = frozenset(meaning.cue for meaning in meanings if meaning.cue)
+        tokens.append(Token(text, item if item.names or item.decisions else None, cues, bool(meanings)))
         at += length
-    return _Found(tuple(items), frozenset(cues), tuple(rest))
+    return tokens
+
+
+def _found(tokens: list[Token], lexicon: Lexicon, away: frozenset[int]) -> _Found:
+    """What the phrases mean together, those that are left out set aside."""
+    kept = [token for place, token in enumerate(tokens) if place not in away]
+    return _Found(
+        items=tuple(token.item for token in kept if token.item),
+        cues=frozenset(cue for token in kept for cue in token.cues),
+        rest=tuple(t.text for t in kept if not t.known and t.text not in lexicon.small and t.text != ","),
+        left=tuple(token.item for place in sorted(away) if (token := tokens[place]).item),
+    )
 
 
 def _item(text: str, meanings: tuple[Meaning, ...]) -> Item:

@@ -9,6 +9,10 @@ from typing import Any
 from tuneloop.tools.params.catalog import Catalog, Parameter
 from tuneloop.tools.params.finding import options
 from tuneloop.tools.params.ranges import RANGES
+from tuneloop.tools.params.values import WORDS
+
+INVERSE = "disable_"  # how parameters begin whose true switches something off
+OFF_WORDS = ("no", "none", "disabled")
 
 
 def as_yaml(value: Any) -> str:
@@ -49,6 +53,14 @@ def card(p: Parameter) -> str:
 def lines(catalog: Catalog, names: Iterable[str]) -> str:
     """One line each."""
     return "\n".join(line(catalog.parameters[name]) for name in names)
+
+
+def off_value(p: Parameter) -> Any:
+    """What switches a parameter off; None where leaving it out does."""
+    if "bool" in p.kinds:
+        return p.name.startswith(INVERSE)
+    words = (*p.choices, *WORDS.get(p.name, ()))
+    return next((word for word in OFF_WORDS if word in words), None)
 
 
 def settings(values: Mapping[str, Any]) -> str:

@@ -81,6 +81,10 @@ def registered() -> dict[str, tuple[dict[str, Any], Any]]:
         ),
         "judged": (rated, judged),
         "columns": ({"columns": {"prompt": "q", "response": "a"}}, [{"q": "say a", "a": "a"}] * 5),
+        "pictures": (
+            {"formatting": "sharegpt", "columns": {**MESSAGES, "images": "images"}, "tags": TAGS},
+            [{"messages": ROLES, "images": ["a.png"]}] * 5,
+        ),
         # bad ones
         "no_input": ({}, [{"instruction": "say a", "output": "a"}] * 5),
         "no_output": ({}, [{"instruction": "say a", "input": ""}] * 5),
