@@ -21,6 +21,7 @@ class Limits(BaseModel):
     memory: int | None = Field(None, gt=0, description="resident bytes of all processes together")
     processes: int | None = Field(None, gt=0)
     disk: int | None = Field(None, gt=0, description="bytes below the writable folders")
+    grace: float = Field(5.0, ge=0, description="seconds from SIGTERM to SIGKILL when the time is over")
     log: int = Field(8 << 20, gt=0, description="bytes of log kept; the middle is cut")
 
 

@@ -38,6 +38,7 @@ class Plan:
         self.cwd: str = given["cwd"]
         self.write: list[str] = given["write"]
         self.seconds: float | None = given["seconds"]
+        self.grace: float = given["grace"]
         self.memory: int | None = given["memory"]
         self.processes: int | None = given["processes"]
         self.disk: int | None = given["disk"]

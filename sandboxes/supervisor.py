@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tuneloop.sandboxes.warm import Forked
 
 TICK, SLOW_TICK, SHARE = 0.1, 0.5, 100  # seconds between two looks at the job: a hundredth of what it has run so far
-GRACE = 5.0  # seconds from SIGTERM to SIGKILL when nobody says otherwise
 FULL_DISK_TRIES = 30  # a second apart: the end of a job is told when there is room again
 
 
@@ -42,7 +41,7 @@ class Keeper:
         self.nap = TICK
         self.started = time.monotonic()
         self.next_look = self.next_walk = self.started
-        self.asked, self.grace = False, GRACE
+        self.asked, self.grace = False, plan.grace
         self.peak, self.noted = 0, 0
 
     def run(self) -> None:
@@ -108,7 +107,7 @@ class Keeper:
         """Somebody wrote `stop`; it holds the seconds of grace."""
         try:
             with open(f"{self.folder}/stop") as f:
-                self.grace = float(f.read() or GRACE)
+                self.grace = float(f.read() or self.grace)
         except FileNotFoundError:
             return False
         return True

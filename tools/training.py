@@ -48,15 +48,14 @@ def _launch(bench: Workbench, folder: ExperimentFolder, name: str, out: Path, da
     write_atomic(work / "config.yaml", text)
     write_atomic(out / ".key", key)
     env = {"PATH": f"{engine.bin}:/usr/bin:/bin", "LLAMAFACTORY_VERBOSITY": "WARN", "DISABLE_VERSION_CHECK": "1"}
+    limits = job_limits(settings, settings.full_timeout if steps is None else settings.rehearsal_timeout, folder.root)
     command = Command(
         argv=(str(engine.python), SCRIPTS[0], "train", str(work / "config.yaml")),
         cwd=str(work),
         env={**bench.environment(work), **engine.env, **env},
         read=(*engine.readable, *SCRIPTS, str(data), str(bench.setup.model_root)),
         write=(str(out), str(work)),
-        limits=job_limits(
-            settings, settings.full_timeout if steps is None else settings.rehearsal_timeout, folder.root
-        ),
+        limits=limits.model_copy(update={"grace": grace(out)}),
         key=key,
     )
     retry = was_killed(bench.status(folder.jobs, name)[0])

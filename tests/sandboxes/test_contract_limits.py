@@ -26,6 +26,13 @@ def test_time(trial):
     assert 0.3 <= done.seconds < 3
 
 
+@pytest.mark.parametrize(("grace", "code"), [(0.2, -9), (20, 0)])
+def test_when_its_time_is_over_a_job_has_its_grace(trial, grace, code):
+    busy = "import signal, sys, time\nsignal.signal(15, lambda *_: (time.sleep(1), open('saved', 'w'), sys.exit(0)))\n"
+    done, _ = trial.run(busy + "time.sleep(30)", limits={"seconds": 1.5, "grace": grace})
+    assert (done.reason, done.code, (trial.work / "saved").exists()) == ("timeout", code, code == 0)
+
+
 def test_memory_is_summed_over_two_levels_of_children(trial):
     done, _ = trial.run(TWO_LEVELS, limits={"memory": 150 << 20})
     assert (done.reason, done.code) == ("memory", -9)
