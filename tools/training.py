@@ -22,7 +22,7 @@ from tuneloop.tools.watching import grace
 from tuneloop.tools.workbench import Workbench
 
 FOLDER = ENGINES / "llamafactory"
-SCRIPTS = tuple(str(FOLDER / name) for name in ("train.py", "lf_watch.py", "lf_cost.py", "lf_checkpoints.py"))
+SCRIPTS = tuple(str(FOLDER / name) for name in ("train.py", "lf_watch.py", "lf_checkpoints.py", "lf_cost.py"))
 DISCARD = "discard"
 # Ends from outside: by SIGKILL, by SIGTERM before the first step, and by SIGTERM with a checkpoint.
 KILLED = (-9, -15, 75)
