@@ -7,22 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuneloop.tools.params.catalog import Catalog
+from tuneloop.tools.params.comparing import Part, compare
 from tuneloop.tools.params.dimensions import BY_NAME, collisions, completed
 from tuneloop.tools.params.filtering import Kept, filter_parameters
-from tuneloop.tools.params.kinds import Item, Kind
+from tuneloop.tools.params.kinds import Kind
 from tuneloop.tools.params.lexicon import Concept
-from tuneloop.tools.params.methods import compare_methods
 from tuneloop.tools.params.search import concepts_like, index_of
 from tuneloop.tools.params.understand import Understood, templates_for, understand
 from tuneloop.tools.params.wording import (
     INVERSE,
-    as_yaml,
     card,
     line,
     lines,
     listed,
     off_value,
-    plain_default,
     settings,
 )
 
@@ -49,16 +47,13 @@ class Answer:
         return f"Understood: {self.said}\n\n{self.body}\n"
 
 
-Part = tuple[tuple[str, ...], str]
-
-
 def answer(text: str, catalog: Catalog) -> Answer:
     """The answer to a question in English or Chinese; no model, no network, the same every time."""
     asked = understand(text, catalog)
     makers: dict[str, Callable[[Understood, Catalog], Part]] = {
         "list": _list,
         "describe": _describe,
-        "compare": _compare,
+        "compare": lambda asked, catalog: compare(asked, catalog) or _describe(asked, catalog),
         "advise": _advise,
         "templates": _templates,
         "search": _search,
@@ -200,57 +195,3 @@ def _templates(asked: Understood, catalog: Catalog) -> Part:
     head = f"{len(shown)} of {len(catalog.templates)} templates" + (" fit." if like else ".")
     note = "Write it as `template: NAME`; without one the tokenizer's own chat template is taken."
     return ("template",), f"{head} {note}\n\n{', '.join(shown)}"
-
-
-def _compare(asked: Understood, catalog: Catalog) -> Part:
-    sides = list({item.text: item for item in asked.items if item.names or item.decisions}.values())[:4]
-    if all(side.decisions for side in sides) and len({side.decisions for side in sides}) > 1:
-        return _compare_decisions(sides, catalog)
-    names = tuple(dict.fromkeys(name for side in sides for name in side.names[:1]))
-    if len(names) < 2 and len({side.choice for side in sides}) < 2 and not any(side.decisions for side in sides):
-        return _describe(asked, catalog)
-    parts = [_side(side, catalog) for side in sides]
-    return names, "\n\n".join(parts)
-
-
-def _side(side: Item, catalog: Catalog) -> str:
-    """One side that is a parameter, a value of one, or a decision."""
-    notes = [f"**{side.text}**"]
-    if side.choice:
-        notes.append(f"a value of `{side.names[0]}`: `{side.names[0]}: {as_yaml(side.choice)}`.")
-    elif side.decisions and (not side.concept or not side.names):
-        notes.append("; ".join(f"{key} {value}: {BY_NAME[key].value(value).meaning}" for key, value in side.decisions))
-        return "\n".join(notes)
-    if side.concept:
-        notes.append(side.concept.say)
-    return "\n".join(notes) + "\n" + card(catalog.parameters[side.names[0]])
-
-
-def _compare_decisions(sides: list[Item], catalog: Catalog) -> Part:
-    pairs = [side.decisions[0] for side in sides]
-    if any(len(side.decisions) > 1 for side in sides) or len(set(pairs)) < 2:
-        return _compare_sets(sides, catalog)
-    found = compare_methods(catalog, pairs)
-    parts = [
-        f"**{side.value}** ({side.dimension}): {side.meaning}. Its own parameters:\n"
-        + (lines(catalog, side.own) or "- none")
-        for side in found.sides
-    ]
-    parts.append(f"Shared: {listed(found.shared)}")
-    defaults = [f"{name} {plain_default(catalog.parameters[name])}" for side in found.sides for name in side.own[:1]]
-    parts += [f"Defaults: {', '.join(defaults)}"] if defaults else []
-    return tuple(dict.fromkeys(name for side in found.sides for name in side.own)), "\n\n".join(parts)
-
-
-def _compare_sets(sides: list[Item], catalog: Catalog) -> Part:
-    """Sides that stand for several decisions, such as qlora."""
-    kept = [
-        {k.parameter.name: k for k in filter_parameters(catalog, dict(side.decisions)) if k.needed} for side in sides
-    ]
-    parts, names = [], []
-    for side, mine in zip(sides, kept, strict=True):
-        own = [name for name in mine if any(name not in other for other in kept)]
-        meaning = "; ".join(f"{key} {value}: {BY_NAME[key].value(value).meaning}" for key, value in side.decisions)
-        parts.append(f"**{side.text}** ({meaning}). Not shared by all:\n" + (lines(catalog, own) or "- none"))
-        names += own
-    return tuple(dict.fromkeys(names)), "\n\n".join(parts)
