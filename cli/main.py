@@ -91,7 +91,9 @@ class Commands(click.Group):
         """Run the command line and exit: 0 done, 1 the world failed, 2 the request was wrong, 130 interrupted."""
         try:
             code = super().main(args, *rest, **{**extra, "standalone_mode": False})
-        except click.exceptions.Abort:
+        except click.exceptions.Abort as e:
+            if isinstance(e.__cause__, EOFError):  # click takes a file that is cut off for a closed terminal
+                raise e.__cause__ from None
             code = fail("interrupted", INTERRUPTED)
         except click.ClickException as e:
             code = fail(" ".join(e.format_message().split()), e.exit_code)
