@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.small_disk import NO_BYTECODE
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.errors import SetupError, WorldError
 from tuneloop.core.files import write_json, write_lines
@@ -211,7 +212,7 @@ def test_a_broken_disk_is_one_line(code: str, tmp_path: Path) -> None:
 
 def test_a_full_disk_pauses_without_a_traceback(run: RunFolder) -> None:
     """A limit on file sizes stands for a full disk: every write of the orchestrator beyond it fails."""
-    env = {**os.environ, "FT_FILE_PATH": str(run.root.parent.parent)}
+    env = {**os.environ, **NO_BYTECODE, "FT_FILE_PATH": str(run.root.parent.parent)}
     check_unchanged(run, settings(run))
     limited = ["bash", "-c", 'ulimit -f 1; trap "" XFSZ; exec "$@"', "bash", *COMMAND, "resume", "r1"]
     p = subprocess.run(limited, env=env, cwd=run.root, capture_output=True, text=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.small_disk import files_up_to
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.errors import WorldError
 from tuneloop.core.files import digest_file, read_json
@@ -85,13 +85,8 @@ def test_without_room_nothing_is_begun(trained: tuple[Workbench, ExperimentFolde
 def test_a_disk_that_fills_up_leaves_nothing(trained: tuple[Workbench, ExperimentFolder]) -> None:
     bench, folder = trained
     put(folder.model / "model.safetensors", "x" * 100_000)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
-    try:
-        with pytest.raises(WorldError, match="best/ could not be written: File too large"):
-            deliver(bench, folder)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with files_up_to(50_000), pytest.raises(WorldError, match="best/ could not be written: File too large"):
+        deliver(bench, folder)
     assert not list(bench.run.root.glob("*best*"))
     assert not list(bench.run.root.glob(".*best*"))
     assert deliver(bench, folder).is_dir()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import resource
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.small_disk import files_up_to
 from tuneloop.core.errors import SetupError, WorldError
 from tuneloop.core.files import read_json
 from tuneloop.core.settings import Settings
@@ -94,13 +94,8 @@ def test_what_does_not_fit_is_not_begun(tmp_path: Path, settings: Settings) -> N
 
 
 def test_a_disk_that_fills_up_meanwhile_leaves_nothing(tmp_path: Path, settings: Settings) -> None:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    try:
-        with pytest.raises(WorldError, match="File too large; nothing half-made is left"):
-            fetch_hub("org/good", "model", tmp_path / "models" / "good", settings)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with files_up_to(1000), pytest.raises(WorldError, match="File too large; nothing half-made is left"):
+        fetch_hub("org/good", "model", tmp_path / "models" / "good", settings)
     assert [p.name for p in (tmp_path / "models").iterdir()] == [".good.lock"]
 
 
