@@ -56,6 +56,7 @@ $(VENV)/locked: locks/main.txt | $(VENV)/python
 
 $(VENV)/installed: $(VENV)/locked pyproject.toml src/tuneloop/__init__.py
 	$(BIN)/pip install -q --no-deps -e .
+	$(BIN)/python -m compileall -q agents cli core graph mcp_servers prompts sandboxes tools  # not on a disk that is full by then
 	touch $@
 
 sandbox:  ## bubblewrap, which shuts generated code in; installed where this user may
