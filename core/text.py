@@ -45,23 +45,32 @@ def plain_number(text: str) -> str | None:
     bare = text.strip().strip("$€£%. ").replace(",", "").replace("−", "-").removeprefix("+").lstrip("$€£ ")
     if not re.fullmatch(r"-?\d+(?:\.\d+)?(?:/[1-9]\d*)?", bare):
         return None
+    if bare.removeprefix("-").isdecimal():
+        return str(int(bare))
     top, _, bottom = bare.partition("/")
     value = Fraction(top) / (int(bottom) if bottom else 1)
     return str(value.numerator) if value.denominator == 1 else f"{float(value):.6f}".rstrip("0")
 
 
-def value_of(expression: str) -> Fraction | None:
+def amount(text: str) -> Fraction | int:
+    """`$1,200` → 1200; whole numbers stay whole, which is quicker."""
+    bare = re.sub(r"[$€£,]", "", text)
+    return int(bare) if bare.isdecimal() else Fraction(bare)
+
+
+def value_of(expression: str) -> Fraction | int | None:
     """What `2 + 3 × 4` is, products before sums; None for a division by zero."""
     parts = re.findall(rf"{AMOUNT}|{OPERATOR}", expression)
-    total, sign, product = Fraction(0), 1, Fraction(re.sub(r"[$€£,]", "", parts[0]))
-    for op, amount in zip(parts[1::2], parts[2::2], strict=True):
-        number = Fraction(re.sub(r"[$€£,]", "", amount))
+    total: Fraction | int = 0
+    sign, product = 1, amount(parts[0])
+    for op, after in zip(parts[1::2], parts[2::2], strict=True):
+        number = amount(after)
         if op in "+-−":
             total, sign, product = total + sign * product, 1 if op == "+" else -1, number
         elif op in "/÷":
             if number == 0:
                 return None
-            product /= number
+            product = Fraction(product) / number
         else:
             product *= number
     return total + sign * product
@@ -76,7 +85,7 @@ def equations(text: str) -> list[tuple[str, str, bool]]:
         left, right = match[1], re.sub(r"[$€£,]", "", match[2])
         value = value_of(left)
         slack = Fraction(51, 100) / 10 ** len(right.partition(".")[2]) if "." in right else 0
-        found.append((left, right, value is not None and abs(value - Fraction(right)) <= slack))
+        found.append((left, right, value is not None and Fraction(abs(value - amount(right))) <= slack))
     return found
 
 
