@@ -85,7 +85,7 @@ def equations(text: str) -> list[tuple[str, str, bool]]:
         left, right = match[1], re.sub(r"[$€£,]", "", match[2])
         value = value_of(left)
         slack = Fraction(51, 100) / 10 ** len(right.partition(".")[2]) if "." in right else 0
-        found.append((left, right, value is not None and Fraction(abs(value - amount(right))) <= slack))
+        found.append((left, right, value is not None and -slack <= value - amount(right) <= slack))
     return found
 
 
