@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 from tuneloop.agents.policy.library import Piece, library, names_in
 from tuneloop.core.experiment import Step, Value
+from tuneloop.core.parsing import parse_python
 
 READ, FORM, SELECT = "use_source", "answer_format", "select"
 DEBUG_ROWS, DEBUG_READ = 100, 4000
@@ -86,7 +86,7 @@ def compose(purpose: str, plan: Sequence[Step], form: Form, limit: int, seed: in
         if step.do not in lib.pieces:
             raise KeyError(f"operation {step.do!r} does not exist")
     pieces = lib.needed(["read_source", "alpaca", "select", *(step.do for step in cleaning)])
-    used = {name for piece in pieces for name in piece.uses} | names_in(ast.parse(MAIN))
+    used = {name for piece in pieces for name in piece.uses} | names_in(parse_python(MAIN))
     listed = "\n".join(["STEPS = [", *(entry(step) for step in cleaning), "]"])
     head = HEAD.format(
         purpose=purpose,

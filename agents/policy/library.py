@@ -10,6 +10,7 @@ from functools import cache
 
 from tuneloop.agents.policy import operations, rows
 from tuneloop.core import labels, records, text
+from tuneloop.core.parsing import parse_python
 
 MODULES = (text, records, labels, rows, operations)
 
@@ -61,7 +62,7 @@ def library() -> Library:
     imports: dict[str, ast.Import | ast.ImportFrom] = {}
     for module in MODULES:
         source = inspect.getsource(module)
-        for node in ast.parse(source).body:
+        for node in parse_python(source).body:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 own = str(getattr(node, "module", "")).startswith(("tuneloop", "__future__"))
                 imports.update({alias.name: node for alias in node.names if not own})

@@ -6,6 +6,8 @@ import ast
 import sys
 from collections.abc import Callable, Iterator
 
+from tuneloop.core.parsing import parse_python
+
 NAME = "process_data.py"
 NETWORK = frozenset(
     {"aiohttp", "ftplib", "http", "httpx", "requests", "smtplib", "socket", "socketserver", "ssl", "urllib3"}
@@ -30,7 +32,7 @@ def check_script(code: str, allowed: Allowed = ENGINE_MODULES) -> list[str]:
     `allowed`: names of top-level modules beyond the standard library that the engine has, or a test for one.
     """
     try:
-        tree = ast.parse(code, NAME)
+        tree = parse_python(code, NAME)
     except SyntaxError as e:
         text = (e.text or "").strip()[:80]
         return [

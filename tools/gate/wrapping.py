@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from tuneloop.core.parsing import parse_python
 from tuneloop.tools.gate.rows import Row
 
 CONTENT = "{{content}}"
@@ -75,7 +76,7 @@ def read_wrapping(source: Path, name: str | None, *, bos: bool = True) -> Wrappi
 
     `bos`: the tokenizer has a token that begins a text; without one templates leave it out.
     """
-    for node in ast.parse(source.read_text(encoding="utf-8"), str(source)).body:
+    for node in parse_python(source.read_text(encoding="utf-8"), str(source)).body:
         match node:
             case ast.Expr(value=ast.Call(func=ast.Name(id="register_template"), keywords=keywords)):
                 options = {k.arg: k.value for k in keywords if k.arg}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -22,6 +23,7 @@ ROOTS = ("ModelArguments", "DataArguments", "TrainingArguments", "FinetuningArgu
 
 Enums = Mapping[str, Mapping[str, str]]
 Stamp = tuple[tuple[Path, int, int], ...]
+_one = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def load_catalog(site_packages: Path, source: Path | None = None, snapshot: Path
     files = _files(site_packages, source)
     beside = [path for path in (snapshot, *_snapshots(site_packages)) if path is not None and path.is_file()][:1]
     stamp = tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in (*files, *beside))
-    return _load(site_packages, stamp)
+    with _one:  # who comes meanwhile waits for it instead of reading the same
+        return _load(site_packages, stamp)
 
 
 def _snapshots(site_packages: Path) -> list[Path]:

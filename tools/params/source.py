@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tuneloop.core.parsing import parse_expression, parse_python
+
 SCALARS = {"bool", "int", "float", "str"}
 ARITHMETIC = {ast.Mult: operator.mul, ast.Add: operator.add, ast.Sub: operator.sub}
 
@@ -44,7 +46,7 @@ class Field:
 
 def read_module(path: Path) -> Module:
     """Parse one file. Raises OSError or SyntaxError."""
-    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    tree = parse_python(path.read_text(encoding="utf-8"), str(path))
     aliases: dict[str, str] = {}
     for node in _top(tree.body):
         match node:
@@ -155,7 +157,7 @@ def _members(annotation: ast.expr) -> Iterator[ast.expr]:
             for part in parts:
                 yield from _members(part)
         case ast.Constant(value=str(text)):
-            yield from _members(ast.parse(text, mode="eval").body)
+            yield from _members(parse_expression(text))
         case _:
             yield annotation
 

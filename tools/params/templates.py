@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuneloop.core.parsing import parse_python
+
 CONTENT = "{{content}}"
 MEDIA = ("image", "video", "audio")
 FRAME = ("format_prefix", "format_user", "format_assistant")
@@ -31,7 +33,7 @@ class Template:
 
 def read_templates(path: Path) -> dict[str, Template]:
     """Every `register_template(name=...)` of the file. Raises OSError or SyntaxError."""
-    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    tree = parse_python(path.read_text(encoding="utf-8"), str(path))
     found: dict[str, Template] = {}
     for node in tree.body:
         match node:
