@@ -135,8 +135,10 @@ class Script:
         for file, told in (("command.json", command), ("log.txt", SECRET), ("exit.json", self.end(code))):
             if told is not None:
                 self.now += 0.1
-                (folder / file).write_text(json.dumps(told))
-                os.utime(folder / file, (self.at().timestamp(),) * 2)
+                part = folder / ".part"
+                part.write_text(json.dumps(told))
+                os.utime(part, (self.at().timestamp(),) * 2)
+                part.rename(folder / file)  # whole at once, as a supervisor does
 
     @staticmethod
     def end(code: int | None) -> dict[str, Any] | None:
