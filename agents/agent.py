@@ -14,6 +14,20 @@ from tuneloop.core.toolbox import Toolbox
 from tuneloop.prompts import render
 
 Answer = TypeVar("Answer", bound=BaseModel)
+PARAMETER_TOOLS = (
+    "params_query_parameters",
+    "params_describe_parameter",
+    "params_get_decision_guidance",
+    "params_compare_methods",
+    "params_suggest_config",
+    "params_check_config",
+    "params_estimate_memory",
+    "params_list_templates",
+    "params_list_parameter_files",
+    "params_read_source_file",
+    "params_read_constants",
+    "params_model_card",
+)
 
 
 @dataclass(frozen=True)

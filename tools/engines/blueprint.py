@@ -72,7 +72,7 @@ def engine_identity(blueprint: Blueprint) -> str:
 def interpreter() -> tuple[str, Path]:
     """Name and path of a Python that the locks are for: ours, else one on PATH. Raises SetupError."""
     if sys.version_info[:2] in PYTHONS:
-        return f"python{sys.version_info[0]}.{sys.version_info[1]}", Path(sys._base_executable).resolve()
+        return f"python{sys.version_info[0]}.{sys.version_info[1]}", Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
     names = [f"python{major}.{minor}" for major, minor in PYTHONS]
     for name in names:
         if found := shutil.which(name):

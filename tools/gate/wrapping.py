@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tuneloop.core.parsing import parse_python
 from tuneloop.tools.gate.rows import Row
+from tuneloop.tools.params.templates import registrations
 
 CONTENT = "{{content}}"
 
@@ -70,19 +69,13 @@ class Wrapping:
         return opening + pairs * (self.user.tokens + self.assistant.tokens) + self.extra
 
 
-@functools.lru_cache(maxsize=32)  # an engine's files never change
-def read_wrapping(source: Path, name: str | None, *, bos: bool = True) -> Wrapping | None:
+def read_wrapping(source: Path, name: str, *, bos: bool = True) -> Wrapping | None:
     """Template `name` of LLaMA-Factory's `template.py`; None where it is not registered there. Raises OSError.
 
     `bos`: the tokenizer has a token that begins a text; without one templates leave it out.
     """
-    for node in parse_python(source.read_text(encoding="utf-8"), str(source)).body:
-        match node:
-            case ast.Expr(value=ast.Call(func=ast.Name(id="register_template"), keywords=keywords)):
-                options = {k.arg: k.value for k in keywords if k.arg}
-                if name is not None and _constant(options.get("name")) == name:
-                    return _wrapping(name, options, bos)
-    return None
+    options = registrations(source).get(name)
+    return None if options is None else _wrapping(name, options, bos)
 
 
 def _wrapping(name: str, options: Mapping[str, ast.expr], bos: bool) -> Wrapping:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,27 +32,35 @@ class Template:
     media: frozenset[str] = frozenset()
 
 
-def read_templates(path: Path) -> dict[str, Template]:
-    """Every `register_template(name=...)` of the file. Raises OSError or SyntaxError."""
-    tree = parse_python(path.read_text(encoding="utf-8"), str(path))
-    found: dict[str, Template] = {}
-    for node in tree.body:
+def registrations(path: Path) -> dict[str, Mapping[str, ast.expr]]:
+    """The options of every `register_template(name=...)` of the file, by name. Raises OSError or SyntaxError."""
+    return _registrations(path, path.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4)
+def _registrations(path: Path, stamp: int) -> dict[str, Mapping[str, ast.expr]]:  # noqa: ARG001 - a checkout changes
+    found: dict[str, Mapping[str, ast.expr]] = {}
+    for node in parse_python(path.read_text(encoding="utf-8"), str(path)).body:
         match node:
             case ast.Expr(value=ast.Call(func=ast.Name(id="register_template"), keywords=keywords)):
                 options = {k.arg: k.value for k in keywords if k.arg}
-                template = _template(options)
-                found[template.name] = template
+                found[_texts(options.get("name"))[0]] = options
     return found
 
 
-def _template(options: Mapping[str, ast.expr]) -> Template:
+def read_templates(path: Path) -> dict[str, Template]:
+    """Every template of the file. Raises OSError or SyntaxError."""
+    return {name: _template(name, options) for name, options in registrations(path).items()}
+
+
+def _template(name: str, options: Mapping[str, ast.expr]) -> Template:
     slots = {name: _slots(options[name]) for name in FRAME if name in options}
     tokens = [text for parts in slots.values() for text, single in parts if single]
     frame = "".join(text for parts in slots.values() for text, _ in parts).replace(CONTENT, "")
     stop_words = _texts(options.get("stop_words"))
     system = _texts(options.get("default_system"))
     return Template(
-        name=_texts(options.get("name"))[0],
+        name=name,
         needs=tuple(dict.fromkeys([*stop_words, *tokens])),
         frame=frame,
         default_system=system[0] if system else "",

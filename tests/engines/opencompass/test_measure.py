@@ -38,8 +38,9 @@ def run_job(command: Command) -> tuple[int, str]:
     """The command as a sandbox would start it, streams joined in a log."""
     log = Path(command.cwd).with_suffix(".log")
     with log.open("w") as f:
-        kwargs = {"stdout": f, "stderr": subprocess.STDOUT, "timeout": 300}
-        done = subprocess.run(command.argv, env=command.env, cwd=command.cwd, check=False, **kwargs)
+        done = subprocess.run(
+            command.argv, env=command.env, cwd=command.cwd, check=False, stdout=f, stderr=subprocess.STDOUT, timeout=300
+        )
     return done.returncode, log.read_text()
 
 

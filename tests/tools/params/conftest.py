@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools.params import world
 from tuneloop.tools.params.catalog import Catalog, load_catalog
 from tuneloop.tools.params.model_card import ModelCard, read_model_card
 
@@ -73,3 +74,9 @@ def catalog(engine: Path) -> Catalog:
 @pytest.fixture(scope="session")
 def card(tmp_path_factory: pytest.TempPathFactory) -> ModelCard:
     return read_model_card(write_model(tmp_path_factory.mktemp("model")))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with everything that the corpora's configs name."""
+    return world.build(tmp_path_factory.mktemp("world"))

@@ -1,6 +1,5 @@
 """The corpora held against the real engine: parser, template, data and model, in one process, without training."""
 
-import importlib.util
 import json
 import os
 import shutil
@@ -11,13 +10,9 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from tests.tools.params import world
 
-_spec = importlib.util.spec_from_file_location("params_world", Path(__file__).with_name("world.py"))
-assert _spec is not None
-assert _spec.loader is not None
-world = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(world)
+pytestmark = pytest.mark.slow
 
 NAMED_MODEL = os.environ.get("TUNELOOP_TEST_HOME")
 # The test's adapters and tokenized data have no contents.

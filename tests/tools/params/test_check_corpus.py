@@ -1,22 +1,16 @@
 """Every config of the corpora is refused with the right key, or passes, in both profiles."""
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.tools.params import world
 from tuneloop.tools.params.catalog import Catalog
 from tuneloop.tools.params.check import NO_MODEL, check_config
 from tuneloop.tools.params.finding import Finding
 from tuneloop.tools.params.model_card import ModelCard
-
-_spec = importlib.util.spec_from_file_location("params_world", Path(__file__).with_name("world.py"))
-assert _spec is not None
-assert _spec.loader is not None
-world = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(world)
 
 BAD = world.cases("bad_configs.yaml")
 GOOD = world.cases("good_engine_configs.yaml")
@@ -24,12 +18,6 @@ EXAMPLES = dict(world.examples())
 # Its key was moved into fsdp_config: this release with its transformers refuses it.
 OUTDATED = {"extras/fp8/llama3_fp8_fsdp_sft.yaml": "fsdp_transformer_layer_cls_to_wrap"}
 DATA = {"sft": "alpaca", "dpo": "pairs", "rm": "pairs", "kto": "judged", "pt": "texts"}
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    built: Path = world.build(tmp_path_factory.mktemp("world"))
-    return built
 
 
 def look(case: Any, catalog: Catalog, card: ModelCard, place: Path) -> list[Finding]:

@@ -1,33 +1,20 @@
 """A sound config is broken in ways that are known to be bad: every one is refused, and the key named."""
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tools.params import world
 from tuneloop.tools.params.catalog import Catalog, Parameter
 from tuneloop.tools.params.check import check_config
 from tuneloop.tools.params.ranges import RANGES
-
-_spec = importlib.util.spec_from_file_location("params_world", Path(__file__).with_name("world.py"))
-assert _spec is not None
-assert _spec.loader is not None
-world = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(world)
 
 SOUND = [c for c in world.cases("good_engine_configs.yaml") if not c.overrides]
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=12).filter(
     lambda w: w not in ("true", "false", "null")
 )
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    built: Path = world.build(tmp_path_factory.mktemp("world"))
-    return built
 
 
 def named(text: str, key: str, catalog: Catalog, place: Path, device: str = "cpu") -> bool:

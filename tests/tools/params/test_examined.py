@@ -1,12 +1,12 @@
 """Corpora by one who had not read rules and parser: bad configs refused, good ones passed, questions answered."""
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.tools.params import world
 from tuneloop.tools.params.answer import answer
 from tuneloop.tools.params.catalog import Catalog
 from tuneloop.tools.params.check import check_config
@@ -15,20 +15,8 @@ from tuneloop.tools.params.kinds import Item
 from tuneloop.tools.params.model_card import ModelCard
 from tuneloop.tools.params.negation import Token, left_out
 
-_spec = importlib.util.spec_from_file_location("params_world", Path(__file__).with_name("world.py"))
-assert _spec is not None
-assert _spec.loader is not None
-world = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(world)
-
 BAD, GOOD = (world.cases(f"examined_{name}.yaml") for name in ("bad", "good"))
 QUESTIONS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "examined_questions.yaml").read_text("utf-8"))
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    built: Path = world.build(tmp_path_factory.mktemp("world"))
-    return built
 
 
 def refused(case: Any, catalog: Catalog, card: ModelCard, place: Path) -> list[Finding]:
