@@ -53,6 +53,7 @@ class LocalSandbox(ABC):
             with locked(folder / "lock") as lock:
                 if lock is None or (folder / "exit.json").exists():
                     return
+                os.ftruncate(lock, 0)  # it names the keeper of an attempt that was lost
                 for leftover in ("stop", "log.txt"):
                     (folder / leftover).unlink(missing_ok=True)
                 write_atomic(folder / "command.json", command.model_dump_json(indent=1))
@@ -136,13 +137,15 @@ def log_end(folder: Path) -> str:
 
 
 def has_supervisor(folder: Path) -> bool:
-    """Whether the process named in the lock file is this job's keeper."""
+    """Whether the process named in the lock file is this job's keeper; one that is not yet named will read `stop`."""
+    named = (folder / "lock").read_text()
+    if not named:
+        return True
     try:
-        pid = int((folder / "lock").read_text() or 0)
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        words = Path(f"/proc/{int(named)}/cmdline").read_bytes().split(b"\0")
     except (OSError, ValueError):
         return False
-    return str(folder).encode() in words or pid == 0
+    return str(folder).encode() in words
 
 
 def holders(path: Path) -> list[int]:

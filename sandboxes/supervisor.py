@@ -16,6 +16,7 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
 
 from tuneloop.sandboxes.durable import sync_below
 from tuneloop.sandboxes.joblog import Log
@@ -233,7 +234,8 @@ def main(folder: str, lock: int) -> None:
         guard(keeper)
         return
     adopt_orphans()
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    with suppress(OSError):  # on a full disk; a lock without a name in it counts as kept
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     keeping = Keeper(folder, plan)
     try:
         keeping.run()

@@ -84,7 +84,8 @@ def test_a_disk_that_is_full_at_the_end_delays_the_end(small, tmp_path):
     (tmp_path / "work/go").touch()
     time.sleep(0.5)
     assert BOX.poll(small / "job").state == "running"
-    assert not {path.name for path in (small / "job").iterdir()} - {"command.json", "lock", "log.txt"}
+    assert not (small / "job/exit.json").exists()
+    until(lambda: {path.name for path in (small / "job").iterdir()} == {"command.json", "lock", "log.txt"})
     (small / "filler").unlink()
     assert wait(BOX, small / "job").ok
 

@@ -84,6 +84,14 @@ def test_a_job_that_was_stopped_is_started_again(tmp_path, command):
     assert launch(BOX, tmp_path / "jobs", "train", command("true", "a")).name == "train.2"
 
 
+def test_a_stop_reaches_a_keeper_that_has_not_yet_named_itself(tmp_path, command):
+    one = launch(BOX, tmp_path / "jobs", "train", command("sleep 30", "a"))
+    keeper(one)
+    os.truncate(one / "lock", 0)
+    BOX.stop(one)
+    assert wait(BOX, one, every=0.02).reason == "stopped"
+
+
 def test_a_failed_job_stays_failed_unless_a_retry_is_asked_for(tmp_path, command):
     one = launch(BOX, tmp_path / "jobs", "train", command("exit 3", "a"))
     wait(BOX, one, every=0.02)
