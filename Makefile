@@ -4,6 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+HASHED := -q --require-hashes --no-deps --no-build-isolation
 
 export PYTHONSAFEPATH := 1
 export OMP_NUM_THREADS := 1
@@ -50,12 +51,13 @@ $(VENV)/python:
 	  || { echo "no venv: on Debian, apt-get install python3-venv" >&2; exit 2; }
 	touch $@
 
-$(VENV)/locked: locks/main.txt | $(VENV)/python
-	$(BIN)/pip install -q -r locks/main.txt
+$(VENV)/locked: locks/build.txt locks/main.txt | $(VENV)/python
+	$(BIN)/pip install $(HASHED) -r locks/build.txt
+	$(BIN)/pip install $(HASHED) -r locks/main.txt
 	touch $@
 
 $(VENV)/installed: $(VENV)/locked pyproject.toml src/tuneloop/__init__.py
-	$(BIN)/pip install -q --no-deps -e .
+	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
 	$(BIN)/python -m compileall -q agents cli core graph mcp_servers prompts sandboxes tools  # not on a disk that is full by then
 	touch $@
 

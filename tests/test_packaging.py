@@ -16,7 +16,9 @@ ROOT = Path(__file__).parent.parent
 NEEDED = (
     "tuneloop/py.typed",
     "tuneloop/prompts/researcher.md",
+    "tuneloop/engines/build.txt",
     "tuneloop/engines/llamafactory/lock-cpu.txt",
+    "tuneloop/engines/llamafactory/torch.txt",
     "tuneloop/engines/llamafactory/torchaudio_stub/torchaudio/__init__.py",
     "tuneloop/engines/opencompass/measure.py",
     "tuneloop/sandboxes/supervisor.py",

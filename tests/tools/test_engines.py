@@ -21,11 +21,19 @@ from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, wait
 from tuneloop.tools.engines import ensure_engine, list_engines, remove_engine, verify_engine
-from tuneloop.tools.engines.blueprint import BLUEPRINTS, Blueprint, engine_identity
+from tuneloop.tools.engines.blueprint import BLUEPRINTS, BUILDERS, Blueprint, engine_identity
 from tuneloop.tools.engines.build import beside, build, passed_on
 from tuneloop.tools.engines.engine import MANIFEST, describe, read_manifest, write_manifest
 from tuneloop.tools.engines.existing import use_existing
+from tuneloop.tools.engines.lockfile import read_lock
 from tuneloop.tools.engines.verify import inspect, release, unacceptable
+
+ROOT = Path(__file__).parents[2]
+HASHES = (
+    "4721f391ed90541fddacab5acf947aa0d3dc7d27b2e1e8eda2be8970586c3274",
+    "ff70335d468e7eb6ec65b95b99d3a2836546063f63acc5171de367e834932a81",
+)
+LOCK = f"# comment\nsix==1.17.0 \\\n    --hash=sha256:{HASHES[0]} \\\n    --hash=sha256:{HASHES[1]}\n"
 
 
 def quiet(*_: object) -> None:
@@ -46,7 +54,7 @@ def tiny(tmp_path: Path) -> Blueprint:
     (folder / "thing_stub/thing").mkdir(parents=True)
     (folder / "thing_stub/thing/__init__.py").write_text("WHAT = 'stub'\n")
     for device in ("cpu", "cuda"):
-        (folder / f"lock-{device}.txt").write_text("# comment\nsix==1.17.0\n")
+        (folder / f"lock-{device}.txt").write_text(LOCK)
     return Blueprint(name="tiny", folder=folder, module="six", imports=("six", "thing"), room=1 << 20)
 
 
@@ -144,7 +152,7 @@ def test_a_killed_build_is_not_believed_and_the_next_makes_it_whole(home, tiny):
 
 def test_a_build_that_fails_leaves_no_manifest_and_says_why(home, tiny):
     for lock in tiny.folder.glob("lock-*.txt"):
-        lock.write_text("six==0.0.0.1\n")
+        lock.write_text(LOCK.replace("1.17.0", "0.0.0.1"))
     with pytest.raises(WorldError, match=r"step packages: ERROR: .*six==0\.0\.0\.1"):
         build(tiny, home, quiet)
     assert list_engines(home) == []
@@ -168,6 +176,8 @@ def test_identity_changes_with_everything_that_can_change_the_engine(tiny):
     stub = tiny.folder / "thing_stub/thing/__init__.py"
     stub.write_text("WHAT = 'other'\n")
     second = engine_identity(tiny)
+    tiny.lock.write_text(LOCK.replace("--hash", f"--hash=sha256:{'0' * 64} --hash", 1))
+    assert engine_identity(tiny) == second, "the same releases, known by one more file"
     tiny.lock.write_text("six==1.16.0\n")
     assert len({first, second, engine_identity(tiny)}) == 3
 
@@ -190,12 +200,25 @@ def test_a_manifest_whose_interpreter_is_gone_is_not_believed(environment, tmp_p
     assert read_manifest(tmp_path / MANIFEST) is None
 
 
-def test_every_line_of_every_lock_is_an_exact_pin_and_names_no_registry():
+def test_every_lock_is_exact_hashed_and_names_no_registry():
+    locks = [BUILDERS, *(lock for b in BLUEPRINTS.values() for lock in b.folder.glob("lock-*.txt"))]
+    for lock in (*locks, *ROOT.glob("locks/*.txt")):
+        assert "://" not in lock.read_text()
+        assert all(pin.hashes for pin in read_lock(lock))
     for blueprint in BLUEPRINTS.values():
-        for lock in blueprint.folder.glob("lock-*.txt"):
-            assert "://" not in lock.read_text()
         assert blueprint.pins["torch"] == "2.13.0"
+        assert blueprint.pins["setuptools"] == read_lock(BUILDERS)[0].version
     assert BLUEPRINTS["llamafactory"].pins["transformers"] == BLUEPRINTS["opencompass"].pins["transformers"]
+
+
+def test_a_file_that_the_lock_does_not_know_is_not_installed(home, tiny):
+    for lock in tiny.folder.glob("lock-*.txt"):
+        lock.write_text(f"six==1.17.0 --hash=sha256:{'0' * 64}\n")
+    with pytest.raises(WorldError, match=r"step packages: .*(HASH|hash)"):
+        build(tiny, home, quiet)
+    tiny.lock.write_text("six==1.17.0\n")
+    with pytest.raises(WorldError, match=r"step packages: .*(HASH|hash)"):
+        build(tiny, home, quiet)
 
 
 def test_a_loose_pin_is_refused(tiny):

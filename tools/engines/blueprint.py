@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 from tuneloop.core.errors import SetupError
 from tuneloop.core.files import digest
+from tuneloop.tools.engines.lockfile import read_lock
 from tuneloop.tools.paths import ENGINES
 
 PYTHONS = ((3, 11), (3, 12))  # OpenCompass's pins have no wheels beyond
-PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)$")
+BUILDERS = ENGINES / "build.txt"  # what builds packages that are published as source only, with hashes like a lock
 GB = 1 << 30
 
 
 @dataclass(frozen=True)
 class Blueprint:
-    """`folder` holds the locks and `*_stub/`; `module` is the engine's own package, `imports` what verifying imports.
+    """`folder` holds locks, `torch.txt` and `*_stub/`; `module` is the engine's package, `imports` what verifying imports.
 
     `accepts`: package → lowest version and first version too high, for environments that a user brings along.
     `writes`: scripts of `folder` that run once in the finished engine, and the file in it that each one writes.
@@ -43,18 +42,19 @@ class Blueprint:
 
     @property
     def lock(self) -> Path:
-        """The lock file for this machine."""
+        """The lock file for this machine: every package with hashes, but torch."""
         return self.folder / f"lock-{self.device}.txt"
 
-    @cached_property
+    @property
+    def torch(self) -> Path:
+        """Torch by version: its builds differ by device and index."""
+        return self.folder / "torch.txt"
+
+    @property
     def pins(self) -> dict[str, str]:
-        """Package → version, in the lock's order. Raises ValueError on a line that is no exact pin."""
-        lines = [line for line in self.lock.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
-        matches = [(line, PIN.match(line)) for line in lines]
-        loose = [line for line, match in matches if match is None]
-        if loose:
-            raise ValueError(f"{self.lock}: {loose[0]!r} is no exact pin; right is name==version")
-        return {match[1]: match[2] for _, match in matches if match}
+        """Package → version, in the lock's order, torch last. Raises ValueError on a line that is no exact pin."""
+        files = [path for path in (self.lock, self.torch) if path.is_file()]
+        return {pin.name: pin.version for path in files for pin in read_lock(path)}
 
     @property
     def stubs(self) -> list[Path]:
@@ -63,10 +63,14 @@ class Blueprint:
 
 
 def engine_identity(blueprint: Blueprint) -> str:
-    """Hash of lock, interpreter, platform and stand-ins; names the folder. What pip brought goes into the manifest."""
+    """Hash of pins, interpreter, platform and stand-ins; names the folder. What pip brought goes into the manifest.
+
+    Of pins, not of the lock's text: more hashes of the same releases (a wheel for another platform) change no engine.
+    """
+    pins = [f"{name}=={version}" for name, version in blueprint.pins.items()]
     tag = f"{sys.implementation.name} {interpreter()[0]} {sysconfig.get_platform()}"
     stubs = [part for p in blueprint.stubs for part in (str(p.relative_to(blueprint.folder)), p.read_bytes())]
-    return digest(blueprint.device, blueprint.lock.read_bytes(), tag, *stubs)
+    return digest(blueprint.device, *pins, tag, *stubs)
 
 
 def interpreter() -> tuple[str, Path]:

@@ -20,12 +20,13 @@ from tuneloop.core.layout import Home
 from tuneloop.core.locks import exclusive
 from tuneloop.sandboxes.jobs import launch, log_tail, stop_and_wait, wait
 from tuneloop.sandboxes.process import ProcessSandbox
-from tuneloop.tools.engines.blueprint import Blueprint, engine_identity, interpreter
+from tuneloop.tools.engines.blueprint import BUILDERS, Blueprint, engine_identity, interpreter
 from tuneloop.tools.engines.engine import MANIFEST, Engine, describe, read_manifest, write_manifest
 from tuneloop.tools.engines.verify import answer, inspect
 
 Progress = Callable[[str, int, int], None]
 SANDBOX = ProcessSandbox()
+HASHED = ("--require-hashes", "--no-deps", "--no-build-isolation")
 PIP = ("-m", "pip", "install", "--no-compile", "--no-input", "--disable-pip-version-check", "--progress-bar", "off")
 PASSED = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HOME", "PATH", "TMPDIR", "NETRC")
 PASSED_PREFIXES = ("PIP_", "XDG_")
@@ -71,14 +72,14 @@ def check_room(blueprint: Blueprint, home: Home) -> None:
 
 
 def install(blueprint: Blueprint, folder: Path, progress: Progress) -> None:
-    """An empty environment, torch with what it needs, everything else as pinned, the stand-ins."""
-    python, lock = str(folder / "bin/python"), str(blueprint.lock)
+    """An empty environment, what builds source, everything pinned by hash, torch with what it needs, the stand-ins."""
+    pip = (str(folder / "bin/python"), *PIP)
     progress(f"{blueprint.name}: environment", 0, 2 * len(blueprint.pins))
     step(blueprint, folder, "venv", (str(interpreter()[1]), "-m", "venv", str(folder)), progress)
-    if "torch" in blueprint.pins:
-        torch = f"torch=={blueprint.pins['torch']}"
-        step(blueprint, folder, "torch", (python, *PIP, "-c", lock, torch), progress)
-    step(blueprint, folder, "packages", (python, *PIP, "--no-deps", "-r", lock), progress)
+    step(blueprint, folder, "builders", (*pip, *HASHED, "-r", str(BUILDERS)), progress)
+    step(blueprint, folder, "packages", (*pip, *HASHED, "-r", str(blueprint.lock)), progress)
+    if blueprint.torch.is_file():
+        step(blueprint, folder, "torch", (*pip, "-r", str(blueprint.torch)), progress)
     for source in blueprint.stubs:
         target = site_packages(folder) / Path(*source.relative_to(blueprint.folder).parts[1:])
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -91,8 +92,7 @@ def step(blueprint: Blueprint, folder: Path, name: str, argv: tuple[str, ...], p
     command = Command(argv=argv, cwd=home, env=passed_on(dict(os.environ)), write=(home,), network=True)
     command = command.model_copy(update={"key": digest(*argv)})
     job = launch(SANDBOX, jobs, name, command)
-    total = 2 * len(blueprint.pins)
-    note = f"{blueprint.name}: {name}"
+    total, note = 2 * len(blueprint.pins), f"{blueprint.name}: {name}"
     try:
         done = wait(SANDBOX, job, lambda: progress(note, min(seen(folder, jobs), total), total))
     except BaseException:
