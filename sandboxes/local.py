@@ -28,11 +28,15 @@ START_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Wrapped:
-    """A command inside its sandbox; `wrappers` counts the sandbox's own processes above the job."""
+    """A command inside its sandbox; `wrappers` counts the sandbox's own processes above the job.
+
+    `container` is the plan of one that a daemon starts.
+    """
 
     argv: tuple[str, ...]
     wrappers: int = 0
     refusal: str = ""
+    container: dict[str, Any] | None = None
 
 
 class LocalSandbox(ABC):
@@ -111,7 +115,7 @@ def supervise(folder: Path, command: Command, wrapped: Wrapped, lock: int) -> No
     limits = command.limits.model_dump()
     plan: dict[str, Any] = {**limits, "write": command.write, "cwd": command.cwd, "env": environment(command)}
     plan |= {"argv": wrapped.argv, "wrappers": wrapped.wrappers, "refusal": wrapped.refusal}
-    plan |= {"warm": warm_form(folder, command), "lock": lock}
+    plan |= {"warm": warm_form(folder, command), "container": wrapped.container, "lock": lock}
     argv = [sys.executable, "-I", "-S", "-c", BOOT, str(ROOT), str(folder), str(lock)]
     with (folder / "log.txt").open("ab") as log:
         started = subprocess.run(

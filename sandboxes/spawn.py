@@ -30,6 +30,7 @@ class Plan:
     """What to run and what to allow; `wrappers` counts the sandbox's own processes above the job.
 
     `warm`: the worker's socket, and argv and readable paths without a sandbox around; None: start cold.
+    `container`: what `contained.py` needs to start or take up a container; None: no daemon.
     """
 
     def __init__(self, given: dict) -> None:  # type: ignore[type-arg]
@@ -46,6 +47,7 @@ class Plan:
         self.wrappers: int = given["wrappers"]
         self.refusal: str = given["refusal"]
         self.warm: dict | None = given["warm"]  # type: ignore[type-arg]
+        self.container: dict | None = given["container"]  # type: ignore[type-arg]
         self.lock: int = given["lock"]
 
 

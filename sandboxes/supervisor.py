@@ -25,6 +25,7 @@ from tuneloop.sandboxes.tree import adopt_orphans, proportional, resident, send,
 
 TYPE_CHECKING = False  # typing would be a third of a supervisor's start as well
 if TYPE_CHECKING:
+    from tuneloop.sandboxes.contained import Contained
     from tuneloop.sandboxes.warm import Forked
 
 TICK, SLOW_TICK, SHARE = 0.1, 0.5, 100  # seconds between two looks at the job: a hundredth of what it has run so far
@@ -63,10 +64,10 @@ class Keeper:
         code, reason = self.verdict(reason)
         self.tell(code, reason, max(self.peak, self.job.peak()), self.job.cpu())
 
-    def begin(self) -> Spawned | Forked:
+    def begin(self) -> Spawned | Forked | Contained:
         """The started job: a fork of a warm engine where one is asked for and answers. Raises NotStarted."""
         if self.plan.warm is None:
-            return Spawned(self.plan, self.output)
+            return self.cold()
         from tuneloop.sandboxes.warm import Forked  # sockets cost as much as all the rest
 
         try:
@@ -75,7 +76,11 @@ class Keeper:
             note = f"cold start: {e}\n".encode()
             self.noted = len(note)
             self.log.write(note)
-            return Spawned(self.plan, self.output)
+            return self.cold()
+
+    def cold(self) -> Spawned | Contained:
+        """The job from nothing. Raises NotStarted."""
+        return Spawned(self.plan, self.output)
 
     def watch(self) -> str:
         """Wait until the job ends by itself or has to; the reason."""
@@ -222,6 +227,15 @@ def guard(keeper: int) -> None:
             return
 
 
+def keeper_for(plan: Plan) -> type[Keeper]:
+    """Who keeps a job: containers have a keeper of their own."""
+    if plan.container is None:
+        return Keeper
+    from tuneloop.sandboxes.contained import ContainerKeeper  # a third of a start, for those who need it
+
+    return ContainerKeeper
+
+
 def main(folder: str, lock: int) -> None:
     """Detach and guard. `lock` is the inherited descriptor of the locked file."""
     plan = Plan(json.load(sys.stdin))
@@ -236,7 +250,7 @@ def main(folder: str, lock: int) -> None:
     adopt_orphans()
     with suppress(OSError):  # on a full disk; a lock without a name in it counts as kept
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-    keeping = Keeper(folder, plan)
+    keeping = keeper_for(plan)(folder, plan)
     try:
         keeping.run()
     except Lost as e:

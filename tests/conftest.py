@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.tools import models
 from tuneloop.tools.engines import Engine, ensure_engine
+
+from tests.dockerd import any_daemon
 
 # A busy machine is no failure.
 hypothesis_settings.register_profile("tuneloop", deadline=None)
@@ -41,6 +44,13 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def shared_settings() -> Settings:
     """Settings whose home holds engines and the tiny model."""
     return Settings(FT_FILE_PATH=SHARED_HOME)
+
+
+@pytest.fixture(scope="session")
+def docker_host() -> Iterator[str]:
+    """A daemon; DOCKER_HOST names it, or it is the system's."""
+    with any_daemon() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,21 @@ import pytest
 import tuneloop
 from tuneloop.core.job import Command, Exit, Limits, Sandbox
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox, probe_bubblewrap
+from tuneloop.sandboxes.daemon import probe_docker
+from tuneloop.sandboxes.docker import DockerSandbox
 from tuneloop.sandboxes.jobs import launch, newest, wait
 from tuneloop.sandboxes.process import ProcessSandbox
 
-KINDS = {"process": ProcessSandbox, "bubblewrap": BubblewrapSandbox}
+KINDS: dict[str, Callable[[], Sandbox]] = {
+    "process": ProcessSandbox,
+    "bubblewrap": BubblewrapSandbox,
+    "docker": DockerSandbox,
+}
+PROBES: dict[str, Callable[[], str | None]] = {
+    "process": lambda: None,
+    "bubblewrap": probe_bubblewrap,
+    "docker": probe_docker,
+}
 WARM = "warm in "
 ENGINES = Path(tuneloop.__file__).parent.resolve() / "engines"
 BEAT = """
@@ -133,11 +144,13 @@ def keeper(folder: Path) -> int:
     return int(until((folder / "lock").read_text))
 
 
-def open_trial(kind: str, root: Path) -> Iterator[Trial]:
+def open_trial(kind: str, root: Path, request: pytest.FixtureRequest) -> Iterator[Trial]:
     """A trial in a sandbox; the worker of a warm one ends with it."""
     name = kind.removeprefix(WARM)
-    if name == "bubblewrap" and (problem := probe_bubblewrap()):
-        pytest.skip(problem)
+    if name == "docker":
+        request.getfixturevalue("docker_host")
+    problem = PROBES[name]()
+    assert problem is None, problem  # a kind that cannot run is a failure
     (root / "work").mkdir()
     if name == kind:
         yield Trial(KINDS[name](), root)
@@ -152,19 +165,19 @@ def open_trial(kind: str, root: Path) -> Iterator[Trial]:
 @pytest.fixture(params=[*sorted(KINDS), *(WARM + kind for kind in sorted(KINDS))])
 def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trial]:
     """Every sandbox, cold and warm."""
-    yield from open_trial(request.param, tmp_path)
+    yield from open_trial(request.param, tmp_path, request)
 
 
 @pytest.fixture(params=sorted(KINDS))
 def cold(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trial]:
     """Every sandbox."""
-    yield from open_trial(request.param, tmp_path)
+    yield from open_trial(request.param, tmp_path, request)
 
 
 @pytest.fixture(params=sorted(KINDS))
 def warm(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WarmTrial]:
     """A worker in every sandbox."""
-    for trial in open_trial(WARM + request.param, tmp_path):
+    for trial in open_trial(WARM + request.param, tmp_path, request):
         assert isinstance(trial, WarmTrial)
         yield trial
 
@@ -179,3 +192,10 @@ def needs(request: pytest.FixtureRequest) -> Callable[[str], None]:
             pytest.skip(f"{trial.sandbox.kind} does not claim {power}")
 
     return ask
+
+
+@pytest.fixture
+def mortal(trial: Trial) -> None:
+    """Leave out containers: they outlive their keeper, which is tried in test_docker.py."""
+    if trial.sandbox.kind == "docker" and not isinstance(trial, WarmTrial):
+        pytest.skip("a container outlives its keeper")

@@ -92,7 +92,7 @@ def lost(sandbox: Sandbox, folder) -> bool:
     return state == "lost"
 
 
-def test_a_killed_keeper_takes_the_whole_job_with_it(trial):
+def test_a_killed_keeper_takes_the_whole_job_with_it(trial, mortal):
     folder = trial.start(STRAY_BEATS + WAIT_FOR_BEAT + "open('up', 'w')\n" + SLEEP)
     until((trial.work / "up").exists)
     os.kill(keeper(folder), signal.SIGKILL)
@@ -108,7 +108,7 @@ def test_a_killed_watcher_changes_nothing(trial):
     assert wait(trial.sandbox, folder).ok
 
 
-def test_with_both_killed_stop_still_ends_what_holds_the_lock(trial):
+def test_with_both_killed_stop_still_ends_what_holds_the_lock(trial, mortal):
     folder = trial.start(STRAY_BEATS + WAIT_FOR_BEAT + "open('up', 'w')\n" + SLEEP)
     until((trial.work / "up").exists)
     os.killpg(os.getpgid(keeper(folder)), signal.SIGKILL)

@@ -1,0 +1,272 @@
+"""The keeper's side of a job in a container. Standard library only, as all of the supervisor.
+
+The daemon creates, starts and removes the container. Everything else goes past it: output and the end of the job come
+through named pipes in the job's folder (`pid_one.py` holds the other ends), processes and memory are seen in /proc and in
+the control group. So a job with a live keeper needs no daemon, and one whose keeper was killed is taken up again, with
+nothing of its output lost.
+"""
+
+# pathlib would be a third of a supervisor's start.
+# ruff: noqa: PTH102, PTH106, PTH110, PTH118, PTH123
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import time
+from contextlib import suppress
+
+from tuneloop.sandboxes.dockerd import Daemon, Refused, Unreachable
+from tuneloop.sandboxes.spawn import Lost, NotStarted
+from tuneloop.sandboxes.supervisor import Keeper
+from tuneloop.sandboxes.tree import send, tree
+
+TYPE_CHECKING = False  # typing would be a third of a supervisor's start
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tuneloop.sandboxes.spawn import Plan
+
+PIPES = "pipes"  # the folder in the job's folder that the container sees
+PATIENCE = 60.0  # seconds that a daemon may be away when a container has to be started
+END = 1 << 16  # bytes: a report is far shorter
+READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Contained:
+    """A job in a container of its own; `code` is None while it runs."""
+
+    wrappers = 0
+
+    def __init__(self, folder: str, plan: Plan) -> None:
+        self.plan, self.place = plan, f"{folder}/{PIPES}"
+        self.given: dict[str, Any] = plan.container or {}
+        self.daemon = Daemon(self.given["socket"], self.given["api"])
+        self.name: str = self.given["name"]
+        self.code: int | None = None
+        self.refusal, self.told = "", b""
+        self.most, self.spent, self.starved = 0, 0.0, False
+        if self.given["take_up"]:
+            self.log, self.report = self.open_pipes()
+            self.pid = living(self.place) or self.find()
+        else:
+            make_pipes(self.place, plan, self.given["user"])
+            self.log, self.report = self.open_pipes()
+            self.pid = self.bring_up(create=True)
+        try:
+            self.handle = os.pidfd_open(self.pid)
+        except ProcessLookupError as e:
+            raise Lost(f"container {self.name} ended before anybody could watch it") from e
+        self.group = group_of(self.pid)
+
+    def open_pipes(self) -> tuple[int, int]:
+        """Our ends of `log` and `report`. Raises Lost when there is nothing to take up."""
+        try:
+            return os.open(f"{self.place}/log", READ), os.open(f"{self.place}/report", READ)
+        except FileNotFoundError as e:
+            raise Lost("the job's pipes are gone") from e
+
+    def find(self) -> int:
+        """The first process of a container whose keeper died before it wrote that down. Raises Lost."""
+        state = self.patiently(lambda: self.daemon.state(self.name))
+        if state is None or state["Status"] not in ("created", "running"):
+            raise Lost(f"container {self.name} is gone")
+        return self.bring_up(create=False)
+
+    def bring_up(self, create: bool) -> int:
+        """Start the container; its first process as we see it. Raises NotStarted, Lost."""
+        try:
+            if create:
+                self.patiently(lambda: self.daemon.create(self.name, self.given["config"]))
+            self.patiently(lambda: self.daemon.start(self.name))
+            state = self.patiently(lambda: self.daemon.state(self.name))
+        except (Refused, Unreachable) as e:
+            with suppress(Refused, Unreachable):
+                self.daemon.remove(self.name)
+            raise NotStarted(f"container {self.name} did not start: {e}\n") from e
+        if not state or not state["Pid"]:
+            raise Lost(f"container {self.name} ended before anybody could watch it")
+        pid = int(state["Pid"])
+        with suppress(OSError), open(f"{self.place}/pid", "w") as f:
+            f.write(f"{pid} {born(pid)}")
+        return pid
+
+    def patiently(self, ask: Any) -> Any:
+        """The answer, also of a daemon that is just being restarted. Raises Refused, Unreachable."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return ask()
+            except Unreachable:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+    def reap(self) -> bool:
+        """False when nothing of the job is left. Raises Lost when its end will never be told."""
+        dead = bool(select.select([self.handle], [], [], 0)[0])
+        self.starved = self.starved or killed_for_memory(self.group)
+        self.listen()
+        if dead and self.code is None:
+            if not self.starved:
+                raise Lost(f"container {self.name} was killed, and the job with it")
+            self.code = -signal.SIGKILL
+        return not dead
+
+    def listen(self) -> None:
+        """Take in what the first process tells of the end."""
+        with suppress(BlockingIOError):
+            while len(self.told) < END and (data := os.read(self.report, END)):
+                self.told += data
+        if self.code is None and b"\n" in self.told:
+            with suppress(ValueError, KeyError, TypeError):
+                end = json.loads(self.told.partition(b"\n")[0])
+                self.most, self.spent, self.refusal = int(end["peak"]), float(end["cpu"]), str(end["refusal"])
+                self.code = int(end["code"])
+
+    def processes(self) -> list[int]:
+        """Every process of the job."""
+        return tree(self.pid)
+
+    def ask(self) -> None:
+        """SIGTERM to each."""
+        send(self.processes(), signal.SIGTERM)
+
+    def peak(self) -> int:
+        """Bytes that the largest process had; where the wall was hit, what is inside it."""
+        return max(self.most, self.plan.memory or 0) if self.starved else self.most
+
+    def cpu(self) -> float:
+        """CPU seconds of every process of the job."""
+        return self.spent
+
+    def verdict(self) -> int:
+        """The exit status."""
+        return self.code or 0
+
+    def remove(self) -> None:
+        """Nothing of the container is left; a daemon that is away does it when it comes back."""
+        with suppress(Refused, Unreachable):
+            self.daemon.remove(self.name)
+
+
+class ContainerKeeper(Keeper):
+    """A keeper whose jobs start in containers, unless a warm engine forks them."""
+
+    def run(self) -> None:
+        """As every keeper; what was lost leaves nothing to take up."""
+        try:
+            super().run()
+        except Lost:
+            self.clear()
+            raise
+
+    def cold(self) -> Contained:
+        """The container, whose pipe takes the place of ours. Raises NotStarted, Lost."""
+        self.contained = Contained(self.folder, self.plan)
+        os.close(self.pipe)
+        self.pipe = self.contained.log
+        self.started = time.monotonic()
+        if self.contained.given["take_up"]:
+            self.started -= max(0.0, time.time() - os.stat(f"{self.folder}/command.json").st_mtime)
+        return self.contained
+
+    def pump(self, seconds: float) -> None:
+        """As every keeper; the report of the end, too, is a reason to look at once."""
+        job = self.job if hasattr(self, "job") else None
+        if isinstance(job, Contained) and self.open:
+            ready = select.select([self.pipe, job.report], [], [], seconds)[0]
+            if self.pipe not in ready:
+                return
+        super().pump(seconds)
+
+    def too_big(self) -> str:
+        """The kernel may have been quicker than we."""
+        job = self.job
+        return "memory" if isinstance(job, Contained) and job.starved else super().too_big()
+
+    def verdict(self, reason: str) -> tuple[int, str]:
+        """What only the container knows: the kernel ended it for its memory, or it never began."""
+        job = self.job
+        if isinstance(job, Contained) and job.refusal:
+            self.log.write(job.refusal.encode())
+            return 127, "failed_to_start"
+        if isinstance(job, Contained) and job.starved and reason == "finished":
+            return -signal.SIGKILL, "memory"
+        return super().verdict(reason)
+
+    def tell(self, code: int, reason: str, peak: int, cpu: float) -> None:
+        """Results and `exit.json` first: a container that is left over is removed by others, a lost end by nobody."""
+        shutil.rmtree(f"{self.folder}/{PIPES}", ignore_errors=True)
+        super().tell(code, reason, peak, cpu)
+        self.clear()
+
+    def clear(self) -> None:
+        """No pipes, no container."""
+        shutil.rmtree(f"{self.folder}/{PIPES}", ignore_errors=True)
+        if hasattr(self, "contained"):
+            self.contained.remove()
+
+
+def make_pipes(place: str, plan: Plan, user: tuple[int, int]) -> None:
+    """The folder that the container sees, read-only, as `/.tuneloop/job`. Raises NotStarted."""
+    try:
+        shutil.rmtree(place, ignore_errors=True)
+        os.mkdir(place, 0o755)
+        for name in ("log", "report"):
+            os.mkfifo(f"{place}/{name}", 0o600)
+        with open(os.open(f"{place}/job.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "w") as f:
+            json.dump({"argv": plan.argv, "cwd": plan.cwd, "env": plan.env}, f)
+        if user[0] != os.geteuid():
+            for name in ("log", "report", "job.json"):
+                os.chown(f"{place}/{name}", *user)
+    except OSError as e:
+        raise NotStarted(f"{place}: {e}\n") from e
+
+
+def living(place: str) -> int:
+    """The first process of the container, as a keeper before us wrote it down; 0 when it wrote nothing. Raises Lost."""
+    try:
+        with open(f"{place}/pid") as f:
+            pid, birth = map(int, f.read().split())
+    except (OSError, ValueError):
+        return 0
+    if born(pid) != birth:
+        raise Lost("the container ended while nobody watched it")
+    return pid
+
+
+def born(pid: int) -> int:
+    """When it started, in ticks since boot; 0 when it is gone. With the pid, a name that is never used twice."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as f:
+            return int(f.read().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def group_of(pid: int) -> str:
+    """The file in the process's control group that counts what the kernel killed for its memory, "" where none is."""
+    try:
+        with open(f"/proc/{pid}/cgroup") as f:
+            lines = [line.strip().split(":", 2) for line in f]
+    except OSError:
+        return ""
+    for _, controllers, path in lines:
+        root = "/sys/fs/cgroup" if not controllers else f"/sys/fs/cgroup/{controllers}"
+        name = "memory.events" if not controllers else "memory.oom_control"
+        if controllers in ("", "memory") and os.path.exists(f"{root}{path}/{name}"):
+            return f"{root}{path}/{name}"
+    return ""
+
+
+def killed_for_memory(group: str) -> bool:
+    """Whether the kernel has ended a process of the container because it hit its limit."""
+    try:
+        with open(group) as f:
+            return any(line.startswith("oom_kill ") and line.split()[1] != "0" for line in f)
+    except OSError:
+        return False

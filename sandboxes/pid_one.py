@@ -1,0 +1,97 @@
+"""The first process in a job's container: starts the job, buries all its processes and tells how it ended.
+
+Runs as `python -I -S pid_one.py FOLDER` inside; FOLDER holds `job.json` and two named pipes. The job's output goes to
+`log`, one line of JSON at the end to `report`. It ends when both have been read to the end: whoever takes the place of
+a killed keeper misses nothing.
+"""
+
+# Part of every start; pathlib would be half of it.
+# ruff: noqa: PTH123
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import signal
+import sys
+import termios
+import time
+
+DUMPABLE = 4
+libc = ctypes.CDLL(None)
+PATIENCE = 3600.0  # seconds that the end of a job waits for somebody who wants to know it
+
+
+def main(folder: str) -> None:
+    """Start, bury, tell, wait until it was heard."""
+    log = os.open(f"{folder}/log", os.O_RDWR)
+    report = os.open(f"{folder}/report", os.O_RDWR)
+    libc.prctl(DUMPABLE, 0, 0, 0, 0)  # the job, which is of the same user, cannot look or reach into us
+    for target in (1, 2):
+        os.dup2(log, target)
+    with open(f"{folder}/job.json") as f:
+        job = json.load(f)
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        become(job, write)
+    os.close(write)
+    with os.fdopen(read) as f:
+        refusal = f.read()  # ends when exec closes the other end
+    code = bury(pid)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    end = {"code": code, "peak": used.ru_maxrss * 1024, "cpu": used.ru_utime + used.ru_stime, "refusal": refusal}
+    os.write(report, json.dumps(end).encode() + b"\n")
+    deadline = time.monotonic() + PATIENCE
+    while (unread(log) or unread(report)) and time.monotonic() < deadline:
+        time.sleep(0.003)
+
+
+def become(job: dict[str, object], errors: int) -> None:
+    """In the forked child: turn into the job; on failure tell why through `errors`. Never returns."""
+    argv: list[str] = job["argv"]  # type: ignore[assignment]
+    env: dict[str, str] = job["env"]  # type: ignore[assignment]
+    try:
+        os.setsid()
+        libc.prctl(DUMPABLE, 1, 0, 0, 0)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        with open("/proc/self/oom_score_adj", "w") as f:  # the kernel shall end jobs before us
+            f.write("500")
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.chdir(str(job["cwd"]))
+        os.execvpe(argv[0], argv, env)  # noqa: S606
+    except OSError as e:
+        os.write(errors, f"{argv[0]}: {e}\n".encode())
+    finally:
+        os._exit(127)
+
+
+def bury(pid: int) -> int:
+    """The job's exit status, when it and everything that it left is gone."""
+    code = 0
+    while True:
+        try:
+            ended, status = os.wait()
+        except ChildProcessError:
+            return code
+        if ended == pid:
+            code = os.waitstatus_to_exitcode(status)
+            pid = 0
+        if not pid:
+            try:
+                os.kill(-1, signal.SIGKILL)  # everybody in here but us
+            except ProcessLookupError:
+                continue
+
+
+def unread(pipe: int) -> bool:
+    """Whether something is still in it."""
+    return fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)) != bytes(4)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

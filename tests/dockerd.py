@@ -1,0 +1,110 @@
+"""A Docker daemon for the tests: the one that runs, else one of our own from the distribution's package."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SYSTEMS = "/var/run/docker.sock"
+PACKAGES = ("docker.io", "containerd", "runc", "iptables")
+# Neither bridges nor rules of a firewall: jobs have no network. Containers outlive the daemon.
+ALONE = ("--iptables=false", "--ip6tables=false", "--bridge=none", "--ip-forward=false", "--live-restore")
+SECONDS = 60.0
+
+
+class OwnDaemon:
+    """A daemon below `root`, which can be killed and started again."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.socket = root, root / "docker.sock"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"unix://{self.socket}"
+
+    def start(self) -> None:
+        """Until it answers."""
+        root = self.root
+        places = ("--data-root", root / "data", "--exec-root", root / "exec", "--pidfile", root / "dockerd.pid")
+        with (root / "dockerd.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                ["dockerd", "-H", self.url, *map(str, places), *ALONE],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + SECONDS
+        while not self.answers():
+            assert self.process.poll() is None and time.monotonic() < deadline, self.log()
+            time.sleep(0.05)
+
+    def answers(self) -> bool:
+        from tuneloop.sandboxes.dockerd import Daemon, Refused, Unreachable
+
+        try:
+            return bool(Daemon(str(self.socket), "1.41").ask("GET", "/version"))
+        except (Refused, Unreachable):
+            return False
+
+    def kill(self) -> None:
+        """As a crash would."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """The daemon, the containerd below it, and what they mounted."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(SECONDS)
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        for place in sorted((place for place in mounts if Path(place).is_relative_to(self.root)), reverse=True):
+            subprocess.run(["umount", place], check=False)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def log(self) -> str:
+        return (self.root / "dockerd.log").read_text()[-2000:]
+
+
+def installed() -> None:
+    """Debian's packages; their services are not wanted."""
+    if shutil.which("dockerd"):
+        return
+    assert os.geteuid() == 0 and shutil.which("apt-get"), "no Docker daemon runs and none can be installed"
+    install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *PACKAGES]
+    if subprocess.run(install, capture_output=True, check=False).returncode:
+        subprocess.run(["apt-get", "update", "-q"], capture_output=True, check=True)
+        subprocess.run(install, capture_output=True, check=True)
+
+
+@contextmanager
+def own_daemon() -> Iterator[OwnDaemon]:
+    """One that nobody else uses."""
+    installed()
+    daemon = OwnDaemon(Path(tempfile.mkdtemp(prefix="tuneloop-dockerd-")))
+    try:
+        daemon.start()
+        yield daemon
+    finally:
+        daemon.stop()
+
+
+@contextmanager
+def any_daemon() -> Iterator[str]:
+    """DOCKER_HOST of one that runs, else of our own, which ends with us."""
+    given = os.environ.get("DOCKER_HOST", "")
+    if given or os.access(SYSTEMS, os.W_OK):
+        yield given or f"unix://{SYSTEMS}"
+        return
+    with own_daemon() as daemon:
+        os.environ["DOCKER_HOST"] = daemon.url
+        yield daemon.url
+        del os.environ["DOCKER_HOST"]

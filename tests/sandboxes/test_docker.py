@@ -1,0 +1,191 @@
+"""Containers: they outlive their keeper, carry no secret, leave nothing over."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from tuneloop.core.errors import WorldError
+from tuneloop.sandboxes.contained import make_pipes
+from tuneloop.sandboxes.container import name_of
+from tuneloop.sandboxes.daemon import find_daemon, left_over, sweep
+from tuneloop.sandboxes.docker import DockerSandbox, planned
+from tuneloop.sandboxes.jobs import wait
+from tuneloop.sandboxes.local import environment
+from tuneloop.sandboxes.owner import check_readable, hand_over
+from tuneloop.sandboxes.tree import children
+
+from .conftest import BEAT, Trial, keeper, open_trial, until
+
+COUNT = "import time\nfor n in range({n}): print(n, flush=True); time.sleep(0.01)\nprint('whole')"
+UP_AND_BEAT = BEAT + "open('up', 'w')\nbeat('beat')"
+
+
+@pytest.fixture
+def trial(tmp_path, request) -> Iterator[Trial]:
+    yield from open_trial("docker", tmp_path, request)
+
+
+def state(folder):
+    return find_daemon().daemon.state(name_of(folder))
+
+
+def kill_keepers(folder) -> None:
+    """The keeper and the watcher above it."""
+    os.killpg(os.getpgid(keeper(folder)), signal.SIGKILL)
+
+
+def first_process(folder) -> int:
+    place = folder / "pipes/pid"
+    return int(until(lambda: place.exists() and place.read_text()).split()[0])
+
+
+@pytest.mark.parametrize("watcher_too", [False, True])
+def test_a_container_whose_keeper_was_killed_gets_another_and_loses_no_line(trial, watcher_too):
+    folder = trial.start(COUNT.format(n=100))
+    until(lambda: "\n5\n" in (folder / "log.txt").read_text())
+    old = keeper(folder)
+    kill_keepers(folder) if watcher_too else os.kill(old, signal.SIGKILL)
+    until(lambda: trial.sandbox.poll(folder).state == "running" and keeper(folder) != old)
+    assert wait(trial.sandbox, folder, every=0.02).ok
+    assert (folder / "log.txt").read_text().split() == [*map(str, range(100)), "whole"]
+    until(lambda: state(folder) is None)
+
+
+def test_what_ends_while_nobody_watches_is_told_to_who_comes_next(trial):
+    folder = trial.start("import time; open('up', 'w'); time.sleep(0.3); print('whole'); raise SystemExit(7)")
+    until((trial.work / "up").exists)
+    pid = first_process(folder)
+    kill_keepers(folder)
+    until(lambda: not children(pid))
+    done = wait(trial.sandbox, folder, every=0.02)
+    assert (done.code, done.reason) == (7, "finished")
+    assert (folder / "log.txt").read_text() == "whole\n"
+    assert done.cpu > 0
+
+
+def test_time_counts_from_the_start_however_often_the_keeper_was_killed(trial):
+    folder = trial.start(UP_AND_BEAT, limits={"seconds": 1.5})
+    until((trial.work / "up").exists)
+    kill_keepers(folder)
+    done = wait(trial.sandbox, folder, every=0.02)
+    assert done.reason == "timeout"
+    assert done.seconds < 4
+    assert not trial.beats()
+
+
+def test_stop_reaches_a_container_without_keeper(trial):
+    folder = trial.start(UP_AND_BEAT)
+    until((trial.work / "up").exists)
+    kill_keepers(folder)
+    until(lambda: not os.path.exists(f"/proc/{keeper(folder)}"))
+    trial.sandbox.stop(folder, grace=0.1)
+    assert wait(trial.sandbox, folder, every=0.02).reason == "stopped"
+    assert not trial.beats()
+
+
+def test_a_killed_container_is_lost_and_leaves_nothing(trial):
+    folder = trial.start(UP_AND_BEAT)
+    until((trial.work / "up").exists)
+    find_daemon().daemon.remove(name_of(folder))
+    with pytest.raises(WorldError, match="lost"):
+        wait(trial.sandbox, folder, every=0.02)
+    assert "was killed" in (folder / "log.txt").read_text()
+    assert {path.name for path in folder.iterdir()} == {"command.json", "lock", "log.txt"}
+
+
+def test_a_container_that_was_only_created_is_started_by_who_takes_the_job_up(trial):
+    folder, command = trial.root / "jobs/job", trial.command("open('started', 'a').write('x')")
+    folder.mkdir(parents=True)
+    (folder / "command.json").write_text(command.model_dump_json())
+    plan = planned(folder, command, take_up=False).container
+    assert plan is not None
+    told = SimpleNamespace(argv=command.argv, cwd=command.cwd, env=environment(command))
+    make_pipes(str(folder / "pipes"), told, plan["user"])
+    find_daemon().daemon.create(plan["name"], plan["config"])
+    assert wait(trial.sandbox, folder, every=0.02).ok
+    assert (trial.work / "started").read_text() == "x"
+    until(lambda: state(folder) is None)
+
+
+def test_pipes_without_a_container_are_a_lost_job(trial):
+    folder = trial.start(UP_AND_BEAT)
+    until((trial.work / "up").exists)
+    kill_keepers(folder)
+    find_daemon().daemon.remove(name_of(folder))
+    (folder / "pipes/pid").unlink()
+    until(lambda: trial.sandbox.poll(folder).state == "lost")
+    until(lambda: not (folder / "pipes").exists())
+    assert trial.sandbox.poll(folder).state == "lost"
+
+
+def test_memory_bombs_hit_the_wall_however_quick(trial):
+    done, _ = trial.run("x = [bytearray(64 << 20) for _ in range(64)]", limits={"memory": 100 << 20})
+    assert (done.reason, done.code) == ("memory", -9)
+    assert done.peak_memory >= 100 << 20
+
+
+def test_jobs_are_nobody_special(trial):
+    code = "import os; print(os.getuid(), [l for l in open('/proc/self/status') if l[:4] in ('CapE', 'CapB', 'NoNe', 'Secc')])"
+    done, log = trial.run(code)
+    assert done.ok
+    assert int(log.split()[0]) == (os.geteuid() or 10001)
+    assert "CapEff:\\t0000000000000000" in log
+    assert "CapBnd:\\t0000000000000000" in log
+    assert "NoNewPrivs:\\t1" in log
+    assert "Seccomp:\\t2" in log
+
+
+def test_what_the_daemon_knows_of_a_container_holds_no_secret(trial):
+    folder = trial.start("import time; time.sleep(30)", env={"TOKEN": "canary-77"})
+    first_process(folder)
+    told = find_daemon().daemon.ask("GET", f"/containers/{name_of(folder)}/json")
+    assert "canary-77" not in json.dumps(told)
+    trial.sandbox.stop(folder, 0)
+    wait(trial.sandbox, folder)
+
+
+def test_sweep_takes_what_nobody_will_ask_for_and_nothing_else(trial):
+    kept, gone = (trial.start(UP_AND_BEAT, name) for name in ("kept", "gone"))
+    pids = [first_process(folder) for folder in (kept, gone)]
+    kill_keepers(gone)
+    until(lambda: not os.path.exists(f"/proc/{keeper(gone)}"))
+    gone.rename(trial.root / "elsewhere")
+    assert left_over(gone)
+    assert not left_over(kept)
+    assert sweep(find_daemon())
+    until(lambda: not os.path.exists(f"/proc/{pids[1]}"))
+    assert state(kept)["Running"]
+    trial.sandbox.stop(kept, 0)
+    assert wait(trial.sandbox, kept).reason == "stopped"
+
+
+def test_folders_handed_over_bend_to_no_link(tmp_path):
+    (tmp_path / "work/deep").mkdir(parents=True)
+    (tmp_path / "work/deep/file").write_text("x")
+    (tmp_path / "outside").write_text("x")
+    (tmp_path / "work/link").symlink_to(tmp_path / "outside")
+    hand_over([str(tmp_path / "work")], (10001, 10001))
+    owners = {path.name: path.lstat().st_uid for path in tmp_path.rglob("*")}
+    ours = os.geteuid()
+    assert owners["outside"] == ours
+    assert {owners[name] for name in ("work", "deep", "file", "link")} == {ours or 10001}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's jobs are of another user")
+def test_what_jobs_may_not_read_is_told_with_the_cure(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/weights").touch(0o600)
+    with pytest.raises(WorldError, match=r"weights is closed to jobs.*chmod -R a\+rX"):
+        check_readable([str(tmp_path / "model")], (10001, 10001))
+    (tmp_path / "model/weights").chmod(0o644)
+    check_readable([str(tmp_path / "model")], (10001, 10001))
+
+
+def test_start_says_why_it_cannot(trial, monkeypatch):
+    monkeypatch.setattr("tuneloop.sandboxes.docker.find_daemon", lambda: (_ for _ in ()).throw(WorldError("away")))
+    with pytest.raises(WorldError, match="away"):
+        DockerSandbox().start(trial.root / "jobs/job", trial.command("pass"))
