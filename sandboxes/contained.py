@@ -7,7 +7,7 @@ nothing of its output lost.
 """
 
 # pathlib would be a third of a supervisor's start.
-# ruff: noqa: PTH102, PTH106, PTH110, PTH118, PTH123
+# ruff: noqa: PTH102, PTH110, PTH116, PTH123
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Contained:
             self.log, self.report = self.open_pipes()
             self.pid = living(self.place) or self.find()
         else:
-            make_pipes(self.place, plan, self.given["user"])
+            make_pipes(self.place, {"argv": plan.argv, "cwd": plan.cwd, "env": plan.env}, self.given["user"])
             self.log, self.report = self.open_pipes()
             self.pid = self.bring_up(create=True)
         try:
@@ -211,15 +211,15 @@ class ContainerKeeper(Keeper):
             self.contained.remove()
 
 
-def make_pipes(place: str, plan: Plan, user: tuple[int, int]) -> None:
-    """The folder that the container sees, read-only, as `/.tuneloop/job`. Raises NotStarted."""
+def make_pipes(place: str, job: dict[str, Any], user: tuple[int, int]) -> None:
+    """The folder that the container sees, read-only, with what `pid_one.py` needs. Raises NotStarted."""
     try:
         shutil.rmtree(place, ignore_errors=True)
         os.mkdir(place, 0o755)
         for name in ("log", "report"):
             os.mkfifo(f"{place}/{name}", 0o600)
         with open(os.open(f"{place}/job.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "w") as f:
-            json.dump({"argv": plan.argv, "cwd": plan.cwd, "env": plan.env}, f)
+            json.dump(job, f)
         if user[0] != os.geteuid():
             for name in ("log", "report", "job.json"):
                 os.chown(f"{place}/{name}", *user)

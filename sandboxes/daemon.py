@@ -55,7 +55,7 @@ def known_daemon(url: str) -> Access:
     try:
         with closing(docker.DockerClient(base_url=url, version="auto", timeout=SECONDS)) as client:
             version, info = client.version(), client.info()
-            api = str(client.api._version)  # noqa: SLF001 - what both sides speak has no public name
+            api = str(client.api.api_version)
     except PROBLEMS as e:
         raise SetupError(f"{url}: the Docker daemon does not answer: {one_line(e)}; `systemctl restart docker`") from e
     podman = any(part.get("Name") == "Podman Engine" for part in version.get("Components") or ())

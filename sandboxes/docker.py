@@ -18,8 +18,8 @@ from typing import get_args
 from tuneloop.core.files import read_json
 from tuneloop.core.job import Command, JobStatus, Power
 from tuneloop.core.locks import locked
-from tuneloop.sandboxes.container import config, name_of
 from tuneloop.sandboxes.contained import PIPES
+from tuneloop.sandboxes.container import config, name_of
 from tuneloop.sandboxes.daemon import find_daemon, ready_image
 from tuneloop.sandboxes.local import LocalSandbox, Wrapped, supervise
 from tuneloop.sandboxes.owner import check_readable, hand_over

@@ -14,7 +14,7 @@ JOB_USER = 10001  # uid and gid of jobs that root starts; nobody else's on any s
 
 
 def job_user() -> tuple[int, int]:
-    """uid and gid of a job's processes: the caller's, or the jobs' own where the caller is root."""
+    """Uid and gid of a job's processes: the caller's, or the jobs' own where the caller is root."""
     return (os.geteuid(), os.getegid()) if os.geteuid() else (JOB_USER, JOB_USER)
 
 

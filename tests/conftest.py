@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+from tests.dockerd import any_daemon
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.tools import models
 from tuneloop.tools.engines import Engine, ensure_engine
-
-from tests.dockerd import any_daemon
 
 # A busy machine is no failure.
 hypothesis_settings.register_profile("tuneloop", deadline=None)

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 
@@ -103,7 +102,7 @@ def test_a_container_that_was_only_created_is_started_by_who_takes_the_job_up(tr
     (folder / "command.json").write_text(command.model_dump_json())
     plan = planned(folder, command, take_up=False).container
     assert plan is not None
-    told = SimpleNamespace(argv=command.argv, cwd=command.cwd, env=environment(command))
+    told = {"argv": command.argv, "cwd": command.cwd, "env": environment(command)}
     make_pipes(str(folder / "pipes"), told, plan["user"])
     find_daemon().daemon.create(plan["name"], plan["config"])
     assert wait(trial.sandbox, folder, every=0.02).ok
