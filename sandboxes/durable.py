@@ -2,49 +2,49 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from ctypes import c_int64
 
+from tuneloop.sandboxes.below import below
 from tuneloop.sandboxes.tree import libc
 
 OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+HIDDEN = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
 START_WRITING = 2  # SYNC_FILE_RANGE_WRITE
 
 
 def sync_below(folders: list[str]) -> None:
     """Files and directories below `folders` are on disk; clean ones cost next to nothing. Raises OSError."""
     for folder in folders:
-        files, directories = found_below(folder)
-        for path in files:
-            flush(path, folder, begin=True)
-        for path in (*files, *reversed(directories)):
-            flush(path, folder)
-
-
-def found_below(folder: str) -> tuple[list[str], list[str]]:
-    """Regular files, and directories from the top down; links lead elsewhere and are left out."""
-    files, directories = [], [folder]
-    for directory in directories:
         try:
-            with os.scandir(directory) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        directories.append(entry.path)
-                    elif entry.is_file(follow_symlinks=False):
-                        files.append(entry.path)
-        except (FileNotFoundError, PermissionError):
+            sync_each(folder)
+        except FileNotFoundError:
             continue
-    return files, directories
+        except OSError as e:
+            if e.errno not in HIDDEN:
+                raise
+            flush_all(folder)
 
 
-def flush(path: str, folder: str, *, begin: bool = False) -> None:
-    """Wait until `path` is on disk, or only `begin` to write it; what is gone needs nothing. Raises OSError."""
+def sync_each(folder: str) -> None:
+    """One by one, files first begun all together; links lead elsewhere and are left out. Raises OSError."""
+    for begin in (True, False):
+        for place, entry in below(folder):
+            directory = entry.is_dir(follow_symlinks=False)
+            if entry.is_file(follow_symlinks=False) or (directory and not begin):
+                flush(entry.name, place, begin=begin)
+    flush(folder, None)
+
+
+def flush(name: str, place: int | None, *, begin: bool = False) -> None:
+    """Wait until `name` in `place` is on disk, or only `begin` to write it; what is gone needs nothing. Raises OSError."""
     try:
-        handle = os.open(path, OPEN)
-    except FileNotFoundError:
-        return None
-    except PermissionError:
-        return flush_all(folder)
+        handle = os.open(name, OPEN, dir_fd=place)
+    except OSError as e:
+        if e.errno in (errno.ENOENT, errno.ELOOP):
+            return
+        raise
     try:
         if begin:
             libc.sync_file_range(handle, c_int64(0), c_int64(0), START_WRITING)
@@ -55,7 +55,7 @@ def flush(path: str, folder: str, *, begin: bool = False) -> None:
 
 
 def flush_all(folder: str) -> None:
-    """The whole file system: for files that we may not open."""
+    """The whole file system: for files that we may not open, or not find."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         libc.syncfs(handle)

@@ -11,6 +11,7 @@ the keeper be killed. Both inherit the locked descriptor: the lock is free when 
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import signal
@@ -18,10 +19,11 @@ import sys
 import time
 from contextlib import suppress
 
+from tuneloop.sandboxes.below import used
 from tuneloop.sandboxes.durable import sync_below
 from tuneloop.sandboxes.joblog import Log
 from tuneloop.sandboxes.spawn import Cold, Lost, NotStarted, Plan, Spawned
-from tuneloop.sandboxes.tree import adopt_orphans, proportional, resident, send, tree, used
+from tuneloop.sandboxes.tree import adopt_orphans, proportional, resident, send, tree
 
 TYPE_CHECKING = False  # typing would be a third of a supervisor's start as well
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ class Keeper:
             self.ask_to_end()
         self.sweep()
         self.drain()
+        if reason == "finished" and self.too_full(math.inf):
+            reason = "disk"
         code, reason = self.verdict(reason)
         self.tell(code, reason, max(self.peak, self.job.peak()), self.job.cpu())
 
@@ -133,7 +137,7 @@ class Keeper:
         """Disk; a walk that takes long is made seldom."""
         if self.plan.disk is None or now < self.next_walk:
             return ""
-        full = used(self.plan.write) > self.plan.disk
+        full = used(self.plan.write, self.job.processes()) > self.plan.disk
         after = time.monotonic()
         self.next_walk = after + max(1.0, 20 * (after - now))
         return "disk" if full else ""

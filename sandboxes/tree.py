@@ -58,19 +58,6 @@ def proportional(pid: int) -> int:
         return resident(pid)
 
 
-def used(folders: list[str]) -> int:
-    """Bytes on disk below `folders`; what vanishes meanwhile is not counted."""
-    total = 0
-    for folder in folders:
-        for root, _, files in os.walk(folder):
-            for name in files:
-                try:
-                    total += os.lstat(f"{root}/{name}").st_blocks * 512
-                except OSError:
-                    continue
-    return total
-
-
 def send(pids: list[int], number: int) -> None:
     """Signal each; one that is gone or no longer ours is no error."""
     for pid in pids:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tuneloop.sandboxes.below import used
 from tuneloop.sandboxes.joblog import Log
-from tuneloop.sandboxes.tree import children, proportional, resident, tree, used
+from tuneloop.sandboxes.tree import children, proportional, resident, tree
 
 HOG = "x = bytearray(60 << 20); import time; time.sleep(30)"
 TWO_LEVELS = f"""
@@ -131,7 +132,7 @@ def test_used_counts_blocks_below_folders(tmp_path):
     (tmp_path / "a/b").write_bytes(b"x" * 100_000)
     with (tmp_path / "sparse").open("wb") as f:
         f.truncate(1 << 30)
-    assert 100_000 <= used([str(tmp_path)]) < 200_000
+    assert 100_000 <= used([str(tmp_path)], []) < 200_000
 
 
 @pytest.mark.parametrize("code", ["import sys; sys.exit(7)", "import os; os.kill(os.getpid(), 11)"])
