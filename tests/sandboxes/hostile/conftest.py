@@ -1,0 +1,32 @@
+"""One arena a sandbox, attacked once; the verdict stays per attack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from .arena import Arena
+from .declare import Attack
+from .lonely import Lonely
+
+Open = Callable[..., Arena]
+
+
+@pytest.fixture(scope="session")
+def lonely() -> Iterator[Lonely]:
+    """Where everything of this suite happens."""
+    with closing(Lonely()) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def arena(lonely: Lonely, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
+    """Makes arenas."""
+    with ExitStack() as stack:
+
+        def opened(*attacks: Attack) -> Arena:
+            return stack.enter_context(closing(Arena(tmp_path_factory.mktemp("arena"), attacks, lonely)))
+
+        yield opened
