@@ -15,6 +15,7 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.core.wording import size
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
+from tuneloop.sandboxes.daemon import probe_docker, probe_gpu
 
 Verdict = Literal["ok", "note", "missing"]
 MEMORY_WANTED = 3_000_000_000
@@ -44,7 +45,7 @@ def all_checks(dotenv: Path) -> list[Check]:
         check_memory(Path("/proc/meminfo")),
         *check_files(settings),
         check_gpu(Path("/proc/driver/nvidia")),
-        check_sandbox(),
+        *check_sandboxes(),
         *(check_engine(settings, name) for name in ENGINES),
         *check_notes(settings, dotenv),
     ]
@@ -100,13 +101,20 @@ def _model(information: Path) -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("Model:")), "NVIDIA device")
 
 
-def check_sandbox() -> Check:
-    """Bubblewrap, tried once for real."""
-    problem = probe_bubblewrap()
-    if problem is None:
-        return Check("sandbox", "ok", "bubblewrap works")
-    cure = "install it (Debian: apt-get install bubblewrap), or run with --allow-unsandboxed"
-    return Check("sandbox", "missing", problem, cure)
+def check_sandboxes() -> list[Check]:
+    """Bubblewrap and docker, each tried once for real; one of them is enough, `auto` takes the first that works."""
+    problems = {"bubblewrap": probe_bubblewrap(), "docker": probe_docker() or probe_gpu()}
+    works = [kind for kind, problem in problems.items() if problem is None]
+    checks = [Check(f"sandbox {kind}", "note", problem, spare(works)) for kind, problem in problems.items() if problem]
+    if not works:
+        cure = "make one of the two work, or run with --allow-unsandboxed, which protects nothing"
+        return [*checks, Check("sandbox", "missing", "neither bubblewrap nor docker works", cure)]
+    return [Check("sandbox", "ok", f"auto is {works[0]}; works: {', '.join(works)}"), *checks]
+
+
+def spare(works: list[str]) -> str:
+    """What a sandbox that does not work means beside those that do."""
+    return f"not needed: {works[0]} works" if works else ""
 
 
 def check_engine(settings: Settings, name: str) -> Check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from tuneloop.cli.spec import benchmark_names
+from tuneloop.cli.spec import ENV_TYPES, benchmark_names
 from tuneloop.core.settings import Settings, read_dotenv
 
 
@@ -52,8 +52,8 @@ def _hint(key: str, used: set[str]) -> str:
 def spec_notes(settings: Settings) -> list[str]:
     """What of the seeds' settings is read but answered in another way."""
     notes = []
-    if settings.env_type and settings.env_type.lower() in ("docker", "conda"):
-        notes.append(f"FT_Coder_CoSTEER_env_type={settings.env_type}: jobs run in the sandbox `auto` chooses")
+    if settings.env_type and settings.env_type.lower() in ENV_TYPES:
+        notes.append(f"FT_Coder_CoSTEER_env_type={settings.env_type}: jobs run on the host's programs, in bubblewrap")
     others = benchmark_names(settings)[1:]
     if others and not settings.target_benchmark:
         notes.append(f"FT_BENCHMARK_DATASETS: the first decides; not evaluated: {', '.join(others)}")

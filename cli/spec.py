@@ -16,7 +16,7 @@ from tuneloop.tools import benchmarks, datasets, models
 DEFAULT_BENCHMARK = "wordproblems"
 DEFAULT_MODEL = "tiny"
 OPTION = {"datasets": "--dataset"}
-ENV_TYPES = {"docker": "auto", "conda": "auto"}
+ENV_TYPES = {"conda": "bubblewrap", "local": "bubblewrap"}  # both ran on the host
 
 
 def build_spec(given: Mapping[str, Any], settings: Settings, again: RunSpec | None = None) -> RunSpec:

@@ -24,7 +24,7 @@ def seconds(value: object) -> object:
 
 
 Seconds = Annotated[Annotated[float, Field(gt=0)] | None, BeforeValidator(seconds)]
-SandboxKind = Literal["auto", "bubblewrap", "process"]
+SandboxKind = Literal["auto", "docker", "bubblewrap", "process"]
 
 
 class RunSpec(BaseModel):

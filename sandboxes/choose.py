@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from tuneloop.core.errors import SetupError
 from tuneloop.core.job import Sandbox
+from tuneloop.core.run import SandboxKind
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox, probe_bubblewrap
 from tuneloop.sandboxes.process import ProcessSandbox
 
 
-def open_sandbox(kind: Literal["auto", "bubblewrap", "process"], allow_unsandboxed: bool = False) -> Sandbox:
-    """`auto` is bubblewrap where it works. Raises SetupError with the cure where it does not.
+def open_sandbox(kind: SandboxKind, allow_unsandboxed: bool = False) -> Sandbox:
+    """`auto` is bubblewrap where it works, else docker: both are whole. Raises SetupError with the cure otherwise.
 
     With `allow_unsandboxed`, `auto` falls back to `process`, which then also runs generated code.
     """
     if kind == "process":
         return ProcessSandbox(allow_unsandboxed)
+    if kind == "docker":
+        return open_docker()
     problem = probe_bubblewrap()
     if problem is None:
         return BubblewrapSandbox()
-    if kind == "auto" and allow_unsandboxed:
-        return ProcessSandbox(allow_unsandboxed)
-    raise SetupError(f"no sandbox for generated code: {problem}; or say --allow-unsandboxed to run it unprotected")
+    if kind == "bubblewrap":
+        raise SetupError(f"no sandbox for generated code: {problem}; or say --sandbox docker")
+    try:
+        return open_docker()
+    except SetupError as e:
+        if allow_unsandboxed:
+            return ProcessSandbox(allow_unsandboxed)
+        raise SetupError(
+            f"no sandbox for generated code: {problem}; nor Docker: {e}; "
+            "or say --allow-unsandboxed to run it unprotected"
+        ) from e
+
+
+def open_docker() -> Sandbox:
+    """Docker's or Podman's containers, what nobody will ask for swept away. Raises SetupError with the cure."""
+    from tuneloop.sandboxes.daemon import find_daemon, probe_docker, probe_gpu, sweep  # its client takes a third of a second
+    from tuneloop.sandboxes.docker import DockerSandbox
+
+    if problem := probe_docker() or probe_gpu():
+        raise SetupError(problem)
+    sweep(find_daemon())
+    return DockerSandbox()

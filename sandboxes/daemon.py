@@ -16,7 +16,7 @@ from requests.exceptions import RequestException
 
 from tuneloop.core.errors import SetupError, WorldError
 from tuneloop.core.locks import is_locked
-from tuneloop.sandboxes.container import FOLDER, OWNER, owner
+from tuneloop.sandboxes.container import FOLDER, OWNER, WALLS, owner
 from tuneloop.sandboxes.dockerd import Daemon, Refused, Unreachable
 from tuneloop.sandboxes.image import host_image
 from tuneloop.sandboxes.owner import job_user
@@ -143,6 +143,32 @@ def probe_docker() -> str | None:
         ready_image(find_daemon())
     except (SetupError, WorldError) as e:
         return str(e)
+    return None
+
+
+@cache
+def probe_gpu() -> str | None:
+    """Why containers get no GPU although this machine has one, with the cure; None when they do, or there is none."""
+    return try_gpu(find_daemon()) if Path("/dev/nvidiactl").exists() else None
+
+
+def try_gpu(access: Access) -> str | None:
+    """Start a container that asks for every GPU: nothing else tells whether the daemon can give them."""
+    request = [{"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}]
+    name = f"tuneloop-gpu-{os.getpid()}"
+    body = {"Image": ready_image(access), "Cmd": ["/none"], "HostConfig": {**WALLS, "DeviceRequests": request}}
+    try:
+        access.daemon.create(name, body)
+        access.daemon.start(name)
+    except (Refused, Unreachable) as e:
+        if "/none" in str(e):  # it had the GPUs and missed the program, which we never gave it
+            return None
+        return (
+            f"Docker gives containers no GPU: {one_line(e)}; right is the nvidia-container-toolkit package, "
+            "`nvidia-ctk runtime configure --runtime=docker` and a restart of Docker"
+        )
+    finally:
+        remove(access, name)
     return None
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from tuneloop.cli.checks import check_engine, check_files, check_gpu, check_memory, check_sandbox
+from tuneloop.cli.checks import check_engine, check_files, check_gpu, check_memory, check_sandboxes
 from tuneloop.cli.main import cli
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
+from tuneloop.sandboxes.daemon import probe_docker
 
 
 @pytest.fixture(autouse=True)
@@ -70,14 +72,31 @@ def test_home_below_a_file_is_missing(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "FT_FILE_PATH" in check.cure
 
 
-def test_sandbox_without_bubblewrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    probe_bubblewrap.cache_clear()
-    with monkeypatch.context() as bare:
-        bare.setenv("PATH", str(tmp_path))
-        check = check_sandbox()
-    probe_bubblewrap.cache_clear()
-    assert check.verdict == "missing"
-    assert "bubblewrap" in check.cure
+@pytest.fixture
+def probed_anew() -> Iterator[None]:
+    for probe in (probe_bubblewrap, probe_docker):
+        probe.cache_clear()
+    yield
+    for probe in (probe_bubblewrap, probe_docker):
+        probe.cache_clear()
+
+
+def test_no_sandbox_at_all(probed_anew: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    checks = {check.name: check for check in check_sandboxes()}
+    assert checks["sandbox"].verdict == "missing"
+    assert "apt install bubblewrap" in checks["sandbox bubblewrap"].says
+    assert "apt install docker.io" in checks["sandbox docker"].says
+
+
+def test_docker_alone_is_a_sandbox(
+    probed_anew: None, docker_host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    checks = {check.name: check for check in check_sandboxes()}
+    assert checks["sandbox"].says == "auto is docker; works: docker"
+    assert checks["sandbox bubblewrap"].cure == "not needed: docker works"
 
 
 def test_engines_are_seen_when_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ def test_nothing_given_is_the_embedded_task(bare: Path) -> None:
 def test_the_seeds_dotenv_works_verbatim(bare: Path) -> None:
     settings = settings_of(bare, SEED_DOTENV)
     spec = build_spec({}, settings)
-    assert (spec.benchmark, spec.base_model, spec.sandbox) == ("aime25", "Qwen/Qwen2.5-7B-Instruct", "auto")
+    assert (spec.benchmark, spec.base_model, spec.sandbox) == ("aime25", "Qwen/Qwen2.5-7B-Instruct", "docker")
     assert spec.benchmark_description is not None
     assert spec.benchmark_description.endswith(r"put the final answer within \boxed{}, for example \boxed{42}.")
     assert str(settings.home.root) == "/absolute/path/to/finetune_files"
@@ -90,7 +90,6 @@ def test_the_seeds_dotenv_works_verbatim(bare: Path) -> None:
     assert sum("BACKEND" in note for note in notes) == 1
     assert any("CHAT_MODEL" in note for note in notes)
     assert not any("<your_api_key>" in note for note in notes), "notes name keys, never values"
-    assert any("docker" in note for note in spec_notes(settings))
 
 
 def test_the_older_dotenv_too(bare: Path) -> None:
@@ -146,6 +145,16 @@ def test_an_empty_list_of_benchmarks_is_refused(bare: Path) -> None:
     assert build_spec({}, settings_of(bare, "FT_BENCHMARK_DATASETS=\n")).benchmark == "wordproblems"
     both = settings_of(bare, "BENCHMARK_DATASETS=mmlu,gsm8k\nFT_BASE_MODEL=m\n")
     assert build_spec({}, both).benchmark == "mmlu"
+
+
+@pytest.mark.parametrize(
+    ("kind", "sandbox"),
+    [("docker", "docker"), ("conda", "bubblewrap"), ("local", "bubblewrap"), ("Process", "process")],
+)
+def test_the_seeds_kinds_of_environment_are_sandboxes(bare: Path, kind: str, sandbox: str) -> None:
+    settings = settings_of(bare, f"FT_Coder_CoSTEER_env_type={kind}\n")
+    assert build_spec({}, settings).sandbox == sandbox
+    assert any(kind in note for note in spec_notes(settings)) == (kind in ("conda", "local"))
 
 
 def test_unknown_sandbox_of_the_environment(bare: Path) -> None:
