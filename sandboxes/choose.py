@@ -36,7 +36,12 @@ def open_sandbox(kind: SandboxKind, allow_unsandboxed: bool = False) -> Sandbox:
 
 def open_docker() -> Sandbox:
     """Docker's or Podman's containers, what nobody will ask for swept away. Raises SetupError with the cure."""
-    from tuneloop.sandboxes.daemon import find_daemon, probe_docker, probe_gpu, sweep  # its client takes a third of a second
+    from tuneloop.sandboxes.daemon import (  # its client takes a third of a second
+        find_daemon,
+        probe_docker,
+        probe_gpu,
+        sweep,
+    )
     from tuneloop.sandboxes.docker import DockerSandbox
 
     if problem := probe_docker() or probe_gpu():
