@@ -16,6 +16,7 @@ from typing import get_args
 
 from tuneloop.core.errors import SetupError
 from tuneloop.core.job import Command, Power
+from tuneloop.sandboxes import seccomp
 from tuneloop.sandboxes.local import LocalSandbox, Wrapped
 
 SCRATCH = 1 << 30  # bytes of /tmp and of /dev/shm
@@ -50,8 +51,16 @@ class BubblewrapSandbox(LocalSandbox):
         options += [] if command.network else ["--unshare-net"]
         options += [*system(command.network), *devices(command)]
         options += [*mounts(command), *hidden(folder, command), "--remount-ro", "/", "--remount-ro", "/dev"]
+        handles = filters()
+        options += [word for handle in handles for word in ("--seccomp", str(handle))]
         argv = (program, *options, "--chdir", command.cwd, "--", *command.argv)
-        return Wrapped(argv, wrappers=2, refusal="bwrap: ")
+        return Wrapped(argv, wrappers=2, refusal="bwrap: ", handles=handles)
+
+
+def filters() -> tuple[int, ...]:
+    """A descriptor of the filter of system calls; none on an architecture without one."""
+    program = seccomp.program()
+    return (seccomp.opened(program),) if program else ()
 
 
 def system(network: bool) -> list[str]:

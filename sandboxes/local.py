@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,12 +32,14 @@ START_SECONDS = 60.0
 class Wrapped:
     """A command inside its sandbox; `wrappers` counts the sandbox's own processes above the job.
 
-    `container` is the plan of one that a daemon starts.
+    `handles` are descriptors that it names; they are closed here once it is started. `container` is the plan of one
+    that a daemon starts.
     """
 
     argv: tuple[str, ...]
     wrappers: int = 0
     refusal: str = ""
+    handles: tuple[int, ...] = ()
     container: dict[str, Any] | None = None
 
 
@@ -117,7 +121,7 @@ def supervise(folder: Path, command: Command, wrapped: Wrapped, lock: int) -> No
     plan |= {"argv": wrapped.argv, "wrappers": wrapped.wrappers, "refusal": wrapped.refusal}
     plan |= {"warm": warm_form(folder, command), "container": wrapped.container, "lock": lock}
     argv = [sys.executable, "-I", "-S", "-c", BOOT, str(ROOT), str(folder), str(lock)]
-    with (folder / "log.txt").open("ab") as log:
+    with (folder / "log.txt").open("ab") as log, closed(wrapped.handles):
         started = subprocess.run(
             argv,
             input=json.dumps(plan).encode(),
@@ -125,13 +129,23 @@ def supervise(folder: Path, command: Command, wrapped: Wrapped, lock: int) -> No
             stderr=log,
             env={},
             cwd="/",
-            pass_fds=(lock,),
+            pass_fds=(lock, *wrapped.handles),
             start_new_session=True,
             timeout=START_SECONDS,
             check=False,
         )
     if started.returncode != 0:
         raise WorldError(f"{folder.name}: the job's supervisor did not start: {log_end(folder)}")
+
+
+@contextmanager
+def closed(handles: tuple[int, ...]) -> Iterator[None]:
+    """Close these descriptors at the end."""
+    try:
+        yield
+    finally:
+        for handle in handles:
+            os.close(handle)
 
 
 def log_end(folder: Path) -> str:

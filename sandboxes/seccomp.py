@@ -1,0 +1,190 @@
+"""A filter of system calls for jobs, as the kernel's own small program (seccomp BPF), for x86-64 and arm64.
+
+It refuses what no training or evaluation needs and what has opened sandboxes before, after the model of Docker's
+default profile: mounts and namespaces, other processes' memory, tracing, keys, io_uring, modules, clocks. A refused
+call returns an error, so that libraries fall back. What the kernel learns after LAST is refused as unknown.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+
+ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column below, AUDIT_ARCH_*
+LAST = 469  # the newest call that was looked at: file_setattr
+# Numbers on x86-64 and arm64; None where the architecture has no such call.
+REFUSED: dict[str, tuple[int | None, int | None]] = {
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "fanotify_init": (300, 262),
+    "lookup_dcookie": (212, 18),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "acct": (163, 89),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "syslog": (103, 116),
+    "vhangup": (153, 58),
+    "uselib": (134, None),
+    "sysfs": (139, None),
+    "ustat": (136, None),
+    "modify_ldt": (154, None),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+}
+UNKNOWN: dict[str, tuple[int | None, int | None]] = {
+    "clone3": (435, 435),  # its flags lie in memory that a filter cannot read; glibc falls back to clone
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+}
+# What a fork of a warm engine shares with its siblings: System V's objects and message queues have names of the sandbox.
+SHARED: dict[str, tuple[int | None, int | None]] = {
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "semctl": (66, 191),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+}
+CLONE, PERSONALITY, IOCTL = (56, 220), (135, 92), (16, 29)
+SOCKET, SOCKETPAIR, PRLIMIT = (41, 198), (53, 199), (302, 261)
+NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+COMMON_PERSONALITIES = (0, 0xFFFFFFFF)  # plain Linux, and the question which one it is
+TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX put words into the terminal of who started us
+UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
+ROUTES = 0  # the one protocol of AF_NETLINK that getaddrinfo asks
+
+LOAD, EQUAL, GREATER, ANY_BIT, RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
+NUMBER, ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
+ALLOW, ERROR = 0x7FFF0000, 0x00050000
+
+Instruction = tuple[int, int, int, int]
+
+
+def program(*, shared: bool = False, machine: str = os.uname().machine) -> bytes:
+    """An array of struct sock_filter; b"" on an architecture that has no list here.
+
+    `shared` is for a job that shares its namespaces with others: no sockets but unix, nothing of System V.
+    """
+    if machine not in ARCHITECTURES:
+        return b""
+    column, audit = ARCHITECTURES[machine]
+    refused, families = {**REFUSED, **SHARED} if shared else REFUSED, (UNIX,) if shared else (UNIX, INET, INET6)
+    steps = [load(ARCHITECTURE), *unless(EQUAL, audit, [error(errno.ENOSYS)]), load(NUMBER)]
+    steps += when(GREATER, LAST, [error(errno.ENOSYS)])  # x32's numbers are all beyond it
+    for table, number in ((refused, errno.EPERM), (UNKNOWN, errno.ENOSYS)):
+        for row in table.values():
+            if row[column] is not None:
+                steps += when(EQUAL, row[column] or 0, [error(number)])
+    bodies = {
+        CLONE: [argument(0), *when(ANY_BIT, NAMESPACES, [error(errno.EPERM)]), allow()],
+        PERSONALITY: [argument(0), *only(COMMON_PERSONALITIES), error(errno.EPERM)],
+        IOCTL: [argument(1), *when_any(TERMINAL_INPUT, [error(errno.EPERM)]), allow()],
+        SOCKET: [argument(0), *only(families), *([] if shared else routes()), error(errno.EAFNOSUPPORT)],
+        SOCKETPAIR: [argument(0), *only((UNIX,)), error(errno.EAFNOSUPPORT)],
+    }
+    if shared:
+        bodies[PRLIMIT] = [argument(0), *only((0,)), error(errno.EPERM)]
+    for row, body in bodies.items():
+        steps += when(EQUAL, row[column], body)
+    return b"".join(struct.pack("=HBBI", *step) for step in (*steps, allow()))
+
+
+def load(offset: int) -> Instruction:
+    """A word of struct seccomp_data."""
+    return LOAD, 0, 0, offset
+
+
+def argument(index: int) -> Instruction:
+    """The lower half of an argument: the kernel looks at no more of these."""
+    return load(16 + 8 * index)
+
+
+def when(test: int, value: int, body: list[Instruction]) -> list[Instruction]:
+    """`body`, which returns, if the loaded word passes."""
+    return [(test, 0, len(body), value), *body]
+
+
+def unless(test: int, value: int, body: list[Instruction]) -> list[Instruction]:
+    """`body`, which returns, if the loaded word fails."""
+    return [(test, len(body), 0, value), *body]
+
+
+def when_any(values: tuple[int, ...], body: list[Instruction]) -> list[Instruction]:
+    """`body`, which returns, if the loaded word is one of these."""
+    return [step for value in values for step in when(EQUAL, value, body)]
+
+
+def only(values: tuple[int, ...]) -> list[Instruction]:
+    """Allow these; goes on with the others."""
+    return when_any(values, [allow()])
+
+
+def routes() -> list[Instruction]:
+    """Allow AF_NETLINK's routes."""
+    return when(EQUAL, NETLINK, [argument(2), *only((ROUTES,)), error(errno.EAFNOSUPPORT)])
+
+
+def allow() -> Instruction:
+    """The call goes on."""
+    return RETURN, 0, 0, ALLOW
+
+
+def error(number: int) -> Instruction:
+    """The call returns this errno."""
+    return RETURN, 0, 0, ERROR | number
+
+
+def opened(filter_program: bytes) -> int:
+    """A descriptor from which to read it."""
+    handle = os.memfd_create("filter")
+    os.write(handle, filter_program)
+    os.lseek(handle, 0, os.SEEK_SET)
+    return handle
