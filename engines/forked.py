@@ -16,15 +16,19 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 import landlock
+import walls
 
 
 def become(request: dict[str, Any], ruleset: int, hook: Callable[[], None] | None, handles: Iterable[int]) -> NoReturn:
     """Run `request["argv"]`'s script as `__main__` and exit as Python does; `handles` are closed, the last one last."""
+    walls.own_keys()
     os.environ.clear()
     os.environ.update(request["env"])
     tempfile.tempdir = None
     os.chdir(request["cwd"])
     landlock.restrict(ruleset)
+    walls.filter_calls(request["filter"])
+    walls.closed_to_others(False)
     for handle in handles:
         os.close(handle)
     gc.enable()

@@ -22,7 +22,8 @@ SCOPES = 0b11  # abstract sockets and signals stay inside
 # What the sandboxes show to every job besides what it lists.
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/proc", "/sys")
 SYSTEM += ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm")  # noqa: S108
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+SHARED_MEMORY = "/dev/shm"  # noqa: S108
 GPU_DEVICES = ("nvidia*", "dxg", "kfd", "dri")
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -66,6 +67,8 @@ def allow(read: Iterable[str], write: Iterable[str]) -> int:
         add(ruleset, path, READ)
     for path in filter(os.path.exists, (*DEVICES, *gpus)):
         add(ruleset, path, everything)
+    if os.path.exists(SHARED_MEMORY):
+        add(ruleset, SHARED_MEMORY, everything & ~READ_DIR)  # names are random: siblings' cannot be listed, nor guessed
     for path in read:
         add(ruleset, path, READ)
     for path in write:

@@ -1,6 +1,6 @@
 """One forked job and the process above it that outlives it: takes the request, starts the job, tells how it ended.
 
-Over the connection, one packet each: the request (JSON: argv, cwd, env, read, write; with it two descriptors, the log's
+Over the connection, one packet each: the request (JSON: argv, cwd, env, read, write, filter; with it two descriptors, the log's
 pipe and the job's lock) or `retire`; back `{"refused": why}`, or `{"warden": 1}` from the warden and `{"job": 1}` from
 the job, each of which the kernel stamps with its sender's pid; then `go`; at the end `{"code": .., "peak": .., "cpu": ..}`.
 A connection that breaks is a keeper that was killed: the job ends with it.
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import landlock
+import walls
 from forked import become
 
 PDEATHSIG, SUBREAPER = 1, 36
@@ -54,10 +55,14 @@ AT_IMPORT += ("LLAMAFACTORY_", "COMPASS_", "JE_", "ARROW_")
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What the worker was started with, module attributes that name its home, and the engine's own hook."""
+    """What the worker was started with, module attributes that name its home, and the engine's own hook.
+
+    `inherited`: files that it did not open itself, such as its own lock.
+    """
 
     env: Mapping[str, str]
     places: list[tuple[dict[str, Any], str, str, str]]
+    inherited: list[int]
     in_child: Callable[[], None] | None
 
 
@@ -153,6 +158,8 @@ def start(
             connection.close()
             os.dup2(handles[0], 1)
             os.dup2(handles[0], 2)
+            for lock in (handles[1], *known.inherited):
+                walls.hold(lock)
             move_home(known.places, request["env"])
             become(request, ruleset, known.in_child, (handles[0], mark))
         except BaseException:  # noqa: BLE001 - the job's log is the only place left to tell it

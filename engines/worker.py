@@ -17,6 +17,7 @@ import sys
 import time
 from pathlib import Path
 
+import walls
 import warden
 
 IDLE = 75
@@ -26,6 +27,7 @@ TICK = 0.2
 def main(preload: str, idle: float) -> None:
     """Import, listen, fork."""
     given = dict(os.environ)
+    inherited = walls.open_files()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # no import may wake a GPU that forked jobs could not use any more
     sys.path[0] = preload
     engine = importlib.import_module("preload")
@@ -34,7 +36,7 @@ def main(preload: str, idle: float) -> None:
     places = warden.home_places(given)
     gc.collect()
     gc.freeze()
-    serve(listen("socket"), warden.Knowledge(given, places, getattr(engine, "in_child", None)), idle)
+    serve(listen("socket"), warden.Knowledge(given, places, inherited, getattr(engine, "in_child", None)), idle)
     Path("socket").unlink(missing_ok=True)
     os._exit(IDLE)  # there is nothing to say goodbye to, and so much to take apart
 
@@ -66,7 +68,7 @@ def serve(door: socket.socket, known: warden.Knowledge, idle: float) -> None:
     last, retired = time.monotonic(), False
     while wardens or not (retired or time.monotonic() - last > idle):
         if select.select([] if retired else [door], [], [], TICK if wardens else min(idle, 2.0))[0]:
-            wardens.add(hire(door, known))
+            wardens |= hire(door, known)
         ended = reap(wardens)
         if wardens or ended:
             last = time.monotonic()
@@ -75,9 +77,12 @@ def serve(door: socket.socket, known: warden.Knowledge, idle: float) -> None:
             Path("socket").unlink(missing_ok=True)
 
 
-def hire(door: socket.socket, known: warden.Knowledge) -> int:
-    """Fork a warden for the next connection; its pid."""
+def hire(door: socket.socket, known: warden.Knowledge) -> set[int]:
+    """Fork a warden for the next connection; its pid. A job of ours gets none: it could ask for wider walls."""
     connection, _ = door.accept()
+    if walls.is_job(connection):
+        connection.close()
+        return set()
     sys.stdout.flush()
     sys.stderr.flush()
     parent = os.getpid()
@@ -86,7 +91,7 @@ def hire(door: socket.socket, known: warden.Knowledge) -> int:
         door.close()
         warden.guard(connection, known, parent)
     connection.close()
-    return pid
+    return {pid}
 
 
 def reap(wardens: set[int]) -> list[int]:
@@ -104,4 +109,5 @@ def reap(wardens: set[int]) -> list[int]:
 
 if __name__ == "__main__":
     warden.adopt_orphans()
+    walls.closed_to_others(True)
     main(sys.argv[1], float(sys.argv[2]))

@@ -72,7 +72,8 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
     "move_pages": (279, 239),
 }
 UNKNOWN: dict[str, tuple[int | None, int | None]] = {
-    "clone3": (435, 435),  # its flags lie in memory that a filter cannot read; glibc falls back to clone
+    "clone3": (435, 435),  # arguments of these two lie in memory that a filter cannot read; the older calls do as well
+    "openat2": (437, 437),
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
@@ -98,8 +99,24 @@ SOCKET, SOCKETPAIR, PRLIMIT = (41, 198), (53, 199), (302, 261)
 NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 COMMON_PERSONALITIES = (0, 0xFFFFFFFF)  # plain Linux, and the question which one it is
 TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX put words into the terminal of who started us
+# Calls that give a file its mode: numbers, the argument that is the mode, the one that says whether a file is made.
+MODES: dict[str, tuple[tuple[int | None, int | None], int, int | None]] = {
+    "open": ((2, None), 2, 1),
+    "openat": ((257, 56), 3, 2),
+    "creat": ((85, None), 1, None),
+    "chmod": ((90, None), 1, None),
+    "fchmod": ((91, 52), 1, None),
+    "fchmodat": ((268, 53), 2, None),
+    "fchmodat2": ((452, 452), 2, None),
+    "mkdir": ((83, None), 1, None),
+    "mkdirat": ((258, 34), 2, None),
+    "mknod": ((133, None), 1, None),
+    "mknodat": ((259, 33), 2, None),
+}
+OTHER_RIGHTS = 0o6000  # set-user-id, set-group-id: a program that root's job leaves would be root's to whoever finds it
+CREATES = 0x400040  # O_CREAT, and O_TMPFILE without O_DIRECTORY
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
-ROUTES = 0  # the one protocol of AF_NETLINK that getaddrinfo asks
+ROUTES = 0  # a protocol of AF_NETLINK
 
 LOAD, EQUAL, GREATER, ANY_BIT, RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
 NUMBER, ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
@@ -108,32 +125,34 @@ ALLOW, ERROR = 0x7FFF0000, 0x00050000
 Instruction = tuple[int, int, int, int]
 
 
-def program(*, shared: bool = False, machine: str = os.uname().machine) -> bytes:
+def program(*, shared: bool = False, inet: bool = True, machine: str = os.uname().machine) -> bytes:
     """An array of struct sock_filter; b"" on an architecture that has no list here.
 
-    `shared` is for a job that shares its namespaces with others: no sockets but unix, nothing of System V.
+    `shared`: the job shares its namespaces with others, and may use nothing of System V. `inet`: it may use TCP and UDP.
     """
     if machine not in ARCHITECTURES:
         return b""
     column, audit = ARCHITECTURES[machine]
-    refused, families = {**REFUSED, **SHARED} if shared else REFUSED, (UNIX,) if shared else (UNIX, INET, INET6)
+    refused = {**REFUSED, **SHARED} if shared else REFUSED
     steps = [load(ARCHITECTURE), *unless(EQUAL, audit, [error(errno.ENOSYS)]), load(NUMBER)]
     steps += when(GREATER, LAST, [error(errno.ENOSYS)])  # x32's numbers are all beyond it
-    for table, number in ((refused, errno.EPERM), (UNKNOWN, errno.ENOSYS)):
+    for table, answer in ((refused, errno.EPERM), (UNKNOWN, errno.ENOSYS)):
         for row in table.values():
-            if row[column] is not None:
-                steps += when(EQUAL, row[column] or 0, [error(number)])
-    bodies = {
+            if (number := row[column]) is not None:
+                steps += when(EQUAL, number, [error(answer)])
+    bodies: dict[tuple[int | None, int | None], list[Instruction]] = {
         CLONE: [argument(0), *when(ANY_BIT, NAMESPACES, [error(errno.EPERM)]), allow()],
         PERSONALITY: [argument(0), *only(COMMON_PERSONALITIES), error(errno.EPERM)],
         IOCTL: [argument(1), *when_any(TERMINAL_INPUT, [error(errno.EPERM)]), allow()],
-        SOCKET: [argument(0), *only(families), *([] if shared else routes()), error(errno.EAFNOSUPPORT)],
+        SOCKET: [argument(0), *only((UNIX,)), *(internet() if inet else []), error(errno.EAFNOSUPPORT)],
         SOCKETPAIR: [argument(0), *only((UNIX,)), error(errno.EAFNOSUPPORT)],
     }
     if shared:
         bodies[PRLIMIT] = [argument(0), *only((0,)), error(errno.EPERM)]
+    bodies |= {numbers: of_mode(mode, flags) for numbers, mode, flags in MODES.values()}
     for row, body in bodies.items():
-        steps += when(EQUAL, row[column], body)
+        if (number := row[column]) is not None:
+            steps += when(EQUAL, number, body)
     return b"".join(struct.pack("=HBBI", *step) for step in (*steps, allow()))
 
 
@@ -167,9 +186,15 @@ def only(values: tuple[int, ...]) -> list[Instruction]:
     return when_any(values, [allow()])
 
 
-def routes() -> list[Instruction]:
-    """Allow AF_NETLINK's routes."""
-    return when(EQUAL, NETLINK, [argument(2), *only((ROUTES,)), error(errno.EAFNOSUPPORT)])
+def internet() -> list[Instruction]:
+    """Allow TCP and UDP, and AF_NETLINK's routes, which getaddrinfo asks for."""
+    return [*only((INET, INET6)), *when(EQUAL, NETLINK, [argument(2), *only((ROUTES,)), error(errno.EAFNOSUPPORT)])]
+
+
+def of_mode(mode: int, flags: int | None) -> list[Instruction]:
+    """Refuse to make a program that runs with its owner's rights."""
+    looked = [argument(mode), *when(ANY_BIT, OTHER_RIGHTS, [error(errno.EPERM)]), allow()]
+    return looked if flags is None else [argument(flags), *when(ANY_BIT, CREATES, looked), allow()]
 
 
 def allow() -> Instruction:

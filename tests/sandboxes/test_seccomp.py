@@ -42,6 +42,8 @@ ATTACKS = {
     "userfaultfd": "call(NUMBER, 1)",
     "name_to_handle_at": "call(NUMBER, -100, b'/usr', struct_handle(), ctypes.byref(ctypes.c_int()), 0)",
     "personality": "call(NUMBER, 0x40000)",
+    "chmod": "open('x', 'w'); os.chmod('x', 0o4755)",
+    "open": "os.open('y', os.O_CREAT | os.O_WRONLY, 0o4755)",
     "socket": "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4)",  # lists every socket there is
 }
 HANDLE = "def struct_handle(): return ctypes.create_string_buffer(b'\\x80\\0\\0\\0', 136)\n"
@@ -71,7 +73,7 @@ def verdict(program: bytes, audit: int, number: int, *given: int) -> int:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_number_is_answered_as_the_lists_say(machine, shared):
     column, audit = seccomp.ARCHITECTURES[machine]
-    program = seccomp.program(shared=shared, machine=machine)
+    program = seccomp.program(shared=shared, inet=not shared, machine=machine)
     wanted = {row[column]: errno.EPERM for row in (seccomp.REFUSED | (seccomp.SHARED if shared else {})).values()}
     wanted |= {row[column]: errno.ENOSYS for row in seccomp.UNKNOWN.values()}
     wanted |= {row[column]: errno.EAFNOSUPPORT for row in (seccomp.SOCKET, seccomp.SOCKETPAIR)}  # no family 0
@@ -86,7 +88,7 @@ def test_every_number_is_answered_as_the_lists_say(machine, shared):
 def test_arguments_decide(machine):
     column, audit = seccomp.ARCHITECTURES[machine]
     plain = seccomp.program(machine=machine)
-    shared = seccomp.program(machine=machine, shared=True)
+    shared = seccomp.program(machine=machine, shared=True, inet=False)
 
     def says(call: tuple[int, int], *given: int) -> tuple[int, int]:
         return verdict(plain, audit, call[column], *given), verdict(shared, audit, call[column], *given)
@@ -103,6 +105,18 @@ def test_arguments_decide(machine):
     for word in (0x5412, 0x5412 | 1 << 32, 0x541C):  # the kernel takes the lower half
         assert says(seccomp.IOCTL, 0, word) == (errno.EPERM, errno.EPERM)
     assert says(seccomp.IOCTL, 0, 0x5413) == (ALLOWED, ALLOWED)
+    for numbers, mode, flags in seccomp.MODES.values():
+        if numbers[column] is not None:
+            given = [0] * 6
+            if flags is not None:
+                given[mode], given[flags] = 0o4755, os.O_WRONLY  # what is no mode may be anything
+                assert verdict(plain, audit, numbers[column], *given) == ALLOWED
+                given[flags] |= os.O_CREAT
+            for bits in (0o4755, 0o2755):
+                given[mode] = bits
+                assert verdict(plain, audit, numbers[column], *given) == errno.EPERM
+            given[mode] = 0o1777
+            assert verdict(plain, audit, numbers[column], *given) == ALLOWED
     assert says(seccomp.PRLIMIT, 0) == (ALLOWED, ALLOWED)
     assert says(seccomp.PRLIMIT, 7) == (ALLOWED, errno.EPERM)
 
