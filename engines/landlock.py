@@ -67,7 +67,7 @@ def allow(read: Iterable[str], write: Iterable[str]) -> int:
         add(ruleset, path, READ)
     for path in filter(os.path.exists, (*DEVICES, *gpus)):
         add(ruleset, path, everything)
-    if os.path.exists(SHARED_MEMORY):
+    if Path(SHARED_MEMORY).exists():
         add(ruleset, SHARED_MEMORY, everything & ~READ_DIR)  # names are random: siblings' cannot be listed, nor guessed
     for path in read:
         add(ruleset, path, READ)

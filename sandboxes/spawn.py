@@ -11,6 +11,10 @@ import signal
 
 from tuneloop.sandboxes.tree import libc, send, tree
 
+TYPE_CHECKING = False  # typing would be a third of a supervisor's start
+if TYPE_CHECKING:
+    from tuneloop.sandboxes.cgroups import Group
+
 PDEATHSIG = 1
 # A new keyring: the one of our session may hold the user's keys.
 KEYCTL, JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine), 1
@@ -56,10 +60,10 @@ class Plan:
 class Spawned:
     """A job that is the keeper's own child; `code` is None while it runs."""
 
-    def __init__(self, plan: Plan, output: int) -> None:
+    def __init__(self, plan: Plan, output: int, group: Group | None) -> None:
         self.wrappers = plan.wrappers
         self.code: int | None = None
-        self.pid = spawn(plan, output)
+        self.pid = spawn(plan, output, group)
 
     def reap(self) -> bool:
         """Take the exits of ended children; False when nothing of the job is left."""
@@ -100,7 +104,7 @@ FATAL = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGILL, signal.SIG
 FATAL |= {signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE, signal.SIGTERM, signal.SIGXCPU, signal.SIGSYS}
 
 
-def become(plan: Plan, keeper: int, output: int, errors: int) -> None:
+def become(plan: Plan, keeper: int, output: int, errors: int, group: Group | None) -> None:
     """In the forked child: turn into the job; on failure tell why through `errors`. Never returns."""
     try:
         os.setsid()
@@ -111,6 +115,8 @@ def become(plan: Plan, keeper: int, output: int, errors: int) -> None:
             signal.signal(number, signal.SIG_DFL)
         with open("/proc/self/oom_score_adj", "w") as f:  # the kernel shall end jobs before us
             f.write("500")
+        if group:
+            group.add()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if KEYCTL:
             libc.syscall(KEYCTL, JOIN_SESSION_KEYRING, None)
@@ -124,13 +130,13 @@ def become(plan: Plan, keeper: int, output: int, errors: int) -> None:
         os._exit(127)
 
 
-def spawn(plan: Plan, output: int) -> int:
+def spawn(plan: Plan, output: int, group: Group | None) -> int:
     """Start the job, return its pid. Raises NotStarted."""
     keeper = os.getpid()
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        become(plan, keeper, output, write)
+        become(plan, keeper, output, write, group)
     os.close(write)
     with os.fdopen(read, "rb") as f:
         problem = f.read()  # ends when exec closes the other end

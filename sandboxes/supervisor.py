@@ -20,6 +20,7 @@ import time
 from contextlib import suppress
 
 from tuneloop.sandboxes.below import used
+from tuneloop.sandboxes.cgroups import Group, bury
 from tuneloop.sandboxes.durable import sync_below
 from tuneloop.sandboxes.joblog import Log
 from tuneloop.sandboxes.spawn import Cold, Lost, NotStarted, Plan, Spawned
@@ -47,6 +48,8 @@ class Keeper:
         self.next_look = self.next_walk = self.started
         self.asked, self.grace = False, plan.grace
         self.peak, self.noted = 0, 0
+        limited = plan.memory is not None or plan.processes is not None
+        self.group = Group(plan.memory, plan.processes) if limited else None
 
     def run(self) -> None:
         """Start, watch, end, tell."""
@@ -66,7 +69,8 @@ class Keeper:
         if reason == "finished" and self.too_full(math.inf):
             reason = "disk"
         code, reason = self.verdict(reason)
-        self.tell(code, reason, max(self.peak, self.job.peak()), self.job.cpu())
+        wanted = (self.plan.memory or 0) if reason == "memory" else 0  # the kernel let it have no more than that
+        self.tell(code, reason, max(self.peak, self.job.peak(), wanted), self.job.cpu())
 
     def begin(self) -> Spawned | Forked | Contained:
         """The started job: a fork of a warm engine where one is asked for and answers. Raises NotStarted."""
@@ -75,7 +79,7 @@ class Keeper:
         from tuneloop.sandboxes.warm import Forked  # sockets cost as much as all the rest
 
         try:
-            return Forked(self.plan, self.output)
+            return Forked(self.plan, self.output, self.group)
         except Cold as e:
             note = f"cold start: {e}\n".encode()
             self.noted = len(note)
@@ -84,7 +88,7 @@ class Keeper:
 
     def cold(self) -> Spawned | Contained:
         """The job from nothing. Raises NotStarted."""
-        return Spawned(self.plan, self.output)
+        return Spawned(self.plan, self.output, self.group)
 
     def watch(self) -> str:
         """Wait until the job ends by itself or has to; the reason."""
@@ -92,7 +96,7 @@ class Keeper:
             self.pump(self.tick())
             self.job.reap()
             if self.job.code is not None:
-                return "finished"
+                return (self.job.code and self.enforced()) or "finished"
             reason = self.excess()
             if reason:
                 return reason
@@ -111,7 +115,11 @@ class Keeper:
             return "stopped"
         if self.plan.seconds is not None and now - self.started > self.plan.seconds:
             return "timeout"
-        return self.too_big() or self.too_full(now)
+        return self.enforced() or self.too_big() or self.too_full(now)
+
+    def enforced(self) -> str:
+        """Which limit the kernel enforced by itself, "" for none."""
+        return self.group.excess() if self.group else ""
 
     def stop_wanted(self) -> bool:
         """Somebody wrote `stop`; it holds the seconds of grace."""
@@ -168,6 +176,8 @@ class Keeper:
 
     def sweep(self) -> None:
         """End every process that is left."""
+        if self.group:
+            self.group.shut()
         while self.job.reap():
             send(self.job.processes(), signal.SIGKILL)
             self.pump(0.01)
@@ -188,6 +198,7 @@ class Keeper:
     def tell(self, code: int, reason: str, peak: int, cpu: float) -> None:
         """Results on disk, then `exit.json`, last. Raises OSError when they cannot be: the job is lost then."""
         seconds = time.monotonic() - self.started
+        self.leave()
         self.log.close()
         if (code, reason) == (0, "finished"):  # any other end vouches for no result
             sync_below(self.plan.write)
@@ -200,6 +211,11 @@ class Keeper:
                 if not left:
                     raise
                 time.sleep(1)
+
+    def leave(self) -> None:
+        """Nothing of the job lives: its group can go."""
+        if self.group:
+            self.group.remove()
 
 
 def write_end(folder: str, text: str) -> None:
@@ -228,6 +244,7 @@ def guard(keeper: int) -> None:
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:
+            bury(keeper)
             return
 
 
@@ -259,4 +276,5 @@ def main(folder: str, lock: int) -> None:
         keeping.run()
     except Lost as e:
         keeping.log.write(f"{e}\n".encode())
+        keeping.leave()
         sys.exit(1)

@@ -12,6 +12,7 @@ import socket
 import struct
 from contextlib import suppress
 
+from tuneloop.sandboxes.cgroups import Group
 from tuneloop.sandboxes.spawn import Cold, Lost, Plan
 from tuneloop.sandboxes.tree import send, tree
 
@@ -25,7 +26,7 @@ class Forked:
 
     wrappers = 0
 
-    def __init__(self, plan: Plan, output: int) -> None:
+    def __init__(self, plan: Plan, output: int, group: Group | None) -> None:
         self.code: int | None = None
         self.most, self.spent = 0, 0.0
         self.line = call(plan.warm["socket"])  # type: ignore[index]
@@ -37,6 +38,8 @@ class Forked:
             self.warden = self.introduced("warden")
             self.pid = self.introduced("job")
             self.handle = os.pidfd_open(self.pid)
+            if group:
+                group.add(self.pid)
             self.line.send(b"go")
         except (OSError, ValueError) as e:
             raise Cold(f"the worker does not answer: {e}") from e

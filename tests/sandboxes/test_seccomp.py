@@ -106,17 +106,17 @@ def test_arguments_decide(machine):
         assert says(seccomp.IOCTL, 0, word) == (errno.EPERM, errno.EPERM)
     assert says(seccomp.IOCTL, 0, 0x5413) == (ALLOWED, ALLOWED)
     for numbers, mode, flags in seccomp.MODES.values():
-        if numbers[column] is not None:
+        if (number := numbers[column]) is not None:
             given = [0] * 6
             if flags is not None:
                 given[mode], given[flags] = 0o4755, os.O_WRONLY  # what is no mode may be anything
-                assert verdict(plain, audit, numbers[column], *given) == ALLOWED
+                assert verdict(plain, audit, number, *given) == ALLOWED
                 given[flags] |= os.O_CREAT
             for bits in (0o4755, 0o2755):
                 given[mode] = bits
-                assert verdict(plain, audit, numbers[column], *given) == errno.EPERM
+                assert verdict(plain, audit, number, *given) == errno.EPERM
             given[mode] = 0o1777
-            assert verdict(plain, audit, numbers[column], *given) == ALLOWED
+            assert verdict(plain, audit, number, *given) == ALLOWED
     assert says(seccomp.PRLIMIT, 0) == (ALLOWED, ALLOWED)
     assert says(seccomp.PRLIMIT, 7) == (ALLOWED, errno.EPERM)
 

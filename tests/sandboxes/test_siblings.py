@@ -1,6 +1,7 @@
 """What a job that a warm worker forked cannot reach: the worker, and another job of it. Each attack works without its guard."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tuneloop.sandboxes.process import ProcessSandbox
 from .conftest import WarmTrial, start_worker, until
 
 SYSCALLS = {
-    name: rows[0 if seccomp.os.uname().machine == "x86_64" else 1]
+    name: rows[0 if os.uname().machine == "x86_64" else 1]
     for name, rows in {**seccomp.REFUSED, **seccomp.SHARED}.items()
 }
 SECRET = "theirs-4be1"
