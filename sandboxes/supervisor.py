@@ -48,8 +48,8 @@ class Keeper:
         self.next_look = self.next_walk = self.started
         self.asked, self.grace = False, plan.grace
         self.peak, self.noted = 0, 0
-        limited = plan.memory is not None or plan.processes is not None
-        self.group = Group(plan.memory, plan.processes) if limited else None
+        limited = plan.container is None and (plan.memory is not None or plan.processes is not None)
+        self.group = Group(plan.memory, plan.processes) if limited else None  # a container has walls of its own
 
     def run(self) -> None:
         """Start, watch, end, tell."""

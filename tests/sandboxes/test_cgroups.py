@@ -51,9 +51,7 @@ def test_threads_count_beyond_what_a_job_may_need(cold, monkeypatch):
     few = "; import tuneloop.sandboxes.cgroups as c; c.TASKS = 20; from"
     monkeypatch.setattr(local, "BOOT", path + few + rest)
     code = "import threading, time\nfor _ in range(60): threading.Thread(target=time.sleep, args=(30,)).start()"
-    done, log = cold.run(code, limits={"processes": 4})
-    assert done.reason == "processes"
-    assert "can't start new thread" in log or not log
+    assert cold.run(code, limits={"processes": 4})[0].reason == "processes"
 
 
 def test_a_group_goes_with_its_job(trial):
