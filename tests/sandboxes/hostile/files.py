@@ -170,7 +170,7 @@ def turn_back_the_clock_of_a_given_file(aim: Aim) -> None:
     os.utime(aim.given / "canary", (1, 1))
 
 
-@attack("capabilities", "user namespace")
+@attack("capabilities", "user namespace", "system calls")
 def remount_a_given_folder_writable(aim: Aim) -> None:
     place = str(aim.given.parent).encode()
     libc.mount(place, place, None, MS_BIND, None)

@@ -134,7 +134,15 @@ def own_descriptors() -> Iterator[None]:
         yield
 
 
-AROUND = {"environment": own_environment, "descriptors": own_descriptors}
+@contextmanager
+def own_keyring() -> Iterator[None]:
+    """The starter's session keyring reaches the job."""
+    path, rest = local.BOOT.split("; from", 1)
+    with patch.object(local, "BOOT", f"{path}; import tuneloop.sandboxes.spawn as s; s.KEYCTL = None; from{rest}"):
+        yield
+
+
+AROUND = {"environment": own_environment, "descriptors": own_descriptors, "keyring": own_keyring}
 KINDS: dict[str, Callable[[list[str], Path], Sandbox]] = {
     "bubblewrap": lambda guards, root: Weakened([BUBBLEWRAP[guard] for guard in guards], root)
 }

@@ -64,7 +64,7 @@ def make_a_user_namespace(aim: Aim) -> None:
     aim.through()
 
 
-@attack("system calls", word=True)
+@attack("system calls", "keyring", word=True)
 def read_the_keyring(aim: Aim) -> None:
     key = call("keyctl", KEYCTL_SEARCH, SESSION, b"user", LOGON, 0)
     data = ctypes.create_string_buffer(100)
@@ -113,7 +113,7 @@ def read_a_memory_segment(aim: Aim) -> None:
     aim.loot(ctypes.string_at(place, 100))
 
 
-@attack("host name", "capabilities", "user namespace")
+@attack("host name", "capabilities", "user namespace", "system calls")
 def rename_the_machine(aim: Aim) -> None:
     socket.sethostname(f"{aim.host_name}-x")
 

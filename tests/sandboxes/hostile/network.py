@@ -69,7 +69,7 @@ def send_a_raw_packet(aim: Aim) -> None:
         line.sendto(header + text, ("127.0.0.1", 0))
 
 
-@attack("network", "capabilities", "user namespace", word=True)
+@attack("network", "capabilities", "user namespace", "system calls", word=True)
 def listen_to_everybodys_packets(aim: Aim) -> None:
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as line:
         line.settimeout(1)

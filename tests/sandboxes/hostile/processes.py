@@ -51,7 +51,7 @@ def read_a_strangers_command_line(aim: Aim) -> None:
     aim.steal(f"/proc/{aim.victim}/cmdline")
 
 
-@attack(*ALL, victim=True)
+@attack(*ALL, "system calls", victim=True)
 def read_a_strangers_memory(aim: Aim) -> None:
     begin, end = stack(aim.victim)
     data = ctypes.create_string_buffer(end - begin)
@@ -68,14 +68,14 @@ def read_a_strangers_memory_as_a_file(aim: Aim) -> None:
         aim.loot(f.read(end - begin))
 
 
-@attack(*ALL, victim=True)
+@attack(*ALL, "system calls", victim=True)
 def trace_a_stranger(aim: Aim) -> None:
     checked(libc.ptrace(ATTACH, aim.victim, None, None), "ptrace")
     os.waitpid(aim.victim, 0)
     aim.steal(f"/proc/{aim.victim}/environ")
 
 
-@attack(*ALL, victim=True)
+@attack(*ALL, "system calls", victim=True)
 def take_a_strangers_descriptor(aim: Aim) -> None:
     handle = call("pidfd_getfd", os.pidfd_open(aim.victim), 0, 0)
     aim.loot(os.pread(handle, 1000, 0))
@@ -96,7 +96,7 @@ def offer_a_stranger_to_the_kernel(aim: Aim) -> None:
     Path(f"/proc/{aim.victim}/oom_score_adj").write_text("1000")
 
 
-@attack(*ALL, victim=True)
+@attack(*ALL, "system calls", victim=True)
 def enter_a_strangers_namespaces(aim: Aim) -> None:
     handle = os.open(f"/proc/{aim.victim}/ns/mnt", os.O_RDONLY)
     checked(libc.setns(handle, 0), "setns")
