@@ -48,8 +48,9 @@ class Keeper:
         self.next_look = self.next_walk = self.started
         self.asked, self.grace = False, plan.grace
         self.peak, self.noted = 0, 0
-        limited = plan.container is None and (plan.memory is not None or plan.processes is not None)
-        self.group = Group(plan.memory, plan.processes) if limited else None  # a container has walls of its own
+        limited = plan.memory is not None or plan.processes is not None
+        walled = plan.container is not None and plan.warm is None  # a container has walls of its own
+        self.group = Group(plan.memory, plan.processes) if limited and not walled else None
 
     def run(self) -> None:
         """Start, watch, end, tell."""

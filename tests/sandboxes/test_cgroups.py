@@ -9,7 +9,7 @@ from tuneloop.sandboxes import cgroups, local
 from tuneloop.sandboxes.cgroups import LEAF, PREFIX, find
 from tuneloop.sandboxes.jobs import wait
 
-from .conftest import Trial, keeper, until
+from .conftest import KINDS, WARM, Trial, keeper, open_trial, until
 
 PARENTS = find()[1]
 SLEEP = "open('up', 'w'); import time; time.sleep(60)"
@@ -19,6 +19,12 @@ HELD = {
     "shared memory": "f = open('/dev/shm/tuneloop-test', 'wb'); os.unlink(f.name)\nfor _ in range(900): f.write(b'x' * (1 << 20))",
     "pages of a child": "if os.fork() == 0: x = bytearray(1 << 30)\nos.wait(); time.sleep(30)",
 }
+
+
+@pytest.fixture(params=["process", "bubblewrap", *(WARM + kind for kind in KINDS)])
+def trial(request, tmp_path):
+    """Every sandbox but a container of its own, whose daemon makes the group."""
+    yield from open_trial(request.param, tmp_path, request)
 
 
 @pytest.fixture(autouse=True)
@@ -46,12 +52,12 @@ def test_a_fork_bomb_meets_a_wall(trial):
     assert done.reason == "processes"
 
 
-def test_threads_count_beyond_what_a_job_may_need(cold, monkeypatch):
+def test_threads_count_beyond_what_a_job_may_need(trial, monkeypatch):
     path, rest = local.BOOT.split("; from", 1)
     few = "; import tuneloop.sandboxes.cgroups as c; c.TASKS = 20; from"
     monkeypatch.setattr(local, "BOOT", path + few + rest)
     code = "import threading, time\nfor _ in range(60): threading.Thread(target=time.sleep, args=(30,)).start()"
-    assert cold.run(code, limits={"processes": 4})[0].reason == "processes"
+    assert trial.run(code, limits={"processes": 4})[0].reason == "processes"
 
 
 def test_a_group_goes_with_its_job(trial):
