@@ -122,7 +122,7 @@ class Settings(BaseSettings):
             description="false: agents get a static list of parameters instead",
         )
     )
-    mcp_token: Text = Field(None, alias="TUNELOOP_MCP_TOKEN", description="bearer token of MCP servers over HTTP")
+    mcp_token: Text = Field(None, alias="TUNELOOP_MCP_TOKEN", description="token of HTTP servers and `langgraph dev`")
     checkpoint_url: Text = Field(
         None, alias="TUNELOOP_CHECKPOINT_URL", description="postgresql://… keeps checkpoints there; empty: in the run"
     )

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import digest, read_json, write_atomic, write_json
+from tuneloop.mcp_servers.arguments import Count, Experiment, Offset, Split
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.benchmarks import items, prompt
@@ -22,10 +23,9 @@ from tuneloop.tools.workbench import job_report
 if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
     from fastmcp import FastMCP
 
-Dataset = Annotated[str, Field(description="data set name, as data_list_datasets gives it")]
-Experiment = Annotated[int, Field(ge=1, description="experiment number")]
-Count = Annotated[int, Field(ge=1, le=50, description="how many")]
-Offset = Annotated[int, Field(ge=0, description="how many to skip")]
+Dataset = Annotated[str, Field(max_length=1000, description="data set name, as data_list_datasets gives it")]
+File = Annotated[str, Field(max_length=4096, description="one of the data set's files, as data_list_datasets gives it")]
+Code = Annotated[str, Field(max_length=200_000, description="text of process_data.py")]
 INSTRUCTIONS = (
     "Raw data sets of a run, its benchmark's validation items, and reports on the data that experiments made."
 )
@@ -64,7 +64,7 @@ class DataTools:
         found: dict[str, Any] = read_json(file)
         return found
 
-    def sample_records(self, dataset: Dataset, path: str, count: Count = 5, offset: Offset = 0) -> list[dict[str, Any]]:
+    def sample_records(self, dataset: Dataset, path: File, count: Count = 5, offset: Offset = 0) -> list[dict[str, Any]]:
         """Raw records of one file of a data set; long texts are cut at 2,000 characters."""
         root = self._root(dataset)
         by_name = named(root)
@@ -73,7 +73,7 @@ class DataTools:
         rows = itertools.islice(records(by_name[path]), offset, offset + count)
         return [{k: _cut(v) for k, v in row.items()} for row in rows]
 
-    def show_items(self, count: Count = 5, offset: Offset = 0, split: str = "validation") -> list[dict[str, str]]:
+    def show_items(self, count: Count = 5, offset: Offset = 0, split: Split = "validation") -> list[dict[str, str]]:
         """Benchmark items with the prompt a model gets and the gold answer; only splits open to you."""
         self.scope.allow(split)
         bench = self.scope.bench()
@@ -88,7 +88,7 @@ class DataTools:
         found: dict[str, Any] = read_json(file)
         return found
 
-    def try_script(self, experiment: Experiment, code: str) -> dict[str, Any]:
+    def try_script(self, experiment: Experiment, code: Code) -> dict[str, Any]:
         """Check `process_data.py` and run it with --debug in the sandbox; returns at once, ask data_try_result."""
         findings = check_script(code, MODULES)
         if findings:

@@ -9,6 +9,7 @@ from pydantic import Field
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json
 from tuneloop.core.score import ItemResult, Score
+from tuneloop.mcp_servers.arguments import Count, Measured, Offset, Split
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.benchmarks import items, prompt
@@ -18,12 +19,9 @@ from tuneloop.tools.measuring import evaluation_status, start_evaluation, stop_e
 if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
     from fastmcp import FastMCP
 
-Experiment = Annotated[int, Field(ge=0, description="experiment number; 0 is the untouched model")]
 Kind = Annotated[
     Literal["unparsed", "wrong", "any"], Field(description="unparsed: no answer found; wrong: another answer")
 ]
-Count = Annotated[int, Field(ge=1, le=50, description="how many")]
-Offset = Annotated[int, Field(ge=0, description="how many to skip")]
 INSTRUCTIONS = "Scores of a run's models on the splits open to you. The test split is sealed until the run ends."
 
 
@@ -33,7 +31,7 @@ class EvaluationTools:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
-    def launch(self, experiment: Experiment, split: str = "validation") -> dict[str, Any]:
+    def launch(self, experiment: Measured, split: Split = "validation") -> dict[str, Any]:
         """Start an evaluation; returns at once, poll evaluation_status. What runs or is over stays as it is.
 
         `job` is null when every answer is known from the cache: then it is over already.
@@ -41,22 +39,22 @@ class EvaluationTools:
         self.scope.allow(split)
         return {"experiment": experiment, "job": start_evaluation(self.scope.bench(), experiment)}
 
-    def status(self, experiment: Experiment) -> dict[str, Any]:
+    def status(self, experiment: Measured) -> dict[str, Any]:
         """State of an evaluation: absent, running, over or lost; items done."""
         return evaluation_status(self.scope.bench(), experiment)
 
-    def stop(self, experiment: Experiment) -> dict[str, Any]:
+    def stop(self, experiment: Measured) -> dict[str, Any]:
         """End an evaluation."""
         stop_evaluation(self.scope.bench(), experiment)
         return self.status(experiment)
 
-    def scores(self, experiment: Experiment, split: str = "validation") -> dict[str, Any]:
+    def scores(self, experiment: Measured, split: Split = "validation") -> dict[str, Any]:
         """Value, 95 % interval, n and parse rate of a model; without items."""
         self.scope.allow(split)
         return self._score(experiment).model_dump(mode="json", exclude={"items"})
 
     def failures(
-        self, experiment: Experiment, kind: Kind = "any", count: Count = 10, offset: Offset = 0
+        self, experiment: Measured, kind: Kind = "any", count: Count = 10, offset: Offset = 0
     ) -> list[dict[str, Any]]:
         """Validation items that a model got wrong: prompt, what it said, the answer found in it, the right one."""
         bench = self.scope.bench()
@@ -64,7 +62,7 @@ class EvaluationTools:
         bad = [r for r in self._score(experiment).items if not r.correct and fits(r, kind)]
         return [{**r.model_dump(exclude={"correct"}), "prompt": asked[r.id]} for r in bad[offset : offset + count]]
 
-    def compare(self, candidate: Experiment, incumbent: Experiment) -> dict[str, Any]:
+    def compare(self, candidate: Measured, incumbent: Measured) -> dict[str, Any]:
         """Paired comparison on the same items: gain, items won and lost, exact p-value; uncorrected for tries."""
         return compare(self._score(candidate), self._score(incumbent), candidates=1).model_dump(mode="json")
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SERVERS = ("params", "data", "training", "evaluation")
 PORTS = {"params": 8124, "data": 8125, "training": 8126, "evaluation": 8127}
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+SHORTEST_TOKEN = 16  # characters, where strangers can guess
 
 
 def build(name: str, scope: Scope) -> FastMCP:
@@ -49,20 +50,26 @@ def serve(name: str, run_id: str | None, http: bool, host: str, port: int | None
     if not http:
         server.run(transport="stdio", show_banner=False)
         return
-    if host not in LOOPBACK and not settings.mcp_token:
-        raise SetupError(f"--host {host} is reachable by others: set TUNELOOP_MCP_TOKEN, or stay on 127.0.0.1")
-    if settings.mcp_token:
-        from fastmcp.server.auth import StaticTokenVerifier
+    check_token(host, settings.mcp_token)
+    from tuneloop.mcp_servers.web import OneToken, guarded
 
-        server.auth = StaticTokenVerifier(tokens={settings.mcp_token: {"client_id": "tuneloop", "scopes": []}})
-    server.run(
-        transport="http",
-        host=host,
-        port=port or {**PORTS, "params": settings.params_port}[name],
-        show_banner=False,
-        host_origin_protection=True,
-        log_level="warning",
-    )
+    if settings.mcp_token:
+        server.auth = OneToken(settings.mcp_token)
+    port = port or {**PORTS, "params": settings.params_port}[name]
+    server.run(transport="http", host=host, port=port, show_banner=False, log_level="warning", **guarded())
+
+
+def check_token(host: str, token: str | None) -> None:
+    """Raises SetupError where others can reach the server and no token, or a short one, keeps them out."""
+    if host in LOOPBACK:
+        return
+    if not token:
+        raise SetupError(f"--host {host} is reachable by others: set TUNELOOP_MCP_TOKEN, or stay on 127.0.0.1")
+    if len(token) < SHORTEST_TOKEN:
+        raise SetupError(
+            f"--host {host} is reachable by others, and TUNELOOP_MCP_TOKEN has {len(token)} characters; right are "
+            f'{SHORTEST_TOKEN} or more, e.g. from python3 -c "import secrets; print(secrets.token_urlsafe())"'
+        )
 
 
 @click.command(epilog="Example: tuneloop-mcp data --run wordproblems-1 --http --port 8125")

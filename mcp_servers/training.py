@@ -10,6 +10,7 @@ from pydantic import Field
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import ExperimentFolder
+from tuneloop.mcp_servers.arguments import Experiment
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.trained import log_points
@@ -21,9 +22,8 @@ from tuneloop.tools.workbench import job_report
 if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
     from fastmcp import FastMCP
 
-Experiment = Annotated[int, Field(ge=1, description="experiment number")]
 Kind = Annotated[Literal["rehearse", "train"], Field(description="rehearse: a few steps; train: the full run")]
-Left = Annotated[float | None, Field(description="seconds until it has to be over and evaluated; null: no limit")]
+Left = Annotated[float | None, Field(allow_inf_nan=False, description="seconds until it has to be over and evaluated; null: no limit")]
 Save = Annotated[bool, Field(description="leave a checkpoint where it stops; false: what is saved already is better")]
 POINTS = 60
 INSTRUCTIONS = "Trainings of a run. Launching returns at once; launching again what runs or is over changes nothing."

@@ -140,25 +140,46 @@ def test_from_a_script_of_ten_lines(whole_run, warm_home: Path) -> None:
     assert story(RunFolder(report.parent)) == story(whole_run.run)
 
 
-def post(url: str, body: dict[str, Any], timeout: float = 30) -> Any:
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+TOKEN = "sesame-open-sesame"
+SIGNED = {"Authorization": f"Bearer {TOKEN}"}
+
+
+def post(url: str, body: dict[str, Any], timeout: float = 30, **headers: str) -> Any:
+    headers = {"Content-Type": "application/json", **SIGNED, **headers}
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=timeout) as reply:
         return json.load(reply)
 
 
-def test_over_the_api_of_langgraph_dev(whole_run, warm_home: Path) -> None:
-    port = 18224
-    env = {**os.environ, "FT_FILE_PATH": str(warm_home), "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
+def refused(url: str, **headers: str) -> int:
+    """The status of a refusal."""
+    with pytest.raises(urllib.error.HTTPError) as e:
+        post(url, {}, **headers)
+    return e.value.code
+
+
+def test_over_the_api_of_langgraph_dev(whole_run, warm_home: Path, tmp_path: Path) -> None:
+    port, log = 18224, tmp_path / "log.txt"
+    env = {**os.environ, "FT_FILE_PATH": str(warm_home), "LANGGRAPH_CLI_NO_ANALYTICS": "1", "TUNELOOP_MCP_TOKEN": TOKEN}
     shutil.rmtree(ROOT / ".langgraph_api", ignore_errors=True)
     argv = [str(Path(sys.executable).with_name("langgraph")), "dev", "--no-browser", "--no-reload", "--port", str(port)]
-    p = subprocess.Popen(argv, env=env, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with log.open("wb") as out:
+        p = subprocess.Popen(argv, env=env, cwd=ROOT, stdout=out, stderr=out)
     base = f"http://127.0.0.1:{port}"
     try:
         until(lambda: answers(f"{base}/ok"), 120)
+        threads = f"{base}/threads"
+        assert refused(threads, Host="evil.example") == 421, "a name that was bound anew to this machine"
+        assert refused(threads, Origin="https://evil.example") == 403, "a page elsewhere"
+        assert refused(threads, Authorization="Bearer wrong") == 401
+        assert refused(threads, **{"Authorization": "", "X-Auth-Scheme": "langsmith"}) == 401, "the hosted page's way"
+        assert post(f"{base}/threads/search", {}) == [], "nothing came of these"
         assert [a["graph_id"] for a in post(f"{base}/assistants/search", {})] == ["tuneloop"]
-        thread = post(f"{base}/threads", {})["thread_id"]
+        thread = post(threads, {}, Authorization="", **{"X-Api-Key": TOKEN})["thread_id"]
         spec = {"benchmark": "wordproblems", "base_model": "tiny", "loop_n": 1}
-        state = post(f"{base}/threads/{thread}/runs/wait", {"assistant_id": "tuneloop", "input": {"spec": spec}}, 500)
+        state = post(f"{threads}/{thread}/runs/wait", {"assistant_id": "tuneloop", "input": {"spec": spec}}, 500)
+        kept = [f for f in (ROOT / ".langgraph_api").rglob("*") if f.is_file()]
+        assert not [f for f in (log, *kept) if TOKEN.encode() in f.read_bytes()]
     finally:
         p.terminate()
         p.wait(30)

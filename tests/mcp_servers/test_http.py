@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import http.client
+import http.server
 import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
 from fastmcp import Client
+from mcp import MCPError as McpError
+
+from tuneloop.core.errors import SetupError, ToolError, WorldError
+from tuneloop.core.settings import Settings
+from tuneloop.mcp_servers.client import open_toolbox
+from tuneloop.mcp_servers.main import check_token
+from tuneloop.mcp_servers.scope import Scope
 
 SEED_TOOLS = {"list_parameter_files", "read_source_file", "read_constants", "get_decision_guidance"}
 HELLO = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
@@ -27,11 +36,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(home: Path, *options: str, name: str = "params", argv: tuple[str, ...] = (), **env: str) -> Iterator[int]:
-    """A server's port while it serves; `argv`: another program than ours, its port is added."""
+def running(
+    home: Path, *options: str, name: str = "params", argv: tuple[str, ...] = (), log: Path | None = None, **env: str
+) -> Iterator[tuple[int, int]]:
+    """A server's port and process while it serves; `argv`: another program than ours, its port is added."""
     port = free_port()
     ours = (sys.executable, "-m", "tuneloop.mcp_servers.main", name, "--http", *options, "--port")
-    p = subprocess.Popen([*(argv or ours), str(port)], env={**os.environ, "FT_FILE_PATH": str(home), **env}, cwd=home)
+    told = {**os.environ, "FT_FILE_PATH": str(home), **env}
+    with log.open("wb") if log else nullcontext() as err:
+        p = subprocess.Popen([*(argv or ours), str(port)], env=told, cwd=home, stdout=err, stderr=err)
     try:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
@@ -40,10 +53,18 @@ def serving(home: Path, *options: str, name: str = "params", argv: tuple[str, ..
                     break
             assert p.poll() is None, "the server ended"
             time.sleep(0.1)
-        yield port
+        yield port, p.pid
+        assert p.poll() is None, "the server ended"
     finally:
         p.terminate()
         p.wait(10)
+
+
+@contextmanager
+def serving(home: Path, *options: str, name: str = "params", argv: tuple[str, ...] = (), **env: str) -> Iterator[int]:
+    """The port alone."""
+    with running(home, *options, name=name, argv=argv, **env) as (port, _):
+        yield port
 
 
 def status(port: int, **headers: str) -> int:
@@ -86,3 +107,107 @@ def test_help_and_unknown_run(tmp_path: Path, name: str) -> None:
     p = subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert p.returncode == 2
     assert "nowhere" in p.stderr
+
+
+IMPATIENT = (
+    "import sys; from tuneloop.mcp_servers import main, web; web.PATIENCE = 0.5; "
+    "main.serve('params', None, True, '127.0.0.1', int(sys.argv[1]))"
+)
+BEGUN = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+
+def test_who_does_not_finish_his_request_is_cut_off(tmp_path: Path) -> None:
+    with serving(tmp_path, argv=(sys.executable, "-c", IMPATIENT)) as port:
+        for said in (b"", b"POST /mc", BEGUN, BEGUN + b"Content-Length: 100\r\n\r\nabc"):
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as s, suppress(ConnectionResetError):
+                s.sendall(said)
+                assert s.recv(1) == b""
+        assert status(port) == 400, "who does is served: here, that a session is wanted"
+
+
+def test_a_second_request_on_a_connection_is_waited_for_no_longer(tmp_path: Path) -> None:
+    with serving(tmp_path, argv=(sys.executable, "-c", IMPATIENT)) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as s, suppress(ConnectionResetError):
+            s.sendall(BEGUN + b"Content-Length: 0\r\n\r\n")
+            assert s.recv(1 << 16).startswith(b"HTTP/1.1 4")
+            s.sendall(BEGUN)
+            while s.recv(1 << 16):
+                pass
+
+
+def test_headers_and_bodies_are_bounded(tmp_path: Path) -> None:
+    with serving(tmp_path) as port:
+        assert status(port, X="a" * 70_000) in {400, 431}
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("POST", "/mcp", b" " * (5 << 20), {"Content-Type": "application/json"})
+        assert connection.getresponse().status == 413
+
+
+RARE = (
+    "import sys; from functools import partial; from tuneloop.mcp_servers import main, web; "
+    "web.guarded = partial(web.guarded, 0.0001, 3); main.serve('params', None, True, '127.0.0.1', int(sys.argv[1]))"
+)
+
+
+def test_too_many_requests_are_refused(tmp_path: Path) -> None:
+    with serving(tmp_path, argv=(sys.executable, "-c", RARE)) as port:
+        assert [status(port) for _ in range(5)] == [400, 400, 400, 429, 429]
+
+
+def test_beyond_loopback_a_short_token_is_refused() -> None:
+    for host in ("0.0.0.0", "::", "", "192.168.7.7", "example.org"):
+        with pytest.raises(SetupError, match="set TUNELOOP_MCP_TOKEN"):
+            check_token(host, None)
+        with pytest.raises(SetupError, match="has 8 characters; right are 16 or more"):
+            check_token(host, "12345678")
+        check_token(host, "0123456789abcdef")
+    check_token("127.0.0.1", None)
+
+
+def test_beyond_loopback_names_and_pages_are_still_checked(tmp_path: Path) -> None:
+    token = "sesame-open-sesame"
+    argv = (sys.executable, "-m", "tuneloop.mcp_servers.main", "params", "--http", "--host", "0.0.0.0", "--port")
+    with serving(tmp_path, argv=argv, TUNELOOP_MCP_TOKEN=token) as port:
+        signed = {"Authorization": f"Bearer {token}"}
+        assert status(port) == 401
+        assert status(port, **signed, Host="evil.example") == 421
+        assert status(port, **signed, Origin="https://evil.example") == 403
+        assert status(port, **signed) == 400, "the token's bearer is served: here, that a session is wanted"
+
+
+async def test_the_token_does_not_follow_a_redirect(tmp_path: Path) -> None:
+    """A server that was taken over cannot send its clients, token and all, elsewhere."""
+    heard: list[str | None] = []
+
+    class Elsewhere(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            heard.append(self.headers.get("Authorization"))
+            self.send_error(500)
+
+        do_GET = do_POST
+
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    class Turned(Elsewhere):
+        def do_POST(self) -> None:
+            self.send_response(307)
+            self.send_header("Location", f"http://localhost:{elsewhere.server_port}/mcp")
+            self.end_headers()
+
+        do_GET = do_POST
+
+    with (
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as elsewhere,
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), Turned) as turned,
+    ):
+        for server in (elsewhere, turned):
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{turned.server_port}/mcp"
+        settings = Settings(FT_FILE_PATH=tmp_path, TUNELOOP_MCP_URLS={"params": url}, TUNELOOP_MCP_TOKEN="secret-secret")
+        with pytest.raises((WorldError, ToolError, RuntimeError, McpError)):
+            async with open_toolbox(Scope(None, settings), None) as tools:
+                await tools.call("params_list_templates")
+        for server in (elsewhere, turned):
+            server.shutdown()
+    assert set(heard) <= {None}
