@@ -11,7 +11,7 @@ export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: run test slow check bench soak crash-soak clean help install sandbox postgres
+.PHONY: run test slow check bench soak crash-soak clean help install sandbox postgres audit sbom wheel
 
 run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
@@ -19,7 +19,7 @@ run: install sandbox  ## install what is missing, then fine-tune the embedded mo
 test: check sandbox postgres  ## style, types, floors, then the fast tests and a short real run
 	$(BIN)/pytest -m "not slow and not soak"
 
-slow: install sandbox postgres  ## long tests on real engines, the short crash suite
+slow: install sandbox postgres $(VENV)/audit/installed  ## long tests on real engines, the short crash suite
 	$(BIN)/pytest -m "slow and not soak" --durations=15
 
 check: install  ## ruff, ruff format, mypy --strict, import-linter
@@ -60,6 +60,22 @@ $(VENV)/installed: $(VENV)/locked pyproject.toml src/tuneloop/__init__.py
 	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
 	$(BIN)/python -m compileall -q agents cli core graph mcp_servers prompts sandboxes tools  # not on a disk that is full by then
 	touch $@
+
+AUDIT := $(VENV)/audit
+
+audit: $(AUDIT)/installed  ## known vulnerabilities of every lock; exit 3 where no source of advisories answers: that is no pass
+	env -u PYTHONSAFEPATH $(AUDIT)/bin/python locks/audit.py
+
+sbom: $(AUDIT)/installed  ## what everything is made of, as CycloneDX in dist/sbom: the same bytes every time
+	env -u PYTHONSAFEPATH $(AUDIT)/bin/python locks/sbom.py dist/sbom
+
+$(AUDIT)/installed: locks/audit.txt | $(VENV)/python
+	$(BIN)/python -m venv $(AUDIT)
+	$(AUDIT)/bin/pip install -q --require-hashes --no-deps -r locks/audit.txt
+	touch $@
+
+wheel: install  ## the wheel in dist: the same bytes every time
+	$(BIN)/python -m build --no-isolation --wheel --outdir dist
 
 sandbox:  ## bubblewrap, which shuts generated code in; installed where this user may
 	@if command -v bwrap >/dev/null; then :; \

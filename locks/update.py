@@ -11,12 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCKS = (
-    ROOT / "locks/main.txt",
-    ROOT / "locks/build.txt",
-    ROOT / "engines/build.txt",
-    *ROOT.glob("engines/*/lock-*.txt"),
-)
+LOCKS = sorted((*ROOT.glob("locks/*.txt"), *ROOT.glob("engines/build.txt"), *ROOT.glob("engines/*/lock-*.txt")))
 UV = ("pip", "compile", "-q", "--no-config", "--no-deps", "--no-header", "--no-annotate", "--generate-hashes", "-")
 PIN = re.compile(r"^[A-Za-z0-9._-]+==[^\s\\]+", re.MULTILINE)
 

@@ -64,7 +64,9 @@ class DataTools:
         found: dict[str, Any] = read_json(file)
         return found
 
-    def sample_records(self, dataset: Dataset, path: File, count: Count = 5, offset: Offset = 0) -> list[dict[str, Any]]:
+    def sample_records(
+        self, dataset: Dataset, path: File, count: Count = 5, offset: Offset = 0
+    ) -> list[dict[str, Any]]:
         """Raw records of one file of a data set; long texts are cut at 2,000 characters."""
         root = self._root(dataset)
         by_name = named(root)

@@ -23,7 +23,10 @@ if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slo
     from fastmcp import FastMCP
 
 Kind = Annotated[Literal["rehearse", "train"], Field(description="rehearse: a few steps; train: the full run")]
-Left = Annotated[float | None, Field(allow_inf_nan=False, description="seconds until it has to be over and evaluated; null: no limit")]
+Left = Annotated[
+    float | None,
+    Field(allow_inf_nan=False, description="seconds until it has to be over and evaluated; null: no limit"),
+]
 Save = Annotated[bool, Field(description="leave a checkpoint where it stops; false: what is saved already is better")]
 POINTS = 60
 INSTRUCTIONS = "Trainings of a run. Launching returns at once; launching again what runs or is over changes nothing."

@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -144,9 +144,8 @@ TOKEN = "sesame-open-sesame"
 SIGNED = {"Authorization": f"Bearer {TOKEN}"}
 
 
-def post(url: str, body: dict[str, Any], timeout: float = 30, **headers: str) -> Any:
-    headers = {"Content-Type": "application/json", **SIGNED, **headers}
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+def post(url: str, body: dict[str, Any], timeout: float = 30, headers: Mapping[str, str] = SIGNED) -> Any:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json", **headers})
     with urllib.request.urlopen(request, timeout=timeout) as reply:
         return json.load(reply)
 
@@ -154,7 +153,7 @@ def post(url: str, body: dict[str, Any], timeout: float = 30, **headers: str) ->
 def refused(url: str, **headers: str) -> int:
     """The status of a refusal."""
     with pytest.raises(urllib.error.HTTPError) as e:
-        post(url, {}, **headers)
+        post(url, {}, headers={**SIGNED, **headers})
     return e.value.code
 
 
@@ -175,7 +174,7 @@ def test_over_the_api_of_langgraph_dev(whole_run, warm_home: Path, tmp_path: Pat
         assert refused(threads, **{"Authorization": "", "X-Auth-Scheme": "langsmith"}) == 401, "the hosted page's way"
         assert post(f"{base}/threads/search", {}) == [], "nothing came of these"
         assert [a["graph_id"] for a in post(f"{base}/assistants/search", {})] == ["tuneloop"]
-        thread = post(threads, {}, Authorization="", **{"X-Api-Key": TOKEN})["thread_id"]
+        thread = post(threads, {}, headers={"X-Api-Key": TOKEN})["thread_id"]
         spec = {"benchmark": "wordproblems", "base_model": "tiny", "loop_n": 1}
         state = post(f"{threads}/{thread}/runs/wait", {"assistant_id": "tuneloop", "input": {"spec": spec}}, 500)
         kept = [f for f in (ROOT / ".langgraph_api").rglob("*") if f.is_file()]

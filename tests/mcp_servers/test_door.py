@@ -132,4 +132,5 @@ async def test_what_is_too_large_or_too_often_is_refused() -> None:
 
 def test_every_guard_of_the_door_sees_websockets() -> None:
     """A guard that only knows HTTP would wave a handshake through."""
-    assert [m.cls for m in door(TOKEN, [])].count(Checked) == 2
+    guards: list[Any] = [middleware.cls for middleware in door(TOKEN, [])]
+    assert guards.count(Checked) == 2

@@ -140,7 +140,9 @@ def bombard(target: Target, seed: int, count: int) -> None:
 def fuzz(whole_run: Any, tmp_path: Path, seed: int, count: int) -> Counter[str]:
     """All servers at once, each with its share; returns statuses by how often they came."""
     home = linked_home(tmp_path / "home")
-    shutil.copytree(whole_run.run.root, home / "runs" / "whole", symlinks=True, ignore=shutil.ignore_patterns("workers"))
+    shutil.copytree(
+        whole_run.run.root, home / "runs" / "whole", symlinks=True, ignore=shutil.ignore_patterns("workers")
+    )
     sealed = Path(read_json(whole_run.run.setup)["benchmark_root"]) / "sealed" / "test.jsonl"
     texts = [row["prompt"].encode() for row in read_lines(sealed)]
     before = {str(f) for f in (home / "runs").rglob("*")}
@@ -149,7 +151,7 @@ def fuzz(whole_run: Any, tmp_path: Path, seed: int, count: int) -> Counter[str]:
         targets = []
         for name in RIGHT:
             log = tmp_path / f"{name}.log"
-            port, pid = stack.enter_context(running(home, "--run", "whole", name=name, log=log, **env))
+            port, pid = stack.enter_context(running(home, "--run", "whole", name=name, argv=(), log=log, env=env))
             targets.append(Target(name, port, pid, log, [TOKEN.encode(), KEY.encode(), *texts]))
         with ThreadPoolExecutor(len(targets)) as pool:
             for done in [pool.submit(bombard, target, seed, count // len(targets)) for target in targets]:

@@ -37,7 +37,7 @@ def free_port() -> int:
 
 @contextmanager
 def running(
-    home: Path, *options: str, name: str = "params", argv: tuple[str, ...] = (), log: Path | None = None, **env: str
+    home: Path, *options: str, name: str, argv: tuple[str, ...], log: Path | None, env: dict[str, str]
 ) -> Iterator[tuple[int, int]]:
     """A server's port and process while it serves; `argv`: another program than ours, its port is added."""
     port = free_port()
@@ -63,7 +63,7 @@ def running(
 @contextmanager
 def serving(home: Path, *options: str, name: str = "params", argv: tuple[str, ...] = (), **env: str) -> Iterator[int]:
     """The port alone."""
-    with running(home, *options, name=name, argv=argv, **env) as (port, _):
+    with running(home, *options, name=name, argv=argv, log=None, env=env) as (port, _):
         yield port
 
 
@@ -126,13 +126,16 @@ def test_who_does_not_finish_his_request_is_cut_off(tmp_path: Path) -> None:
 
 
 def test_a_second_request_on_a_connection_is_waited_for_no_longer(tmp_path: Path) -> None:
-    with serving(tmp_path, argv=(sys.executable, "-c", IMPATIENT)) as port:
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as s, suppress(ConnectionResetError):
-            s.sendall(BEGUN + b"Content-Length: 0\r\n\r\n")
-            assert s.recv(1 << 16).startswith(b"HTTP/1.1 4")
-            s.sendall(BEGUN)
-            while s.recv(1 << 16):
-                pass
+    with (
+        serving(tmp_path, argv=(sys.executable, "-c", IMPATIENT)) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=60) as s,
+        suppress(ConnectionResetError),
+    ):
+        s.sendall(BEGUN + b"Content-Length: 0\r\n\r\n")
+        assert s.recv(1 << 16).startswith(b"HTTP/1.1 4")
+        s.sendall(BEGUN)
+        while s.recv(1 << 16):
+            pass
 
 
 def test_headers_and_bodies_are_bounded(tmp_path: Path) -> None:
@@ -204,7 +207,9 @@ async def test_the_token_does_not_follow_a_redirect(tmp_path: Path) -> None:
         for server in (elsewhere, turned):
             threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{turned.server_port}/mcp"
-        settings = Settings(FT_FILE_PATH=tmp_path, TUNELOOP_MCP_URLS={"params": url}, TUNELOOP_MCP_TOKEN="secret-secret")
+        settings = Settings(
+            FT_FILE_PATH=tmp_path, TUNELOOP_MCP_URLS={"params": url}, TUNELOOP_MCP_TOKEN="secret-secret"
+        )
         with pytest.raises((WorldError, ToolError, RuntimeError, McpError)):
             async with open_toolbox(Scope(None, settings), None) as tools:
                 await tools.call("params_list_templates")
