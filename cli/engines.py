@@ -14,7 +14,10 @@ from rich.table import Table
 
 from tuneloop.core.errors import SetupError
 from tuneloop.core.settings import load_settings
+from tuneloop.core.wording import clean
 from tuneloop.tools.engines import Engine, ensure_engine, list_engines, remove_engine, verify_engine
+
+LINE = 2000  # characters: what an engine said may be in it
 
 NAMES = ("llamafactory", "opencompass")
 SHOWN = ("torch", "transformers")
@@ -77,7 +80,7 @@ def verify(names: tuple[str, ...]) -> None:
     for engine in engines:
         problems = verify_engine(engine)
         bad = bad or bool(problems)
-        click.echo(f"{engine.folder.name}: {'; '.join(problems) or 'works'}")
+        click.echo(f"{engine.folder.name}: {clean('; '.join(problems), LINE) or 'works'}")
     sys.exit(int(bad))
 
 

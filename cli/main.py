@@ -16,6 +16,7 @@ import click
 
 from tuneloop import __version__
 from tuneloop.core.errors import SetupError, WorldError
+from tuneloop.core.wording import clean
 
 EXAMPLES = """\b
 Examples:
@@ -30,6 +31,7 @@ Examples:
 ORDER = ("run", "resume", "status", "watch", "stop", "report", "list", "clean", "doctor", "engines")
 ALIASES = {"llm-finetune": "run"}
 INTERRUPTED = 130
+LONGEST = 20_000  # characters of an error: what a job said may be in it
 
 
 @cache
@@ -106,7 +108,7 @@ class Commands(click.Group):
 
 def fail(text: str, code: int) -> int:
     """Say it in one line on stderr and hand the exit code back."""
-    click.echo(f"tuneloop: {' '.join(text.split())}", err=True)
+    click.echo(f"tuneloop: {clean(text, LONGEST)}", err=True)
     return code
 
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from tuneloop.cli.params_views import named, shown_all, table_of
 from tuneloop.core.errors import SetupError, ToolError
 from tuneloop.core.settings import load_settings
+from tuneloop.core.wording import clean
 from tuneloop.tools.params.catalog import Catalog
 from tuneloop.tools.params.dimensions import BY_NAME, DIMENSIONS, collisions, completed
 from tuneloop.tools.params.filtering import filter_parameters
@@ -190,9 +191,8 @@ def check(
         say([{"level": f.level, "line": f.line, "key": f.key, "text": f.text} for f in findings])
     else:
         for f in findings:
-            click.echo(
-                f"{str(f).replace('train.yaml', file.name, 1)}" + ("" if f.level == "error" else f" ({f.level})")
-            )
+            said = clean(str(f).replace("train.yaml", file.name, 1), 2000)
+            click.echo(said + ("" if f.level == "error" else f" ({f.level})"))
     sys.exit(2 if any(f.level == "error" for f in findings) else 0)
 
 

@@ -69,9 +69,17 @@ def write_json(path: Path, value: Any) -> None:
     write_atomic(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def parse_json(text: str) -> Any:
+    """The value of a JSON text. Raises ValueError, also for nesting beyond Python's patience."""
+    try:
+        return json.loads(text)
+    except RecursionError as e:
+        raise ValueError("nested too deeply") from e
+
+
 def read_json(path: Path) -> Any:
     """The value in `path`. Raises FileNotFoundError, or ValueError on broken JSON."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    return parse_json(path.read_text(encoding="utf-8"))
 
 
 def write_lines(path: Path, rows: Iterable[Any]) -> None:
@@ -86,7 +94,7 @@ def read_lines(path: Path) -> Iterator[Any]:
             if not line.strip():
                 continue
             try:
-                yield json.loads(line)
+                yield parse_json(line)
             except ValueError as e:
                 raise ValueError(f"{path.name}:{number}: not JSON: {e}") from e
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -44,11 +45,16 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody holds the file's lock; those who look at the same time do not see each other."""
+    """Whether somebody holds the file's lock; those who look at the same time do not see each other.
+
+    A job may have left a link, a pipe or a socket under that name: nobody locks those, and they are not waited for.
+    """
     try:
-        handle = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as e:
+        if e.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
+            return False
+        raise
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -34,7 +34,7 @@ def line_records(path: Path) -> Iterator[dict[str, Any]]:
                 continue
             try:
                 value = json.loads(line)
-            except ValueError as e:
+            except (ValueError, RecursionError) as e:
                 raise ValueError(f"{path.name}:{number}: not JSON") from e
             if isinstance(value, dict):
                 yield value
@@ -44,7 +44,7 @@ def json_records(path: Path) -> Iterator[dict[str, Any]]:
     """A list of objects, wherever it lies in the document; columns; objects by id; or JSON Lines in disguise."""
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
-    except ValueError:
+    except (ValueError, RecursionError):
         yield from line_records(path)
         return
     yield from longest_list(document)
@@ -82,7 +82,7 @@ def cell(text: Any) -> Any:
     if isinstance(text, str) and text[:1] + text[-1:] in ("[]", "{}"):
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return text
     return text
 

@@ -20,7 +20,9 @@ STATED = re.compile(
     re.IGNORECASE,
 )
 BOX = re.compile(r"\\boxed\s*\{")
-TAG = re.compile(r"<answer>(.*?)</answer>", re.IGNORECASE | re.DOTALL)
+# A tag that is never closed ends at the next one: many of them shall not be read to the end each.
+TAG = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.IGNORECASE | re.DOTALL)
+LONGEST_NUMBER, LONGEST_EXPRESSION = 300, 1000  # characters: Python refuses to read numbers of 4300 digits
 SIGNS = (("plus", "+"), ("minus", "-"), ("times|multiplied by", "*"), ("divided by", "/"))
 MAKES = re.compile(
     r"(?<=\d),?\s*(?:which |that |this )?(?:makes|equals|is equal to|gives|is|are|leaves)\b(?=\s*-?\d)", re.IGNORECASE
@@ -41,9 +43,9 @@ def normalise(text: str) -> str:
 
 
 def plain_number(text: str) -> str | None:
-    """`$1,200.50` → `1200.5`, `3/4` → `0.75`, `7.0` → `7`; None when the text is not one number."""
+    """`$1,200.50` → `1200.5`, `3/4` → `0.75`, `7.0` → `7`; None when the text is not one number, or beyond all use."""
     bare = text.strip().strip("$€£%. ").replace(",", "").replace("−", "-").removeprefix("+").lstrip("$€£ ")
-    if not re.fullmatch(r"-?\d+(?:\.\d+)?(?:/[1-9]\d*)?", bare):
+    if len(bare) > LONGEST_NUMBER or not re.fullmatch(r"-?\d+(?:\.\d+)?(?:/[1-9]\d*)?", bare):
         return None
     if bare.removeprefix("-").isdecimal():
         return str(int(bare))
@@ -59,7 +61,9 @@ def amount(text: str) -> Fraction | int:
 
 
 def value_of(expression: str) -> Fraction | int | None:
-    """What `2 + 3 × 4` is, products before sums; None for a division by zero."""
+    """What `2 + 3 × 4` is, products before sums; None for a division by zero, or when it is too long."""
+    if len(expression) > LONGEST_EXPRESSION:
+        return None
     parts = re.findall(rf"{AMOUNT}|{OPERATOR}", expression)
     total: Fraction | int = 0
     sign, product = 1, amount(parts[0])
@@ -80,7 +84,7 @@ def equations(text: str) -> list[tuple[str, str, bool]]:
     """Every `a + b = c` in the text: left side, right side, and whether it holds (a rounded result does)."""
     found = []
     for match in EQUATION.finditer(text) if "=" in text else ():
-        if text[: match.start()].rstrip()[-1:] in tuple("+-*/×÷−^(=%"):
+        if text[: match.start()].rstrip()[-1:] in tuple("+-*/×÷−^(=%") or len(match[0]) > LONGEST_EXPRESSION:
             continue
         left, right = match[1], re.sub(r"[$€£,]", "", match[2])
         value = value_of(left)

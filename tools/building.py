@@ -29,7 +29,9 @@ from tuneloop.tools.workbench import Workbench
 def is_built(bench: Workbench, folder: ExperimentFolder) -> bool:
     """Whether `data/` holds what the present script writes; data of an earlier script are not believed."""
     raw, report = script_output(bench, folder, debug=False) / "data.json", folder.data / "report.json"
-    return raw.is_file() and report.is_file() and read_json(report)["source"] == digest_file(raw)
+    return (
+        raw.is_file() and not raw.is_symlink() and report.is_file() and read_json(report)["source"] == digest_file(raw)
+    )
 
 
 def gate_data(bench: Workbench, folder: ExperimentFolder, raw: Path) -> GateReport:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import itertools
 import os
 import shutil
+import stat
 from pathlib import Path
 
 from tuneloop.core.errors import WorldError
 from tuneloop.core.wording import size
+from tuneloop.sandboxes.below import below
 
 TRASH = ".part"
+UNWIELDY = (errno.ENAMETOOLONG, errno.EMFILE, errno.EACCES)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -20,10 +25,12 @@ def bytes_below(path: Path) -> int:
         own = path.lstat()
     except FileNotFoundError:
         return 0
-    if not path.is_dir() or path.is_symlink():
-        return own.st_blocks * 512
-    with os.scandir(path) as entries:
-        return own.st_blocks * 512 + sum(bytes_below(Path(entry.path)) for entry in entries)
+    total = own.st_blocks * 512
+    if stat.S_ISDIR(own.st_mode):
+        with contextlib.suppress(OSError):  # what nobody can look into is not counted
+            for _, entry in below(str(path)):
+                total += entry.stat(follow_symlinks=False).st_blocks * 512
+    return total
 
 
 def remove(path: Path) -> None:
@@ -34,14 +41,40 @@ def remove(path: Path) -> None:
     if away != path:
         _rename(path, away)
     if away.is_dir() and not away.is_symlink():
-        shutil.rmtree(away)
+        raze(away)
     else:
         away.unlink()
 
 
+def raze(folder: Path) -> None:
+    """Away with a folder, however deep a job made it, and closed to us or not. Raises OSError."""
+    try:
+        shutil.rmtree(folder)
+    except (OSError, RecursionError) as e:
+        if isinstance(e, OSError) and e.errno not in UNWIELDY:
+            raise
+        flatten(folder)
+        shutil.rmtree(folder)
+
+
+def flatten(folder: Path) -> None:
+    """Move every folder below `folder` directly into it: no path is long any more. Raises OSError."""
+    names = (folder / f".flat.{n}" for n in itertools.count())
+    waiting = [folder]
+    while waiting:
+        place = waiting.pop()
+        place.chmod(0o700)
+        with os.scandir(place) as entries:
+            inner = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        for path in inner:
+            Path(path).chmod(0o700)  # else it cannot be moved
+            flat = next(name for name in names if not os.path.lexists(name))
+            waiting.append(Path(path).rename(flat))
+
+
 def _rename(path: Path, away: Path) -> None:
     if away.is_dir() and not away.is_symlink():
-        shutil.rmtree(away)
+        raze(away)
     try:
         path.rename(away)
     except OSError as e:

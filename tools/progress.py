@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tuneloop.core.files import parse_json
 
 TAIL = 16384
 
@@ -22,7 +23,7 @@ def tail_rows(path: Path) -> Iterator[dict[str, Any]]:
     for line in reversed(lines):
         if line.startswith("{"):
             try:
-                row = json.loads(line)
+                row = parse_json(line)
             except ValueError:
                 continue
             if isinstance(row, dict):

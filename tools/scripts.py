@@ -53,6 +53,6 @@ def script_result(bench: Workbench, folder: ExperimentFolder, status: JobStatus,
     data = script_output(bench, folder, debug=debug) / "data.json"
     if status.exit is None or not status.exit.ok:
         raise RecipeError(f"process_data.py failed. {bench.why(job, status)}", culprit="script")
-    if not data.is_file():
+    if data.is_symlink() or not data.is_file():  # a link could lead to what the script may not read
         raise RecipeError("process_data.py ended well but wrote no data.json in its working folder", culprit="script")
     return data

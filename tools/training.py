@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from tuneloop.core.files import digest, write_atomic
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder
-from tuneloop.tools.disk import check_room
+from tuneloop.tools.disk import check_room, remove
 from tuneloop.tools.limits import job_limits
 from tuneloop.tools.params.config_text import parse_config
 from tuneloop.tools.params.disk import training_bytes
@@ -42,7 +41,7 @@ def _launch(bench: Workbench, folder: ExperimentFolder, name: str, out: Path, da
     )
     key = digest(text, (data / "data.json").read_bytes(), bench.setup.model_fingerprint, engine.identity)
     if read_key(out) != key:
-        shutil.rmtree(out, ignore_errors=True)
+        remove(out)
     for place in (work, out):
         place.mkdir(parents=True, exist_ok=True)
     write_atomic(work / "config.yaml", text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from tuneloop.core.setup import Setup
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, newest
 from tuneloop.tools.benchmarks import BenchmarkFolder
+from tuneloop.tools.disk import remove
 from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.engines.pinned import pinned
 from tuneloop.tools.workers import worker_for
@@ -147,7 +147,7 @@ def forget_caches(command: Command) -> None:
     for name in CACHES & command.env.keys():
         place = Path(command.env[name])
         if any(place.is_relative_to(folder) for folder in command.write):
-            shutil.rmtree(place, ignore_errors=True)
+            remove(place)
 
 
 def job_report(status: JobStatus, **facts: Any) -> dict[str, Any]:

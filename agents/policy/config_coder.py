@@ -91,7 +91,7 @@ def last(text: str) -> Values:
     """The values of a config; {} where it cannot be read as plain keys and values."""
     try:
         found: Any = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         return {}
     plain = isinstance(found, dict) and all(isinstance(v, str | int | float | bool) for v in found.values())
     return {str(k): v for k, v in found.items()} if plain else {}

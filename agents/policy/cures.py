@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -10,6 +9,7 @@ from tuneloop.agents.policy.evidence import call
 from tuneloop.agents.policy.knobs import Knobs, Values, meant, number
 from tuneloop.agents.policy.situation import BATCH
 from tuneloop.core.experiment import Value
+from tuneloop.core.files import parse_json
 from tuneloop.core.toolbox import Toolbox
 
 NEAR = re.compile(r"did you mean '?(\w+)'?\?")
@@ -87,7 +87,7 @@ async def looked_up(words: str, tools: Toolbox) -> str | None:
 def literal(text: str) -> Value:
     """A value as YAML would read it."""
     try:
-        value: Any = json.loads(text)
+        value: Any = parse_json(text)
     except ValueError:
         return text.strip("'\"")
     return value if isinstance(value, str | int | float | bool) else text

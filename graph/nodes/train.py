@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.stopped import find_stop, note_stop, stop_and_offer
 from tuneloop.graph.wait import KILLS, alarm, wait, watched
+from tuneloop.tools.disk import remove
 from tuneloop.tools.trained import training_result
 from tuneloop.tools.training import was_killed
 
@@ -106,4 +106,4 @@ def check_end(ctx: Context, kind: str, status: dict[str, Any]) -> None:
 def drop_checkpoints(folder: ExperimentFolder) -> None:
     """What going on needed; the proof that it is no longer needed is there."""
     for checkpoint in folder.model.glob("*checkpoint-*"):
-        shutil.rmtree(checkpoint)
+        remove(checkpoint)

@@ -87,9 +87,32 @@ def read_declaration(path: Path, description: str | None = None) -> Benchmark:
         raise SetupError(f"{path}: {key}: {first['msg'].removeprefix('Value error, ')}{given}") from e
 
 
+class _Loader(yaml.SafeLoader):
+    """SafeLoader without aliases, by which a small file says something endless; whole numbers have at most 64 bits."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Any node. Raises ComposerError for an alias."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.composer.ComposerError(
+                None, None, "an alias; right is the value itself", self.peek_event().start_mark
+            )
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """A whole number. Raises ConstructorError above 64 bits."""
+        value: int = super().construct_yaml_int(node)
+        if value.bit_length() > 64:
+            raise yaml.constructor.ConstructorError(None, None, "a number is too large", node.start_mark)
+        return value
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+
+
 def _yaml(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - it is the safe one
     except FileNotFoundError as e:
         raise SetupError(f"{path}: missing; right is a folder with {DECLARATION}, validation.jsonl, test.jsonl") from e
     except (OSError, UnicodeDecodeError) as e:
@@ -98,6 +121,8 @@ def _yaml(path: Path) -> dict[str, Any]:
         mark = getattr(e, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         raise SetupError(f"{path}{line}: not YAML: {getattr(e, 'problem', None) or e}") from e
+    except (ValueError, RecursionError) as e:
+        raise SetupError(f"{path}: a number of too many digits, or nesting without end: {str(e)[:80]}") from e
     if not isinstance(values, dict):
         raise SetupError(f"{path}: right is keys and values, at least name and description")
     return values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +25,7 @@ class Inside:
 def look(root: Path, ignore: Path | None = None) -> Inside:
     """Every lock and every unfinished thing below `root`; the lock `ignore` is our own."""
     trash: list[Path] = []
-    for place, folders, files in os.walk(root, followlinks=False):
-        here = Path(place)
+    for here, folders, files in walk(root):
         for name in [name for name in (*folders, *files) if is_trash(Path(name))]:
             trash.append(here / name)
             if name in folders:
@@ -34,6 +34,21 @@ def look(root: Path, ignore: Path | None = None) -> Inside:
         if any(lock != ignore and is_locked(lock) for lock in locks):
             return Inside(True, ())
     return Inside(False, tuple(sorted(path for path in trash if stale(path))))
+
+
+def walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """As `os.walk`, which gives up where a job left folders in folders without end; too long a path holds nothing of ours."""
+    waiting = [root]
+    while waiting:
+        here = waiting.pop()
+        try:
+            with os.scandir(here) as entries:
+                found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+        except OSError:
+            continue
+        folders = [name for name, folder in found.items() if folder]
+        yield here, folders, [name for name, folder in found.items() if not folder]
+        waiting += [here / name for name in folders]
 
 
 def stale(path: Path) -> bool:

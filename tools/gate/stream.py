@@ -113,6 +113,8 @@ class Reader:
                 raise StreamError(f"row {number}: broken JSON: {e.msg}") from e
             except RecursionError as e:
                 raise StreamError(f"row {number}: nested too deeply") from e
+            except ValueError as e:
+                raise StreamError(f"row {number}: a number of too many digits") from e
             if isinstance(value, int | float) and not self.buffer[end:].strip(NUMBER) and self.more():
                 continue  # the number may go on behind the buffer's end: 1 of 1.5
             self.at = end

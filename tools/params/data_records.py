@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tuneloop.core.files import parse_json
 from tuneloop.tools.gate.stream import StreamError, stream_rows
 from tuneloop.tools.params.files import stamp
 from tuneloop.tools.params.finding import Level
@@ -119,7 +119,7 @@ def _json(path: Path) -> Iterator[Any]:
         for number, line in enumerate(f, 1):
             if line.strip():
                 try:
-                    yield json.loads(line)
+                    yield parse_json(line)
                 except ValueError as e:
                     raise ValueError(f"line {number} is no JSON ({e})") from e
 

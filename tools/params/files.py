@@ -7,6 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tuneloop.core.files import parse_json
+
 
 class UnreadableError(ValueError):
     """The text says why."""
@@ -39,6 +41,6 @@ def json_value(value: Any, here: Path) -> Any:
     if not isinstance(value, str) or not value:
         return value
     try:
-        return json.loads(value) if value.startswith("{") else read_object(here / Path(value).expanduser())
+        return parse_json(value) if value.startswith("{") else read_object(here / Path(value).expanduser())
     except ValueError:
         return None

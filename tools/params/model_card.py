@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import SetupError
+from tuneloop.core.files import parse_json
 from tuneloop.tools.memory import Shape, shape_of_weights
 
 INDEX = "model.safetensors.index.json"
@@ -102,7 +102,7 @@ def _tied(tensors: Tensors) -> bool:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as e:
         raise SetupError(f"{path}: missing; right is a whole model folder in Hugging Face's format") from e
     except ValueError as e:
@@ -133,7 +133,7 @@ def read_header(path: Path) -> Tensors:
     try:
         with path.open("rb") as f:
             length = int.from_bytes(f.read(8), "little")
-            raw = json.loads(f.read(length)) if 0 < length <= LARGEST_HEADER else None
+            raw = parse_json(f.read(length).decode()) if 0 < length <= LARGEST_HEADER else None
         size = path.stat().st_size
     except FileNotFoundError as e:
         raise SetupError(f"{path}: missing; fetch the model again") from e

@@ -1,0 +1,179 @@
+"""Small files and texts that mean something endless: each of our readers refuses them in its own words, at once."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tuneloop.agents.policy.config_coder import last
+from tuneloop.agents.policy.cures import literal
+from tuneloop.core import text
+from tuneloop.core.errors import SetupError
+from tuneloop.core.files import read_json, read_lines
+from tuneloop.tools.benchmarks import scoring
+from tuneloop.tools.benchmarks.own import read_declaration
+from tuneloop.tools.gate.blocks import stream_blocks
+from tuneloop.tools.gate.script import check_script
+from tuneloop.tools.gate.stream import StreamError, stream_rows
+from tuneloop.tools.params.config_text import ConfigError, parse_config, read_value
+from tuneloop.tools.params.files import UnreadableError, read_object
+from tuneloop.tools.params.model_card import read_header
+from tuneloop.tools.profiling.reading import records
+from tuneloop.tools.progress import last_progress
+
+SECONDS, MEMORY = 20, 4 << 30
+DEEP, DIGITS = 100_000, 5000
+BOMBS = {
+    "lists in lists": "[" * DEEP + "]" * DEEP,
+    "objects in objects": '{"a":' * DEEP + "1" + "}" * DEEP,
+    "too many digits": "9" * DIGITS,
+    "open lists": "[" * DEEP,
+    "zero bytes": "\0" * 100,
+    "half a character": "\ud800",
+}
+LAUGHS = "[&a0 [x,x,x,x,x,x,x,x,x,x]" + "".join(f", &a{n} [{','.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12))
+YAML = {
+    "laughs": f"name: {LAUGHS}]\ndescription: d\n",
+    "itself": "name: &a [*a]\ndescription: d\n",
+    "minutes": "name: 1" + ":59" * 20_000 + "\ndescription: d\n",
+    "sixteens": "name: 0x" + "f" * 20_000 + "\ndescription: d\n",
+    "code": "name: !!python/object/apply:os.getcwd []\ndescription: d\n",
+    "merged": "a: &a {x: 1}\nname:\n  <<: *a\n",
+}
+TEXTS = {
+    "digits": "9" * DIGITS,
+    "a fraction of digits": "9" * DIGITS + ".5",
+    "a ratio of digits": "9" * DIGITS + "/3",
+    "beyond a float": "1" + "0" * 400 + ".5",
+    "digits of another script": "٣" * DIGITS,
+    "a product": "*".join(["9" * DIGITS] * 2) + "=" + "9" * DIGITS,
+    "a long sum": "1+" * 20_000 + "1=2",
+    "open tags": "<answer>" * 50_000,
+    "tags closed once": "</answer>" + "<answer>" * 50_000,
+    "open boxes": "\\boxed{" * 20_000,
+    "marks": "Answer: " * 50_000,
+    "minus": "-" * 100_000,
+    "commas": "," * 100_000 + "1",
+}
+
+
+@pytest.fixture(autouse=True)
+def at_once() -> Iterator[None]:
+    """Neither for ever nor with all memory."""
+
+    def over(*_: object) -> None:
+        raise TimeoutError(f"not within {SECONDS} s")
+
+    before, handler = resource.getrlimit(resource.RLIMIT_AS), signal.signal(signal.SIGALRM, over)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, before[1]))
+    signal.alarm(SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, handler)
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def header(bomb: bytes) -> bytes:
+    """A safetensors file with such a header."""
+    return len(bomb).to_bytes(8, "little") + bomb
+
+
+Reader = Callable[[Any], Any]
+# By reader: what it is given the bomb in, and the one error that its callers know.
+FILES: dict[str, tuple[str, Callable[[bytes], bytes], Reader, type[Exception]]] = {
+    "read_json": ("x.json", bytes, read_json, ValueError),
+    "read_lines": ("x.jsonl", bytes, lambda path: list(read_lines(path)), ValueError),
+    "data set, JSON": ("x.json", bytes, lambda path: list(records(path)), SetupError),
+    "data set, lines": ("x.jsonl", bytes, lambda path: list(records(path)), SetupError),
+    "data set, table": ("x.csv", lambda bomb: b"a;b\n" + bomb + b";1\n", lambda path: list(records(path)), SetupError),
+    "data set, Parquet": ("x.parquet", bytes, lambda path: list(records(path)), SetupError),
+    "gate, by rows": ("x.json", lambda bomb: b"[" + bomb + b"]", lambda path: list(stream_rows(path)), StreamError),
+    "gate, by blocks": (
+        "x.json",
+        lambda bomb: b'[{"a":1},{"a":' + bomb + b"}]",
+        lambda path: list(stream_blocks(path)),
+        StreamError,
+    ),
+    "benchmark.yaml": ("x.yaml", lambda bomb: b"name: " + bomb, read_declaration, SetupError),
+    "JSON beside a config": ("x.json", bytes, read_object, UnreadableError),
+    "weights": ("x.safetensors", header, read_header, SetupError),
+    "progress": ("x.txt", bytes, last_progress, ValueError),
+}
+SAID: dict[str, tuple[Reader, type[Exception]]] = {
+    "config": (lambda bomb: parse_config(f"a: {bomb}"), ConfigError),
+    "config in JSON": (lambda bomb: parse_config(f'{{"a": {bomb}}}', "json"), ConfigError),
+    "override": (read_value, ConfigError),
+    "last config": (last, ValueError),
+    "cure": (literal, ValueError),
+    "script": (lambda bomb: check_script(f"x = {bomb}"), SyntaxError),
+}
+LISTENERS: dict[str, Callable[[str], Any]] = {
+    "plain_number": text.plain_number,
+    "equations": text.equations,
+    "stated": text.stated,
+    "signs": text.signs,
+    "tokens": text.tokens,
+    "normalise": text.normalise,
+    "same_answer": lambda said: text.same_answer(said, said),
+    **{shape: lambda said, shape=shape: text.final_answer(said, shape) for shape in ("number", "letter", "text")},
+    **{f"score {kind}": lambda said, kind=kind: scoring.extract(kind, said) for kind in ("boxed", "choice", "number")},
+    "gold": lambda said: scoring.gold("number", said),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize("reader", FILES)
+def test_a_file_is_read_or_refused_in_the_readers_words(tmp_path, reader, bomb):
+    name, wrapped, read, refusal = FILES[reader]
+    (tmp_path / name).write_bytes(wrapped(BOMBS[bomb].encode("utf-8", "surrogatepass")))
+    try:
+        read(tmp_path / name)
+    except refusal as e:
+        assert len(str(e)) < 1000  # it is shown to people and models
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize("reader", SAID)
+def test_a_text_is_read_or_refused_in_the_readers_words(reader, bomb):
+    read, refusal = SAID[reader]
+    try:
+        read(BOMBS[bomb])
+    except refusal as e:
+        assert len(str(e)) < 1000
+
+
+@pytest.mark.parametrize("bomb", YAML)
+def test_a_declaration_says_nothing_endless(tmp_path, bomb):
+    (tmp_path / "benchmark.yaml").write_text(YAML[bomb])
+    with pytest.raises(SetupError) as e:
+        read_declaration(tmp_path / "benchmark.yaml")
+    assert len(str(e.value)) < 1000
+    with pytest.raises(ConfigError):
+        parse_config(YAML[bomb])
+
+
+@pytest.mark.parametrize("bomb", TEXTS)
+@pytest.mark.parametrize("listener", LISTENERS)
+def test_an_answer_is_listened_to_whatever_it_says(listener, bomb):
+    LISTENERS[listener](TEXTS[bomb])
+
+
+def test_the_bombs_are_bombs():
+    with pytest.raises(RecursionError):
+        json.loads(BOMBS["lists in lists"])
+    with pytest.raises(RecursionError):
+        yaml.safe_load(BOMBS["lists in lists"])
+    with pytest.raises(ValueError, match="digits"):
+        int(TEXTS["digits"])
+    with pytest.raises(OverflowError):
+        float(int(TEXTS["beyond a float"].partition(".")[0]))
+    whole = yaml.safe_load(YAML["laughs"])["name"][-1]
+    for _ in range(12):
+        whole = whole[-1]
+    assert whole == "x"  # eleven lists of ten: a hundred thousand million in all
