@@ -22,7 +22,8 @@ STATED = re.compile(
 BOX = re.compile(r"\\boxed\s*\{")
 # A tag that is never closed ends at the next one: many of them shall not be read to the end each.
 TAG = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.IGNORECASE | re.DOTALL)
-LONGEST_NUMBER, LONGEST_EXPRESSION = 300, 1000  # characters: Python refuses to read numbers of 4300 digits
+LONGEST_NUMBER = 300  # characters: Python refuses to read numbers of 4300 digits
+LONGEST_EXPRESSION = 1000
 SIGNS = (("plus", "+"), ("minus", "-"), ("times|multiplied by", "*"), ("divided by", "/"))
 MAKES = re.compile(
     r"(?<=\d),?\s*(?:which |that |this )?(?:makes|equals|is equal to|gives|is|are|leaves)\b(?=\s*-?\d)", re.IGNORECASE

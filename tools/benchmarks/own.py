@@ -93,9 +93,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Any node. Raises ComposerError for an alias."""
         if self.check_event(yaml.AliasEvent):
-            raise yaml.composer.ComposerError(
-                None, None, "an alias; right is the value itself", self.peek_event().start_mark
-            )
+            raise yaml.composer.ComposerError(None, None, "an alias; right is the value itself")
         node: yaml.Node | None = super().compose_node(parent, index)
         return node
 

@@ -6,6 +6,7 @@ import json
 import resource
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -121,8 +122,8 @@ LISTENERS: dict[str, Callable[[str], Any]] = {
     "tokens": text.tokens,
     "normalise": text.normalise,
     "same_answer": lambda said: text.same_answer(said, said),
-    **{shape: lambda said, shape=shape: text.final_answer(said, shape) for shape in ("number", "letter", "text")},
-    **{f"score {kind}": lambda said, kind=kind: scoring.extract(kind, said) for kind in ("boxed", "choice", "number")},
+    **{shape: partial(text.final_answer, shape=shape) for shape in ("number", "letter", "text")},
+    **{f"score {kind}": partial(scoring.extract, kind) for kind in ("boxed", "choice", "number")},
     "gold": lambda said: scoring.gold("number", said),
 }
 
