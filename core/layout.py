@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuneloop.core.errors import SetupError
+
 
 @dataclass(frozen=True)
 class Home:
@@ -43,7 +45,14 @@ class Home:
         return self.root / "runs"
 
     def run(self, run_id: str) -> RunFolder:
-        """The folder of one run."""
+        """The folder of one run. Raises SetupError for a name that would lead elsewhere."""
+        if (
+            run_id in {"", ".."}
+            or Path(run_id).name != run_id
+            or not run_id.isprintable()
+            or len(run_id.encode()) > 255
+        ):
+            raise SetupError(f"{run_id[:80]!r} is no run's name; right is one folder below {self.runs}, e.g. aime25-1")
         return RunFolder(self.runs / run_id)
 
 
