@@ -17,7 +17,10 @@ from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmarks.own import read_own
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / f"{n}.md" for n in ("README", "CONTRIBUTING", "SECURITY", "THREAT_MODEL")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 
 def blocks(page: Path, language: str) -> list[str]:
