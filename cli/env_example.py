@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import BaseModel
 
 from tuneloop.core.settings import Settings
 
@@ -27,6 +28,8 @@ def example() -> str:
 
 def shown(value: Any) -> str:
     """A default as one writes it in the file."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(exclude_none=True)
     if value is None or value in ((), {}):
         return ""
     if isinstance(value, Path | str):

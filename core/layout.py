@@ -40,6 +40,11 @@ class Home:
         return self.root / "cache"
 
     @property
+    def proxies(self) -> Path:
+        """Sockets of model proxies, one folder per run: outside of what any worker or job of the run may write."""
+        return self.root / "proxies"
+
+    @property
     def runs(self) -> Path:
         """Runs: `<id>/`."""
         return self.root / "runs"
@@ -106,6 +111,11 @@ class RunFolder:
     def setup(self) -> Path:
         """`setup.json`: what `prepare` chose and fetched; written last by it."""
         return self.root / "setup.json"
+
+    @property
+    def ledger(self) -> Path:
+        """`ledger.jsonl`: one line per request of a job to a model."""
+        return self.root / "ledger.jsonl"
 
     @property
     def baseline(self) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from dotenv.parser import parse_stream
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tuneloop.core.errors import SetupError
@@ -48,12 +48,29 @@ def keep_rule(value: object) -> object:
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(names)]
 OptionalNames = Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(lambda value: names(empty_is_none(value)))]
 Table = Annotated[dict[str, str], NoDecode, BeforeValidator(table)]
+Prices = Annotated[
+    dict[str, tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]]], NoDecode, BeforeValidator(table)
+]
+Secret = Annotated[SecretStr | None, BeforeValidator(empty_is_none)]
 Text = Annotated[str | None, BeforeValidator(empty_is_none)]
 Port = Annotated[int, Field(gt=0, lt=65536)]
 KeepModels = Literal["best,last", "best", "all"]
 On = Annotated[bool, BeforeValidator(lambda value: True if empty_is_none(value) is None else value)]
 Backend = Annotated[Literal["auto", "hf", "vllm"], BeforeValidator(lambda value: empty_is_none(value) or "auto")]
 Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(empty_is_none)]
+
+
+class Allowance(BaseModel):
+    """How much may be asked of paid models; None: no limit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    requests: int | None = Field(None, gt=0)
+    tokens: int | None = Field(None, gt=0, description="in and out together")
+    money: float | None = Field(None, gt=0, description="in the currency of the prices")
+
+
+Limits = Annotated[Allowance, NoDecode, BeforeValidator(table)]
 
 
 class Settings(BaseSettings):
@@ -126,6 +143,31 @@ class Settings(BaseSettings):
     checkpoint_url: Text = Field(
         None, alias="TUNELOOP_CHECKPOINT_URL", description="postgresql://… keeps checkpoints there; empty: in the run"
     )
+    api_key: Secret = Field(None, alias="OPENAI_API_KEY", description="key for models; no job ever sees it")
+    api_base: Text = Field(None, alias="OPENAI_API_BASE", description="OpenAI-compatible endpoint, e.g. http://host/v1")
+    strong_models: Names = Field(
+        (), alias="FT_STRONG_MODELS", description="models that data scripts may call for hard steps; none: no model"
+    )
+    weak_models: Names = Field(
+        (), alias="FT_WEAK_MODELS", description="models that data scripts may call for easy steps"
+    )
+    api_workers: Annotated[int, Field(gt=0, le=1000), BeforeValidator(lambda value: empty_is_none(value) or 8)] = Field(
+        8, alias="FT_API_MAX_WORKERS", description="requests of one job under way at the same time"
+    )
+    api_job_limits: Limits = Field(
+        Allowance(requests=10_000),
+        alias="TUNELOOP_API_JOB_LIMITS",
+        description='JSON: "requests", "tokens", "money" that one job may use',
+    )
+    api_run_limits: Limits = Field(
+        Allowance(), alias="TUNELOOP_API_RUN_LIMITS", description="JSON: the same for all jobs of a run together"
+    )
+    api_prices: Prices = Field(
+        {}, alias="TUNELOOP_API_PRICES", description="JSON: model → [price of a million tokens in, out]"
+    )
+    judge_model: Text = Field(None, alias="FT_JUDGE_MODEL", description="model that judges answers of a benchmark")
+    judge_api_key: Secret = Field(None, alias="FT_JUDGE_API_KEY", description="its key; empty: OPENAI_API_KEY")
+    judge_api_base: Text = Field(None, alias="FT_JUDGE_API_BASE", description="its endpoint; empty: OPENAI_API_BASE")
     hf_token: Text = Field(None, alias="HF_TOKEN", description="for gated models and data sets")
     hf_endpoint: Text = Field(None, alias="HF_ENDPOINT", description="hub mirror")
     keep_models: Annotated[KeepModels, BeforeValidator(keep_rule)] = Field(

@@ -1,0 +1,90 @@
+"""A job that looks everywhere finds the token of its own door, and never the key."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tools.proxy.conftest import CANARY, House, Provider, error, tree_holds
+from tests.tools.proxy.test_kills import SANDBOXES, job
+from tuneloop.sandboxes.jobs import launch, wait
+
+LOOK = """
+import json, os, sys, urllib.error, urllib.request
+from pathlib import Path
+found = {"environment": dict(os.environ), "argv": sys.orig_argv, "files": {}, "errors": []}
+places = [os.getcwd(), "/tmp", "/run", "/etc", "/proc", os.path.dirname(__file__)]
+places += [part for part in sys.orig_argv if part.startswith("/") and "/in" in part]
+for place in places:
+    for root, folders, files in os.walk(place):
+        folders[:] = [f for f in folders if f not in ("sys", "task", "net", "map_files")] if root.startswith("/proc") else folders
+        for name in files:
+            if root.startswith("/proc") and name not in ("environ", "cmdline", "mounts"):
+                continue
+            try:
+                found["files"][f"{root}/{name}"] = open(f"{root}/{name}", "rb").read(100_000).decode("latin-1")
+            except OSError as e:
+                found["errors"].append(f"{root}/{name} {e}")
+address = os.environ["OPENAI_BASE_URL"]
+for path, body in (("/models", None), ("/chat/completions", b"{"), ("/chat/completions", b'{"model": "x"}'),
+                   ("/chat/completions", b'{"model": "strong", "messages": []}'), ("/env", None)):
+    try:
+        head = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+        found["errors"].append(urllib.request.urlopen(urllib.request.Request(address + path, body, head)).read().decode())
+    except urllib.error.HTTPError as e:
+        found["errors"].append(str(e.headers) + e.read().decode())
+print(json.dumps(found))
+json.dump(["ok"], open("answers.json", "w"))
+"""
+
+
+@pytest.mark.parametrize("kind", sorted(SANDBOXES))
+def test_the_key_is_nowhere(house: House, provider: Provider, tmp_path: Path, kind: str) -> None:
+    script = tmp_path / "look.py"
+    script.write_text(LOOK)
+    provider.next = [error(500, f"{CANARY} at {provider.url}")] * 5
+    sandbox = SANDBOXES[kind]
+    folder = launch(sandbox, house.jobs, "build_data", job(house, 1, script))
+    assert wait(sandbox, folder).ok, (folder / "log.txt").read_text()
+    log = (folder / "log.txt").read_text()
+    assert house.token in log, "it did look"
+    assert '"model_not_allowed' in log.replace("\\", "")
+    assert CANARY not in log
+    assert provider.url not in log
+    assert tree_holds(house.settings.home.root, CANARY) == []
+    assert house.token not in "".join(p.read_text() for p in (house.run.ledger, house.place / "log.txt"))
+
+
+def test_the_way_out_is_the_only_one(house: House, tmp_path: Path) -> None:
+    """In bubblewrap the provider itself cannot be reached, nor another job's door."""
+    script = tmp_path / "out.py"
+    script.write_text(f"""
+import json, os, socket, urllib.request
+reached = []
+for address in (("127.0.0.1", {house.settings.api_base.split(":")[2].split("/")[0]}), ("10.0.0.1", 80), ("169.254.169.254", 80)):
+    try:
+        socket.create_connection(address, 1); reached.append(address)
+    except OSError: pass
+other = {str(house.folder.with_name("other") / "in" / "socket")!r}
+reached += [other] if os.path.exists(other) or os.path.exists({str(house.folder / "door.json")!r}) else []
+head = {{"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}}
+models = urllib.request.urlopen(urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/models", None, head)).read()
+json.dump([reached, len(models)], open("answers.json", "w"))
+""")  # type: ignore[union-attr]
+    (house.folder.with_name("other") / "in").mkdir(parents=True)
+    sandbox = SANDBOXES["bubblewrap"]
+    folder = launch(sandbox, house.jobs, "build_data", job(house, 1, script))
+    assert wait(sandbox, folder).ok, (folder / "log.txt").read_text()
+    reached, models = __import__("json").loads((house.run.experiment(1).work / "build" / "answers.json").read_text())
+    assert (reached, models > 50) == ([], True)
+
+
+def test_the_exit_status_is_the_scripts(house: House, tmp_path: Path) -> None:
+    script = tmp_path / "exit.py"
+    script.write_text("import sys; sys.exit(7)")
+    for kind, sandbox in SANDBOXES.items():
+        folder = launch(sandbox, house.jobs, f"exit_{kind}", job(house, 1, script))
+        assert wait(sandbox, folder).code == 7
+    assert sys.executable

@@ -1,0 +1,106 @@
+"""kill -9 of the proxy in the middle of requests and streams: the job goes on, and nothing is booked twice or never."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tools.proxy.conftest import House, OpenHouse, Provider, access_of, until
+from tuneloop.core.job import Command, Limits, Sandbox
+from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
+from tuneloop.sandboxes.jobs import launch, wait
+from tuneloop.sandboxes.process import ProcessSandbox
+from tuneloop.tools.proxy import doors
+
+SANDBOXES = {"bubblewrap": BubblewrapSandbox(), "process": ProcessSandbox(allow_unsandboxed=True)}
+
+
+def job(house: House, count: int, script: Path = Path(__file__).with_name("job.py")) -> Command:
+    """The data script behind its door."""
+    work = house.run.experiment(1).work / "build"
+    work.mkdir(parents=True, exist_ok=True)
+    shutil.copy(script, work / "job.py")
+    command = Command(
+        argv=(sys.executable, "-I", str(work / "job.py"), str(count)),
+        cwd=str(work),
+        read=(sys.prefix, sys.base_prefix),
+        write=(str(work),),
+        generated=True,
+        limits=Limits(seconds=300),
+    )
+    return doors.through_door(house.run, house.settings, house.jobs, "build_data", command, access_of(house.settings))
+
+
+def answers(house: House) -> list[str]:
+    found: list[str] = json.loads((house.run.experiment(1).work / "build" / "answers.json").read_text())
+    return found
+
+
+def kill_again_and_again(house: House, provider: Provider, sandbox: Sandbox, kills: int, seed: int) -> None:
+    """Run the job, kill the proxy `kills` times while it is asked, then look at the books."""
+    rng = random.Random(seed)
+    done = threading.Event()
+
+    def slow(h: Any, asked: dict[str, Any]) -> bool:
+        done.wait(rng.random() * 0.05)
+        return False
+
+    provider.next = [slow] * 100_000
+    provider.pieces = 20
+    count = 15 * kills
+    folder = launch(sandbox, house.jobs, "build_data", job(house, count))
+    for _ in range(kills):
+        seen = len(provider.seen)
+        until(lambda goal=seen + rng.randint(1, 9): len(provider.seen) >= goal, 60)  # type: ignore[misc]
+        done.wait(rng.random() * 0.02)
+        house.kill()
+        doors.keep_open(house.run, house.settings)
+    assert wait(sandbox, folder).ok, (folder / "log.txt").read_text()
+    for number, text in enumerate(answers(house)):
+        assert (text.count('"content": "w') == 20) if number % 3 == 0 else (f"echo question {number}" in text)
+    check_books(house, provider, count)
+
+
+def check_books(house: House, provider: Provider, count: int) -> None:
+    """Every request that reached the provider has one line, and every answer of the job."""
+    entries = house.ledger
+    assert len({e.id for e in entries}) == len(entries)
+    outcomes = Counter(e.outcome for e in entries)
+    assert outcomes["answered"] + outcomes["cached"] >= count
+    paid = [e for e in entries if e.paid]
+    assert len(paid) >= len(provider.seen) - sum(e.tries - 1 for e in paid if e.tries)
+    assert len(paid) <= len(provider.seen) + outcomes["killed"]
+    asked = Counter(body["messages"][0]["content"] for body in provider.seen)
+    spare = outcomes["killed"] + outcomes["cut"]
+    assert sum(n - 1 for text, n in asked.items() if int(text.split()[1]) % 2) <= spare, "what was kept is not paid again"
+    assert not (house.place / "begun.jsonl").exists() or entries
+
+
+@pytest.mark.parametrize("kind", sorted(SANDBOXES))
+def test_the_job_goes_on(open_house: OpenHouse, provider: Provider, kind: str) -> None:
+    house = open_house()
+    kill_again_and_again(house, provider, SANDBOXES[kind], kills=10, seed=1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_job_goes_on_for_long(open_house: OpenHouse, provider: Provider, seed: int) -> None:
+    kill_again_and_again(open_house(), provider, SANDBOXES["bubblewrap"], kills=20, seed=seed)
+
+
+def test_a_job_that_runs_again_pays_for_nothing_that_was_kept(house: House, provider: Provider) -> None:
+    sandbox = SANDBOXES["bubblewrap"]
+    assert wait(sandbox, launch(sandbox, house.jobs, "build_data", job(house, 12))).ok
+    before, first = len(provider.seen), answers(house)
+    command = job(house, 12).model_copy(update={"key": "again"})
+    assert wait(sandbox, launch(sandbox, house.jobs, "build_data", command)).ok
+    assert len(provider.seen) - before == 6, "the even ones are drawn at random"
+    assert answers(house) == first

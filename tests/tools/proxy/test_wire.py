@@ -1,0 +1,115 @@
+"""One connection: one request within its time and size, whatever else is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from tuneloop.tools.proxy import wire
+from tuneloop.tools.proxy.refusal import Refused
+from tuneloop.tools.proxy.wire import Gone, Request, Wire
+
+POST = b"POST /v1/x?q=1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n"
+
+
+async def pair() -> tuple[Wire, socket.socket]:
+    ours, theirs = socket.socketpair()
+    return Wire(*await asyncio.open_connection(sock=ours, limit=1 << 16)), theirs
+
+
+async def said(*pieces: bytes, end: bool = True) -> Request:
+    line, client = await pair()
+    try:
+        for piece in pieces:
+            client.sendall(piece)
+        if end:
+            client.shutdown(socket.SHUT_WR)
+        return await line.read()
+    finally:
+        client.close()
+        await line.close()
+
+
+async def test_a_request() -> None:
+    found = await said(POST + b"Content-Length: 2\r\n\r\nhi")
+    assert found == Request("POST", "/v1/x", "t", b"hi")
+    assert (await said(POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n")).body == b"hi"
+    assert (await said(b"GET / HTTP/1.0\r\n\r\n")).token == ""
+
+
+async def test_what_stands_behind_a_request_is_never_read() -> None:
+    second = POST + b"Content-Length: 6\r\n\r\nsecond"
+    assert (await said(POST + b"Content-Length: 5\r\n\r\nfirst" + second)).body == b"first"
+    both = POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + second
+    try:
+        assert (await said(both)).body == b""
+    except Refused as e:
+        assert e.status == 400  # either reading is safe: nothing of it is passed on as it came
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"nonsense\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00", 400),
+        (POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nfirst", 400),
+        (POST + b"Content-Length: -1\r\n\r\n", 400),
+        (POST + b"Content-Length: 99999999999999999999999\r\n\r\n", 400),
+        (POST + b"Transfer-Encoding: gzip\r\n\r\n", 501),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (POST + b"A" * (wire.HEAD_BYTES + 1), 431),
+        (b"POST /v1/x HTTP/1.1\r\n\r\n", 400),
+        (POST + b"Content-Length: 10\r\n\r\nshort", 400),
+    ],
+)
+async def test_no_request(data: bytes, status: int) -> None:
+    with pytest.raises(Refused) as caught:
+        await said(data)
+    assert caught.value.status == status
+
+
+async def test_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "BODY_BYTES", 1000)
+    with pytest.raises(Refused) as caught:
+        await said(POST + b"Content-Length: 1001\r\n\r\n" + b"x" * 1001)
+    assert caught.value.status == 413
+
+
+@pytest.mark.parametrize("data", [b"", POST, POST + b"Content-Length: 5\r\n\r\nhal"])
+async def test_too_slow(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(wire, "HEAD_SECONDS", 0.05)
+    monkeypatch.setattr(wire, "BODY_SECONDS", 0.05)
+    with pytest.raises(Refused) as caught:
+        await said(data, end=False)
+    assert (caught.value.status, caught.value.wait) == (408, 1)
+
+
+async def test_who_leaves_at_once_is_no_trouble() -> None:
+    with pytest.raises(Gone):
+        await said()
+
+
+async def test_who_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "WRITE_SECONDS", 0.05)
+    line, client = await pair()
+    client.sendall(POST + b"Content-Length: 0\r\n\r\n")
+    await line.read()
+    await line.begin_stream()
+    with pytest.raises(Gone):
+        for _ in range(1000):
+            await line.send(b"x" * (1 << 16))
+    client.close()
+
+
+async def test_expect_continue() -> None:
+    line, client = await pair()
+    client.sendall(POST + b"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+    reading = asyncio.create_task(line.read())
+    client.setblocking(False)
+    assert b"100" in await asyncio.get_running_loop().sock_recv(client, 100)
+    client.sendall(b"hi")
+    assert (await reading).body == b"hi"
+    client.close()
+    await line.close()

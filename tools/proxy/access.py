@@ -1,0 +1,105 @@
+"""Which models a job may ask, how much, and at what price; from the settings."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tuneloop.core.errors import SetupError
+from tuneloop.core.settings import Allowance, Settings
+
+PUBLIC = "https://api.openai.com/v1"
+Purpose = Literal["data", "judge"]
+
+
+class Access(BaseModel):
+    """What one job may do through its door."""
+
+    model_config = ConfigDict(frozen=True)
+
+    purpose: Purpose
+    strong: tuple[str, ...] = ()
+    weak: tuple[str, ...] = ()
+    workers: int = Field(gt=0, description="requests under way at the same time")
+    job: Allowance = Allowance()
+    run: Allowance = Allowance()
+    prices: dict[str, tuple[float, float]] = Field({}, description="model → price of a million tokens in, out")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """All of them, each once."""
+        return tuple(dict.fromkeys((*self.strong, *self.weak)))
+
+    def cost(self, model: str, tokens_in: int, tokens_out: int) -> float | None:
+        """None: nobody said what the model costs."""
+        price = self.prices.get(model)
+        return None if price is None else (tokens_in * price[0] + tokens_out * price[1]) / 1e6
+
+
+class Upstream(BaseModel):
+    """Where requests go; `key` never leaves the orchestrator and the proxy."""
+
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+
+    base: str
+    key: str = Field(repr=False)
+
+
+def data_access(settings: Settings) -> Access | None:
+    """What data scripts may ask; None unless models are named and an endpoint is. Raises SetupError."""
+    named = settings.strong_models or settings.weak_models
+    if not named or not (settings.api_key or settings.api_base):
+        return None
+    return _checked(
+        Access(
+            purpose="data",
+            strong=settings.strong_models,
+            weak=settings.weak_models,
+            workers=settings.api_workers,
+            job=settings.api_job_limits,
+            run=settings.api_run_limits,
+            prices=settings.api_prices,
+        )
+    )
+
+
+def judge_access(settings: Settings) -> Access | None:
+    """What the judge of an evaluation may ask; None unless a judge is named and an endpoint is. Raises SetupError."""
+    upstream = upstreams(settings)["judge"]
+    if not settings.judge_model or not (upstream.key or settings.judge_api_base or settings.api_base):
+        return None
+    return _checked(
+        Access(
+            purpose="judge",
+            strong=(settings.judge_model,),
+            workers=settings.api_workers,
+            job=settings.api_job_limits,
+            run=settings.api_run_limits,
+            prices=settings.api_prices,
+        )
+    )
+
+
+def upstreams(settings: Settings) -> dict[Purpose, Upstream]:
+    """Endpoint and key for each purpose; the judge's own win over the common ones."""
+    base, key = settings.api_base or PUBLIC, settings.api_key
+    judge_key = settings.judge_api_key or key
+    return {
+        "data": Upstream(base=base.rstrip("/"), key=key.get_secret_value() if key else ""),
+        "judge": Upstream(
+            base=(settings.judge_api_base or base).rstrip("/"), key=judge_key.get_secret_value() if judge_key else ""
+        ),
+    }
+
+
+def _checked(access: Access) -> Access:
+    """A limit on money means nothing for a model without a price. Raises SetupError."""
+    limited = access.job.money is not None or access.run.money is not None
+    unknown = [model for model in access.models if model not in access.prices]
+    if limited and unknown:
+        raise SetupError(
+            f"there is a limit on money, and no price for {', '.join(unknown)}; right is "
+            f'TUNELOOP_API_PRICES={{"{unknown[0]}": [price of a million tokens in, out]}}, or no "money" in the limits'
+        )
+    return access

@@ -1,0 +1,138 @@
+"""`ledger.jsonl` of a run: one line per request; what was under way when the proxy was killed is counted as well.
+
+A request is noted in `begun.jsonl` before it leaves. A proxy that starts finds there what has no line in the ledger and
+books it with the tokens that were set aside. No line holds words of a request or an answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+Outcome = Literal["answered", "cached", "refused", "failed", "cut", "killed"]
+
+
+class Entry(BaseModel):
+    """One request. `estimated`: nobody said how many tokens it took; `cost` None: nobody knows the price."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    at: float
+    job: str
+    model: str
+    endpoint: str
+    outcome: Outcome
+    status: int
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float | None = None
+    estimated: bool = False
+    stream: bool = False
+    tries: int = 0
+    seconds: float = 0
+    code: str = ""
+
+    @property
+    def paid(self) -> bool:
+        """Whether it counts against limits: it reached a provider."""
+        return self.outcome in ("answered", "cut", "killed") or (self.outcome == "failed" and self.tries > 0)
+
+
+def new_id() -> str:
+    """A name for a request."""
+    return secrets.token_hex(8)
+
+
+class Ledger:
+    """Appends; each line is one write."""
+
+    def __init__(self, path: Path, begun: Path) -> None:
+        self.path, self._begun = path, begun
+        known = {entry.id for entry in read_ledger(path)}
+        self._file = _open(path)
+        for entry in read_ledger(begun):
+            if entry.id not in known:
+                _append(self._file, entry)
+        begun.unlink(missing_ok=True)
+        self._notes, self._owes = _open(begun), False
+
+    def begin(self, entry: Entry) -> None:
+        """Note a request before it leaves, as it is to be booked should nobody come back. Raises OSError."""
+        _append(self._notes, entry)
+
+    def write(self, entry: Entry) -> None:
+        """Book it. Raises OSError."""
+        try:
+            _append(self._file, entry)
+        except OSError:
+            self._owes = True
+            raise
+
+    def close(self) -> None:
+        """Nothing is under way any more."""
+        os.close(self._file)
+        os.close(self._notes)
+        if not self._owes:
+            self._begun.unlink(missing_ok=True)
+
+
+def read_ledger(path: Path) -> Iterator[Entry]:
+    """Every whole line; a torn one is left out."""
+    for row in _rows(path):
+        with contextlib.suppress(ValidationError):
+            yield Entry.model_validate(row)
+
+
+def sums(entries: list[Entry]) -> dict[str, Any]:
+    """Requests, tokens, cost, answers from the cache, and how many were refused or failed."""
+    paid = [entry for entry in entries if entry.paid]
+    return {
+        "requests": len(paid),
+        "tokens_in": sum(entry.tokens_in for entry in paid),
+        "tokens_out": sum(entry.tokens_out for entry in paid),
+        "cost": sum(entry.cost or 0.0 for entry in paid),
+        "priced": all(entry.cost is not None for entry in paid),
+        "cached": sum(entry.outcome == "cached" for entry in entries),
+        "refused": sum(entry.outcome == "refused" for entry in entries),
+        "failed": sum(entry.outcome in ("failed", "cut", "killed") for entry in entries),
+    }
+
+
+def _rows(path: Path) -> Iterator[Any]:
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as f:
+        for line in f:
+            with contextlib.suppress(ValueError):
+                yield json.loads(line)
+
+
+def _open(path: Path) -> int:
+    """For appending, at the beginning of a line."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    size = os.fstat(handle).st_size
+    if size and os.pread(handle, 1, size - 1) != b"\n":
+        os.write(handle, b"\n")
+    return handle
+
+
+def _append(handle: int, entry: Entry) -> None:
+    """One write; what is torn by a full disk is taken back. Raises OSError."""
+    data, size = entry.model_dump_json().encode() + b"\n", os.fstat(handle).st_size
+    if os.write(handle, data) != len(data):
+        os.ftruncate(handle, size)
+        raise OSError("the disk is full")
+
+
+def now() -> float:
+    """Seconds since 1970."""
+    return round(time.time(), 3)
