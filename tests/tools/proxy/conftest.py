@@ -91,6 +91,8 @@ def handler(provider: Provider) -> type[BaseHTTPRequestHandler]:
             try:
                 if behaviour is None or not behaviour(self, asked):
                     stream(self, asked, provider) if asked.get("stream") else usual(self, asked)
+            except (TypeError, LookupError, AttributeError):
+                error(400, "this makes no sense")(self, asked)
             except OSError:
                 self.close_connection = True
             finally:

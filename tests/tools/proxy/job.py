@@ -14,7 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def ask(number: int) -> str:
-    body = {"model": "strong", "messages": [{"role": "user", "content": f"question {number}"}], "stream": number % 3 == 0}
+    body = {
+        "model": "strong",
+        "messages": [{"role": "user", "content": f"question {number}"}],
+        "stream": number % 3 == 0,
+    }
     if number % 2:
         body["temperature"] = 0
     headers = {"Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}", "Content-Type": "application/json"}

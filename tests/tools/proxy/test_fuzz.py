@@ -25,8 +25,35 @@ PATHS = (
     b"http://169.254.169.254/latest", b"/v1/chat/completions?x=" + b"z" * 3000, b"/" + b"a" * 40_000, b"\xff\xff", b"",
 )  # fmt: skip
 METHODS = (b"POST", b"POST", b"GET", b"HEAD", b"CONNECT", b"PRI", b"post", b"P\x00ST", b"", b"DELETE" * 100)
-VALUES = (None, True, -1, 0, 10**400, 1e308, "", "\ud800", "x" * 5000, [], {}, [[[[]]]], {"a": {"b": {"c": 1}}}, "strong")
-NAMES = ("model", "messages", "n", "max_tokens", "stream", "stream_options", "tools", "temperature", "seed", "user", "store")
+VALUES: tuple[object, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    10**400,
+    1e308,
+    "",
+    "\ud800",
+    "x" * 5000,
+    [],
+    {},
+    [[[[]]]],
+    {"a": {"b": {"c": 1}}},
+    "strong",
+)
+NAMES = (
+    "model",
+    "messages",
+    "n",
+    "max_tokens",
+    "stream",
+    "stream_options",
+    "tools",
+    "temperature",
+    "seed",
+    "user",
+    "store",
+)
 
 
 def request(rng: random.Random, token: str) -> bytes:
@@ -45,7 +72,11 @@ def request(rng: random.Random, token: str) -> bytes:
     whole = method + b" " + path + b" " + version + b"\r\n" + b"\r\n".join(lines) + b"\r\n\r\n" + body
     if kind == 5:
         place = rng.randrange(len(whole))
-        whole = whole[:place] + rng.choice((b"", b"\n", b"\r", b"\x00", rng.randbytes(3))) + whole[place + rng.randrange(4) :]
+        whole = (
+            whole[:place]
+            + rng.choice((b"", b"\n", b"\r", b"\x00", rng.randbytes(3)))
+            + whole[place + rng.randrange(4) :]
+        )
     return whole * rng.choice((1, 1, 1, 2)) if rng.random() < 0.9 else whole[: rng.randrange(len(whole) + 1)]
 
 

@@ -80,7 +80,9 @@ def check_books(house: House, provider: Provider, count: int) -> None:
     assert len(paid) <= len(provider.seen) + outcomes["killed"]
     asked = Counter(body["messages"][0]["content"] for body in provider.seen)
     spare = outcomes["killed"] + outcomes["cut"]
-    assert sum(n - 1 for text, n in asked.items() if int(text.split()[1]) % 2) <= spare, "what was kept is not paid again"
+    assert sum(n - 1 for text, n in asked.items() if int(text.split()[1]) % 2) <= spare, (
+        "what was kept is not paid again"
+    )
     assert not (house.place / "begun.jsonl").exists() or entries
 
 
