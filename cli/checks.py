@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from tuneloop.cli.notes import dotenv_notes, spec_notes
 from tuneloop.core.errors import SetupError
@@ -16,6 +17,7 @@ from tuneloop.core.settings import Settings, load_settings
 from tuneloop.core.wording import size
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.daemon import probe_docker, probe_gpu
+from tuneloop.tools.proxy.access import data_access, judge_access, upstreams
 
 Verdict = Literal["ok", "note", "missing"]
 MEMORY_WANTED = 3_000_000_000
@@ -47,6 +49,7 @@ def all_checks(dotenv: Path) -> list[Check]:
         check_gpu(Path("/proc/driver/nvidia")),
         *check_sandboxes(),
         *(check_engine(settings, name) for name in ENGINES),
+        check_models(settings),
         *check_notes(settings, dotenv),
     ]
 
@@ -131,6 +134,33 @@ def check_engine(settings: Settings, name: str) -> Check:
     if built:
         return Check(name, "ok", ", ".join(built))
     return Check(name, "note", "not built yet", f"the first run builds it, or: tuneloop engines build {name}")
+
+
+def check_models(settings: Settings) -> Check:
+    """What data scripts may ask; nothing is asked here."""
+    try:
+        access = data_access(settings)
+        judge_access(settings)
+    except SetupError as e:
+        return Check("models", "missing", str(e), "name the prices, or drop the limit on money")
+    if access is None:
+        return Check(
+            "models", "ok", "data scripts ask none (FT_STRONG_MODELS, FT_WEAK_MODELS and an endpoint would let them)"
+        )
+    bounds = {"a job": access.job, "a run": access.run}
+    told = [
+        f"{whose} at most {value:g} {name}"
+        for whose, limit in bounds.items()
+        for name, value in limit.model_dump(exclude_none=True).items()
+    ]
+    where = urlsplit(upstreams(settings)["data"].base).hostname
+    says = f"data scripts may ask {', '.join(access.models)} at {where}, {access.workers} at once; {', '.join(told) or 'no limit'}"
+    unpriced = [model for model in access.models if model not in access.prices]
+    if unpriced:
+        return Check(
+            "models", "note", says, f"cost is not counted: no price for {', '.join(unpriced)} in TUNELOOP_API_PRICES"
+        )
+    return Check("models", "ok", says)
 
 
 def check_notes(settings: Settings, dotenv: Path) -> list[Check]:

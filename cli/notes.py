@@ -14,8 +14,7 @@ def _keys(text: str) -> frozenset[str]:
 
 
 PLANNER_KEYS = _keys("""
-    CHAT_MODEL CHAT_TEMPERATURE CHAT_STREAM CHAT_FREQUENCY_PENALTY CHAT_PRESENCE_PENALTY OPENAI_API_KEY OPENAI_API_BASE
-    FT_STRONG_MODELS FT_WEAK_MODELS FT_API_MAX_WORKERS FT_JUDGE_MODEL FT_JUDGE_API_KEY FT_JUDGE_API_BASE FT_JUDGE_RETRY
+    CHAT_MODEL CHAT_TEMPERATURE CHAT_STREAM CHAT_FREQUENCY_PENALTY CHAT_PRESENCE_PENALTY FT_JUDGE_RETRY
     MAX_RETRY RETRY_WAIT_SECONDS REASONING_THINK_RM
 """)
 FOREIGN_KEYS = _keys("""
@@ -57,4 +56,6 @@ def spec_notes(settings: Settings) -> list[str]:
     others = benchmark_names(settings)[1:]
     if others and not settings.target_benchmark:
         notes.append(f"FT_BENCHMARK_DATASETS: the first decides; not evaluated: {', '.join(others)}")
+    if settings.judge_model:
+        notes.append(f"FT_JUDGE_MODEL={settings.judge_model}: no registered benchmark needs a judge yet")
     return notes

@@ -27,6 +27,9 @@ class Task(BaseModel):
     row_limit: int
     seed: int
     device: str
+    strong_models: tuple[str, ...] = ()
+    weak_models: tuple[str, ...] = ()
+    model_workers: int = 0
 
 
 class JournalRow(BaseModel):

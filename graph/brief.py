@@ -11,6 +11,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import Comparison, Score
 from tuneloop.graph.context import Context
 from tuneloop.graph.journal import baseline, load_journal
+from tuneloop.tools.proxy.access import data_access
 
 
 def brief(
@@ -47,7 +48,7 @@ def brief(
 def task(ctx: Context) -> Task:
     """The task card."""
     setup, spec = ctx.bench.setup, ctx.bench.spec
-    b = setup.benchmark
+    b, access = setup.benchmark, data_access(ctx.bench.settings)
     return Task(
         benchmark=b.name,
         domain=b.domain,
@@ -62,6 +63,9 @@ def task(ctx: Context) -> Task:
         row_limit=spec.upper_data_size_limit,
         seed=spec.seed,
         device=setup.device,
+        strong_models=access.strong if access else (),
+        weak_models=access.weak if access else (),
+        model_workers=access.workers if access else 0,
     )
 
 

@@ -15,6 +15,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.graph.manifest import read_spec, write_manifest
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.tools import benchmarks, datasets, models
+from tuneloop.tools.proxy.access import data_access, judge_access
 
 LEAST_DISK = 2 << 30
 
@@ -32,13 +33,15 @@ def open_run(spec: RunSpec, settings: Settings, name: str = "") -> RunFolder:
 
 
 def check(spec: RunSpec, settings: Settings) -> None:
-    """Benchmark, model, data, sandbox, disk and the folder itself."""
+    """Benchmark, model, data, sandbox, models that jobs may ask, disk and the folder itself."""
     writable(settings.home.root)
     benchmarks.check(spec.benchmark)
     models.check(spec.base_model)
     for dataset in spec.datasets:
         datasets.check(dataset)
     open_sandbox(spec.sandbox, allow_unsandboxed=spec.allow_unsandboxed)
+    data_access(settings)
+    judge_access(settings)
 
 
 def writable(root: Path) -> None:

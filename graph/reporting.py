@@ -9,6 +9,7 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.journal import baseline, load_journal
 from tuneloop.tools.building import leaked
 from tuneloop.tools.gate.report import GateReport
+from tuneloop.tools.proxy.ledger import sums_by_job
 from tuneloop.tools.report.data import Curve, ReportData
 from tuneloop.tools.report.timing import node_times
 from tuneloop.tools.trained import log_points
@@ -39,6 +40,7 @@ def report_data(ctx: Context, base: Score, best: Score | None, verdict: Comparis
         leaked=leaked(ctx.bench, run.experiment(journal.best.number)) if journal.best else (),
         seconds=ctx.state.spent,
         times=node_times(run),
+        calls=sums_by_job(run.ledger),
         versions=setup.versions,
         seeds={"data": spec.seed, "training": spec.seed, "evaluation": spec.seed},
         sandbox=setup.sandbox,

@@ -14,10 +14,9 @@ from tuneloop.mcp_servers.arguments import Count, Experiment, Offset, Split
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.benchmarks import items, prompt
-from tuneloop.tools.gate.script import check_script
 from tuneloop.tools.profiling import records, sources
 from tuneloop.tools.profiling.kept import kept_profile
-from tuneloop.tools.scripts import MODULES, script_result, start_script
+from tuneloop.tools.scripts import script_findings, script_result, start_script
 from tuneloop.tools.workbench import job_report
 
 if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
@@ -92,10 +91,10 @@ class DataTools:
 
     def try_script(self, experiment: Experiment, code: Code) -> dict[str, Any]:
         """Check `process_data.py` and run it with --debug in the sandbox; returns at once, ask data_try_result."""
-        findings = check_script(code, MODULES)
+        bench = self.scope.bench()
+        findings = script_findings(bench, code)
         if findings:
             raise ToolError("; ".join(findings))
-        bench = self.scope.bench()
         folder = bench.experiment(experiment)
         write_atomic(folder.script, code)
         return {"job": start_script(bench, folder, debug=True)}

@@ -43,7 +43,20 @@ def task(brief: Brief) -> str:
             f"- prompt template: {t.prompt!r}; answer found as: {t.answer}; at most {t.max_new_tokens} new tokens, greedy",
             f"- base model: {t.base_model} on {t.device}; data sets: {', '.join(t.datasets)}",
             f"- at most {t.row_limit} training rows; seed {t.seed}",
+            *_models(brief),
         )
+    )
+
+
+def _models(brief: Brief) -> tuple[str, ...]:
+    """What the data script may ask, where it may ask anything."""
+    t = brief.task
+    if not (t.strong_models or t.weak_models):
+        return ()
+    return (
+        f"- models that `process_data.py` may call: for hard steps {', '.join(t.strong_models) or 'none'}; for easy steps "
+        f"{', '.join(t.weak_models) or 'none'}; OpenAI's protocol at OPENAI_BASE_URL with OPENAI_API_KEY as bearer token, "
+        f"names also as JSON lists in STRONG_MODEL_POOL and WEAK_MODEL_POOL; at most {t.model_workers} requests at once",
     )
 
 

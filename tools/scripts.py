@@ -8,17 +8,30 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder
+from tuneloop.tools.gate.script import check_script
 from tuneloop.tools.limits import job_limits
+from tuneloop.tools.proxy.access import data_access, upstreams
 from tuneloop.tools.workbench import Workbench
 
 # Modules beyond the standard library that data scripts may import; every llamafactory engine has them.
 MODULES = frozenset({"numpy", "pandas", "pyarrow", "regex"})
+# And what speaks to models, where the engine has it and the run may ask models.
+CLIENTS = frozenset({"httpx", "litellm", "openai", "requests"})
+
+
+def script_findings(bench: Workbench, code: str) -> list[str]:
+    """What is wrong with a script before it runs, one sentence each."""
+    if data_access(bench.settings) is None:
+        return check_script(code, MODULES)
+    return check_script(code, MODULES | (CLIENTS & bench.engine("llamafactory").packages.keys()), models=True)
 
 
 def script_key(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> str:
     """Everything that can change the script's output."""
     prints = sorted(f"{k}:{v}" for k, v in bench.setup.dataset_fingerprints.items())
-    return digest(folder.script.read_bytes(), str(debug), bench.engine("llamafactory").identity, *prints)
+    access = data_access(bench.settings)
+    models = [f"{access.strong} {access.weak} {upstreams(bench.settings)['data'].base}"] if access else []
+    return digest(folder.script.read_bytes(), str(debug), bench.engine("llamafactory").identity, *prints, *models)
 
 
 def script_output(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> Path:
@@ -44,7 +57,7 @@ def start_script(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> 
         key=script_key(bench, folder, debug=debug),
     )
     name = "dry_run" if debug else "build_data"
-    bench.launch(folder.jobs, name, command)
+    bench.launch(folder.jobs, name, command, access=data_access(settings))
     return name
 
 

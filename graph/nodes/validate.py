@@ -8,14 +8,13 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.build_data import run_script
 from tuneloop.tools.building import gate_sample
-from tuneloop.tools.gate.script import check_script
-from tuneloop.tools.scripts import MODULES
+from tuneloop.tools.scripts import script_findings
 
 
 def validate(ctx: Context) -> dict[str, Any]:
     """Cheap first: config, script text, script on samples, its rows."""
     check_config_file(ctx)
-    findings = check_script(ctx.folder.script.read_text(), MODULES)
+    findings = script_findings(ctx.bench, ctx.folder.script.read_text())
     if findings:
         raise RecipeError("; ".join(findings), culprit="script")
     gate_sample(ctx.bench, ctx.folder, run_script(ctx, ctx.folder, debug=True))

@@ -44,6 +44,14 @@ def of_cache(home: Home) -> Iterator[Find]:
         yield Find("caches", shown(home, path), (path,), "results are computed again when needed")
 
 
+def of_proxies(home: Home) -> Iterator[Find]:
+    """Sockets of runs that are over or gone; those of an open run tell what was under way when its proxy was killed."""
+    for path in folders(home.proxies):
+        run, lock = home.run(path.name), path / "lock"
+        if not is_locked(lock) and (run.report_json.is_file() or not run.spec.is_file()) and stale(path):
+            yield Find("leftovers", shown(home, path), (path,), "the run's model proxy has ended", (lock,))
+
+
 def of_engines(home: Home, runs: Sequence[RunFolder], *, unused: bool) -> Iterator[Find]:
     """Abandoned builds; with `unused`, whole engines that neither this release nor an unfinished run names."""
     needed = current() if unused else None

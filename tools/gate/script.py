@@ -13,6 +13,7 @@ NETWORK = frozenset(
     {"aiohttp", "ftplib", "http", "httpx", "requests", "smtplib", "socket", "socketserver", "ssl", "urllib3"}
 )
 NETWORK_PARTS = frozenset({"urllib.request", "http.client", "huggingface_hub", "openai", "litellm", "xmlrpc.client"})
+TO_MODELS = frozenset({"http", "http.client", "httpx", "litellm", "openai", "requests", "urllib.request"})
 PROCESSES = frozenset({"subprocess", "pty", "ctypes", "_posixsubprocess"})
 PROCESS_CALLS = frozenset({"system", "popen", "fork", "execv", "execve", "execvp", "spawnv", "posix_spawn"})
 RUNS_TEXT = frozenset({"eval", "exec", "__import__", "compile"})
@@ -26,10 +27,11 @@ ENGINE_MODULES = frozenset(
 Allowed = frozenset[str] | Callable[[str], bool]
 
 
-def check_script(code: str, allowed: Allowed = ENGINE_MODULES) -> list[str]:
+def check_script(code: str, allowed: Allowed = ENGINE_MODULES, *, models: bool = False) -> list[str]:
     """What is wrong, one sentence each; [] when nothing is.
 
     `allowed`: names of top-level modules beyond the standard library that the engine has, or a test for one.
+    `models`: the script may ask the models at OPENAI_BASE_URL, and import what speaks HTTP.
     """
     try:
         tree = parse_python(code, NAME)
@@ -40,28 +42,30 @@ def check_script(code: str, allowed: Allowed = ENGINE_MODULES) -> list[str]:
         ]
     except (ValueError, RecursionError, MemoryError) as e:
         return [f"{NAME}:1: Python cannot read it: {e}"]
-    return [*_imports(tree, allowed), *_calls(tree), *_contract(tree)]
+    return [*_imports(tree, allowed, TO_MODELS if models else frozenset()), *_calls(tree), *_contract(tree)]
 
 
-def _imports(tree: ast.Module, allowed: Allowed) -> Iterator[str]:
+def _imports(tree: ast.Module, allowed: Allowed, reach: frozenset[str]) -> Iterator[str]:
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
                 for alias in names:
-                    yield from _import(alias.name, node.lineno, allowed)
+                    yield from _import(alias.name, node.lineno, allowed, reach)
             case ast.ImportFrom(level=level) if level:
                 yield f"{NAME}:{node.lineno}: a relative import finds nothing; the script is one file"
             case ast.ImportFrom(module=str(module), names=names):
                 parts = [f"{module}.{a.name}" for a in names if f"{module}.{a.name}" in NETWORK_PARTS]
-                yield from _import(parts[0] if parts else module, node.lineno, allowed)
+                yield from _import(parts[0] if parts else module, node.lineno, allowed, reach)
             case ast.Call(func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(module)), *_]):
-                yield from _import(module, node.lineno, allowed)
+                yield from _import(module, node.lineno, allowed, reach)
 
 
-def _import(module: str, line: int, allowed: Allowed) -> Iterator[str]:
+def _import(module: str, line: int, allowed: Allowed, reach: frozenset[str]) -> Iterator[str]:
     top = module.partition(".")[0]
-    if top in NETWORK or module in NETWORK_PARTS or top in NETWORK_PARTS:
-        yield f"{NAME}:{line}: imports {module}, and the script has no network; read the files below DATASETS_DIR"
+    banned = top in NETWORK or module in NETWORK_PARTS or top in NETWORK_PARTS
+    if banned and module not in reach and top not in reach:
+        way = "; models are at OPENAI_BASE_URL" if reach else ""
+        yield f"{NAME}:{line}: imports {module}, and the script has no network; read the files below DATASETS_DIR{way}"
     elif top in PROCESSES:
         yield f"{NAME}:{line}: imports {module}, and the script may not start processes; do the work in Python"
     elif top not in sys.stdlib_module_names and not (allowed(top) if callable(allowed) else top in allowed):

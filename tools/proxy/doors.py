@@ -75,9 +75,14 @@ def open_door(run: RunFolder, settings: Settings, door: Path, plate: dict[str, A
 
 
 def keep_open(run: RunFolder, settings: Settings) -> None:
-    """Start the proxy again if it was killed while a door of it is open; costs a look at a file."""
+    """Start the proxy again if it was killed while a door of it is open; costs a look at a file.
+
+    Somebody who was not told where models are, and only looks at the run, leaves that to who was.
+    """
     place = place_of(run, settings)
     if not (place / "log.txt").is_file() or is_locked(place / "lock") or not any(place.glob("[!.]*/in/socket")):
+        return
+    if not (settings.api_key or settings.api_base or settings.judge_api_base):
         return
     with exclusive(place / "start.lock"):
         ensure(place, run, settings)

@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -92,19 +92,42 @@ def read_ledger(path: Path) -> Iterator[Entry]:
             yield Entry.model_validate(row)
 
 
-def sums(entries: list[Entry]) -> dict[str, Any]:
-    """Requests, tokens, cost, answers from the cache, and how many were refused or failed."""
-    paid = [entry for entry in entries if entry.paid]
-    return {
-        "requests": len(paid),
-        "tokens_in": sum(entry.tokens_in for entry in paid),
-        "tokens_out": sum(entry.tokens_out for entry in paid),
-        "cost": sum(entry.cost or 0.0 for entry in paid),
-        "priced": all(entry.cost is not None for entry in paid),
-        "cached": sum(entry.outcome == "cached" for entry in entries),
-        "refused": sum(entry.outcome == "refused" for entry in entries),
-        "failed": sum(entry.outcome in ("failed", "cut", "killed") for entry in entries),
-    }
+class Sums(BaseModel):
+    """Paid requests with their tokens and cost (None: of some nobody knows the price), and the others."""
+
+    model_config = ConfigDict(frozen=True)
+
+    requests: int
+    tokens_in: int
+    tokens_out: int
+    cost: float | None
+    cached: int
+    refused: int
+    failed: int
+
+
+def sums(entries: Iterable[Entry]) -> Sums:
+    """Of some lines."""
+    rows = list(entries)
+    paid = [entry for entry in rows if entry.paid]
+    costs = [entry.cost for entry in paid if entry.cost is not None]
+    return Sums(
+        requests=len(paid),
+        tokens_in=sum(entry.tokens_in for entry in paid),
+        tokens_out=sum(entry.tokens_out for entry in paid),
+        cost=sum(costs) if len(costs) == len(paid) else None,
+        cached=sum(entry.outcome == "cached" for entry in rows),
+        refused=sum(entry.outcome == "refused" for entry in rows),
+        failed=sum(entry.outcome in ("failed", "cut", "killed") for entry in rows),
+    )
+
+
+def sums_by_job(path: Path) -> dict[str, Sums]:
+    """What each job of a run asked, in the order in which they began to."""
+    rows: dict[str, list[Entry]] = {}
+    for entry in read_ledger(path):
+        rows.setdefault(entry.job, []).append(entry)
+    return {job: sums(found) for job, found in rows.items()}
 
 
 def _rows(path: Path) -> Iterator[Any]:

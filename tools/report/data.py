@@ -9,6 +9,7 @@ from tuneloop.core.experiment import Experiment, Journal
 from tuneloop.core.run import RunSpec
 from tuneloop.core.score import Comparison, Score
 from tuneloop.tools.gate.report import GateReport
+from tuneloop.tools.proxy.ledger import Sums
 from tuneloop.tools.report.timing import NodeTime, total
 
 Curve = tuple[tuple[int, float], ...]
@@ -34,6 +35,7 @@ class ReportData(BaseModel):
     )
     seconds: float = Field(ge=0, description="work of all sittings")
     times: tuple[NodeTime, ...] = Field((), description="what each node of each experiment took")
+    calls: dict[str, Sums] = Field({}, description="job → what it asked of models")
     versions: dict[str, str] = {}
     seeds: dict[str, int] = {}
     sandbox: str

@@ -29,6 +29,7 @@ def report(run_id: str, data: ReportData) -> str:
         "## Budget",
         _spent(data),
         *(_times(data) if data.times else []),
+        *_calls(data),
         "## Made with",
         tables.table(("what", "version"), sorted(data.versions.items())),
         made_with(data),
@@ -151,6 +152,17 @@ def _times(data: ReportData) -> list[str]:
         f"time can exceed the node's. The orchestrator itself used {whole.cpu:.1f} CPU-s.{cut if whole.cut else ''}"
         f"{f' Answers taken from the cache of evaluations, not generated again: {whole.cached}.' if whole.cached else ''}",
     ]
+
+
+def _calls(data: ReportData) -> list[str]:
+    """What jobs asked of models, which costs money."""
+    if not data.calls:
+        return []
+    text = (
+        "Requests to models went through the proxy, which holds the key; `ledger.jsonl` has a line for each. Requests under "
+        "way when the proxy was killed are counted with the tokens that were set aside for them."
+    )
+    return ["## Models asked by jobs", tables.calls(data), text]
 
 
 def made_with(data: ReportData) -> str:

@@ -55,6 +55,22 @@ def _n(s: Score | None) -> int:
     return s.n if s else 0
 
 
+def calls(data: ReportData) -> str:
+    """Requests, tokens and cost of each job's requests to models, and of all."""
+    rows = []
+    for job, c in data.calls.items():
+        cost = "unknown" if c.cost is None else f"{c.cost:.4f}"
+        rows.append((job, c.requests, c.tokens_in, c.tokens_out, cost, c.cached, c.failed, c.refused))
+    header = ("job", "requests", "tokens in", "tokens out", "cost", "from the cache", "failed", "refused")
+    if len(rows) > 1:
+        whole = [sum(getattr(c, name) for c in data.calls.values()) for name in ("requests", "tokens_in", "tokens_out")]
+        costs = [c.cost for c in data.calls.values() if c.cost is not None]
+        cost = f"{sum(costs):.4f}" if len(costs) == len(rows) else "unknown"
+        rest = [sum(getattr(c, name) for c in data.calls.values()) for name in ("cached", "failed", "refused")]
+        rows.append(("all", whole[0], whole[1], whole[2], cost, rest[0], rest[1], rest[2]))
+    return table(header, rows)
+
+
 def experiments(data: ReportData) -> str:
     """Hypothesis, verdict, numbers."""
     best = data.best

@@ -68,8 +68,8 @@ def test_limits(open_house: OpenHouse, provider: Provider, whose: str, limits: d
     house = open_house(**{f"TUNELOOP_API_{whose}_LIMITS": limits})
     found = [house.ask(max_tokens=5) for _ in range(6)]
     spent = sums(house.ledger)
-    assert [f.status_code for f in found].count(200) == len(provider.seen) == spent["requests"] >= 3
-    used = {"requests": spent["requests"], "tokens": spent["tokens_in"] + spent["tokens_out"], "money": spent["cost"]}
+    assert [f.status_code for f in found].count(200) == len(provider.seen) == spent.requests >= 3
+    used = {"requests": spent.requests, "tokens": spent.tokens_in + spent.tokens_out, "money": spent.cost or 0.0}
     ((name, limit),) = limits.items()
     assert used[name] <= limit
     assert (found[-1].status_code, code(found[-1])) == (403, "limit_reached")

@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from tuneloop.tools.proxy import doors
 
 SANDBOXES = {"bubblewrap": BubblewrapSandbox(), "process": ProcessSandbox(allow_unsandboxed=True)}
 
+ASKS = Path(__file__).with_name("job.py")
 
-def job(house: House, count: int, script: Path = Path(__file__).with_name("job.py")) -> Command:
+
+def job(house: House, count: int, script: Path = ASKS) -> Command:
     """The data script behind its door."""
     work = house.run.experiment(1).work / "build"
     work.mkdir(parents=True, exist_ok=True)
@@ -58,8 +61,8 @@ def kill_again_and_again(house: House, provider: Provider, sandbox: Sandbox, kil
     count = 15 * kills
     folder = launch(sandbox, house.jobs, "build_data", job(house, count))
     for _ in range(kills):
-        seen = len(provider.seen)
-        until(lambda goal=seen + rng.randint(1, 9): len(provider.seen) >= goal, 60)  # type: ignore[misc]
+        goal = len(provider.seen) + rng.randint(1, 9)
+        until(partial(reached, provider, goal), 60)
         done.wait(rng.random() * 0.02)
         house.kill()
         doors.keep_open(house.run, house.settings)
@@ -67,6 +70,11 @@ def kill_again_and_again(house: House, provider: Provider, sandbox: Sandbox, kil
     for number, text in enumerate(answers(house)):
         assert (text.count('"content": "w') == 20) if number % 3 == 0 else (f"echo question {number}" in text)
     check_books(house, provider, count)
+
+
+def reached(provider: Provider, goal: int) -> bool:
+    """Whether so many requests have come."""
+    return len(provider.seen) >= goal
 
 
 def check_books(house: House, provider: Provider, count: int) -> None:

@@ -72,8 +72,9 @@ def test_sums() -> None:
         entry(outcome="failed", tries=0), entry(outcome="failed", tries=2, tokens_in=0, tokens_out=0, cost=0),
     ]  # fmt: skip
     found = sums(rows)
-    assert (found["requests"], found["tokens_in"], found["tokens_out"], found["cost"]) == (3, 20, 10, 1.0)
-    assert (found["cached"], found["refused"], found["failed"], found["priced"]) == (1, 1, 3, True)
+    assert (found.requests, found.tokens_in, found.tokens_out, found.cost) == (3, 20, 10, 1.0)
+    assert (found.cached, found.refused, found.failed) == (1, 1, 3)
+    assert sums([*rows, entry(cost=None)]).cost is None, "a sum without a part would be a lie"
 
 
 @pytest.mark.parametrize("limit", [{"requests": 1}, {"tokens": 20}, {"money": 0.7}])
