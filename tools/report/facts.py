@@ -34,6 +34,7 @@ def facts(run_id: str, data: ReportData) -> dict[str, Any]:
         "comparison_test": data.comparison_test.model_dump() if data.comparison_test else None,
         "reads_of_test": data.reads_of_test,
         "contamination": {str(number): overlaps(report) for number, report in sorted(data.data.items())},
+        "calls": {job: asked.model_dump() for job, asked in data.calls.items()},
     }
 
 

@@ -19,6 +19,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.score import Comparison, Score
 from tuneloop.tools.gate.report import GateReport
+from tuneloop.tools.proxy.ledger import Sums
 from tuneloop.tools.report import tables
 from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.facts import facts
@@ -29,7 +30,7 @@ from tuneloop.tools.report.write import write_report
 
 KEYS = ["run_id", "benchmark", "base_model", "metric", "direction", "baseline", "best", "experiments", "budget"]
 KEYS += ["versions", "seeds"]
-MORE = ["sandbox", "planner", "comparison_test", "reads_of_test", "contamination"]
+MORE = ["sandbox", "planner", "comparison_test", "reads_of_test", "contamination", "calls"]
 
 
 def score(value: float, n: int = 200, split: str = "validation") -> Score:
@@ -210,6 +211,18 @@ def test_writing_again_gives_the_same_bytes(tmp_path: Path) -> None:
     first = {p.name: p.read_bytes() for p in run.root.rglob("*") if p.is_file()}
     write_report(run, whole())
     assert {p.name: p.read_bytes() for p in run.root.rglob("*") if p.is_file()} == first
+
+
+def test_what_models_were_asked_is_told_with_its_cost() -> None:
+    assert "Models asked" not in report("r", whole())
+    one = Sums(requests=3, tokens_in=100, tokens_out=50, cost=0.25, cached=2, refused=1, failed=0)
+    page = report("r", report_data(calls={"experiments-001-build_data": one}))
+    assert "| experiments-001-build_data | 3 | 100 | 50 | 0.2500 | 2 | 0 | 1 |" in page
+    assert "| all |" not in page
+    other = one.model_copy(update={"cost": None})
+    page = report("r", report_data(calls={"a": one, "b": one}))
+    assert "| all | 6 | 200 | 100 | 0.5000 | 4 | 0 | 2 |" in page
+    assert "| all | 6 | 200 | 100 | unknown | 4 | 0 | 2 |" in report("r", report_data(calls={"a": one, "b": other}))
 
 
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=3))
