@@ -151,10 +151,11 @@ def test_who_watches_the_job_starts_a_killed_proxy_again(make: Make, provider: P
 
     provider.next = [wait_for_gate]
     folder = bench.run.experiment(1)
-    again = SCRIPT.replace("    with urllib", "    import time\n    for _ in range(99):\n     try:\n      with urllib")
-    again = again.replace("        return json", "       return json").replace(
-        '["content"]\n', '["content"]\n     except OSError: time.sleep(0.1)\n'
+    patient = (
+        "def patiently(text):\n    import time\n    for _ in range(99):\n        try:\n            return ask(text)\n"
+        "        except OSError:\n            time.sleep(0.1)\njson.dump("
     )
+    again = SCRIPT.replace("json.dump(", patient).replace('ask(f"q', 'patiently(f"q')
     folder.script.write_text(again)
     start_script(bench, folder, debug=True)
     assert provider.waiting.acquire(timeout=30)
