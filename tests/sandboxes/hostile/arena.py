@@ -56,6 +56,7 @@ class Arena:
         for place in (root / "host", root / "given", root / "work", self.job):
             place.mkdir(parents=True)
             place.chmod(0o777)
+        root.chmod(0o755)
         lonely.do(self.furnish)
 
     def furnish(self) -> None:
@@ -129,6 +130,8 @@ class Arena:
         line.bind(place)
         if kind == socket.SOCK_STREAM:
             line.listen(64)
+        if family == socket.AF_UNIX and isinstance(place, str) and place[0] == "/":
+            os.chmod(place, 0o777)
         self.opened.append(line)
         threading.Thread(target=self.note, args=(line, kind), daemon=True).start()
         name = line.getsockname()

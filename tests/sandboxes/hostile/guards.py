@@ -12,9 +12,11 @@ from typing import Any
 from unittest.mock import patch
 
 from tuneloop.core.job import Command, Sandbox
-from tuneloop.sandboxes import local
+from tuneloop.sandboxes import container, docker, local
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
 from tuneloop.sandboxes.local import Wrapped
+
+from .declare import Attack
 
 Words = list[str]
 Change = Callable[[Words, Path], Words]
@@ -92,6 +94,119 @@ BUBBLEWRAP: dict[str, Change] = {
 }
 
 
+Body = dict[str, Any]
+BodyChange = Callable[[Body, Path], None]
+
+
+def set_host(**values: Any) -> BodyChange:
+    """Other settings of the container."""
+
+    def change(body: Body, root: Path) -> None:
+        body["HostConfig"].update(values)
+
+    return change
+
+
+def with_mount(place: str) -> BodyChange:
+    """One more folder of the machine."""
+
+    def change(body: Body, root: Path) -> None:
+        body["HostConfig"]["Mounts"].append({"Type": "bind", "Source": place, "Target": place, "ReadOnly": False})
+
+    return change
+
+
+def with_arena(body: Body, root: Path) -> None:
+    """All of the arena, in one mount."""
+    mounts = body["HostConfig"]["Mounts"]
+    body["HostConfig"]["Mounts"] = [mount for mount in mounts if not mount["Target"].startswith(str(root))]
+    with_mount(str(root))(body, root)
+
+
+def open_given(body: Body, root: Path) -> None:
+    """The arena's folders are writable."""
+    for mount in body["HostConfig"]["Mounts"]:
+        mount["ReadOnly"] = mount["ReadOnly"] and not mount.get("Source", "").startswith(str(root))
+
+
+def open_own(body: Body, root: Path) -> None:
+    """The job's folder, where one around it is listed."""
+    mounts = body["HostConfig"]["Mounts"]
+    body["HostConfig"]["Mounts"] = [
+        m for m in mounts if not (m["Type"] == "tmpfs" and m["Target"].startswith(str(root)))
+    ]
+
+
+def as_root(body: Body, root: Path) -> None:
+    """Containers have no user namespace here: the jobs' own user stands for it. The pipes are that user's."""
+    body["User"] = "0:0"
+    body["HostConfig"]["CapAdd"] = [*body["HostConfig"].get("CapAdd", []), "DAC_OVERRIDE"]
+
+
+def no_filter(body: Body, root: Path) -> None:
+    """All system calls."""
+    body["HostConfig"]["SecurityOpt"] = [*body["HostConfig"]["SecurityOpt"], "seccomp=unconfined"]
+    body["HostConfig"]["SecurityOpt"] = [
+        word
+        for word in body["HostConfig"]["SecurityOpt"]
+        if not word.startswith("seccomp=") or word.endswith("unconfined")
+    ]
+
+
+def both(*changes: BodyChange) -> BodyChange:
+    """One after the other."""
+
+    def change(body: Body, root: Path) -> None:
+        for one in changes:
+            one(body, root)
+
+    return change
+
+
+# All that matter here: a daemon cannot give what it has not itself.
+RIGHTS = ["SYS_ADMIN", "SYS_PTRACE", "MKNOD", "NET_RAW", "KILL", "SYS_NICE", "CHOWN", "FOWNER"]
+UNMASKED = set_host(MaskedPaths=[], ReadonlyPaths=[])
+DOCKER: dict[str, BodyChange] = {
+    "mounts": with_arena,
+    "read-only": both(open_given, as_root),
+    "own folder": open_own,
+    "devices": both(set_host(IpcMode="none"), with_mount("/dev/shm")),
+    "capabilities": set_host(CapDrop=[], CapAdd=RIGHTS),
+    "user namespace": as_root,
+    "nested namespaces": lambda body, root: None,  # the filter of system calls alone holds them
+    "kernel settings": both(UNMASKED, as_root),
+    "proc": both(UNMASKED, as_root),
+    "sys": both(with_mount("/sys"), as_root),
+    "system calls": no_filter,
+    "keyring": lambda body, root: None,
+}
+# Why a guard of containers is not taken out.
+KEPT = {
+    # Never try: it would be every process of this machine.
+    "pid namespace": "a container's first process ends everybody it sees when the job is over",
+    "network": "the only other network is the machine's own, and nothing may leave the machine",
+    "host name": "the only other name is the machine's own",
+    "ipc namespace": "the only other segments are the machine's own",
+    "descriptors": "containers are the daemon's children, nothing is inherited from the keeper",
+    "keyring": "runc gives every container a keyring of its own, and cannot be told not to",
+}
+
+
+@contextmanager
+def container_without(guards: list[str], root: Path) -> Iterator[Sandbox]:
+    """Docker without some of its guards."""
+    whole = container.config
+
+    def changed(*given: Any) -> Body:
+        body = whole(*given)
+        for guard in guards:
+            DOCKER[guard](body, root)
+        return body
+
+    with patch.object(docker, "config", changed):
+        yield docker.DockerSandbox()
+
+
 class Weakened(BubblewrapSandbox):
     """bubblewrap without some of its guards."""
 
@@ -143,9 +258,11 @@ def own_keyring() -> Iterator[None]:
 
 
 AROUND = {"environment": own_environment, "descriptors": own_descriptors, "keyring": own_keyring}
-KINDS: dict[str, Callable[[list[str], Path], Sandbox]] = {
-    "bubblewrap": lambda guards, root: Weakened([BUBBLEWRAP[guard] for guard in guards], root)
-}
+
+
+def removable(kind: str, attack: Attack) -> bool:
+    """Whether all that holds an attack can be taken out of a kind of sandbox."""
+    return kind not in attack.kept and not (kind == "docker" and KEPT.keys() & set(attack.guards))
 
 
 @contextmanager
@@ -155,4 +272,8 @@ def taken_out(kind: str, guards: tuple[str, ...], root: Path) -> Iterator[Sandbo
         for guard in guards:
             if guard in AROUND:
                 stack.enter_context(AROUND[guard]())
-        yield KINDS[kind]([guard for guard in guards if guard not in AROUND], root)
+        rest = [guard for guard in guards if guard not in AROUND]
+        if kind == "docker":
+            yield stack.enter_context(container_without(rest, root))
+        else:
+            yield Weakened([BUBBLEWRAP[guard] for guard in rest], root)
