@@ -76,7 +76,12 @@ def check_token(host: str, token: str | None) -> None:
 @click.argument("name", type=click.Choice(SERVERS))
 @click.option("--run", "run_id", help="run to serve; default: the newest")
 @click.option("--http", is_flag=True, help="streamable HTTP at /mcp instead of stdio")
-@click.option("--host", default="127.0.0.1", show_default=True, help="beyond loopback TUNELOOP_MCP_TOKEN is wanted")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="beyond loopback TUNELOOP_MCP_TOKEN is wanted; names besides its address: FASTMCP_HTTP_ALLOWED_HOSTS='[\"NAME\"]'",
+)
 @click.option(
     "--port", type=int, help="default: params 8124 or MCP_LLAMA_PORT, data 8125, training 8126, evaluation 8127"
 )

@@ -170,11 +170,12 @@ def test_beyond_loopback_a_short_token_is_refused() -> None:
 def test_beyond_loopback_names_and_pages_are_still_checked(tmp_path: Path) -> None:
     token = "sesame-open-sesame"
     argv = (sys.executable, "-m", "tuneloop.mcp_servers.main", "params", "--http", "--host", "0.0.0.0", "--port")
-    with serving(tmp_path, argv=argv, TUNELOOP_MCP_TOKEN=token) as port:
+    with serving(tmp_path, argv=argv, TUNELOOP_MCP_TOKEN=token, FASTMCP_HTTP_ALLOWED_HOSTS='["gpu-box"]') as port:
         signed = {"Authorization": f"Bearer {token}"}
         assert status(port) == 401
         assert status(port, **signed, Host="evil.example") == 421
         assert status(port, **signed, Origin="https://evil.example") == 403
+        assert status(port, **signed, Host="gpu-box:8124") == 400, "a name that the user gave"
         assert status(port, **signed) == 400, "the token's bearer is served: here, that a session is wanted"
 
 
