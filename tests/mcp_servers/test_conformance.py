@@ -43,13 +43,12 @@ SCENARIOS: dict[tuple[str, str], int] = {
     (NEW, "resources-list"): 2,
     (NEW, "prompts-list"): 2,
     (NEW, "sep-2164-resource-not-found"): 4,
-    (NEW, "http-header-validation"): 13,
+    (NEW, "http-header-validation"): 14,
 }
 MORE = {("params", "caching"): 1}
 # Checks of those scenarios that fail; expected-failures.yaml says why.
 FAILED = {
     "server-stateless": {"sep-2575-server-rejects-undeclared-capability", "sep-2575-missing-capability-http-400"},
-    "http-header-validation": {"sep-2243-server-accepts-whitespace-header-value"},
 }
 
 
