@@ -11,6 +11,7 @@ from place import Place
 from stock import StockEvaluation, StockTraining, evaluate, train
 
 from tuneloop.core.files import digest_file
+from tuneloop.core.layout import given
 from tuneloop.graph.context import Context
 from tuneloop.tools.benchmarks import items
 from tuneloop.tools.workers import warm_engines
@@ -61,7 +62,7 @@ def turns(place: Place, ctx: Context, steps: int, count: int, repeats: int) -> l
         place.say(f"reference: {steps} steps and {count} items, pair {number - 1} of {repeats}, ours")
         mine = reference(experiment(ctx, number, steps))
         place.say(f"reference: pair {number - 1} of {repeats}, stock command lines")
-        training = train(place, mine.folder.work / "train" / "config.yaml", place.root / "stock" / "train")
+        training = train(place, given(mine.folder.work, "train") / "config.yaml", place.root / "stock" / "train")
         bench, asked = ctx.bench.benchmark, items(ctx.bench.benchmark, "validation", count)
         batch, work = evaluation_batch(mine.folder), place.root / "stock" / "evaluate"
         evaluation = evaluate(place, training.model, bench.benchmark, asked, batch, work)

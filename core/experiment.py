@@ -130,6 +130,7 @@ class Training(BaseModel):
     stopped: Stopped | None = None
     spent: Cost | None = None
     forecast: Forecast | None = Field(None, description="the micro-run's, to be held against what was spent")
+    left_out: tuple[str, ...] = Field((), description="foreign files that it left and nobody took")
 
 
 class Experiment(BaseModel):

@@ -227,3 +227,8 @@ class ExperimentFolder:
     def troubles(self) -> Path:
         """`<attempt>.json`: what failed, and where the work went then."""
         return self.root / "troubles"
+
+
+def given(work: Path, job: str) -> Path:
+    """What a job is given in a file lies beside its own folder: the job reads it and cannot write it."""
+    return work / f"{job}.input"

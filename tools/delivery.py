@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
-from tuneloop.core.errors import WorldError
+from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.files import digest, digest_file, sync, write_atomic
 from tuneloop.core.job import Command, JobStatus
-from tuneloop.core.layout import ExperimentFolder, RunFolder
+from tuneloop.core.layout import ExperimentFolder, RunFolder, given
 from tuneloop.tools.disk import TRASH, check_room, remove
 from tuneloop.tools.limits import job_limits
+from tuneloop.tools.model_files import CONFIG, GENERATION, LEFT_OUT, TOKENIZER, clean, plain
 from tuneloop.tools.params.config_text import dump_config, parse_config
 from tuneloop.tools.paths import ENGINES
 from tuneloop.tools.store import MANIFEST, declare
 from tuneloop.tools.workbench import Workbench
 
 MARGIN = 64 << 20
-WHOLE = ("*.safetensors", "*.safetensors.index.json", "config.json", "generation_config.json")
-TOKENIZER = ("tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "chat_template.*")
+MODEL = re.compile(r"model(-\d+-of-\d+)?\.safetensors(\.index\.json)?")
 
 
 def is_adapter(model: Path) -> bool:
@@ -29,14 +30,14 @@ def is_adapter(model: Path) -> bool:
 def start_merge(bench: Workbench, folder: ExperimentFolder) -> str:
     """Launch the engine's own merge of an adapter; returns the job's name."""
     engine, final = bench.engine("llamafactory"), bench.run.final
-    out, work = final / "merged", final / "work"
+    out, work = final / "merged", final / "work" / "merge"
     for place in (out, work):
         place.mkdir(parents=True, exist_ok=True)
     model = sum(
         file.stat().st_size for place in (bench.setup.model_root, folder.model) for file in place.glob("*.safetensors")
     )
     check_room(bench.run.root, model + MARGIN, "merging the adapter")
-    trained = parse_config((folder.work / "train" / "config.yaml").read_text()).values
+    trained = parse_config((given(folder.work, "train") / "config.yaml").read_text()).values
     values = {
         "model_name_or_path": str(bench.setup.model_root),
         "adapter_name_or_path": str(folder.model),
@@ -48,13 +49,14 @@ def start_merge(bench: Workbench, folder: ExperimentFolder) -> str:
         "trust_remote_code": False,
     }
     text = dump_config({k: v for k, v in values.items() if v is not None})
-    write_atomic(work / "merge.yaml", text)
+    inputs = given(work, "merge")
+    write_atomic(inputs / "merge.yaml", text)
     script = ENGINES / "llamafactory" / "train.py"
     command = Command(
-        argv=(str(engine.python), str(script), "export", str(work / "merge.yaml")),
+        argv=(str(engine.python), str(script), "export", str(inputs / "merge.yaml")),
         cwd=str(work),
         env={**bench.environment(work), **engine.env, "LLAMAFACTORY_VERBOSITY": "WARN", "DISABLE_VERSION_CHECK": "1"},
-        read=(*engine.readable, str(script), str(folder.model), str(bench.setup.model_root)),
+        read=(*engine.readable, str(script), str(inputs), str(folder.model), str(bench.setup.model_root)),
         write=(str(out), str(work)),
         limits=job_limits(bench.settings, bench.settings.full_timeout, bench.run.root),
         key=digest(text, digest_file(folder.model / "adapter_model.safetensors"), engine.identity),
@@ -95,12 +97,28 @@ def deliver(bench: Workbench, folder: ExperimentFolder) -> Path:
 
 
 def parts(bench: Workbench, folder: ExperimentFolder) -> list[Path]:
-    """Files that a delivered model is made of."""
-    source = bench.run.final / "merged" if is_adapter(folder.model) else folder.model
-    weights = [file for pattern in WHOLE for file in source.glob(pattern)]
+    """Files that a delivered model is made of. Raises WorldError."""
+    source, base = folder.model, bench.setup.model_root
+    if is_adapter(folder.model):
+        source = bench.run.final / "merged"
+        clean_merged(bench, source)
+    weights = sorted(file for file in source.iterdir() if whole(file))
     # The engine saves tokenizers anew in its own release's form; the base's files say the same and load everywhere.
-    tokenizer = [file for pattern in TOKENIZER for file in bench.setup.model_root.glob(pattern)]
+    tokenizer = [file for name in TOKENIZER if (file := base / name).is_file()]
     return [*weights, *tokenizer, folder.script, folder.config]
+
+
+def clean_merged(bench: Workbench, merged: Path) -> None:
+    """What the merge left, without what is foreign. Raises WorldError where it is another model than the base."""
+    try:
+        clean(merged, bench.run.final / "work" / LEFT_OUT, bench.setup.model_root)
+    except RecipeError as e:
+        raise WorldError(f"the merged model is not the base's: {e}; see {bench.run.final / 'jobs'}") from e
+
+
+def whole(file: Path) -> bool:
+    """Whether a plain file is part of a whole model's weights and configuration."""
+    return plain(file) and bool(file.name in (CONFIG, GENERATION) or MODEL.fullmatch(file.name))
 
 
 def drop_merged(run: RunFolder) -> None:

@@ -13,6 +13,7 @@ from tuneloop.tools.cache import open_cache
 from tuneloop.tools.delivery import is_adapter
 from tuneloop.tools.evaluation import How, ItemSet, Measured, Weights, evaluation_command, item_set, keys_of
 from tuneloop.tools.limits import job_limits
+from tuneloop.tools.model_files import take_model
 from tuneloop.tools.plan import Plan, read_plan, usable, write_plan
 from tuneloop.tools.progress import last_progress
 from tuneloop.tools.pruning import check_there
@@ -36,6 +37,7 @@ def weights(bench: Workbench, experiment: int) -> Weights:
     if not folder.training.is_file():
         raise RecipeError(f"experiment {experiment} has no finished training", culprit="config")
     check_there(folder)
+    take_model(folder, base)
     if is_adapter(folder.model):
         return Weights(MODEL, base, adapter=folder.model, tokenizer=base)
     return Weights(MODEL, folder.model, tokenizer=base)

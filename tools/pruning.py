@@ -33,7 +33,7 @@ MODEL = (
     *TOKENIZER,
     *BROKEN,
 )
-SCRATCH = ("rehearsal_model", "rehearsal_data", "sample", "dry_run-*", "*/hf", "*/cache")
+SCRATCH = ("rehearsal_model", "rehearsal_data", "sample", "dry_run-*", "left_out", "*/hf", "*/cache")
 # What the script wrote before the gate; the report of the best experiment quotes rows that the gate dropped.
 RAW = ("build_data-*",)
 

@@ -13,7 +13,8 @@ from tuneloop.core.cost import Forecast
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.job import Exit
-from tuneloop.core.layout import ExperimentFolder
+from tuneloop.core.layout import ExperimentFolder, given
+from tuneloop.core.untrusted import read_strange_json
 from tuneloop.tools.forecast import FORWARD, FORWARD_FROZEN, Plan, forecast, logged_every
 from tuneloop.tools.gate.rehearsal import LONGEST, STEPS, rehearsal_rows
 from tuneloop.tools.params.config_text import parse_config
@@ -80,14 +81,15 @@ def forecast_of(folder: ExperimentFolder, case: Situation, model: str, end: Exit
     Raises RecipeError when it left nothing to forecast from.
     """
     try:
-        cost = read_json(folder.work / "rehearsal_model" / "cost.json")
+        cost = read_strange_json(folder.work / "rehearsal_model" / "cost.json")
+        rows = int(read_json(folder.data / "report.json")["rows"])
+        done = parse_config((given(folder.work, "rehearse") / "config.yaml").read_text()).values
+        plan = plan_of(case, rows, int(done["max_steps"]), len(cost["lengths"]))
+        return forecast(cost, end, plan, recipe_key(case, model))
     except FileNotFoundError as e:
         raise RecipeError("the micro-run left no results to forecast from", culprit="config") from e
-    rows = int(read_json(folder.data / "report.json")["rows"])
-    done = parse_config((folder.work / "rehearse" / "config.yaml").read_text()).values
-    return forecast(
-        cost, end, plan_of(case, rows, int(done["max_steps"]), len(cost["lengths"])), recipe_key(case, model)
-    )
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as e:
+        raise RecipeError(f"the micro-run left a cost.json that is none: {e!r}"[:500], culprit="config") from e
 
 
 def plan_of(case: Situation, rows: int, rehearsed: int, told: int) -> Plan:

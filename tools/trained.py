@@ -15,9 +15,11 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Stopped, Training
 from tuneloop.core.files import read_json
 from tuneloop.core.job import JobStatus
-from tuneloop.core.layout import ExperimentFolder
+from tuneloop.core.layout import ExperimentFolder, given
+from tuneloop.core.untrusted import figures, is_figure, read_bytes, read_figures
 from tuneloop.tools.workbench import Workbench
 
+STATE = "trainer_state.json"
 WEIGHTS = ("model*.safetensors", "adapter_model.safetensors")
 
 
@@ -25,16 +27,12 @@ def log_points(out: Path, name: str = "trainer_log.jsonl", key: str = "current_s
     """Rows of a log of the engine, a step that was logged twice (after a resume) once, in order."""
     points: dict[int, dict[str, Any]] = {}
     try:
-        lines = (out / name).read_text(errors="replace").splitlines()
-    except FileNotFoundError:
+        rows = list(read_figures(out / name))
+    except (FileNotFoundError, ValueError):
         return []
-    for line in lines:
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict) and isinstance(row.get(key), int):
-            points.setdefault(row[key], {}).update({k: v for k, v in row.items() if v is not None})
+    for row in rows:
+        if type(row.get(key)) is int:
+            points.setdefault(row[key], {}).update(row)
     return [points[step] for step in sorted(points)]
 
 
@@ -47,7 +45,7 @@ def training_result(bench: Workbench, folder: ExperimentFolder, status: JobStatu
 
 def proven(folder: ExperimentFolder, bench: Workbench, stopped: Stopped | None) -> Training:
     """The training in `model/`, whole or stopped before its end. Raises RecipeError saying what is wrong."""
-    config = yaml.safe_load((folder.work / "train" / "config.yaml").read_text())
+    config = yaml.safe_load((given(folder.work, "train") / "config.yaml").read_text())
     spent = spent_on(folder, bench)
     found = verified(folder.model, config, len(read_json(folder.data / "data.json")), spent.seconds, stopped)
     forecast = Forecast.model_validate(read_json(folder.forecast)) if folder.forecast.is_file() else None
@@ -57,38 +55,43 @@ def proven(folder: ExperimentFolder, bench: Workbench, stopped: Stopped | None) 
 def spent_on(folder: ExperimentFolder, bench: Workbench) -> Cost:
     """What all attempts that ended took; one that was killed left nothing."""
     ends = [end for job in folder.jobs.glob("train.*") if (end := bench.sandbox.poll(job).exit)]
-    file = folder.model / "cost.json"
-    device = (read_json(file) if file.is_file() else {}).get("device_memory")
     return Cost(
         seconds=sum(end.seconds for end in ends),
         cpu=round(sum(end.cpu for end in ends), 2),
         memory=max((end.peak_memory for end in ends), default=0),
-        device_memory=device and device["reserved"],
+        device_memory=device_memory(folder.model / "cost.json"),
     )
+
+
+def device_memory(cost: Path) -> int | None:
+    """The most bytes of a GPU that a training held, by its own account; None without one."""
+    try:
+        told = json.loads(read_bytes(cost))["device_memory"]["reserved"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return told if type(told) is int and is_figure(told) and told >= 0 else None
 
 
 def ended_early(state: Mapping[str, Any]) -> bool:
     """Whether the engine's own early stopping ran out of patience, which is an end like any other."""
-    found = state.get("stateful_callbacks", {}).get("EarlyStoppingCallback")
-    if found is None:
+    try:
+        found = state["stateful_callbacks"]["EarlyStoppingCallback"]
+        waited = found["attributes"]["early_stopping_patience_counter"]
+        return bool(waited >= found["args"]["early_stopping_patience"])
+    except (KeyError, TypeError):
         return False
-    waited, patience = found["attributes"]["early_stopping_patience_counter"], found["args"]["early_stopping_patience"]
-    return bool(waited >= patience)
 
 
 def verified(
     out: Path, config: Mapping[str, Any], rows: int, seconds: float, stopped: Stopped | None = None
 ) -> Training:
     """Read the trainer's state; exit status 0 proves nothing. Raises RecipeError saying what is wrong."""
-    state_file = out / "trainer_state.json"
-    if not state_file.is_file():
-        raise RecipeError("training left no trainer_state.json", culprit="config")
-    state = json.loads(state_file.read_text())
+    state = trainer_state(out)
     if state["global_step"] != state["max_steps"] and stopped is None and not ended_early(state):
         raise RecipeError(f"training ended at step {state['global_step']} of {state['max_steps']}", culprit="config")
     history = state["log_history"]
     losses = [float(row["loss"]) for row in history if "loss" in row]
-    norms = [float(row["grad_norm"]) for row in history if row.get("grad_norm") is not None]
+    norms = [float(row["grad_norm"]) for row in history if "grad_norm" in row]
     if not losses:
         raise RecipeError("training logged no loss: logging_steps is larger than the number of steps", culprit="config")
     if not all(map(math.isfinite, [*losses, *norms])) or 0.0 in losses:
@@ -106,6 +109,21 @@ def verified(
         eval_losses=tuple(float(row["eval_loss"]) for row in history if "eval_loss" in row),
         stopped=stopped,
     )
+
+
+def trainer_state(out: Path) -> dict[str, Any]:
+    """The trainer's last state, of its history the numbers. Raises RecipeError where there is none, or another thing."""
+    try:
+        state: dict[str, Any] = json.loads(read_bytes(out / STATE))
+        steps = (state["global_step"], state["max_steps"])
+        history = [figures(row) for row in state["log_history"]]
+    except FileNotFoundError as e:
+        raise RecipeError(f"training left no {STATE}", culprit="config") from e
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        raise RecipeError(f"training left a {STATE} that is none: {e!r}"[:500], culprit="config") from e
+    if not all(type(step) is int and is_figure(step) for step in steps):
+        raise RecipeError(f"training left a {STATE} whose steps are {steps}"[:500], culprit="config")
+    return {**state, "log_history": history}
 
 
 def mean(values: Sequence[float]) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tuneloop.core.files import digest, write_atomic
 from tuneloop.core.job import Command, JobStatus
-from tuneloop.core.layout import ExperimentFolder
+from tuneloop.core.layout import ExperimentFolder, given
 from tuneloop.tools.disk import check_room, remove
 from tuneloop.tools.limits import job_limits
 from tuneloop.tools.params.config_text import parse_config
@@ -23,6 +23,7 @@ from tuneloop.tools.workbench import Workbench
 FOLDER = ENGINES / "llamafactory"
 SCRIPTS = tuple(str(FOLDER / name) for name in ("train.py", "lf_watch.py", "lf_checkpoints.py", "lf_cost.py"))
 DISCARD = "discard"
+KEY = "key"
 # Ends from outside: by SIGKILL, by SIGTERM before the first step, and by SIGTERM with a checkpoint.
 KILLED = (-9, -15, 75)
 
@@ -40,19 +41,22 @@ def _launch(bench: Workbench, folder: ExperimentFolder, name: str, out: Path, da
         steps_override=steps,
     )
     key = digest(text, (data / "data.json").read_bytes(), bench.setup.model_fingerprint, engine.identity)
-    if read_key(out) != key:
+    inputs = given(folder.work, name)
+    if read_key(folder, name) != key:
         remove(out)
     for place in (work, out):
         place.mkdir(parents=True, exist_ok=True)
-    write_atomic(work / "config.yaml", text)
-    write_atomic(out / ".key", key)
+    if bench.status(folder.jobs, name)[0].state != "running":
+        (inputs / DISCARD).unlink(missing_ok=True)
+    write_atomic(inputs / "config.yaml", text)
+    write_atomic(inputs / KEY, key)
     env = {"PATH": f"{engine.bin}:/usr/bin:/bin", "LLAMAFACTORY_VERBOSITY": "WARN", "DISABLE_VERSION_CHECK": "1"}
     limits = job_limits(settings, settings.full_timeout if steps is None else settings.rehearsal_timeout, folder.root)
     command = Command(
-        argv=(str(engine.python), SCRIPTS[0], "train", str(work / "config.yaml")),
+        argv=(str(engine.python), SCRIPTS[0], "train", str(inputs / "config.yaml")),
         cwd=str(work),
         env={**bench.environment(work), **engine.env, **env},
-        read=(*engine.readable, *SCRIPTS, str(data), str(bench.setup.model_root)),
+        read=(*engine.readable, *SCRIPTS, str(inputs), str(data), str(bench.setup.model_root)),
         write=(str(out), str(work)),
         limits=limits.model_copy(update={"grace": grace(out)}),
         key=key,
@@ -67,10 +71,10 @@ def was_killed(status: JobStatus) -> bool:
     return end is not None and (end.reason == "stopped" or (end.reason == "finished" and end.code in KILLED))
 
 
-def read_key(out: Path) -> str:
-    """The key an output folder was begun for; a folder of another recipe is stale."""
+def read_key(folder: ExperimentFolder, name: str) -> str:
+    """The key that the output of training `name` was begun for; an output of another recipe is stale."""
     try:
-        return (out / ".key").read_text()
+        return (given(folder.work, name) / KEY).read_text()
     except FileNotFoundError:
         return ""
 
@@ -104,7 +108,7 @@ def stop_training(bench: Workbench, folder: ExperimentFolder, kind: str, *, save
     """Ask a training to end after the step at hand; with `save` it leaves a checkpoint there. Returns at once."""
     out = folder.model if kind == "train" else folder.work / "rehearsal_model"
     if not save:
-        write_atomic(out / DISCARD, "")
+        write_atomic(given(folder.work, kind) / DISCARD, "")
     bench.stop(folder.jobs, kind, grace(out))
 
 
@@ -119,7 +123,7 @@ def start_offer(bench: Workbench, folder: ExperimentFolder, last: int) -> None:
         read=(*engine.readable, SCRIPTS[2]),
         write=(str(folder.model), str(work)),
         limits=job_limits(bench.settings, bench.settings.full_timeout, folder.root),
-        key=digest(read_key(folder.model), str(last)),
+        key=digest(read_key(folder, "train"), str(last)),
     )
     bench.launch(folder.jobs, "offer", command)
 

@@ -9,31 +9,33 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.files import read_json
 from tuneloop.core.layout import ExperimentFolder
+from tuneloop.core.untrusted import figures, strict_json, read_bytes
 from tuneloop.tools.limits import memory_limit
 from tuneloop.tools.trained import log_points
 from tuneloop.tools.watch import Point, Signs
 from tuneloop.tools.workbench import Workbench
 
-SHORTEST_GRACE = 30.0
+SHORTEST_GRACE, LONGEST_GRACE = 30.0, 3600.0
+LARGEST_PULSE = 1 << 16  # bytes
 SLOWEST_DISK = 50 << 20  # bytes a second, while no save was seen
 SHOWN = 8
 
 
 def read_pulse(out: Path) -> dict[str, Any]:
-    """The training's last sign of life, {} before the first."""
+    """The numbers of the training's last sign of life, {} before the first, or where it is none."""
     try:
-        found: dict[str, Any] = read_json(out / "pulse.json")
+        found = strict_json(read_bytes(out / "pulse.json", LARGEST_PULSE))
     except (FileNotFoundError, ValueError):
         return {}
-    return found
+    told = figures(found) if isinstance(found, dict) else {}
+    return told if told.keys() >= {"at", "began", "step", "of"} else {}
 
 
 def grace(out: Path) -> float:
-    """Seconds a training gets to end: the step at hand, a checkpoint, its proof; at least half a minute."""
+    """Seconds a training gets to end: the step at hand, a checkpoint, its proof; from half a minute to an hour."""
     pulse = read_pulse(out)
-    return max(SHORTEST_GRACE, 10.0 + saving(pulse))
+    return min(max(SHORTEST_GRACE, 10.0 + saving(pulse)), LONGEST_GRACE)
 
 
 def saving(pulse: Mapping[str, Any]) -> float:

@@ -24,7 +24,7 @@ from llamafactory.train.sft.trainer import CustomSeq2SeqTrainer
 from transformers import TrainerCallback
 
 UNFINISHED = 75  # EX_TEMPFAIL: it ended on request; the next attempt goes on here
-DISCARD = "discard"  # a file of this name in the output folder: end without saving, what is saved is better
+DISCARD = "discard"  # a file of this name beside the config: end without saving, what is saved is better
 PULSE, WATCH = "pulse.json", "watch.jsonl"
 PULSE_SECONDS = 1.0
 LOG_STEPS = 25  # at most so many between two logged steps: a long run is watched as closely as a short one
@@ -94,6 +94,7 @@ class Keeper(TrainerCallback):
     def __init__(self, trainer: CustomSeq2SeqTrainer) -> None:
         self.trainer = trainer
         self.out = Path(trainer.args.output_dir)
+        self.discard = Path(sys.argv[1]).with_name(DISCARD)
         self.began = born()
         self.first = time.monotonic()
         self.ends: deque[float] = deque(maxlen=STEPS_SEEN)
@@ -141,7 +142,7 @@ class Keeper(TrainerCallback):
         STOP.asked, due = agreed(STOP.asked, saves and now - self.saving_since > SAVE_SECONDS)
         control.should_save |= due
         if STOP.asked and state.global_step < state.max_steps:
-            if not saves or (self.out / DISCARD).exists():
+            if not saves or self.discard.exists():
                 self.leave()
             control.should_save = True
         if control.should_save:

@@ -15,7 +15,7 @@ from typing import Any
 import llamafactory.train.sft.workflow as sft
 from lf_checkpoints import FINISHED, STATE, drop_weights, flaw, newest_whole, promote, prove_finished
 from lf_cost import METER
-from lf_watch import DISCARD, STOP, WATCH, WatchedTrainer
+from lf_watch import STOP, WATCH, WatchedTrainer
 from llamafactory.extras.misc import get_device_count, is_env_enabled
 from llamafactory.hparams import read_args
 from llamafactory.train.tuner import export_model, run_exp
@@ -47,7 +47,6 @@ def done(args: dict[str, Any], out: Path) -> bool:
     if not flaw(out, FINISHED):
         print("this output is finished", flush=True)
         return True
-    (out / DISCARD).unlink(missing_ok=True)
     for name in ("trainer_log.jsonl", WATCH):
         mend(out / name)
     newest = newest_whole(out)

@@ -9,6 +9,7 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import Forecasted
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.job import Exit
+from tuneloop.core.layout import given
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.train import run_rehearsal
 from tuneloop.tools.gate.rehearsal import check_rehearsal
@@ -63,7 +64,7 @@ def proven_end(ctx: Context) -> Exit:
     """How the micro-run ended. Raises RecipeError naming what its files show to be wrong."""
     folder = ctx.folder
     out = folder.work / "rehearsal_model"
-    verified(out, parse_config((folder.work / "rehearse" / "config.yaml").read_text()).values, rows=0, seconds=0)
+    verified(out, parse_config((given(folder.work, "rehearse") / "config.yaml").read_text()).values, rows=0, seconds=0)
     end = ctx.bench.status(folder.jobs, "rehearse")[0].exit
     assert end is not None, "a micro-run that was waited for is over"
     wrong = check_rehearsal(log_points(out), end)

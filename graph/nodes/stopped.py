@@ -11,7 +11,7 @@ from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.context import Context
 from tuneloop.graph.wait import until_over, wait
-from tuneloop.tools.trained import proven
+from tuneloop.tools.trained import proven, trainer_state
 from tuneloop.tools.training import offer_status, start_offer
 from tuneloop.tools.workbench import job_report
 
@@ -21,7 +21,7 @@ NEWEST = 1 << 60
 
 def note_file(folder: ExperimentFolder) -> Path:
     """Where the reason is kept, so that a kill between stop and offer changes nothing."""
-    return folder.work / "train" / "stopped.json"
+    return folder.root / "stopped.json"
 
 
 def note_stop(folder: ExperimentFolder, finding: dict[str, Any], status: dict[str, Any]) -> None:
@@ -82,5 +82,5 @@ def offered_step(ctx: Context, why: dict[str, Any]) -> int | None:
         if status["state"] == "over" and status["exit"]["code"] == NONE_WHOLE:
             return None
         if status["state"] == "over" and status["exit"]["code"] == 0 and status["exit"]["reason"] == "finished":
-            return int(read_json(folder.model / "trainer_state.json")["global_step"])
+            return int(trainer_state(folder.model)["global_step"])
     raise WorldError(f"the last good checkpoint could not be made the model; look at {folder.jobs}")

@@ -9,11 +9,10 @@ from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.events import Forecasted
 from tuneloop.core.experiment import Training
 from tuneloop.core.files import read_json, write_json
-from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.stopped import find_stop, note_stop, stop_and_offer
 from tuneloop.graph.wait import KILLS, alarm, wait, watched
-from tuneloop.tools.disk import remove
+from tuneloop.tools.model_files import foreign, take_model
 from tuneloop.tools.trained import training_result
 from tuneloop.tools.training import was_killed
 
@@ -29,11 +28,11 @@ def finished_training(ctx: Context) -> Training:
     folder = ctx.folder
     if not folder.training.is_file():
         result = find_stop(folder) and stop_and_offer(ctx)
-        done = result or made(ctx)
+        done = (result or made(ctx)).model_copy(update={"left_out": foreign(folder.model)})
         write_json(folder.training, done.model_dump(mode="json"))
         if done.forecast:
             ctx.emit(Forecasted(experiment=ctx.state.experiment, forecast=done.forecast, took=done.spent))
-    drop_checkpoints(folder)
+    take_model(folder, ctx.bench.setup.model_root)  # checkpoints go too: what they were for is proven
     return Training.model_validate(read_json(folder.training))
 
 
@@ -101,9 +100,3 @@ def check_end(ctx: Context, kind: str, status: dict[str, Any]) -> None:
         seen, job = ctx.bench.status(ctx.folder.jobs, kind)
         text = ctx.bench.why(job, seen) if job else "never launched"
         raise RecipeError(f"{kind} failed. {text}", culprit="environment" if end["reason"] == "disk" else "config")
-
-
-def drop_checkpoints(folder: ExperimentFolder) -> None:
-    """What going on needed; the proof that it is no longer needed is there."""
-    for checkpoint in folder.model.glob("*checkpoint-*"):
-        remove(checkpoint)

@@ -75,7 +75,7 @@ def test_a_whole_model_with_the_bases_tokenizer(trained: tuple[Workbench, Experi
 
 def test_without_room_nothing_is_begun(trained: tuple[Workbench, ExperimentFolder]) -> None:
     bench, folder = trained
-    with (folder.model / "model-00002.safetensors").open("wb") as f:
+    with (folder.model / "model-00002-of-00002.safetensors").open("wb") as f:
         os.truncate(f.fileno(), 4 << 40)
     with pytest.raises(WorldError, match=r"best/ needs 4398\.\d GB and .* are free"):
         deliver(bench, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuneloop.core.errors import RecipeError
-from tuneloop.tools.trained import log_points, tail_slope, verified
+from tuneloop.tools.trained import device_memory, log_points, tail_slope, trainer_state, verified
+from tuneloop.tools.watching import grace, read_pulse
 
 CONFIG = {"finetuning_type": "full"}
 
@@ -67,6 +69,58 @@ def test_early_stopping_is_an_end_when_its_patience_is_over(tmp_path: Path, wait
 def test_no_state_at_all(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"no trainer_state\.json"):
         verified(tmp_path, CONFIG, rows=1, seconds=1)
+
+
+STRANGE = [
+    "[]", "{", "null", "[" * 100_000, '{"global_step": 1}', '{"global_step": "1", "max_steps": "1", "log_history": []}',
+    '{"global_step": 1, "max_steps": 1, "log_history": [1]}', '{"global_step": 1, "max_steps": 1, "log_history": 1}',
+    '{"global_step": 1%s, "max_steps": 1%s, "log_history": []}' % ("0" * 4000, "0" * 4000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", STRANGE)
+def test_a_state_that_is_none_fails_the_recipe(text: str, tmp_path: Path) -> None:
+    (tmp_path / "trainer_state.json").write_text(text)
+    with pytest.raises(RecipeError, match=r"trainer_state\.json (that is none|whose steps)"):
+        verified(tmp_path, CONFIG, rows=1, seconds=1)
+    with pytest.raises(RecipeError, match=r"trainer_state\.json (that is none|whose steps)"):
+        trainer_state(tmp_path)
+
+
+def test_losses_that_are_no_numbers_are_none(tmp_path: Path) -> None:
+    write(tmp_path, ["1", None, [1], 10**4000, 2.0, 1.0])
+    assert verified(tmp_path, CONFIG, rows=1, seconds=1).first_loss == 2.0
+
+
+def test_a_state_is_not_read_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    write(tmp_path / "elsewhere", [2.0, 1.0])
+    (tmp_path / "trainer_state.json").symlink_to("elsewhere/trainer_state.json")
+    with pytest.raises(RecipeError, match="no plain file"):
+        verified(tmp_path, CONFIG, rows=1, seconds=1)
+
+
+@pytest.mark.parametrize("told", ["{", "[]", '{"device_memory": {"reserved": "1"}}', '{"device_memory": null}', "1"])
+def test_a_strange_account_of_a_gpu_is_none(told: str, tmp_path: Path) -> None:
+    (tmp_path / "cost.json").write_text(told)
+    assert device_memory(tmp_path / "cost.json") is None
+    (tmp_path / "cost.json").write_text('{"device_memory": {"reserved": 5}}')
+    assert device_memory(tmp_path / "cost.json") == 5
+
+
+@pytest.mark.parametrize(
+    "told", ["{", "[]", '{"at": 1}', '{"at": "x", "began": 1, "step": 1, "of": 1}', " " * (1 << 17), "[" * 60_000]
+)
+def test_a_strange_pulse_is_none_and_grace_has_an_end(told: str, tmp_path: Path) -> None:
+    (tmp_path / "pulse.json").write_text(told)
+    assert (read_pulse(tmp_path), grace(tmp_path)) == ({}, 30)
+    (tmp_path / "pulse.json").write_text('{"at": 1, "began": 1, "step": 1, "of": 1, "save_seconds": 1e300}')
+    assert grace(tmp_path) == 3600
+
+
+def test_a_log_that_is_a_pipe_blocks_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "trainer_log.jsonl")
+    assert log_points(tmp_path) == []
 
 
 def test_a_resumed_log_counts_a_step_once_and_skips_a_torn_line(tmp_path: Path) -> None:
