@@ -34,7 +34,8 @@ class EvaluationTools:
     def launch(self, experiment: Measured, split: Split = "validation") -> dict[str, Any]:
         """Start an evaluation; returns at once, poll evaluation_status. What runs or is over stays as it is.
 
-        `job` is null when every answer is known from the cache: then it is over already.
+        `job` is null when every answer is known from the cache: then it is over already. Where replies are code, running
+        them is a second job: launch again when the first is over.
         """
         self.scope.allow(split)
         return {"experiment": experiment, "job": start_evaluation(self.scope.bench(), experiment)}

@@ -56,7 +56,7 @@ class EvaluationCache:
         """Keep a verified result; where that fails it will be measured again. A test's results are never kept."""
         if self.root is None or given.split == "test":
             return
-        kept = {name: row[name] for name in KEPT}
+        kept = {name: row[name] for name in KEPT if name in row}
         with contextlib.suppress(OSError):
             write_json(self._place(self.root, key) / "result.json", {"digest": seal(key, kept), "result": kept})
 

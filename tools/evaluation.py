@@ -14,13 +14,18 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest, digest_file, write_json, write_lines
 from tuneloop.core.job import Command, Limits
 from tuneloop.tools.backend import Backend
-from tuneloop.tools.benchmarks import BenchmarkFolder, items, prompt, scoring, sealed_items
+from tuneloop.tools.benchmarks import BenchmarkFolder, executed, items, prompt, scoring, sealed_items
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.fingerprints import fingerprint
 from tuneloop.tools.paths import ENGINES
 
 SCRIPTS = ENGINES / "opencompass"
-SCORER = Path(scoring.__file__).resolve()
+SCORER, JUDGE = Path(scoring.__file__).resolve(), Path(executed.__file__).resolve()
+# What runs the code of replies.
+ANSWERS = (
+    *sorted((ENGINES / "answers").glob("*.py")),
+    *(ENGINES / f"{n}.py" for n in ("warden", "forked", "landlock")),
+)
 BATCH = {"cpu": 64, "cuda": 32}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 Measured = Literal["validation", "test"]
@@ -54,8 +59,17 @@ class ItemSet:
 
     @property
     def asked(self) -> list[dict[str, str]]:
-        """The items as the engine gets them."""
-        return [{"id": i.id, "prompt": prompt(self.benchmark, i), "answer": i.answer} for i in self.items]
+        """The items as the engine gets them: with what is right only where the engine scores."""
+        gold = not self.benchmark.executed
+        return [
+            {"id": i.id, "prompt": prompt(self.benchmark, i), "answer": i.answer if gold else ""} for i in self.items
+        ]
+
+    @property
+    def judged_by(self) -> list[Any]:
+        """What decides of replies that are run: calls, what they have to give, and time."""
+        calls = [[i.answer, i.calls.model_dump(mode="json")] for i in self.items if i.calls]
+        return [self.benchmark.seconds, calls] if self.benchmark.executed else []
 
 
 @dataclass(frozen=True)
@@ -152,10 +166,12 @@ def keys_of(
 
     Weights, tokenizer with its template, items, decoding, batching, device, backend, scorer, scripts, engine.
     """
-    sources = [digest_file(path) for path in (SCORER, *sorted(SCRIPTS.glob("*.py")))]
+    sources = [digest_file(path) for path in (SCORER, JUDGE, *sorted(SCRIPTS.glob("*.py")), *ANSWERS)]
     around = json.dumps([sources, how.facts])
     contents = {model.name: digest(*contents_of(model, memory)) for model in models}
-    decoding = {given.name: digest(json.dumps([set_facts(given, named=False), given.asked])) for given in sets}
+    decoding = {
+        given.name: digest(json.dumps([set_facts(given, named=False), given.asked, given.judged_by])) for given in sets
+    }
     return {
         (model, name): digest(engine.identity, around, contents[model], decoding[name])
         for model, name in pairs(models, sets)

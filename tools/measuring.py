@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,17 @@ from tuneloop.tools.backend import choose_backend
 from tuneloop.tools.cache import open_cache
 from tuneloop.tools.delivery import is_adapter
 from tuneloop.tools.evaluation import How, ItemSet, Measured, Weights, evaluation_command, item_set, keys_of
+from tuneloop.tools.execution import execution_command, with_results
 from tuneloop.tools.limits import job_limits
 from tuneloop.tools.model_files import take_model
 from tuneloop.tools.plan import Plan, read_plan, usable, write_plan
 from tuneloop.tools.progress import last_progress
 from tuneloop.tools.pruning import check_there
-from tuneloop.tools.verdicts import read_rows, score_of
+from tuneloop.tools.verdicts import check_replies, read_rows, score_of
 from tuneloop.tools.workbench import Workbench, job_report
 
-BASE, MODEL, JOB = "base", "model", "evaluate"
+BASE, MODEL = "base", "model"
+JOB, EXECUTE = "evaluate", "execute"
 
 
 def place(bench: Workbench, experiment: int) -> Path:
@@ -43,13 +46,31 @@ def weights(bench: Workbench, experiment: int) -> Weights:
     return Weights(MODEL, folder.model, tokenizer=base)
 
 
+def stages(bench: Workbench) -> tuple[str, ...]:
+    """Jobs of an evaluation, one after the other: replies that are code are run in a sandbox of their own."""
+    return (JOB, EXECUTE) if bench.setup.benchmark.executed else (JOB,)
+
+
+def stage(bench: Workbench, where: Path) -> str:
+    """The job at hand."""
+    done = bench.setup.benchmark.executed and _good(bench.status(where / "jobs", JOB)[0])
+    return EXECUTE if done and bench.status(where / "jobs", EXECUTE)[1] else JOB
+
+
+def proof(bench: Workbench, where: Path) -> Path | None:
+    """The file by which the job at hand will say that it is over; None before a launch."""
+    return bench.proof(where / "jobs", stage(bench, where))
+
+
 def start_evaluation(bench: Workbench, experiment: int) -> str | None:
     """Launch an experiment's evaluation on validation; doing it again changes nothing.
 
-    Returns the job's name, None when every answer is known from the cache and no job is needed.
+    Where replies are run this is a second job: once the first is over, launching again starts it. Returns the name of
+    the job at hand, None when every answer is known from the cache and no job is needed.
     """
-    plan = _launch(bench, place(bench, experiment), [weights(bench, experiment)], "validation")
-    return JOB if plan.missing else None
+    where = place(bench, experiment)
+    plan = _launch(bench, where, [weights(bench, experiment)], "validation")
+    return stage(bench, where) if plan.missing else None
 
 
 def evaluation_status(bench: Workbench, experiment: int) -> dict[str, Any]:
@@ -59,7 +80,8 @@ def evaluation_status(bench: Workbench, experiment: int) -> dict[str, Any]:
 
 def stop_evaluation(bench: Workbench, experiment: int) -> None:
     """End an experiment's evaluation."""
-    bench.stop(place(bench, experiment) / "jobs", JOB)
+    for name in (JOB, EXECUTE):
+        bench.stop(place(bench, experiment) / "jobs", name)
 
 
 def measured(bench: Workbench, experiment: int) -> Score:
@@ -81,7 +103,8 @@ def sealed_status(bench: Workbench) -> dict[str, Any]:
 
 def stop_sealed(bench: Workbench) -> None:
     """End the sealed evaluation."""
-    bench.stop(bench.run.final / "jobs", JOB)
+    for name in (JOB, EXECUTE):
+        bench.stop(bench.run.final / "jobs", name)
 
 
 def sealed_scores(bench: Workbench) -> tuple[Score, Score | None]:
@@ -128,7 +151,19 @@ def _launch(bench: Workbench, where: Path, models: list[Weights], split: Measure
     # vLLM wants the GPU for itself from its first import on: it starts cold
     worker = "opencompass" if how.backend == "hf" else ""
     bench.launch(where / "jobs", JOB, command, retry=retry, worker=worker)
+    if bench.setup.benchmark.executed and _good(bench.status(where / "jobs", JOB)[0]):
+        _launch_execution(bench, where, plan, {one.name: one for one in sets}, retry=retry)
     return plan
+
+
+def _launch_execution(bench: Workbench, where: Path, plan: Plan, sets: Mapping[str, ItemSet], *, retry: bool) -> None:
+    """Run the code of the replies that the first job left."""
+    rows = read_rows(where / "work" / JOB, plan.missing)
+    for pair, row in rows.items():
+        check_replies(row, sets[pair[1]])
+    limits = job_limits(bench.settings, bench.settings.benchmark_timeout, where)
+    command = execution_command(bench.engine("opencompass"), rows, sets, where / "work" / EXECUTE, limits)
+    bench.launch(where / "jobs", EXECUTE, command, retry=retry)
 
 
 def _status(bench: Workbench, where: Path) -> dict[str, Any]:
@@ -137,7 +172,7 @@ def _status(bench: Workbench, where: Path) -> dict[str, Any]:
     if plan and not plan.missing:
         note = f"{cached} answers from the cache, nothing was launched"
         return job_report(JobStatus(state="over"), done=cached, total=cached, unit="items", note=note)
-    status, job = bench.status(where / "jobs", JOB)
+    status, job = bench.status(where / "jobs", stage(bench, where))
     done, total = last_progress(job / "log.txt") if job else (0, 0)
     note = f"and {cached} from the cache" if cached else ""
     return job_report(status, done=done, total=total, unit="items", note=note)
@@ -149,11 +184,14 @@ def _collect(bench: Workbench, where: Path, split: Measured) -> dict[str, Score]
         raise RecipeError("evaluation failed. never launched", culprit="config")
     rows = dict(plan.known)
     if plan.missing:
-        status, job = bench.status(where / "jobs", JOB)
-        if job is None or not _good(status):
-            why = bench.why(job, status) if job else "never launched"
-            raise RecipeError(f"evaluation failed. {why}", culprit="config")
-        rows |= read_rows(where / "work" / JOB, plan.missing)
+        for name in stages(bench):
+            status, job = bench.status(where / "jobs", name)
+            if job is None or not _good(status):
+                why = bench.why(job, status) if job else "never launched"
+                raise RecipeError(f"evaluation failed. {why}", culprit="config")
+        fresh = read_rows(where / "work" / JOB, plan.missing)
+        executed = bench.setup.benchmark.executed
+        rows |= with_results(where / "work" / EXECUTE, fresh) if executed else fresh
     scores = {pair: score_of(row, sets[pair[1]]) for pair, row in rows.items()}
     for pair in plan.missing:
         open_cache(bench.settings).write(plan.keys[pair], rows[pair], sets[pair[1]])

@@ -9,13 +9,14 @@ from typing import Any
 
 from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.errors import RecipeError, WorldError
-from tuneloop.core.files import read_json
 from tuneloop.core.score import ItemResult, Score
-from tuneloop.tools.benchmarks import scoring
+from tuneloop.core.untrusted import read_strange_json
+from tuneloop.tools.benchmarks import executed, scoring
 from tuneloop.tools.compare import wilson
 from tuneloop.tools.evaluation import ItemSet, Pair
 
 RESULTS = "results.json"
+LONGEST_TOKEN = 256  # characters
 Row = dict[str, Any]
 
 
@@ -34,11 +35,11 @@ def collect(out: Path, sets: Sequence[ItemSet]) -> dict[Pair, Score]:
 def read_rows(out: Path, wanted: Collection[Pair] | None = None) -> dict[Pair, Row]:
     """The engine's raw results by (model, set), exactly the `wanted` ones. Raises as `collect`."""
     try:
-        results = read_json(out / RESULTS)["results"]
+        results = read_strange_json(out / RESULTS)["results"]
         rows = {(str(row["model"]), str(row["set"])): dict(row) for row in results}
     except FileNotFoundError as e:
         raise RecipeError(f"the evaluation left no {RESULTS} in {out}", culprit="config") from e
-    except (ValueError, KeyError, TypeError) as e:
+    except (ValueError, LookupError, TypeError) as e:
         raise WorldError(f"{out / RESULTS} is broken: {e}") from e
     if len(rows) != len(results) or (wanted is not None and rows.keys() != set(wanted)):
         asked = "each pair once" if wanted is None else ", ".join(f"{m} on {s}" for m, s in sorted(wanted))
@@ -46,18 +47,28 @@ def read_rows(out: Path, wanted: Collection[Pair] | None = None) -> dict[Pair, R
     return rows
 
 
+def check_replies(row: Row, given: ItemSet) -> None:
+    """Raises WorldError unless there is one text for each item: before replies are run."""
+    try:
+        items = [{**item, "results": None} for item in row["items"]]
+    except (LookupError, TypeError) as e:
+        raise WorldError(f"replies on {given.name} are broken: {e!r}"[:500]) from e
+    score_of({**row, "items": items}, given)
+
+
 def score_of(row: Row, given: ItemSet) -> Score:
     """The score of one model on one set. Raises WorldError when it is not what was asked."""
     try:
         return _score(row, given)
-    except (KeyError, TypeError) as e:
-        raise WorldError(f"results on {given.name} are broken: {e!r}") from e
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as e:
+        raise WorldError(f"results on {given.name} are broken: {e!r}"[:500]) from e
 
 
 def _score(row: Row, given: ItemSet) -> Score:
     results = _results(row, given.items, given.benchmark)
     benchmark, right, n = given.benchmark, sum(result.correct for result in results), len(results)
-    if not math.isfinite(row["accuracy"]) or abs(row["accuracy"] - 100 * right / n) > 1e-6:
+    told = 100 * right / n if benchmark.executed else row["accuracy"]  # of what is run only we make a verdict
+    if not math.isfinite(told) or abs(told - 100 * right / n) > 1e-6:
         raise WorldError(f"{given.name}: the engine reports {row['accuracy']} %, its items give {100 * right / n} %")
     counted = right if benchmark.direction == "max" else n - right
     low, high = wilson(counted, n)
@@ -87,17 +98,23 @@ def _results(row: Row, asked: Sequence[Item], benchmark: Benchmark) -> tuple[Ite
 
 
 def _result(benchmark: Benchmark, item: Item, row: Row) -> ItemResult:
-    if not isinstance(row["prediction"], str):
-        raise WorldError(f"item {item.id}: the engine's answer is no text but {row['prediction']!r}")
+    text = row["prediction"]
+    if not isinstance(text, str):
+        raise WorldError(f"item {item.id}: the engine's answer is no text but {text!r}"[:500])
+    if len(text) > LONGEST_TOKEN * benchmark.max_new_tokens:
+        raise WorldError(f"item {item.id}: the engine's answer has {len(text)} characters, more than tokens can have")
+    if benchmark.executed:
+        parsed, right = executed.judge(item.answer, row["results"])
+        return ItemResult(id=item.id, prediction=text, parsed=parsed, answer=item.answer, correct=right)
     result = ItemResult(
         id=item.id,
-        prediction=row["prediction"],
-        parsed=scoring.extract(benchmark.answer, row["prediction"]),
+        prediction=text,
+        parsed=scoring.extract(benchmark.answer, text),
         answer=item.answer,
-        correct=scoring.correct(benchmark.answer, item.answer, row["prediction"]),
+        correct=scoring.correct(benchmark.answer, item.answer, text),
     )
     said = {name: row[name] for name in ("parsed", "answer", "correct")}
     ours = result.model_dump(include=set(said))
     if said != ours:
-        raise WorldError(f"item {item.id}: the engine's verdict is {said}, ours is {ours}")
+        raise WorldError(f"item {item.id}: the engine's verdict is {said}, ours is {ours}"[:500])
     return result

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.layout import ExperimentFolder
-from tuneloop.core.untrusted import figures, strict_json, read_bytes
+from tuneloop.core.untrusted import figures, read_bytes, strict_json
 from tuneloop.tools.limits import memory_limit
 from tuneloop.tools.trained import log_points
 from tuneloop.tools.watch import Point, Signs

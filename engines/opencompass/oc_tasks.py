@@ -44,37 +44,60 @@ def run_tasks(
     )
     truncated, generating = PROGRESS.truncated, PROGRESS.generating
     OpenICLInferTask(config).run(cur_model=built, cur_model_abbr=model["name"])
-    OpenICLEvalTask(config).run()
-    found = verified(model["name"], name, items, work)
+    if given["answer_kind"] == "code":  # its answers are run elsewhere, and what is right is not here
+        found = {"items": answered(model["name"], name, items, work)}
+    else:
+        OpenICLEvalTask(config).run()
+        found = verified(model["name"], name, items, work)
     spent = {"truncated": PROGRESS.truncated - truncated, "seconds": PROGRESS.generating - generating}
     return {"model": model["name"], "set": name, **spent, **found}
 
 
 def verified(model: str, name: str, items: list[dict[str, Any]], work: Path) -> dict[str, Any]:
     """OpenCompass's files, item by item against what was asked. Raises NotMeasuredError naming the first difference."""
-    predictions = json.loads((work / "predictions" / model / f"{name}.json").read_text())
+    predictions = answers(model, name, items, work)
     result = json.loads((work / "results" / model / f"{name}.json").read_text())
     who = f"{model} on {name}"
     if "error" in result or not math.isfinite(result.get("accuracy", math.nan)):
         raise NotMeasuredError(f"{who}: no finite accuracy but {result.get('error', result.get('accuracy'))}")
-    if sorted(predictions, key=int) != [str(i) for i in range(len(items))] or len(result["details"]) != len(items):
-        raise NotMeasuredError(
-            f"{who}: {len(predictions)} predictions, {len(result['details'])} verdicts, {len(items)} items"
-        )
-    rows = [row(item, predictions[str(i)], result["details"][i]) for i, item in enumerate(items)]
+    if len(result["details"]) != len(items):
+        raise NotMeasuredError(f"{who}: {len(result['details'])} verdicts, {len(items)} items")
+    rows = [row(*found) for found in zip(items, predictions, result["details"], strict=True)]
     accuracy = 100 * sum(r["correct"] for r in rows) / len(rows)
     if abs(accuracy - result["accuracy"]) > 1e-6:
         raise NotMeasuredError(f"{who}: accuracy {result['accuracy']} but its details give {accuracy}")
     return {"accuracy": accuracy, "items": rows}
 
 
-def row(item: dict[str, Any], prediction: dict[str, Any], detail: dict[str, Any]) -> dict[str, Any]:
-    """One item's result. Raises NotMeasuredError when the verdict belongs to another item or prompt."""
+def answered(model: str, name: str, items: list[dict[str, Any]], work: Path) -> list[dict[str, Any]]:
+    """Answers without verdicts. Raises NotMeasuredError."""
+    found = zip(items, answers(model, name, items, work), strict=True)
+    return [{"id": item["id"], "prediction": check_asked(item, prediction)["prediction"]} for item, prediction in found]
+
+
+def answers(model: str, name: str, items: list[dict[str, Any]], work: Path) -> list[dict[str, Any]]:
+    """OpenCompass's predictions in the items' order, one each. Raises NotMeasuredError."""
+    found = json.loads((work / "predictions" / model / f"{name}.json").read_text())
+    if sorted(found, key=int) != [str(i) for i in range(len(items))]:
+        raise NotMeasuredError(f"{model} on {name}: {len(found)} predictions, {len(items)} items")
+    return [found[str(i)] for i in range(len(items))]
+
+
+def check_asked(item: dict[str, Any], prediction: dict[str, Any]) -> dict[str, Any]:
+    """The prediction. Raises NotMeasuredError when it belongs to another prompt, or is no text."""
     asked = prediction["origin_prompt"]
     asked = asked if isinstance(asked, str) else "".join(turn["prompt"] for turn in asked)
     if asked != item["prompt"].translate(HIDE):
         raise NotMeasuredError(f"item {item['id']}: another prompt was asked: {asked[:200]!r}")
-    if not prediction["gold"] == detail["answer"][0] == item["answer"] or not isinstance(prediction["prediction"], str):
+    if not isinstance(prediction["prediction"], str):
+        raise NotMeasuredError(f"item {item['id']}: the answer is no text")
+    return prediction
+
+
+def row(item: dict[str, Any], prediction: dict[str, Any], detail: dict[str, Any]) -> dict[str, Any]:
+    """One item's result. Raises NotMeasuredError when the verdict belongs to another item or prompt."""
+    check_asked(item, prediction)
+    if not prediction["gold"] == detail["answer"][0] == item["answer"]:
         raise NotMeasuredError(f"item {item['id']}: gold answer {prediction['gold']!r}, right is {item['answer']!r}")
     verdict = {"parsed": detail["parsed"][0], "answer": item["answer"], "correct": bool(detail["correct"][0])}
     return {"id": item["id"], "prediction": prediction["prediction"], **verdict}

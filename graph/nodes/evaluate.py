@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import WorldError
@@ -9,7 +11,7 @@ from tuneloop.core.files import write_json
 from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
 from tuneloop.graph.wait import KILLS, killed, wait
-from tuneloop.tools.measuring import measured, place
+from tuneloop.tools.measuring import measured, place, proof, stages
 
 
 def evaluate(ctx: Context) -> dict[str, Any]:
@@ -23,15 +25,31 @@ def evaluate(ctx: Context) -> dict[str, Any]:
 
 def measure(ctx: Context, number: int) -> Score:
     """Validation score of an experiment's model, of the untouched one for 0. Raises RecipeError or WorldError."""
+    where = place(ctx.bench, number)
     for _ in range(KILLS):
-        ctx.call("evaluation_launch", experiment=number)
-        status = wait(
+        if carried_out(
             ctx,
             "evaluate" if number else "baseline",
+            where,
+            lambda: ctx.call("evaluation_launch", experiment=number),
             lambda: ctx.call("evaluation_status", experiment=number),
             lambda: ctx.call("evaluation_stop", experiment=number),
-            ctx.bench.proof(place(ctx.bench, number) / "jobs", "evaluate"),
-        )
-        if not killed(status):
+        ):
             return measured(ctx.bench, number)
-    raise WorldError(f"the evaluation was killed {KILLS} times; look at {place(ctx.bench, number) / 'jobs'}")
+    raise WorldError(f"the evaluation was killed {KILLS} times; look at {where / 'jobs'}")
+
+
+def carried_out(
+    ctx: Context,
+    name: str,
+    where: Path,
+    start: Callable[[], Any],
+    poll: Callable[[], dict[str, Any]],
+    stop: Callable[[], Any],
+) -> bool:
+    """Launch an evaluation's jobs one after the other and wait for each; False when one was killed."""
+    for _ in stages(ctx.bench):
+        start()
+        if killed(wait(ctx, name, poll, stop, proof(ctx.bench, where))):
+            return False
+    return True

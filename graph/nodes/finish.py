@@ -13,8 +13,9 @@ from tuneloop.core.files import read_json, write_json
 from tuneloop.core.score import Comparison, Score
 from tuneloop.graph.context import Context
 from tuneloop.graph.journal import load_journal
+from tuneloop.graph.nodes.evaluate import carried_out
 from tuneloop.graph.reporting import report_data
-from tuneloop.graph.wait import KILLS, killed, wait
+from tuneloop.graph.wait import KILLS, wait
 from tuneloop.tools.compare import compare
 from tuneloop.tools.delivery import deliver, drop_merged, is_adapter, merge_status, start_merge
 from tuneloop.tools.measuring import sealed_scores, sealed_status, start_sealed, stop_sealed
@@ -83,8 +84,13 @@ def read_test(ctx: Context, best: Experiment | None) -> tuple[Score, Score | Non
     """Launch, wait, verify. A run whose time is over still ends with its test score."""
     bench, unhurried = ctx.bench, ctx.unhurried()
     for _ in range(KILLS):
-        start_sealed(bench, ctx.run.best if best else None)
-        proof = bench.proof(ctx.run.final / "jobs", "evaluate")
-        if not killed(wait(unhurried, "sealed test", lambda: sealed_status(bench), lambda: stop_sealed(bench), proof)):
+        if carried_out(
+            unhurried,
+            "sealed test",
+            ctx.run.final,
+            lambda: start_sealed(bench, ctx.run.best if best else None),
+            lambda: sealed_status(bench),
+            lambda: stop_sealed(bench),
+        ):
             return sealed_scores(bench)
     raise WorldError(f"the reading of the sealed test was killed {KILLS} times; look at {ctx.run.final / 'jobs'}")

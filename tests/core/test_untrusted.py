@@ -52,7 +52,7 @@ def test_one_that_is_not_there_is_told_apart(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_json_that_would_break_its_reader_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(text.encode("latin-1"))
-    with pytest.raises(ValueError):  # noqa: PT011 - whatever the words
+    with pytest.raises(ValueError):
         read_strange_json(tmp_path / "f")
 
 
@@ -63,7 +63,13 @@ def test_plain_json_is_what_it_says(tmp_path: Path) -> None:
 
 
 def test_of_a_log_numbers_are_taken(tmp_path: Path) -> None:
-    lines = ['{"a": 1, "b": NaN, "c": "x", "d": [1], "e": true}', "[1]", "{", "[" * 100_000, '{"a": ' + "9" * 4000 + "}"]
+    lines = [
+        '{"a": 1, "b": NaN, "c": "x", "d": [1], "e": true}',
+        "[1]",
+        "{",
+        "[" * 100_000,
+        '{"a": ' + "9" * 4000 + "}",
+    ]
     (tmp_path / "f").write_text("\n".join(lines))
     first, last = read_figures(tmp_path / "f")
     assert first["a"] == 1 and first["b"] != first["b"] and first.keys() == {"a", "b"}

@@ -59,7 +59,7 @@ FOREIGN: dict[str, Callable[[Path], Any]] = {
     "pytorch_model.bin": lambda p: p.write_bytes(b"pickle"),
     "tokenizer.py": lambda p: p.write_text("boom"),
     "model.safetensors.py": lambda p: p.write_text("boom"),
-    "additional_chat_templates": lambda p: (p.mkdir(), (p / "x.jinja").write_text("{{ boom }}")),
+    "additional_chat_templates": lambda p: write_atomic(p / "x.jinja", "{{ boom }}"),
     "model-00002-of-00002.safetensors": lambda p: p.symlink_to("/etc/hostname"),
     "vocab.json": lambda p: p.symlink_to("/etc"),
     "merges.txt": os.mkfifo,
@@ -103,7 +103,9 @@ CODE = {
 
 def test_a_configuration_names_no_code(folder: ExperimentFolder, base: Path) -> None:
     write_atomic(folder.model / "config.json", json.dumps({**BASE, **CODE}))
-    write_atomic(folder.model / "generation_config.json", json.dumps({"custom_generate": "evil/repo", "eos_token_id": 2}))
+    write_atomic(
+        folder.model / "generation_config.json", json.dumps({"custom_generate": "evil/repo", "eos_token_id": 2})
+    )
     adapter = {"peft_type": "LORA", "megatron_config": {"a": 1}, "megatron_core": "evil", "auto_mapping": {"b": "c"}}
     write_atomic(folder.model / "adapter_config.json", json.dumps({**adapter, "base_model_name_or_path": "evil/base"}))
     take_model(folder, base)

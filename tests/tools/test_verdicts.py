@@ -1,6 +1,8 @@
 """A score is believed item by item or not at all."""
 
 import json
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -64,6 +66,13 @@ def test_a_metric_to_be_small_counts_wrong_answers(tmp_path: Path, asked: ItemSe
     assert found.low < 60 < found.high
 
 
+def nested(depth: int) -> Any:
+    made: list[Any] = []
+    for _ in range(depth):
+        made = [made]
+    return made
+
+
 Change = Callable[[dict[str, Any]], object]
 LIES: dict[str, tuple[Change, str]] = {
     "a missing item": (lambda m: m["items"].pop(), "1 missing items"),
@@ -75,7 +84,16 @@ LIES: dict[str, tuple[Change, str]] = {
     "an answer that is no text": (lambda m: m["items"][0].update(prediction=None), "is no text"),
     "no verdict": (lambda m: m["items"][0].pop("correct"), "are broken"),
     "another accuracy": (lambda m: m.update(accuracy=99.0), r"the engine reports 99\.0"),
-    "no number": (lambda m: m.update(accuracy=float("nan")), "the engine reports nan"),
+    "no number": (lambda m: m.update(accuracy=float("nan")), "is broken: NaN"),
+    "an accuracy beyond all numbers": (lambda m: m.update(accuracy=10**400), "are broken"),
+    "an accuracy that is a text": (lambda m: m.update(accuracy="40"), "are broken"),
+    "items that are no list": (lambda m: m.update(items={"a": 1}), "are broken"),
+    "an item that is no object": (lambda m: m["items"].append(1), "are broken"),
+    "an id that is a list": (lambda m: m["items"][0].update(id=[1]), "are broken"),
+    "ids of two kinds": (lambda m: m["items"].extend([{"id": 1}, {"id": "x"}]), "are broken"),
+    "an answer without end": (lambda m: m["items"][0].update(prediction="x" * 10**6), "more than tokens can have"),
+    "half a character": (lambda m: m["items"][0].update(prediction="\ud800"), "is broken"),
+    "nesting without end": (lambda m: m["items"].append(nested(5000)), "is broken"),
     "another set": (lambda m: m.update(set="x"), "nobody asked for"),
 }
 
@@ -85,8 +103,29 @@ def test_lies_of_the_engine_are_named(lie: str, tmp_path: Path, asked: ItemSet) 
     change, says = LIES[lie]
     told = results(asked, 4)
     change(told)
-    (tmp_path / "results.json").write_text(json.dumps({"results": [told]}))
+    (tmp_path / "results.json").write_text(dumped({"results": [told]}))
     with pytest.raises(WorldError, match=says):
+        collect(tmp_path, [asked])
+
+
+def dumped(value: Any) -> str:
+    """JSON, however deep."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    try:
+        return json.dumps(value)
+    finally:
+        sys.setrecursionlimit(before)
+
+
+@pytest.mark.parametrize("make", [lambda p: p.symlink_to("elsewhere.json"), os.mkfifo, Path.mkdir])
+def test_results_that_are_no_plain_file_are_not_opened(
+    make: Callable[[Path], None], tmp_path: Path, asked: ItemSet
+) -> None:
+    write(tmp_path, results(asked, 4))
+    (tmp_path / "results.json").rename(tmp_path / "elsewhere.json")
+    make(tmp_path / "results.json")
+    with pytest.raises(WorldError, match="no plain file"):
         collect(tmp_path, [asked])
 
 

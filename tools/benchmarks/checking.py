@@ -80,6 +80,10 @@ def check_items(benchmark: Benchmark, validation: list[Item], test: list[Item], 
         template_fields(benchmark, (item.fields for item in items), where)
         for item in items:
             check_gold(benchmark, item.answer, f"{where}: item {item.id}")
+            if benchmark.executed != (item.calls is not None):
+                raise SetupError(
+                    f"{where}: item {item.id}: calls are for benchmarks with answer: code, and they need them"
+                )
         check_ids(items, f"{where}: {split}")
     check_apart(benchmark, validation, test, where)
 
@@ -97,6 +101,7 @@ def _right(name: str, known: set[str]) -> str:
 
 def _example(kind: str) -> str:
     examples = {"boxed": "what stands in the box, e.g. 12", "choice": "one letter, e.g. B", "number": "e.g. -1234.5"}
+    examples |= {"code": "what each call gives, e.g. [3, 7]"}
     return examples.get(kind, "a text, not empty") if not kind.startswith("regex:") else "a text the pattern finds"
 
 

@@ -72,8 +72,9 @@ def read_items(path: Path) -> list[Item]:
 
 
 def _item(row: dict[str, Any]) -> Item:
-    fields = {name: value for name, value in row.items() if name not in RESERVED}
-    return Item(id=row["id"], answer=row["answer"], fields=fields)
+    calls = row.get("calls") if isinstance(row.get("calls"), dict) else None  # a text is a field that is called so
+    fields = {name: value for name, value in row.items() if name not in RESERVED and value is not calls}
+    return Item.model_validate({"id": row["id"], "answer": row["answer"], "fields": fields, "calls": calls})
 
 
 def _read(folder: BenchmarkFolder, name: str) -> list[Item]:
@@ -89,4 +90,5 @@ def _hashes(root: Path) -> dict[str, str]:
 
 
 def _content(item: Item) -> str:
-    return digest(item.answer, *(f"{name}={value}" for name, value in sorted(item.fields.items())))
+    calls = [item.calls.model_dump_json()] if item.calls else []
+    return digest(item.answer, *calls, *(f"{name}={value}" for name, value in sorted(item.fields.items())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from tuneloop.core.benchmark import Benchmark, Item
+from tuneloop.core.benchmark import Benchmark, Calls, Item
 from tuneloop.core.errors import SetupError
 from tuneloop.core.files import digest, read_lines, write_atomic, write_lines
 from tuneloop.core.layout import Home
+from tuneloop.tools.benchmarks import scoring
 from tuneloop.tools.benchmarks.checking import (
     check_answer_format,
     check_apart,
@@ -151,10 +153,36 @@ def _item(benchmark: Benchmark, row: dict[str, Any], where: str, used: tuple[str
     for name in (*used, "answer"):
         if row.get(name) is None:
             raise SetupError(f"{where}: field {name!r} is missing")
+    item_id = _scalar(row.get("id", default_id), "id", where)
+    fields = {name: _text(benchmark, row[name], name, where) for name in used}
+    if benchmark.executed:
+        return Item(id=item_id, fields=fields, answer=_values(row["answer"], where), calls=_calls(row, where))
     answer = _scalar(row["answer"], "answer", where)
     check_gold(benchmark, answer, where)
-    fields = {name: _text(benchmark, row[name], name, where) for name in used}
-    return Item(id=_scalar(row.get("id", default_id), "id", where), fields=fields, answer=answer)
+    return Item(id=item_id, fields=fields, answer=answer)
+
+
+def _values(answer: object, where: str) -> str:
+    """What calls have to give, as JSON. A text is a list written as JSON."""
+    text = answer if isinstance(answer, str) else json.dumps(answer)
+    found = scoring.gold("code", text)
+    if found is None:
+        raise SetupError(f"{where}: answer is no list; right is what each call has to give, e.g. [3, 7]")
+    return found
+
+
+def _calls(row: dict[str, Any], where: str) -> Calls:
+    try:
+        calls = Calls.model_validate(row.get("calls"))
+    except ValidationError as e:
+        wrong = ".".join(map(str, ("calls", *e.errors()[0]["loc"])))
+        raise SetupError(
+            f'{where}: {wrong}: {e.errors()[0]["msg"]}; right is e.g. "calls": {{"entry": "add", "inputs": [[1, 2], [3, 4]]}}'
+        ) from e
+    expected = len(json.loads(_values(row["answer"], where)))
+    if expected != len(calls.inputs):
+        raise SetupError(f"{where}: {len(calls.inputs)} inputs and {expected} answers; right is one answer for each")
+    return calls
 
 
 def _text(benchmark: Benchmark, value: object, name: str, where: str) -> str:
@@ -175,5 +203,6 @@ def _scalar(value: object, name: str, where: str) -> str:
     raise SetupError(f"{where}: field {name!r} is {type(value).__name__}; right is a text or a number")
 
 
-def _line(item: Item) -> dict[str, str]:
-    return {"id": item.id, **item.fields, "answer": item.answer}
+def _line(item: Item) -> dict[str, Any]:
+    calls = {"calls": item.calls.model_dump()} if item.calls else {}
+    return {"id": item.id, **item.fields, **calls, "answer": item.answer}

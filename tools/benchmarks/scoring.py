@@ -6,11 +6,13 @@ boxed    the last complete `\boxed{...}`; numbers in normal form (`1,000.0` is `
 choice   one letter: in the last box, after "answer", at the start of the reply, else the last one standing alone
 number   the last number; sign, decimals, thousands commas and exponents are read, percent and currency signs dropped
 exact    the whole reply, trimmed, runs of white space as one blank, case matters
+code     no answer is read: the Python code, from the last fenced block or, without one, the reply; its results are judged
 regex:P  the last match of P in the last 4,000 characters: its first group, or all of it when P has none
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from decimal import Decimal
@@ -19,12 +21,12 @@ from functools import cache
 UNSIGNED = r"(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+|\.(?!\w))?|\.\d+)(?:[eE][-+]?\d{1,3}(?!\w))?"
 LAST_NUMBER = re.compile(rf"(?<![\w.])(?:(?<![)\]}}])[-+])?{UNSIGNED}", re.ASCII)
 WRAPPERS = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mbox|operatorname)\s*\{([^{}]*)\}"
-WINDOW, REGEX_WINDOW, MAX_DIGITS = 20_000, 4_000, 400
+WINDOW, REGEX_WINDOW, CODE_WINDOW, MAX_DIGITS = 20_000, 4_000, 65_536, 400
 
 
 def correct(kind: str, answer: str, reply: str) -> bool:
     """Whether `reply` holds the gold `answer`, both in normal form."""
-    right = gold(kind, answer)
+    right = gold(kind, answer) if kind != "code" else None  # what code gives is judged, never how it looks
     return right is not None and extract(kind, reply) == right
 
 
@@ -50,6 +52,8 @@ def gold(kind: str, answer: str) -> str | None:
         return plain_number(unsigned(text))
     if kind == "exact":
         return blanks(text) or None
+    if kind == "code":
+        return listed(text)
     return gold_by_pattern(kind.removeprefix("regex:"), text)
 
 
@@ -259,4 +263,27 @@ def alone(group: str, flags: int) -> re.Pattern[str] | None:
         return None
 
 
-READERS = {"boxed": boxed, "choice": choice, "number": number, "exact": blanks}
+# --- code ------------------------------------------------------------------------------------------------------------
+
+FENCED = re.compile(r"^[ \t]*```[ \t]*(?:python3?|py)?[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL | re.I)
+
+
+def code(text: str) -> str | None:
+    """The code of the last fenced block of Python; the whole reply where it has no block and defines something."""
+    text = text[-CODE_WINDOW:]
+    blocks = [match[1] for match in FENCED.finditer(text)]
+    if not blocks and re.search(r"^(?:def|class|from|import)\b", text, re.MULTILINE):
+        blocks = [text]
+    return blocks[-1].strip("\n") if blocks and blocks[-1].strip() else None
+
+
+def listed(answer: str) -> str | None:
+    """What calls have to give, in one writing of JSON; None: no list of at least one value."""
+    try:
+        values = json.loads(answer)
+    except (ValueError, RecursionError):
+        return None
+    return json.dumps(values, sort_keys=True) if isinstance(values, list) and values else None
+
+
+READERS = {"boxed": boxed, "choice": choice, "number": number, "exact": blanks, "code": code}

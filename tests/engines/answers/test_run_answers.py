@@ -1,0 +1,179 @@
+"""The code of an answer can spoil itself and nothing else: what right answers give is found, cheats give nothing right."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuneloop.tools.benchmarks.executed import judge
+from tuneloop.tools.paths import ENGINES
+
+HARNESS = ENGINES / "answers" / "run_answers.py"
+INPUTS = [[2, 3], [5, 7]]
+GOLD = "[5, 12]"
+RIGHT = "def add(a, b):\n    return a + b\n"
+
+Given = dict[str, dict[str, Any]]
+
+
+def run(place: Path, seconds: float = 1, **codes: str) -> Given:
+    """What each code gives, by name."""
+    out = place / "out"
+    out.mkdir(exist_ok=True)
+    rows = [{"id": name, "code": code, "entry": "add", "inputs": INPUTS} for name, code in codes.items()]
+    (place / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sets = [{"model": "m", "set": "s", "items": str(place / "items.jsonl")}]
+    (place / "job.json").write_text(json.dumps({"out": str(out), "seconds": seconds, "sets": sets}))
+    argv = [sys.executable, "-S", str(HARNESS), str(place / "job.json")]
+    env = {"PYTHONPATH": str(ENGINES), "TMPDIR": str(place)}
+    done = subprocess.run(argv, env=env, cwd=out, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads((out / "results.json").read_text())["results"]
+    assert [p.name for p in out.iterdir()] == ["results.json"]
+    return {one["id"]: one for one in found["items"]}
+
+
+def right(given: Given, name: str) -> bool:
+    return judge(GOLD, given[name]["results"])[1]
+
+
+FINE = {
+    "plain": RIGHT,
+    "lambda": "add = lambda a, b: a + b",
+    "printing": f"print('a lot' * 9999)\n{RIGHT}",
+    "a class": "class A:\n    def __call__(self, a, b): return a + b\nadd = A()",
+    "the standard library": "import re, math, json, threading, asyncio, decimal\n" + RIGHT,
+    "threads": "from concurrent.futures import ThreadPoolExecutor as T\ndef add(a, b): return T(2).submit(sum, [a, b]).result()",
+    "files of its own": "def add(a, b):\n open('x', 'w').write(str(a + b))\n return int(open('x').read())",
+    "changed arguments": "def add(a, b):\n a += b\n return a",
+}
+
+
+def test_what_is_right_is_found(tmp_path: Path) -> None:
+    given = run(tmp_path, **FINE)
+    assert [name for name in FINE if not right(given, name)] == []
+
+
+OUT = "__import__('os').environ['HOME']"
+FORGED = '[{"value": 5}, {"value": 13}]'
+CHEATS = {
+    "equal to everything": "class E:\n def __eq__(s, o): return True\n def __hash__(s): return 5\ndef add(a, b): return E()",
+    "a number that is equal to everything": (
+        "class E(int):\n def __eq__(s, o): return True\n __ne__ = lambda s, o: False\ndef add(a, b): return E(1)"
+    ),
+    "a text that is equal to everything": "class E(str):\n def __eq__(s, o): return True\ndef add(a, b): return E('5')",
+    "exit": "import sys\nsys.exit(0)",
+    "exit in the call": "import sys\ndef add(a, b): sys.exit(0)",
+    "a hard exit": "import os\nos._exit(0)",
+    "a signal to itself": "import os, signal\ndef add(a, b): signal.raise_signal(9)",
+    "a printed result": f"print('{FORGED}', flush=True)\ndef add(a, b): return 0",
+    "a result into every descriptor": (
+        f"import os\nfor fd in range(64):\n try: os.write(fd, b'{FORGED}')\n except OSError: pass\ndef add(a, b): return 0"
+    ),
+    "results forged and left": (
+        f"import os\nfor fd in range(3, 64):\n try: os.write(fd, b'{FORGED}')\n except OSError: pass\nos._exit(0)"
+    ),
+    "patched JSON": f"import json\njson.dumps = lambda *a, **k: '{FORGED}'\ndef add(a, b): return 0",
+    "patched builtins": "import builtins\nbuiltins.type = lambda x: int\nclass E: pass\ndef add(a, b): return E()",
+    "patched harness": (
+        "import sys\nm = sys.modules['__main__']\nm.plain = lambda v, d=0: 'right'\nm.result = lambda *a: {'value': True}\n"
+        "def add(a, b): return 0"
+    ),
+    "all errors swallowed": "import sys\nsys.excepthook = lambda *a: None\nraise BaseException",
+    "true": "def add(a, b): return True",
+    "NaN": "def add(a, b): return float('nan')",
+    "infinity in JSON": 'import json\njson.dumps = lambda *a, **k: \'[{"value": 1e999}, {"value": NaN}]\'\ndef add(a, b): 0',
+    "half a character": "def add(a, b): return '\\ud800'",
+    "endless": "def add(a, b):\n while True: pass",
+    "endless nesting": "def add(a, b):\n x = []\n for _ in range(10**5): x = [x]\n return x",
+    "forged nesting": "import json\njson.dumps = lambda *a, **k: '[' * 30000\ndef add(a, b): return 0",
+    "endless output": "def add(a, b): return 'x' * 10**7",
+    "a huge number": "def add(a, b): return 1 << 10**7",
+    "much memory": "def add(a, b): return len(bytearray(1 << 34))",
+    "endless recursion": "import sys\nsys.setrecursionlimit(10**9)\ndef add(a, b): return add(a, b)",
+    "a fork bomb": "import os\nwhile True: os.fork()",
+    "a process": "import subprocess\ndef add(a, b): return subprocess.run(['/bin/echo', '5'], capture_output=True)",
+    "the parent killed": "import os\nos.kill(os.getppid(), 9)",
+    "all killed": "import os\nos.kill(-1, 9)",
+    "a file too large": "def add(a, b):\n with open('x', 'wb') as f: return f.write(bytes(1 << 28))",
+    "no function": "add = 5",
+    "nothing": "pass",
+    "no Python": "def add(a, b",
+    "a null byte": "\0",
+}
+
+
+def test_cheats_give_nothing_right_and_disturb_nobody(tmp_path: Path) -> None:
+    """Before, between and after them right answers are right."""
+    codes = {"first": RIGHT}
+    for i, (name, code) in enumerate(CHEATS.items()):
+        codes |= {name: code} | ({f"between {i}": RIGHT} if i % 8 == 0 else {})
+    given = run(tmp_path, **codes, last=RIGHT)
+    honest = [name for name in given if name in ("first", "last") or name.startswith("between")]
+    assert [name for name in honest if not right(given, name)] == []
+    assert [name for name in CHEATS if right(given, name)] == []
+    assert given.keys() == codes.keys() | {"last"}
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith("tmp")], "nothing is left of working folders"
+
+
+def test_an_answer_knows_only_its_own_item(tmp_path: Path) -> None:
+    """Neither other items, nor results, nor the harness's memory, nor what its predecessor wrote."""
+    peeks = {
+        "items": f"def add(a, b): return open({str(tmp_path / 'items.jsonl')!r}).read()",
+        "results": f"def add(a, b): return open({str(tmp_path / 'out/results.json')!r}, 'w').write('[]')",
+        "folder": f"import os\ndef add(a, b): return os.listdir({str(tmp_path)!r})",
+        "memory": "import os\ndef add(a, b): return open(f'/proc/{os.getppid()}/mem', 'rb').read(1)",
+        "descriptors": (
+            "import os\ndef add(a, b):\n place = f'/proc/{os.getppid()}/fd'\n"
+            " return [open(f'{place}/{n}').read() for n in os.listdir(place) if int(n) > 2][0]"
+        ),
+        "network": "import socket\ndef add(a, b): return socket.create_connection(('127.0.0.1', 9))",
+        "unix": "import socket\ndef add(a, b): return socket.socket(socket.AF_UNIX)",
+        "limits": "import os, resource\ndef add(a, b): return resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (1, 1))",
+        "ptrace": (
+            "import ctypes, os\ndef add(a, b):\n"
+            " if ctypes.CDLL(None, use_errno=True).ptrace(16, os.getppid(), 0, 0): raise OSError(ctypes.get_errno(), '')"
+        ),
+        "own limits": "import resource\ndef add(a, b): return resource.setrlimit(resource.RLIMIT_CPU, (99, 99))",
+    }
+    given = run(tmp_path, **peeks)
+    refused = ("PermissionError", "ValueError", "IndexError")
+    assert {name: one for name, one in given.items() if one["results"][0].get("error") not in refused} == {}
+
+
+def test_a_sleeper_is_woken_and_time_counts_as_cpu_time(tmp_path: Path) -> None:
+    began = time.monotonic()
+    given = run(tmp_path, busy="def add(a, b):\n while True: pass", slow=f"import time\ntime.sleep(1.5)\n{RIGHT}")
+    assert given["busy"] == {"id": "busy", "results": None, "why": "ended early"}
+    assert right(given, "slow"), "waiting is no work"
+    assert time.monotonic() - began > 2
+
+
+@pytest.mark.slow
+def test_who_waits_for_ever_is_ended(tmp_path: Path) -> None:
+    given = run(tmp_path, asleep="import time\ntime.sleep(10**6)")
+    assert given["asleep"]["why"] == "took too long"
+
+
+def test_what_a_predecessor_left_in_the_output_is_not_believed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "results.json").mkdir(parents=True)
+    (out / "results.part").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(out / "pipe")
+    assert right(run(tmp_path, plain=RIGHT), "plain")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_without_the_filter_processes_could_be_made(tmp_path: Path) -> None:
+    """The attack works where nothing holds it: the same code outside."""
+    code = "import os\nif os.fork() == 0: os._exit(0)\nos.wait()\nimport socket; socket.socket()"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) == 1, "a process can be looked into by default"
