@@ -24,14 +24,14 @@ RIGHT = "def add(a, b):\n    return a + b\n"
 Given = dict[str, dict[str, Any]]
 
 
-def run(place: Path, seconds: float = 1, **codes: str) -> Given:
+def run(place: Path, **codes: str) -> Given:
     """What each code gives, by name."""
     out = place / "out"
     out.mkdir(exist_ok=True)
     rows = [{"id": name, "code": code, "entry": "add", "inputs": INPUTS} for name, code in codes.items()]
     (place / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     sets = [{"model": "m", "set": "s", "items": str(place / "items.jsonl")}]
-    (place / "job.json").write_text(json.dumps({"out": str(out), "seconds": seconds, "sets": sets}))
+    (place / "job.json").write_text(json.dumps({"out": str(out), "seconds": 1, "sets": sets}))
     argv = [sys.executable, "-S", str(HARNESS), str(place / "job.json")]
     env = {"PYTHONPATH": str(ENGINES), "TMPDIR": str(place)}
     done = subprocess.run(argv, env=env, cwd=out, capture_output=True, text=True, timeout=120, check=False)
