@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from oc_generate import greedy
+from oc_template import render
 from oc_weights import HELD
 from opencompass.models import HuggingFaceBaseModel, HuggingFacewithChatTemplate
 from opencompass.models.huggingface_above_v4_33 import _convert_base_messages, _convert_chat_messages
@@ -117,8 +118,7 @@ class Chat(Local):
         for chat in chats:
             for message in chat:
                 message["content"] = message["content"].translate(SHOW)
-        kwargs = {"add_generation_prompt": True, "tokenize": False}
-        return [self.tokenizer.apply_chat_template(chat, **kwargs) for chat in chats], False
+        return render(self.tokenizer, chats), False
 
 
 class Base(Local):
