@@ -20,6 +20,7 @@ from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.backend import choose_backend
 from tuneloop.tools.device import find_device
 from tuneloop.tools.engines import ensure_engine
+from tuneloop.tools.models.native import check_native
 from tuneloop.tools.params.model_card import read_model_card
 from tuneloop.tools.store import fingerprint
 from tuneloop.tools.workers import warm_up
@@ -86,6 +87,8 @@ def settle(ctx: Context) -> Setup:
             say.over = True
             raise
     read_model_card(model.root)
+    for engine in engines:
+        check_native(model.root, engine)
     choose_backend(settings.eval_backend, engines[1], find_device())
     bench = benchmarks.resolve(spec.benchmark, settings.home, spec.benchmark_description)
     chosen = spec.datasets or tuple(datasets.for_domain(bench.benchmark.domain))

@@ -36,7 +36,7 @@ TEMPLATES = {
 @pytest.mark.slow
 def test_a_hostile_template_reaches_nothing_and_ends(opencompass: Engine, tiny: Path, tmp_path: Path) -> None:
     (tmp_path / "templates.json").write_text(json.dumps({name: text for name, (text, _) in TEMPLATES.items()}))
-    argv = [opencompass.python, HERE / "render_templates.py", tiny, tmp_path / "templates.json"]
+    argv = [opencompass.python, HERE / "reference_templates.py", tiny, tmp_path / "templates.json"]
     env = {"PYTHONPATH": str(ENGINES / "opencompass"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(list(map(str, argv)), env=env, capture_output=True, text=True, timeout=300, check=False)
     said = {row["name"]: row["said"] for row in map(json.loads, done.stdout.splitlines())}

@@ -1,4 +1,4 @@
-"""Render each hostile template in a fork of its own, in the engine: `python render_templates.py MODEL TEMPLATES.json`."""
+"""Render each hostile template in a fork of its own, in the engine: `python reference_templates.py MODEL TEMPLATES.json`."""
 
 from __future__ import annotations
 
