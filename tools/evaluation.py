@@ -24,7 +24,7 @@ SCORER, JUDGE = Path(scoring.__file__).resolve(), Path(executed.__file__).resolv
 # What runs the code of replies.
 ANSWERS = (
     *sorted((ENGINES / "answers").glob("*.py")),
-    *(ENGINES / f"{n}.py" for n in ("warden", "forked", "landlock")),
+    *(ENGINES / f"{n}.py" for n in ("warden", "walls", "forked", "landlock")),
 )
 BATCH = {"cpu": 64, "cuda": 32}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -21,12 +21,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import walls
 import warden
 from one_answer import plain
 
 CHILD = Path(__file__).with_name("one_answer.py")
 MOST = 1 << 16  # bytes of what one answer gives
-DUMPABLE = 4
 SLACK, TIMES = 10.0, 4.0  # an answer may wait: its wall clock ends it after TIMES its CPU time and SLACK seconds
 
 
@@ -34,7 +34,7 @@ def main(job_file: Path) -> None:
     """Every answer, then the results."""
     job = json.loads(job_file.read_text(encoding="utf-8"))
     warden.adopt_orphans()
-    warden.landlock.libc.prctl(DUMPABLE, 0, 0, 0, 0)  # nobody with our uid may look into this process
+    walls.closed_to_others(True)
     sets = [{**given, "items": rows(Path(given["items"]))} for given in job["sets"]]
     total, done = sum(len(given["items"]) for given in sets), 0
     results: list[dict[str, Any]] = []

@@ -32,7 +32,9 @@ def run(place: Path, **codes: str) -> Given:
     (place / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     sets = [{"model": "m", "set": "s", "items": str(place / "items.jsonl")}]
     (place / "job.json").write_text(json.dumps({"out": str(out), "seconds": 1, "sets": sets}))
-    argv = [sys.executable, "-S", str(HARNESS), str(place / "job.json")]
+    # Should a guard be missing, the harm ends with the processes of this namespace.
+    apart = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    argv = [*apart, sys.executable, "-S", str(HARNESS), str(place / "job.json")]
     env = {"PYTHONPATH": str(ENGINES), "TMPDIR": str(place)}
     done = subprocess.run(argv, env=env, cwd=out, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -102,7 +104,7 @@ CHEATS = {
     "a fork bomb": "import os\nwhile True: os.fork()",
     "a process": "import subprocess\ndef add(a, b): return subprocess.run(['/bin/echo', '5'], capture_output=True)",
     "the parent killed": "import os\nos.kill(os.getppid(), 9)",
-    "all killed": "import os\nos.kill(-1, 9)",
+    "signals to all": "import os\ndef add(a, b): return [os.kill(-1, 0), 5][1] if a == 2 else 12",
     "a file too large": "def add(a, b):\n with open('x', 'wb') as f: return f.write(bytes(1 << 28))",
     "no function": "add = 5",
     "nothing": "pass",
