@@ -41,6 +41,7 @@ json.dump(["ok"], open("answers.json", "w"))
 
 
 @pytest.mark.parametrize("kind", sorted(SANDBOXES))
+@pytest.mark.usefixtures("docker_host")
 def test_the_key_is_nowhere(house: House, provider: Provider, tmp_path: Path, kind: str) -> None:
     script = tmp_path / "look.py"
     script.write_text(LOOK)
@@ -82,6 +83,7 @@ json.dump([reached, len(models)], open("answers.json", "w"))
     assert (reached, models > 50) == ([], True)
 
 
+@pytest.mark.usefixtures("docker_host")
 def test_the_exit_status_is_the_scripts(house: House, tmp_path: Path) -> None:
     script = tmp_path / "exit.py"
     script.write_text("import sys; sys.exit(7)")

@@ -17,11 +17,16 @@ import pytest
 from tests.tools.proxy.conftest import House, OpenHouse, Provider, access_of, until
 from tuneloop.core.job import Command, Limits, Sandbox
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
+from tuneloop.sandboxes.docker import DockerSandbox
 from tuneloop.sandboxes.jobs import launch, wait
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.tools.proxy import doors
 
-SANDBOXES = {"bubblewrap": BubblewrapSandbox(), "process": ProcessSandbox(allow_unsandboxed=True)}
+SANDBOXES: dict[str, Sandbox] = {
+    "bubblewrap": BubblewrapSandbox(),
+    "docker": DockerSandbox(),
+    "process": ProcessSandbox(allow_unsandboxed=True),
+}
 
 ASKS = Path(__file__).with_name("job.py")
 
@@ -94,10 +99,11 @@ def check_books(house: House, provider: Provider, count: int) -> None:
     assert not (house.place / "begun.jsonl").exists() or entries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(SANDBOXES))
+@pytest.mark.usefixtures("docker_host")
 def test_the_job_goes_on(open_house: OpenHouse, provider: Provider, kind: str) -> None:
-    house = open_house()
-    kill_again_and_again(house, provider, SANDBOXES[kind], kills=10, seed=1)
+    kill_again_and_again(open_house(), provider, SANDBOXES[kind], kills=7, seed=1)
 
 
 @pytest.mark.soak
