@@ -14,7 +14,7 @@ from value import oracle_rows
 
 from tuneloop.core.files import digest, digest_file, write_atomic, write_json
 from tuneloop.core.layout import ExperimentFolder
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run import RunSpec, SandboxKind
 from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.evaluate import measure
@@ -69,9 +69,9 @@ class Ours:
         return digest_file(self.folder.model / "model.safetensors")
 
 
-def open_reference(place: Place, items: int, name: str = "reference") -> Context:
+def open_reference(place: Place, items: int, name: str = "reference", sandbox: SandboxKind = "auto") -> Context:
     """A prepared run without a baseline; its experiments are made by `experiment`."""
-    spec = RunSpec(benchmark="wordproblems", base_model="tiny", benchmark_limit=items)
+    spec = RunSpec(benchmark="wordproblems", base_model="tiny", benchmark_limit=items, sandbox=sandbox)
     run = create_run(spec, place.settings, name)
     ctx = Context(run, place.settings, State(run_id=run.id))
     write_json(run.setup, settle(ctx).model_dump(mode="json"))

@@ -32,6 +32,7 @@ import whole_run  # noqa: E402, F401
 from figures import FIGURES, Figure, chosen, row  # noqa: E402
 from place import Place  # noqa: E402
 
+import sandboxes  # noqa: E402, F401
 from tuneloop.core.files import write_json  # noqa: E402
 
 OUT = HERE / "out" / "results.json"

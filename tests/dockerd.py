@@ -55,10 +55,11 @@ class OwnDaemon:
             return False
 
     def kill(self) -> None:
-        """As a crash would."""
+        """As a crash would; the containerd below it dies with it."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
+        (self.root / "exec/containerd/containerd.pid").unlink(missing_ok=True)  # a zombie's counts as alive
 
     def stop(self) -> None:
         """The daemon, the containerd below it, and what they mounted."""

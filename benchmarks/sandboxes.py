@@ -1,0 +1,84 @@
+"""What each sandbox costs beside the `process` sandbox: a job that does nothing, an experiment through warm engines."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from contextlib import ExitStack
+
+from figures import figure
+from jobs import command
+from ours import experiment, open_reference, timed
+from place import Place
+from processes import spend
+
+from tuneloop.core.run import SandboxKind
+from tuneloop.sandboxes.choose import open_sandbox
+from tuneloop.sandboxes.jobs import wait
+from tuneloop.tools.workers import warm_engines
+
+KINDS: tuple[SandboxKind, ...] = ("process", "bubblewrap", "docker")
+NOOP = (sys.executable, "-I", "-S", "-c", "pass")
+
+
+def starts(place: Place) -> dict[str, float]:
+    """Median milliseconds from `start` to `exit.json`, by sandbox, in turns; `bare`: fork, exec and wait alone."""
+    times = 5 if place.small else 30
+    boxes = {kind: open_sandbox(kind) for kind in KINDS}
+    work = place.root / "noop"
+    asked = command(work, *NOOP).model_copy(update={"read": (sys.prefix, sys.base_prefix)})
+    took: dict[str, list[float]] = {name: [] for name in (*KINDS, "bare")}
+    for number in range(times):
+        for kind, box in boxes.items():
+            folder = place.root / "jobs" / f"noop-{kind}.{number}"
+            began = time.perf_counter()
+            box.start(folder, asked)
+            wait(box, folder, every=0.001)
+            took[kind].append(time.perf_counter() - began)
+        took["bare"].append(spend(NOOP, log=work / "log.txt").wall)
+    found = {name: 1000 * statistics.median(each) for name, each in took.items()}
+    place.note("start of a no-op job, ms", {**found, "load": os.getloadavg()[0]})
+    return found
+
+
+def experiments(place: Place) -> dict[str, float]:
+    """Least seconds of training and evaluation, by sandbox, in turns, the engines warm."""
+    steps, items, times = (4, 8, 1) if place.small else (60, 100, 3)
+    runs = {kind: open_reference(place, items, f"warm-{kind}", kind) for kind in KINDS}
+    took: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    with ExitStack() as warm:
+        for ctx in runs.values():
+            warm.enter_context(warm_engines(ctx.bench))
+        for number in range(times + 1):
+            for kind, ctx in runs.items():
+                spent = timed(experiment(ctx, number + 1, 4 if number == 0 else steps))
+                took[kind].append(spent.train + spent.evaluate)
+    found = {kind: min(each[1:]) for kind, each in took.items()}  # the first one was to wake everything up
+    place.note("experiment through warm engines, s", {**took, "load": os.getloadavg()[0]})
+    return found
+
+
+@figure("start and end of a no-op job, bubblewrap / process", "x", "<= 4")
+def start_bubblewrap(place: Place) -> float:
+    """`python -c pass`."""
+    return place.once(starts)["bubblewrap"] / place.once(starts)["process"]
+
+
+@figure("start and end of a no-op job, docker / process", "x", "<= 60")
+def start_docker(place: Place) -> float:
+    """`python -c pass`."""
+    return place.once(starts)["docker"] / place.once(starts)["process"]
+
+
+@figure("train and evaluate through warm engines, bubblewrap / process", "x", "<= 1.2")
+def warm_bubblewrap(place: Place) -> float:
+    """A short experiment of the reference's recipe."""
+    return place.once(experiments)["bubblewrap"] / place.once(experiments)["process"]
+
+
+@figure("train and evaluate through warm engines, docker / process", "x", "<= 1.2")
+def warm_docker(place: Place) -> float:
+    """A short experiment of the reference's recipe."""
+    return place.once(experiments)["docker"] / place.once(experiments)["process"]

@@ -1,0 +1,229 @@
+"""Random faults of daemon, container, socket, disk, image and keeper: no job is lost or run twice, nothing is left over.
+
+A failure prints FAULT_SEED; `FAULT_SEED=N` tries the same again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.dockerd import OwnDaemon, own_daemon
+from tuneloop.core.errors import WorldError
+from tuneloop.core.job import Command, Limits
+from tuneloop.sandboxes.container import FOLDER, name_of
+from tuneloop.sandboxes.daemon import find_daemon, known_daemon, sweep
+from tuneloop.sandboxes.docker import DockerSandbox
+from tuneloop.sandboxes.dockerd import Refused, Unreachable
+from tuneloop.sandboxes.image import host_image
+from tuneloop.sandboxes.jobs import launch, newest
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="kills a daemon and fills a disk of its own: run it as root")
+SEED = int(os.environ.get("FAULT_SEED", random.SystemRandom().randrange(1 << 30)))
+MOST = 20.0  # seconds until a job has got over a fault
+LINES = 40
+JOB = f"""
+import fcntl, os, sys, time
+alone = open('alone', 'w')
+try: fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    open('twice', 'w')
+    sys.exit('another attempt of this job is alive')
+for n in range({LINES}):
+    print(n, flush=True)
+    time.sleep(0.01)
+print('whole', flush=True)
+"""
+
+
+@dataclass
+class World:
+    """A daemon of its own, and a small disk with the jobs' folders."""
+
+    daemon: OwnDaemon
+    root: Path
+    rng: random.Random
+    sandbox: DockerSandbox = field(default_factory=DockerSandbox)
+
+    @property
+    def jobs(self) -> Path:
+        return self.root / "disk/jobs"
+
+    def command(self, name: str) -> Command:
+        work = self.root / "work" / name
+        work.mkdir(parents=True, exist_ok=True)
+        argv = (sys.executable, "-I", "-S", "-c", JOB)
+        read = (sys.prefix, sys.base_prefix)
+        return Command(argv=argv, cwd=str(work), read=read, write=(str(work),), limits=Limits(seconds=60))
+
+    def moment(self) -> None:
+        """Some instant of a job's life."""
+        time.sleep(self.rng.uniform(0, 0.9))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """With a tmpfs of 8 MB, which is quickly full."""
+    root = tmp_path_factory.mktemp("faults")
+    disk = root / "disk"
+    disk.mkdir()
+    before = os.environ.get("DOCKER_HOST")
+    with own_daemon() as daemon:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "faults", disk], check=True)
+        os.environ["DOCKER_HOST"] = daemon.url
+        try:
+            yield World(daemon, root, random.Random(SEED))
+        finally:
+            subprocess.run(["umount", "-l", disk], check=True)
+            os.environ.pop("DOCKER_HOST")
+            if before is not None:
+                os.environ["DOCKER_HOST"] = before
+
+
+def daemon_killed(world: World, folder: Path) -> None:
+    world.daemon.kill()
+    world.moment()
+    world.daemon.start()
+
+
+def container_killed(world: World, folder: Path) -> None:
+    with suppress(Refused, Unreachable):
+        find_daemon().daemon.ask("POST", f"/containers/{name_of(folder)}/kill")
+
+
+def socket_gone(world: World, folder: Path) -> None:
+    away = world.daemon.socket.with_suffix(".away")
+    world.daemon.socket.rename(away)
+    world.moment()
+    away.rename(world.daemon.socket)
+
+
+def disk_full(world: World, folder: Path) -> None:
+    ballast = world.root / "disk/ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as f:
+        while True:
+            f.write(bytes(1 << 12))
+    world.moment()
+    ballast.unlink()
+
+
+def image_removed(world: World, folder: Path) -> None:
+    with suppress(Refused, Unreachable):
+        find_daemon().daemon.ask("DELETE", f"/images/{host_image()[0]}?force=1")
+
+
+def end(pid: int, folder: Path) -> None:
+    """Kill a process of the job's supervisor, never one that has got its number since."""
+    with suppress(OSError):
+        handle = os.pidfd_open(pid)
+        try:
+            if bytes(folder) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        finally:
+            os.close(handle)
+
+
+def supervisors(folder: Path) -> list[int]:
+    """The watcher and the keeper, [] when they are gone or have not said who they are."""
+    with suppress(OSError, ValueError):
+        keeper = int((folder / "lock").read_text())
+        return [int(Path(f"/proc/{keeper}/stat").read_text().rpartition(")")[2].split()[1]), keeper]
+    return []
+
+
+def keeper_killed(world: World, folder: Path) -> None:
+    for pid in supervisors(folder)[1:]:
+        end(pid, folder)
+
+
+def keeper_and_watcher_killed(world: World, folder: Path) -> None:
+    for pid in supervisors(folder):
+        end(pid, folder)
+
+
+FAULTS: tuple[Callable[[World, Path], None], ...] = (
+    daemon_killed,
+    container_killed,
+    socket_gone,
+    disk_full,
+    image_removed,
+    keeper_killed,
+    keeper_and_watcher_killed,
+)
+
+
+def finish(world: World, name: str) -> Path:
+    """Launch until it is over, as the graph does: a lost attempt is launched again, a broken world is waited for."""
+    deadline = time.monotonic() + MOST
+    while time.monotonic() < deadline:
+        try:
+            folder = launch(world.sandbox, world.jobs, name, world.command(name))
+            while (status := world.sandbox.poll(folder)).state == "running" and time.monotonic() < deadline:
+                time.sleep(0.02)
+        except (WorldError, OSError):
+            time.sleep(0.1)
+            continue
+        if status.exit is not None and status.exit.ok:
+            return folder
+    last = newest(world.jobs, name)
+    raise AssertionError(f"{name} did not end: {last and (last / 'log.txt').read_text()[-500:]}")
+
+
+def suffer(world: World, number: int) -> None:
+    """One job, one fault; twice the same job, so that a second launch finds the finished one."""
+    fault = world.rng.choice(FAULTS)
+    name = f"{fault.__name__}-{number}"
+    with suppress(WorldError, OSError):
+        folder = launch(world.sandbox, world.jobs, name, world.command(name))
+        world.moment()
+        fault(world, folder)
+    done = finish(world, name)
+    assert finish(world, name) == done
+    whole = (done / "log.txt").read_text().split() == [*map(str, range(LINES)), "whole"]
+    assert whole or fault is disk_full, (name, SEED)  # a full disk costs log lines, never the job
+    assert not (world.root / "work" / name / "twice").exists(), (name, SEED)
+
+
+def left_over(world: World) -> list[str]:
+    """Containers, processes, mounts and files that should have gone with their jobs."""
+    found = [str(one["Labels"][FOLDER]) for one in find_daemon().daemon.ask("GET", "/containers/json?all=1")]
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = line.read_bytes()
+            if bytes(world.jobs) in words or (b"containerd-shim" in words and bytes(world.daemon.root) in words):
+                found.append(words.decode(errors="replace"))
+    mounts = Path("/proc/mounts").read_text().splitlines()
+    found += [line for line in mounts if f"{world.daemon.root}/data/overlay2/" in line]
+    return found + [str(p) for p in world.jobs.rglob("*") if p.name == "pipes" or p.name.endswith(".part")]
+
+
+def endure(world: World, faults: int) -> None:
+    print(f"FAULT_SEED={SEED}")
+    known_daemon.cache_clear()
+    for number in range(faults):
+        suffer(world, number)
+    sweep(find_daemon())
+    deadline = time.monotonic() + MOST
+    while (left := left_over(world)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left == [], SEED
+
+
+@pytest.mark.slow
+def test_forty_random_faults(world: World) -> None:
+    endure(world, 40)
+
+
+@pytest.mark.soak
+def test_a_hundred_and_fifty_random_faults(world: World) -> None:
+    endure(world, 150)
