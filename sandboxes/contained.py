@@ -60,7 +60,7 @@ class Contained:
             self.handle = os.pidfd_open(self.pid)
         except ProcessLookupError as e:
             raise Lost(f"container {self.name} ended before anybody could watch it") from e
-        self.group = group_of(self.pid)
+        self.birth, self.group = born(self.pid), group_of(self.pid)
 
     def open_pipes(self) -> tuple[int, int]:
         """Our ends of `log` and `report`. Raises Lost when there is nothing to take up."""
@@ -128,8 +128,9 @@ class Contained:
                 self.code = int(end["code"])
 
     def processes(self) -> list[int]:
-        """Every process of the job."""
-        return tree(self.pid)
+        """Every process of the job; none of a stranger who has got the number since."""
+        found = tree(self.pid)
+        return found if born(self.pid) == self.birth != 0 else []
 
     def ask(self) -> None:
         """SIGTERM to each."""

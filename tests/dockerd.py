@@ -9,8 +9,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from tuneloop.sandboxes.dockerd import Daemon, Refused, Unreachable
+from tuneloop.sandboxes.tree import tree
 
 SYSTEMS = "/var/run/docker.sock"
 PACKAGES = ("docker.io", "containerd", "runc", "iptables")
@@ -47,8 +50,6 @@ class OwnDaemon:
             time.sleep(0.05)
 
     def answers(self) -> bool:
-        from tuneloop.sandboxes.dockerd import Daemon, Refused, Unreachable
-
         try:
             return bool(Daemon(str(self.socket), "1.41").ask("GET", "/version"))
         except (Refused, Unreachable):
@@ -66,10 +67,23 @@ class OwnDaemon:
         if self.process is not None:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(SECONDS)
+        for shim in self.shims():
+            os.kill(shim, signal.SIGKILL)
         mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
         for place in sorted((place for place in mounts if Path(place).is_relative_to(self.root)), reverse=True):
             subprocess.run(["umount", place], check=False)
         shutil.rmtree(self.root, ignore_errors=True)
+
+    def shims(self) -> list[int]:
+        """Those that a killed containerd has left, with what lives below them."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                words = path.read_bytes().split(b"\0")
+                if words[0].endswith(b"containerd-shim-runc-v2") and bytes(self.root) in b" ".join(words):
+                    pid = int(path.parent.name)
+                    found += [pid, *tree(pid)]
+        return found
 
     def log(self) -> str:
         return (self.root / "dockerd.log").read_text()[-2000:]

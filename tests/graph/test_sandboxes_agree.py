@@ -13,8 +13,8 @@ from tuneloop.core.files import digest_file
 from tuneloop.core.layout import RunFolder
 
 UNTIL_EVALUATED = 10  # nodes
-SAME = ("baseline/scores.json", "experiments/001/scores.json", "experiments/001/data/data.json")
-SAME += ("experiments/001/process_data.py", "experiments/001/train.yaml", "experiments/001/model/model.safetensors")
+MADE = ("scores.json", "data/data.json", "process_data.py", "train.yaml", "model/model.safetensors")
+SAME = ("baseline/scores.json", *(f"experiments/001/{name}" for name in MADE))
 KINDS = {"process": ("--allow-unsandboxed",), "bubblewrap": (), "docker": ()}
 
 
