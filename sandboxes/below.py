@@ -11,7 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+
+TYPE_CHECKING = False  # typing and collections would be a third of a supervisor's start
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LOOK = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 DEEPEST = 128  # folders in folders: each costs two descriptors

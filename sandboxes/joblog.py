@@ -1,12 +1,11 @@
 """A job's log: keeps head and tail, cuts the middle and says so. Standard library only, as all of the supervisor."""
 
 # pathlib would be a third of a supervisor's start.
-# ruff: noqa: PTH105, PTH123
+# ruff: noqa: PTH105, PTH123, SIM105
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 
 class Log:
@@ -47,6 +46,8 @@ class Log:
 
     def close(self) -> None:
         """On disk before `exit.json` is; a full disk costs log lines, never the job."""
-        with suppress(OSError):
+        try:
             os.fsync(self.file.fileno())
+        except OSError:
+            pass
         self.file.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
+import marshal
 import os
 import signal
 import subprocess
@@ -135,7 +135,7 @@ def supervise(folder: Path, command: Command, wrapped: Wrapped, lock: int) -> No
     with (folder / "log.txt").open("ab") as log, closed(wrapped.handles):
         started = subprocess.run(
             argv,
-            input=json.dumps(plan).encode(),
+            input=marshal.dumps(plan),
             stdout=log,
             stderr=log,
             env={},

