@@ -1,7 +1,15 @@
 """bubblewrap: a job sees the system's programs, the paths it lists and nothing else; no network, no capabilities.
 
-Not covered: the kernel's own attack surface (there is no system call filter), GPU drivers where a GPU is given, CPU
-time. `/tmp` and `/dev/shm` are memory that the limits do not count; each is bounded by SCRATCH.
+Namespaces for users, processes, mounts, network, System V, names and cgroups; a filter of system calls (`seccomp.py`);
+memory and tasks in the kernel's hands where cgroups may be made (`cgroups.py`). Landlock is not put on a job's files: the
+mounts say the same, and it could only be done by one more program inside, which costs a third of a start. A job with a
+network shares the machine's, so there Landlock keeps its signals and abstract sockets to itself.
+
+Not covered: the kernel's own attack surface beyond the filter, GPU drivers where a GPU is given, CPU time, the content of
+what a job may write. Started by root, a job is user 10001 in its namespace and has no capability, but to the kernel its
+files are root's: a real other user could not read inputs that only root may read. So /proc/sys is mounted read-only, no
+setuid file can be made, and root's limit of processes (RLIMIT_NPROC), which binds nobody, is left to cgroups. Without
+cgroups, `/tmp`, `/dev/shm` and files in memory are not counted by the limit of memory; the first two are bounded.
 """
 
 from __future__ import annotations
@@ -17,9 +25,10 @@ from typing import get_args
 from tuneloop.core.errors import SetupError
 from tuneloop.core.job import Command, Power
 from tuneloop.sandboxes import seccomp
-from tuneloop.sandboxes.local import LocalSandbox, Wrapped
+from tuneloop.sandboxes.local import LocalSandbox, Wrapped, closed
+from tuneloop.sandboxes.namespaces import cure
 
-SCRATCH = 1 << 30  # bytes of /tmp and of /dev/shm
+SCRATCH = 1 << 30  # bytes of /tmp and of /dev/shm at most
 ETC = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 ETC_NETWORK = (
     "/etc/resolv.conf",
@@ -49,12 +58,12 @@ class BubblewrapSandbox(LocalSandbox):
             raise SetupError(MISSING)
         options = [*UNSHARE, *IDENTITY, "--sync-fd", str(lock)]
         options += [] if command.network else ["--unshare-net"]
-        options += [*system(command.network), *devices(command)]
+        options += [*system(command.network, scratch(command)), *devices(command)]
         options += [*mounts(command), *hidden(folder, command), "--remount-ro", "/", "--remount-ro", "/dev"]
         handles = filters()
         options += [word for handle in handles for word in ("--seccomp", str(handle))]
         argv = (program, *options, "--chdir", command.cwd, "--", *command.argv)
-        return Wrapped(argv, wrappers=2, refusal="bwrap: ", handles=handles)
+        return Wrapped(argv, wrappers=2, refusal="bwrap: ", handles=handles, scoped=command.network)
 
 
 def filters() -> tuple[int, ...]:
@@ -63,7 +72,12 @@ def filters() -> tuple[int, ...]:
     return (seccomp.opened(program),) if program else ()
 
 
-def system(network: bool) -> list[str]:
+def scratch(command: Command) -> int:
+    """Bytes of /tmp and of /dev/shm: memory, whether or not the kernel counts it as the job's."""
+    return min(SCRATCH, command.limits.memory or SCRATCH)
+
+
+def system(network: bool, size: int = SCRATCH) -> list[str]:
     """Programs, libraries, /proc and /tmp. Mounted first, so that binds below /tmp are not hidden."""
     options = ["--ro-bind", "/usr", "/usr"]
     for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")):
@@ -75,7 +89,7 @@ def system(network: bool) -> list[str]:
         options += ["--ro-bind-try", os.path.realpath(name), name]
     # Files of /proc/sys belong to root: started by root, bwrap would leave core_pattern and others writable.
     options += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
-    return [*options, "--size", str(SCRATCH), "--tmpfs", "/tmp"]  # noqa: S108
+    return [*options, "--size", str(size), "--tmpfs", "/tmp"]  # noqa: S108
 
 
 def devices(command: Command) -> list[str]:
@@ -83,7 +97,7 @@ def devices(command: Command) -> list[str]:
 
     Generated code gets a GPU only where the command names one.
     """
-    options = ["--dev", "/dev", "--size", str(SCRATCH), "--tmpfs", "/dev/shm"]  # noqa: S108
+    options = ["--dev", "/dev", "--size", str(scratch(command)), "--tmpfs", "/dev/shm"]  # noqa: S108
     if not command.env.get("CUDA_VISIBLE_DEVICES", "" if command.generated else "all"):
         return options
     found = [path for pattern in GPU_DEVICES for path in sorted(Path("/dev").glob(pattern))]
@@ -131,22 +145,28 @@ def probe_bubblewrap() -> str | None:
     program = shutil.which("bwrap")
     if program is None:
         return MISSING
-    argv = [program, *UNSHARE, "--unshare-net", *IDENTITY, *system(False), "--dev", "/dev", "--", "/usr/bin/env"]
+    handles = filters()
+    filtered = [word for handle in handles for word in ("--seccomp", str(handle))]
+    argv = [
+        program,
+        *UNSHARE,
+        "--unshare-net",
+        *IDENTITY,
+        *system(False),
+        "--dev",
+        "/dev",
+        *filtered,
+        "--",
+        "/usr/bin/env",
+    ]
     try:
-        tried = subprocess.run(argv, env={}, capture_output=True, text=True, timeout=20, check=False)
+        with closed(handles):
+            tried = subprocess.run(
+                argv, env={}, capture_output=True, text=True, timeout=20, check=False, pass_fds=handles
+            )
     except (OSError, subprocess.TimeoutExpired) as e:
         return f"{program} does not run: {e}"
     if tried.returncode == 0:
         return None
-    return f"{program}: {tried.stderr.strip() or 'failed without a word'}; {cure(tried.stderr)}"
-
-
-def cure(problem: str) -> str:
-    """What helps against a refusal of bwrap."""
-    if "nknown option" in problem:
-        return "right is bubblewrap 0.8 or newer"
-    return (
-        "right is a kernel that allows unprivileged user namespaces "
-        "(`sysctl kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000`; "
-        "on Ubuntu an AppArmor profile for bwrap; in Docker `--security-opt seccomp=unconfined`)"
-    )
+    words = tried.stderr.strip().splitlines() or [f"{program}: failed without a word"]
+    return f"{words[-1]}; {cure(tried.stderr)}"

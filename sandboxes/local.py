@@ -35,7 +35,7 @@ class Wrapped:
     """A command inside its sandbox; `wrappers` counts the sandbox's own processes above the job.
 
     `handles` are descriptors that it names; they are closed here once it is started. `container` is the plan of one
-    that a daemon starts.
+    that a daemon starts. `scoped`: signals and abstract sockets stay among the job's processes, where Landlock can do it.
     """
 
     argv: tuple[str, ...]
@@ -43,6 +43,7 @@ class Wrapped:
     refusal: str = ""
     handles: tuple[int, ...] = ()
     container: dict[str, Any] | None = None
+    scoped: bool = False
 
 
 class LocalSandbox(ABC):
@@ -130,7 +131,7 @@ def supervise(folder: Path, command: Command, wrapped: Wrapped, lock: int) -> No
     limits = command.limits.model_dump()
     plan: dict[str, Any] = {**limits, "write": command.write, "cwd": command.cwd, "env": environment(command)}
     plan |= {"argv": wrapped.argv, "wrappers": wrapped.wrappers, "refusal": wrapped.refusal}
-    plan |= {"warm": warm_form(folder, command), "container": wrapped.container, "lock": lock}
+    plan |= {"warm": warm_form(folder, command), "container": wrapped.container, "lock": lock, "scoped": wrapped.scoped}
     argv = [sys.executable, "-I", "-S", "-c", BOOT, str(ROOT), str(folder), str(lock)]
     with (folder / "log.txt").open("ab") as log, closed(wrapped.handles):
         started = subprocess.run(

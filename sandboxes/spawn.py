@@ -8,6 +8,7 @@ from __future__ import annotations
 import _signal as signal  # type: ignore[import-not-found]  # without the enums, whose import takes longer
 import os
 import resource
+from ctypes import c_size_t, c_uint64
 
 from tuneloop.sandboxes.tree import libc, send, tree
 
@@ -15,7 +16,9 @@ TYPE_CHECKING = False  # typing would be a third of a supervisor's start
 if TYPE_CHECKING:
     from tuneloop.sandboxes.cgroups import Group
 
-PDEATHSIG = 1
+PDEATHSIG, NO_NEW_PRIVS = 1, 38
+CREATE_RULESET, RESTRICT_SELF = 444, 446  # Landlock's numbers, the same on every architecture
+SIGNALS_AND_SOCKETS = 0b11
 # A new keyring: the one of our session may hold the user's keys.
 KEYCTL, JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine), 1
 
@@ -55,6 +58,7 @@ class Plan:
         self.warm: dict | None = given["warm"]  # type: ignore[type-arg]
         self.container: dict | None = given["container"]  # type: ignore[type-arg]
         self.lock: int = given["lock"]
+        self.scoped: bool = given["scoped"]
 
 
 class Spawned:
@@ -120,6 +124,8 @@ def become(plan: Plan, keeper: int, output: int, errors: int, group: Group | Non
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if KEYCTL:
             libc.syscall(KEYCTL, JOIN_SESSION_KEYRING, None)
+        if plan.scoped:
+            shut_in()
         os.chdir(plan.cwd)
         for target in (1, 2):
             os.dup2(output, target)
@@ -128,6 +134,15 @@ def become(plan: Plan, keeper: int, output: int, errors: int, group: Group | Non
         os.write(errors, f"{plan.argv[0]}: {e}\n".encode())
     finally:
         os._exit(127)
+
+
+def shut_in() -> None:
+    """Keep signals and abstract sockets to the job; a kernel whose Landlock is older than ABI 6 cannot."""
+    ruleset = libc.syscall(CREATE_RULESET, (c_uint64 * 3)(0, 0, SIGNALS_AND_SOCKETS), c_size_t(24), 0)
+    if ruleset >= 0:
+        libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0)
+        libc.syscall(RESTRICT_SELF, ruleset, 0)
+        os.close(ruleset)
 
 
 def spawn(plan: Plan, output: int, group: Group | None) -> int:

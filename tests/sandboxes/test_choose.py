@@ -53,7 +53,7 @@ def test_one_that_is_there_but_refuses_is_not_believed(no_bubblewrap, no_docker)
     fake = no_bubblewrap / "bwrap"
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     fake.chmod(0o755)
-    with pytest.raises(SetupError, match=r"No permissions to create new namespace.*user namespaces"):
+    with pytest.raises(SetupError, match=r"No permissions to create new namespace; .*right is"):
         open_sandbox("auto")
 
 

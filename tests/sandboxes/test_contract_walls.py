@@ -9,9 +9,11 @@ import pytest
 
 from tuneloop.core.errors import SetupError, WorldError
 from tuneloop.core.job import Command
+from tuneloop.sandboxes import local
+from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
 from tuneloop.sandboxes.process import ProcessSandbox
 
-from .conftest import keeper
+from .conftest import Trial, keeper
 
 CANARY = "canary-5d1f0c"
 CONNECT = "import socket; socket.create_connection(('127.0.0.1', {port}), 3); print('connected')"
@@ -63,6 +65,21 @@ def test_no_network(trial, needs):
         assert "ConnectionRefused" in log or "unreachable" in log
         done, _ = trial.run(CONNECT.format(port=port), "granted", network=True)
         assert done.ok
+
+
+def test_a_job_with_a_network_has_no_abstract_sockets_of_the_machine(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    trial = Trial(BubblewrapSandbox(), tmp_path)
+    name = f"\0tuneloop-{os.getpid()}"
+    code = f"import socket; socket.socket(socket.AF_UNIX).connect({name!r}); print('connected')"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(name)
+        server.listen()
+        assert "PermissionError" in trial.run(code, "held", network=True)[1]
+        path, rest = local.BOOT.split("; from", 1)
+        free = "; import tuneloop.sandboxes.spawn as s; s.shut_in = lambda: None; from"
+        monkeypatch.setattr(local, "BOOT", path + free + rest)
+        assert trial.run(code, "free", network=True)[1] == "connected\n"
 
 
 def test_files_outside_cannot_be_read_or_written(trial, needs):
