@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import secrets
+import shutil
 import socket
 import stat
 import subprocess
@@ -14,10 +15,12 @@ import threading
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 from tuneloop.core.job import Command, Exit, Limits, Sandbox
 from tuneloop.sandboxes.jobs import wait
 
+from ..conftest import ENGINES, start_worker
 from .declare import Aim, Attack, libc
 from .kernel import LOGON
 from .lonely import Lonely, add_key
@@ -57,6 +60,8 @@ class Arena:
             place.mkdir(parents=True)
             place.chmod(0o777)
         root.chmod(0o755)
+        self.code = root / "code"
+        shutil.copytree(HERE, self.code / "hostile", ignore=shutil.ignore_patterns("__pycache__"))
         lonely.do(self.furnish)
 
     def furnish(self) -> None:
@@ -157,7 +162,7 @@ class Arena:
     def argv(self) -> tuple[str, ...]:
         """The job."""
         aims = str(self.root / "given/aims.json")
-        return (sys.executable, "-I", "-S", str(HERE / "run.py"), aims, *self.targets)
+        return (sys.executable, "-I", "-S", str(self.code / "hostile/run.py"), aims, *self.targets)
 
     def attack_bare(self) -> dict[str, str]:
         """Where nothing holds it: a child of a process with secrets in its environment and an open descriptor."""
@@ -176,11 +181,33 @@ class Arena:
         return Command(
             argv=self.argv(),
             cwd=str(root / "work"),
-            read=(sys.prefix, sys.base_prefix, str(HERE), str(root / "given")),
+            read=(sys.prefix, sys.base_prefix, str(self.code), str(root / "given")),
             write=(str(root / "work"), str(root / "jobs")),
             generated=True,
             limits=Limits.model_validate({"seconds": 60, **fields}),
         )
+
+    def attack_warm(self, sandbox: Sandbox, *, landlock: bool = True) -> dict[str, str]:
+        """In a fork of a worker that sees the whole arena; without `landlock` the fork sees it too."""
+        engines = self.root / "engines"
+        shutil.copytree(ENGINES, engines, ignore=lambda _, names: [name for name in names if not name.endswith(".py")])
+        if not landlock:
+            with (engines / "landlock.py").open("a") as f:
+                f.write("\n\ndef restrict(ruleset: int) -> None:\n    os.close(ruleset)\n")
+        with patch.dict(start_worker.__globals__, ENGINES=engines):
+            self.end = self.lonely.do(self.forked, sandbox)
+        return self.evidence()
+
+    def forked(self, sandbox: Sandbox) -> Exit:
+        trial = start_worker(self.root, sandbox)
+        try:
+            whole = self.command()
+            argv = (whole.argv[0], *whole.argv[3:])
+            write = (str(self.root / "work"),)  # who sees its own folder is never forked
+            fields = {"argv": argv, "write": write, "generated": False, "worker": str(trial.socket)}
+            return self.inside(sandbox, whole.model_copy(update=fields))
+        finally:
+            sandbox.stop(trial.worker, grace=0)
 
     def attack_in(self, sandbox: Sandbox, **limits: object) -> dict[str, str]:
         """In a sandbox that a process with secrets in its environment starts."""

@@ -35,6 +35,11 @@ LIMITED: dict[str, Callable[[], Sandbox]] = {
     **WALLS,
 }
 GROUPS = guarded()
+# A forked job is walled in by Landlock, also in the process sandbox; the worker around it sees the whole arena.
+LANDLOCK = [attack for attack in TOGETHER if attack.guards in (("mounts",), ("read-only",))]
+# Modes, times, and sockets with a name: of the run's folder only, where nobody listens but workers who look who calls.
+NO_RULE = {"open_the_given_folder_to_everybody", "turn_back_the_clock_of_a_given_file", "connect_to_an_agents_socket"}
+WARM = {"process": LANDLOCK, "bubblewrap": TOGETHER, "docker": TOGETHER}
 
 
 def named(attack: Attack) -> str:
@@ -85,6 +90,18 @@ def walled(request, arena):
     return request.param, found
 
 
+@pytest.fixture(scope="module", params=WARM)
+def forked(request, arena):
+    """What got through from a job that a worker forked."""
+    kind, attacks = request.param, WARM[request.param]
+    there(request, kind)
+    made = arena(*attacks)
+    found = made.attack_warm(LIMITED[kind]())
+    assert made.end.ok, made.log
+    assert "cold start" not in made.log
+    return found
+
+
 @pytest.mark.parametrize("attack", TOGETHER, ids=named)
 def test_it_gets_through_where_nothing_holds_it(bare, attack):
     assert bare[attack.name]
@@ -95,6 +112,22 @@ def test_it_is_held(request, walled, attack):
     kind, found = walled
     expected(request, kind, attack)
     assert found[attack.name] == ""
+
+
+@pytest.mark.parametrize("attack", TOGETHER, ids=named)
+def test_it_is_held_when_a_worker_forks_the_job(request, forked, attack):
+    if attack.name not in forked:
+        pytest.skip("the process sandbox has no such walls")
+    if attack.name in NO_RULE:
+        request.applymarker(pytest.mark.xfail(reason="Landlock has no rule for it", strict=True))
+    assert forked[attack.name] == ""
+
+
+@pytest.mark.parametrize("kind", ["process", "bubblewrap"])
+def test_it_gets_through_when_landlock_is_gone(arena, kind):
+    made = arena(*LANDLOCK)
+    found = made.attack_warm(LIMITED[kind](), landlock=False)
+    assert [name for name in found if not found[name]] == [], made.log
 
 
 @pytest.mark.parametrize(("kind", "guards"), without())
