@@ -1,7 +1,8 @@
 """What keeps a forked job from the worker that it was forked from, and from its siblings, besides Landlock.
 
 A filter of system calls that the keeper sends along, a lock that the job holds without having it in hand, keys of its
-own, and the worker's question who is calling. Not covered: names, times and modes of files can be seen and changed.
+own, and the worker's question who is calling. Not covered: names, times and modes of files can be seen and changed, and
+named sockets below the worker's folders be called; jobs that spread over several GPUs share the loopback interface.
 """
 
 from __future__ import annotations
