@@ -16,6 +16,7 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.settings import load_settings
 from tuneloop.core.wording import clean
 from tuneloop.tools.engines import Engine, ensure_engine, list_engines, remove_engine, verify_engine
+from tuneloop.tools.engines.image import engine_image
 
 LINE = 2000  # characters: what an engine said may be in it
 
@@ -30,13 +31,16 @@ def command() -> None:
 
 @command.command()
 @click.argument("names", nargs=-1, type=click.Choice(NAMES))
-def build(names: tuple[str, ...]) -> None:
+@click.option("--docker", "as_image", is_flag=True, help="Make an image of each, which the docker sandbox then uses.")
+@click.option("--base", default="", metavar="IMAGE", help="The image's system.  [default: made of Debian's packages]")
+def build(names: tuple[str, ...], as_image: bool, base: str) -> None:
     """Make NAMES ready (all without): from the lock, or verify what LLAMA_FACTORY_PATH / OPENCOMPASS_PATH name."""
     settings = load_settings()
     for name in names or NAMES:
         with bar(name) as say:
             engine = ensure_engine(name, settings, say)
-        click.echo(f"{name} {engine.version}: {engine.folder}")
+            image = engine_image(engine, base, say) if as_image else ""
+        click.echo(f"{name} {engine.version}: {engine.folder}" + (f", image {image}" if image else ""))
 
 
 @contextmanager

@@ -33,15 +33,17 @@ def owner() -> str:
     return digest(os.uname().nodename, str(os.geteuid()))
 
 
-def config(folder: Path, command: Command, image: str, user: tuple[int, int], podman: bool) -> dict[str, Any]:
-    """The body of `POST /containers/create`."""
+def config(
+    folder: Path, command: Command, image: str, user: tuple[int, int], podman: bool, whole: bool
+) -> dict[str, Any]:
+    """The body of `POST /containers/create`; a `whole` image has a system, an interpreter and the engine of its own."""
     return {
         "Image": image,
-        "Cmd": [PYTHON, "-I", "-S", f"{PLACE}/pid_one.py", f"{PLACE}/job"],
+        "Cmd": [command.argv[0] if whole else PYTHON, "-I", "-S", f"{PLACE}/pid_one.py", f"{PLACE}/job"],
         "User": f"{user[0]}:{user[1]}",
         "WorkingDir": "/",
         "Labels": {OWNER: owner(), FOLDER: str(folder.resolve())},
-        "HostConfig": {**WALLS, **limits(command, podman), **ways(command), "Mounts": mounts(folder, command)},
+        "HostConfig": {**WALLS, **limits(command, podman), **ways(command), "Mounts": mounts(folder, command, whole)},
     }
 
 
@@ -87,10 +89,13 @@ def wants_gpu(command: Command) -> bool:
     return bool(command.env.get("CUDA_VISIBLE_DEVICES", "" if command.generated else "all"))
 
 
-def mounts(folder: Path, command: Command) -> list[dict[str, Any]]:
+def mounts(folder: Path, command: Command, whole: bool) -> list[dict[str, Any]]:
     """The system's programs, our own first process, and the command's paths at the same place inside."""
-    kinds = dict.fromkeys(system(command.network), True)
-    kinds |= {path: True for path in both(command.read) if not Path(path).is_relative_to("/usr")}
+    brought = programs(command.argv[0]) if whole else ()
+    kinds = {} if whole else dict.fromkeys(system(command.network), True)
+    kinds |= {
+        path: True for path in both(command.read) if not Path(path).is_relative_to("/usr") and path not in brought
+    }
     kinds |= dict.fromkeys(both(command.write), False)
     words = {path: "ro" if closed else "rw" for path, closed in kinds.items()}
     found = [bind(path, path, closed) for path, closed in kinds.items() if not already_there(path, words)]
@@ -112,6 +117,11 @@ def bind(source: str, target: str, closed: bool) -> dict[str, Any]:
         "ReadOnly": closed,
         "BindOptions": {"Propagation": "rprivate"},
     }
+
+
+def programs(python: str) -> tuple[str, ...]:
+    """What an image of an engine brings along: the environment and its interpreter's folder."""
+    return (str(Path(python).parent.parent), str(Path(os.path.realpath(python)).parent.parent))
 
 
 def system(network: bool) -> list[str]:

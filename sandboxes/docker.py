@@ -13,7 +13,7 @@ before Docker 25 they are writable when the folder is not.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from tuneloop.core.files import read_json
 from tuneloop.core.job import Command, JobStatus, Power
@@ -21,8 +21,11 @@ from tuneloop.core.locks import locked
 from tuneloop.sandboxes.contained import PIPES
 from tuneloop.sandboxes.container import config, name_of
 from tuneloop.sandboxes.daemon import find_daemon, ready_image
+from tuneloop.sandboxes.images import need_image
 from tuneloop.sandboxes.local import LocalSandbox, Wrapped, supervise
 from tuneloop.sandboxes.owner import check_readable, hand_over
+
+IMAGE = "image.json"  # in an engine's folder: the image that was made of it
 
 
 class DockerSandbox(LocalSandbox):
@@ -31,9 +34,13 @@ class DockerSandbox(LocalSandbox):
     kind = "docker"
     powers: frozenset[Power] = frozenset(get_args(Power))
 
+    def __init__(self, image: str = "") -> None:
+        """`image` holds the programs of every job; without one the engine's own image does, or this machine."""
+        self.image = image
+
     def wrap(self, folder: Path, command: Command, lock: int) -> Wrapped:  # noqa: ARG002
         """The container's plan; its keeper creates it. Raises SetupError, WorldError."""
-        return planned(folder, command, take_up=False)
+        return planned(folder, command, self.image)
 
     def poll(self, folder: Path) -> JobStatus:
         """From the folder; a container that has outlived its keeper gets another one."""
@@ -44,13 +51,15 @@ class DockerSandbox(LocalSandbox):
         return status
 
 
-def planned(folder: Path, command: Command, take_up: bool) -> Wrapped:
-    """How the keeper finds or makes the container of the job in `folder`."""
+def planned(folder: Path, command: Command, image: str = "", take_up: bool = False) -> Wrapped:
+    """How the keeper finds or makes the container of the job in `folder`. Raises SetupError, WorldError."""
     access = find_daemon()
+    body: dict[str, Any] = {}
     if not take_up:
         hand_over(command.write, access.user)
         check_readable(command.read, access.user)
-    body = config(folder, command, ready_image(access), access.user, access.podman)
+        own = image or image_of(command.argv[0])
+        body = config(folder, command, own or ready_image(access), access.user, access.podman, whole=bool(own))
     plan = {"socket": access.socket, "api": access.api, "name": name_of(folder), "user": access.user, "config": body}
     return Wrapped(command.argv, container={**plan, "take_up": take_up})
 
@@ -61,3 +70,13 @@ def take_up(folder: Path) -> None:
         if lock is not None and not (folder / "exit.json").exists():
             command = Command.model_validate(read_json(folder / "command.json"))
             supervise(folder, command, planned(folder, command, take_up=True), lock)
+
+
+def image_of(program: str) -> str:
+    """The image that was made of the engine which `program` belongs to, "" where none was. Raises SetupError."""
+    place = Path(program).parent.parent / IMAGE
+    if not place.is_file():
+        return ""
+    image = str(read_json(place)["image"])
+    need_image(image, f"`tuneloop engines build --docker`, or to remove {place}")
+    return image

@@ -100,7 +100,7 @@ def test_a_container_that_was_only_created_is_started_by_who_takes_the_job_up(tr
     folder, command = trial.root / "jobs/job", trial.command("open('started', 'a').write('x')")
     folder.mkdir(parents=True)
     (folder / "command.json").write_text(command.model_dump_json())
-    plan = planned(folder, command, take_up=False).container
+    plan = planned(folder, command).container
     assert plan is not None
     told = {"argv": command.argv, "cwd": command.cwd, "env": environment(command)}
     make_pipes(str(folder / "pipes"), told, plan["user"])

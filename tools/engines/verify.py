@@ -10,7 +10,7 @@ from typing import Any
 
 from tuneloop.core.errors import WorldError
 from tuneloop.core.files import read_json
-from tuneloop.core.job import Command, Limits
+from tuneloop.core.job import Command, Limits, Sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, wait
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.tools.engines.blueprint import BLUEPRINTS
@@ -18,16 +18,25 @@ from tuneloop.tools.engines.engine import Engine, Found
 from tuneloop.tools.paths import ENGINES
 
 SECONDS = 600.0
+TRUSTED = ProcessSandbox()
 QUIET = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": ""}
 
 
-def inspect(python: Path, modules: Iterable[str], env: Mapping[str, str] | None = None) -> Found:
+def inspect(
+    python: Path, modules: Iterable[str], env: Mapping[str, str] | None = None, sandbox: Sandbox = TRUSTED
+) -> Found:
     """Import `modules` under `python` in a job. Raises WorldError when that Python does not even run."""
-    given = answer(python, ENGINES / "check.py", modules, env)
+    given = answer(python, ENGINES / "check.py", modules, env, sandbox)
     return Found(**{**given, "problems": tuple(given["problems"])})
 
 
-def answer(python: Path, script: Path, arguments: Iterable[str] = (), env: Mapping[str, str] | None = None) -> Any:
+def answer(
+    python: Path,
+    script: Path,
+    arguments: Iterable[str] = (),
+    env: Mapping[str, str] | None = None,
+    sandbox: Sandbox = TRUSTED,
+) -> Any:
     """The JSON that a script writes: `python script OUT arguments…`, run as a job. Raises WorldError when it fails."""
     with tempfile.TemporaryDirectory(prefix="tuneloop-check-") as work:
         out = Path(work) / "found.json"
@@ -35,10 +44,10 @@ def answer(python: Path, script: Path, arguments: Iterable[str] = (), env: Mappi
             argv=(str(python), str(script), str(out), *arguments),
             cwd=work,
             env={**QUIET, **(env or {})},
+            read=(str(script.parent),),
             write=(work,),
             limits=Limits(seconds=SECONDS),
         )
-        sandbox = ProcessSandbox()
         job = launch(sandbox, Path(work) / "jobs", "check", command)
         done = wait(sandbox, job, every=0.05)
         if not done.ok or not out.exists():
@@ -53,12 +62,16 @@ def verify_engine(engine: Engine) -> list[str]:
         found = inspect(engine.python, blueprint.imports if blueprint else (), engine.env)
     except WorldError as e:
         return [str(e)]
-    changed = [
+    return [*found.problems, *differences(engine, found)]
+
+
+def differences(engine: Engine, found: Found) -> list[str]:
+    """Packages that are not those of the manifest."""
+    return [
         f"{name} is {found.packages.get(name, 'gone')}; it was {version} when the engine was made"
         for name, version in engine.packages.items()
         if found.packages.get(name) != version
     ]
-    return [*found.problems, *changed]
 
 
 def unacceptable(found: Found, accepts: Mapping[str, tuple[str, str]]) -> list[str]:
