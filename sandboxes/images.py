@@ -42,7 +42,8 @@ def build_image(
                     raise DockerException(line["error"])
                 image = line.get("aux", {}).get("ID", image)
             verify(image)
-            client.tag(image, *tag.split(":"))
+            repository, name = tag.split(":")
+            client.tag(image, repository, name)
     except BaseException as e:
         remove_image(access, image)
         if isinstance(e, PROBLEMS):
