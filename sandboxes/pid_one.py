@@ -26,7 +26,9 @@ PATIENCE = 3600.0  # seconds that the end of a job waits for somebody who wants 
 
 
 def main(folder: str) -> None:
-    """Start, bury, tell, wait until it was heard."""
+    """Start, bury, tell, wait until it was heard. Elsewhere than in a container, "everybody" would be everybody."""
+    if os.getpid() != 1:
+        sys.exit("right is the first process of a container")
     log = os.open(f"{folder}/log", os.O_RDWR)
     report = os.open(f"{folder}/report", os.O_RDWR)
     libc.prctl(DUMPABLE, 0, 0, 0, 0)  # the job, which is of the same user, cannot look or reach into us

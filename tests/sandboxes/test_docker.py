@@ -3,11 +3,14 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from tuneloop.core.errors import WorldError
+from tuneloop.sandboxes import pid_one
 from tuneloop.sandboxes.contained import make_pipes
 from tuneloop.sandboxes.container import name_of
 from tuneloop.sandboxes.daemon import find_daemon, left_over, sweep
@@ -188,3 +191,9 @@ def test_start_says_why_it_cannot(trial, monkeypatch):
     monkeypatch.setattr("tuneloop.sandboxes.docker.find_daemon", lambda: (_ for _ in ()).throw(WorldError("away")))
     with pytest.raises(WorldError, match="away"):
         DockerSandbox().start(trial.root / "jobs/job", trial.command("pass"))
+
+
+def test_the_first_process_of_a_container_is_nothing_else(tmp_path):
+    refused = subprocess.run([sys.executable, pid_one.__file__, str(tmp_path)], capture_output=True, check=False)
+    assert refused.returncode == 1
+    assert b"right is the first process of a container" in refused.stderr
