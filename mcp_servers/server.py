@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ def make_server(name: str, instructions: str, functions: Sequence[Callable[..., 
 
 
 def spoken(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, its errors turned into MCP tool errors with the same sentence."""
+    """The function, its errors turned into MCP tool errors with the same sentence: the caller's, no matter for the log."""
     from fastmcp.exceptions import ToolError as McpToolError
 
     @functools.wraps(function)
@@ -31,6 +32,6 @@ def spoken(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except SPOKEN as e:
-            raise McpToolError(str(e)) from e
+            raise McpToolError(str(e), log_level=logging.INFO) from e
 
     return call

@@ -159,7 +159,9 @@ def fuzz(whole_run: Any, tmp_path: Path, seed: int, count: int) -> Counter[str]:
     for target in targets:
         said = target.log.read_bytes()
         assert target.faults == [], f"{target.name}: {len(target.faults)} faults"
-        assert b"Traceback" not in said, said[-3000:].decode(errors="replace")
+        # FastMCP writes down a prompt that was asked for without its arguments as if it had crashed.
+        crashes = said.count(b"Traceback") - said.count(b"Missing required arguments")
+        assert crashes == 0, said[-3000:].decode(errors="replace")
         assert not [secret for secret in target.secrets if secret in said]
     new = {str(f) for f in (home / "runs").rglob("*")} - before
     assert not [f for f in new if "/profiles" not in f], "no request started or wrote anything"
