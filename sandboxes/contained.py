@@ -53,7 +53,11 @@ class Contained:
             self.log, self.report = self.open_pipes()
             self.pid = living(self.place) or self.find()
         else:
-            make_pipes(self.place, {"argv": plan.argv, "cwd": plan.cwd, "env": plan.env}, self.given["user"])
+            make_pipes(
+                self.place,
+                {"argv": plan.argv, "cwd": plan.cwd, "env": plan.env, "filter": self.given["filter"]},
+                self.given["user"],
+            )
             self.log, self.report = self.open_pipes()
             self.pid = self.bring_up(create=True)
         try:

@@ -1,9 +1,9 @@
 """docker: a job in a container of Docker or Podman that sees the system's programs, the paths it lists and nothing else.
 
-No network, no capabilities, no new privileges, the daemon's own filter of system calls, a read-only root, walls for
-memory, processes and /tmp. Paths are the same inside and outside, so the daemon has to run on this machine. Jobs are of
-the caller's user; where root starts them, of a user of their own (`owner.py`), to whom their writable folders are handed
-over. Containers have no programs of their own: /usr and the engine's folder are mounted read-only, as bubblewrap does it.
+No network, no capabilities, no new privileges, the daemon's filter of system calls and our own (`seccomp.py`), a read-only
+root, walls for memory, processes and /tmp. Paths are the same inside and outside, so the daemon has to run on this
+machine. Jobs are of the caller's user; where root starts them, of a user of their own (`owner.py`), to whom their writable
+folders are handed over. Without an image of its own an engine is mounted read-only, with /usr, as bubblewrap does it.
 
 Not covered: the kernel's own attack surface, GPU drivers where a GPU is given. The daemon is root: who may ask it for
 containers could do anything on this machine; jobs cannot reach it. Disks mounted below a listed folder come along, and
@@ -24,6 +24,7 @@ from tuneloop.sandboxes.daemon import find_daemon, ready_image
 from tuneloop.sandboxes.images import need_image
 from tuneloop.sandboxes.local import LocalSandbox, Wrapped, supervise
 from tuneloop.sandboxes.owner import check_readable, hand_over
+from tuneloop.sandboxes.seccomp import program
 
 IMAGE = "image.json"  # in an engine's folder: the image that was made of it
 
@@ -61,7 +62,8 @@ def planned(folder: Path, command: Command, image: str = "", take_up: bool = Fal
         own = image or image_of(command.argv[0])
         body = config(folder, command, own or ready_image(access), access.user, access.podman, whole=bool(own))
     plan = {"socket": access.socket, "api": access.api, "name": name_of(folder), "user": access.user, "config": body}
-    return Wrapped(command.argv, container={**plan, "take_up": take_up})
+    calls = program().hex()
+    return Wrapped(command.argv, container={**plan, "filter": calls, "take_up": take_up})
 
 
 def take_up(folder: Path) -> None:

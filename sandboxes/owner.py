@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tuneloop.core.errors import WorldError
+from tuneloop.sandboxes.below import below
 
 JOB_USER = 10001  # uid and gid of jobs that root starts; nobody else's on any system
 
@@ -22,17 +23,19 @@ def hand_over(folders: Iterable[str], user: tuple[int, int]) -> None:
     """Everything below `folders` belongs to `user`; only root can and has to.
 
     Goes by descriptors and follows no link: a job that runs meanwhile cannot bend it to files outside.
+    Raises WorldError where folders are nested without end.
     """
     if os.geteuid():
         return
     for folder in map(os.path.realpath, folders):
+        os.chown(folder, *user, follow_symlinks=False)
         if not stat.S_ISDIR(os.lstat(folder).st_mode):
-            os.chown(folder, *user, follow_symlinks=False)
             continue
-        for _, names, files, handle in os.fwalk(folder, follow_symlinks=False):
-            give(handle, ".", user)
-            for name in (*names, *files):
-                give(handle, name, user)
+        try:
+            for handle, entry in below(folder):
+                give(handle, entry.name, user)
+        except OSError as e:
+            raise WorldError(f"{folder} cannot be handed over to jobs: {e.strerror}") from e
 
 
 def give(handle: int, name: str, user: tuple[int, int]) -> None:

@@ -105,7 +105,7 @@ def test_a_container_that_was_only_created_is_started_by_who_takes_the_job_up(tr
     (folder / "command.json").write_text(command.model_dump_json())
     plan = planned(folder, command).container
     assert plan is not None
-    told = {"argv": command.argv, "cwd": command.cwd, "env": environment(command)}
+    told = {"argv": command.argv, "cwd": command.cwd, "env": environment(command), "filter": ""}
     make_pipes(str(folder / "pipes"), told, plan["user"])
     find_daemon().daemon.create(plan["name"], plan["config"])
     assert wait(trial.sandbox, folder, every=0.02).ok
@@ -197,3 +197,29 @@ def test_the_first_process_of_a_container_is_nothing_else(tmp_path):
     refused = subprocess.run([sys.executable, pid_one.__file__, str(tmp_path)], capture_output=True, check=False)
     assert refused.returncode == 1
     assert b"right is the first process of a container" in refused.stderr
+
+
+def test_our_own_filter_is_above_the_daemons(trial):
+    code = """
+import ctypes, errno, socket
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.syscall(425, 1, 0), errno.errorcode[ctypes.get_errno()])
+try: socket.socket(40, socket.SOCK_STREAM)
+except OSError as e: print(errno.errorcode[e.errno])
+print([l.split()[1] for l in open('/proc/self/status') if l.startswith('Seccomp_filters')])
+"""
+    assert trial.run(code)[1].splitlines() == ["-1 ENOSYS", "EAFNOSUPPORT", "['2']"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hands over")
+def test_folders_nested_without_end_are_the_worlds_error(tmp_path):
+    handle = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=handle)
+        inner = os.open("d", os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    os.close(handle)
+    with pytest.raises(WorldError, match="nested too deeply"):
+        hand_over([str(tmp_path)], (10001, 10001))
+    subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)
