@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -197,14 +197,30 @@ def container_without(guards: list[str], root: Path) -> Iterator[Sandbox]:
     """Docker without some of its guards."""
     whole = container.config
 
-    def changed(*given: Any) -> Body:
-        body = whole(*given)
+    def changed(*given: Any, **named: Any) -> Body:
+        body = whole(*given, **named)
         for guard in guards:
             DOCKER[guard](body, root)
         return body
 
-    with patch.object(docker, "config", changed):
+    filtered = "system calls" not in guards
+    with patch.object(docker, "config", changed), nullcontext() if filtered else own_calls():
         yield docker.DockerSandbox()
+
+
+@contextmanager
+def own_calls() -> Iterator[None]:
+    """Our filter of system calls is empty."""
+    with patch.object(docker, "program", lambda **_: b""):
+        yield
+
+
+@contextmanager
+def booted(word: str) -> Iterator[None]:
+    """Supervisors begin with this statement."""
+    path, rest = local.BOOT.split("; from", 1)
+    with patch.object(local, "BOOT", f"{path}; {word}; from{rest}"):
+        yield
 
 
 class Weakened(BubblewrapSandbox):
@@ -252,8 +268,7 @@ def own_descriptors() -> Iterator[None]:
 @contextmanager
 def own_keyring() -> Iterator[None]:
     """The starter's session keyring reaches the job."""
-    path, rest = local.BOOT.split("; from", 1)
-    with patch.object(local, "BOOT", f"{path}; import tuneloop.sandboxes.spawn as s; s.KEYCTL = None; from{rest}"):
+    with booted("import tuneloop.sandboxes.spawn as s; s.KEYCTL = None"):
         yield
 
 
