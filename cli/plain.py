@@ -39,10 +39,10 @@ def _too_soon(event: JobProgress, shown: dict[tuple[int, str], float]) -> bool:
 
 @contextlib.contextmanager
 def json_view() -> Iterator[Show]:
-    """Print events as they are, one JSON line each."""
+    """Print events as they are, one JSON line each; whatever is in them, a terminal gets plain letters."""
 
     def show(events: list[Event]) -> None:
         for event in events:
-            click.echo(event.model_dump_json(exclude_none=True))
+            click.echo(event.model_dump_json(exclude_none=True, ensure_ascii=True))
 
     yield show

@@ -11,7 +11,8 @@ def line(event: e.Event) -> str | None:  # noqa: PLR0911 - one line an event
     """The event in words; None for what the next event says better."""
     match event:
         case e.RunStarted():
-            return f"run {event.run}: {event.benchmark}, {event.base_model}, planner {event.planner}, {event.sandbox}"
+            said = f"run {event.run}: {event.benchmark}, {event.base_model}, planner {event.planner}, {event.sandbox}"
+            return clean(said, 1000)
         case e.NodeStarted():
             return None
         case e.NodeFinished():
