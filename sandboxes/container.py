@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ PYTHON = os.path.realpath(sys._base_executable)  # type: ignore[attr-defined]
 SLACK = 64 << 20  # bytes from a job's limit to the container's wall: page cache, /tmp and the first process count, too
 TASKS = 64  # threads that a process may have, on average
 PROCESSES = 512  # where the command has no limit
+ULIMIT = 1 << 14  # files, and threads of one user: less than any service has
 SHARE = 512  # half of what a process outside gets of a busy CPU
 
 
@@ -69,9 +69,8 @@ def limits(command: Command, podman: bool) -> dict[str, Any]:
     if asked.memory is not None:
         wall = asked.memory + SLACK
         given |= {"Memory": wall, "MemorySwap": wall}
-    if podman:  # its own default is more than it may give
-        files = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 1 << 16)
-        given["Ulimits"] = [{"Name": "nofile", "Soft": files, "Hard": files}]
+    if podman:  # its own defaults are more than it may give
+        given["Ulimits"] = [{"Name": name, "Soft": ULIMIT, "Hard": ULIMIT} for name in ("nofile", "nproc")]
     return given
 
 

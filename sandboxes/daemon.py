@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import struct
@@ -118,8 +119,9 @@ def ready_image(access: Access) -> str:
         if not access.daemon.has_image(name):
             repository, tag = name.split(":")
             with closing(docker.APIClient(base_url=f"unix://{access.socket}", version=access.api)) as client:
-                client.import_image_from_data(data, repository=repository, tag=tag)
-    except (*PROBLEMS, Refused, Unreachable) as e:
+                image = json.loads(client.import_image_from_data(data).splitlines()[-1])["status"]
+                client.tag(image, repository, tag)  # in a step of its own: Podman's import gives no tag
+    except (*PROBLEMS, Refused, Unreachable, LookupError, ValueError) as e:
         raise WorldError(f"Docker has no image for jobs and cannot make one: {one_line(e)}{room(e)}") from e
     return name
 

@@ -84,7 +84,9 @@ class Daemon:
         except ValueError as e:
             raise Unreachable(f"{self.place}: the daemon's answer was cut off") from e
         if status >= 400:
-            raise Refused(status, (given or {}).get("message", f"status {status}").strip())
+            message = str((given or {}).get("message", f"status {status}")).strip()
+            # Podman's word for one that goes at this moment.
+            raise Refused(404 if "no such container" in message.lower() else status, message)
         return given
 
     def exchange(self, request: bytes) -> bytes:
