@@ -13,7 +13,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.manifest import read_spec, write_manifest
-from tuneloop.sandboxes.choose import open_sandbox
+from tuneloop.sandboxes.choose import check_sandbox
 from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.proxy.access import data_access, judge_access
 
@@ -39,7 +39,7 @@ def check(spec: RunSpec, settings: Settings) -> None:
     models.check(spec.base_model)
     for dataset in spec.datasets:
         datasets.check(dataset)
-    open_sandbox(spec.sandbox, allow_unsandboxed=spec.allow_unsandboxed)
+    check_sandbox(spec.sandbox, spec.allow_unsandboxed)
     data_access(settings)
     judge_access(settings)
 

@@ -34,6 +34,13 @@ def open_sandbox(kind: SandboxKind, allow_unsandboxed: bool = False) -> Sandbox:
         ) from e
 
 
+def check_sandbox(kind: SandboxKind, allow_unsandboxed: bool = False) -> None:
+    """Refuse one that cannot carry a whole run: every run has generated code. Raises SetupError with the cure."""
+    if kind == "process" and not allow_unsandboxed:
+        raise SetupError(ProcessSandbox.refusal)
+    open_sandbox(kind, allow_unsandboxed)
+
+
 def open_docker() -> Sandbox:
     """Docker's or Podman's containers, what nobody will ask for swept away. Raises SetupError with the cure."""
     from tuneloop.sandboxes.daemon import (  # its client takes a third of a second

@@ -17,6 +17,10 @@ class ProcessSandbox(LocalSandbox):
     """Runs commands as they are; what a model or policy wrote only with `allow_unsandboxed`."""
 
     kind = "process"
+    refusal = (
+        "code written by a model or policy does not run in the process sandbox: "
+        "install bubblewrap (`apt install bubblewrap`), or say --allow-unsandboxed to run it unprotected"
+    )
     powers: frozenset[Power] = frozenset({"time", "memory", "processes", "disk", "log"})
 
     def __init__(self, allow_unsandboxed: bool = False) -> None:
@@ -25,10 +29,7 @@ class ProcessSandbox(LocalSandbox):
     def start(self, folder: Path, command: Command) -> None:
         """As every sandbox. Raises SetupError for generated code without the user's word."""
         if command.generated and not self.allow_unsandboxed:
-            raise SetupError(
-                "code written by a model or policy does not run in the process sandbox: "
-                "install bubblewrap (`apt install bubblewrap`), or say --allow-unsandboxed to run it unprotected"
-            )
+            raise SetupError(self.refusal)
         super().start(folder, command)
 
     def wrap(self, folder: Path, command: Command, lock: int) -> Wrapped:  # noqa: ARG002

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
-IGNORED = ["*.bin", "*.pt", "*.pth", "*.msgpack", "*.h5", "*.onnx", "*.gguf", "*.py", "original/*"]
+PICKLED = "*.bin"
+IGNORED = ["*.pt", "*.pth", "*.msgpack", "*.h5", "*.onnx", "*.gguf", "*.py", "original/*"]
 
 
 def is_hub_id(name: str) -> bool:
@@ -29,7 +30,8 @@ def fetch_hub(name: str, kind: Literal["model", "dataset"], folder: Path, settin
     """Make `folder` hold the repository `name` at the revision its main branch has now.
 
     Raises SetupError when it does not exist or is closed to this user, WorldError when the hub cannot be reached.
-    Only safetensors weights are taken; code of a repository is left behind.
+    Weights are taken as safetensors, pickled ones only where there are no others (nobody loads them before they are
+    converted); code of a repository is left behind.
     """
     import httpx2  # these are slow to import, and most runs fetch nothing
     from huggingface_hub import HfApi, snapshot_download
@@ -40,7 +42,8 @@ def fetch_hub(name: str, kind: Literal["model", "dataset"], folder: Path, settin
     def make(part: Path) -> None:
         ask = api.model_info if kind == "model" else api.dataset_info
         info = ask(name, files_metadata=True)
-        check_room(part, weight(info.siblings or ()), f"{kind} {name}")
+        ignored = left_behind(kind, info.siblings or ())
+        check_room(part, weight(info.siblings or (), ignored), f"{kind} {name}")
         snapshot_download(
             name,
             repo_type=kind,
@@ -48,7 +51,7 @@ def fetch_hub(name: str, kind: Literal["model", "dataset"], folder: Path, settin
             local_dir=part,
             endpoint=settings.hf_endpoint,
             token=settings.hf_token,
-            ignore_patterns=IGNORED,
+            ignore_patterns=ignored,
         )
 
     try:
@@ -63,7 +66,13 @@ def fetch_hub(name: str, kind: Literal["model", "dataset"], folder: Path, settin
         ) from e
 
 
-def weight(files: Iterable[RepoSibling]) -> int:
+def left_behind(kind: str, files: Iterable[RepoSibling]) -> list[str]:
+    """Patterns of what is not taken."""
+    wanted = kind == "model" and not any(fnmatch(f.rfilename, "*.safetensors") for f in files)
+    return IGNORED if wanted else [*IGNORED, PICKLED]
+
+
+def weight(files: Iterable[RepoSibling], ignored: Iterable[str]) -> int:
     """Bytes of what will be taken."""
-    taken = (f for f in files if not any(fnmatch(f.rfilename, pattern) for pattern in IGNORED))
+    taken = (f for f in files if not any(fnmatch(f.rfilename, pattern) for pattern in ignored))
     return sum(f.size or 0 for f in taken)

@@ -16,13 +16,26 @@ from tuneloop.core.setup import Setup
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.evaluate import measure
 from tuneloop.graph.onward import after
+from tuneloop.graph.wait import KILLS, killed, wait
 from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.backend import choose_backend
+from tuneloop.tools.conversion import (
+    conversion_proof,
+    conversion_status,
+    is_converted,
+    place,
+    start_conversion,
+    stop_conversion,
+    take_converted,
+)
 from tuneloop.tools.device import find_device
-from tuneloop.tools.engines import ensure_engine
+from tuneloop.tools.engines import Engine, ensure_engine
+from tuneloop.tools.models import ModelFolder
 from tuneloop.tools.models.native import check_native
+from tuneloop.tools.models.pickled import pickled
 from tuneloop.tools.params.model_card import read_model_card
 from tuneloop.tools.store import fingerprint
+from tuneloop.tools.workbench import job_report
 from tuneloop.tools.workers import warm_up
 
 SAY_EVERY = 2.0
@@ -86,9 +99,10 @@ def settle(ctx: Context) -> Setup:
             # The pool waits for its thread: Ctrl-C here must reach the engine that is built over there.
             say.over = True
             raise
-    read_model_card(model.root)
     for engine in engines:
         check_native(model.root, engine)
+    model = in_safetensors(ctx, first, model)
+    read_model_card(model.root)
     choose_backend(settings.eval_backend, engines[1], find_device())
     bench = benchmarks.resolve(spec.benchmark, settings.home, spec.benchmark_description)
     chosen = spec.datasets or tuple(datasets.for_domain(bench.benchmark.domain))
@@ -110,6 +124,27 @@ def settle(ctx: Context) -> Setup:
         planner=ctx.planner.name,
         versions={"tuneloop": tuneloop.__version__, **{e.name: f"{e.version} ({e.identity})" for e in engines}},
     )
+
+
+def in_safetensors(ctx: Context, engine: Engine, model: ModelFolder) -> ModelFolder:
+    """The model, or where its weights are pickled the copy of it that is made by a job. Raises as `take_converted`."""
+    if not pickled(model.root):
+        return model
+    copy = place(ctx.bench, model)
+    for _ in range(KILLS):
+        if is_converted(copy):
+            return ModelFolder(model.name, copy)
+        start_conversion(ctx.bench, engine, model)
+        status = wait(
+            ctx.unhurried(),
+            "convert",
+            lambda: job_report(conversion_status(ctx.bench)),
+            lambda: stop_conversion(ctx.bench),
+            conversion_proof(ctx.bench),
+        )
+        if not killed(status):
+            return ModelFolder(model.name, take_converted(ctx.bench, model))
+    raise WorldError(f"converting the base model was killed {KILLS} times; look at {ctx.run.baseline / 'jobs'}")
 
 
 def link(ctx: Context, found: list[datasets.DatasetFolder]) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tuneloop.core.errors import SetupError
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
-from tuneloop.sandboxes.choose import open_sandbox
+from tuneloop.sandboxes.choose import check_sandbox, open_sandbox
 from tuneloop.sandboxes.daemon import probe_docker
 
 
@@ -63,3 +63,9 @@ def test_docker_is_docker_or_nothing(docker_host):
 
 def test_process_is_there_for_trusted_code_always(no_bubblewrap, no_docker):
     assert open_sandbox("process").kind == "process"
+
+
+def test_a_run_that_would_need_the_users_word_is_refused_before_it_begins():
+    with pytest.raises(SetupError, match="--allow-unsandboxed"):
+        check_sandbox("process")
+    check_sandbox("process", allow_unsandboxed=True)

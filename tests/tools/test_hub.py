@@ -18,11 +18,12 @@ from tuneloop.core.settings import Settings
 from tuneloop.tools.hub import fetch_hub, is_hub_id
 
 SHA = "a" * 40
+PICKLED = {"config.json": b"{}", "pytorch_model.bin": b"pickle", "optimizer.pt": b"pickle"}
 FILES = {"config.json": b"{}", "model.safetensors": b"x" * 5000, "evil.py": b"boom", "pytorch_model.bin": b"pickle"}
 
 
 class Hub(BaseHTTPRequestHandler):
-    """`org/good` is there, `org/gated` wants a licence, everything else is not."""
+    """`org/good` and `org/pickled` are there, `org/gated` wants a licence, everything else is not."""
 
     def log_message(self, *_: object) -> None: ...
 
@@ -42,18 +43,19 @@ class Hub(BaseHTTPRequestHandler):
         if path.startswith("/api/models/org/huge"):
             siblings = [{"rfilename": "model.safetensors", "size": 1 << 60}, {"rfilename": "x.bin", "size": 1 << 61}]
             return self.reply(200, json.dumps({"id": "org/huge", "sha": SHA, "siblings": siblings}).encode())
-        if path.startswith("/api/models/org/good"):
-            siblings = [{"rfilename": name, "size": len(data)} for name, data in FILES.items()]
-            tree = [
-                {"type": "file", "path": n, "size": len(d), "oid": hashlib.sha1(d).hexdigest()}
-                for n, d in FILES.items()
-            ]
-            body = tree if "/tree/" in path else {"id": "org/good", "sha": SHA, "siblings": siblings}
-            return self.reply(200, json.dumps(body).encode(), Content_Type="application/json")
-        prefix = f"/org/good/resolve/{SHA}/"
-        if path.startswith(prefix):
-            data = FILES[path.removeprefix(prefix)]
-            return self.reply(200, data, ETag=f'"{hashlib.sha1(data).hexdigest()}"', X_Repo_Commit=SHA)
+        for name, files in {"org/good": FILES, "org/pickled": PICKLED}.items():
+            if path.startswith(f"/api/models/{name}"):
+                siblings = [{"rfilename": file, "size": len(data)} for file, data in files.items()]
+                tree = [
+                    {"type": "file", "path": n, "size": len(d), "oid": hashlib.sha1(d).hexdigest()}
+                    for n, d in files.items()
+                ]
+                body = tree if "/tree/" in path else {"id": name, "sha": SHA, "siblings": siblings}
+                return self.reply(200, json.dumps(body).encode(), Content_Type="application/json")
+            prefix = f"/{name}/resolve/{SHA}/"
+            if path.startswith(prefix):
+                data = files[path.removeprefix(prefix)]
+                return self.reply(200, data, ETag=f'"{hashlib.sha1(data).hexdigest()}"', X_Repo_Commit=SHA)
         return self.reply(404, X_Error_Code="RepoNotFound", X_Error_Message="not found")
 
     do_HEAD = do_GET
@@ -75,6 +77,12 @@ def test_a_model_is_whole_and_holds_no_code_and_no_pickle(tmp_path: Path, settin
     names = {p.name for p in folder.iterdir() if p.is_file()}
     assert names == {"config.json", "model.safetensors", "manifest.json"}
     assert read_json(folder / "manifest.json")["source"] == "org/good"
+
+
+def test_pickled_weights_are_taken_only_where_there_are_no_others(tmp_path: Path, settings: Settings) -> None:
+    folder = fetch_hub("org/pickled", "model", tmp_path / "models" / "org" / "pickled", settings)
+    names = {p.name for p in folder.iterdir() if p.is_file()}
+    assert names == {"config.json", "pytorch_model.bin", "manifest.json"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Base models: one file an entry (`MODEL` and `fetch`), any folder with safetensors, any hub id."""
+"""Base models: one file an entry (`MODEL` and `fetch`), any folder with weights, any hub id."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tuneloop.core.dataset import BaseModelCard
 from tuneloop.core.errors import SetupError
 from tuneloop.core.settings import Settings
 from tuneloop.tools.hub import fetch_hub, is_hub_id
+from tuneloop.tools.models.pickled import pickled
 from tuneloop.tools.registry import entries, unknown
 from tuneloop.tools.store import make_whole
 
@@ -54,8 +55,8 @@ def _check_folder(path: Path) -> None:
     for wanted in ("config.json", "tokenizer_config.json"):
         if not (path / wanted).is_file():
             raise SetupError(f"base model {path}: {wanted} is missing; right is a folder as save_pretrained writes it")
-    if not any(path.glob("*.safetensors")):
-        raise SetupError(f"base model {path}: no *.safetensors in it; pickled weights are not loaded")
+    if not any(path.glob("*.safetensors")) and not pickled(path):
+        raise SetupError(f"base model {path}: no *.safetensors in it, nor pytorch_model*.bin to convert")
 
 
 def resolve(name: str, settings: Settings, progress: Progress) -> ModelFolder:

@@ -1,0 +1,59 @@
+"""A file of safetensors that a job wrote, looked at as a stranger's: its header names every byte, once and in order."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from tuneloop.core.untrusted import strict_json
+from tuneloop.tools.model_files import plain
+
+LARGEST_HEADER = 100 << 20  # bytes, the form's own bound
+SIZES = {
+    "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4, "I32": 4,
+    "F32": 4, "U64": 8, "I64": 8, "F64": 8,
+}  # fmt: skip
+MOST_DIMENSIONS = 16
+
+
+def tensor_names(file: Path) -> list[str]:
+    """Names of the tensors in it. Raises ValueError when it is not one whole safetensors file, and nothing else."""
+    if not plain(file):
+        raise ValueError(f"{file.name} is no plain file")
+    header, rest = _header(file)
+    header.pop("__metadata__", None)
+    spans = sorted((_span(name, entry), name) for name, entry in header.items())
+    end = 0
+    for (first, last), name in spans:
+        if first != end:
+            raise ValueError(f"{name[:100]!r} does not begin where the tensor before it ends")
+        end = last
+    if end != rest or not spans:
+        raise ValueError(f"{len(spans)} tensors of {end} bytes in {rest}")
+    return [name for _, name in spans]
+
+
+def _header(file: Path) -> tuple[dict[str, Any], int]:
+    """What it says of its tensors, and the bytes behind that."""
+    size = file.stat().st_size
+    with file.open("rb") as f:
+        length = int.from_bytes(f.read(8), "little")
+        if length > min(LARGEST_HEADER, size - 8):
+            raise ValueError("its header is larger than it may be")
+        header = strict_json(f.read(length))
+    if not isinstance(header, dict):
+        raise ValueError("its header is no object")
+    return header, size - 8 - length
+
+
+def _span(name: str, entry: Any) -> tuple[int, int]:
+    """First byte of a tensor, and the one after its last."""
+    try:
+        kind, shape, (first, last) = entry["dtype"], entry["shape"], entry["data_offsets"]
+        whole = all(type(n) is int and n >= 0 for n in (*shape, first, last)) and len(shape) <= MOST_DIMENSIONS
+        if entry.keys() == {"dtype", "shape", "data_offsets"} and whole and last - first == prod(shape) * SIZES[kind]:
+            return first, last
+    except (LookupError, TypeError, ValueError, AttributeError):
+        pass
+    raise ValueError(f"{name[:100]!r} has no dtype, shape and place that agree")
