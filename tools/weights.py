@@ -43,7 +43,7 @@ def _header(file: Path) -> tuple[dict[str, Any], int]:
             raise ValueError("its header is larger than it may be")
         header = strict_json(f.read(length))
     if not isinstance(header, dict):
-        raise ValueError("its header is no object")
+        raise ValueError("its header is no object")  # noqa: TRY004 - a stranger's value, no type of ours
     return header, size - 8 - length
 
 

@@ -191,7 +191,8 @@ def told(run: RunFolder) -> list[dict[str, Any]]:
     for row in rows:
         for name in ("seconds", "config", "repairs"):  # a repaired config has the same lines in another order
             row.pop(name)
-        row["training"].pop("seconds")
+        for name in ("seconds", "spent", "forecast"):
+            row["training"].pop(name)
     return rows
 
 

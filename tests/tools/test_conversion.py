@@ -115,7 +115,7 @@ def hostile(canary: Path) -> bytes:
 def test_a_pickle_with_code_in_it_is_refused_in_one_line(llamafactory: Engine, tiny: Path, tmp_path: Path) -> None:
     b = bench(tmp_path / "home")
     given = model(tmp_path / "own", tiny, pytorch_model=hostile(tmp_path / "canary"))
-    with pytest.raises(SetupError, match="can hold code.*right is weights as") as e:
+    with pytest.raises(SetupError, match=r"can hold code.*right is weights as") as e:
         converted(b, llamafactory, given)
     assert "\n" not in str(e.value)
     assert not is_converted(place(b, given))

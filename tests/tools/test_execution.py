@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,7 @@ from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.jobs import read_command
 from tuneloop.tools import workbench
 from tuneloop.tools.benchmarks import items, resolve, sealed_items
+from tuneloop.tools.engines import Engine
 from tuneloop.tools.measuring import (
     evaluation_status,
     measured,
@@ -33,6 +35,7 @@ from tuneloop.tools.measuring import (
     start_sealed,
 )
 from tuneloop.tools.workbench import Workbench
+from tuneloop.tools.workers import stop_workers
 
 YAML = "name: adding\ndescription: Write add.\nanswer: code\nprompt: 'Write {what}.'\nseconds: 1\n"
 # Stands for the engine's Python: the answers are those of a file; whatever else is run, is run.
@@ -53,17 +56,18 @@ results = [dict(model=model["name"], set=given["name"], truncated=0, items=done)
 RIGHT = "Sure:\n```python\ndef add(a, b):\n    return a + b\n```"
 REPLIES = [RIGHT, "```python\ndef add(a, b):\n    return 0\n```", "I cannot.", "```python\nimport os\nos._exit(0)\n```"]
 SHOWN = ["[3, 0]", "[0, 0]", None, None]
+Answers = Sequence[list[int]]
 
 
-def rows(split: str) -> list[dict[str, Any]]:
+def rows(split: str, answers: Answers) -> list[dict[str, Any]]:
     calls = {"entry": "add", "inputs": [[1, 2], [-3, 3]]}
-    return [{"what": f"{split} {i}", "calls": calls, "answer": [3, 0]} for i in range(8)]
+    return [{"what": f"{split} {i}", "calls": calls, "answer": answers[i % len(answers)]} for i in range(8)]
 
 
-def write(folder: Path, **changes: Any) -> Path:
+def write(folder: Path, answers: Answers = ([3, 0],), **changes: Any) -> Path:
     write_atomic(folder / "benchmark.yaml", YAML)
     for split in ("validation", "test"):
-        text = "".join(json.dumps({**row, **changes}) + "\n" for row in rows(split))
+        text = "".join(json.dumps({**row, **changes}) + "\n" for row in rows(split, answers))
         write_atomic(folder / f"{split}.jsonl", text)
     return folder
 
@@ -91,10 +95,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def bench(home: Path, name: str, **spec: Any) -> Workbench:
+def bench(home: Path, name: str, answers: Answers = ([3, 0],), **spec: Any) -> Workbench:
     """A run of that benchmark that was prepared."""
     place = Home(home)
-    folder, run = resolve(str(write(home / "own")), place, None), place.run(name)
+    folder, run = resolve(str(write(home / "own", answers)), place, None), place.run(name)
     asked = {"benchmark": "x", "base_model": "m", "sandbox": "process", "allow_unsandboxed": True, **spec}
     made = RunSpec.model_validate(asked)
     write_atomic(run.spec, yaml.safe_dump({"spec": made.model_dump(mode="json")}))
@@ -240,3 +244,47 @@ def test_replies_that_are_none_are_not_run(home: Path) -> None:
     with pytest.raises(WorldError, match="is no text"):
         start_evaluation(b, 0)
     assert not list((b.run.baseline / "jobs").glob("execute.*"))
+
+
+# Right where nothing of what it looks for is to be seen.
+SPY = """\
+```python
+def add(a, b):
+    for place in {places}:
+        try:
+            open(place).close()
+            return "seen"
+        except OSError:
+            pass
+    return a + b
+```"""
+PARROT = Path(__file__).parent.parent / "engines" / "opencompass" / "make_model_of_one_reply.py"
+
+
+@pytest.mark.slow
+def test_the_real_engine_generates_and_its_replies_are_run_apart(warm_home: Path, opencompass: Engine) -> None:
+    """A model that replies with right code to everything: right where the sum is, wrong where something else is asked."""
+    if problem := probe_bubblewrap():
+        pytest.skip(problem)
+    b = bench(warm_home, "real", ([3, 0], [3, 1]), sandbox="bubblewrap", allow_unsandboxed=False)
+    model, own, evaluate = b.setup.model_root, b.benchmark.root, b.run.baseline / "work" / "evaluate"
+    sealed = next(path for path in own.rglob("*.jsonl") if "sealed" in path.parts)
+    hidden = [model / "model.safetensors", sealed, own / "validation.jsonl", evaluate / "results.json", b.run.setup]
+    reply = warm_home / "reply.txt"
+    reply.write_text(SPY.format(places=list(map(str, hidden))))
+    argv = [opencompass.python, PARROT, model, reply]
+    made = subprocess.run(list(map(str, argv)), env=opencompass.env, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    try:
+        assert evaluated(b) == ["evaluate", "execute"]
+    finally:
+        stop_workers(b)
+    assert all(path.is_file() for path in hidden)
+    score = measured(b, 0)
+    asked = {item.id: item for item in items(b.benchmark, "validation")}
+    assert {item.parsed for item in score.items} == {"[3, 0]"}
+    assert [item.correct for item in score.items] == [asked[item.id].answer == "[3, 0]" for item in score.items]
+    assert score.value == 50
+    generate, execute = (read_command(b.run.baseline / "jobs" / f"{name}.1") for name in stages(b))
+    assert not {*generate.write} & {*execute.write, *execute.read}
+    assert not [p for one in (generate, execute) for p in one.read if sealed.is_relative_to(p)]

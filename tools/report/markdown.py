@@ -71,6 +71,7 @@ def honesty(data: ReportData) -> list[str]:
             if data.leaked
             else []
         ),
+        *_left_out(data),
         "Greedy decoding; every candidate was trained and measured once. Intervals are 95 % Wilson intervals over items: "
         "they do not cover what another training seed would change.",
     ]
@@ -111,6 +112,12 @@ def _contamination(data: ReportData) -> str:
     shown = "; ".join(f'"{clean(row, 100)}"' for row in data.leaked[:SHOWN])
     examples = f" For the test, among others: {shown}." if shown else ""
     return f"Training rows dropped because they overlap with a benchmark item: {text}.{examples}"
+
+
+def _left_out(data: ReportData) -> list[str]:
+    found = [(e.number, e.training.left_out) for e in data.journal.experiments if e.training and e.training.left_out]
+    told = "; ".join(f"experiment {n}: {tables.plain(', '.join(names))}" for n, names in found)
+    return [f"Foreign files that trainings left beside their models, and nobody took: {told}."] if found else []
 
 
 def _losses(data: ReportData) -> list[str]:

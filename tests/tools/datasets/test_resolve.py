@@ -68,7 +68,10 @@ def test_what_is_not_there_is_one_line(name: str, said: str) -> None:
     [
         ((), r"config\.json is missing"),
         (("config.json",), r"tokenizer_config\.json is missing"),
-        (("config.json", "tokenizer_config.json", "training_args.bin"), r"no \*\.safetensors in it, nor pytorch_model\*\.bin"),
+        (
+            ("config.json", "tokenizer_config.json", "training_args.bin"),
+            r"no \*\.safetensors in it, nor pytorch_model\*\.bin",
+        ),
     ],
 )
 def test_a_folder_that_is_no_model(tmp_path: Path, files: tuple[str, ...], said: str) -> None:

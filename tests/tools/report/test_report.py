@@ -130,6 +130,19 @@ def test_keys_and_numbers(tmp_path: Path) -> None:
     assert told["budget"]["times"][1]["lost"] == 61
 
 
+def test_foreign_files_that_a_training_left_are_named(tmp_path: Path) -> None:
+    odd = experiment(1, 50, True)
+    assert odd.training is not None
+    told = odd.training.model_copy(update={"left_out": ("evil.py", "<img>[x](http://y)")})
+    run = RunFolder(tmp_path / "r1")
+    write_report(run, report_data(odd.model_copy(update={"training": told}), experiment(2, 62, True)))
+    assert "nobody took: experiment 1: evil.py, &lt;img>\\[x](http://y).\n" in run.report.read_text()
+    (left, clean) = [e["training"]["left_out"] for e in json.loads(run.report_json.read_text())["experiments"]]
+    assert (left, clean) == (list(told.left_out), [])
+    write_report(run, whole())
+    assert "nobody took" not in run.report.read_text()
+
+
 def test_plots_are_real_pictures(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "r1")
     write_report(run, whole())
