@@ -91,7 +91,7 @@ def prune_experiment(folder: ExperimentFolder, *, weights: bool, raw: bool, rule
 
 def doomed(folder: ExperimentFolder, *, weights: bool, raw: bool) -> list[Path]:
     """What may go now, by name: nothing that is not listed on top of this file is ever touched."""
-    found = set(matches(folder.work, (*SCRATCH, *(RAW if raw else ()))))
+    found = {*matches(folder.root, ()), *matches(folder.work, (*SCRATCH, *(RAW if raw else ())))}
     if weights:
         found |= set(matches(folder.model, MODEL))
     return sorted(found)

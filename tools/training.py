@@ -44,12 +44,12 @@ def _launch(bench: Workbench, folder: ExperimentFolder, name: str, out: Path, da
     inputs = given(folder.work, name)
     if read_key(folder, name) != key:
         remove(out)
-    for place in (work, out):
-        place.mkdir(parents=True, exist_ok=True)
     if bench.status(folder.jobs, name)[0].state != "running":
         (inputs / DISCARD).unlink(missing_ok=True)
     write_atomic(inputs / "config.yaml", text)
     write_atomic(inputs / KEY, key)
+    for place in (work, out):  # after the key: an output without one is stale
+        place.mkdir(parents=True, exist_ok=True)
     env = {"PATH": f"{engine.bin}:/usr/bin:/bin", "LLAMAFACTORY_VERBOSITY": "WARN", "DISABLE_VERSION_CHECK": "1"}
     limits = job_limits(settings, settings.full_timeout if steps is None else settings.rehearsal_timeout, folder.root)
     command = Command(

@@ -149,6 +149,17 @@ def test_a_kill_anywhere_is_finished_by_the_next_call(tmp_path: Path, monkeypatc
     assert 10 < deaths < 59, "every place was reached"
 
 
+def test_a_removal_of_a_whole_model_that_was_cut_short_is_finished(tmp_path: Path) -> None:
+    """Another recipe's output goes before its training begins; who was killed meanwhile does not come back to it."""
+    run, done = a_run(tmp_path, "accepted")
+    away = run.experiment(1).root / ".model.7.part"
+    away.mkdir()
+    (away / "model.safetensors").touch()
+    prune(run, done, "best")
+    assert not away.exists()
+    assert there(run.experiment(1), (*EVIDENCE, *WEIGHTS))
+
+
 def test_a_living_job_is_waited_for(tmp_path: Path) -> None:
     run, done = a_run(tmp_path, "rejected", "rejected")
     with (run.experiment(1).jobs / "train.1" / "lock").open("w") as lock:
