@@ -35,11 +35,11 @@ LOGS = (
 # The engine's own leavings, which nobody needs afterwards: a pickle, and checkpoints with pickles in them.
 SPENT = re.compile(r"training_args\.bin|(broken-|last-)?checkpoint-\d+")
 LARGEST_TEXT = 64 << 20  # bytes
-# Keys by which a configuration names code, in transformers and in peft.
+# Keys by which a configuration names code or other weights, in transformers and in peft.
 CODE = (
     "auto_map", "custom_pipelines", "custom_generate", "trust_remote_code", "auto_mapping", "megatron_config",
     "attn_implementation", "_attn_implementation", "_attn_implementation_internal", "experts_implementation",
-    "_experts_implementation",
+    "_experts_implementation", "transformers_weights",
 )  # fmt: skip
 LEFT_OUT = "left_out"
 MOST_NAMES = 20

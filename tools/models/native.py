@@ -1,4 +1,4 @@
-"""Whether an engine knows a base model's architecture: code that a model's folder brings along is never run."""
+"""Whether an engine knows a base model's architecture and loads its safetensors: code that it brings along is never run."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from pathlib import Path
 from tuneloop.core.errors import SetupError
 from tuneloop.tools.engines import Engine
 
+FORMS = (".safetensors", ".safetensors.index.json")
 TABLES = ("auto_mappings.py", "configuration_auto.py")
 
 
 def check_native(model: Path, engine: Engine) -> None:
-    """Refuse a model that needs code of its own (`auto_map`). Raises SetupError.
+    """Refuse a model that needs code of its own (`auto_map`), or whose configuration names a pickle. Raises SetupError.
 
     One that the engine's transformers knows is loaded by transformers' code, whatever the folder brings along.
     """
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    named = config.get("transformers_weights")
+    if named and not str(named).endswith(FORMS):
+        raise SetupError(
+            f"base model {model}: its config.json names {str(named)[:80]!r} as its weights (transformers_weights), which "
+            "is never loaded; right is a file of safetensors"
+        )
     kind = str(config.get("model_type"))
     known = known_types(engine)
     if not known or f'"{kind}"' in known:

@@ -39,6 +39,12 @@ def test_an_unknown_one_is_refused(config: dict[str, object], engine: Engine, tm
     assert "\n" not in str(e.value)
 
 
+def test_a_pickle_that_its_configuration_names_is_not_loaded(engine: Engine, tmp_path: Path) -> None:
+    write_json(tmp_path / "m" / "config.json", {"model_type": "qwen2", "transformers_weights": "adapter_model.bin"})
+    with pytest.raises(SetupError, match=r"names 'adapter_model\.bin' .* never loaded; right is"):
+        check_native(tmp_path / "m", engine)
+
+
 @pytest.mark.slow
 def test_the_real_engines_know_the_embedded_model(llamafactory: Engine, opencompass: Engine, tiny: Path) -> None:
     for real in (llamafactory, opencompass):

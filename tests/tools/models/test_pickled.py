@@ -17,6 +17,8 @@ SHARDS = ("pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"
         (("pytorch_model.bin", "training_args.bin"), ("pytorch_model.bin",)),
         (SHARDS[::-1], SHARDS),
         (("pytorch_model.bin", "model.safetensors"), ()),
+        (("pytorch_model.bin", "adapter_model.safetensors"), ("pytorch_model.bin",)),
+        (("pytorch_model.bin", "model.safetensors.index.json"), ()),
         (("training_args.bin", "optimizer.bin"), ()),
     ],
 )
