@@ -89,6 +89,8 @@ def system(network: bool, size: int = SCRATCH) -> list[str]:
         options += ["--ro-bind-try", os.path.realpath(name), name]
     # Files of /proc/sys belong to root: started by root, bwrap would leave core_pattern and others writable.
     options += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
+    # bwrap's own first process holds the job's lock: through its memory a job could let that go and live on.
+    options += ["--size", "4096", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
     return [*options, "--size", str(size), "--tmpfs", "/tmp"]  # noqa: S108
 
 

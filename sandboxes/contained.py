@@ -113,23 +113,29 @@ class Contained:
         """False when nothing of the job is left. Raises Lost when its end will never be told."""
         dead = bool(select.select([self.handle], [], [], 0)[0])
         self.starved = self.starved or killed_for_memory(self.group)
-        self.listen()
+        self.listen(dead)
+        if dead and self.code is None:
+            self.understand()
         if dead and self.code is None:
             if not self.starved:
                 raise Lost(f"container {self.name} was killed, and the job with it")
             self.code = -signal.SIGKILL
         return not dead
 
-    def listen(self) -> None:
-        """Take in what the first process tells of the end."""
+    def listen(self, dead: bool) -> None:
+        """Take in what is told, and keep its end: a job can find the pipe, too, and talk faster than we listen."""
         with suppress(BlockingIOError):
-            while len(self.told) < END and (data := os.read(self.report, END)):
-                self.told += data
-        if self.code is None and b"\n" in self.told:
-            with suppress(ValueError, KeyError, TypeError):
-                end = json.loads(self.told.partition(b"\n")[0])
-                self.most, self.spent, self.refusal = int(end["peak"]), float(end["cpu"]), str(end["refusal"])
-                self.code = int(end["code"])
+            while data := os.read(self.report, END):
+                self.told = (self.told + data)[-END:]
+                if not dead:
+                    return
+
+    def understand(self) -> None:
+        """The last line, once all are dead: the first process wrote it when the job could write no more."""
+        with suppress(ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            end = json.loads(self.told.strip().rpartition(b"\n")[2])
+            self.most, self.spent, self.refusal = int(end["peak"]), int(end["cpu"] * 1000) / 1000, str(end["refusal"])
+            self.code = int(end["code"])
 
     def processes(self) -> list[int]:
         """Every process of the job; none of a stranger who has got the number since."""
@@ -197,7 +203,7 @@ class ContainerKeeper(Keeper):
         """What only the container knows: the kernel ended it for its memory, or it never began."""
         job = self.job
         if isinstance(job, Contained) and job.refusal:
-            self.log.write(job.refusal.encode())
+            self.log.write(job.refusal.encode(errors="replace"))
             return 127, "failed_to_start"
         if isinstance(job, Contained) and job.starved and reason == "finished":
             return -signal.SIGKILL, "memory"
@@ -225,7 +231,7 @@ def make_pipes(place: str, job: dict[str, Any], user: tuple[int, int]) -> None:
             os.mkfifo(f"{place}/{name}", 0o600)
         with open(os.open(f"{place}/job.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "w") as f:
             json.dump(job, f)
-        if user[0] != os.geteuid():
+        if not os.geteuid():  # a rootless daemon's root is who starts tuneloop
             for name in ("log", "report", "job.json"):
                 os.chown(f"{place}/{name}", *user)
     except OSError as e:

@@ -47,7 +47,7 @@ def main(folder: str) -> None:
     code = bury(pid)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     end = {"code": code, "peak": used.ru_maxrss * 1024, "cpu": used.ru_utime + used.ru_stime, "refusal": refusal}
-    os.write(report, json.dumps(end).encode() + b"\n")
+    os.write(report, b"\n" + json.dumps(end).encode() + b"\n")  # a line of its own, whatever the job left in there
     deadline = time.monotonic() + PATIENCE
     while (unread(log) or unread(report)) and time.monotonic() < deadline:
         time.sleep(0.003)

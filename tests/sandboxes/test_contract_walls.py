@@ -52,8 +52,19 @@ print(os.listdir('/proc/self/fd'))
 """
     done, log = trial.run(code)
     assert done.ok
-    assert "/proc/1/environ" in log
+    assert "/environ" in log
     assert CANARY not in log
+
+
+def test_who_holds_the_lock_inside_is_out_of_reach(trial, needs):
+    needs("files")
+    code = """
+import os
+for name in ("fd", "mem", "environ"):
+    try: print(os.listdir("/proc/1/fd") if name == "fd" else open(f"/proc/1/{name}", "r+b"))
+    except OSError as e: print(name, "is closed")
+"""
+    assert trial.run(code)[1] == "fd is closed\nmem is closed\nenviron is closed\n"
 
 
 def test_no_network(trial, needs):

@@ -187,6 +187,49 @@ def test_what_jobs_may_not_read_is_told_with_the_cure(tmp_path):
     check_readable([str(tmp_path / "model")], (10001, 10001))
 
 
+def test_root_of_a_rootless_daemon_is_who_starts_tuneloop(tmp_path):
+    """As a user who is not root: such a daemon gives the user's own files to its containers' root."""
+    (tmp_path / "pipes").mkdir()
+    (tmp_path / "secret").touch(0o600)
+    if os.geteuid() == 0:
+        for path in (tmp_path, tmp_path / "pipes", tmp_path / "secret"):
+            os.chown(path, 10001, 10001)
+    if (pid := os.fork()) == 0:
+        code = 1
+        try:
+            os.chdir(tmp_path)
+            if os.geteuid() == 0:
+                os.setuid(10001)
+            check_readable(["secret"], (0, 0))
+            make_pipes("pipes", {}, (0, 0))
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert (tmp_path / "pipes/report").is_fifo()
+
+
+SAYS = """
+import os, time
+report = os.open("/.tuneloop/job/report", os.O_WRONLY)
+"""
+NAN = b'{"code": 3, "peak": 1, "cpu": NaN, "refusal": ""}\n'
+
+
+@pytest.mark.parametrize("lie", [NAN, NAN.replace(b"NaN", b"1e999"), b"[" * 50000 + b"\n", NAN.strip()])
+def test_the_end_of_a_job_is_not_what_the_job_says(trial, lie):
+    done, log = trial.run(f"{SAYS}os.write(report, {lie!r}); time.sleep(0.3); print('whole'); raise SystemExit(7)")
+    assert (done.code, done.reason) == (7, "finished")
+    assert done.cpu < 30
+    assert log == "whole\n"
+
+
+def test_a_job_that_talks_without_end_ends(trial):
+    code = f"{SAYS}for n in range(100): os.write(report, b'x' * 50000)"
+    done, _ = trial.run(code)
+    assert (done.code, done.reason) == (0, "finished")
+
+
 def test_start_says_why_it_cannot(trial, monkeypatch):
     monkeypatch.setattr("tuneloop.sandboxes.docker.find_daemon", lambda: (_ for _ in ()).throw(WorldError("away")))
     with pytest.raises(WorldError, match="away"):
