@@ -27,6 +27,7 @@ from tuneloop.core.job import Command, Power
 from tuneloop.sandboxes import seccomp
 from tuneloop.sandboxes.local import LocalSandbox, Wrapped, closed
 from tuneloop.sandboxes.namespaces import cure
+from tuneloop.sandboxes.owner import JOB_USER, hand_over
 
 SCRATCH = 1 << 30  # bytes of /tmp and of /dev/shm at most
 ETC = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
@@ -56,6 +57,9 @@ class BubblewrapSandbox(LocalSandbox):
         program = shutil.which("bwrap")
         if program is None:
             raise SetupError(MISSING)
+        # Where root's jobs were in docker, folders are still their user's, and a job of root's has no right to them.
+        handed = [path for path in command.write if Path(path).stat().st_uid == JOB_USER]
+        hand_over(handed, (os.geteuid(), os.getegid()))
         options = [*UNSHARE, *IDENTITY, "--sync-fd", str(lock)]
         options += [] if command.network else ["--unshare-net"]
         options += [*system(command.network, scratch(command)), *devices(command)]

@@ -11,6 +11,7 @@ import pytest
 
 from tuneloop.core.errors import WorldError
 from tuneloop.sandboxes import pid_one
+from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
 from tuneloop.sandboxes.contained import make_pipes
 from tuneloop.sandboxes.container import name_of
 from tuneloop.sandboxes.daemon import find_daemon, left_over, sweep
@@ -175,6 +176,13 @@ def test_folders_handed_over_bend_to_no_link(tmp_path):
     ours = os.geteuid()
     assert owners["outside"] == ours
     assert {owners[name] for name in ("work", "deep", "file", "link")} == {ours or 10001}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's jobs are of another user")
+def test_bubblewrap_goes_on_where_docker_was(trial):
+    assert trial.run("open('made', 'w').write('x')")[0].ok
+    done, log = Trial(BubblewrapSandbox(), trial.root).run("open('made', 'a').write('x'); open('new', 'w')", "next")
+    assert done.ok, log
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's jobs are of another user")
