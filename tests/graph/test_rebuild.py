@@ -180,10 +180,11 @@ class Clumsy(OfflinePolicy):
         self.clumsy = True
 
     async def answer(self, agent: str, prompt: str, brief: Any, tools: Any, want: Any) -> Any:
+        answer = await super().answer(agent, prompt, brief, tools, want)
         if agent == "config_coder" and self.clumsy:
             self.clumsy = False
-            return TrainConfig(yaml="finetuning_type: full\nlearning_rat: 0.001\ncutoff_len: 256\n")
-        return await super().answer(agent, prompt, brief, tools, want)
+            return TrainConfig(yaml=answer.yaml.replace("learning_rate", "learning_rat"))
+        return answer
 
 
 def told(run: RunFolder) -> list[dict[str, Any]]:
