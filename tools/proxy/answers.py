@@ -32,7 +32,7 @@ class Answer:
 
 def key_of(base: str, asked: Asked) -> str:
     """Of everything that can change the answer; streamed answers have keys of their own."""
-    canonical = json.dumps(asked.body, sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps(json.loads(asked.content), sort_keys=True, separators=(",", ":"))
     parts = (base, asked.endpoint, str(asked.stream), str(asked.wants_usage), canonical)
     h = sha256()
     for part in parts:

@@ -14,25 +14,31 @@ BYTES_PER_TOKEN = 3  # a cautious guess; what was really used is booked afterwar
 ANSWER_TOKENS = 1024  # expected of an answer whose request names no maximum
 MOST_ANSWERS = 64
 MOST_TOKENS = 10_000_000
-# What makes the provider look something up, fetch an address or keep the request: a way out beside the model.
-REACHING = (
-    "web_search_options",
-    "store",
-    "metadata",
-    "background",
-    "conversation",
-    "previous_response_id",
-    "mcp_servers",
+# All that a request may say. Endpoints that stand before several providers know more: other models than the one that is
+# asked, searches in the web, addresses, a dearer class of service.
+FIELDS = frozenset(
+    """
+    model messages prompt suffix echo input encoding_format dimensions input_type user safety_identifier prompt_cache_key
+    n best_of max_tokens max_completion_tokens min_tokens stop stop_token_ids ignore_eos stream stream_options seed
+    temperature top_p top_k min_p typical_p frequency_penalty presence_penalty repetition_penalty length_penalty logit_bias
+    bad_words logprobs top_logprobs prompt_logprobs response_format tools tool_choice parallel_tool_calls functions
+    function_call structured_outputs guided_json guided_regex guided_choice guided_grammar grammar json_schema
+    reasoning_effort reasoning thinking enable_thinking thinking_budget include_reasoning verbosity chat_template_kwargs
+    add_generation_prompt continue_final_message add_special_tokens skip_special_tokens prediction modalities audio
+    """.split()  # noqa: SIM905 - read as a text
 )
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One request, checked; `expected_in`, `expected_out`: tokens that are set aside for it."""
+    """One request, checked; `content` is its JSON for the provider, not parsed: that would take thirty times the memory.
+
+    `expected_in`, `expected_out`: tokens that are set aside for it.
+    """
 
     endpoint: str
     model: str
-    body: dict[str, Any]
+    content: bytes
     stream: bool
     wants_usage: bool
     repeatable: bool
@@ -56,19 +62,18 @@ def read_asked(path: str, raw: bytes, models: Collection[str]) -> Asked:
             403, "not_allowed", f"{found} is not open to jobs; right is text, or data: URLs, in the request itself"
         )
     stream = flag(body, "stream") and endpoint != "embeddings"
-    answers = number(body, "n", MOST_ANSWERS) or 1
+    answers = max(number(body, name, MOST_ANSWERS) or 1 for name in ("n", "best_of")) * prompts(body)
     longest = (
         number(body, "max_completion_tokens", MOST_TOKENS) or number(body, "max_tokens", MOST_TOKENS) or ANSWER_TOKENS
     )
     options = body.get("stream_options")
+    given = options if isinstance(options, dict) else {}
     return Asked(
         endpoint=endpoint,
         model=model,
-        body={**body, "stream_options": {**(options if isinstance(options, dict) else {}), "include_usage": True}}
-        if stream
-        else body,
+        content=written({**body, "stream_options": {**given, "include_usage": True}} if stream else body),
         stream=stream,
-        wants_usage=isinstance(options, dict) and options.get("include_usage") is True,
+        wants_usage=given.get("include_usage") is True,
         repeatable=repeatable(endpoint, body),
         expected_in=len(raw) // BYTES_PER_TOKEN + 1,
         expected_out=0 if endpoint == "embeddings" else longest * answers,
@@ -84,6 +89,14 @@ def read_body(raw: bytes) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise Refused(400, "invalid_json", "the body is no JSON object")
     return body
+
+
+def written(body: dict[str, Any]) -> bytes:
+    """As JSON. Raises Refused."""
+    try:
+        return json.dumps(body, allow_nan=False).encode()
+    except (ValueError, RecursionError) as e:
+        raise Refused(400, "invalid_json", "the body has a number without bounds, or is nested too deeply") from e
 
 
 def no_constant(name: str) -> float:
@@ -116,9 +129,16 @@ def repeatable(endpoint: str, body: dict[str, Any]) -> bool:
     return endpoint == "embeddings" or still or (isinstance(seed, int) and not isinstance(seed, bool))
 
 
+def prompts(body: dict[str, Any]) -> int:
+    """How many texts of a list are answered, each as often as is asked; a list of numbers is one text."""
+    given = body.get("prompt")
+    return sum(isinstance(one, str | list) for one in given) or 1 if isinstance(given, list) else 1
+
+
 def reaching(body: dict[str, Any]) -> Iterator[str]:
-    """What would make the provider reach out or remember."""
-    yield from (name for name in REACHING if body.get(name))
+    """What could make the provider reach out, remember, or ask another model."""
+    unknown = (name for name, value in body.items() if name not in FIELDS and value is not None and value is not False)
+    yield from (f"the field {ascii(name)[:80]}" for name in unknown)
     tools = body.get("tools") or []
     if not isinstance(tools, list) or any(not isinstance(t, dict) or t.get("type") != "function" for t in tools):
         yield "a tool that is no function"

@@ -18,11 +18,13 @@ from tuneloop.tools.proxy.asked import Asked, read_asked
 from tuneloop.tools.proxy.events import Usage
 from tuneloop.tools.proxy.ledger import Entry, Ledger, new_id, now, read_ledger
 from tuneloop.tools.proxy.refusal import Refused
+from tuneloop.tools.proxy.room import Room
 from tuneloop.tools.proxy.upstream import Provider, Unanswered
 from tuneloop.tools.proxy.wire import Gone, Request, Wire
 
 MODELS = "/v1/models"
 MOST_WAITING = 1024  # connections of one job, those that wait for their turn among them
+MOST_HELD = 32 << 20  # bytes of requests of one job in memory
 MOST_REFUSALS = 1000  # of one job that the ledger notes: an endless loop shall not fill the disk
 OURS = Refused(500, "internal", "the model proxy made a mistake; its log knows more", 1)
 
@@ -36,7 +38,7 @@ class Door:
         for entry in read_ledger(ledger.path):
             self.account.spent += amount(entry) if entry.job == name else Amount()
         self.last = time.time()
-        self._run, self._ledger = run, ledger
+        self._run, self._ledger, self._room = run, ledger, Room(MOST_HELD)
         self._turns, self._inside, self._refusals = asyncio.Semaphore(access.workers), 0, 0
 
     async def serve(self, wire: Wire, provider: Provider, answers: Answers) -> None:
@@ -49,7 +51,8 @@ class Door:
                     raise Refused(
                         429, "too_many_connections", f"at most {MOST_WAITING} connections at the same time", 2
                     )
-                await self._answer(wire, await wire.read(), provider, answers)
+                async with self._room.part() as take:
+                    await self._answer(wire, await wire.read(take), provider, answers)
             except Refused as e:
                 if not wire.begun:
                     await wire.answer(e.status, e.body, e.headers)

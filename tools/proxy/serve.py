@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from tuneloop.core.locks import take
+from tuneloop.core.locks import is_locked, take
 from tuneloop.core.settings import Allowance
 from tuneloop.sandboxes.jobs import newest
 from tuneloop.tools.disk import remove
@@ -80,11 +80,14 @@ class Proxy:
         asyncio.get_running_loop().set_exception_handler(self._trouble)
         looked = time.monotonic()
         while True:
-            await self._refresh()
-            if time.monotonic() - looked > LOOK:
-                if self._may_end():
-                    return
-                looked = time.monotonic()
+            try:
+                await self._refresh()
+                if time.monotonic() - looked > LOOK:
+                    if self._may_end():
+                        return self._take_doors_away()
+                    looked = time.monotonic()
+            except OSError as e:  # a job may have taken all descriptors; those that wait are not left alone for that
+                self._trouble(asyncio.get_running_loop(), {"exception": e})
             await asyncio.sleep(TICK)
 
     async def _refresh(self) -> None:
@@ -96,12 +99,12 @@ class Proxy:
                 continue
             plate = Plate.model_validate_json(path.read_bytes())
             known = self._plates.get(name)
-            self._plates[name] = (stamp, plate)
             self._run.allowance = plate.access.run
             if known is None or known[1] != plate:
                 self._doors[name] = Door(name, plate.token, plate.access, self._run, self._ledger)
             if known is None:
                 await self._listen(name, path.parent / "in")
+            self._plates[name] = (stamp, plate)
 
     async def _listen(self, name: str, place: Path) -> None:
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -117,6 +120,8 @@ class Proxy:
 
     def _may_end(self) -> bool:
         """Whether every job is over; then nobody can open a door before we are gone."""
+        if not self._folder.is_dir():
+            return True
         if not self._all_over():
             return False
         handle = os.open(self._folder / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -143,10 +148,13 @@ class Proxy:
             line = f" at {Path(where.tb_frame.f_code.co_filename).name}:{where.tb_lineno}" if where else ""
             sys.stderr.write(f"{type(found).__name__ if found else context.get('message')}{line}\n")
 
-    async def close(self) -> None:
-        """Take the doors away; what was booked is whole."""
+    def _take_doors_away(self) -> None:
+        """Nobody needs them; after a mistake of ours they stay, and who watches the jobs starts another proxy."""
         for path in self._folder.glob(DOORS):
             remove(path.parent)
+
+    async def close(self) -> None:
+        """What was booked is whole."""
         for provider in self._providers.values():
             await provider.close()
         self._ledger.close()
@@ -170,13 +178,13 @@ def listening(place: Path) -> socket.socket:
 
 
 def over(path: Path, last: float) -> bool:
-    """Whether the job behind a door has ended a while ago, or was never heard of again."""
+    """Whether the job behind a door has ended a while ago, or was never heard of again; one that lives may be silent."""
     plate = Plate.model_validate_json(path.read_bytes())
     job = newest(plate.jobs, plate.name)
     opened, now = path.stat().st_mtime, time.time()
     if job is not None and (job / "exit.json").exists():
         return now - max(opened, (job / "exit.json").stat().st_mtime) > GRACE
-    return now - max(opened, last) > IDLE
+    return now - max(opened, last) > IDLE and not (job is not None and is_locked(job / "lock"))
 
 
 async def serve(folder: Path, told: Told) -> None:

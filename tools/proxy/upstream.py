@@ -71,12 +71,13 @@ class Provider:
         if upstream.key:
             headers["Authorization"] = f"Bearer {upstream.key}"
         host = httpx2.URL(upstream.base).netloc
-        self._secrets = [word for word in (upstream.key.encode(), host) if len(word) > 3]
+        self._key = upstream.key.encode()
+        self._secrets = [word for word in (self._key, host) if len(word) > 3]
         self._client = httpx2.AsyncClient(headers=headers, timeout=TIMEOUTS, trust_env=False, limits=httpx2.Limits())
 
     def hide(self, data: bytes) -> bytes:
         """Without the key, whoever echoes it."""
-        return data.replace(self._secrets[0], HIDDEN.encode()) if self._secrets and self._secrets[0] in data else data
+        return data.replace(self._key, HIDDEN.encode()) if self._key in self._secrets else data
 
     async def close(self) -> None:
         """Close its connections."""
@@ -85,10 +86,9 @@ class Provider:
     @asynccontextmanager
     async def reply(self, asked: Asked) -> AsyncIterator[Reply]:
         """The answer to a request, once it is a good one. Raises Refused, its `tries` set when the provider was reached."""
-        content = json.dumps(asked.body, allow_nan=False).encode()
         for attempt in range(1, TRIES + 1):
             try:
-                response = await self._send(asked.endpoint, content)
+                response = await self._send(asked.endpoint, asked.content)
             except Refused as e:
                 trouble = e
             else:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import h11
 
 from tuneloop.tools.proxy.refusal import Refused
+from tuneloop.tools.proxy.room import Take
 
 HEAD_BYTES = 32 << 10
 BODY_BYTES = 8 << 20
@@ -42,21 +43,23 @@ class Wire:
         self._silent = False
         self.begun = False
 
-    async def read(self) -> Request:
-        """The whole request. Raises Refused, or Gone when the client left before it was whole."""
+    async def read(self, take: Take) -> Request:
+        """The whole request; `take` makes room for its body. Raises Refused, or Gone when the client left before the end."""
         try:
             async with asyncio.timeout(HEAD_SECONDS):
                 head = await self._event()
             if not isinstance(head, h11.Request):
                 raise Gone
             self._silent = head.method == b"HEAD"
+            fields = dict(head.headers)
+            unsaid = BODY_BYTES if b"transfer-encoding" in fields else 0
+            await take(min(int(fields.get(b"content-length", unsaid)), BODY_BYTES))
             async with asyncio.timeout(BODY_SECONDS):
                 body = await self._body()
         except TimeoutError as e:
             raise Refused(408, "timeout", "the request did not come in time", 1) from e
         except h11.RemoteProtocolError as e:
             raise Refused(e.error_status_hint, "bad_request", f"this is no HTTP request: {e}") from e
-        fields = dict(head.headers)
         kind, _, token = fields.get(b"authorization", b"").partition(b" ")
         return Request(
             method=head.method.decode("ascii"),

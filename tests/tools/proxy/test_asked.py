@@ -28,11 +28,15 @@ def test_what_is_set_aside() -> None:
     assert asked.expected_in > len("hello") / 3
     assert ask(HELLO).expected_out == ANSWER_TOKENS
     assert ask({"model": "m", "input": "x"}, "/v1/embeddings").expected_out == 0
+    many = {"model": "m", "prompt": ["a", "b", "c"], "max_tokens": 7}
+    assert ask(many, "/v1/completions").expected_out == 21, "every prompt of a list is answered"
+    assert ask({**many, "best_of": 4, "n": 2}, "/v1/completions").expected_out == 84, "and written as often as is asked"
+    assert ask({**many, "prompt": [17, 4, 9]}, "/v1/completions").expected_out == 7, "a text in tokens"
 
 
 def test_a_stream_always_tells_its_usage() -> None:
     asked = ask({**HELLO, "stream": True})
-    assert (asked.body["stream_options"], asked.wants_usage) == ({"include_usage": True}, False)
+    assert (json.loads(asked.content)["stream_options"], asked.wants_usage) == ({"include_usage": True}, False)
     assert ask({**HELLO, "stream": True, "stream_options": {"include_usage": True}}).wants_usage
 
 
@@ -67,6 +71,7 @@ def test_fine(fine: Any) -> None:
         (b"[1]", 400, "no JSON object"),
         (b'{"model": "m", "x": NaN}', 400, "no JSON"),
         (b"[" * 100_000, 400, "no JSON"),
+        (b'{"model": "m", "temperature": 1e999}', 400, "a number without bounds"),
         (b'{"n": ' + b"9" * 10_000 + b"}", 400, "no JSON"),
         (b"\xff\xfe\x00", 400, "no JSON"),
         ({**HELLO, "model": "other"}, 403, "right is one of m"),
@@ -82,8 +87,14 @@ def test_fine(fine: Any) -> None:
         (image("http://example.org/x"), 403, "an image at an address"),
         (image(None), 403, "an image at an address"),
         ({**HELLO, "messages": [{"content": [{"type": "file", "file": {"file_id": "x"}}]}]}, 403, "other than text"),
-        ({**HELLO, "web_search_options": {}, "store": True}, 403, "store"),
-        ({**HELLO, "web_search_options": {"x": 1}}, 403, "web_search_options"),
+        ({**HELLO, "store": True}, 403, "store"),
+        ({**HELLO, "web_search_options": {}}, 403, "web_search_options"),
+        ({**HELLO, "models": ["dearer"]}, 403, "the field 'models'"),
+        ({**HELLO, "fallbacks": ["dearer"]}, 403, "fallbacks"),
+        ({**HELLO, "plugins": [{"id": "web"}]}, 403, "plugins"),
+        ({**HELLO, "api_base": "http://elsewhere"}, 403, "api_base"),
+        ({**HELLO, "service_tier": "priority"}, 403, "service_tier"),
+        ({**HELLO, "\x1b[2J\ud800": 1}, 403, "x1b"),
         ({**HELLO, "tools": [{"type": "web_search"}]}, 403, "no function"),
         ({**HELLO, "tools": "all"}, 403, "no function"),
     ],

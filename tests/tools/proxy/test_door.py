@@ -12,7 +12,8 @@ import openai
 import pytest
 
 from tests.tools.proxy.conftest import CANARY, House, OpenHouse, Provider, error, piece, send, tree_holds, until
-from tuneloop.tools.proxy import doors
+from tuneloop.tools.proxy import doors, upstream
+from tuneloop.tools.proxy.access import Upstream
 from tuneloop.tools.proxy.ledger import sums
 
 
@@ -28,6 +29,14 @@ def test_an_answer_is_passed_on_and_booked(house: House, provider: Provider) -> 
     (entry,) = house.ledger
     assert (entry.outcome, entry.tokens_in, entry.tokens_out, entry.cost) == ("answered", 10, 5, 20e-6)
     assert (entry.job, entry.model, entry.estimated, entry.tries) == ("experiments-001-build_data", "strong", False, 1)
+
+
+async def test_only_the_key_is_hidden_in_an_answer() -> None:
+    """Where there is no key, an answer that names the endpoint's address stays as it is."""
+    for key, shown in (("", b"see localhost:8000 and sk-secret"), ("sk-secret", b"see localhost:8000 and [hidden]")):
+        provider = upstream.Provider(Upstream(base="http://localhost:8000/v1", key=key))
+        assert provider.hide(b"see localhost:8000 and sk-secret") == shown
+        await provider.close()
 
 
 def test_every_endpoint(house: House) -> None:

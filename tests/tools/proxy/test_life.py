@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import socket
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,9 @@ import pytest
 
 from tests.tools.proxy.conftest import CANARY, House, OpenHouse, Provider, access_of, until
 from tuneloop.core.errors import WorldError
+from tuneloop.core.locks import locked
 from tuneloop.tools.proxy import doors
+from tuneloop.tools.proxy.serve import over
 
 
 def test_it_ends_when_the_job_is_over_and_takes_the_doors_along(house: House) -> None:
@@ -26,6 +30,49 @@ def test_it_ends_when_the_job_is_over_and_takes_the_doors_along(house: House) ->
     assert sorted(p.name for p in house.place.iterdir()) == ["lock", "log.txt", "start.lock"]
     assert len(house.ledger) == 1
     assert (house.place / "log.txt").read_text() == ""
+
+
+def test_a_job_that_lives_may_be_silent_for_long(house: House) -> None:
+    job = house.jobs / "build_data.1"
+    job.mkdir()
+    hours_ago = time.time() - 5 * 3600
+    os.utime(house.folder / "door.json", (hours_ago, hours_ago))
+    with locked(job / "lock"):
+        assert not over(house.folder / "door.json", hours_ago)
+    assert over(house.folder / "door.json", hours_ago), "nobody told its end"
+
+
+def test_who_takes_all_descriptors_harms_nobody_else(house: House) -> None:
+    """Connections without end, more than the proxy has descriptors for: it stays, and so do its doors."""
+    house.ask()
+    before, lines = house.pid, []
+    most = len(list(Path(f"/proc/{before}/fd").iterdir())) + 8
+    _, hard = resource.prlimit(before, resource.RLIMIT_NOFILE)
+    resource.prlimit(before, resource.RLIMIT_NOFILE, (most, hard))
+    handle = os.open(house.folder / "in", os.O_PATH)
+    for _ in range(60):
+        lines.append(socket.socket(socket.AF_UNIX))
+        lines[-1].connect(f"/proc/self/fd/{handle}/socket")
+    until(lambda: "OSError at socket.py" in (house.place / "log.txt").read_text())
+    looks = turns(before)
+    until(lambda: turns(before) > looks + 20 or not house.alive)
+    for line in lines:
+        line.close()
+    assert house.alive
+    assert house.ask().status_code == 200
+    assert house.pid == before
+
+
+def turns(pid: int) -> int:
+    """How often a process went to sleep and woke up again."""
+    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("voluntary"))
+    return int(line.split()[1])
+
+
+def test_a_folder_that_is_gone_is_the_end(house: House) -> None:
+    running = Path(f"/proc/{house.pid}")
+    shutil.rmtree(house.place)
+    until(lambda: not running.exists())
 
 
 def test_a_killed_one_is_started_again_while_a_door_is_open(house: House, provider: Provider) -> None:

@@ -14,6 +14,10 @@ from tuneloop.tools.proxy.wire import Gone, Request, Wire
 POST = b"POST /v1/x?q=1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n"
 
 
+async def anything(_: int) -> None:
+    """There is room."""
+
+
 async def pair() -> tuple[Wire, socket.socket]:
     ours, theirs = socket.socketpair()
     return Wire(*await asyncio.open_connection(sock=ours, limit=1 << 16)), theirs
@@ -26,7 +30,7 @@ async def said(*pieces: bytes, end: bool = True) -> Request:
             client.sendall(piece)
         if end:
             client.shutdown(socket.SHUT_WR)
-        return await line.read()
+        return await line.read(anything)
     finally:
         client.close()
         await line.close()
@@ -95,7 +99,7 @@ async def test_who_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(wire, "WRITE_SECONDS", 0.05)
     line, client = await pair()
     client.sendall(POST + b"Content-Length: 0\r\n\r\n")
-    await line.read()
+    await line.read(anything)
     await line.begin_stream()
     with pytest.raises(Gone):
         for _ in range(1000):
@@ -103,10 +107,32 @@ async def test_who_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Non
     client.close()
 
 
+@pytest.mark.parametrize(
+    ("head", "wanted"),
+    [
+        (b"Content-Length: 5\r\n\r\nfirst", 5),
+        (b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", wire.BODY_BYTES),
+        (b"\r\n", 0),
+    ],
+)
+async def test_there_is_room_before_a_body_is_read(head: bytes, wanted: int) -> None:
+    asked: list[int] = []
+
+    async def take(size: int) -> None:
+        asked.append(size)
+
+    line, client = await pair()
+    client.sendall(POST + head)
+    await line.read(take)
+    client.close()
+    await line.close()
+    assert asked == [wanted]
+
+
 async def test_expect_continue() -> None:
     line, client = await pair()
     client.sendall(POST + b"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n")
-    reading = asyncio.create_task(line.read())
+    reading = asyncio.create_task(line.read(anything))
     client.setblocking(False)
     assert b"100" in await asyncio.get_running_loop().sock_recv(client, 100)
     client.sendall(b"hi")

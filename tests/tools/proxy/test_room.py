@@ -1,0 +1,35 @@
+"""Room for requests: who finds none waits, and gets it when somebody leaves."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tuneloop.tools.proxy.room import Room
+
+
+async def test_who_finds_no_room_waits() -> None:
+    room, inside, most = Room(10), 0, 0
+
+    async def one(size: int) -> None:
+        nonlocal inside, most
+        async with room.part() as take:
+            await take(size)
+            inside += size
+            most = max(most, inside)
+            await asyncio.sleep(0)
+            inside -= size
+
+    await asyncio.gather(*(one(size) for size in (4, 4, 4, 10, 1, 0) * 20))
+    assert (inside, most) == (0, 10)
+
+
+async def test_who_gives_up_waiting_takes_nothing() -> None:
+    room = Room(10)
+    async with room.part() as take:
+        await take(10)
+        async with room.part() as another:
+            waiting = asyncio.create_task(another(1))  # type: ignore[arg-type]
+            await asyncio.sleep(0)
+            waiting.cancel()
+    async with room.part() as take:
+        await asyncio.wait_for(take(10), 5)
