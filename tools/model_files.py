@@ -26,6 +26,7 @@ CONFIG, GENERATION, ADAPTER = "config.json", "generation_config.json", "adapter_
 TOKENIZER = (
     "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json",
     "vocab.json", "vocab.txt", "merges.txt", "spiece.model", "sentencepiece.bpe.model",
+    "sentencepiece.model", "spm.model", "tekken.json", "video_preprocessor_config.json",
     "chat_template.jinja", "chat_template.json", "preprocessor_config.json", "processor_config.json",
 )  # fmt: skip
 LOGS = (

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 
+from tests.conftest import ROOT
 from tuneloop.mcp_servers.door import Checked, door
 from tuneloop.mcp_servers.web import RateLimit
 
@@ -116,6 +119,16 @@ async def test_a_preflight_needs_no_token_and_gets_no_further_than_its_origin() 
     assert await ask(app, method="OPTIONS", headers={**asked, "origin": STUDIO}) == 200
     assert await ask(app, method="OPTIONS", headers={**asked, "origin": "https://evil.example"}) == 403
     assert await ask(app, method="POST", headers={**asked, "origin": STUDIO}) == 401
+
+
+@pytest.mark.parametrize(("origin", "status"), [("https://smith.langchain.com", 200), ("https://evil.example", 400)])
+async def test_the_hosted_page_may_send_and_read_what_it_needs(origin: str, status: int) -> None:
+    """What `langgraph.json` says replaces langgraph's own settings, which allow every header and show these."""
+    cors = json.loads((ROOT / "langgraph.json").read_text())["http"]["cors"]
+    app = built([Middleware(CORSMiddleware, **cors)])
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "content-type,x-auth-scheme"}
+    assert await ask(app, method="OPTIONS", headers={**asked, "origin": origin}) == status
+    assert {"content-location", "x-pagination-total"} <= set(cors["expose_headers"])
 
 
 async def test_calls_within_the_process_are_not_asked() -> None:

@@ -50,6 +50,15 @@ def test_what_an_honest_training_leaves_stays_as_it_is(folder: ExperimentFolder,
     assert names(folder.work / "left_out") == []
 
 
+@pytest.mark.parametrize("name", ["tekken.json", "video_preprocessor_config.json", "spm.model", "sentencepiece.model"])
+def test_what_tokenizers_and_processors_of_real_models_are_made_of(
+    folder: ExperimentFolder, base: Path, name: str
+) -> None:
+    write_atomic(folder.model / name, "{}")
+    take_model(folder, base)
+    assert name in names(folder.model)
+
+
 FOREIGN: dict[str, Callable[[Path], Any]] = {
     "modeling_evil.py": lambda p: p.write_text("boom"),
     "sitecustomize.py": lambda p: p.write_text("boom"),

@@ -6,7 +6,7 @@ boxed    the last complete `\boxed{...}`; numbers in normal form (`1,000.0` is `
 choice   one letter: in the last box, after "answer", at the start of the reply, else the last one standing alone
 number   the last number; sign, decimals, thousands commas and exponents are read, percent and currency signs dropped
 exact    the whole reply, trimmed, runs of white space as one blank, case matters
-code     no answer is read: the Python code, from the last fenced block or, without one, the reply; its results are judged
+code     no answer is read: the Python code, from the last block of it or, without one, the reply; its results are judged
 regex:P  the last match of P in the last 4,000 characters: its first group, or all of it when P has none
 """
 
@@ -265,14 +265,17 @@ def alone(group: str, flags: int) -> re.Pattern[str] | None:
 
 # --- code ------------------------------------------------------------------------------------------------------------
 
-FENCED = re.compile(r"^[ \t]*```[ \t]*(?:python3?|py)?[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL | re.I)
+FENCED = re.compile(r"^[ \t]*```[ \t]*([^\s`]*)[^\n`]*\n(.*?)(?:^[ \t]*```\s*?$|\Z)", re.MULTILINE | re.DOTALL)
+PYTHON = ("python", "python3", "py")
 
 
 def code(text: str) -> str | None:
-    """The code of the last fenced block of Python; the whole reply where it has no block and defines something."""
+    """The last fenced block said to be Python, else the last of no language; without blocks a reply that defines something."""
     text = text[-CODE_WINDOW:]
-    blocks = [match[1] for match in FENCED.finditer(text)]
-    if not blocks and re.search(r"^(?:def|class|from|import)\b", text, re.MULTILINE):
+    fenced = [(match[1].lower(), match[2]) for match in FENCED.finditer(text)]
+    said = [block for language, block in fenced if language in PYTHON]
+    blocks = said or [block for language, block in fenced if not language]
+    if not fenced and re.search(r"^(?:def|class|from|import)\b", text, re.MULTILINE):
         blocks = [text]
     return blocks[-1].strip("\n") if blocks and blocks[-1].strip() else None
 

@@ -65,6 +65,11 @@ REPLIES = [
     ("I do not know.", None),
     ("```python\n\n```", None),
     ("```bash\nls\n```", None),
+    ("```python\nx = 1\n```\nIt prints:\n```text\n1\n```\nThat is it.", "x = 1"),
+    ("```python\nx = 1\n```\nIt prints:\n```\n1\n```", "x = 1"),
+    ("```bash\npip install y\n```\nThen:\n```python\nx = 1\n```\n", "x = 1"),
+    ("```Python title=x.py\r\nx = 1\r\n```\r\nDone.", "x = 1\r"),
+    ("```text\n1\n```\nimport this, it is fun", None),
     ("", None),
 ]
 
