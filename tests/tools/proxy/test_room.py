@@ -28,7 +28,7 @@ async def test_who_gives_up_waiting_takes_nothing() -> None:
     async with room.part() as take:
         await take(10)
         async with room.part() as another:
-            waiting = asyncio.create_task(another(1))  # type: ignore[arg-type]
+            waiting = asyncio.ensure_future(another(1))
             await asyncio.sleep(0)
             waiting.cancel()
     async with room.part() as take:
