@@ -152,7 +152,7 @@ class Unanswered(Exception):  # noqa: N818 - an answer like any other
     def __init__(self, refused: Refused, tries: int) -> None:
         super().__init__(refused.text)
         self.refused, self.tries = refused, tries
-        self.heard = refused.code == "upstream_timeout"
+        self.heard = refused.code in ("upstream_timeout", "upstream_broken")
 
 
 def asked_wait(response: httpx2.Response) -> float:

@@ -266,6 +266,19 @@ def test_a_provider_that_is_not_there(open_house: OpenHouse) -> None:
     assert "127.0.0.1" not in found.text
 
 
+@pytest.mark.slow
+def test_a_provider_that_hangs_up_was_perhaps_heard(house: House, provider: Provider) -> None:
+    def hang_up(h: Any, _: dict[str, Any]) -> bool:
+        h.close_connection = True
+        return True
+
+    provider.next = [hang_up] * 5
+    found = house.ask(max_tokens=7)
+    assert (found.status_code, code(found)) == (502, "upstream_broken")
+    (entry,) = house.ledger
+    assert (entry.tries, entry.tokens_out, entry.estimated) == (5, 7, True), "it may have cost"
+
+
 def test_a_provider_that_echoes_the_key(house: House, provider: Provider) -> None:
     def echo(h: Any, asked: dict[str, Any]) -> bool:
         message = {"role": "assistant", "content": f"your key is {h.headers['Authorization']}"}
