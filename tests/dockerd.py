@@ -20,6 +20,7 @@ PACKAGES = ("docker.io", "containerd", "runc", "iptables")
 # Neither bridges nor rules of a firewall: jobs have no network. Containers outlive the daemon.
 ALONE = ("--iptables=false", "--ip6tables=false", "--bridge=none", "--ip-forward=false", "--live-restore")
 SECONDS = 60.0
+PATH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"  # where daemons live, also of who does not look there
 
 
 class OwnDaemon:
@@ -39,9 +40,10 @@ class OwnDaemon:
         places = ("--data-root", root / "data", "--exec-root", root / "exec", "--pidfile", root / "dockerd.pid")
         with (root / "dockerd.log").open("ab") as log:
             self.process = subprocess.Popen(
-                ["dockerd", "-H", self.url, *map(str, places), *ALONE],
+                [dockerd(), "-H", self.url, *map(str, places), *ALONE],
                 stdout=log,
                 stderr=log,
+                env={**os.environ, "PATH": PATH},
                 start_new_session=True,
             )
         deadline = time.monotonic() + SECONDS
@@ -89,9 +91,14 @@ class OwnDaemon:
         return (self.root / "dockerd.log").read_text()[-2000:]
 
 
+def dockerd() -> str:
+    """Its program, "" where there is none."""
+    return shutil.which("dockerd", path=PATH) or ""
+
+
 def installed() -> None:
     """Debian's packages; their services are not wanted."""
-    if shutil.which("dockerd"):
+    if dockerd():
         return
     assert os.geteuid() == 0 and shutil.which("apt-get"), "no Docker daemon runs and none can be installed"
     install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *PACKAGES]
