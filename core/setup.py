@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from tuneloop.core.benchmark import Benchmark
+from tuneloop.core.run import SandboxKind
 
 
 class Setup(BaseModel):
@@ -22,7 +23,7 @@ class Setup(BaseModel):
     model_fingerprint: str
     datasets: dict[str, Path]
     dataset_fingerprints: dict[str, str]
-    sandbox: str
+    sandbox: SandboxKind
     device: str
     planner: str
     versions: dict[str, str]

@@ -39,10 +39,11 @@ def hand_over(folders: Iterable[str], user: tuple[int, int]) -> None:
 
 
 def give(handle: int, name: str, user: tuple[int, int]) -> None:
-    """One entry of an open folder; what vanishes meanwhile is no error."""
+    """One entry of an open folder; what vanishes meanwhile is no error. A file of several names may be another's, too."""
     with suppress(FileNotFoundError):
         found = os.stat(name, dir_fd=handle, follow_symlinks=False)
-        if (found.st_uid, found.st_gid) != user:
+        shared = found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode)
+        if (found.st_uid, found.st_gid) != user and not shared:
             os.chown(name, *user, dir_fd=handle, follow_symlinks=False)
 
 

@@ -69,8 +69,9 @@ class Workbench:
 
     @cached_property
     def sandbox(self) -> Sandbox:
-        """Where this run's jobs go."""
-        return open_sandbox(self.spec.sandbox, allow_unsandboxed=self.spec.allow_unsandboxed)
+        """Where this run's jobs go. What `auto` once was it stays: jobs of one kind are not seen by another."""
+        kind = self.setup.sandbox if self.run.setup.exists() else self.spec.sandbox
+        return open_sandbox(kind, allow_unsandboxed=self.spec.allow_unsandboxed)
 
     @cached_property
     def benchmark(self) -> BenchmarkFolder:

@@ -99,7 +99,8 @@ def called(path: str, whole_run: WholeRun) -> str:
             if Path(path).is_relative_to(root):
                 return re.sub(r"-[0-9a-f]{16}$", "-*", str(Path(name) / Path(path).relative_to(root)))
     engine = re.search(r"/engines/(llamafactory|opencompass)-[0-9a-f]+$", path)
-    return engine[1] if engine else "python" if "python" in path.lower() or "pyenv" in path else path
+    of_python = path == "/usr" or "python" in path.lower() or "pyenv" in path
+    return engine[1] if engine else "python" if of_python else path
 
 
 def test_each_job_reads_and_writes_what_the_table_says(jobs: dict[str, Command], whole_run: WholeRun) -> None:

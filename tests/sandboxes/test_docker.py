@@ -171,10 +171,11 @@ def test_folders_handed_over_bend_to_no_link(tmp_path):
     (tmp_path / "work/deep/file").write_text("x")
     (tmp_path / "outside").write_text("x")
     (tmp_path / "work/link").symlink_to(tmp_path / "outside")
+    (tmp_path / "work/name").hardlink_to(tmp_path / "outside")
     hand_over([str(tmp_path / "work")], (10001, 10001))
     owners = {path.name: path.lstat().st_uid for path in tmp_path.rglob("*")}
     ours = os.geteuid()
-    assert owners["outside"] == ours
+    assert owners["outside"] == owners["name"] == ours
     assert {owners[name] for name in ("work", "deep", "file", "link")} == {ours or 10001}
 
 

@@ -1,0 +1,21 @@
+"""What a run's tools start from."""
+
+from pathlib import Path
+
+import yaml
+
+from tuneloop.core.files import read_json, write_json
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.settings import Settings
+from tuneloop.tools.workbench import Workbench
+
+
+def test_a_prepared_run_keeps_the_sandbox_that_auto_was(whole_run, tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "run")
+    run.root.mkdir()
+    spec = yaml.safe_load(whole_run.run.spec.read_text()) | {"sandbox": "auto", "allow_unsandboxed": True}
+    run.spec.write_text(yaml.safe_dump(spec))
+    bench = Workbench(run, Settings(FT_FILE_PATH=whole_run.home))
+    assert bench.sandbox.kind == "bubblewrap"
+    write_json(run.setup, read_json(whole_run.run.setup) | {"sandbox": "process"})
+    assert Workbench(run, bench.settings).sandbox.kind == "process"
