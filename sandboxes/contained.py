@@ -210,7 +210,10 @@ class ContainerKeeper(Keeper):
         return super().verdict(reason)
 
     def tell(self, code: int, reason: str, peak: int, cpu: float) -> None:
-        """Results and `exit.json` first: a container that is left over is removed by others, a lost end by nobody."""
+        """`exit.json` before the container goes: others remove a container, nobody tells a lost end.
+
+        The pipes were read to their end; a folder that is over has none.
+        """
         shutil.rmtree(f"{self.folder}/{PIPES}", ignore_errors=True)
         super().tell(code, reason, peak, cpu)
         self.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
@@ -14,6 +15,8 @@ from tuneloop.sandboxes.daemon import PROBLEMS, Access, find_daemon, one_line, r
 from tuneloop.sandboxes.dockerd import Refused, Unreachable
 
 SECONDS = 1800
+PART = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+NAME = re.compile(rf"(?:{PART}(?::\d+)?/)?{PART}(?:/{PART})*(?::\w[\w.-]*)?(?:@sha256:[0-9a-f]{{64}})?")
 
 
 def build_image(
@@ -64,6 +67,8 @@ def import_base(tar: Path, tag: str) -> None:
 
 def has_image(image: str) -> bool:
     """Whether it lies there. Raises SetupError, WorldError."""
+    if not NAME.fullmatch(image):
+        raise SetupError(f"{image!r} is no name of an image; right is one like debian:bookworm")
     try:
         return find_daemon().daemon.has_image(image)
     except (Refused, Unreachable) as e:

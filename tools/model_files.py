@@ -125,7 +125,8 @@ def like(base: Path, config: dict[str, Any]) -> dict[str, Any]:
     """Raises ValueError for another kind of model than the base; quantization stays only as the base has it."""
     own = json.loads((base / CONFIG).read_text(encoding="utf-8"))
     for name in ("model_type", "architectures"):
-        if own.get(name) and config.get(name) != own[name]:
+        # Old releases wrote LLaMAForCausalLM where those of today write LlamaForCausalLM.
+        if own.get(name) and str(config.get(name)).casefold() != str(own[name]).casefold():
             raise ValueError(f"its {name} is {config.get(name)!r}, the base model's is {own[name]!r}")
     same = config.get("quantization_config") == own.get("quantization_config")
     return config if same else {k: v for k, v in config.items() if k != "quantization_config"}

@@ -76,3 +76,9 @@ def test_an_engines_image_that_is_gone_is_told_with_the_cure(tmp_path, docker_ho
     (tmp_path / IMAGE).write_text(json.dumps({"image": "tuneloop-llamafactory:gone"}))
     with pytest.raises(SetupError, match="tuneloop engines build --docker"):
         image_of(str(tmp_path / "bin/python"))
+
+
+@pytest.mark.parametrize("name", ["", "a b", "UPPER:x", "../../info", "x/../y", "-x", "a:b:c"])
+def test_what_is_no_name_is_told_apart_from_what_is_not_there(name):
+    with pytest.raises(SetupError, match="is no name of an image; right is one like debian:bookworm"):
+        need_image(name, "that")

@@ -110,6 +110,13 @@ CODE = {
 }
 
 
+def test_old_releases_wrote_the_same_architecture_otherwise(folder: ExperimentFolder, base: Path) -> None:
+    (base / "config.json").write_text(json.dumps({**BASE, "architectures": ["QWen2ForCausalLM"]}))
+    (folder.model / "config.json").write_text(json.dumps(BASE))
+    take_model(folder, base)
+    assert json.loads((folder.model / "config.json").read_text()) == BASE
+
+
 def test_a_configuration_names_no_code(folder: ExperimentFolder, base: Path) -> None:
     write_atomic(folder.model / "config.json", json.dumps({**BASE, **CODE}))
     write_atomic(
