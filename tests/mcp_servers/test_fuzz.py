@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import socket
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -70,11 +71,14 @@ class Target:
 
     def ask(self, body: bytes) -> Any:
         """The answer to a right request."""
-        connection = self.connect()
-        connection.request("POST", "/mcp", body, self.signed(JSON | self.session))
-        reply = connection.getresponse()
-        text = reply.read().decode()
-        assert reply.status == 200, text
+        status, text = 429, ""
+        while status == 429:  # who has just sent so many has to wait a little
+            time.sleep(0.1)
+            connection = self.connect()
+            connection.request("POST", "/mcp", body, self.signed(JSON | self.session))
+            reply = connection.getresponse()
+            status, text = reply.status, reply.read().decode()
+        assert status == 200, text
         (line,) = [row.removeprefix("data:") for row in text.splitlines() if row.startswith("data:")]
         return json.loads(line)
 

@@ -17,6 +17,7 @@ CALL = """
 import ctypes, errno, os, socket
 libc = ctypes.CDLL(None, use_errno=True)
 def call(*words):
+    words = [ctypes.c_long(word) if isinstance(word, int) else word for word in words]  # the last ones lie on the stack
     if libc.syscall(*words) < 0: raise OSError(ctypes.get_errno(), '')
 def child():
     data = ctypes.create_string_buffer(b'theirs')

@@ -45,6 +45,7 @@ root, told = sys.path[0] + '/..', json.load(open('told'))
 pid, worker = told['pid'], int(open(f'/proc/{{os.getppid()}}/stat').read().rpartition(')')[2].split()[1])
 libc = ctypes.CDLL(None, use_errno=True)
 def call(name, *words):
+    words = [ctypes.c_long(word) if isinstance(word, int) else word for word in words]  # the last ones lie on the stack
     result = libc.syscall(NUMBERS[name], *words)
     if result < 0: raise OSError(ctypes.get_errno(), name)
     return result

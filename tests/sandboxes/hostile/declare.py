@@ -109,7 +109,9 @@ def aims(text: str) -> Iterable[Aim]:
 def call(name: str, *arguments: object) -> int:
     """A system call by name. Raises OSError."""
     number = NEW.get(name) or NUMBERS[platform.machine()][name]
-    return checked(libc.syscall(ctypes.c_long(number), *arguments), name)
+    # An int of C would leave half of what lies on the stack undefined.
+    words = [ctypes.c_long(word) if isinstance(word, int) else word for word in arguments]
+    return checked(libc.syscall(ctypes.c_long(number), *words), name)
 
 
 def checked(result: int, what: str) -> int:
