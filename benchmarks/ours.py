@@ -71,7 +71,13 @@ class Ours:
 
 def open_reference(place: Place, items: int, name: str = "reference", sandbox: SandboxKind = "auto") -> Context:
     """A prepared run without a baseline; its experiments are made by `experiment`."""
-    spec = RunSpec(benchmark="wordproblems", base_model="tiny", benchmark_limit=items, sandbox=sandbox)
+    spec = RunSpec(
+        benchmark="wordproblems",
+        base_model="tiny",
+        benchmark_limit=items,
+        sandbox=sandbox,
+        allow_unsandboxed=sandbox == "process",
+    )
     run = create_run(spec, place.settings, name)
     ctx = Context(run, place.settings, State(run_id=run.id))
     write_json(run.setup, settle(ctx).model_dump(mode="json"))

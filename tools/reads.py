@@ -21,7 +21,7 @@ def _rows(bench: Workbench) -> list[dict[str, Any]]:
 
 def note_read(bench: Workbench) -> None:
     """Note this run's reading; a reading that goes on after a crash is the same one."""
-    row = {"test": bench.setup.benchmark_fingerprint, "run": bench.run.id}
+    row = {"test": bench.benchmark.test_split, "run": bench.run.id}
     with exclusive(_ledger(bench).with_suffix(".lock")):
         rows = _rows(bench)
         if row not in rows:
@@ -30,4 +30,5 @@ def note_read(bench: Workbench) -> None:
 
 def count_reads(bench: Workbench) -> int:
     """Runs that have read this very test split, this one included."""
-    return sum(row["test"] == bench.setup.benchmark_fingerprint for row in _rows(bench))
+    split = bench.benchmark.test_split
+    return sum(row["test"] == split for row in _rows(bench))

@@ -34,6 +34,11 @@ class BenchmarkFolder:
         """The folder that only `finish`'s job and the contamination guard read."""
         return self.root / "sealed"
 
+    @property
+    def test_split(self) -> str:
+        """Hash of the sealed items alone: another wording, or another scorer, makes no new test of them."""
+        return _hashes(self.root)[TEST]
+
 
 def items(folder: BenchmarkFolder, split: Literal["validation"], limit: int | None = None) -> list[Item]:
     """Validation items in file order; with `limit` a subset that depends on the items' contents alone.

@@ -66,11 +66,6 @@ def honesty(data: ReportData) -> list[str]:
         f"{f', best {_parsed(data.best.score)}' if data.best else ''}"
         f"{f'; on the test: base {_parsed(data.baseline_test)}, best {_parsed(data.best_test)}' if data.best_test else ''}.",
         _contamination(data),
-        *(
-            [f"Dropped for the test, e.g.: {'; '.join(repr(clean(text[:100])) for text in data.leaked[:5])}"]
-            if data.leaked
-            else []
-        ),
         *_left_out(data),
         "Greedy decoding; every candidate was trained and measured once. Intervals are 95 % Wilson intervals over items: "
         "they do not cover what another training seed would change.",
