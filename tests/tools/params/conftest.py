@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.params import world
 from tuneloop.tools.params.catalog import Catalog, load_catalog
 from tuneloop.tools.params.model_card import ModelCard, read_model_card
 
@@ -79,4 +78,6 @@ def card(tmp_path_factory: pytest.TempPathFactory) -> ModelCard:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with everything that the corpora's configs name."""
+    from tests.tools.params import world  # which builds on this file, and is loaded by benchmarks, too
+
     return world.build(tmp_path_factory.mktemp("world"))
