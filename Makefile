@@ -4,6 +4,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SLOW := $(BIN)/pytest -m "slow and not soak" --durations=15
+WHOLE_RUNS := tests/benchmarks tests/graph
 HASHED := -q --require-hashes --no-deps --no-build-isolation
 
 export PYTHONSAFEPATH := 1
@@ -19,8 +21,12 @@ run: install sandbox  ## install what is missing, then fine-tune the embedded mo
 test: check sandbox postgres  ## style, types, floors, then the fast tests and a short real run
 	$(BIN)/pytest -m "not slow and not soak"
 
-slow: install sandbox postgres $(VENV)/audit/installed  ## long tests on real engines, the short crash suite
-	$(BIN)/pytest -m "slow and not soak" --durations=15
+slow: install sandbox postgres $(VENV)/audit/installed  ## long tests on real engines, the short crash suite; in two halves at a time
+	@mkdir -p build; set -m; \
+	$(SLOW) -p no:cacheprovider $(WHOLE_RUNS) > build/slow.log 2>&1 & half=$$!; \
+	trap "kill $$half" INT TERM; \
+	$(SLOW) $(addprefix --ignore=,$(WHOLE_RUNS)); code=$$?; \
+	wait $$half || code=1; cat build/slow.log; exit $$code
 
 check: install  ## ruff, ruff format, mypy --strict, import-linter
 	$(BIN)/ruff check .
