@@ -47,9 +47,11 @@ def test_every_row_is_measured(
     llamafactory: Engine,
     opencompass: Engine,
     tiny: Path,
+    docker_host: str,
 ) -> None:
     out = tmp_path / "results.json"
-    env = {**os.environ, "FT_FILE_PATH": str(shared_settings.home.root), "TMPDIR": str(tmp_path)}
+    home = {"FT_FILE_PATH": str(shared_settings.home.root), "TMPDIR": str(tmp_path)}
+    env = {**os.environ, **home, "DOCKER_HOST": docker_host}
     done = bench("--small", "--out", str(out), env=env)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     rows = json.loads(out.read_text())
