@@ -1,4 +1,4 @@
-"""What each sandbox costs beside the `process` sandbox: a job that does nothing, an experiment through warm engines."""
+"""What each sandbox costs: a job that does nothing beside a plain process, a warm experiment beside the `process` sandbox."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tuneloop.sandboxes.jobs import wait
 from tuneloop.tools.workers import warm_engines
 
 KINDS: tuple[SandboxKind, ...] = ("process", "bubblewrap", "docker")
-NOOP = (sys.executable, "-I", "-S", "-c", "pass")
+NOOP = (sys.executable, "-c", "pass")
 
 
 def starts(place: Place) -> dict[str, float]:
-    """Median milliseconds from `start` to `exit.json`, by sandbox, in turns; `bare`: fork, exec and wait alone."""
+    """Median milliseconds from `start` to `exit.json`, by sandbox, in turns; `plain`: fork, exec and wait alone."""
     times = 5 if place.small else 30
     boxes = {kind: open_sandbox(kind) for kind in KINDS}
     work = place.root / "noop"
     asked = command(work, *NOOP).model_copy(update={"read": (sys.prefix, sys.base_prefix)})
-    took: dict[str, list[float]] = {name: [] for name in (*KINDS, "bare")}
+    took: dict[str, list[float]] = {name: [] for name in (*KINDS, "plain")}
     for number in range(times):
         for kind, box in boxes.items():
             folder = place.root / "jobs" / f"noop-{kind}.{number}"
@@ -37,7 +37,7 @@ def starts(place: Place) -> dict[str, float]:
             box.start(folder, asked)
             wait(box, folder, every=0.001)
             took[kind].append(time.perf_counter() - began)
-        took["bare"].append(spend(NOOP, log=work / "log.txt").wall)
+        took["plain"].append(spend(NOOP, log=work / "log.txt").wall)
     found = {name: 1000 * statistics.median(each) for name, each in took.items()}
     place.note("start of a no-op job, ms", {**found, "load": os.getloadavg()[0]})
     return found
@@ -60,25 +60,30 @@ def experiments(place: Place) -> dict[str, float]:
     return found
 
 
-@figure("start and end of a no-op job, bubblewrap / process", "x", "<= 4")
+def over(figures: dict[str, float], kind: str, base: str) -> float:
+    """How many times as much."""
+    return figures[kind] / figures[base]
+
+
+@figure("start and end of a no-op job, bubblewrap / plain process", "x", "<= 4")
 def start_bubblewrap(place: Place) -> float:
     """`python -c pass`."""
-    return place.once(starts)["bubblewrap"] / place.once(starts)["process"]
+    return over(place.once(starts), "bubblewrap", "plain")
 
 
-@figure("start and end of a no-op job, docker / process", "x", "<= 60")
+@figure("start and end of a no-op job, docker / plain process", "x", "<= 60")
 def start_docker(place: Place) -> float:
     """`python -c pass`."""
-    return place.once(starts)["docker"] / place.once(starts)["process"]
+    return over(place.once(starts), "docker", "plain")
 
 
 @figure("train and evaluate through warm engines, bubblewrap / process", "x", "<= 1.2")
 def warm_bubblewrap(place: Place) -> float:
     """A short experiment of the reference's recipe."""
-    return place.once(experiments)["bubblewrap"] / place.once(experiments)["process"]
+    return over(place.once(experiments), "bubblewrap", "process")
 
 
 @figure("train and evaluate through warm engines, docker / process", "x", "<= 1.2")
 def warm_docker(place: Place) -> float:
     """A short experiment of the reference's recipe."""
-    return place.once(experiments)["docker"] / place.once(experiments)["process"]
+    return over(place.once(experiments), "docker", "process")

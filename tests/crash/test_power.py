@@ -9,9 +9,11 @@ import time
 
 import pytest
 
+from tests.waiting import until
+
 from .disks import LosingDisk
 from .kills import kill
-from .world import FORM, events, launches, processes, say, seeded, until
+from .world import FORM, events, launches, processes, say, seeded
 
 pytestmark = pytest.mark.slow
 GAP = 4.0

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
 from tuneloop.core.errors import WorldError
 from tuneloop.core.job import Command, JobStatus, Limits, Sandbox
 from tuneloop.sandboxes import local
@@ -16,7 +17,7 @@ from tuneloop.sandboxes.jobs import launch, newest
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.tools.paths import ENGINES
 
-from .world import HERE, leftovers, say, twice_alive, until
+from .world import HERE, leftovers, say, twice_alive
 
 pytestmark = pytest.mark.slow
 KINDS = {"process": ProcessSandbox, "bubblewrap": BubblewrapSandbox}

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -238,9 +238,14 @@ def processes(home: Path) -> dict[int, str]:
 def leftovers(home: Path, patience: float = 15.0) -> list[str]:
     """Processes, held locks, temporary files and mounts that a finished run left; () when all is clean."""
     end = time.monotonic() + patience
-    while (alive := processes(home)) and time.monotonic() < end:
+    # a process that ends loses its command line first and its locks a moment later: all is looked at again
+    while (found := left_now(home)) and time.monotonic() < end:
         time.sleep(0.2)
-    found = [f"process {pid}: {words}" for pid, words in alive.items()]
+    return found
+
+
+def left_now(home: Path) -> list[str]:
+    found = [f"process {pid}: {words}" for pid, words in processes(home).items()]
     for path in home.rglob("*"):
         if path.is_file() and "lock" in path.name and not path.is_symlink() and is_locked(path):
             found.append(f"locked: {path.relative_to(home)}")
@@ -272,16 +277,6 @@ def end_all(home: Path) -> None:
             except ProcessLookupError:
                 continue
         time.sleep(0.1)
-
-
-def until(what: Callable[[], Any], seconds: float = 900.0, every: float = 0.05) -> Any:
-    """Wait until `what()` is true and return it."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := what():
-            return found
-        time.sleep(every)
-    raise AssertionError(f"did not come true in {seconds} s")
 
 
 def twice_alive(run: Path) -> Iterator[str]:

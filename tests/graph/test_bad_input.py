@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.prepared import prepared
 from tests.small_disk import NO_BYTECODE
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.errors import SetupError, WorldError
@@ -23,9 +24,7 @@ from tuneloop.core.files import write_json, write_lines
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.core.setup import Setup
 from tuneloop.graph.guard import check_unchanged
-from tuneloop.graph.manifest import write_manifest
 from tuneloop.graph.runs import drive
 from tuneloop.graph.world import named
 from tuneloop.tools.benchmarks.folder import TEST, VALIDATION, open_folder
@@ -42,7 +41,7 @@ def run(tmp_path: Path) -> RunFolder:
     """A prepared run on a model, a data set, a benchmark and two engines as they lie in a home."""
     home = tmp_path / "home"
     run = RunFolder(home / "runs" / "r1")
-    write_manifest(run, RunSpec(benchmark="bench", base_model="m"))
+    spec = RunSpec(benchmark="bench", base_model="m", sandbox="process")
     model, data, bench = home / "models" / "m", tmp_path / "mine", home / "benchmarks" / "bench"
     for folder in (model, data, bench):
         folder.mkdir(parents=True)
@@ -58,21 +57,16 @@ def run(tmp_path: Path) -> RunFolder:
         python = Path(sys.executable)
         certify(Engine(name, folder, python, python.parent, (), "1.0", f"{name}-id"), folder / "manifest.json")
     opened = open_folder(BENCHMARK, bench)
-    setup = Setup(
-        benchmark=BENCHMARK,
-        benchmark_root=bench,
-        benchmark_fingerprint=opened.fingerprint,
-        model_name="m",
-        model_root=model,
+    prepared(
+        run,
+        spec,
+        opened,
+        model,
         model_fingerprint=fingerprint(model),
         datasets={"mine": data},
         dataset_fingerprints={"mine": fingerprint(data)},
-        sandbox="process",
-        device="cpu",
-        planner="offline",
         versions={name: f"1.0 ({name}-id)" for name in ("llamafactory", "opencompass")},
     )
-    write_json(run.setup, setup.model_dump(mode="json"))
     return run
 
 

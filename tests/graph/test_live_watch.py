@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.prepared import prepared
 from tuneloop.core.errors import Paused, RecipeError
 from tuneloop.core.event_log import every_event
 from tuneloop.core.events import Watched
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.core.setup import Setup
 from tuneloop.graph.context import Context
 from tuneloop.graph.inbox import put
 from tuneloop.graph.nodes.train import finished_training
@@ -49,23 +49,7 @@ def context(warm_home: Path, tiny: Path):
         run = settings.home.run("watched")
         found = benchmarks.resolve("wordproblems", settings.home, None)
         spec = RunSpec(benchmark="wordproblems", base_model="tiny", timeout=timeout)
-        run.root.mkdir(parents=True)
-        run.spec.write_text(yaml.safe_dump({"spec": spec.model_dump(mode="json")}))
-        setup = Setup(
-            benchmark=found.benchmark,
-            benchmark_root=found.root,
-            benchmark_fingerprint=found.fingerprint,
-            model_name="tiny",
-            model_root=tiny,
-            model_fingerprint=fingerprint(tiny),
-            datasets={},
-            dataset_fingerprints={},
-            sandbox="auto",
-            device="cpu",
-            planner="offline",
-            versions={},
-        )
-        write_json(run.setup, setup.model_dump(mode="json"))
+        prepared(run, spec, found, tiny, model_fingerprint=fingerprint(tiny))
         folder = run.experiment(1)
         rows = [
             {

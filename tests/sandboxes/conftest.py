@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import tuneloop
+from tests.waiting import until
 from tuneloop.core.job import Command, Exit, Limits, Sandbox
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox, probe_bubblewrap
 from tuneloop.sandboxes.daemon import probe_docker
@@ -127,16 +128,6 @@ def start_worker(root: Path, sandbox: Sandbox, idle: float = 60, preload: str = 
     )
     until(lambda: trial.socket.exists() or sandbox.poll(trial.worker).state != "running")
     return trial
-
-
-def until(what: Callable[[], Any], seconds: float = 10) -> Any:
-    """Wait until `what()` is true and return it."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := what():
-            return found
-        time.sleep(0.01)
-    raise AssertionError("did not come true in time")
 
 
 def keeper(folder: Path) -> int:

@@ -5,11 +5,12 @@ import signal
 
 import pytest
 
+from tests.waiting import until
 from tuneloop.sandboxes import cgroups, local
 from tuneloop.sandboxes.cgroups import LEAF, PREFIX, find
 from tuneloop.sandboxes.jobs import wait
 
-from .conftest import KINDS, WARM, Trial, keeper, open_trial, until
+from .conftest import KINDS, WARM, Trial, keeper, open_trial
 
 PARENTS = find()[1]
 SLEEP = "open('up', 'w'); import time; time.sleep(60)"

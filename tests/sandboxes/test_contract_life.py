@@ -7,11 +7,12 @@ import sys
 import threading
 import time
 
+from tests.waiting import until
 from tuneloop.core.job import Sandbox
 from tuneloop.sandboxes.jobs import wait
 from tuneloop.sandboxes.tree import children
 
-from .conftest import BEAT, Trial, keeper, until
+from .conftest import BEAT, Trial, keeper
 
 SLEEP = "import time; time.sleep(30)"
 CHILD_BEATS = BEAT + "if os.fork() == 0: beat('beat')\n"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.waiting import until
 from tuneloop.core.errors import WorldError
 from tuneloop.sandboxes import pid_one
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
@@ -21,7 +22,7 @@ from tuneloop.sandboxes.local import environment
 from tuneloop.sandboxes.owner import check_readable, hand_over
 from tuneloop.sandboxes.tree import children
 
-from .conftest import BEAT, Trial, keeper, open_trial, until
+from .conftest import BEAT, Trial, keeper, open_trial
 
 COUNT = "import time\nfor n in range({n}): print(n, flush=True); time.sleep(0.01)\nprint('whole')"
 UP_AND_BEAT = BEAT + "open('up', 'w')\nbeat('beat')"

@@ -9,14 +9,13 @@ import time
 
 import pytest
 
+from tests.waiting import until
 from tuneloop.core.errors import WorldError
 from tuneloop.core.job import Command
 from tuneloop.sandboxes.below import below
 from tuneloop.sandboxes.durable import sync_below
 from tuneloop.sandboxes.jobs import wait
 from tuneloop.sandboxes.process import ProcessSandbox
-
-from .conftest import until
 
 BOX = ProcessSandbox()
 TRACE = "fsync,rename,renameat,renameat2"

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
 from tuneloop.sandboxes import seccomp
 from tuneloop.sandboxes.process import ProcessSandbox
 
-from .conftest import WarmTrial, start_worker, until
+from .conftest import WarmTrial, start_worker
 
 SYSCALLS = {
     name: rows[0 if os.uname().machine == "x86_64" else 1]

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
 from tuneloop.core.job import Command
 from tuneloop.sandboxes.jobs import launch, wait
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.sandboxes.tree import children, tree
 from tuneloop.sandboxes.warm import retire
 
-from .conftest import BEAT, KINDS, keeper, start_worker, until
+from .conftest import BEAT, KINDS, keeper, start_worker
 
 FLAVOUR = "import sys; print(getattr(sys, 'flavour', 'cold'))"
 UP_AND_SLEEP = BEAT + "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: beat('beat')\n    os._exit(0)\n"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
-import yaml
 
+from tests.prepared import prepared
 from tests.small_disk import files_up_to
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.errors import WorldError
@@ -16,7 +15,7 @@ from tuneloop.core.files import digest_file, read_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.core.setup import Setup
+from tuneloop.tools.benchmarks.folder import BenchmarkFolder
 from tuneloop.tools.delivery import deliver, drop_merged
 from tuneloop.tools.workbench import Workbench
 
@@ -43,22 +42,8 @@ def trained(tmp_path: Path) -> tuple[Workbench, ExperimentFolder]:
         "train.yaml",
     ):
         put(folder.root / name, name * 1000)
-    put(run.spec, yaml.safe_dump({"spec": RunSpec(benchmark="b", base_model="m").model_dump(mode="json")}))
-    setup = Setup(
-        benchmark=Benchmark(name="b", description="d"),
-        benchmark_root=tmp_path,
-        benchmark_fingerprint="f",
-        model_name="m",
-        model_root=base,
-        model_fingerprint="f",
-        datasets={},
-        dataset_fingerprints={},
-        sandbox="process",
-        device="cpu",
-        planner="p",
-        versions={},
-    )
-    put(run.setup, json.dumps(setup.model_dump(mode="json")))
+    found = BenchmarkFolder(Benchmark(name="b", description="d"), tmp_path, "f")
+    prepared(run, RunSpec(benchmark="b", base_model="m"), found, base)
     return Workbench(run, Settings(FT_FILE_PATH=tmp_path)), folder
 
 

@@ -11,15 +11,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.prepared import prepared
 from tests.tools.test_measuring import over
 from tuneloop.core.errors import RecipeError, SetupError, WorldError
 from tuneloop.core.files import write_atomic, write_json
 from tuneloop.core.layout import Home
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.core.setup import Setup
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.jobs import read_command
 from tuneloop.tools import workbench
@@ -101,22 +100,7 @@ def bench(home: Path, name: str, answers: Answers = ([3, 0],), **spec: Any) -> W
     folder, run = resolve(str(write(home / "own", answers)), place, None), place.run(name)
     asked = {"benchmark": "x", "base_model": "m", "sandbox": "process", "allow_unsandboxed": True, **spec}
     made = RunSpec.model_validate(asked)
-    write_atomic(run.spec, yaml.safe_dump({"spec": made.model_dump(mode="json")}))
-    setup = Setup(
-        benchmark=folder.benchmark,
-        benchmark_root=folder.root,
-        benchmark_fingerprint=folder.fingerprint,
-        model_name="m",
-        model_root=home / "base",
-        model_fingerprint="-",
-        datasets={},
-        dataset_fingerprints={},
-        sandbox=made.sandbox,
-        device="cpu",
-        planner="offline",
-        versions={},
-    )
-    write_json(run.setup, setup.model_dump(mode="json"))
+    prepared(run, made, folder, home / "base")
     return Workbench(run, Settings.model_validate({"FT_FILE_PATH": home}))
 
 

@@ -11,14 +11,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.prepared import prepared
 from tuneloop.core.errors import RecipeError, SetupError, WorldError
-from tuneloop.core.files import write_atomic, write_json
+from tuneloop.core.files import write_atomic
 from tuneloop.core.layout import Home
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.core.setup import Setup
 from tuneloop.tools import workbench
 from tuneloop.tools.benchmarks import resolve
 from tuneloop.tools.measuring import (
@@ -79,22 +78,7 @@ def bench(home: Path, name: str, **settings: Any) -> Workbench:
     spec = RunSpec.model_validate(
         {"benchmark": "wordproblems", "base_model": "tiny", "sandbox": "process", "benchmark_limit": 12}
     )
-    write_atomic(run.spec, yaml.safe_dump({"spec": spec.model_dump(mode="json")}))
-    setup = Setup(
-        benchmark=folder.benchmark,
-        benchmark_root=folder.root,
-        benchmark_fingerprint=folder.fingerprint,
-        model_name="tiny",
-        model_root=home / "base",
-        model_fingerprint="-",
-        datasets={},
-        dataset_fingerprints={},
-        sandbox="process",
-        device="cpu",
-        planner="offline",
-        versions={},
-    )
-    write_json(run.setup, setup.model_dump(mode="json"))
+    prepared(run, spec, folder, home / "base")
     return Workbench(run, Settings.model_validate({"FT_FILE_PATH": home, **settings}))
 
 

@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.conftest import linked_home
+from tests.prepared import prepared
 from tuneloop.core.files import digest_file, read_json, write_json
 from tuneloop.core.job import Command, Exit, Limits
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.core.setup import Setup
 from tuneloop.sandboxes.jobs import newest, wait
 from tuneloop.tools.benchmarks import items, prompt, resolve
 from tuneloop.tools.evaluation import Weights, evaluation_command, item_set
@@ -48,25 +47,8 @@ def bench(
     home = linked_home(tmp_path_factory.mktemp("warm") / "home")
     settings = Settings(FT_FILE_PATH=home)
     run = RunFolder(settings.home.runs / "warm")
-    run.root.mkdir(parents=True)
     spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1)
-    run.spec.write_text(yaml.safe_dump({"spec": spec.model_dump(mode="json")}))
-    found = resolve("wordproblems", settings.home, None)
-    setup = Setup(
-        benchmark=found.benchmark,
-        benchmark_root=found.root,
-        benchmark_fingerprint=found.fingerprint,
-        model_name="tiny",
-        model_root=tiny,
-        model_fingerprint="tiny",
-        datasets={},
-        dataset_fingerprints={},
-        sandbox="auto",
-        device="cpu",
-        planner="offline",
-        versions={},
-    )
-    write_json(run.setup, setup.model_dump(mode="json"))
+    prepared(run, spec, resolve("wordproblems", settings.home, None), tiny)
     bench = Workbench(run, settings)
     with warm_engines(bench):
         yield bench

@@ -15,6 +15,7 @@ from tuneloop.core.benchmark import Benchmark, Calls, Item
 from tuneloop.core.errors import SetupError
 from tuneloop.core.files import digest, read_lines, write_atomic, write_lines
 from tuneloop.core.layout import Home
+from tuneloop.core.plain_yaml import PlainLoader
 from tuneloop.tools.benchmarks import scoring
 from tuneloop.tools.benchmarks.checking import (
     check_answer_format,
@@ -89,8 +90,8 @@ def read_declaration(path: Path, description: str | None = None) -> Benchmark:
         raise SetupError(f"{path}: {key}: {first['msg'].removeprefix('Value error, ')}{given}") from e
 
 
-class _Loader(yaml.SafeLoader):
-    """SafeLoader without aliases, by which a small file says something endless; whole numbers have at most 64 bits."""
+class _Loader(PlainLoader):
+    """Without aliases, by which a small file says something endless."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Any node. Raises ComposerError for an alias."""
@@ -98,16 +99,6 @@ class _Loader(yaml.SafeLoader):
             raise yaml.composer.ComposerError(None, None, "an alias; right is the value itself")
         node: yaml.Node | None = super().compose_node(parent, index)
         return node
-
-    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        """A whole number. Raises ConstructorError above 64 bits."""
-        value: int = super().construct_yaml_int(node)
-        if value.bit_length() > 64:
-            raise yaml.constructor.ConstructorError(None, None, "a number is too large", node.start_mark)
-        return value
-
-
-_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def _yaml(path: Path) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import yaml
 
+from tuneloop.core.plain_yaml import PlainLoader
+
 LARGEST = 64 << 10
 DEEPEST = 8
 SEPARATORS = frozenset("\x85\u2028\u2029")
@@ -51,18 +53,8 @@ class Config:
     overrides: Mapping[str, int] = field(default_factory=dict)
 
 
-class _Loader(yaml.SafeLoader):
-    """SafeLoader with OmegaConf's resolvers; whole numbers have at most 64 bits."""
-
-    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        """A whole number. Raises ConstructorError above 64 bits."""
-        value: int = super().construct_yaml_int(node)
-        if value.bit_length() > 64:
-            raise yaml.constructor.ConstructorError(None, None, "a number is too large", node.start_mark)
-        return value
-
-
-_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+class _Loader(PlainLoader):
+    """PlainLoader with OmegaConf's resolvers."""
 
 
 class _Dumper(yaml.SafeDumper):

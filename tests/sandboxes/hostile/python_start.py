@@ -27,7 +27,7 @@ def plant_compiled_code(aim: Aim) -> None:
 
 @attack("mounts")
 def plant_ld_so_preload(aim: Aim) -> None:
-    (aim.host / "ld.so.preload").write_text("/work/evil.so\n")
+    (aim.host / "ld.so.preload").write_text("/nonesuch/evil.so\n")
 
 
 @attack("mounts")

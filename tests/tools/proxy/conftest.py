@@ -17,6 +17,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.waiting import until
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import Settings
@@ -28,16 +29,6 @@ CANARY = "sk-canary-0123456789abcdef"
 CHAT = "/v1/chat/completions"
 PRICES = {"strong": [1.0, 2.0], "weak": [0.1, 0.2]}
 Behaviour = Callable[[BaseHTTPRequestHandler, dict[str, Any]], bool]
-
-
-def until(what: Callable[[], Any], seconds: float = 30) -> Any:
-    """Wait until `what()` is true and return it."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := what():
-            return found
-        time.sleep(0.01)
-    raise AssertionError("did not come true in time")
 
 
 @dataclass

@@ -11,7 +11,8 @@ from typing import Any
 import openai
 import pytest
 
-from tests.tools.proxy.conftest import CANARY, House, OpenHouse, Provider, error, piece, send, tree_holds, until
+from tests.tools.proxy.conftest import CANARY, House, OpenHouse, Provider, error, piece, send, tree_holds
+from tests.waiting import until
 from tuneloop.tools.proxy import doors, upstream
 from tuneloop.tools.proxy.access import Upstream
 from tuneloop.tools.proxy.ledger import sums

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.tools.proxy.conftest import House, OpenHouse, Provider, access_of, until
+from tests.tools.proxy.conftest import House, OpenHouse, Provider, access_of
+from tests.waiting import until
 from tuneloop.core.job import Command, Limits, Sandbox
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
 from tuneloop.sandboxes.docker import DockerSandbox

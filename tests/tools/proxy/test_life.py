@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.tools.proxy.conftest import CANARY, House, OpenHouse, Provider, access_of, until
+from tests.tools.proxy.conftest import CANARY, House, OpenHouse, Provider, access_of
+from tests.waiting import until
 from tuneloop.core.errors import WorldError
 from tuneloop.core.locks import locked
 from tuneloop.tools.proxy import doors

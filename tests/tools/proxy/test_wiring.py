@@ -10,19 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.conftest import linked_home
-from tests.tools.proxy.conftest import CANARY, Provider, tree_holds, until
+from tests.prepared import prepared
+from tests.tools.proxy.conftest import CANARY, Provider, tree_holds
+from tests.waiting import until
 from tuneloop.cli.checks import check_models
 from tuneloop.core.errors import SetupError
 from tuneloop.core.experiment import Journal
-from tuneloop.core.files import write_json
 from tuneloop.core.job import Command
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.core.setup import Setup
 from tuneloop.graph.opening import open_run
 from tuneloop.sandboxes.jobs import wait
 from tuneloop.tools.benchmarks import resolve
@@ -71,23 +70,7 @@ def make(tmp_path: Path, llamafactory: Engine, tiny: Path) -> Make:
         run.experiment(1).jobs.mkdir(parents=True, exist_ok=True)
         (run.root / "datasets").mkdir(exist_ok=True)
         spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1)
-        run.spec.write_text(yaml.safe_dump({"spec": spec.model_dump(mode="json")}))
-        found = resolve("wordproblems", settings.home, None)
-        setup = Setup(
-            benchmark=found.benchmark,
-            benchmark_root=found.root,
-            benchmark_fingerprint=found.fingerprint,
-            model_name="tiny",
-            model_root=tiny,
-            model_fingerprint="tiny",
-            datasets={},
-            dataset_fingerprints={},
-            sandbox="auto",
-            device="cpu",
-            planner="offline",
-            versions={},
-        )
-        write_json(run.setup, setup.model_dump(mode="json"))
+        prepared(run, spec, resolve("wordproblems", settings.home, None), tiny)
         return Workbench(run, settings)
 
     return build
