@@ -1,0 +1,81 @@
+"""A text as plain tokens: words without case and accents, numbers in figures, signs of arithmetic; dress does not count."""
+
+from __future__ import annotations
+
+import functools
+import html
+import re
+import unicodedata
+
+from tuneloop.tools.likeness.latex import undressed
+from tuneloop.tools.likeness.numerals import NAMES, SCALES, chinese, in_figures
+
+# Japanese, Chinese, Thai, Lao, Burmese and Khmer put no blanks between words: every sign is a token.
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+OPERATORS = "+×/=<>^%√∫∑∏≤≥≠±∞→∈∪∩⊂⊆≡≈∠△⊥∥"
+BREAK = "¶"
+TOKEN = re.compile(rf"\d+(?:\.\d+)?|[{UNSPACED}]|[^\W\d_{UNSPACED}]+|[{OPERATORS}{BREAK}]|-(?=\s?[\d√])")
+# A line's end, the label of an option, the number of a line: what may change places with what stands beside it.
+BORDER = re.compile(r"\n\s*(?:\d{1,2}[.)](?=\s))?|(?:(?<=\s)|^)(?:[A-J][.):]|[(\[][A-Ja-j1-9][)\]]|[a-j]\))[.:]?(?=\s)")
+VULGAR = re.compile("(?<=\\d)(?=[\u00bc-\u00be\u2150-\u215e])")
+RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
+SAME = str.maketrans("−–—‐‑‒·⋅∙•÷∕⁄∗✕✖′’٬٫", "------××× ///×××''_.")
+MARKS = ("Mn", "Mc", "Me", "Cf")
+THOUSANDS = re.compile(r"(?<=\d)[,'_\u00a0\u2009\u202f](?=\d{3}(?!\d))")
+PRODUCT = re.compile(r"(?<=[\w)])\*(?=[\w(])|(?<=[\w)] )\*(?= [\w(])")
+POINT = re.compile(r"(?<![\w.])\.(?=\d)")
+ROUND = re.compile(r"(\d+\.\d*?)0+(?!\d)")
+TAG = re.compile(r"<(/?)(?:b|i|u|p|br|em|strong|su[bp]|span|div|code|pre|t[drh]|table|li|[uo]l|h[1-6])\b[^<>]*>", re.I)
+ALIKE = {"percent": "%", "sqrt": "√"}
+RARE = NAMES | SCALES.keys() | ALIKE.keys()
+
+
+def tokens(text: str) -> list[str]:
+    """The text's plain tokens, in order."""
+    return [token for token in broken(text) if token != BREAK]
+
+
+def broken(text: str) -> list[str]:
+    """The tokens with `BREAK` where a line or an option begins."""
+    if not text.isascii():
+        text = _ascii_like(THOUSANDS.sub("", text))
+    if "&" in text and ";" in text:
+        text = html.unescape(text)
+    if "<" in text:
+        text = TAG.sub(lambda m: "^" if m[0].casefold() == "<sup>" else " ", text)
+    text = BORDER.sub(f" {BREAK} ", undressed(text)).casefold()
+    if "*" in text:
+        text = PRODUCT.sub("×", text)
+    if "," in text or "'" in text:
+        text = THOUSANDS.sub("", text)
+    if "." in text:
+        text = ROUND.sub(_round, POINT.sub("0.", text))
+    found = TOKEN.findall(text)
+    if RARE.isdisjoint(found):
+        return found
+    return in_figures([ALIKE.get(word, word) for word in found])
+
+
+def _round(match: re.Match[str]) -> str:
+    """`2.50` is 2.5 and `7.00` is 7."""
+    return match[1].rstrip(".")
+
+
+def _ascii_like(text: str) -> str:
+    """Forms of one sign as one: width, style, script of digits, raised digits, accents, dashes."""
+    text = RAISED.sub(lambda m: "^" + unicodedata.normalize("NFKC", m[0]), VULGAR.sub(" ", text))
+    text = unicodedata.normalize("NFKD", text).translate(_signs())
+    return chinese(unicodedata.normalize("NFKC", text))
+
+
+@functools.cache
+def _signs() -> dict[int, str | int | None]:
+    """Dashes and signs as one each, digits of any script as 0-9, without accents, vowel marks and what is not seen."""
+    signs: dict[int, str | int | None] = dict(SAME)
+    for code in range(128, 0x20000):
+        kind = unicodedata.category(chr(code))
+        if kind in MARKS:
+            signs[code] = None
+        elif kind == "Nd":
+            signs[code] = str(unicodedata.decimal(chr(code)))
+    return signs
