@@ -35,9 +35,9 @@ def command(kind: str, as_json: bool) -> None:
 
 def cards_of(package: ModuleType, marker: str) -> list[Any]:
     """Declarations of a catalog."""
-    from tuneloop.tools.registry import entries  # catalogs are heavy, and runs are listed without them
+    from tuneloop.tools.registry import declared  # catalogs are heavy, and runs are listed without them
 
-    return [getattr(module, marker) for module in entries(package, marker).values()]
+    return [card for card, _ in declared(package, marker).values()]
 
 
 def list_benchmarks() -> list[Row]:

@@ -8,8 +8,25 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
 Split = Literal["train", "validation", "test"]
 Direction = Literal["max", "min"]
+Form = Literal["auto", "chat", "base"]
 
 ANSWER_KINDS = ("boxed", "choice", "code", "exact", "number")
+SCORER, PATTERN = "scorer:", "regex:"
+
+
+class Source(BaseModel):
+    """Where items come from: a data set repository of the hub. Patterns as in a shell, of the files that are taken."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    repo: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
+    files: tuple[str, ...] = Field(min_length=1, description="what the items are made from")
+    train: tuple[str, ...] = Field(
+        (), description="the source's own training rows, offered as the data set <name>-train"
+    )
+    revision: str | None = Field(
+        None, description="None: what the main branch has at the first fetch, kept from then on"
+    )
 
 
 class Benchmark(BaseModel):
@@ -21,26 +38,51 @@ class Benchmark(BaseModel):
     domain: str = "general"
     description: str = Field(min_length=1, description="what is asked and how an answer must look, true to the scorer")
     answer: str = Field(
-        "exact", description="boxed | choice | code | exact | number | regex:PATTERN (first group or whole match)"
+        "exact",
+        description="boxed | choice | code | exact | number | regex:PATTERN (first group or whole match) | scorer:NAME",
     )
     prompt: str = Field("{prompt}", description="user turn, a template over the item's fields")
+    form: Form = Field(
+        "auto", description="chat: in the model's template; base: a text to be continued; auto: as the model is"
+    )
+    stop: tuple[str, ...] = Field((), description="a reply ends before the first of these")
     metric: str = "accuracy"
+    metrics: tuple[str, ...] = Field((), description="further numbers that the scorer gives; they decide nothing")
     direction: Direction = "max"
     max_new_tokens: int = Field(256, ge=1, le=65536)
+    samples: int = Field(1, ge=1, le=256, description="replies to each item; they are one unit of every test")
+    temperature: float = Field(0.0, ge=0, le=2, description="0: the most likely token each time")
+    top_p: float = Field(1.0, gt=0, le=1)
+    licence: str = "unknown"
+    source: Source | None = None
+    validation_size: int = Field(300, ge=1, description="items at most")
+    test_size: int = Field(1000, ge=1, description="items at most")
+    judge: bool = Field(
+        False, description="a language model may decide what the rule calls wrong, where one is configured"
+    )
+    unavailable: dict[str, str] = Field({}, description="metric or group that cannot be had: why, and what would help")
+    parts: tuple[str, ...] = Field((), description="a family: the benchmarks it stands for; it has no items of its own")
     seconds: float = Field(10.0, ge=1, le=600, description="CPU seconds of one answer that is run (answer: code)")
 
     @field_validator("answer")
     @classmethod
     def known_answer(cls, value: str) -> str:
-        """One of the kinds, or a regular expression after `regex:`."""
-        if value not in ANSWER_KINDS and not value.startswith("regex:"):
-            raise ValueError(f"answer is {value!r}; right is one of {', '.join(ANSWER_KINDS)} or regex:PATTERN")
+        """One of the kinds, a regular expression after `regex:`, the name of a scorer after `scorer:`."""
+        if value not in ANSWER_KINDS and not value.startswith((PATTERN, SCORER)):
+            raise ValueError(
+                f"answer is {value!r}; right is one of {', '.join(ANSWER_KINDS)}, regex:PATTERN or scorer:NAME"
+            )
         return value
 
     @property
     def executed(self) -> bool:
         """Whether a reply's code is run, in a sandbox of its own, and what it gives is compared."""
         return self.answer == "code"
+
+    @property
+    def scorer(self) -> str:
+        """Name of the module that judges replies; "" where `answer` is one of the plain kinds."""
+        return self.answer.removeprefix(SCORER) if self.answer.startswith(SCORER) else ""
 
 
 class Calls(BaseModel):
@@ -55,7 +97,8 @@ class Calls(BaseModel):
 class Item(BaseModel):
     """One question. `fields` feed the benchmark's prompt template; `answer` is the gold answer.
 
-    Where replies are run it is JSON: a list of what each of `calls` has to give.
+    Where replies are run it is JSON: a list of what each of `calls` has to give. `group` is the part of the benchmark it
+    belongs to; items of one `cluster` share a context: they are never torn between splits and count as one in a test.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -64,3 +107,5 @@ class Item(BaseModel):
     fields: dict[str, str]
     answer: str
     calls: Calls | None = None
+    group: str = ""
+    cluster: str = ""

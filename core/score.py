@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tuneloop.core.benchmark import Direction, Split
 
@@ -17,10 +19,33 @@ class ItemResult(BaseModel):
     parsed: str | None = Field(description="the answer found in the prediction; None: unparseable, counted as wrong")
     answer: str
     correct: bool
+    value: float = Field(0.0, ge=0, le=1, description="share of the metric; 1 is right, 0 wrong or unreadable")
+    group: str = ""
+    cluster: str = ""
+    error: str = Field("", description="what went wrong in the scorer; such an item is wrong")
+    extra: dict[str, Any] = Field({}, description="what further metrics are made of")
+
+    @model_validator(mode="before")
+    @classmethod
+    def plain_value(cls, values: Any) -> Any:
+        """Right is 1, wrong is 0, where nothing finer is said."""
+        if isinstance(values, dict) and "value" not in values:
+            return {**values, "value": float(bool(values.get("correct")))}
+        return values
+
+
+class GroupScore(BaseModel):
+    """A part of a benchmark, in percent."""
+
+    model_config = ConfigDict(frozen=True)
+
+    value: float = Field(ge=0, le=100)
+    n: int = Field(gt=0)
+    parsed: float = Field(ge=0, le=100)
 
 
 class Score(BaseModel):
-    """Percent values with a 95 % interval (Wilson)."""
+    """Percent values with a 95 % interval."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -33,6 +58,8 @@ class Score(BaseModel):
     high: float
     n: int = Field(gt=0)
     parsed: float = Field(ge=0, le=100, description="percent of answers in which an answer was found")
+    metrics: dict[str, float] = Field({}, description="further numbers, each in its own unit; they decide nothing")
+    groups: dict[str, GroupScore] = {}
     items: tuple[ItemResult, ...] = ()
 
     def better_than(self, other: Score) -> bool:

@@ -20,7 +20,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.tools.evaluation import ItemSet, Pair
 from tuneloop.tools.verdicts import Row, score_of
 
-KEPT = ("truncated", "accuracy", "items")
+KEPT = ("truncated", "accuracy", "metrics", "items")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
+from statistics import fmean
 
 from tuneloop.core.score import Comparison, Score
 
@@ -21,6 +24,22 @@ def wilson(k: int, n: int) -> tuple[float, float]:
     half = Z95 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     low, high = (centre - half) / (1 + z2 / n), (centre + half) / (1 + z2 / n)
     return (0.0 if k == 0 else 100 * low), (100.0 if k == n else 100 * high)
+
+
+def interval(values: Sequence[float], clusters: Sequence[str]) -> tuple[float, float]:
+    """95 % interval for the mean of values from 0 to 1, in percent.
+
+    Wilson's for right and wrong; for finer values, or items of one cluster ("" is one of its own), normal over clusters.
+    """
+    if not any(clusters) and all(value in (0, 1) for value in values):
+        return wilson(int(sum(values)), len(values))
+    groups: dict[str, list[float]] = defaultdict(list)
+    for i, (value, cluster) in enumerate(zip(values, clusters, strict=True)):
+        groups[cluster or f"\0{i}"].append(value)
+    mean, n = fmean(values), len(values)
+    square = sum((sum(group) - mean * len(group)) ** 2 for group in groups.values())
+    half = Z95 * math.sqrt(square * len(groups) / max(1, len(groups) - 1)) / n
+    return max(0.0, 100 * (mean - half)), min(100.0, 100 * (mean + half))
 
 
 def mcnemar_exact(wins: int, losses: int) -> float:

@@ -14,13 +14,14 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest, digest_file, write_json, write_lines
 from tuneloop.core.job import Command, Limits
 from tuneloop.tools.backend import Backend
-from tuneloop.tools.benchmarks import BenchmarkFolder, executed, items, prompt, scoring, sealed_items
+from tuneloop.tools.benchmarks import BenchmarkFolder, executed, items, prompt, scorer, sealed_items
+from tuneloop.tools.benchmarks.scorer import JUDGING, SCORING, scorer_file
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.fingerprints import fingerprint
 from tuneloop.tools.paths import ENGINES
 
 SCRIPTS = ENGINES / "opencompass"
-SCORER, JUDGE = Path(scoring.__file__).resolve(), Path(executed.__file__).resolve()
+OUTSIDE = Path(executed.__file__).resolve()  # what code gave is compared out here
 # What runs the code of replies.
 ANSWERS = (
     *sorted((ENGINES / "answers").glob("*.py")),
@@ -34,12 +35,16 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Weights:
-    """One model to measure: `path` with whole weights, an `adapter` on top, a `tokenizer` (default: `path`)."""
+    """One model to measure: `path` with whole weights, an `adapter` on top, a `tokenizer` (default: `path`).
+
+    `replies`: answers that are there already, JSON Lines with `set`, `id` and `prediction`; then `path` is that file.
+    """
 
     name: str
     path: Path
     adapter: Path | None = None
     tokenizer: Path | None = None
+    replies: bool = False
 
     @property
     def places(self) -> tuple[Path, ...]:
@@ -56,6 +61,11 @@ class ItemSet:
     benchmark: Benchmark
     split: Measured
     items: tuple[Item, ...]
+
+    @property
+    def scorer(self) -> str:
+        """The file of the benchmark's own scorer, "" where a plain kind of answer is judged."""
+        return str(scorer_file(self.benchmark) or "")
 
     @property
     def asked(self) -> list[dict[str, str]]:
@@ -91,7 +101,18 @@ class How:
 def item_set(folder: BenchmarkFolder, split: Measured, limit: int | None = None) -> ItemSet:
     """What is measured of a benchmark; `test` is for `finish` alone and knows no limit."""
     found = sealed_items(folder) if split == "test" else items(folder, "validation", limit)
-    return ItemSet(folder.benchmark.name, folder.benchmark, split, tuple(found))
+    return ItemSet(folder.benchmark.name, folder.benchmark, split, tuple(sampled(folder.benchmark.samples, found)))
+
+
+def sampled(samples: int, given: Sequence[Item]) -> list[Item]:
+    """Every item `samples` times, as one cluster; what is asked once stays as it is."""
+    if samples == 1:
+        return list(given)
+    return [
+        item.model_copy(update={"id": f"{item.id}~{k}", "cluster": item.cluster or item.id})
+        for item in given
+        for k in range(1, samples + 1)
+    ]
 
 
 def pairs(models: Sequence[Weights], sets: Sequence[ItemSet]) -> list[Pair]:
@@ -128,13 +149,15 @@ def evaluation_command(
     job = {
         "models": [{**model_facts(model), "sets": names} for model, names in asking],
         "sets": [{**set_facts(one), "items": str(given / f"{one.name}.jsonl")} for one in used],
-        "scoring": str(SCORER),
+        "scoring": str(SCORING),
+        "judging": str(JUDGING),
         "out": str(out),
         **how.facts,
     }
     write_json(given / "job.json", job)
     out.mkdir(parents=True, exist_ok=True)
-    read = [SCRIPTS, SCORER, given, *(place for model, _ in asking for place in model.places)]
+    scorers = [Path(one.scorer).parent for one in used if one.scorer]
+    read = [SCRIPTS, SCORING, JUDGING, *scorers, given, *(place for model, _ in asking for place in model.places)]
     keys = keys or keys_of(engine, models, sets, how)
     return Command(
         argv=(str(engine.python), str(SCRIPTS / "measure.py"), str(given / "job.json")),
@@ -166,12 +189,10 @@ def keys_of(
 
     Weights, tokenizer with its template, items, decoding, batching, device, backend, scorer, scripts, engine.
     """
-    sources = [digest_file(path) for path in (SCORER, JUDGE, *sorted(SCRIPTS.glob("*.py")), *ANSWERS)]
+    sources = [digest_file(path) for path in (SCORING, JUDGING, OUTSIDE, *sorted(SCRIPTS.glob("*.py")), *ANSWERS)]
     around = json.dumps([sources, how.facts])
     contents = {model.name: digest(*contents_of(model, memory)) for model in models}
-    decoding = {
-        given.name: digest(json.dumps([set_facts(given, named=False), given.asked, given.judged_by])) for given in sets
-    }
+    decoding = {given.name: digest(json.dumps([decoding_of(given), given.asked, given.judged_by])) for given in sets}
     return {
         (model, name): digest(engine.identity, around, contents[model], decoding[name])
         for model, name in pairs(models, sets)
@@ -186,6 +207,8 @@ def contents_of(model: Weights, memory: Path | None) -> list[str]:
 
 def model_facts(weights: Weights) -> dict[str, str | None]:
     """A model as the job file has it. Raises RecipeError when its folder has no weights."""
+    if weights.replies:
+        return {"name": weights.name, "replies": str(weights.path.resolve()), "path": None, "adapter": None}
     for place, wanted in ((weights.path, "*.safetensors"), (weights.adapter, "adapter_model.safetensors")):
         if place is not None and not any(place.glob(wanted)):
             raise RecipeError(f"{place}: no {wanted} in it, nothing to measure", culprit="config")
@@ -195,10 +218,17 @@ def model_facts(weights: Weights) -> dict[str, str | None]:
     return {"name": weights.name, **places}
 
 
-def set_facts(given: ItemSet, *, named: bool = True) -> dict[str, Any]:
+def set_facts(given: ItemSet) -> dict[str, Any]:
     """A set as the job file has it, without its items."""
-    facts = {"answer_kind": given.benchmark.answer, "max_new_tokens": given.benchmark.max_new_tokens}
-    return {"name": given.name, **facts} if named else facts
+    told = ("form", "stop", "temperature", "top_p", "max_new_tokens")
+    facts = given.benchmark.model_dump(mode="json", include=set(told))
+    return {"name": given.name, "answer_kind": given.benchmark.answer, "scorer": given.scorer, **facts}
+
+
+def decoding_of(given: ItemSet) -> list[Any]:
+    """What of a set decides verdicts, whatever it is called and wherever its scorer lies."""
+    facts = {name: value for name, value in set_facts(given).items() if name not in ("name", "scorer")}
+    return [facts, scorer.sources(scorer_file(given.benchmark))]
 
 
 def check_names(models: Sequence[Weights], sets: Sequence[ItemSet]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -26,8 +26,18 @@ def is_hub_id(name: str) -> bool:
     return HUB_ID.fullmatch(name) is not None
 
 
-def fetch_hub(name: str, kind: Literal["model", "dataset"], folder: Path, settings: Settings) -> Path:
-    """Make `folder` hold the repository `name` at the revision its main branch has now.
+def fetch_hub(
+    name: str,
+    kind: Literal["model", "dataset"],
+    folder: Path,
+    settings: Settings,
+    *,
+    files: Sequence[str] = (),
+    revision: str | None = None,
+) -> Path:
+    """Make `folder` hold the repository `name` at `revision`, or at the one its main branch has now.
+
+    `files`: patterns of what is taken, () for all.
 
     Raises SetupError when it does not exist or is closed to this user, WorldError when the hub cannot be reached.
     Weights are taken as safetensors, pickled ones only where there are no others (nobody loads them before they are
@@ -41,7 +51,7 @@ def fetch_hub(name: str, kind: Literal["model", "dataset"], folder: Path, settin
 
     def make(part: Path) -> None:
         ask = api.model_info if kind == "model" else api.dataset_info
-        info = ask(name, files_metadata=True)
+        info = ask(name, revision=revision, files_metadata=True)
         ignored = left_behind(kind, info.siblings or ())
         check_room(part, weight(info.siblings or (), ignored), f"{kind} {name}")
         snapshot_download(
@@ -51,6 +61,7 @@ def fetch_hub(name: str, kind: Literal["model", "dataset"], folder: Path, settin
             local_dir=part,
             endpoint=settings.hf_endpoint,
             token=settings.hf_token,
+            allow_patterns=list(files) or None,
             ignore_patterns=ignored,
         )
 

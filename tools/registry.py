@@ -6,17 +6,23 @@ import difflib
 import importlib
 import pkgutil
 from types import ModuleType
+from typing import Any
 
 from tuneloop.core.errors import SetupError
 
 
 def entries(package: ModuleType, marker: str) -> dict[str, ModuleType]:
     """Modules of `package` that define `marker`, by the name their declaration carries."""
-    found: dict[str, ModuleType] = {}
+    return {name: module for name, (_, module) in declared(package, marker).items()}
+
+
+def declared(package: ModuleType, marker: str) -> dict[str, tuple[Any, ModuleType]]:
+    """Declarations of `package` with their modules, by name: `MARKER`, or several of one family in `MARKERS`."""
+    found: dict[str, tuple[Any, ModuleType]] = {}
     for info in pkgutil.iter_modules(package.__path__):
         module = importlib.import_module(f"{package.__name__}.{info.name}")
-        if hasattr(module, marker):
-            found[getattr(module, marker).name] = module
+        cards = [getattr(module, marker)] if hasattr(module, marker) else getattr(module, f"{marker}S", ())
+        found |= {card.name: (card, module) for card in cards}
     return dict(sorted(found.items()))
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.errors import RecipeError, WorldError
-from tuneloop.core.score import ItemResult, Score
+from tuneloop.core.score import GroupScore, ItemResult, Score
 from tuneloop.core.untrusted import read_strange_json
-from tuneloop.tools.benchmarks import executed, scoring
-from tuneloop.tools.compare import wilson
+from tuneloop.tools.benchmarks import executed, scorer
+from tuneloop.tools.benchmarks.judging import Verdict, checked
+from tuneloop.tools.compare import interval
 from tuneloop.tools.evaluation import ItemSet, Pair
 
 RESULTS = "results.json"
+VERDICT = ("parsed", "value", "extra", "error")
 LONGEST_TOKEN = 256  # characters
 Row = dict[str, Any]
 
@@ -66,24 +70,56 @@ def score_of(row: Row, given: ItemSet) -> Score:
 
 def _score(row: Row, given: ItemSet) -> Score:
     results = _results(row, given.items, given.benchmark)
-    benchmark, right, n = given.benchmark, sum(result.correct for result in results), len(results)
-    told = 100 * right / n if benchmark.executed else row["accuracy"]  # of what is run only we make a verdict
-    if not math.isfinite(told) or abs(told - 100 * right / n) > 1e-6:
-        raise WorldError(f"{given.name}: the engine reports {row['accuracy']} %, its items give {100 * right / n} %")
-    counted = right if benchmark.direction == "max" else n - right
-    low, high = wilson(counted, n)
+    benchmark = given.benchmark
+    mean = fmean(result.value for result in results)
+    told = 100 * mean if benchmark.executed else row["accuracy"]  # of what is run only we make a verdict
+    if not math.isfinite(told) or abs(told - 100 * mean) > 1e-6:
+        raise WorldError(f"{given.name}: the engine reports {row['accuracy']} %, its items give {100 * mean} %")
+    counted = [r.value if benchmark.direction == "max" else 1 - r.value for r in results]
+    low, high = interval(counted, [r.cluster for r in results])
     return Score(
         benchmark=benchmark.name,
         split=given.split,
         metric=benchmark.metric,
         direction=benchmark.direction,
-        value=100 * counted / n,
+        value=percent(counted),
         low=low,
         high=high,
-        n=n,
-        parsed=100 * sum(result.parsed is not None for result in results) / n,
+        n=len(results),
+        parsed=percent([result.parsed is not None for result in results]),
+        metrics=_metrics(row, results, benchmark),
+        groups=_groups(results, counted),
         items=results,
     )
+
+
+def percent(values: Sequence[float]) -> float:
+    """Their mean, in percent; never above 100 by rounding."""
+    return min(100.0, 100 * fmean(values))
+
+
+def _metrics(row: Row, results: Sequence[ItemResult], benchmark: Benchmark) -> dict[str, float]:
+    if benchmark.executed:
+        return {}
+    if scorer.judged_here(benchmark):
+        return scorer.summary(benchmark, [_verdict_of(result) for result in results])
+    found = {str(name): float(value) for name, value in row["metrics"].items()}
+    if not all(map(math.isfinite, found.values())):
+        raise WorldError(f"{benchmark.name}: the engine reports {found}; right are finite numbers")
+    return found
+
+
+def _groups(results: Sequence[ItemResult], counted: Sequence[float]) -> dict[str, GroupScore]:
+    names = dict.fromkeys(result.group for result in results)
+    if len(names) < 2:
+        return {}
+    rows = list(zip(results, counted, strict=True))
+    return {name: _group([(r, value) for r, value in rows if r.group == name]) for name in sorted(names)}
+
+
+def _group(rows: Sequence[tuple[ItemResult, float]]) -> GroupScore:
+    parsed = percent([result.parsed is not None for result, _ in rows])
+    return GroupScore(value=percent([value for _, value in rows]), n=len(rows), parsed=parsed)
 
 
 def _results(row: Row, asked: Sequence[Item], benchmark: Benchmark) -> tuple[ItemResult, ...]:
@@ -105,16 +141,31 @@ def _result(benchmark: Benchmark, item: Item, row: Row) -> ItemResult:
         raise WorldError(f"item {item.id}: the engine's answer has {len(text)} characters, more than tokens can have")
     if benchmark.executed:
         parsed, right = executed.judge(item.answer, row["results"])
-        return ItemResult(id=item.id, prediction=text, parsed=parsed, answer=item.answer, correct=right)
-    result = ItemResult(
+        verdict: Verdict = {"parsed": parsed, "value": float(right), "extra": {}, "error": ""}
+    else:
+        verdict = {name: row[name] for name in VERDICT}
+        if scorer.judged_here(benchmark):
+            _check_verdict(item, verdict, scorer.judge(benchmark, item.answer, text))
+        checked(verdict)
+        if row["answer"] != item.answer:
+            raise WorldError(
+                f"item {item.id}: the engine's verdict is about {row['answer']!r}, right is {item.answer!r}"[:500]
+            )
+    return ItemResult(
         id=item.id,
         prediction=text,
-        parsed=scoring.extract(benchmark.answer, text),
         answer=item.answer,
-        correct=scoring.correct(benchmark.answer, item.answer, text),
+        correct=verdict["value"] == 1,
+        group=item.group,
+        cluster=item.cluster,
+        **verdict,
     )
-    said = {name: row[name] for name in ("parsed", "answer", "correct")}
-    ours = result.model_dump(include=set(said))
-    if said != ours:
+
+
+def _check_verdict(item: Item, said: Verdict, ours: Verdict) -> None:
+    if said != json.loads(json.dumps(ours)):
         raise WorldError(f"item {item.id}: the engine's verdict is {said}, ours is {ours}"[:500])
-    return result
+
+
+def _verdict_of(result: ItemResult) -> Verdict:
+    return result.model_dump(include=set(VERDICT))

@@ -1,8 +1,9 @@
 """Answer and score items with OpenCompass, inside its environment: `python measure.py JOB.json`.
 
-JOB.json: models [{name, path, adapter, tokenizer, sets}], sets [{name, items, answer_kind, max_new_tokens}] (`items`:
-JSON Lines with id, prompt, answer), scoring (path of the scorer), batch_size, seed, device (cpu | cuda), backend
-(hf | vllm), out. A model is measured on the sets that it names; a base model is loaded once for itself and its adapters.
+JOB.json: models [{name, path, adapter, tokenizer, sets}] or [{name, replies, sets}], sets [{name, items, answer_kind, scorer,
+form, stop, temperature, top_p, max_new_tokens}] (`items`: JSON Lines with id, prompt, answer; `scorer`: a file, or "" for a
+plain kind), scoring and judging (files), batch_size, seed, device (cpu | cuda), backend (hf | vllm), out. A model is measured
+on the sets that it names; a base model is loaded once for itself and its adapters.
 Prints progress as JSON lines. `out/results.json` is written last; without it nothing was measured. Exit status is 0
 only with it.
 """

@@ -29,13 +29,21 @@ def dataset_config(job: dict[str, Any], given: dict[str, Any], items: Path) -> d
             "inferencer": {"type": "GenInferencer", "max_out_len": given["max_new_tokens"]},
         },
         "eval_cfg": {
-            "evaluator": {"type": "TuneloopEvaluator", "answer_kind": given["answer_kind"], "scoring": job["scoring"]}
+            "evaluator": {
+                "type": "TuneloopEvaluator",
+                "answer_kind": given["answer_kind"],
+                "scorer": given["scorer"],
+                "scoring": job["scoring"],
+                "judging": job["judging"],
+            }
         },
     }
 
 
 def model_config(job: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
     """One model as it is built; float32 on CPU, the checkpoint's own type on a GPU."""
+    if model.get("replies"):
+        return {"abbr": model["name"], "type": "TuneloopReplies", "path": model["replies"]}
     cpu = job["device"] == "cpu"
     chat = has_chat_template(Path(model["tokenizer"]))
     kinds = {"hf": ("TuneloopBase", "TuneloopChat"), "vllm": ("TuneloopVLLMBase", "TuneloopVLLMChat")}

@@ -1,4 +1,4 @@
-"""Greedy answers: batches of similar length, the keys and values of what was read are kept, rows that end leave.
+"""Answers, the most likely or drawn: batches of similar length, the keys and values of what was read are kept, rows that end leave.
 
 Which rows share a batch is decided by token length and position alone, so the same items give the same batches. A row
 that has ended leaves its batch every `CHUNK` tokens: one long answer does not hold the others.
@@ -7,6 +7,7 @@ that has ended leaves its batch every `CHUNK` tokens: one long answer does not h
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,54 +15,66 @@ import torch
 CHUNK = 16
 
 
-def greedy(
-    model: Any,
-    prompts: Sequence[Sequence[int]],
-    *,
-    room: int,
-    ends: Sequence[int],
-    pad: int,
-    rows: int,
-    told: Callable[[int], None],
-) -> list[list[int]]:
-    """Answers as token ids without the end token, in the prompts' order.
+@dataclass(frozen=True)
+class Decoding:
+    """At most `room` tokens an answer; `ends` end one; `temperature` 0 takes the most likely token each time."""
 
-    At most `room` tokens each, `rows` prompts at a time; `told(count)` hears of answers that are whole.
+    room: int
+    ends: Sequence[int]
+    pad: int
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 1
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of transformers' `generate`."""
+        if self.temperature:
+            chance = {"do_sample": True, "temperature": self.temperature, "top_p": self.top_p, "top_k": 0}
+        else:
+            chance = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+        ends = {"pad_token_id": self.pad, "eos_token_id": list(self.ends) or None}
+        return {**chance, **ends, "num_beams": 1, "use_cache": True}
+
+
+def answer_all(
+    model: Any, prompts: Sequence[Sequence[int]], how: Decoding, *, rows: int, told: Callable[[int], None]
+) -> list[list[int]]:
+    """Answers as token ids without the end token, in the prompts' order, `rows` prompts at a time.
+
+    `told(count)` hears of answers that are whole. Drawn answers depend on the seed and on the batch, so the same items
+    give the same ones.
     """
     order = sorted(range(len(prompts)), key=lambda i: (len(prompts[i]), i))
     answers: dict[int, list[int]] = {}
     for start in range(0, len(order), rows):
         batch = order[start : start + rows]
-        found = answer_batch(model, [prompts[i] for i in batch], room, ends, pad, told)
+        if how.temperature:
+            torch.manual_seed(how.seed * 1_000_003 + start)
+        found = answer_batch(model, [prompts[i] for i in batch], how, told)
         answers.update(zip(batch, found, strict=True))
     return [answers[i] for i in range(len(prompts))]
 
 
 def answer_batch(
-    model: Any,
-    prompts: Sequence[Sequence[int]],
-    room: int,
-    ends: Sequence[int],
-    pad: int,
-    told: Callable[[int], None],
+    model: Any, prompts: Sequence[Sequence[int]], how: Decoding, told: Callable[[int], None]
 ) -> list[list[int]]:
     """Answers of one batch, in the prompts' order."""
-    tokens, mask = padded(prompts, pad, model.device)
+    tokens, mask = padded(prompts, how.pad, model.device)
     begin, cache = tokens.shape[1], None
-    stops = torch.tensor(ends, device=tokens.device)
+    stops = torch.tensor(how.ends, device=tokens.device)
     rows, answers = list(range(len(prompts))), {}
     while rows:
-        left = room - (tokens.shape[1] - begin)
-        out = step(model, tokens, mask, cache, min(CHUNK, left), ends, pad)
+        left = how.room - (tokens.shape[1] - begin)
+        out = step(model, tokens, mask, cache, min(CHUNK, left), how)
         grown = out.sequences.shape[1] - tokens.shape[1]
         tokens, cache = out.sequences, out.past_key_values
         mask = torch.cat([mask, mask.new_ones(len(mask), grown)], dim=1)
         ended = torch.isin(tokens[:, begin:], stops).any(dim=1)
         over = torch.ones_like(ended) if left <= grown else ended
         over_now = over.tolist()
-        answers |= {
-            row: until(ids, ends) for row, ids, o in zip(rows, tokens[:, begin:].tolist(), over_now, strict=True) if o
-        }
+        whole = zip(rows, tokens[:, begin:].tolist(), over_now, strict=True)
+        answers |= {row: until(ids, how.ends) for row, ids, o in whole if o}
         told(sum(over_now))
         keep = (~over).nonzero().flatten()
         rows = [rows[i] for i in keep.tolist()]
@@ -70,20 +83,15 @@ def answer_batch(
     return [answers[row] for row in range(len(prompts))]
 
 
-def step(
-    model: Any, tokens: torch.Tensor, mask: torch.Tensor, cache: Any, count: int, ends: Sequence[int], pad: int
-) -> Any:
-    """Up to `count` more tokens of each row, the most likely each time."""
-    plain = {"do_sample": False, "num_beams": 1, "temperature": None, "top_p": None, "top_k": None, "use_cache": True}
+def step(model: Any, tokens: torch.Tensor, mask: torch.Tensor, cache: Any, count: int, how: Decoding) -> Any:
+    """Up to `count` more tokens of each row."""
     return model.generate(
         input_ids=tokens,
         attention_mask=mask,
         past_key_values=cache,
         max_new_tokens=count,
-        pad_token_id=pad,
-        eos_token_id=list(ends) or None,
         return_dict_in_generate=True,
-        **plain,
+        **how.options,
     )
 
 
@@ -106,3 +114,8 @@ def thinned(cache: Any, keep: torch.Tensor) -> Any:
 def until(row: list[int], ends: Sequence[int]) -> list[int]:
     """What stands before the first end token."""
     return row[: next((i for i, token in enumerate(row) if token in ends), len(row))]
+
+
+def cut(text: str, stops: Sequence[str]) -> str:
+    """What stands before the first of the texts that end a reply."""
+    return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=len(text))]

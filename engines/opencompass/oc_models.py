@@ -1,21 +1,18 @@
-"""OpenCompass's view of local weights: greedy, safetensors only, no remote code; and an evaluator that uses our scorer."""
+"""OpenCompass's view of local weights: safetensors only, no remote code."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import time
-from types import ModuleType
 from typing import Any
 
 import torch
-from oc_generate import greedy
+from oc_generate import Decoding, answer_all, cut
 from oc_template import render
 from oc_weights import HELD
 from opencompass.models import HuggingFaceBaseModel, HuggingFacewithChatTemplate
 from opencompass.models.huggingface_above_v4_33 import _convert_base_messages, _convert_chat_messages
-from opencompass.openicl.icl_evaluator import BaseEvaluator
-from opencompass.registry import ICL_EVALUATORS, MODELS
+from opencompass.registry import MODELS
 from transformers import AutoTokenizer
 
 # OpenCompass replaces `{column}` again inside what it has inserted; prompts travel without braces.
@@ -53,6 +50,7 @@ class Local:
 
     def __init__(self, *, rows: int, again: bool, rank: int, seed: int, **kwargs: Any) -> None:
         self.rows, self.again, self.rank, self.seed = rows, again, rank, seed
+        self.asked: dict[str, Any] = {}  # the set at hand
         super().__init__(**kwargs)
 
     def _load_tokenizer(self, path: str, kwargs: dict[str, Any], pad_token_id: int | None = None) -> None:  # noqa: ARG002
@@ -81,11 +79,12 @@ class Local:
         return ending(self.model.generation_config.eos_token_id, self.tokenizer.eos_token_id)
 
     def generate(self, inputs: list[Any], max_out_len: int) -> list[str]:
-        """Greedy answers; a prompt that leaves no room for an answer loses its beginning and is counted."""
+        """Answers; a prompt that leaves no room for an answer loses its beginning and is counted."""
         began = time.perf_counter()
         prompts, room = self.prompts(inputs, max_out_len)
         answers = self.answer(prompts, room)
-        texts: list[str] = self.tokenizer.batch_decode(answers, skip_special_tokens=True)
+        decoded = self.tokenizer.batch_decode(answers, skip_special_tokens=True)
+        texts = [cut(text, self.asked["stop"]) for text in decoded]
         PROGRESS.generating += time.perf_counter() - began
         return texts
 
@@ -98,23 +97,26 @@ class Local:
         over = sum(len(row) > longest for row in ids)
         if over:
             PROGRESS.truncated += over
-            cut = {"truncation": True, "max_length": longest, "add_special_tokens": special}
-            ids = self.tokenizer(texts, **cut)["input_ids"]
+            shorter = {"truncation": True, "max_length": longest, "add_special_tokens": special}
+            ids = self.tokenizer(texts, **shorter)["input_ids"]
         return ids, room
 
     def answer(self, prompts: list[list[int]], room: int) -> list[list[int]]:
         """Token ids up to the first end token."""
         pad = self.tokenizer.pad_token_id
         with torch.inference_mode():
-            return greedy(self.model, prompts, room=room, ends=self.ends, pad=pad, rows=self.rows, told=PROGRESS.add)
+            how = Decoding(room, self.ends, pad, self.asked["temperature"], self.asked["top_p"], self.seed)
+            return answer_all(self.model, prompts, how, rows=self.rows, told=PROGRESS.add)
 
 
 class Chat(Local):
     """A model whose tokenizer has a chat template."""
 
     def texts(self, inputs: list[Any]) -> tuple[list[str], bool]:
-        """Prompts as the chat template writes them, special tokens included."""
+        """Prompts as the chat template writes them, special tokens included; as they are where the set wants that."""
         chats = _convert_chat_messages(inputs)
+        if self.asked["form"] == "base":
+            return ["".join(message["content"] for message in chat).translate(SHOW) for chat in chats], True
         for chat in chats:
             for message in chat:
                 message["content"] = message["content"].translate(SHOW)
@@ -139,40 +141,7 @@ class TuneloopBase(Base, HuggingFaceBaseModel):
     """Through transformers."""
 
 
-@ICL_EVALUATORS.register_module()
-class TuneloopEvaluator(BaseEvaluator):
-    """Percent of answers that our scorer calls right."""
-
-    def __init__(self, answer_kind: str, scoring: str) -> None:
-        super().__init__()
-        self.kind, self.scorer = answer_kind, load_scorer(scoring)
-
-    def score(self, predictions: list[str], references: list[str]) -> dict[str, Any]:
-        """Accuracy and one detail an item."""
-        if len(predictions) != len(references):
-            raise ValueError(f"{len(predictions)} predictions for {len(references)} references")
-        details = [
-            {
-                "parsed": self.scorer.extract(self.kind, text),
-                "answer": gold,
-                "correct": self.scorer.correct(self.kind, gold, text),
-            }
-            for text, gold in zip(predictions, references, strict=True)
-        ]
-        return {"accuracy": 100 * sum(d["correct"] for d in details) / len(details), "details": details}
-
-
 def ending(declared: int | list[int] | None, own: int | None) -> list[int]:
     """End tokens of the model's generation config and of its tokenizer, sorted."""
     several = declared if isinstance(declared, list) else [declared]
     return sorted({end for end in (*several, own) if end is not None})
-
-
-def load_scorer(path: str) -> ModuleType:
-    """The scorer, from its file."""
-    spec = importlib.util.spec_from_file_location("tuneloop_scoring", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

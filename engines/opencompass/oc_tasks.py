@@ -11,6 +11,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import oc_evaluator  # noqa: F401 - OpenCompass finds it by its name
 from mmengine.config import ConfigDict
 from oc_config import COLUMN, GOLD, asked_config, dataset_config
 from oc_models import HIDE, PROGRESS
@@ -43,6 +44,7 @@ def run_tasks(
         eval={"runner": {"task": {"dump_details": True}}},
     )
     truncated, generating = PROGRESS.truncated, PROGRESS.generating
+    built.asked = given  # form, stop and sampling are the set's own
     OpenICLInferTask(config).run(cur_model=built, cur_model_abbr=model["name"])
     if given["answer_kind"] == "code":  # its answers are run elsewhere, and what is right is not here
         found = {"items": answered(model["name"], name, items, work)}
@@ -63,10 +65,10 @@ def verified(model: str, name: str, items: list[dict[str, Any]], work: Path) -> 
     if len(result["details"]) != len(items):
         raise NotMeasuredError(f"{who}: {len(result['details'])} verdicts, {len(items)} items")
     rows = [row(*found) for found in zip(items, predictions, result["details"], strict=True)]
-    accuracy = 100 * sum(r["correct"] for r in rows) / len(rows)
+    accuracy = 100 * sum(r["value"] for r in rows) / len(rows)
     if abs(accuracy - result["accuracy"]) > 1e-6:
         raise NotMeasuredError(f"{who}: accuracy {result['accuracy']} but its details give {accuracy}")
-    return {"accuracy": accuracy, "items": rows}
+    return {"accuracy": accuracy, "metrics": result["metrics"], "items": rows}
 
 
 def answered(model: str, name: str, items: list[dict[str, Any]], work: Path) -> list[dict[str, Any]]:
@@ -99,5 +101,4 @@ def row(item: dict[str, Any], prediction: dict[str, Any], detail: dict[str, Any]
     check_asked(item, prediction)
     if not prediction["gold"] == detail["answer"][0] == item["answer"]:
         raise NotMeasuredError(f"item {item['id']}: gold answer {prediction['gold']!r}, right is {item['answer']!r}")
-    verdict = {"parsed": detail["parsed"][0], "answer": item["answer"], "correct": bool(detail["correct"][0])}
-    return {"id": item["id"], "prediction": prediction["prediction"], **verdict}
+    return {"id": item["id"], "prediction": prediction["prediction"], "answer": item["answer"], **detail["verdict"][0]}

@@ -1,6 +1,6 @@
 """OpenCompass's view of local weights through vLLM: all items at once, adapters as requests on a base that stays loaded.
 
-Greedy, with the prompts and end tokens of the other wrappers. Imported only by jobs that ask for it.
+With the prompts and end tokens of the other wrappers. Imported only by jobs that ask for it.
 """
 
 from __future__ import annotations
@@ -79,9 +79,12 @@ class Fast:
 
     def answer(self, prompts: list[list[int]], room: int) -> list[list[int]]:
         """Token ids up to the first end token."""
-        greedy = vllm.SamplingParams(temperature=0.0, max_tokens=room, stop_token_ids=self.ends, detokenize=False)
+        chance = {name: self.asked[name] for name in ("temperature", "top_p")}
+        how = {"max_tokens": room, "stop_token_ids": self.ends, "detokenize": False, **chance}
         asked = [{"prompt_token_ids": ids} for ids in prompts]
-        found = self.model.generate(asked, greedy, use_tqdm=False, lora_request=self.adapter)
+        # a seed an answer: the same prompt asked twice gets two answers
+        params = [vllm.SamplingParams(**how, seed=self.seed * 1_000_003 + i) for i in range(len(asked))]
+        found = self.model.generate(asked, params, use_tqdm=False, lora_request=self.adapter)
         PROGRESS.add(len(found))
         return [until(list(one.outputs[0].token_ids), self.ends) for one in found]
 

@@ -62,7 +62,7 @@ BROKEN: dict[str, Callable[[Path], object]] = {
     "of another key": lambda p: p.write_text(
         json.dumps({"digest": seal("x", json.loads(p.read_text())["result"]), "result": json.loads(p.read_text())})
     ),
-    "a wrong verdict": lambda p: change(p, lambda row: row["items"][9].update(correct=True)),
+    "a wrong verdict": lambda p: change(p, lambda row: row["items"][9].update(value=1.0)),
     "an item less": lambda p: change(p, lambda row: row["items"].pop()),
     "no items": lambda p: change(p, lambda row: row.pop("items")),
 }

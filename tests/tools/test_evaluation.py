@@ -12,6 +12,7 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.layout import Home
 from tuneloop.tools import evaluation
 from tuneloop.tools.benchmarks import BenchmarkFolder, items, resolve, sealed_items
+from tuneloop.tools.benchmarks.scorer import JUDGING, SCORING
 from tuneloop.tools.evaluation import How, ItemSet, Weights, evaluation_command, item_set, keys_of
 
 ENGINE: Any = SimpleNamespace(
@@ -44,7 +45,7 @@ def test_the_job_sees_only_what_it_needs(tmp_path: Path, folder: BenchmarkFolder
     job = json.loads(Path(command.argv[2]).read_text())
     assert command.write == (str(out),)
     assert set(command.read) == {
-        "/e", str(evaluation.SCRIPTS), str(evaluation.SCORER), str(base), str(adapter), f"{out}.input"
+        "/e", str(evaluation.SCRIPTS), str(SCORING), str(JUDGING), str(base), str(adapter), f"{out}.input"
     }  # fmt: skip
     assert not any(str(folder.root) in place for place in command.read)
     (given,) = job["sets"]

@@ -35,20 +35,19 @@ STAND_IN = """\
 #!{python}
 import importlib.util, json, pathlib, sys
 job = json.loads(pathlib.Path(sys.argv[2]).read_text())
-spec = importlib.util.spec_from_file_location("scoring", job["scoring"])
-scoring = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(scoring)
+spec = importlib.util.spec_from_file_location("judging", job["judging"])
+judging = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(judging)
 results = []
 for model in job["models"]:
     for given in (one for one in job["sets"] if one["name"] in model["sets"]):
-        rows, kind = [], given["answer_kind"]
+        rows, judge = [], judging.judge_of(job["scoring"], given["answer_kind"], given["scorer"])
         for line in pathlib.Path(given["items"]).read_text().splitlines():
             item = json.loads(line)
             text = "\\\\boxed{{" + (item["answer"] if int(item["answer"]) % 2 else "no") + "}}"
-            right = scoring.correct(kind, item["answer"], text)
-            verdict = {{"parsed": scoring.extract(kind, text), "answer": item["answer"], "correct": right}}
-            rows.append({{"id": item["id"], "prediction": text, **verdict}})
-        accuracy = 100 * sum(row["correct"] for row in rows) / len(rows)
+            verdict = judging.judged(judge, item["answer"], text)
+            rows.append({{"id": item["id"], "prediction": text, "answer": item["answer"], **verdict}})
+        accuracy = 100 * sum(row["value"] for row in rows) / len(rows)
         facts = {{"model": model["name"], "set": given["name"], "truncated": 0, "accuracy": accuracy}}
         results.append({{**facts, "items": rows}})
 (pathlib.Path(job["out"]) / "results.json").write_text(json.dumps({{"results": results, "versions": {{}}}}))
@@ -166,7 +165,7 @@ def test_a_plan_whose_answers_were_changed_is_not_believed(home: Path) -> None:
     evaluated(second)
     file = second.run.baseline / "evaluation.json"
     plan = json.loads(file.read_text())
-    plan["asked"][0]["known"]["items"][0]["correct"] ^= True
+    plan["asked"][0]["known"]["items"][0]["value"] = 1 - plan["asked"][0]["known"]["items"][0]["value"]
     file.write_text(json.dumps(plan))
     with pytest.raises(WorldError, match="the engine's verdict is"):
         measured(second, 0)

@@ -14,7 +14,7 @@ from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.files import write_json
 from tuneloop.core.layout import Home
 from tuneloop.tools.benchmarks import resolve
-from tuneloop.tools.benchmarks.scoring import correct, extract
+from tuneloop.tools.benchmarks.scorer import judge
 from tuneloop.tools.evaluation import ItemSet, item_set
 from tuneloop.tools.verdicts import collect, read_rows
 
@@ -28,12 +28,8 @@ def results(asked: ItemSet, right: int, model: str = "one") -> dict[str, Any]:
     rows = []
     for i, item in enumerate(asked.items):
         text = f"so \\boxed{{{item.answer}}}" if i < right else "no idea"
-        verdict = {
-            "parsed": extract("boxed", text),
-            "answer": item.answer,
-            "correct": correct("boxed", item.answer, text),
-        }
-        rows.append({"id": item.id, "prediction": text, **verdict})
+        verdict = judge(asked.benchmark, item.answer, text)
+        rows.append({"id": item.id, "prediction": text, "answer": item.answer, **verdict})
     accuracy = 100 * right / len(asked.items)
     return {"model": model, "set": asked.name, "accuracy": accuracy, "truncated": 0, "items": rows}
 
@@ -78,11 +74,11 @@ LIES: dict[str, tuple[Change, str]] = {
     "a missing item": (lambda m: m["items"].pop(), "1 missing items"),
     "a foreign item": (lambda m: m["items"].append({**m["items"][0], "id": "x"}), "1 foreign items"),
     "an item twice": (lambda m: m["items"].append(m["items"][0]), "11 results for 10 items"),
-    "a wrong verdict": (lambda m: m["items"][9].update(correct=True), "the engine's verdict is"),
+    "a wrong verdict": (lambda m: m["items"][9].update(value=1.0), "the engine's verdict is"),
     "another parse": (lambda m: m["items"][0].update(parsed="-1"), "the engine's verdict is"),
     "another gold answer": (lambda m: m["items"][0].update(answer="-1"), "the engine's verdict is"),
     "an answer that is no text": (lambda m: m["items"][0].update(prediction=None), "is no text"),
-    "no verdict": (lambda m: m["items"][0].pop("correct"), "are broken"),
+    "no verdict": (lambda m: m["items"][0].pop("value"), "are broken"),
     "another accuracy": (lambda m: m.update(accuracy=99.0), r"the engine reports 99\.0"),
     "no number": (lambda m: m.update(accuracy=float("nan")), "is broken: NaN"),
     "an accuracy beyond all numbers": (lambda m: m.update(accuracy=10**400), "are broken"),

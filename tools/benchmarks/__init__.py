@@ -1,14 +1,22 @@
-"""Benchmarks: one file an entry (`BENCHMARK` and `fetch`), or any folder of the user's."""
+"""Benchmarks: one file an entry, or any folder of the user's.
+
+An entry has `BENCHMARK`, or several of a family in `BENCHMARKS`, and either `fetch(folder)`, which makes the splits, or a
+`source` on the hub and `pool(benchmark, raw)`, which reads the items of a public test set out of the source's files; where the
+source itself has two splits, `splits(benchmark, raw)`. `train(benchmark, raw)` reads rows to learn from.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home
+from tuneloop.core.settings import Settings, load_settings
 from tuneloop.tools.benchmarks.checking import check_items
 from tuneloop.tools.benchmarks.folder import (
     TEST,
@@ -21,22 +29,23 @@ from tuneloop.tools.benchmarks.folder import (
     sealed_items,
 )
 from tuneloop.tools.benchmarks.own import DECLARATION, import_own, read_own
-from tuneloop.tools.registry import entries, unknown
+from tuneloop.tools.benchmarks.sources import fetched
+from tuneloop.tools.registry import declared, unknown
 from tuneloop.tools.store import make_whole
 
-__all__ = ["BenchmarkFolder", "check", "items", "load", "names", "prompt", "resolve", "sealed_items"]
+__all__ = ["BenchmarkFolder", "check", "items", "load", "names", "parts", "prompt", "resolve", "sealed_items"]
 
 HERE = sys.modules[__name__]
 
 
 def names() -> tuple[str, ...]:
     """Registered benchmarks."""
-    return tuple(entries(HERE, "BENCHMARK"))
+    return tuple(declared(HERE, "BENCHMARK"))
 
 
-def load(name: str) -> ModuleType:
-    """The entry `name`: a module with `BENCHMARK` and `fetch(folder)`. Raises SetupError when there is none."""
-    found = entries(HERE, "BENCHMARK")
+def load(name: str) -> tuple[Benchmark, ModuleType]:
+    """The declaration `name` and its module. Raises SetupError when there is none."""
+    found: dict[str, tuple[Benchmark, ModuleType]] = declared(HERE, "BENCHMARK")
     if name not in found:
         raise unknown("benchmark", name, list(found), "or a folder with benchmark.yaml")
     return found[name]
@@ -46,26 +55,37 @@ def check(name_or_dir: str) -> Benchmark:
     """The declaration; refuses what can be seen to be wrong before anything is fetched. Raises SetupError."""
     if is_own(name_or_dir):
         return read_own(Path(name_or_dir).expanduser()).benchmark
-    declared: Benchmark = load(name_or_dir).BENCHMARK
-    return declared
+    return load(name_or_dir)[0]
 
 
-def resolve(name_or_dir: str, home: Home, description: str | None = None) -> BenchmarkFolder:
+def parts(name_or_dir: str) -> tuple[str, ...]:
+    """The benchmarks that a name stands for: those of a family, else itself. Raises SetupError for an unknown name."""
+    return () if is_own(name_or_dir) else load(name_or_dir)[0].parts
+
+
+def resolve(
+    name_or_dir: str, home: Home, description: str | None = None, settings: Settings | None = None
+) -> BenchmarkFolder:
     """The benchmark, fetched or copied when it is not there yet; `description` replaces the task's text.
 
-    Raises SetupError when the name is unknown or the user's folder is wrong.
+    Raises SetupError when the name is unknown or the user's folder is wrong, WorldError when it cannot be fetched.
     """
     if is_own(name_or_dir):
         return import_own(Path(name_or_dir).expanduser().absolute(), home, description)
-    entry = load(name_or_dir)
-    declared: Benchmark = entry.BENCHMARK
+    benchmark, module = load(name_or_dir)
+    if benchmark.parts:
+        raise SetupError(f"benchmark {benchmark.name} is a family; right is {', '.join(benchmark.parts)}")
+    if benchmark.source is None:
+        root = make_whole(home.benchmarks / benchmark.name, partial(fill, benchmark, module.fetch))
+    else:
+        root = fetched(benchmark, module, home, settings or load_settings())
+    return open_folder(benchmark.model_copy(update={"description": description}) if description else benchmark, root)
 
-    def fill(part: Path) -> None:
-        entry.fetch(part)
-        check_items(declared, read_items(part / VALIDATION), read_items(part / TEST), declared.name)
 
-    root = make_whole(home.benchmarks / declared.name, fill)
-    return open_folder(declared.model_copy(update={"description": description}) if description else declared, root)
+def fill(benchmark: Benchmark, make: Callable[[Path], None], part: Path) -> None:
+    """Make the items in the folder `part`, and check them."""
+    make(part)
+    check_items(benchmark, read_items(part / VALIDATION), read_items(part / TEST), benchmark.name)
 
 
 def is_own(name_or_dir: str) -> bool:

@@ -11,6 +11,7 @@ from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.errors import SetupError
 from tuneloop.tools.benchmarks import scoring
 from tuneloop.tools.benchmarks.folder import RESERVED, prompt
+from tuneloop.tools.benchmarks.scorer import scorer_file
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 LATEX = re.compile(r"\\[A-Za-z]+(?:\{[^{}]*\})*$")
@@ -36,7 +37,8 @@ def template_fields(benchmark: Benchmark, rows: Iterable[Mapping[str, Any]], whe
 
 
 def check_answer_format(benchmark: Benchmark, where: str) -> None:
-    """Refuse a pattern that cannot be used."""
+    """Refuse a pattern that cannot be used, and a scorer that does not exist."""
+    scorer_file(benchmark)
     if benchmark.answer.startswith("regex:"):
         try:
             scoring.compiled(benchmark.answer.removeprefix("regex:"))
@@ -48,6 +50,8 @@ def check_gold(benchmark: Benchmark, answer: str, where: str) -> None:
     """Refuse a gold answer that no reply could ever match."""
     if not answer.strip():
         raise SetupError(f"{where}: answer is empty")
+    if benchmark.scorer:
+        return
     if scoring.gold(benchmark.answer, answer) is None:
         raise SetupError(
             f"{where}: answer {answer[:60]!r} is no {benchmark.answer} answer; right is {_example(benchmark.answer)}"

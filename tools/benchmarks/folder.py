@@ -14,6 +14,7 @@ from tuneloop.tools.store import MANIFEST
 
 VALIDATION, TEST = "validation.jsonl", "sealed/test.jsonl"
 RESERVED = ("id", "answer")
+OF = "of"  # the group and the cluster of an item
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def items(folder: BenchmarkFolder, split: Literal["validation"], limit: int | No
     found = _read(folder, VALIDATION)
     if limit is None or limit >= len(found):
         return found
-    chosen = {item.id for item in sorted(found, key=_content)[:limit]}
+    chosen = {item.id for item in sorted(found, key=content)[:limit]}
     return [item for item in found if item.id in chosen]
 
 
@@ -77,9 +78,18 @@ def read_items(path: Path) -> list[Item]:
 
 
 def _item(row: dict[str, Any]) -> Item:
-    calls = row.get("calls") if isinstance(row.get("calls"), dict) else None  # a text is a field that is called so
-    fields = {name: value for name, value in row.items() if name not in RESERVED and value is not calls}
-    return Item.model_validate({"id": row["id"], "answer": row["answer"], "fields": fields, "calls": calls})
+    # a text is a field that is called so
+    calls, of = (row[name] if isinstance(row.get(name), dict) else None for name in ("calls", OF))
+    fields = {name: value for name, value in row.items() if name not in RESERVED and not isinstance(value, dict)}
+    values = {"id": row["id"], "answer": row["answer"], "fields": fields, "calls": calls}
+    return Item.model_validate({**values, **(of or {})})
+
+
+def line(item: Item) -> dict[str, Any]:
+    """An item as `read_items` reads it."""
+    calls = {"calls": item.calls.model_dump()} if item.calls else {}
+    of = {name: value for name in ("group", "cluster") if (value := getattr(item, name))}
+    return {"id": item.id, **item.fields, **calls, **({OF: of} if of else {}), "answer": item.answer}
 
 
 def _read(folder: BenchmarkFolder, name: str) -> list[Item]:
@@ -94,6 +104,7 @@ def _hashes(root: Path) -> dict[str, str]:
     return hashes
 
 
-def _content(item: Item) -> str:
+def content(item: Item) -> str:
+    """Hash of what an item asks and wants, whatever it is called."""
     calls = [item.calls.model_dump_json()] if item.calls else []
     return digest(item.answer, *calls, *(f"{name}={value}" for name, value in sorted(item.fields.items())))

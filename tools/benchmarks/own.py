@@ -25,11 +25,13 @@ from tuneloop.tools.benchmarks.checking import (
     did_you_mean,
     template_fields,
 )
-from tuneloop.tools.benchmarks.folder import TEST, VALIDATION, BenchmarkFolder, open_folder
+from tuneloop.tools.benchmarks.folder import TEST, VALIDATION, BenchmarkFolder, line, open_folder
 from tuneloop.tools.store import make_whole
 
 DECLARATION = "benchmark.yaml"
 SPLITS = ("validation", "test")
+# What a folder that holds its splits has no use for.
+CATALOG = frozenset({"source", "parts", "unavailable", "metrics", "validation_size", "test_size"})
 Row = tuple[str, dict[str, Any]]
 
 
@@ -50,9 +52,12 @@ def import_own(source: Path, home: Home, description: str | None) -> BenchmarkFo
     root = home.benchmarks / f"{own.benchmark.name}-{digest(*contents)}"
 
     def fill(part: Path) -> None:
-        write_atomic(part / DECLARATION, yaml.safe_dump(own.benchmark.model_dump(), sort_keys=False))
-        write_lines(part / VALIDATION, map(_line, own.validation))
-        write_lines(part / TEST, map(_line, own.test))
+        write_atomic(
+            part / DECLARATION,
+            yaml.safe_dump(own.benchmark.model_dump(mode="json", exclude=set(CATALOG)), sort_keys=False),
+        )
+        write_lines(part / VALIDATION, map(line, own.validation))
+        write_lines(part / TEST, map(line, own.test))
 
     return open_folder(own.benchmark, make_whole(root, fill))
 
@@ -77,8 +82,8 @@ def read_declaration(path: Path, description: str | None = None) -> Benchmark:
     """`benchmark.yaml`, with the task's text replaced by `description` when that is given. Raises SetupError."""
     values = _yaml(path)
     for key in values:
-        if key not in Benchmark.model_fields:
-            raise SetupError(f"{path}: key {key!r} is unknown: {did_you_mean(str(key), Benchmark.model_fields)}")
+        if key not in (known := Benchmark.model_fields.keys() - CATALOG):
+            raise SetupError(f"{path}: key {key!r} is unknown: {did_you_mean(str(key), known)}")
     if description is not None:
         values["description"] = description
     try:
@@ -150,7 +155,12 @@ def _item(benchmark: Benchmark, row: dict[str, Any], where: str, used: tuple[str
         return Item(id=item_id, fields=fields, answer=_values(row["answer"], where), calls=_calls(row, where))
     answer = _scalar(row["answer"], "answer", where)
     check_gold(benchmark, answer, where)
-    return Item(id=item_id, fields=fields, answer=answer)
+    return Item(id=item_id, fields=fields, answer=answer, **_of(row, where))
+
+
+def _of(row: dict[str, Any], where: str) -> dict[str, str]:
+    """Group and cluster, where the row says them."""
+    return {name: _scalar(row[name], name, where) for name in ("group", "cluster") if row.get(name) is not None}
 
 
 def _values(answer: object, where: str) -> str:
@@ -192,8 +202,3 @@ def _scalar(value: object, name: str, where: str) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     raise SetupError(f"{where}: field {name!r} is {type(value).__name__}; right is a text or a number")
-
-
-def _line(item: Item) -> dict[str, Any]:
-    calls = {"calls": item.calls.model_dump()} if item.calls else {}
-    return {"id": item.id, **item.fields, **calls, "answer": item.answer}

@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
+from typing import Any
 
 UNSIGNED = r"(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+|\.(?!\w))?|\.\d+)(?:[eE][-+]?\d{1,3}(?!\w))?"
 LAST_NUMBER = re.compile(rf"(?<![\w.])(?:(?<![)\]}}])[-+])?{UNSIGNED}", re.ASCII)
@@ -28,6 +29,11 @@ def correct(kind: str, answer: str, reply: str) -> bool:
     """Whether `reply` holds the gold `answer`, both in normal form."""
     right = gold(kind, answer) if kind != "code" else None  # what code gives is judged, never how it looks
     return right is not None and extract(kind, reply) == right
+
+
+def judge(kind: str, answer: str, reply: str) -> dict[str, Any]:
+    """What was found in the reply, and 1 if it is the gold `answer`, else 0."""
+    return {"parsed": extract(kind, reply), "value": float(correct(kind, answer, reply))}
 
 
 def extract(kind: str, reply: str) -> str | None:

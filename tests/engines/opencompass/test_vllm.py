@@ -61,4 +61,5 @@ def test_one_engine_serves_a_base_and_its_adapters(
     assert second["options"]["model"] == str(models / "plain")
     assert (base["prompts"], base["lora"], plain["lora"], base["use_tqdm"]) == (20, None, None, False)
     assert adapted["lora"] == {"lora_name": "adapter-1", "lora_int_id": 1, "lora_path": str(models / "lora")}
-    assert {key: base["params"][key] for key in ("temperature", "max_tokens")} == {"temperature": 0, "max_tokens": 24}
+    assert all((p["temperature"], p["top_p"], p["max_tokens"]) == (0, 1, 24) for p in base["params"])
+    assert len({p["seed"] for p in base["params"]}) == len(base["params"])

@@ -29,13 +29,19 @@ class LLM:
         self.path = options["model"]
 
     def generate(
-        self, prompts: list[dict[str, list[int]]], params: SamplingParams, *, use_tqdm: bool, lora_request: Any
+        self, prompts: list[dict[str, list[int]]], params: list[SamplingParams], *, use_tqdm: bool, lora_request: Any
     ) -> list[Any]:
-        note(prompts=len(prompts), params=params.given, use_tqdm=use_tqdm, lora=lora_request and vars(lora_request))
+        note(
+            prompts=len(prompts),
+            params=[p.given for p in params],
+            use_tqdm=use_tqdm,
+            lora=lora_request and vars(lora_request),
+        )
         model = AutoModelForCausalLM.from_pretrained(self.path, dtype=torch.float32)
         if lora_request:
             model = PeftModel.from_pretrained(model, lora_request.lora_path)
-        return [self.one(model.eval(), prompt["prompt_token_ids"], params.given) for prompt in prompts]
+        asked = zip(prompts, params, strict=True)
+        return [self.one(model.eval(), prompt["prompt_token_ids"], p.given) for prompt, p in asked]
 
     def one(self, model: Any, ids: list[int], given: dict[str, Any]) -> Any:
         stop = {"eos_token_id": given["stop_token_ids"], "max_new_tokens": given["max_tokens"]}

@@ -1,0 +1,58 @@
+"""Splits by content: clusters and copies whole, groups on both sides, nothing moves when items are added."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuneloop.core.benchmark import Benchmark, Item
+from tuneloop.tools.benchmarks.splitting import split
+
+BENCHMARK = Benchmark(name="b", description="d")
+WIDE = BENCHMARK.model_copy(update={"validation_size": 10_000, "test_size": 10_000})
+
+
+def item(number: int, group: str = "", cluster: str = "", text: str = "") -> Item:
+    asked = text or f"What is {number} and {number * 7919 % 1009}?"
+    return Item(id=str(number), fields={"prompt": asked}, answer=str(number), group=group, cluster=cluster)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", *"uvwxyz"])), min_size=2, max_size=80))
+@settings(deadline=None)
+def test_sides_share_no_cluster_and_lose_no_item(drawn: list[tuple[str, str]]) -> None:
+    pool = [item(i, group, cluster) for i, (group, cluster) in enumerate(drawn)]
+    validation, test = split(WIDE, pool)
+    assert sorted((*validation, *test), key=lambda i: int(i.id)) == pool
+    assert not {i.cluster for i in validation} & {i.cluster for i in test} - {""}
+    assert split(WIDE, reversed(pool))[0] == validation[::-1]
+
+
+@given(st.integers(20, 200), st.integers(1, 50))
+@settings(deadline=None)
+def test_added_items_move_no_others(n: int, more: int) -> None:
+    pool = [item(i) for i in range(n + more)]
+    before, after = split(WIDE, pool[:n])[0], split(WIDE, pool)[0]
+    assert before == [i for i in after if int(i.id) < n]
+
+
+def test_the_same_question_in_another_dress_stays_on_its_side() -> None:
+    pool = [item(i, text=f"Find {i // 2} + {i}.") for i in range(40)]
+    copies = [item(100 + i, text=f"  FIND {i // 2} +  {i} ") for i in range(40)]
+    validation, test = split(WIDE, [*pool, *copies])
+    sides = {i.id: side for side, items in enumerate((validation, test)) for i in items}
+    assert all(sides[str(i)] == sides[str(100 + i)] for i in range(40))
+    assert {0, 1} == set(sides.values())
+
+
+def test_every_group_has_its_share_of_both_sides() -> None:
+    pool = [item(i, group="large" if i % 10 else "small") for i in range(1000)]
+    few = BENCHMARK.model_copy(update={"validation_size": 100, "test_size": 100})
+    for side in split(few, pool):
+        groups = [i.group for i in side]
+        assert 95 <= len(side) <= 105
+        assert 7 <= groups.count("small") <= 13
+
+
+def test_a_pool_with_an_item_twice_has_it_once() -> None:
+    validation, test = split(WIDE, [item(1), item(2), item(1).model_copy(update={"id": "again"})])
+    assert len(validation) + len(test) == 2

@@ -1,0 +1,71 @@
+"""Judge replies with any scorer; standard library only, engines load this file by path.
+
+A scorer is a module with `judge(gold, reply)`, which gives `parsed` (the answer found, None: unreadable), `value` (share
+of the metric from 0 to 1) and whatever its `summary(rows)` needs for further metrics. The plain kinds have one scorer in
+common, `scoring.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+Verdict = dict[str, Any]
+Judge = Callable[[str, str], Verdict]
+OURS = frozenset({"parsed", "value"})
+
+
+def judge_of(scoring: str, kind: str, scorer: str) -> Judge:
+    """The judge of a kind of answer; `scorer` is the file of its own scorer, "" for the plain kinds of `scoring`."""
+    if scorer:
+        judge: Judge = load(Path(scorer)).judge
+        return judge
+    return partial(load(Path(scoring)).judge, kind)
+
+
+def judged(judge: Judge, gold: str, reply: str) -> Verdict:
+    """The verdict on one reply; where the scorer fails the reply is wrong, and `error` says why."""
+    try:
+        found = checked(judge(gold, reply))
+    except Exception as e:  # noqa: BLE001 - a stranger's text in a parser: the item is wrong and listed, the others count
+        return {"parsed": None, "value": 0.0, "extra": {}, "error": f"{type(e).__name__}: {e}"[:200]}
+    extra = {name: value for name, value in found.items() if name not in OURS}
+    return {"parsed": found["parsed"], "value": float(found["value"]), "extra": extra, "error": ""}
+
+
+def checked(found: Verdict) -> Verdict:
+    """The verdict. Raises TypeError or ValueError when it is none."""
+    parsed, value = found["parsed"], found["value"]
+    if parsed is not None and not isinstance(parsed, str):
+        raise TypeError("parsed is no text")
+    if not math.isfinite(value) or not 0 <= value <= 1:
+        raise ValueError(f"value is {value}; right is 0 to 1")
+    if parsed is None and value > 0:
+        raise ValueError("an unreadable reply has a value")
+    return found
+
+
+def summary(scorer: str, verdicts: Sequence[Verdict]) -> dict[str, float]:
+    """Further metrics over all items; {} where the scorer has none."""
+    told = getattr(load(Path(scorer)), "summary", None) if scorer else None
+    if told is None:
+        return {}
+    rows = [{**v["extra"], "parsed": v["parsed"], "value": v["value"], "error": v["error"]} for v in verdicts]
+    return {name: float(value) for name, value in told(rows).items()}
+
+
+def load(path: Path) -> ModuleType:
+    """A scorer from its file; those of one folder are one package, so that they may share a module."""
+    package = f"tuneloop_scorers_{abs(hash(str(path.parent)))}"
+    if package not in sys.modules:
+        made = ModuleType(package)
+        made.__path__ = [str(path.parent)]
+        sys.modules[package] = made
+    return importlib.import_module(f"{package}.{path.stem}")

@@ -1,0 +1,56 @@
+"""Where the scorer of a benchmark lies: judged here and in the engine, or in the engine alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from tuneloop.core.benchmark import Benchmark
+from tuneloop.core.files import digest, digest_file
+from tuneloop.tools.benchmarks import judging, scoring
+from tuneloop.tools.benchmarks.judging import Verdict
+from tuneloop.tools.paths import ENGINES
+from tuneloop.tools.registry import unknown
+
+OURS, THEIRS = Path(__file__).parent.resolve() / "scorers", ENGINES / "opencompass" / "scorers"
+SCORING = Path(scoring.__file__).resolve()
+JUDGING = Path(judging.__file__).resolve()
+
+
+def scorer_file(benchmark: Benchmark) -> Path | None:
+    """The file of its own scorer, None for a plain kind. Raises SetupError when there is none of that name."""
+    if not benchmark.scorer:
+        return None
+    for folder in (OURS, THEIRS):
+        if (file := folder / f"{benchmark.scorer}.py").is_file() and benchmark.scorer.isidentifier():
+            return file
+    raise unknown("scorer", benchmark.scorer, known(), "benchmark.yaml: answer: scorer:NAME")
+
+
+def known() -> list[str]:
+    """Names of all scorers."""
+    return sorted(p.stem for folder in (OURS, THEIRS) for p in folder.glob("*.py") if p.stem != "__init__")
+
+
+def judged_here(benchmark: Benchmark) -> bool:
+    """Whether every verdict is made again outside the engine; the others need libraries that only it has."""
+    file = scorer_file(benchmark)
+    return file is None or file.parent == OURS
+
+
+def judge(benchmark: Benchmark, gold: str, reply: str) -> Verdict:
+    """The verdict on a reply, made here."""
+    file = scorer_file(benchmark)
+    return judging.judged(judging.judge_of(str(SCORING), benchmark.answer, str(file or "")), gold, reply)
+
+
+def summary(benchmark: Benchmark, verdicts: Sequence[Verdict]) -> dict[str, float]:
+    """Further metrics, made here."""
+    return judging.summary(str(scorer_file(benchmark) or ""), verdicts)
+
+
+@lru_cache(maxsize=64)
+def sources(file: Path | None) -> str:
+    """Hash of a scorer and of all that it may share with others of its folder."""
+    return digest(*(digest_file(path) for path in sorted(file.parent.glob("*.py")))) if file else ""

@@ -1,0 +1,1 @@
+"""Scorers of single benchmarks; standard library only, engines load them by path."""

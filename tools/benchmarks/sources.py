@@ -1,0 +1,63 @@
+"""Benchmarks whose items come from the hub: the source's files, and the two splits that are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tuneloop.core.benchmark import Benchmark, Item, Source
+from tuneloop.core.errors import SetupError
+from tuneloop.core.files import digest, digest_file, write_lines
+from tuneloop.core.layout import Home
+from tuneloop.core.settings import Settings
+from tuneloop.tools.benchmarks import splitting
+from tuneloop.tools.benchmarks.checking import check_items
+from tuneloop.tools.benchmarks.folder import TEST, VALIDATION, line
+from tuneloop.tools.hub import fetch_hub
+from tuneloop.tools.store import make_whole
+
+
+def fetched(benchmark: Benchmark, module: ModuleType, home: Home, settings: Settings) -> Path:
+    """The folder of a benchmark with a source; made anew when what reads or splits the source has changed."""
+    made_by = digest(*(digest_file(Path(str(m.__file__))) for m in (module, splitting)), benchmark.model_dump_json())
+    folder = home.benchmarks / f"{benchmark.name}-{made_by}"
+
+    def fill(part: Path) -> None:
+        raw = raw_files(benchmark, home, settings)
+        validation, test = splits_of(benchmark, module, raw)
+        check_items(benchmark, validation, test, benchmark.name)
+        write_lines(part / VALIDATION, map(line, validation))
+        write_lines(part / TEST, map(line, test))
+
+    return make_whole(folder, fill, benchmark=benchmark.name)
+
+
+def splits_of(benchmark: Benchmark, module: ModuleType, raw: Path) -> tuple[list[Item], list[Item]]:
+    """Validation and test items. Raises SetupError when the source's files are not what the entry reads."""
+    try:
+        if hasattr(module, "splits"):
+            validation, test = module.splits(benchmark, raw)
+            return list(validation), list(test)
+        return splitting.split(benchmark, module.pool(benchmark, raw))
+    except (KeyError, ValueError, TypeError, OSError) as e:
+        raise SetupError(f"benchmark {benchmark.name}: its source has another form than it had: {e!r}"[:400]) from e
+
+
+def train_rows(benchmark: Benchmark, module: ModuleType, home: Home, settings: Settings) -> Iterable[dict[str, Any]]:
+    """The source's own rows to learn from. Raises SetupError when it has none."""
+    if not hasattr(module, "train"):
+        raise SetupError(f"benchmark {benchmark.name} has no training rows of its own")
+    rows: Iterable[dict[str, Any]] = module.train(benchmark, raw_files(benchmark, home, settings, train=True))
+    return rows
+
+
+def raw_files(benchmark: Benchmark, home: Home, settings: Settings, *, train: bool = False) -> Path:
+    """The source's files as the hub has them; no job and no tool reads them."""
+    source: Source | None = benchmark.source
+    if source is None:
+        raise SetupError(f"benchmark {benchmark.name} has no source on the hub")
+    files = source.train if train else source.files
+    folder = home.benchmarks / "sources" / f"{source.repo.replace('/', '--')}-{digest(str(source.revision), *files)}"
+    return fetch_hub(source.repo, "dataset", folder, settings, files=files, revision=source.revision)

@@ -1,0 +1,95 @@
+"""A public test set becomes validation and sealed test: by content, so that added items move no others.
+
+What shares a context or is nearly the same text stays on one side. The side is decided by a hash of the contents; where there
+are more items than wanted, those with the lowest hashes are taken, of every group its share.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from tuneloop.core.benchmark import Benchmark, Item
+from tuneloop.core.files import digest
+from tuneloop.tools.benchmarks.folder import content, prompt
+from tuneloop.tools.contamination import tokens
+
+Unit = list[Item]
+
+
+def split(benchmark: Benchmark, pool: Iterable[Item]) -> tuple[list[Item], list[Item]]:
+    """Validation and test items, each in the pool's order; what the pool has twice is taken once."""
+    items = list({content(item): item for item in pool}.values())
+    units = sorted(units_of(benchmark, items), key=rank)
+    sides: tuple[list[Unit], list[Unit]] = ([], [])
+    for members in by_group(units).values():
+        for side, chosen in zip(sides, halves(members), strict=True):
+            side.extend(chosen)
+    wanted = (benchmark.validation_size, benchmark.test_size)
+    chosen_ids = [{i.id for i in thinned(side, size)} for side, size in zip(sides, wanted, strict=True)]
+    validation, test = ([item for item in items if item.id in ids] for ids in chosen_ids)
+    return validation, test
+
+
+def units_of(benchmark: Benchmark, items: Sequence[Item]) -> list[Unit]:
+    """Items that belong together."""
+    parent = list(range(len(items)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    copies = groups_of_copies([prompt(benchmark, item) for item in items])
+    for marks in ([item.cluster for item in items], copies):
+        first: dict[str, int] = {}
+        for i, mark in enumerate(marks):
+            if mark:
+                parent[root(i)] = root(first.setdefault(mark, i))
+    units: dict[int, Unit] = defaultdict(list)
+    for i, item in enumerate(items):
+        units[root(i)].append(item)
+    return list(units.values())
+
+
+def groups_of_copies(texts: Sequence[str]) -> list[str]:
+    """A mark for each text, the same for texts that say the same."""
+    return [digest(*tokens(text)) for text in texts]
+
+
+def rank(unit: Unit) -> str:
+    """Where a unit stands among all: by the lowest hash of its items."""
+    return min(map(content, unit))
+
+
+def by_group(units: Iterable[Unit]) -> dict[str, list[Unit]]:
+    """Units by the group of their first item, in the units' order."""
+    found: dict[str, list[Unit]] = defaultdict(list)
+    for unit in units:
+        found[min(unit, key=content).group].append(unit)
+    return found
+
+
+def halves(units: Sequence[Unit]) -> tuple[list[Unit], list[Unit]]:
+    """Units with a low hash for validation, the others for the test; neither stays empty where there are two units."""
+    low = [unit for unit in units if int(rank(unit)[:8], 16) < 1 << 31]
+    cut = min(max(len(low), 1), len(units) - 1) if len(units) > 1 else len(low)
+    return list(units[:cut]), list(units[cut:])
+
+
+def thinned(units: Sequence[Unit], size: int) -> list[Item]:
+    """At most about `size` items: of each group the units with the lowest hashes, as many as its share is."""
+    total = sum(map(len, units))
+    if total <= size:
+        return [item for unit in units for item in unit]
+    chosen: list[Item] = []
+    for members in by_group(units).values():
+        share = max(1, round(size * sum(map(len, members)) / total))
+        taken: list[Item] = []
+        for unit in members:
+            if len(taken) >= share:
+                break
+            taken.extend(unit)
+        chosen.extend(taken)
+    return chosen
