@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 
 from tests.dockerd import any_daemon
+from tests.hub.server import LocalHub, local_hub
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.tools import models
@@ -39,6 +40,15 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("FT_FILE_PATH", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LocalHub]:
+    """A hub on loopback that HF_ENDPOINT leads to."""
+    with local_hub() as made:
+        monkeypatch.setenv("HF_ENDPOINT", made.endpoint)
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+        yield made
 
 
 @pytest.fixture(scope="session")
