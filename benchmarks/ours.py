@@ -102,7 +102,7 @@ def timed(ctx: Context) -> Timed:
     began, own, jobs = time.perf_counter(), time.process_time(), workers_cpu(ctx)
     train(ctx)
     trained = time.perf_counter()
-    score = measure(ctx, ctx.state.experiment)
+    score = measure(ctx, ctx.state.experiment)[0]
     ended = time.perf_counter()
     return Timed(trained - began, ended - trained, time.process_time() - own, workers_cpu(ctx) - jobs, score)
 

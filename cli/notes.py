@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from tuneloop.cli.spec import ENV_TYPES, benchmark_names
+from tuneloop.cli.spec import ENV_TYPES
 from tuneloop.core.settings import Settings, read_dotenv
 
 
@@ -53,9 +53,6 @@ def spec_notes(settings: Settings) -> list[str]:
     notes = []
     if settings.env_type and settings.env_type.lower() in ENV_TYPES:
         notes.append(f"FT_Coder_CoSTEER_env_type={settings.env_type}: jobs run on the host's programs, in bubblewrap")
-    others = benchmark_names(settings)[1:]
-    if others and not settings.target_benchmark:
-        notes.append(f"FT_BENCHMARK_DATASETS: the first decides; not evaluated: {', '.join(others)}")
     if settings.judge_model:
         notes.append(f"FT_JUDGE_MODEL={settings.judge_model}: no registered benchmark needs a judge yet")
     return notes

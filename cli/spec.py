@@ -27,7 +27,8 @@ def build_spec(given: Mapping[str, Any], settings: Settings, again: RunSpec | No
     options = {name: value for name, value in given.items() if value not in (None, ())}
     base = again.model_dump() if again else from_settings(settings, options.get("benchmark"))
     values = {**base, **options}
-    values["benchmark"] = locate(values["benchmark"], benchmarks.names())
+    several = [part for name in split_names([values["benchmark"], *values.get("also", ())]) for part in family(name)]
+    values["benchmark"], *values["also"] = dict.fromkeys(locate(name, benchmarks.names()) for name in several)
     values["base_model"] = locate(values.get("base_model") or default_model(values["benchmark"]), models.names())
     values["datasets"] = tuple(locate(name, datasets.names()) for name in split_names(values["datasets"]))
     try:
@@ -45,6 +46,7 @@ def from_settings(settings: Settings, benchmark: str | None) -> dict[str, Any]:
     own = benchmark is None or benchmark == settings.target_benchmark or not settings.target_benchmark
     return {
         "benchmark": target,
+        "also": () if benchmark else benchmark_names(settings),
         "benchmark_description": settings.benchmark_description if own else None,
         "base_model": settings.base_model,
         "datasets": settings.dataset,
@@ -66,6 +68,11 @@ def benchmark_names(settings: Settings) -> tuple[str, ...]:
     if names == ():
         raise SetupError("FT_BENCHMARK_DATASETS is an empty list: a run is decided by a benchmark; right is one name")
     return names or ()
+
+
+def family(name: str) -> tuple[str, ...]:
+    """The benchmarks that a family's name stands for; any other name is itself."""
+    return (benchmarks.parts(name) or (name,)) if name in benchmarks.names() else (name,)
 
 
 def default_model(benchmark: str) -> str:

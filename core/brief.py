@@ -46,6 +46,7 @@ class JournalRow(BaseModel):
     low: float | None
     high: float | None
     parsed: float | None
+    also: dict[str, float] = {}
     p_value: float | None
     blame: str
     lesson: str
@@ -84,5 +85,7 @@ class Brief(BaseModel):
     script: str = ""
     config: str = ""
     score: Score | None = None
+    also: dict[str, Score] = {}
+    also_baseline: dict[str, Score] = {}
     comparison: Comparison | None = None
     training: Training | None = None

@@ -144,6 +144,7 @@ class Experiment(BaseModel):
     config: str = Field("", description="digest of train.yaml")
     training: Training | None = None
     score: Score | None = Field(None, description="validation; items are left out here, they lie in scores.json")
+    also: dict[str, Score] = Field({}, description="validation of further benchmarks, without items")
     failure: Failure | None = None
     feedback: Feedback
     repairs: int = 0

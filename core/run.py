@@ -33,6 +33,7 @@ class RunSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     benchmark: str = Field(min_length=1)
+    also: tuple[str, ...] = Field((), description="further benchmarks: measured and reported, they decide nothing")
     benchmark_description: str | None = None
     base_model: str = Field(min_length=1)
     datasets: tuple[str, ...] = Field((), description="empty: the researcher selects among the registered")

@@ -67,6 +67,15 @@ class Score(BaseModel):
         return self.value > other.value if self.direction == "max" else self.value < other.value
 
 
+class SealedTest(BaseModel):
+    """The one reading of the test splits: base and best, () without one; the benchmark that decides is the first."""
+
+    model_config = ConfigDict(frozen=True)
+
+    base: tuple[Score, ...] = Field(min_length=1)
+    best: tuple[Score, ...] = ()
+
+
 class Comparison(BaseModel):
     """Paired test of a candidate against the incumbent on the same items."""
 

@@ -10,6 +10,16 @@ from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.run import SandboxKind
 
 
+class Placed(BaseModel):
+    """A benchmark whose items are there."""
+
+    model_config = ConfigDict(frozen=True)
+
+    benchmark: Benchmark
+    root: Path
+    fingerprint: str
+
+
 class Setup(BaseModel):
     """Places are absolute; `datasets` maps the name that scripts see below `DATASETS_DIR` to where it lies."""
 
@@ -18,6 +28,7 @@ class Setup(BaseModel):
     benchmark: Benchmark
     benchmark_root: Path
     benchmark_fingerprint: str
+    also: tuple[Placed, ...] = ()
     model_name: str
     model_root: Path
     model_fingerprint: str
@@ -27,3 +38,9 @@ class Setup(BaseModel):
     device: str
     planner: str
     versions: dict[str, str]
+
+    @property
+    def benchmarks(self) -> tuple[Placed, ...]:
+        """All that is measured; the first decides."""
+        first = Placed(benchmark=self.benchmark, root=self.benchmark_root, fingerprint=self.benchmark_fingerprint)
+        return (first, *self.also)

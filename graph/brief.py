@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from tuneloop.core.brief import Brief, Budget, JournalRow, Task
@@ -10,7 +11,7 @@ from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import Comparison, Score
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import baseline, load_journal
+from tuneloop.graph.journal import baseline, load_journal, other_scores
 from tuneloop.tools.proxy.access import data_access
 
 
@@ -20,6 +21,7 @@ def brief(
     failure: str = "",
     blamed: str = "",
     score: Score | None = None,
+    also: Mapping[str, Score] | None = None,
     comparison: Comparison | None = None,
     training: Training | None = None,
 ) -> Brief:
@@ -40,6 +42,10 @@ def brief(
         script=tried(ctx, folder.script, failure),
         config=tried(ctx, folder.config, failure),
         score=score and score.model_copy(update={"items": ()}),
+        also=dict(also or {}),
+        also_baseline=other_scores(ctx.run.baseline / "scores.json", [b.benchmark.name for b in ctx.bench.setup.also])
+        if base
+        else {},
         comparison=comparison,
         training=training,
     )
@@ -83,6 +89,7 @@ def row(run: RunFolder, e: Experiment) -> JournalRow:
         low=e.score and e.score.low,
         high=e.score and e.score.high,
         parsed=e.score and e.score.parsed,
+        also={name: score.value for name, score in e.also.items()},
         p_value=comparison and comparison.p_value,
         blame=e.feedback.critique.blame,
         lesson=e.feedback.critique.lesson,

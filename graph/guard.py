@@ -12,7 +12,7 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.files import digest, digest_file, read_json, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
-from tuneloop.core.setup import Setup
+from tuneloop.core.setup import Placed, Setup
 from tuneloop.graph.manifest import read_spec
 from tuneloop.tools.benchmarks.folder import TEST, VALIDATION
 from tuneloop.tools.engines.pinned import pinned
@@ -57,18 +57,19 @@ def foundations(setup: Setup) -> Iterator[tuple[str, Path, str]]:
     yield f"model {setup.model_name}", setup.model_root, setup.model_fingerprint
     for name, root in setup.datasets.items():
         yield f"data set {name}", root, setup.dataset_fingerprints[name]
-    yield f"benchmark {setup.benchmark.name}", setup.benchmark_root, benchmark_print(setup)
+    for placed in setup.benchmarks:
+        yield f"benchmark {placed.benchmark.name}", placed.root, benchmark_print(placed)
 
 
-def benchmark_print(setup: Setup) -> str:
+def benchmark_print(placed: Placed) -> str:
     """What the folder should hash to. Raises SetupError when its manifest is of another benchmark."""
-    root = setup.benchmark_root
+    root = placed.root
     try:
         hashes = read_json(root / MANIFEST)["files"]
     except FileNotFoundError as e:
-        raise SetupError(f"benchmark {setup.benchmark.name} ({root}) is gone: put it back to go on") from e
-    said = digest(setup.benchmark.model_dump_json(), hashes[VALIDATION], hashes[TEST])
-    return printed(hashes) if said == setup.benchmark_fingerprint else ""
+        raise SetupError(f"benchmark {placed.benchmark.name} ({root}) is gone: put it back to go on") from e
+    said = digest(placed.benchmark.model_dump_json(), hashes[VALIDATION], hashes[TEST])
+    return printed(hashes) if said == placed.fingerprint else ""
 
 
 def checked(run: RunFolder, what: str, place: Path, wanted: str, known: Stamps) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,6 +28,17 @@ def baseline(run: RunFolder) -> Score | None:
     """The untouched model's validation score, per item; None before `prepare` is over."""
     file = run.baseline / "scores.json"
     return Score.model_validate(read_json(file)) if file.is_file() else None
+
+
+def others(file: Path, benchmark: str) -> Path:
+    """Where the score on a further benchmark lies, beside the `file` of the one that decides."""
+    return file.with_name("scores") / f"{benchmark}.json"
+
+
+def other_scores(file: Path, names: Iterable[str]) -> dict[str, Score]:
+    """Scores on further benchmarks, without items."""
+    found = {name: Score.model_validate(read_json(others(file, name))) for name in names}
+    return {name: score.model_copy(update={"items": ()}) for name, score in found.items()}
 
 
 def scores(run: RunFolder, number: int) -> Score:

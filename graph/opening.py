@@ -35,7 +35,8 @@ def open_run(spec: RunSpec, settings: Settings, name: str = "") -> RunFolder:
 def check(spec: RunSpec, settings: Settings) -> None:
     """Benchmark, model, data, sandbox, models that jobs may ask, disk and the folder itself."""
     writable(settings.home.root)
-    benchmarks.check(spec.benchmark)
+    for name in (spec.benchmark, *spec.also):
+        benchmarks.check(name)
     models.check(spec.base_model)
     for dataset in spec.datasets:
         datasets.check(dataset)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.score import Comparison, Score
+from tuneloop.core.score import Score, SealedTest
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import baseline, load_journal
+from tuneloop.graph.journal import baseline, load_journal, other_scores
 from tuneloop.tools.building import leaked
+from tuneloop.tools.compare import compare
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.proxy.ledger import sums_by_job
-from tuneloop.tools.report.data import Curve, ReportData
+from tuneloop.tools.report.data import Also, Curve, ReportData
 from tuneloop.tools.report.timing import node_times
 from tuneloop.tools.trained import log_points
 
 
-def report_data(ctx: Context, base: Score, best: Score | None, verdict: Comparison | None, reads: int) -> ReportData:
+def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
     """Everything `write_report` needs; `reads` counts this run's reading too."""
     run, setup, spec = ctx.run, ctx.bench.setup, ctx.bench.spec
     journal = load_journal(run)
@@ -26,10 +27,11 @@ def report_data(ctx: Context, base: Score, best: Score | None, verdict: Comparis
         spec=spec,
         benchmark=setup.benchmark,
         base_model=setup.model_name,
-        baseline_validation=untouched.model_copy(update={"items": ()}),
-        baseline_test=base.model_copy(update={"items": ()}),
-        best_test=best and best.model_copy(update={"items": ()}),
-        comparison_test=verdict,
+        baseline_validation=bare(untouched),
+        baseline_test=bare(test.base[0]),
+        best_test=bare(test.best[0]) if test.best else None,
+        comparison_test=compare(test.best[0], test.base[0], candidates=1) if test.best else None,
+        also=tuple(also(ctx, number, test) for number in range(1, len(test.base))),
         journal=journal,
         losses={n: curve for n in numbers if (curve := loss_curve(run, n))},
         data={
@@ -46,6 +48,23 @@ def report_data(ctx: Context, base: Score, best: Score | None, verdict: Comparis
         sandbox=setup.sandbox,
         planner=setup.planner,
         reads_of_test=reads - 1,
+    )
+
+
+def bare(score: Score) -> Score:
+    """Without its items."""
+    return score.model_copy(update={"items": ()})
+
+
+def also(ctx: Context, number: int, test: SealedTest) -> Also:
+    """A further benchmark, counted from 1: base and best on both splits."""
+    name, best = test.base[number].benchmark, load_journal(ctx.run).best
+    return Also(
+        benchmark=name,
+        baseline_validation=other_scores(ctx.run.baseline / "scores.json", [name])[name],
+        best_validation=best.also[name] if best else None,
+        baseline_test=bare(test.base[number]),
+        best_test=bare(test.best[number]) if test.best else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from statistics import fmean
 
 from tuneloop.core.brief import Brief, JournalRow
 from tuneloop.core.experiment import Hypothesis, Training
@@ -79,6 +80,7 @@ def journal(rows: tuple[JournalRow, ...]) -> str:
 
 def _row(r: JournalRow) -> str:
     value = "-" if r.value is None else f"{r.value:.1f} [{r.low:.1f}, {r.high:.1f}]"
+    value += "".join(f"; {name} {v:.1f}" for name, v in r.also.items())
     p = "-" if r.p_value is None else f"{r.p_value:.3g}"
     steps = trained_steps(r.training) if r.training else "-"
     cells = (
@@ -126,9 +128,21 @@ def diagnosis(brief: Brief) -> str:
     return f"Attempt {brief.attempt} failed ({d.culprit}): {d.problem}\nRepair: {d.repair}"
 
 
+def _also(brief: Brief) -> list[str]:
+    """Further benchmarks, as a table with the average; they decide nothing."""
+    if not (brief.also and brief.score and brief.baseline):
+        return []
+    pairs = {brief.score.benchmark: (brief.baseline, brief.score)}
+    pairs |= {name: (brief.also_baseline[name], found) for name, found in brief.also.items()}
+    rows = [f"| {name} | {base.value:.1f} | {found.value:.1f} |" for name, (base, found) in pairs.items()]
+    means = [fmean(scores[i].value for scores in pairs.values()) for i in (0, 1)]
+    head = ["| benchmark (the first decides) | untouched | this |", "|---|---|---|"]
+    return [*head, *rows, f"| average | {means[0]:.1f} | {means[1]:.1f} |"]
+
+
 def result(brief: Brief) -> str:
     """Score, comparison and training of the open experiment."""
-    lines = [f"Score: {score(brief.score)}"]
+    lines = [f"Score: {score(brief.score)}", *_also(brief)]
     if brief.comparison is not None:
         c = brief.comparison
         verdict = "accepted" if c.accepted else "rejected"

@@ -48,12 +48,17 @@ def weights(bench: Workbench, experiment: int) -> Weights:
 
 def stages(bench: Workbench) -> tuple[str, ...]:
     """Jobs of an evaluation, one after the other: replies that are code are run in a sandbox of their own."""
-    return (JOB, EXECUTE) if bench.setup.benchmark.executed else (JOB,)
+    return (JOB, EXECUTE) if runs_code(bench) else (JOB,)
+
+
+def runs_code(bench: Workbench) -> bool:
+    """Whether replies to some benchmark are run."""
+    return any(folder.benchmark.executed for folder in bench.benchmarks)
 
 
 def stage(bench: Workbench, where: Path) -> str:
     """The job at hand."""
-    done = bench.setup.benchmark.executed and _good(bench.status(where / "jobs", JOB)[0])
+    done = runs_code(bench) and _good(bench.status(where / "jobs", JOB)[0])
     return EXECUTE if done and bench.status(where / "jobs", EXECUTE)[1] else JOB
 
 
@@ -84,8 +89,11 @@ def stop_evaluation(bench: Workbench, experiment: int) -> None:
         bench.stop(place(bench, experiment) / "jobs", name)
 
 
-def measured(bench: Workbench, experiment: int) -> Score:
-    """The score of an evaluation that is over, every item verified. Raises RecipeError or WorldError."""
+def measured(bench: Workbench, experiment: int) -> list[Score]:
+    """Scores of an evaluation that is over, every item verified; the benchmark that decides is the first.
+
+    Raises RecipeError or WorldError.
+    """
     found = _collect(bench, place(bench, experiment), "validation")
     return found[MODEL if experiment else BASE]
 
@@ -107,15 +115,15 @@ def stop_sealed(bench: Workbench) -> None:
         bench.stop(bench.run.final / "jobs", name)
 
 
-def sealed_scores(bench: Workbench) -> tuple[Score, Score | None]:
-    """Test scores of base and best. Raises RecipeError or WorldError."""
+def sealed_scores(bench: Workbench) -> tuple[list[Score], list[Score]]:
+    """Test scores of base and best, [] without one; the benchmark that decides first. Raises RecipeError or WorldError."""
     found = _collect(bench, bench.run.final, "test")
-    return found[BASE], found.get(MODEL)
+    return found[BASE], found.get(MODEL, [])
 
 
 def _sets(bench: Workbench, split: Measured) -> list[ItemSet]:
     limit = bench.spec.benchmark_limit if split == "validation" else None
-    return [item_set(bench.benchmark, split, limit)]
+    return [item_set(folder, split, limit) for folder in bench.benchmarks]
 
 
 def _how(bench: Workbench, models: list[Weights]) -> How:
@@ -151,14 +159,17 @@ def _launch(bench: Workbench, where: Path, models: list[Weights], split: Measure
     # vLLM wants the GPU for itself from its first import on: it starts cold
     worker = "opencompass" if how.backend == "hf" else ""
     bench.launch(where / "jobs", JOB, command, retry=retry, worker=worker)
-    if bench.setup.benchmark.executed and _good(bench.status(where / "jobs", JOB)[0]):
+    if runs_code(bench) and _good(bench.status(where / "jobs", JOB)[0]):
         _launch_execution(bench, where, plan, {one.name: one for one in sets}, retry=retry)
     return plan
 
 
 def _launch_execution(bench: Workbench, where: Path, plan: Plan, sets: Mapping[str, ItemSet], *, retry: bool) -> None:
     """Run the code of the replies that the first job left."""
-    rows = read_rows(where / "work" / JOB, plan.missing)
+    found = read_rows(where / "work" / JOB, plan.missing)
+    rows = {pair: row for pair, row in found.items() if sets[pair[1]].benchmark.executed}
+    if not rows:
+        return
     for pair, row in rows.items():
         check_replies(row, sets[pair[1]])
     limits = job_limits(bench.settings, bench.settings.benchmark_timeout, where)
@@ -178,25 +189,26 @@ def _status(bench: Workbench, where: Path) -> dict[str, Any]:
     return job_report(status, done=done, total=total, unit="items", note=note)
 
 
-def _collect(bench: Workbench, where: Path, split: Measured) -> dict[str, Score]:
+def _collect(bench: Workbench, where: Path, split: Measured) -> dict[str, list[Score]]:
     plan, sets = read_plan(where), {one.name: one for one in _sets(bench, split)}
     if plan is None:
         raise RecipeError("evaluation failed. never launched", culprit="config")
     rows = dict(plan.known)
     if plan.missing:
-        for name in stages(bench):
+        executed = any(sets[name].benchmark.executed for _, name in plan.missing)
+        for name in (JOB, EXECUTE) if executed else (JOB,):
             status, job = bench.status(where / "jobs", name)
             if job is None or not _good(status):
                 why = bench.why(job, status) if job else "never launched"
                 raise RecipeError(f"evaluation failed. {why}", culprit="config")
         fresh = read_rows(where / "work" / JOB, plan.missing)
-        executed = bench.setup.benchmark.executed
-        rows |= with_results(where / "work" / EXECUTE, fresh) if executed else fresh
+        run = {pair: row for pair, row in fresh.items() if sets[pair[1]].benchmark.executed}
+        rows |= {**fresh, **(with_results(where / "work" / EXECUTE, run) if run else {})}
     scores = {pair: score_of(row, sets[pair[1]]) for pair, row in rows.items()}
     for pair in plan.missing:
         open_cache(bench.settings).write(plan.keys[pair], rows[pair], sets[pair[1]])
-    decisive = bench.setup.benchmark.name
-    return {model: score for (model, name), score in scores.items() if name == decisive}
+    models = dict.fromkeys(model for model, _ in scores)
+    return {model: [scores[model, name] for name in sets] for model in models}
 
 
 def _good(status: JobStatus) -> bool:

@@ -21,11 +21,11 @@ def _rows(bench: Workbench) -> list[dict[str, Any]]:
 
 def note_read(bench: Workbench) -> None:
     """Note this run's reading; a reading that goes on after a crash is the same one."""
-    row = {"test": bench.benchmark.test_split, "run": bench.run.id}
+    read = [{"test": folder.test_split, "run": bench.run.id} for folder in bench.benchmarks]
     with exclusive(_ledger(bench).with_suffix(".lock")):
         rows = _rows(bench)
-        if row not in rows:
-            write_lines(_ledger(bench), [*rows, row])
+        if fresh := [row for row in read if row not in rows]:
+            write_lines(_ledger(bench), [*rows, *fresh])
 
 
 def count_reads(bench: Workbench) -> int:

@@ -75,12 +75,13 @@ class Workbench:
 
     @cached_property
     def benchmark(self) -> BenchmarkFolder:
-        """The benchmark's declaration and place."""
-        return BenchmarkFolder(
-            benchmark=self.setup.benchmark,
-            root=self.setup.benchmark_root,
-            fingerprint=self.setup.benchmark_fingerprint,
-        )
+        """The benchmark that decides."""
+        return self.benchmarks[0]
+
+    @cached_property
+    def benchmarks(self) -> tuple[BenchmarkFolder, ...]:
+        """All that is measured; the first decides."""
+        return tuple(BenchmarkFolder(b.benchmark, b.root, b.fingerprint) for b in self.setup.benchmarks)
 
     def engine(self, name: str) -> Engine:
         """The engine that the run was prepared with. Raises SetupError when it is gone."""

@@ -12,7 +12,7 @@ from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.score import Comparison, Score
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import baseline, load_journal, scores
+from tuneloop.graph.journal import baseline, load_journal, other_scores, scores
 from tuneloop.graph.onward import after
 from tuneloop.graph.retold import ended
 from tuneloop.tools.compare import compare
@@ -36,7 +36,9 @@ def close(ctx: Context) -> None:
     training = Training.model_validate(read_json(folder.training)) if folder.training.is_file() else None
     comparison = judge(ctx, score) if score else None
     text = f"{failure.node}: {failure.text}" if failure else ""
-    told = brief(ctx, failure=text, score=score, comparison=comparison, training=training)
+    names = [placed.benchmark.name for placed in ctx.bench.setup.also]
+    also = other_scores(folder.scores, names) if score else {}
+    told = brief(ctx, failure=text, score=score, also=also, comparison=comparison, training=training)
     try:
         critic = ctx.ask(CRITIC, told)
     except RecipeError as e:
@@ -49,6 +51,7 @@ def close(ctx: Context) -> None:
         config=_digest(folder, "train.yaml"),
         training=training,
         score=score and score.model_copy(update={"items": ()}),
+        also=also,
         failure=failure,
         feedback=feedback,
         repairs=ctx.state.attempt,

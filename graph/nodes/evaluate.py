@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from tuneloop.core.errors import WorldError
 from tuneloop.core.files import write_json
 from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
+from tuneloop.graph.journal import others
 from tuneloop.graph.wait import KILLS, killed, wait
 from tuneloop.tools.measuring import measured, place, proof, stages
 
@@ -18,13 +19,23 @@ def evaluate(ctx: Context) -> dict[str, Any]:
     """Score the trained model."""
     folder = ctx.folder
     if not folder.scores.is_file():
-        score = measure(ctx, ctx.state.experiment)
-        write_json(folder.scores, score.model_dump(mode="json"))
+        keep(folder.scores, measure(ctx, ctx.state.experiment))
     return {"stage": "critique"}
 
 
-def measure(ctx: Context, number: int) -> Score:
-    """Validation score of an experiment's model, of the untouched one for 0. Raises RecipeError or WorldError."""
+def keep(file: Path, scores: Sequence[Score]) -> Score:
+    """Write the score that decides into `file`, after the others beside it; the one that decides."""
+    for other in scores[1:]:
+        write_json(others(file, other.benchmark), other.model_dump(mode="json"))
+    write_json(file, scores[0].model_dump(mode="json"))
+    return scores[0]
+
+
+def measure(ctx: Context, number: int) -> list[Score]:
+    """Validation scores of an experiment's model, of the untouched one for 0; the one that decides first.
+
+    Raises RecipeError or WorldError.
+    """
     where = place(ctx.bench, number)
     for _ in range(KILLS):
         if carried_out(

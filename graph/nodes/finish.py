@@ -10,13 +10,12 @@ from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.events import RunFinished
 from tuneloop.core.experiment import Experiment
 from tuneloop.core.files import read_json, write_json
-from tuneloop.core.score import Comparison, Score
+from tuneloop.core.score import Score, SealedTest
 from tuneloop.graph.context import Context
 from tuneloop.graph.journal import load_journal
 from tuneloop.graph.nodes.evaluate import carried_out
 from tuneloop.graph.reporting import report_data
 from tuneloop.graph.wait import KILLS, wait
-from tuneloop.tools.compare import compare
 from tuneloop.tools.delivery import deliver, drop_merged, is_adapter, merge_status, start_merge
 from tuneloop.tools.measuring import sealed_scores, sealed_status, start_sealed, stop_sealed
 from tuneloop.tools.reads import count_reads, note_read
@@ -32,15 +31,15 @@ def finish(ctx: Context) -> dict[str, Any]:
         best = load_journal(run).best
         if best is not None:
             make_best(ctx, best)
-        base, tuned, verdict = sealed_test(ctx, best)
+        test = sealed_test(ctx, best)
         stop_workers(ctx.bench)  # before the report: what is finished is not resumed, and nobody would do it
-        write_report(run, report_data(ctx, base, tuned, verdict, count_reads(ctx.bench)))
+        write_report(run, report_data(ctx, test, count_reads(ctx.bench)))
         ctx.emit(
             RunFinished(
                 report=str(run.report),
                 best=best.number if best else None,
-                baseline_test=base.value,
-                best_test=tuned.value if tuned else None,
+                baseline_test=test.base[0].value,
+                best_test=test.best[0].value if test.best else None,
             )
         )
     return {"stage": END, "report": str(run.report)}
@@ -64,8 +63,8 @@ def make_best(ctx: Context, best: Experiment) -> None:
     drop_merged(ctx.run)
 
 
-def sealed_test(ctx: Context, best: Experiment | None) -> tuple[Score, Score | None, Comparison | None]:
-    """Test scores of base and best and their comparison, found in `final/test.json` or measured once."""
+def sealed_test(ctx: Context, best: Experiment | None) -> SealedTest:
+    """Test scores of base and best, found in `final/test.json` or measured once."""
     file = ctx.run.final / "test.json"
     if not file.is_file():
         note_read(ctx.bench)
@@ -73,14 +72,11 @@ def sealed_test(ctx: Context, best: Experiment | None) -> tuple[Score, Score | N
             base, tuned = read_test(ctx, best)
         except RecipeError as e:
             raise WorldError(f"the sealed test could not be read: {e}") from e
-        write_json(file, {"base": base.model_dump(mode="json"), "best": tuned and tuned.model_dump(mode="json")})
-    found = read_json(file)
-    base = Score.model_validate(found["base"])
-    tuned = Score.model_validate(found["best"]) if found["best"] else None
-    return base, tuned, compare(tuned, base, candidates=1) if tuned else None
+        write_json(file, SealedTest(base=tuple(base), best=tuple(tuned)).model_dump(mode="json"))
+    return SealedTest.model_validate(read_json(file))
 
 
-def read_test(ctx: Context, best: Experiment | None) -> tuple[Score, Score | None]:
+def read_test(ctx: Context, best: Experiment | None) -> tuple[list[Score], list[Score]]:
     """Launch, wait, verify. A run whose time is over still ends with its test score."""
     bench, unhurried = ctx.bench, ctx.unhurried()
     for _ in range(KILLS):

@@ -12,9 +12,9 @@ import tuneloop
 from tuneloop.core.errors import Paused, RecipeError, SetupError, WorldError
 from tuneloop.core.events import BaselineMeasured, JobProgress
 from tuneloop.core.files import write_json
-from tuneloop.core.setup import Setup
+from tuneloop.core.setup import Placed, Setup
 from tuneloop.graph.context import Context
-from tuneloop.graph.nodes.evaluate import measure
+from tuneloop.graph.nodes.evaluate import keep, measure
 from tuneloop.graph.onward import after
 from tuneloop.graph.wait import KILLS, killed, wait
 from tuneloop.tools import benchmarks, datasets, models
@@ -51,11 +51,10 @@ def prepare(ctx: Context) -> dict[str, Any]:
     if not file.is_file():
         try:
             look_ahead(ctx)
-            score = measure(ctx, 0)
+            score = keep(file, measure(ctx, 0))
         except RecipeError as e:
             raise WorldError(f"the base model could not be measured: {e}") from e
         write_json(ctx.run.baseline / "spent.json", {"seconds": ctx.state.spent + time.monotonic() - began})
-        write_json(file, score.model_dump(mode="json"))
         ctx.emit(BaselineMeasured(value=score.value, low=score.low, high=score.high, n=score.n))
     return {"stage": after(ctx)}
 
@@ -104,7 +103,8 @@ def settle(ctx: Context) -> Setup:
     model = in_safetensors(ctx, first, model)
     read_model_card(model.root)
     choose_backend(settings.eval_backend, engines[1], find_device())
-    bench = benchmarks.resolve(spec.benchmark, settings.home, spec.benchmark_description)
+    bench = benchmarks.resolve(spec.benchmark, settings.home, spec.benchmark_description, settings)
+    also = [benchmarks.resolve(name, settings.home, None, settings) for name in spec.also]
     chosen = spec.datasets or tuple(datasets.for_domain(bench.benchmark.domain))
     if not chosen:
         raise SetupError(f"no registered data set is of domain {bench.benchmark.domain!r}: name one with --dataset")
@@ -114,6 +114,7 @@ def settle(ctx: Context) -> Setup:
         benchmark=bench.benchmark,
         benchmark_root=bench.root,
         benchmark_fingerprint=bench.fingerprint,
+        also=tuple(Placed(benchmark=b.benchmark, root=b.root, fingerprint=b.fingerprint) for b in also),
         model_name=model.name,
         model_root=model.root,
         model_fingerprint=fingerprint(model.root),

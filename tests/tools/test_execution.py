@@ -141,7 +141,7 @@ def test_what_is_wrong_with_an_item_is_one_line(changes: dict[str, Any], said: s
 def test_replies_are_run_apart_and_compared_outside(home: Path) -> None:
     b = bench(home, "r")
     assert evaluated(b) == ["evaluate", "execute"]
-    score = measured(b, 0)
+    (score,) = measured(b, 0)
     assert (score.value, score.parsed, score.n) == (25, 50, 8)
     assert [item.parsed for item in score.items[:4]] == SHOWN
     assert [item.correct for item in score.items[:4]] == [True, False, False, False]
@@ -155,7 +155,7 @@ def test_replies_are_run_apart_and_compared_outside(home: Path) -> None:
         inputs = next(Path(path) for path in one.read if path.endswith(".input"))
         assert not [p for p in inputs.iterdir() if "[3, 0]" in p.read_text()], "what is right is in no job"
     again = bench(home, "again")
-    assert (start_evaluation(again, 0), measured(again, 0)) == (None, score), "by the cache"
+    assert (start_evaluation(again, 0), measured(again, 0)) == (None, [score]), "by the cache"
 
 
 def test_other_values_to_be_given_are_another_question(home: Path) -> None:
@@ -181,8 +181,8 @@ def test_the_sealed_test_is_run_likewise(home: Path) -> None:
     for _ in stages(b):
         start_sealed(b, None)
         assert over(lambda: sealed_status(b))["exit"]["code"] == 0
-    base, best = sealed_scores(b)
-    assert (base.value, base.split, best) == (25, "test", None)
+    (base,), best = sealed_scores(b)
+    assert (base.value, base.split, best) == (25, "test", [])
 
 
 def test_in_bubblewrap_too(home: Path) -> None:
@@ -190,7 +190,7 @@ def test_in_bubblewrap_too(home: Path) -> None:
         pytest.skip(problem)
     b = bench(home, "r", sandbox="bubblewrap", allow_unsandboxed=False)
     assert evaluated(b) == ["evaluate", "execute"]
-    assert [item.parsed for item in measured(b, 0).items[:4]] == SHOWN
+    assert [item.parsed for item in measured(b, 0)[0].items[:4]] == SHOWN
 
 
 Change = Callable[[list[dict[str, Any]]], Any]
@@ -264,7 +264,7 @@ def test_the_real_engine_generates_and_its_replies_are_run_apart(warm_home: Path
     finally:
         stop_workers(b)
     assert all(path.is_file() for path in hidden)
-    score = measured(b, 0)
+    (score,) = measured(b, 0)
     asked = {item.id: item for item in items(b.benchmark, "validation")}
     assert {item.parsed for item in score.items} == {"[3, 0]"}
     assert [item.correct for item in score.items] == [asked[item.id].answer == "[3, 0]" for item in score.items]

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from tuneloop.core.files import write_atomic
 from tuneloop.core.layout import Home
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
+from tuneloop.core.setup import Placed
 from tuneloop.tools import workbench
 from tuneloop.tools.benchmarks import resolve
 from tuneloop.tools.measuring import (
@@ -70,14 +72,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def bench(home: Path, name: str, **settings: Any) -> Workbench:
+def bench(home: Path, name: str, also: Sequence[Placed] = (), **settings: Any) -> Workbench:
     """A run that was prepared; its base model is `base`."""
     place = Home(home)
     folder, run = resolve("wordproblems", place, None), place.run(name)
     spec = RunSpec.model_validate(
         {"benchmark": "wordproblems", "base_model": "tiny", "sandbox": "process", "benchmark_limit": 12}
     )
-    prepared(run, spec, folder, home / "base")
+    prepared(run, spec, folder, home / "base", also=also)
     return Workbench(run, Settings.model_validate({"FT_FILE_PATH": home, **settings}))
 
 
@@ -104,7 +106,7 @@ def test_the_second_run_launches_nothing_and_says_so(home: Path) -> None:
     with pytest.raises(RecipeError, match="never launched"):
         measured(first, 0)
     assert evaluated(first)[0] == "evaluate"
-    score = measured(first, 0)
+    (score,) = measured(first, 0)
     assert (score.n, jobs(first)) == (12, ["evaluate.1"])
     second = bench(home, "second")
     job, status = evaluated(second)
@@ -113,7 +115,7 @@ def test_the_second_run_launches_nothing_and_says_so(home: Path) -> None:
     assert jobs(second) == []
     shutil.rmtree(home / "cache")  # what was decided for a run stands
     assert start_evaluation(second, 0) is None
-    assert measured(second, 0) == score
+    assert measured(second, 0) == [score]
 
 
 def test_launching_again_neither_looks_nor_launches_again(home: Path) -> None:
@@ -124,6 +126,20 @@ def test_launching_again_neither_looks_nor_launches_again(home: Path) -> None:
     assert start_evaluation(second, 0) == "evaluate"
     assert jobs(second) == ["evaluate.1"]
     assert measured(second, 0) == measured(first, 0)
+
+
+def test_further_benchmarks_are_measured_in_the_same_job(home: Path) -> None:
+    first = bench(home, "first")
+    other = first.setup.benchmark.model_copy(update={"name": "other", "answer": "number"})
+    placed = Placed(benchmark=other, root=first.setup.benchmark_root, fingerprint="-")
+    b = bench(home, "several", also=[placed])
+    evaluated(b)
+    one, two = measured(b, 0)
+    assert (one.benchmark, two.benchmark, jobs(b)) == ("wordproblems", "other", ["evaluate.1"])
+    assert (one.n, two.n) == (12, 12)
+    start_sealed(b, None)
+    assert over(lambda: sealed_status(b))["exit"]["code"] == 0
+    assert [score.benchmark for score in sealed_scores(b)[0]] == ["wordproblems", "other"]
 
 
 def test_other_weights_are_measured(home: Path) -> None:
@@ -178,8 +194,8 @@ def test_the_sealed_test_is_measured_each_time(home: Path) -> None:
         b = bench(home, name)
         start_sealed(b, None)
         assert over(lambda b=b: sealed_status(b))["exit"]["code"] == 0
-        base, best = sealed_scores(b)
-        assert (base.split, best) == ("test", None)
+        (base,), best = sealed_scores(b)
+        assert (base.split, best) == ("test", [])
         assert sorted(p.name for p in (b.run.final / "jobs").glob("evaluate.*")) == ["evaluate.1"]
     assert not (home / "cache" / "evaluations").exists()
 

@@ -15,6 +15,18 @@ from tuneloop.tools.report.timing import NodeTime, total
 Curve = tuple[tuple[int, float], ...]
 
 
+class Also(BaseModel):
+    """A further benchmark; it decided nothing."""
+
+    model_config = ConfigDict(frozen=True)
+
+    benchmark: str
+    baseline_validation: Score
+    best_validation: Score | None
+    baseline_test: Score
+    best_test: Score | None
+
+
 class ReportData(BaseModel):
     """Input of `write_report`. Test scores are None when the sealed test was not read."""
 
@@ -27,6 +39,7 @@ class ReportData(BaseModel):
     baseline_test: Score | None = None
     best_test: Score | None = None
     comparison_test: Comparison | None = Field(None, description="best against base on the sealed test")
+    also: tuple[Also, ...] = ()
     journal: Journal
     losses: dict[int, Curve] = Field({}, description="experiment → (step, training loss) in order")
     data: dict[int, GateReport] = Field({}, description="experiment → what the data gate found")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Any
 
 from tuneloop.core.experiment import Experiment
 from tuneloop.core.score import Score
-from tuneloop.tools.report.data import ReportData, overlaps
+from tuneloop.tools.report.data import Also, ReportData, overlaps
 from tuneloop.tools.report.timing import NodeTime
 
 
@@ -25,6 +26,8 @@ def facts(run_id: str, data: ReportData) -> dict[str, Any]:
             "validation": short(best.score) if best else None,
             "test": short(data.best_test),
         },
+        "also": [also(one) for one in data.also],
+        "average": averages(data),
         "experiments": [experiment(e) for e in data.journal.experiments],
         "budget": budget(data),
         "versions": data.versions,
@@ -36,6 +39,28 @@ def facts(run_id: str, data: ReportData) -> dict[str, Any]:
         "contamination": {str(number): overlaps(report) for number, report in sorted(data.data.items())},
         "calls": {job: asked.model_dump() for job, asked in data.calls.items()},
     }
+
+
+def also(one: Also) -> dict[str, Any]:
+    """A further benchmark."""
+    return {
+        "benchmark": one.benchmark,
+        "baseline": {"validation": short(one.baseline_validation), "test": short(one.baseline_test)},
+        "best": {"validation": short(one.best_validation), "test": short(one.best_test)},
+    }
+
+
+def averages(data: ReportData) -> dict[str, float] | None:
+    """Plain means over all benchmarks, where there are several."""
+    if not data.also:
+        return None
+    columns: dict[str, list[Score | None]] = {
+        "baseline_validation": [data.baseline_validation, *(one.baseline_validation for one in data.also)],
+        "baseline_test": [data.baseline_test, *(one.baseline_test for one in data.also)],
+        "best_validation": [data.best.score if data.best else None, *(one.best_validation for one in data.also)],
+        "best_test": [data.best_test, *(one.best_test for one in data.also)],
+    }
+    return {name: fmean(s.value for s in scores if s) for name, scores in columns.items() if all(scores)}
 
 
 def short(score: Score | None) -> dict[str, float] | None:

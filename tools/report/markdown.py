@@ -18,6 +18,7 @@ def report(run_id: str, data: ReportData) -> str:
         f"# {run_id}: {data.base_model} on {data.benchmark.name}",
         verdict(data),
         tables.result(data),
+        *(["## All benchmarks", tables.benchmarks(data)] if data.also else []),
         "## How far to trust this",
         "\n".join(f"- {line}" for line in honesty(data)),
         "## Experiments",

@@ -10,6 +10,7 @@ from tuneloop.core.experiment import Experiment
 from tuneloop.core.score import Score
 from tuneloop.core.wording import clean, duration, interval, p, size
 from tuneloop.tools.report.data import ReportData
+from tuneloop.tools.report.facts import averages
 from tuneloop.tools.report.timing import NodeTime, by_number, longest, total
 
 CELL = 400
@@ -49,6 +50,21 @@ def result(data: ReportData) -> str:
     ]
     sizes = (f"validation (n = {data.baseline_validation.n})", f"sealed test (n = {_n(data.baseline_test)})")
     return table((f"{data.benchmark.metric}, 0-100", *sizes), rows)
+
+
+def benchmarks(data: ReportData) -> str:
+    """All benchmarks with the average; the first decides."""
+    decisive = (data.baseline_validation, data.best.score if data.best else None, data.baseline_test, data.best_test)
+    columns = [(f"{data.benchmark.name} (decides)", *decisive)]
+    columns += [
+        (one.benchmark, one.baseline_validation, one.best_validation, one.baseline_test, one.best_test)
+        for one in data.also
+    ]
+    means = averages(data) or {}
+    order = ("baseline_validation", "best_validation", "baseline_test", "best_test")
+    last = ("average", *(f"{means[name]:.1f}" if name in means else "-" for name in order))
+    rows = [(name, *map(score, scores)) for name, *scores in columns]
+    return table(("benchmark", "validation: base", "best", "sealed test: base", "best"), [*rows, last])
 
 
 def _n(s: Score | None) -> int:
