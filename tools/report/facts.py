@@ -26,8 +26,6 @@ def facts(run_id: str, data: ReportData) -> dict[str, Any]:
             "validation": short(best.score) if best else None,
             "test": short(data.best_test),
         },
-        "also": [also(one) for one in data.also],
-        "average": averages(data),
         "experiments": [experiment(e) for e in data.journal.experiments],
         "budget": budget(data),
         "versions": data.versions,
@@ -37,6 +35,8 @@ def facts(run_id: str, data: ReportData) -> dict[str, Any]:
         "comparison_test": data.comparison_test.model_dump() if data.comparison_test else None,
         "reads_of_test": data.reads_of_test,
         "contamination": {str(number): overlaps(report) for number, report in sorted(data.data.items())},
+        "also": [also(one) for one in data.also],
+        "average": averages(data),
         "calls": {job: asked.model_dump() for job, asked in data.calls.items()},
     }
 

@@ -30,7 +30,7 @@ from tuneloop.tools.report.write import write_report
 
 KEYS = ["run_id", "benchmark", "base_model", "metric", "direction", "baseline", "best", "experiments", "budget"]
 KEYS += ["versions", "seeds"]
-MORE = ["sandbox", "planner", "comparison_test", "reads_of_test", "contamination", "calls"]
+MORE = ["sandbox", "planner", "comparison_test", "reads_of_test", "contamination", "also", "average", "calls"]
 
 
 def score(value: float, n: int = 200, split: str = "validation") -> Score:
