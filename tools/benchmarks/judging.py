@@ -7,10 +7,10 @@ common, `scoring.py`.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import math
 import sys
+import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -62,10 +62,20 @@ def summary(scorer: str, verdicts: Sequence[Verdict]) -> dict[str, float]:
 
 
 def load(path: Path) -> ModuleType:
-    """A scorer from its file; those of one folder are one package, so that they may share a module."""
-    package = f"tuneloop_scorers_{abs(hash(str(path.parent)))}"
-    if package not in sys.modules:
-        made = ModuleType(package)
-        made.__path__ = [str(path.parent)]
-        sys.modules[package] = made
-    return importlib.import_module(f"{package}.{path.stem}")
+    """A scorer from its file; those of one folder are one package, so that they may share a module.
+
+    By its very path: a sandbox may show the file and not the folder.
+    """
+    package = f"tuneloop_scorers_{zlib.crc32(str(path.parent).encode())}"
+    name = f"{package}.{path.stem}"
+    if name not in sys.modules:
+        if package not in sys.modules:
+            sys.modules[package] = ModuleType(package)
+            sys.modules[package].__path__ = [str(path.parent)]
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path} is no Python file")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules[name] = module
+    return sys.modules[name]

@@ -10,9 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from tuneloop.core.benchmark import Benchmark, Item
-from tuneloop.core.files import digest
 from tuneloop.tools.benchmarks.folder import content, prompt
-from tuneloop.tools.contamination import tokens
+from tuneloop.tools.likeness import groups_of_near_copies
 
 Unit = list[Item]
 
@@ -41,8 +40,8 @@ def units_of(benchmark: Benchmark, items: Sequence[Item]) -> list[Unit]:
             i = parent[i]
         return i
 
-    copies = groups_of_copies([prompt(benchmark, item) for item in items])
-    for marks in ([item.cluster for item in items], copies):
+    copies = groups_of_near_copies([prompt(benchmark, item) for item in items])
+    for marks in ([item.cluster for item in items], map(str, copies)):
         first: dict[str, int] = {}
         for i, mark in enumerate(marks):
             if mark:
@@ -51,11 +50,6 @@ def units_of(benchmark: Benchmark, items: Sequence[Item]) -> list[Unit]:
     for i, item in enumerate(items):
         units[root(i)].append(item)
     return list(units.values())
-
-
-def groups_of_copies(texts: Sequence[str]) -> list[str]:
-    """A mark for each text, the same for texts that say the same."""
-    return [digest(*tokens(text)) for text in texts]
 
 
 def rank(unit: Unit) -> str:
