@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ OF = "of"  # the group and the cluster of an item
 class BenchmarkFolder:
     """A benchmark whose items are there; `fingerprint` is a hash of declaration and items."""
 
-    benchmark: Benchmark
+    benchmark: Benchmark = field(hash=False)
     root: Path
     fingerprint: str
 

@@ -221,3 +221,8 @@ def test_the_test_split_is_not_handed_out_by_items(home: Home) -> None:
 def test_check_reads_without_writing(tmp_path: Path) -> None:
     assert benchmarks.check("wordproblems").name == "wordproblems"
     assert benchmarks.check(str(write(tmp_path / "own"))).name == "capitals"
+
+
+def test_a_folder_is_a_key(home: Home) -> None:
+    folder = resolve("wordproblems", home, None)
+    assert {folder: 1}[resolve("wordproblems", home, None)] == 1
