@@ -174,3 +174,8 @@ class Journal(BaseModel):
     def scored(self) -> int:
         """How many candidates were measured."""
         return sum(e.score is not None for e in self.experiments)
+
+    @property
+    def failed(self) -> int:
+        """How many experiments left nothing to measure."""
+        return len(self.experiments) - self.scored

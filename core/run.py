@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -21,6 +21,29 @@ def seconds(value: object) -> object:
     if match is None:
         raise ValueError(f"{value!r} is not a time; right is a number of seconds or 90m, 12h, 2d")
     return float(match[1]) * UNITS[match[2] or "s"]
+
+
+class Guard(BaseModel):
+    """A benchmark on which a candidate must not lose more than so many points against the base model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    benchmark: str = Field(min_length=1)
+    points: float = Field(gt=0, lt=100, description="points that it may lose")
+
+    @model_validator(mode="before")
+    @classmethod
+    def parsed(cls, value: object) -> object:
+        """`mmlu:-2`: of mmlu at most two points."""
+        if not isinstance(value, str):
+            return value
+        match = re.fullmatch(r"(.+):-(\d+(?:\.\d+)?)", value.strip())
+        if match is None or not 0 < float(match[2]) < 100:
+            raise ValueError(f"{value!r} is no guard; right is BENCHMARK:-POINTS, e.g. mmlu:-2")
+        return {"benchmark": match[1], "points": float(match[2])}
+
+    def __str__(self) -> str:
+        return f"{self.benchmark}:-{self.points:g}"
 
 
 Seconds = Annotated[Annotated[float, Field(gt=0)] | None, BeforeValidator(seconds)]
@@ -44,3 +67,5 @@ class RunSpec(BaseModel):
     sandbox: SandboxKind = "auto"
     allow_unsandboxed: bool = False
     benchmark_limit: int | None = Field(None, gt=0, description="validation items used, chosen by hash")
+    guards: tuple[Guard, ...] = Field((), description="benchmarks on which a candidate must not lose much")
+    seeds: int = Field(1, gt=0, le=20, description="trainings of a candidate, while time allows, before it is accepted")

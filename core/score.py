@@ -82,11 +82,51 @@ class Comparison(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     n: int
+    units: int = Field(0, description="what the test counts: clusters of items that share a context, else the items")
     gain: float = Field(description="points, candidate minus incumbent, positive is better")
-    wins: int = Field(description="items only the candidate solves")
-    losses: int = Field(description="items only the incumbent solves")
+    low: float | None = Field(None, description="points: 95 % interval of the gain")
+    high: float | None = None
+    wins: int = Field(description="items on which the candidate is better")
+    losses: int = Field(description="items on which the incumbent is better")
     p_value: float
-    candidates: int = Field(ge=1, description="how many candidates this run has tried, for the correction")
+    candidates: int = Field(ge=1, description="the divisor of 5 %: how many candidates share it")
     threshold: float = Field(description="p must be at or below this: 0.05 / candidates")
-    smallest_gain: float = Field(description="points: the smallest gain this split could show")
+    smallest_gain: float = Field(description="points: the smallest gain that is accepted four times in five")
+    seeds: int = Field(1, description="trainings of the candidate whose mean is compared")
     accepted: bool
+
+
+class GuardCheck(BaseModel):
+    """What a candidate lost on a benchmark that it must not forget, against the base model; points."""
+
+    model_config = ConfigDict(frozen=True)
+
+    benchmark: str
+    allowed: float = Field(gt=0)
+    n: int
+    loss: float = Field(description="measured; negative: a gain")
+    worst: float = Field(description="the loss is below this with 95 % confidence")
+    smallest: float = Field(
+        description="the smallest allowance within which these items can show an equal model to stay"
+    )
+    kept: bool
+
+    @property
+    def able(self) -> bool:
+        """Whether these items can show it at all; if not, the measured loss decides."""
+        return self.smallest <= self.allowed
+
+
+class Decision(BaseModel):
+    """What code decides of a candidate, and every reason against it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    comparison: Comparison
+    guards: tuple[GuardCheck, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def accepted(self) -> bool:
+        """Derived: nothing speaks against it."""
+        return not self.reasons

@@ -15,7 +15,7 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.journal import baseline, load_journal, other_scores, scores
 from tuneloop.graph.onward import after
 from tuneloop.graph.retold import ended
-from tuneloop.tools.compare import compare
+from tuneloop.tools.compare import compare, share
 from tuneloop.tools.pruning import prune
 
 
@@ -68,15 +68,7 @@ def judge(ctx: Context, score: Score) -> Comparison:
     incumbent = scores(ctx.run, best.number) if best else baseline(ctx.run)
     if incumbent is None:
         raise RecipeError("the base model was never measured", culprit="environment")
-    return compare(score, incumbent, candidates=share(ctx.bench.spec.loop_n, journal.scored + 1))
-
-
-def share(planned: int | None, nth: int) -> int:
-    """Which part of the 5 % this candidate may use, as a divisor, so that all together use no more.
-
-    Planned experiments share alike (Bonferroni); without a plan the n-th gets 1/(n(n+1)), which sums to 1.
-    """
-    return max(planned, nth) if planned is not None else nth * (nth + 1)
+    return compare(score, incumbent, share(ctx.bench.spec.loop_n, journal.scored + 1, journal.failed))
 
 
 def hypothesis(folder: ExperimentFolder) -> Hypothesis:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tuneloop.core.run import RunSpec, seconds
+from tuneloop.core.run import Guard, RunSpec, seconds
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,20 @@ def test_a_bad_spec_is_refused(bad: dict[str, object]) -> None:
 def test_a_spec_survives_yaml_and_back() -> None:
     spec = RunSpec(benchmark="b", base_model="m", datasets=("d",), timeout=43200.0, loop_n=3)
     assert RunSpec.model_validate(spec.model_dump(mode="json")) == spec
+
+
+@pytest.mark.parametrize(
+    ("text", "benchmark", "points"),
+    [("mmlu:-2", "mmlu", 2), (" opencompass:hellaswag:-0.5", "opencompass:hellaswag", 0.5)],
+)
+def test_a_guard_as_people_write_it(text: str, benchmark: str, points: float) -> None:
+    found = Guard.model_validate(text)
+    assert found == Guard(benchmark=benchmark, points=points)
+    assert Guard.model_validate(str(found)) == found
+    assert Guard.model_validate(found.model_dump()) == found
+
+
+@pytest.mark.parametrize("text", ["mmlu", "mmlu:2", "mmlu:-", "mmlu:-0", "mmlu:-100", ":-2", "mmlu:-2%"])
+def test_no_guard_is_refused_with_what_would_be_right(text: str) -> None:
+    with pytest.raises(ValidationError, match=r"right is BENCHMARK:-POINTS, e\.g\. mmlu:-2"):
+        Guard.model_validate(text)

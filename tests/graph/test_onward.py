@@ -9,7 +9,6 @@ import pytest
 
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal
 from tuneloop.graph import onward
-from tuneloop.graph.nodes.critique import share
 
 IDEA = Hypothesis(statement="s", reason="r", disproof="d", aspect="first")
 FEEDBACK = Feedback(accepted=False, critique=Critique(explanation="", lesson=""))
@@ -42,12 +41,3 @@ def test_onward(monkeypatch: pytest.MonkeyPatch, done: int, loop_n: int | None, 
     journal = Journal(experiments=tuple(experiment(i) for i in range(1, done + 1)))
     monkeypatch.setattr(onward, "load_journal", lambda _: journal)
     assert onward.after(context(loop_n, left)) == then
-
-
-@pytest.mark.parametrize("planned", [1, 3, 10])
-def test_planned_candidates_share_five_percent(planned: int) -> None:
-    assert sum(0.05 / share(planned, n) for n in range(1, planned + 1)) == pytest.approx(0.05)
-
-
-def test_without_a_plan_they_never_use_more() -> None:
-    assert sum(0.05 / share(None, n) for n in range(1, 10_000)) < 0.05

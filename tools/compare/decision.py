@@ -1,0 +1,84 @@
+"""The decision on a candidate: better on the benchmark that decides, and nothing forgotten on those that guard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tuneloop.core.run import Guard
+from tuneloop.core.score import Comparison, Decision, GuardCheck, Score
+from tuneloop.tools.compare.intervals import LEVEL, difference_bounds
+from tuneloop.tools.compare.paired import compare, pair
+from tuneloop.tools.compare.power import precision_in, smallest_allowance
+
+
+def share(planned: int | None, nth: int, failed: int = 0) -> int:
+    """Which part of the 5 % the n-th measured candidate may use, as a divisor, so that all together use no more.
+
+    Planned experiments share alike (Bonferroni); what failed before it was measured leaves its share to those that
+    follow. Without a plan the n-th gets 1/(n(n+1)), which sums to 1.
+    """
+    return max(planned - failed, nth) if planned is not None else nth * (nth + 1)
+
+
+def decide(
+    candidate: Score,
+    incumbent: Score,
+    divisor: int,
+    *,
+    guards: Sequence[Guard] = (),
+    others: Mapping[str, Score] | None = None,
+    base: Mapping[str, Score] | None = None,
+    seeds: int = 1,
+) -> Decision:
+    """Compare with the incumbent, and on every guard with the base model, so that losses do not add up unseen.
+
+    `others` and `base` are the candidate's and the base model's scores by benchmark. Raises ValueError when scores are
+    not of the same items, or a guard was not measured.
+    """
+    comparison = compare(candidate, incumbent, divisor, seeds)
+    checks = []
+    for guard in guards:
+        if guard.benchmark not in (others or {}) or guard.benchmark not in (base or {}):
+            raise ValueError(f"the guard {guard} was not measured")
+        checks.append(check((others or {})[guard.benchmark], (base or {})[guard.benchmark], guard))
+    reasons = [*against(comparison), *(forgot(found) for found in checks if not found.kept)]
+    return Decision(comparison=comparison, guards=tuple(checks), reasons=tuple(reasons))
+
+
+def check(candidate: Score, base: Score, guard: Guard) -> GuardCheck:
+    """Non-inferiority: the loss stays below what is allowed with 95 % confidence.
+
+    Where so few items could not show this even of an equal model, which is known from the base model alone, the loss
+    that was measured decides.
+    """
+    units = pair(candidate, base).units
+    loss, worst = -100 * units.mean, -100 * difference_bounds(units, 1 - LEVEL)[0]
+    smallest = smallest_allowance(precision_in(base))
+    return GuardCheck(
+        benchmark=guard.benchmark,
+        allowed=guard.points,
+        n=candidate.n,
+        loss=loss,
+        worst=worst,
+        smallest=smallest,
+        kept=(worst if smallest <= guard.points else loss) <= guard.points,
+    )
+
+
+def against(comparison: Comparison) -> list[str]:
+    """Why the comparison alone turns a candidate down, if it does."""
+    c = comparison
+    if c.accepted:
+        return []
+    gain = (
+        f"a gain of {c.gain:+.1f} points on {c.n} items can be chance: p = {c.p_value:.3g}, wanted <= {c.threshold:.3g}"
+    )
+    return [gain if c.gain > 0 else f"no better than the incumbent: {c.gain:+.1f} points"]
+
+
+def forgot(found: GuardCheck) -> str:
+    """Why a guard turns a candidate down."""
+    measured = f"{found.benchmark}: lost {found.loss:.1f} points on {found.n} items"
+    if not found.able:
+        return f"{measured}, allowed are {found.allowed:g}; so few items cannot show an allowance below {found.smallest:.1f}"
+    return f"{measured}, which can be up to {found.worst:.1f} (95 %); allowed are {found.allowed:g}"
