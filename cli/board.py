@@ -16,6 +16,7 @@ class Board:
     """Everything shown; `progress` maps a job of the current node to its first and latest report."""
 
     started: e.RunStarted | None = None
+    foreseen: e.Foreseen | None = None
     baseline: e.BaselineMeasured | None = None
     node: e.NodeStarted | None = None
     words: tuple[e.AgentAnswered | e.Problem | e.Watched | e.Forecasted, ...] = ()
@@ -37,6 +38,8 @@ def advance(board: Board, event: e.Event) -> Board:  # noqa: PLR0911 - one line 
             return replace(board, words=(*board.words, event)[-WORDS_KEPT:])
         case e.JobProgress():
             return replace(board, progress=_progress(board, event))
+        case e.Foreseen():
+            return replace(board, foreseen=event)
         case e.BaselineMeasured():
             return replace(board, baseline=event)
         case e.ExperimentFinished():

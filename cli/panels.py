@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tuneloop.cli.board import Board, advance, incumbent, seconds_left
 from tuneloop.cli.plain import Show
-from tuneloop.cli.words import finish_line, forecast, progress
+from tuneloop.cli.words import finish_line, forecast, foreseen, progress
 from tuneloop.core.events import (
     AgentAnswered,
     Event,
@@ -43,7 +43,8 @@ def _head(board: Board) -> Text:
     if run is None:
         return Text("waiting for the first event", style="dim")
     facts = f"{clean(run.benchmark)} · {clean(run.base_model)} · planner {run.planner} · {run.sandbox}"
-    return Text.assemble((clean(run.run), "bold"), "  ", (facts, "dim"))
+    seen = f"\n{foreseen(board.foreseen)}" if board.foreseen else ""
+    return Text.assemble((clean(run.run), "bold"), "  ", (facts, "dim"), (seen, "dim"))
 
 
 def _table(board: Board) -> Table | None:

@@ -41,6 +41,16 @@ POSITIVE = click.IntRange(min=1)
 @click.option("--loop-n", type=POSITIVE, help="Experiments.  [default: unlimited]")
 @click.option("--step-n", type=POSITIVE, help="Pause after so many nodes of the graph.")
 @click.option("--timeout", metavar="TIME", help="Time for everything: seconds, or 90m, 12h, 2d.  [default: unlimited]")
+@click.option(
+    "--guard",
+    "guards",
+    multiple=True,
+    metavar="NAME:-POINTS",
+    help="Not to be forgotten: points that NAME may lose, e.g. mmlu:-2.",
+)
+@click.option(
+    "--seeds", type=POSITIVE, help="Trainings of a candidate before it is accepted, while time allows.  [default: 1]"
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of sampling and training.  [default: 1]")
 @click.option("--sandbox", type=click.Choice(get_args(SandboxKind)), help="Where jobs run.  [default: auto]")
 @click.option("--allow-unsandboxed", is_flag=True, default=None, help="Run generated code without protection.")

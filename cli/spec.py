@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
 from tuneloop.core.errors import SetupError
-from tuneloop.core.run import RunSpec, SandboxKind
+from tuneloop.core.run import Guard, RunSpec, SandboxKind
 from tuneloop.core.settings import Settings
 from tuneloop.tools import benchmarks, datasets, models
 
 DEFAULT_BENCHMARK = "wordproblems"
 DEFAULT_MODEL = "tiny"
-OPTION = {"datasets": "--dataset"}
+OPTION = {"datasets": "--dataset", "guards": "--guard"}
 ENV_TYPES = {"conda": "bubblewrap", "local": "bubblewrap"}  # both ran on the host
 
 
@@ -30,6 +30,7 @@ def build_spec(given: Mapping[str, Any], settings: Settings, again: RunSpec | No
     several = [part for name in split_names([values["benchmark"], *values.get("also", ())]) for part in family(name)]
     values["benchmark"], *values["also"] = dict.fromkeys(locate(name, benchmarks.names()) for name in several)
     values["base_model"] = locate(values.get("base_model") or default_model(values["benchmark"]), models.names())
+    values["guards"] = [part for text in values.get("guards", ()) for part in guarded(text)]
     values["datasets"] = tuple(locate(name, datasets.names()) for name in split_names(values["datasets"]))
     try:
         return RunSpec(**values)
@@ -37,7 +38,8 @@ def build_spec(given: Mapping[str, Any], settings: Settings, again: RunSpec | No
         first = e.errors()[0]
         field = str(first["loc"][0])
         option = OPTION.get(field, "--" + field.replace("_", "-"))
-        raise SetupError(f"{option} {first['input']!r}: {first['msg'].removeprefix('Value error, ')}") from e
+        value = "" if field == "guards" else f" {first['input']!r}"
+        raise SetupError(f"{option}{value}: {first['msg'].removeprefix('Value error, ')}") from e
 
 
 def from_settings(settings: Settings, benchmark: str | None) -> dict[str, Any]:
@@ -73,6 +75,17 @@ def benchmark_names(settings: Settings) -> tuple[str, ...]:
 def family(name: str) -> tuple[str, ...]:
     """The benchmarks that a family's name stands for; any other name is itself."""
     return (benchmarks.parts(name) or (name,)) if name in benchmarks.names() else (name,)
+
+
+def guarded(given: str | Mapping[str, Any]) -> Iterator[Guard]:
+    """`mmlu:-2,gsm8k:-1`, or a guard of a run that is repeated; of a family every part. Raises SetupError."""
+    for text in given.split(",") if isinstance(given, str) else [given]:
+        try:
+            guard = Guard.model_validate(text)
+        except ValidationError as e:
+            raise SetupError(f"--guard {text!r}: right is BENCHMARK:-POINTS, e.g. mmlu:-2") from e
+        for part in family(guard.benchmark):
+            yield Guard(benchmark=locate(part, benchmarks.names()), points=guard.points)
 
 
 def default_model(benchmark: str) -> str:

@@ -7,7 +7,7 @@ from tuneloop.core.cost import off
 from tuneloop.core.wording import clean, duration, interval, p, size
 
 
-def line(event: e.Event) -> str | None:  # noqa: PLR0911 - one line an event
+def line(event: e.Event) -> str | None:  # noqa: PLR0911, PLR0912 - one line an event
     """The event in words; None for what the next event says better."""
     match event:
         case e.RunStarted():
@@ -28,15 +28,36 @@ def line(event: e.Event) -> str | None:  # noqa: PLR0911 - one line an event
             return forecast(event)
         case e.Problem():
             return f"problem in {event.node} ({event.culprit}): {clean(event.text)}"
+        case e.Foreseen():
+            return foreseen(event)
         case e.BaselineMeasured():
-            return f"base model: {interval(event.value, event.low, event.high)} on {event.n} validation items"
+            score = interval(event.value, event.low, event.high)
+            seen = "" if event.smallest_gain is None else f"; a gain of {event.smallest_gain:.1f} points would be seen"
+            return f"base model: {score} on {event.n} validation items{seen}"
         case e.ExperimentFinished():
             score = interval(event.value, event.low, event.high)
-            return f"{event.outcome}: {score}, p {p(event.p_value)}: {clean(event.statement)}"
+            why = f" ({clean(event.why)})" if event.why else ""
+            return f"{event.outcome}: {score}, p {p(event.p_value)}: {clean(event.statement)}{why}"
         case e.RunPaused():
             return f"paused: {clean(event.reason)}"
         case e.RunFinished():
             return finish_line(event)
+
+
+def foreseen(event: e.Foreseen) -> str:
+    """`120 validation items in 15 clusters can show a gain of 12.3 points; guard mmlu (300 items) can …`."""
+    parts = [
+        f"{_items(event.decides)} of {clean(event.decides.benchmark)} can show a gain of {event.decides.smallest:.1f} points"
+    ]
+    for guard in event.guards:
+        said = f"guard {clean(guard.benchmark)}: {_items(guard)} can rule out a loss of {guard.smallest:.1f} points"
+        short = guard.allowed is not None and guard.allowed < guard.smallest
+        parts.append(f"{said}, allowed are {guard.allowed:g}{'; the measured loss will decide' if short else ''}")
+    return "; ".join(parts)
+
+
+def _items(seen: e.Foresight) -> str:
+    return f"{seen.n} items" if seen.units == seen.n else f"{seen.n} items in {seen.units} clusters"
 
 
 def progress(event: e.JobProgress, left: str = "") -> str:

@@ -88,4 +88,5 @@ class Brief(BaseModel):
     also: dict[str, Score] = {}
     also_baseline: dict[str, Score] = {}
     comparison: Comparison | None = None
+    reasons: tuple[str, ...] = ()
     training: Training | None = None

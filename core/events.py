@@ -98,6 +98,26 @@ class Problem(Base):
     text: str
 
 
+class Foresight(BaseModel):
+    """What the validation items of one benchmark can show, in points, before anything is measured."""
+
+    model_config = ConfigDict(frozen=True)
+
+    benchmark: str
+    n: int
+    units: int = Field(description="clusters of items that share a context, else the items")
+    smallest: float = Field(description="gain that is accepted, or loss that is ruled out, four times in five")
+    allowed: float | None = Field(None, description="of a guard: points that may be lost")
+
+
+class Foreseen(Base):
+    """Said before anything costs: the smallest gain that this split can show, and the smallest loss that guards see."""
+
+    kind: Literal["foreseen"] = "foreseen"
+    decides: Foresight
+    guards: tuple[Foresight, ...] = ()
+
+
 class BaselineMeasured(Base):
     """The untouched model's validation score."""
 
@@ -106,6 +126,7 @@ class BaselineMeasured(Base):
     low: float
     high: float
     n: int
+    smallest_gain: float | None = Field(None, description="points: accepted four times in five by the first candidate")
 
 
 class ExperimentFinished(Base):
@@ -118,6 +139,7 @@ class ExperimentFinished(Base):
     low: float | None = None
     high: float | None = None
     p_value: float | None = None
+    why: str = Field("", description="what a guard has against a candidate that is better")
     seconds: float = 0
 
 
@@ -147,6 +169,7 @@ Event = Annotated[
     | Watched
     | Forecasted
     | Problem
+    | Foreseen
     | BaselineMeasured
     | ExperimentFinished
     | RunPaused

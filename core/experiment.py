@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuneloop.core.cost import Cost, Forecast
-from tuneloop.core.score import Comparison, Score
+from tuneloop.core.score import Comparison, GuardCheck, Score
 
 Culprit = Literal["script", "data", "config", "environment"]
 Value = str | int | float | bool
@@ -94,6 +94,8 @@ class Feedback(BaseModel):
 
     accepted: bool
     comparison: Comparison | None = None
+    guards: tuple[GuardCheck, ...] = ()
+    reasons: tuple[str, ...] = Field((), description="everything that speaks against it")
     critique: Critique
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -69,3 +69,19 @@ class RunSpec(BaseModel):
     benchmark_limit: int | None = Field(None, gt=0, description="validation items used, chosen by hash")
     guards: tuple[Guard, ...] = Field((), description="benchmarks on which a candidate must not lose much")
     seeds: int = Field(1, gt=0, le=20, description="trainings of a candidate, while time allows, before it is accepted")
+
+    @field_validator("guards")
+    @classmethod
+    def guards_guard(cls, value: tuple[Guard, ...], info: ValidationInfo) -> tuple[Guard, ...]:
+        """A guard is another benchmark than the one that decides, and says one number."""
+        names = [guard.benchmark for guard in value]
+        if info.data.get("benchmark") in names:
+            raise ValueError(f"{info.data['benchmark']} decides and cannot guard as well; right is another benchmark")
+        if len(set(names)) != len(names):
+            raise ValueError(f"{', '.join(map(str, value))} names a benchmark twice; right is one allowance for each")
+        return value
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Names of all benchmarks that are measured, each once; the first decides."""
+        return tuple(dict.fromkeys((self.benchmark, *self.also, *(guard.benchmark for guard in self.guards))))

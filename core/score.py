@@ -60,6 +60,7 @@ class Score(BaseModel):
     parsed: float = Field(ge=0, le=100, description="percent of answers in which an answer was found")
     metrics: dict[str, float] = Field({}, description="further numbers, each in its own unit; they decide nothing")
     groups: dict[str, GroupScore] = {}
+    by_seed: tuple[float, ...] = Field((), description="of each training, where this is the mean of several")
     items: tuple[ItemResult, ...] = ()
 
     def better_than(self, other: Score) -> bool:

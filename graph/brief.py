@@ -9,7 +9,7 @@ from tuneloop.core.brief import Brief, Budget, JournalRow, Task
 from tuneloop.core.experiment import Diagnosis, Experiment, Hypothesis, Training
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.score import Comparison, Score
+from tuneloop.core.score import Decision, Score
 from tuneloop.graph.context import Context
 from tuneloop.graph.journal import baseline, load_journal, other_scores
 from tuneloop.tools.proxy.access import data_access
@@ -22,7 +22,7 @@ def brief(
     blamed: str = "",
     score: Score | None = None,
     also: Mapping[str, Score] | None = None,
-    comparison: Comparison | None = None,
+    decision: Decision | None = None,
     training: Training | None = None,
 ) -> Brief:
     """The brief for the agent that answers next."""
@@ -46,7 +46,8 @@ def brief(
         also_baseline=other_scores(ctx.run.baseline / "scores.json", [b.benchmark.name for b in ctx.bench.setup.also])
         if base
         else {},
-        comparison=comparison,
+        comparison=decision and decision.comparison,
+        reasons=decision.reasons if decision else (),
         training=training,
     )
 

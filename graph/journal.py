@@ -35,10 +35,14 @@ def others(file: Path, benchmark: str) -> Path:
     return file.with_name("scores") / f"{benchmark}.json"
 
 
+def whole_scores(file: Path, names: Iterable[str]) -> dict[str, Score]:
+    """Scores on further benchmarks, per item."""
+    return {name: Score.model_validate(read_json(others(file, name))) for name in names}
+
+
 def other_scores(file: Path, names: Iterable[str]) -> dict[str, Score]:
     """Scores on further benchmarks, without items."""
-    found = {name: Score.model_validate(read_json(others(file, name))) for name in names}
-    return {name: score.model_copy(update={"items": ()}) for name, score in found.items()}
+    return {name: score.model_copy(update={"items": ()}) for name, score in whole_scores(file, names).items()}
 
 
 def scores(run: RunFolder, number: int) -> Score:

@@ -35,7 +35,7 @@ def open_run(spec: RunSpec, settings: Settings, name: str = "") -> RunFolder:
 def check(spec: RunSpec, settings: Settings) -> None:
     """Benchmark, model, data, sandbox, models that jobs may ask, disk and the folder itself."""
     writable(settings.home.root)
-    for name in (spec.benchmark, *spec.also):
+    for name in spec.measured:
         benchmarks.check(name)
     models.check(spec.base_model)
     for dataset in spec.datasets:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.score import Score, SealedTest
+from tuneloop.core.score import GuardCheck, Score, SealedTest
 from tuneloop.graph.context import Context
 from tuneloop.graph.journal import baseline, load_journal, other_scores
+from tuneloop.graph.verdict import guards
 from tuneloop.tools.building import leaked
-from tuneloop.tools.compare import compare
+from tuneloop.tools.compare import check, compare
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.proxy.ledger import sums_by_job
 from tuneloop.tools.report.data import Also, Curve, ReportData
@@ -31,6 +32,7 @@ def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
         baseline_test=bare(test.base[0]),
         best_test=bare(test.best[0]) if test.best else None,
         comparison_test=compare(test.best[0], test.base[0], candidates=1) if test.best else None,
+        guards_test=forgotten(ctx, test),
         also=tuple(also(ctx, number, test) for number in range(1, len(test.base))),
         journal=journal,
         losses={n: curve for n in numbers if (curve := loss_curve(run, n))},
@@ -49,6 +51,12 @@ def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
         planner=setup.planner,
         reads_of_test=reads - 1,
     )
+
+
+def forgotten(ctx: Context, test: SealedTest) -> tuple[GuardCheck, ...]:
+    """What the best model lost on the sealed tests of the guards."""
+    base, best = ({score.benchmark: score for score in side} for side in (test.base, test.best))
+    return tuple(check(best[g.benchmark], base[g.benchmark], g) for g in guards(ctx)) if test.best else ()
 
 
 def bare(score: Score) -> Score:

@@ -35,6 +35,7 @@ def ended(e: Experiment, at: datetime | None = None) -> ExperimentFinished:
         low=e.score and e.score.low,
         high=e.score and e.score.high,
         p_value=e.feedback.comparison and e.feedback.comparison.p_value,
+        why="; ".join(e.feedback.reasons) if e.feedback.comparison and e.feedback.comparison.accepted else "",
         seconds=e.seconds,
     )
 

@@ -145,10 +145,12 @@ def result(brief: Brief) -> str:
     lines = [f"Score: {score(brief.score)}", *_also(brief)]
     if brief.comparison is not None:
         c = brief.comparison
-        verdict = "accepted" if c.accepted else "rejected"
+        verdict = f"rejected: {'; '.join(brief.reasons)}" if brief.reasons else "accepted"
+        clusters = f" in {c.units} clusters" if c.units and c.units != c.n else ""
         lines.append(
-            f"Against the incumbent: {c.gain:+.1f} points ({c.wins} won, {c.losses} lost), p = {c.p_value:.3g}, "
-            f"wanted <= {c.threshold:.3g}: {verdict}. Smallest gain this split could show: {c.smallest_gain:.1f} points."
+            f"Against the incumbent: {c.gain:+.1f} points on {c.n} items{clusters} ({c.wins} won, {c.losses} lost), "
+            f"p = {c.p_value:.3g}, wanted <= {c.threshold:.3g}: {verdict}. "
+            f"Smallest gain this split could show: {c.smallest_gain:.1f} points."
         )
     if brief.training is not None:
         t = brief.training

@@ -11,6 +11,7 @@ from tuneloop.core.job import JobStatus
 from tuneloop.core.score import Score
 from tuneloop.tools.backend import choose_backend
 from tuneloop.tools.cache import open_cache
+from tuneloop.tools.compare import Precision
 from tuneloop.tools.delivery import is_adapter
 from tuneloop.tools.evaluation import How, ItemSet, Measured, Weights, evaluation_command, item_set, keys_of
 from tuneloop.tools.execution import execution_command, with_results
@@ -119,6 +120,16 @@ def sealed_scores(bench: Workbench) -> tuple[list[Score], list[Score]]:
     """Test scores of base and best, [] without one; the benchmark that decides first. Raises RecipeError or WorldError."""
     found = _collect(bench, bench.run.final, "test")
     return found[BASE], found.get(MODEL, [])
+
+
+def precisions(bench: Workbench) -> dict[str, Precision]:
+    """Items and clusters of every benchmark's validation, before anything is measured."""
+    found = {}
+    for given in _sets(bench, "validation"):
+        alone = sum(not item.cluster for item in given.items)
+        together = len({item.cluster for item in given.items if item.cluster})
+        found[given.name] = Precision(len(given.items), alone + together)
+    return found
 
 
 def _sets(bench: Workbench, split: Measured) -> list[ItemSet]:

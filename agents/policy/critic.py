@@ -37,7 +37,7 @@ def as_row(brief: Brief) -> JournalRow:
     assert score is not None and hypothesis is not None
     return JournalRow(
         number=brief.experiment,
-        outcome="accepted" if brief.comparison and brief.comparison.accepted else "rejected",
+        outcome="accepted" if brief.comparison and not brief.reasons else "rejected",
         hypothesis=hypothesis,
         rows=brief.training.rows if brief.training else None,
         training=brief.training,
@@ -99,6 +99,7 @@ def lesson(brief: Brief, evidence: Evidence, blame: str) -> str:
     c = brief.comparison
     if c is not None and c.accepted:
         verdict = f"helped ({c.gain:+.1f} points)"
+        verdict += f" but forgot too much: {'; '.join(brief.reasons)}" if brief.reasons else ""
     elif c is not None and c.gain > 0:
         verdict = f"gave {c.gain:+.1f} points, too little to be sure with {c.n} items (smallest visible gain {c.smallest_gain:.1f})"
     else:

@@ -9,13 +9,12 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Training
 from tuneloop.core.files import digest, read_json, write_json
 from tuneloop.core.layout import ExperimentFolder
-from tuneloop.core.score import Comparison, Score
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import baseline, load_journal, other_scores, scores
+from tuneloop.graph.journal import load_journal, other_scores, scores, whole_scores
 from tuneloop.graph.onward import after
 from tuneloop.graph.retold import ended
-from tuneloop.tools.compare import compare, share
+from tuneloop.graph.verdict import guards, verdict
 from tuneloop.tools.pruning import prune
 
 
@@ -34,16 +33,22 @@ def close(ctx: Context) -> None:
     failure = Failure(node=trouble.node, culprit=trouble.culprit, text=trouble.text) if failed and trouble else None
     score = None if failed else scores(ctx.run, ctx.state.experiment)
     training = Training.model_validate(read_json(folder.training)) if folder.training.is_file() else None
-    comparison = judge(ctx, score) if score else None
+    decision = verdict(ctx, score, whole_scores(folder.scores, [g.benchmark for g in guards(ctx)])) if score else None
     text = f"{failure.node}: {failure.text}" if failure else ""
     names = [placed.benchmark.name for placed in ctx.bench.setup.also]
     also = other_scores(folder.scores, names) if score else {}
-    told = brief(ctx, failure=text, score=score, also=also, comparison=comparison, training=training)
+    told = brief(ctx, failure=text, score=score, also=also, decision=decision, training=training)
     try:
         critic = ctx.ask(CRITIC, told)
     except RecipeError as e:
         critic = Critique(explanation=f"The critic gave no usable answer: {e}", lesson="", blame="none")
-    feedback = Feedback(accepted=bool(comparison and comparison.accepted), comparison=comparison, critique=critic)
+    feedback = Feedback(
+        accepted=bool(decision and decision.accepted),
+        comparison=decision and decision.comparison,
+        guards=decision.guards if decision else (),
+        reasons=decision.reasons if decision else (),
+        critique=critic,
+    )
     experiment = Experiment(
         number=ctx.state.experiment,
         hypothesis=hypothesis(folder),
@@ -59,16 +64,6 @@ def close(ctx: Context) -> None:
     )
     write_json(folder.result, experiment.model_dump(mode="json"))
     ctx.emit(ended(experiment))
-
-
-def judge(ctx: Context, score: Score) -> Comparison:
-    """The paired test against the incumbent, corrected for how many candidates were measured."""
-    journal = load_journal(ctx.run)
-    best = journal.best
-    incumbent = scores(ctx.run, best.number) if best else baseline(ctx.run)
-    if incumbent is None:
-        raise RecipeError("the base model was never measured", culprit="environment")
-    return compare(score, incumbent, share(ctx.bench.spec.loop_n, journal.scored + 1, journal.failed))
 
 
 def hypothesis(folder: ExperimentFolder) -> Hypothesis:

@@ -14,6 +14,7 @@ from tuneloop.core.events import BaselineMeasured, JobProgress
 from tuneloop.core.files import write_json
 from tuneloop.core.setup import Placed, Setup
 from tuneloop.graph.context import Context
+from tuneloop.graph.foresight import foreseen, visible
 from tuneloop.graph.nodes.evaluate import keep, measure
 from tuneloop.graph.onward import after
 from tuneloop.graph.wait import KILLS, killed, wait
@@ -49,13 +50,18 @@ def prepare(ctx: Context) -> dict[str, Any]:
         warm_up(ctx.bench)
     file = ctx.run.baseline / "scores.json"
     if not file.is_file():
+        ctx.emit(foreseen(ctx))
         try:
             look_ahead(ctx)
             score = keep(file, measure(ctx, 0))
         except RecipeError as e:
             raise WorldError(f"the base model could not be measured: {e}") from e
         write_json(ctx.run.baseline / "spent.json", {"seconds": ctx.state.spent + time.monotonic() - began})
-        ctx.emit(BaselineMeasured(value=score.value, low=score.low, high=score.high, n=score.n))
+        ctx.emit(
+            BaselineMeasured(
+                value=score.value, low=score.low, high=score.high, n=score.n, smallest_gain=visible(ctx, score)
+            )
+        )
     return {"stage": after(ctx)}
 
 
@@ -104,7 +110,7 @@ def settle(ctx: Context) -> Setup:
     read_model_card(model.root)
     choose_backend(settings.eval_backend, engines[1], find_device())
     bench = benchmarks.resolve(spec.benchmark, settings.home, spec.benchmark_description, settings)
-    also = [benchmarks.resolve(name, settings.home, None, settings) for name in spec.also]
+    also = [benchmarks.resolve(name, settings.home, None, settings) for name in spec.measured[1:]]
     chosen = spec.datasets or tuple(datasets.for_domain(bench.benchmark.domain))
     if not chosen:
         raise SetupError(f"no registered data set is of domain {bench.benchmark.domain!r}: name one with --dataset")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,29 @@ def test_bad_values_are_one_line_naming_the_option(bare: Path, given: dict[str, 
         build_spec(given, Settings())
     assert says in str(e.value)
     assert "\n" not in str(e.value)
+
+
+def test_guards_are_measured_too_and_survive_again(bare: Path) -> None:
+    spec = build_spec({"guards": ("mmlu:-2,gsm8k:-0.5",), "seeds": 3}, load_settings())
+    assert list(map(str, spec.guards)) == ["mmlu:-2", "gsm8k:-0.5"]
+    assert spec.measured == ("wordproblems", "mmlu", "gsm8k")
+    assert build_spec({}, load_settings(), again=spec) == spec
+    (bare / "my").mkdir()
+    assert build_spec({"guards": ("./my:-1",)}, load_settings()).measured == ("wordproblems", str(bare / "my"))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("mmlu", "--guard 'mmlu': right is BENCHMARK:-POINTS, e.g. mmlu:-2"),
+        ("mmlu:2", "--guard 'mmlu:2': right is"),
+        ("wordproblems:-1", "--guard: wordproblems decides and cannot guard as well"),
+        ("mmlu:-1,mmlu:-2", "names a benchmark twice"),
+    ],
+)
+def test_a_guard_that_is_none_is_one_line(bare: Path, given: str, says: str) -> None:
+    with pytest.raises(SetupError, match=re.escape(says)):
+        build_spec({"guards": (given,)}, load_settings())
 
 
 def test_an_empty_list_of_benchmarks_is_refused(bare: Path) -> None:

@@ -28,6 +28,8 @@ from tuneloop.core.events import (
     Event,
     ExperimentFinished,
     Forecasted,
+    Foreseen,
+    Foresight,
     JobProgress,
     NodeFinished,
     NodeStarted,
@@ -56,7 +58,12 @@ def recorded() -> list[Event]:
             at=at(0), run="r1", benchmark="b", base_model="tiny", planner="offline policy", sandbox="bubblewrap"
         ),
         NodeStarted(at=at(1), node="prepare"),
-        BaselineMeasured(at=at(20), value=9, low=6, high=14, n=200),
+        Foreseen(
+            at=at(2),
+            decides=Foresight(benchmark="b", n=200, units=25, smallest=21.04),
+            guards=(Foresight(benchmark="mmlu", n=300, units=300, smallest=7.1, allowed=2),),
+        ),
+        BaselineMeasured(at=at(20), value=9, low=6, high=14, n=200, smallest_gain=7.25),
         NodeFinished(at=at(21), node="prepare", seconds=20, detail="then research"),
         AgentAnswered(at=at(22), experiment=1, agent="researcher", says="start plain", why="there is no evidence yet"),
         NodeStarted(at=at(23), experiment=1, node="train"),
@@ -102,6 +109,18 @@ def test_board_of_a_whole_run() -> None:
     for said in ("1 ★", "60.0 (53-66)", "< 0.0001", "61.0 (54-67)", "researcher start plain", "because there is no"):
         assert said in text
     assert "best is experiment 1, sealed test 10.0 -> 59.0" in text
+    assert "200 items in 25 clusters of b can show a gain of 21.0 points" in text
+
+
+def test_what_a_split_can_show_is_said_in_words() -> None:
+    said = [line(event) for event in recorded() if isinstance(event, Foreseen | BaselineMeasured)]
+    assert said == [
+        "200 items in 25 clusters of b can show a gain of 21.0 points; guard mmlu: 300 items can rule out a loss of 7.1 "
+        "points, allowed are 2; the measured loss will decide",
+        "base model: 9.0 (6-14) on 200 validation items; a gain of 7.2 points would be seen",
+    ]
+    better = ExperimentFinished(outcome="rejected", statement="more rows", value=61, why="mmlu: lost 4.0 points")
+    assert line(better) == "rejected: 61.0, p -: more rows (mmlu: lost 4.0 points)"
 
 
 def test_board_in_the_middle_of_a_training() -> None:

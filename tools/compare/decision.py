@@ -28,14 +28,13 @@ def decide(
     guards: Sequence[Guard] = (),
     others: Mapping[str, Score] | None = None,
     base: Mapping[str, Score] | None = None,
-    seeds: int = 1,
 ) -> Decision:
     """Compare with the incumbent, and on every guard with the base model, so that losses do not add up unseen.
 
     `others` and `base` are the candidate's and the base model's scores by benchmark. Raises ValueError when scores are
     not of the same items, or a guard was not measured.
     """
-    comparison = compare(candidate, incumbent, divisor, seeds)
+    comparison = compare(candidate, incumbent, divisor)
     checks = []
     for guard in guards:
         if guard.benchmark not in (others or {}) or guard.benchmark not in (base or {}):

@@ -38,7 +38,7 @@ def pair(candidate: Score, incumbent: Score) -> Paired:
     return Paired(units, wins=sum(d > 0 for d in differences), losses=sum(d < 0 for d in differences))
 
 
-def compare(candidate: Score, incumbent: Score, candidates: int, seeds: int = 1) -> Comparison:
+def compare(candidate: Score, incumbent: Score, candidates: int) -> Comparison:
     """The test at 1 / `candidates` of 5 %, which all that are measured against this split share.
 
     The chance that any equal one is accepted stays below 5 % only if all of them are counted. Raises ValueError when
@@ -59,6 +59,6 @@ def compare(candidate: Score, incumbent: Score, candidates: int, seeds: int = 1)
         candidates=candidates,
         threshold=threshold,
         smallest_gain=smallest_gain(precision_in(incumbent), candidates),
-        seeds=seeds,
+        seeds=max(1, len(candidate.by_seed)),
         accepted=p_value <= threshold,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from tuneloop.core.score import ItemResult, Score
+from tuneloop.core.score import GroupScore, ItemResult, Score
 from tuneloop.tools.compare.intervals import interval
 
 
@@ -20,9 +20,23 @@ def pooled(scores: Sequence[Score]) -> Score:
     items = tuple(_mean(item, [found[item.id] for found in values]) for item in first.items)
     counted = [item.value if first.direction == "max" else 1 - item.value for item in items]
     low, high = interval(counted, [item.cluster for item in items])
-    value = fmean(score.value for score in scores)
-    parsed = fmean(score.parsed for score in scores)
-    return first.model_copy(update={"value": value, "low": low, "high": high, "parsed": parsed, "items": items})
+    return first.model_copy(
+        update={
+            "value": fmean(score.value for score in scores),
+            "low": low,
+            "high": high,
+            "parsed": fmean(score.parsed for score in scores),
+            "metrics": {name: fmean(score.metrics[name] for score in scores) for name in first.metrics},
+            "groups": {name: _group([score.groups[name] for score in scores]) for name in first.groups},
+            "by_seed": tuple(score.value for score in scores),
+            "items": items,
+        }
+    )
+
+
+def _group(groups: Sequence[GroupScore]) -> GroupScore:
+    value, parsed = fmean(group.value for group in groups), fmean(group.parsed for group in groups)
+    return GroupScore(value=value, n=groups[0].n, parsed=parsed)
 
 
 def _mean(item: ItemResult, values: Sequence[float]) -> ItemResult:

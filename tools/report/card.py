@@ -9,7 +9,8 @@ import yaml
 from tuneloop.core.score import Score
 from tuneloop.tools.report import tables
 from tuneloop.tools.report.data import ReportData
-from tuneloop.tools.report.markdown import honesty, made_with, verdict
+from tuneloop.tools.report.markdown import made_with, verdict
+from tuneloop.tools.report.trust import honesty
 
 
 def model_card(run_id: str, data: ReportData) -> str:

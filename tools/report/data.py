@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.experiment import Experiment, Journal
 from tuneloop.core.run import RunSpec
-from tuneloop.core.score import Comparison, Score
+from tuneloop.core.score import Comparison, GuardCheck, Score
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.proxy.ledger import Sums
 from tuneloop.tools.report.timing import NodeTime, total
@@ -39,6 +39,7 @@ class ReportData(BaseModel):
     baseline_test: Score | None = None
     best_test: Score | None = None
     comparison_test: Comparison | None = Field(None, description="best against base on the sealed test")
+    guards_test: tuple[GuardCheck, ...] = Field((), description="best against base on the sealed tests of guards")
     also: tuple[Also, ...] = ()
     journal: Journal
     losses: dict[int, Curve] = Field({}, description="experiment → (step, training loss) in order")

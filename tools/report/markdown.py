@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from tuneloop.core.experiment import Experiment
-from tuneloop.core.score import Score
-from tuneloop.core.wording import clean, duration, p
+from tuneloop.core.wording import clean, duration
 from tuneloop.tools.report import tables
-from tuneloop.tools.report.data import ReportData, overlaps
+from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.timing import total
-
-SHOWN = 5
+from tuneloop.tools.report.trust import honesty
 
 
 def report(run_id: str, data: ReportData) -> str:
@@ -21,6 +19,7 @@ def report(run_id: str, data: ReportData) -> str:
         *(["## All benchmarks", tables.benchmarks(data)] if data.also else []),
         "## How far to trust this",
         "\n".join(f"- {line}" for line in honesty(data)),
+        *(["## Not to be forgotten", tables.guards(data)] if data.spec.guards else []),
         "## Experiments",
         "![validation score per experiment](report/scores.png)",
         tables.experiments(data) if data.journal.experiments else "No experiment was finished.",
@@ -55,67 +54,6 @@ def verdict(data: ReportData) -> str:
     )
 
 
-def honesty(data: ReportData) -> list[str]:
-    """What a careful reader asks."""
-    lines = [
-        f"Code decides, by a paired test on the same items; p must be at most the candidate's share of 5 % (planned "
-        f"experiments share alike; without a plan the n-th gets 1/(n(n+1)) of it). "
-        f"Candidates measured on validation: {data.journal.scored}.",
-        *_sealed(data),
-        _reads(data.reads_of_test),
-        f"An answer that cannot be parsed counts as wrong. Parsed on validation: base {_parsed(data.baseline_validation)}"
-        f"{f', best {_parsed(data.best.score)}' if data.best else ''}"
-        f"{f'; on the test: base {_parsed(data.baseline_test)}, best {_parsed(data.best_test)}' if data.best_test else ''}.",
-        _contamination(data),
-        *_left_out(data),
-        "Greedy decoding; every candidate was trained and measured once. Intervals are 95 % Wilson intervals over items: "
-        "they do not cover what another training seed would change.",
-    ]
-    if data.benchmark.direction == "min":
-        lines.append("For this metric, lower is better.")
-    return lines
-
-
-def _reads(count: int) -> str:
-    if count == 0:
-        return "This test split has never been read before on this machine."
-    return f"Runs on this machine have read this test split {count} times before: the more, the less it proves."
-
-
-def _sealed(data: ReportData) -> list[str]:
-    c = data.comparison_test
-    if c is None:
-        return ["The sealed test was not compared: there is no accepted experiment."]
-    return [
-        f"Sealed test: n = {c.n}, gain {c.gain:+.1f} points, p {_equals(p(c.p_value))}; only the best solves {c.wins} items, "
-        f"only the base {c.losses}.",
-        f"The smallest gain this test split could show is {c.smallest_gain:.1f} points.",
-    ]
-
-
-def _equals(number: str) -> str:
-    return number if number.startswith("<") else f"= {number}"
-
-
-def _parsed(score: Score | None) -> str:
-    return f"{score.parsed:.0f} %" if score else "-"
-
-
-def _contamination(data: ReportData) -> str:
-    counts = [(number, overlaps(report)) for number, report in sorted(data.data.items())]
-    found = [f"experiment {n}: {c['validation']} validation, {c['test']} test" for n, c in counts if any(c.values())]
-    text = "; ".join(found) or "none"
-    shown = "; ".join(f'"{clean(row, 100)}"' for row in data.leaked[:SHOWN])
-    examples = f" For the test, among others: {shown}." if shown else ""
-    return f"Training rows dropped because they overlap with a benchmark item: {text}.{examples}"
-
-
-def _left_out(data: ReportData) -> list[str]:
-    found = [(e.number, e.training.left_out) for e in data.journal.experiments if e.training and e.training.left_out]
-    told = "; ".join(f"experiment {n}: {tables.plain(', '.join(names))}" for n, names in found)
-    return [f"Foreign files that trainings left beside their models, and nobody took: {told}."] if found else []
-
-
 def _losses(data: ReportData) -> list[str]:
     plot = ["![training loss](report/losses.png)"] if any(data.losses.values()) else []
     trainings = [e.training for e in data.journal.experiments if e.training]
@@ -125,8 +63,9 @@ def _losses(data: ReportData) -> list[str]:
 
 def _lesson(e: Experiment) -> str:
     failure = f" It failed in {e.failure.node} ({e.failure.culprit}): {clean(e.failure.text, 600)}" if e.failure else ""
-    critique = e.feedback.critique
-    told = clean(f"{critique.explanation.rstrip('. ')}. Lesson: {critique.lesson or 'none'}", 2000)
+    critique, reasons = e.feedback.critique, e.feedback.reasons
+    why = f" Turned down: {'; '.join(reasons)}." if reasons else ""
+    told = clean(f"{critique.explanation.rstrip('. ')}.{why} Lesson: {critique.lesson or 'none'}", 2000)
     return f"**Experiment {e.number}, {e.hypothesis.aspect}.** {tables.plain(told)}{tables.plain(failure)}"
 
 

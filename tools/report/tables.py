@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tuneloop.core.cost import off
 from tuneloop.core.experiment import Experiment
-from tuneloop.core.score import Score
+from tuneloop.core.score import GuardCheck, Score
 from tuneloop.core.wording import clean, duration, interval, p, size
 from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.facts import averages
@@ -65,6 +65,26 @@ def benchmarks(data: ReportData) -> str:
     last = ("average", *(f"{means[name]:.1f}" if name in means else "-" for name in order))
     rows = [(name, *map(score, scores)) for name, *scores in columns]
     return table(("benchmark", "validation: base", "best", "sealed test: base", "best"), [*rows, last])
+
+
+def guards(data: ReportData) -> str:
+    """What the best model lost against the base model on every guard: measured, and at most with 95 % confidence."""
+    found = data.best.feedback.guards if data.best else ()
+    sealed = {check.benchmark: check for check in data.guards_test}
+    header = ("guard", "may lose", "validation: lost", "at most", "n", "sealed test: lost", "at most", "n", "how")
+    rows = [(c.benchmark, f"{c.allowed:g}", *_lost(c), *_lost(sealed.get(c.benchmark)), _how(c)) for c in found]
+    none = [(str(guard), *("-" for _ in header[1:])) for guard in data.spec.guards]
+    return table(header, rows or none)
+
+
+def _lost(check: GuardCheck | None) -> tuple[str, ...]:
+    return (f"{check.loss:.1f}", f"{check.worst:.1f}", str(check.n)) if check else ("-", "-", "-")
+
+
+def _how(check: GuardCheck) -> str:
+    if check.able:
+        return "shown to stay within"
+    return f"by the measured loss: so few items can show {check.smallest:.1f} at best"
 
 
 def _n(s: Score | None) -> int:

@@ -138,5 +138,5 @@ def test_a_lucky_seed_is_outvoted(kind: str, trials: int) -> None:
         seeds = [score(world.answers(world.shifted(skill, s)), world.clusters) for s in shifts]
         if decide(seeds[0], base, 1).accepted:
             lucky += 1
-            outvoted += not decide(pooled(seeds), base, 1, seeds=3).accepted
+            outvoted += not decide(pooled(seeds), base, 1).accepted
     assert outvoted > lucky / 3

@@ -26,11 +26,24 @@ def test_a_metric_that_shall_be_small_stays_on_the_right_side() -> None:
 
 
 def test_a_lucky_seed_is_not_accepted() -> None:
-    base = score([0.0] * 40)
-    lucky, usual = score([1.0] * 6 + [0.0] * 34), score([0.0] * 40)
-    assert compare(lucky, base, 1).accepted
-    turned = score([0.0] * 6 + [0.0] * 34)
-    assert compare(pooled([lucky, usual, turned]), base.model_copy(), 2).threshold == 0.025
+    base = score([0.0] * 8 + [1.0] * 8)
+    lucky, usual, bad = ([1.0] * 6 + [0.0] * 2 + [1.0] * 8, [0.0] * 8 + [1.0] * 8, [0.0] * 8 + [1.0] * 4 + [0.0] * 4)
+    assert compare(score(lucky), base, 1).accepted
+    found = compare(pooled([score(values) for values in (lucky, usual, bad)]), base, 1)
+    assert not found.accepted
+    assert found.seeds == 3
+    assert found.p_value > 0.2
+
+
+def test_parts_and_further_metrics_are_means_too() -> None:
+    seeds = [
+        score([1, 0], metrics={"f1": f1}, groups={"a": {"value": value, "n": 1, "parsed": 100}})
+        for f1, value in ((0.5, 100), (0.7, 0))
+    ]
+    found = pooled(seeds)
+    assert found.metrics["f1"] == pytest.approx(0.6)
+    assert (found.groups["a"].value, found.groups["a"].n) == (50, 1)
+    assert found.by_seed == (50, 50)
 
 
 def test_seeds_of_other_items_are_refused() -> None:

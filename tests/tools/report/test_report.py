@@ -17,7 +17,7 @@ from tuneloop.core.cost import Cost, Forecast
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal, Training
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
-from tuneloop.core.score import Comparison, Score
+from tuneloop.core.score import Comparison, GuardCheck, Score
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.proxy.ledger import Sums
 from tuneloop.tools.report import tables
@@ -30,7 +30,17 @@ from tuneloop.tools.report.write import write_report
 
 KEYS = ["run_id", "benchmark", "base_model", "metric", "direction", "baseline", "best", "experiments", "budget"]
 KEYS += ["versions", "seeds"]
-MORE = ["sandbox", "planner", "comparison_test", "reads_of_test", "contamination", "also", "average", "calls"]
+MORE = [
+    "sandbox",
+    "planner",
+    "comparison_test",
+    "guards_test",
+    "reads_of_test",
+    "contamination",
+    "also",
+    "average",
+    "calls",
+]
 
 
 def score(value: float, n: int = 200, split: str = "validation") -> Score:
@@ -161,7 +171,7 @@ def test_the_page_is_honest(tmp_path: Path) -> None:
     for said in (
         "11.0 → 63.0 (+52.0 points)",
         "n = 400, gain +52.0 points, p = 0.0003",
-        "The smallest gain this test split could show is 5.5 points",
+        "The smallest gain this test split could show (four times in five) is 5.5 points",
         "have read this test split 2 times before",
         "Candidates measured on validation: 2.",
         "Parsed on validation: base 97 %, best 97 %",
@@ -273,3 +283,50 @@ def test_a_forecast_is_shown_beside_what_it_took() -> None:
     training = done.training.model_copy(update={"forecast": said, "spent": took})
     page = report("r", report_data(done.model_copy(update={"training": training})))
     assert "| 1 | 1 min 00 s → 1 min 20 s (-25 %) | 44 s → 40 s (+10 %) | 900 MB → 1.0 GB (-10 %) | - |" in page
+
+
+def guarded(loss: float, *, able: bool = True) -> GuardCheck:
+    smallest = 1.5 if able else 8.0
+    return GuardCheck(
+        benchmark="mmlu", allowed=2, n=900, loss=loss, worst=loss + 1, smallest=smallest, kept=loss + 1 <= 2
+    )
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_what_was_not_to_be_forgotten_is_told(tmp_path: Path, able: bool) -> None:
+    best, lost = experiment(1, 50, True), experiment(2, 62, False)
+    kept = best.feedback.model_copy(update={"guards": (guarded(0.5, able=able),)})
+    reasons = {"guards": (guarded(4),), "reasons": ("mmlu: lost 4.0 points",)}
+    spec = RunSpec.model_validate({"benchmark": "b", "base_model": "tiny", "guards": ["mmlu:-2"]})
+    data = report_data(
+        best.model_copy(update={"feedback": kept}),
+        lost.model_copy(update={"feedback": lost.feedback.model_copy(update=reasons)}),
+        spec=spec,
+        guards_test=(guarded(-0.25),),
+    )
+    run = RunFolder(tmp_path / "r1")
+    write_report(run, data)
+    text, told = run.report.read_text(), json.loads(run.report_json.read_text())
+    how = "shown to stay within" if able else "by the measured loss: so few items can show 8.0 at best"
+    assert f"| mmlu | 2 | 0.5 | 1.5 | 900 | -0.2 | 0.8 | 900 | {how} |" in text
+    assert "Turned down: mmlu: lost 4.0 points. Lesson" in text
+    assert told["guards_test"][0]["loss"] == -0.25
+    assert told["experiments"][1]["reasons"] == ["mmlu: lost 4.0 points"]
+    assert "Not to be forgotten" not in report("r2", whole())
+
+
+def test_seeds_and_their_spread_are_told() -> None:
+    several = experiment(1, 50, True)
+    assert several.score is not None
+    mean = several.score.model_copy(update={"by_seed": (52.0, 47.5, 50.5)})
+    spec = RunSpec(benchmark="b", base_model="tiny", seeds=3)
+    text = report("r1", report_data(several.model_copy(update={"score": mean}), spec=spec))
+    assert "trained with 3 seeds: 52.0, 47.5, 50.5 on validation; their mean was compared" in text
+    assert "3 seeds were asked for; there was time for one" in report("r1", report_data(several, spec=spec))
+    assert "every candidate was trained and measured once" in report("r1", whole())
+
+
+def test_clusters_and_the_interval_of_the_gain_are_told() -> None:
+    found = comparison(12, True, 400).model_copy(update={"units": 50, "low": 3.25, "high": 20.5})
+    text = report("r1", report_data(experiment(1, 50, True), comparison_test=found))
+    assert "n = 400 in 50 clusters, gain +12.0 points (95 %: +3.2 to +20.5), p = 0.0003" in text
