@@ -57,6 +57,9 @@ Port = Annotated[int, Field(gt=0, lt=65536)]
 KeepModels = Literal["best,last", "best", "all"]
 On = Annotated[bool, BeforeValidator(lambda value: True if empty_is_none(value) is None else value)]
 Backend = Annotated[Literal["auto", "hf", "vllm"], BeforeValidator(lambda value: empty_is_none(value) or "auto")]
+HubName = Annotated[
+    Literal["huggingface", "modelscope"], BeforeValidator(lambda value: (empty_is_none(value) or "huggingface").lower())
+]
 Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(empty_is_none)]
 
 
@@ -168,8 +171,15 @@ class Settings(BaseSettings):
     judge_model: Text = Field(None, alias="FT_JUDGE_MODEL", description="model that judges answers of a benchmark")
     judge_api_key: Secret = Field(None, alias="FT_JUDGE_API_KEY", description="its key; empty: OPENAI_API_KEY")
     judge_api_base: Text = Field(None, alias="FT_JUDGE_API_BASE", description="its endpoint; empty: OPENAI_API_BASE")
-    hf_token: Text = Field(None, alias="HF_TOKEN", description="for gated models and data sets")
+    hub: HubName = Field(
+        "huggingface", alias="FT_HUB", description="huggingface or modelscope: where ids are looked up"
+    )
+    hf_token: Secret = Field(None, alias="HF_TOKEN", description="for gated models and data sets")
     hf_endpoint: Text = Field(None, alias="HF_ENDPOINT", description="hub mirror")
+    modelscope_token: Secret = Field(None, alias="MODELSCOPE_API_TOKEN", description="the same for ModelScope")
+    modelscope_endpoint: Text = Field(
+        None, alias="MODELSCOPE_ENDPOINT", description="another site of ModelScope; empty: https://www.modelscope.cn"
+    )
     keep_models: Annotated[KeepModels, BeforeValidator(keep_rule)] = Field(
         "best,last", alias="FT_KEEP_MODELS", description="weights kept: best,last, best or all"
     )

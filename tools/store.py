@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,14 @@ def files_below(folder: Path) -> list[Path]:
     return sorted(p for p in folder.rglob("*") if p.is_file() and p != folder / MANIFEST)
 
 
-def make_whole(folder: Path, make: Callable[[Path], None], **facts: Any) -> Path:
+def make_whole(
+    folder: Path, make: Callable[[Path], Mapping[str, Any] | None], *, keep: bool = False, **facts: Any
+) -> Path:
     """Return `folder`, letting `make` fill it first when it has no manifest; two processes at once make it once.
 
-    `make` gets an empty temporary folder beside `folder`, removed when it fails. `facts` go to the manifest. What a crash
-    left is removed. Raises WorldError on a full disk.
+    `make` gets an empty temporary folder beside `folder`, removed when it fails; what a crash left is removed. With `keep` it
+    gets what the last one left, to go on. `facts`, and those that `make` returns, go to the manifest. Raises WorldError on a
+    full disk.
     """
     if (folder / MANIFEST).is_file():
         return folder
@@ -32,19 +35,19 @@ def make_whole(folder: Path, make: Callable[[Path], None], **facts: Any) -> Path
     with exclusive(folder.with_name(f".{folder.name}.lock")):
         if (folder / MANIFEST).is_file():
             return folder
-        for leftover in (part, folder):
+        for leftover in (folder,) if keep else (part, folder):
             if leftover.exists():
                 shutil.rmtree(leftover)
-        part.mkdir(parents=True)
+        part.mkdir(parents=True, exist_ok=keep)
         try:
-            make(part)
-            declare(part, **facts)
+            declare(part, **facts, **(make(part) or {}))
         except BaseException as e:
-            shutil.rmtree(part, ignore_errors=True)
+            kept = keep and any(part.iterdir())
+            if not kept:
+                shutil.rmtree(part, ignore_errors=True)
             if isinstance(e, OSError) and e.errno in FULL:
-                raise WorldError(
-                    f"{folder}: {e.strerror}; nothing half-made is left: free some disk, then again"
-                ) from e
+                left = f"what came is kept in {part.name}" if kept else "nothing half-made is left"
+                raise WorldError(f"{folder}: {e.strerror}; {left}: free some disk, then again") from e
             raise
         part.rename(folder)
         sync(folder.parent)

@@ -1,0 +1,64 @@
+"""Fetch models and data sets from a hub: pinned to a commit, taken up where it was cut, verified, whole or absent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tuneloop.core.settings import Settings
+from tuneloop.tools.hub.downloading import download
+from tuneloop.tools.hub.huggingface import HuggingFace
+from tuneloop.tools.hub.listing import Hub, Kind, Wanted
+from tuneloop.tools.hub.modelscope import ModelScope
+from tuneloop.tools.store import make_whole
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
+Progress = Callable[[str, int, int], None]
+
+
+def is_hub_id(name: str) -> bool:
+    """True for `org/name` and `org/name@revision`."""
+    return HUB_ID.fullmatch(name) is not None
+
+
+def fetch_hub(
+    name: str,
+    kind: Kind,
+    folder: Path,
+    settings: Settings,
+    *,
+    files: Sequence[str] = (),
+    without: Sequence[str] = (),
+    revision: str | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Make `folder` hold the repository `name` (or `name@revision`) at `revision`, or at what its main branch has now.
+
+    `files`: patterns of what is taken, () for all; `without`: of what is not. The manifest names the commit. Weights are taken
+    as safetensors, pickled ones only where there are no others (nobody loads them before they are converted); code of a
+    repository is left behind. What a kill cut off is continued by the next call, on the same commit.
+
+    Raises SetupError when it does not exist or is closed to this user, WorldError when it cannot be fetched now.
+    """
+    name, _, named = name.partition("@")
+    wanted = Wanted(name, kind, revision or named or None, tuple(files), tuple(without))
+    say = partial(progress, f"{wanted} (MB)") if progress else _quiet
+    return make_whole(folder, lambda part: _fetch(wanted, part, settings, say), keep=True, source=name, kind=kind)
+
+
+def hub_of(settings: Settings) -> Hub:
+    """The hub that FT_HUB names."""
+    return ModelScope(settings) if settings.hub == "modelscope" else HuggingFace(settings)
+
+
+def _fetch(wanted: Wanted, part: Path, settings: Settings, say: Callable[[int, int], None]) -> dict[str, Any]:
+    hub = hub_of(settings)
+    listing = download(hub, wanted, part, say)
+    return {"hub": hub.name, "commit": listing.commit}
+
+
+def _quiet(done: int, total: int) -> None:
+    """Progress that nobody watches."""
