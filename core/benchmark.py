@@ -86,19 +86,48 @@ class Benchmark(BaseModel):
 
 
 class Calls(BaseModel):
-    """How a reply's code is called: the function `entry`, once with each list of arguments."""
+    """How a reply's code is called: the function `entry`, once with each list of arguments.
+
+    `typed`: arguments and what they give are Python's plain values, as `tools/benchmarks/typed.py` writes them.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     entry: str = Field(pattern=r"^[A-Za-z_]\w*$")
     inputs: list[list[JsonValue]] = Field(min_length=1)
+    typed: bool = False
+    before: str = Field("", description="code that stands before the reply's")
+
+
+class Program(BaseModel):
+    """A program that decides about a reply's code, run in a process of its own; it passes when it comes to its end.
+
+    `setup` is run first; then `names` stand for what the reply calls so; then `program` is run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    program: str = Field(min_length=1)
+    names: tuple[str, ...] = Field(min_length=1)
+    setup: str = ""
+    before: str = Field("", description="code that stands before the reply's")
+
+
+class Drawn(BaseModel):
+    """A reply's code draws; what lies on its axes is compared. `files` (name to text) are there when it runs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    files: dict[str, str]
+    before: str = Field("", description="code that stands before the reply's")
 
 
 class Item(BaseModel):
     """One question. `fields` feed the benchmark's prompt template; `answer` is the gold answer.
 
-    Where replies are run it is JSON: a list of what each of `calls` has to give. `group` is the part of the benchmark it
-    belongs to; items of one `cluster` share a context: they are never torn between splits and count as one in a test.
+    Where replies are run it is JSON: what each of `calls` has to give (`tools/benchmarks/executed.py`). `group` is the part
+    of the benchmark it belongs to; items of one `cluster` share a context: they are never torn between splits and count as
+    one in a test.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -106,6 +135,6 @@ class Item(BaseModel):
     id: str
     fields: dict[str, str]
     answer: str
-    calls: Calls | None = None
+    calls: Calls | Program | Drawn | None = None
     group: str = ""
     cluster: str = ""

@@ -14,16 +14,18 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest, digest_file, write_json, write_lines
 from tuneloop.core.job import Command, Limits
 from tuneloop.tools.backend import Backend
-from tuneloop.tools.benchmarks import BenchmarkFolder, executed, items, prompt, scorer, sealed_items
+from tuneloop.tools.benchmarks import BenchmarkFolder, charts, executed, items, prompt, scorer, sealed_items, typed
 from tuneloop.tools.benchmarks.scorer import JUDGING, SCORING, scorer_file
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.fingerprints import fingerprint
 from tuneloop.tools.paths import ENGINES
 
 SCRIPTS = ENGINES / "opencompass"
-OUTSIDE = Path(executed.__file__).resolve()  # what code gave is compared out here
+OUTSIDE = tuple(Path(str(one.__file__)).resolve() for one in (executed, charts))  # what code gave is compared out here
+TYPED = Path(typed.__file__).resolve()
 # What runs the code of replies.
 ANSWERS = (
+    TYPED,
     *sorted((ENGINES / "answers").glob("*.py")),
     *(ENGINES / f"{n}.py" for n in ("warden", "walls", "forked", "landlock")),
 )
@@ -189,7 +191,7 @@ def keys_of(
 
     Weights, tokenizer with its template, items, decoding, batching, device, backend, scorer, scripts, engine.
     """
-    sources = [digest_file(path) for path in (SCORING, JUDGING, OUTSIDE, *sorted(SCRIPTS.glob("*.py")), *ANSWERS)]
+    sources = [digest_file(path) for path in (SCORING, JUDGING, *OUTSIDE, *sorted(SCRIPTS.glob("*.py")), *ANSWERS)]
     around = json.dumps([sources, how.facts])
     contents = {model.name: digest(*contents_of(model, memory)) for model in models}
     decoding = {given.name: digest(json.dumps([decoding_of(given), given.asked, given.judged_by])) for given in sets}

@@ -12,9 +12,9 @@ from tuneloop.core.files import digest, write_json, write_lines
 from tuneloop.core.job import Command, Limits
 from tuneloop.core.layout import given
 from tuneloop.core.untrusted import read_strange_json
-from tuneloop.tools.benchmarks import executed, scoring
+from tuneloop.tools.benchmarks import executed
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.evaluation import ANSWERS, ItemSet, Pair
+from tuneloop.tools.evaluation import ANSWERS, TYPED, ItemSet, Pair
 from tuneloop.tools.paths import ENGINES
 
 RESULTS = "results.json"
@@ -33,7 +33,7 @@ def execution_command(
     """
     asked = [asked_of(given(out.parent, out.name), pair, row, sets[pair[1]]) for pair, row in rows.items()]
     seconds = max(sets[name].benchmark.seconds for _, name in rows)
-    job = {"out": str(out), "seconds": seconds, "sets": asked}
+    job = {"out": str(out), "seconds": seconds, "sets": asked, "typed": str(TYPED)}
     file = given(out.parent, out.name) / "job.json"
     write_json(file, job)
     out.mkdir(parents=True, exist_ok=True)
@@ -54,16 +54,14 @@ def execution_command(
 def asked_of(place: Path, pair: Pair, row: Row, items: ItemSet) -> Row:
     """A model's replies on a set as the job has them; writes their code and inputs into `place`."""
     replies = {item["id"]: item["prediction"] for item in row["items"]}
-    code = {item.id: scoring.extract("code", replies[item.id]) for item in items.items}
+    code = {item.id: executed.code_of(item, replies[item.id]) for item in items.items}
     file = place / f"{pair[0]}.{pair[1]}.jsonl"
-    write_lines(
-        file,
-        (
-            {"id": i.id, "code": code[i.id], **i.calls.model_dump(mode="json")}
-            for i in items.items
-            if i.calls and code[i.id]
-        ),
+    lines = (
+        {"id": i.id, **i.calls.model_dump(mode="json", exclude={"before"}), "code": code[i.id]}
+        for i in items.items
+        if i.calls and code[i.id]
     )
+    write_lines(file, lines)
     return {"model": pair[0], "set": pair[1], "items": str(file)}
 
 

@@ -100,7 +100,7 @@ def percent(values: Sequence[float]) -> float:
 
 def _metrics(row: Row, results: Sequence[ItemResult], benchmark: Benchmark) -> dict[str, float]:
     if benchmark.executed:
-        return {}
+        return executed.summary([result.extra for result in results])
     if scorer.judged_here(benchmark):
         return scorer.summary(benchmark, [_verdict_of(result) for result in results])
     found = {str(name): float(value) for name, value in row["metrics"].items()}
@@ -141,7 +141,9 @@ def _result(benchmark: Benchmark, item: Item, row: Row) -> ItemResult:
         raise WorldError(f"item {item.id}: the engine's answer has {len(text)} characters, more than tokens can have")
     if benchmark.executed:
         parsed, right = executed.judge(item.answer, row["results"])
-        verdict: Verdict = {"parsed": parsed, "value": float(right), "extra": {}, "error": ""}
+        has_code = executed.code_of(item, text) is not None
+        extra = executed.facts(item.answer, row["results"], has_code=has_code)
+        verdict: Verdict = {"parsed": parsed, "value": float(right), "extra": extra, "error": ""}
     else:
         verdict = {name: row[name] for name in VERDICT}
         if scorer.judged_here(benchmark):

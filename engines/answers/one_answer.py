@@ -1,6 +1,7 @@
 """Run the code of one answer and say what its calls give: `PYTHONPATH=.. python -S one_answer.py DESCRIPTOR < ITEM.json`.
 
-ITEM.json: code, entry, inputs, seconds. Goes to the descriptor: `[{"value": ..} | {"error": ..}, ..]`, one a call.
+ITEM.json: code, entry, inputs, seconds, typed (a file, or ""). Goes to the descriptor: `[{"value": ..} | {"error": ..}, ..]`,
+one a call. Inputs and values are JSON's own, or Python's plain ones as `typed` writes them.
 Whatever the code does to this process, it can only change what itself is said to give; what would be right is not here.
 """
 
@@ -13,11 +14,13 @@ import math
 import os
 import resource
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import landlock
 from forbid import forbid
+from loading import load
 
 MEMORY, FILE, FILES = 1 << 30, 16 << 20, 64
 DEEPEST = 50
@@ -27,19 +30,25 @@ LARGEST = 1 << 1024
 def main(handle: int) -> None:
     """Confine this process, then do it."""
     item = json.loads(sys.stdin.buffer.read())
+    typed = load(item["typed"]) if item["typed"] else None
+    inputs, write = (typed.decoded(item["inputs"]), typed.encoded) if typed else (item["inputs"], plain)
     confine(item["seconds"])
-    said = json.dumps(results(item["code"], item["entry"], item["inputs"])).encode()
-    while said:
-        said = said[os.write(handle, said) :]
+    tell(handle, json.dumps(results(item["code"], item["entry"], inputs, write)).encode())
     os._exit(0)  # threads of the code's and what it registered for the end do not hold it up
 
 
-def confine(seconds: float) -> None:
+def tell(handle: int, said: bytes) -> None:
+    """Write all of it."""
+    while said:
+        said = said[os.write(handle, said) :]
+
+
+def confine(seconds: float, memory: int = MEMORY) -> None:
     """Time, memory and files are bounded; the working folder is all that can be written, Python all that can be read."""
     whole = max(1, round(seconds))
     bounds = {
         resource.RLIMIT_CPU: whole,
-        resource.RLIMIT_AS: MEMORY,
+        resource.RLIMIT_AS: memory,
         resource.RLIMIT_FSIZE: FILE,
         resource.RLIMIT_NOFILE: FILES,
         resource.RLIMIT_CORE: 0,
@@ -52,7 +61,7 @@ def confine(seconds: float) -> None:
     forbid()
 
 
-def results(code: str, entry: str, inputs: list[list[Any]]) -> list[dict[str, Any]]:
+def results(code: str, entry: str, inputs: list[list[Any]], write: Callable[[Any], Any]) -> list[dict[str, Any]]:
     """What each call gives; an error at once is the error of every call."""
     space: dict[str, Any] = {"__name__": "answer"}
     try:
@@ -60,13 +69,13 @@ def results(code: str, entry: str, inputs: list[list[Any]]) -> list[dict[str, An
         function = space[entry]
     except BaseException as e:  # noqa: BLE001 - also exit()
         return [{"error": type(e).__name__}] * len(inputs)
-    return [result(function, arguments) for arguments in inputs]
+    return [result(function, arguments, write) for arguments in inputs]
 
 
-def result(function: Any, arguments: list[Any]) -> dict[str, Any]:
-    """What one call gives."""
+def result(function: Any, arguments: list[Any], write: Callable[[Any], Any]) -> dict[str, Any]:
+    """What one call gives, as `write` has it."""
     try:
-        return {"value": plain(function(*copy.deepcopy(arguments)))}
+        return {"value": write(function(*copy.deepcopy(arguments)))}
     except BaseException as e:  # noqa: BLE001 - also exit()
         return {"error": type(e).__name__}
 

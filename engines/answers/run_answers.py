@@ -1,9 +1,10 @@
 """Run the code of answers, a process each: `PYTHONPATH=.. python -S run_answers.py JOB.json`.
 
-JOB.json: out, seconds (CPU time of one answer), sets [{model, set, items}] (`items`: JSON Lines with id, code, entry,
-inputs). `out/results.json`, written last: {"results": [{model, set, items: [{id, results, why}]}]}; `results` is what
-the calls gave, null where the code gave nothing, `why` says why. What would be right is nowhere in here: the values are
-compared outside. Prints progress as JSON lines.
+JOB.json: out, seconds (CPU time of one answer), typed (a file), sets [{model, set, items}] (`items`: JSON Lines with id, code
+and either entry, inputs, typed; or program, names, setup; or files, where the code draws). `out/results.json`, written last:
+{"results": [{model, set, items: [{id, results, why}]}]}; `results` is what the calls gave, null where the code gave nothing,
+`why` says why. What would be right is nowhere in here, the values are compared outside - but for programs that are tests:
+such a one has a process of its own, and the answer's process gets nothing of it but questions. Prints progress as JSON lines.
 
 An answer's process sees its own item, may write one empty folder, makes no processes and reaches no other process.
 """
@@ -25,8 +26,9 @@ import walls
 import warden
 from one_answer import plain
 
-CHILD = Path(__file__).with_name("one_answer.py")
-MOST = 1 << 16  # bytes of what one answer gives
+HERE = Path(__file__).parent
+MOST = 1 << 18  # bytes of what one answer gives
+FONTS = "fonts"
 SLACK, TIMES = 10.0, 4.0  # an answer may wait: its wall clock ends it after TIMES its CPU time and SLACK seconds
 
 
@@ -36,12 +38,13 @@ def main(job_file: Path) -> None:
     warden.adopt_orphans()
     walls.closed_to_others(True)
     sets = [{**given, "items": rows(Path(given["items"]))} for given in job["sets"]]
+    fonts = made_fonts() if any("files" in item for given in sets for item in given["items"]) else None
     total, done = sum(len(given["items"]) for given in sets), 0
     results: list[dict[str, Any]] = []
     for given in sets:
         found = []
         for item in given["items"]:
-            found.append({"id": item["id"], **run(item, job["seconds"])})
+            found.append({"id": item["id"], **run({**item, "seconds": job["seconds"]}, job["typed"], fonts)})
             done += 1
             print(json.dumps({"done": done, "total": total, "unit": "answers"}), flush=True)
         results.append({"model": given["model"], "set": given["set"], "items": found})
@@ -53,11 +56,11 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def run(item: dict[str, Any], seconds: float) -> dict[str, Any]:
+def run(item: dict[str, Any], typed: str, fonts: Path | None) -> dict[str, Any]:
     """What one answer gives, and why nothing where it gives nothing."""
     place = Path(tempfile.mkdtemp())
     try:
-        said, why = hear(item, seconds, place)
+        said, why = hear(item, typed, fonts, place)
     finally:
         shutil.rmtree(place, ignore_errors=True)
     if why:
@@ -66,36 +69,80 @@ def run(item: dict[str, Any], seconds: float) -> dict[str, Any]:
         found = plain(json.loads(said))
     except (ValueError, TypeError, RecursionError):
         return {"results": None, "why": "ended early"}
-    whole = isinstance(found, list) and len(found) == len(item["inputs"])
+    found = [found] if "program" in item else found
+    whole = isinstance(found, list) and len(found) == len(item.get("inputs", [1]))
     return {"results": found, "why": ""} if whole else {"results": None, "why": "ended early"}
 
 
-def hear(item: dict[str, Any], seconds: float, place: Path) -> tuple[bytes, str]:
-    """What its process says before it ends; nothing of it lives afterwards."""
+def hear(item: dict[str, Any], typed: str, fonts: Path | None, place: Path) -> tuple[bytes, str]:
+    """What its process, or its test's, says before it ends; nothing of either lives afterwards."""
     ours, theirs = os.pipe()
+    if "program" in item:
+        started = tested(item, typed, theirs, place)
+    elif "files" in item:
+        started = [start("draw_answer.py", [theirs], item, place, fonts)]
+    else:
+        started = [start("one_answer.py", [theirs], {**item, "typed": typed if item["typed"] else ""}, place)]
+    os.close(theirs)
+    try:
+        return collect(ours, time.monotonic() + TIMES * item["seconds"] + SLACK)
+    finally:
+        os.close(ours)
+        for p in started:
+            p.kill()
+            p.wait()
+        end_all()
+
+
+def tested(item: dict[str, Any], typed: str, verdict: int, place: Path) -> list[subprocess.Popen[bytes]]:
+    """The test and the answer, two processes that share two pipes; the verdict goes out from the test alone."""
+    asked, ask = os.pipe()
+    hear_it, say = os.pipe()
+    shared = {"seconds": item["seconds"], "typed": typed}
+    test = {name: item[name] for name in ("program", "names", "setup")} | shared
+    apart = place / "test"
+    apart.mkdir()
+    started = [start("one_test.py", [ask, hear_it, verdict], test, apart)]
+    answer = place / "answer"
+    answer.mkdir()
+    started.append(start("serve_answer.py", [asked, say], {"code": item["code"], **shared}, answer))
+    for handle in (asked, ask, hear_it, say):
+        os.close(handle)
+    return started
+
+
+def start(
+    script: str, handles: list[int], asked: dict[str, Any], place: Path, fonts: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """A process that gets these descriptors and `asked`, in the folder `place`."""
     env = {"HOME": str(place), "TMPDIR": str(place), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
-    env |= {"PYTHONHASHSEED": "0", "PYTHONNOUSERSITE": "1", "PYTHONPATH": str(CHILD.parent.parent)}
-    with tempfile.TemporaryFile() as asked:
-        asked.write(json.dumps({**item, "seconds": seconds}).encode())
-        asked.seek(0)
-        p = subprocess.Popen(
-            [sys.executable, "-S", "-B", str(CHILD), str(theirs)],
-            stdin=asked,
+    env |= {"PYTHONHASHSEED": "0", "PYTHONNOUSERSITE": "1", "PYTHONPATH": str(HERE.parent)}
+    if fonts:
+        shutil.copytree(fonts, place / FONTS)
+        env |= {"MPLCONFIGDIR": str(place / FONTS), "MPLBACKEND": "Agg", "OPENBLAS_NUM_THREADS": "1"}
+    bare = [] if fonts else ["-S"]
+    with tempfile.TemporaryFile() as given:
+        given.write(json.dumps(asked).encode())
+        given.seek(0)
+        return subprocess.Popen(
+            [sys.executable, *bare, "-B", str(HERE / script), *map(str, handles)],
+            stdin=given,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=place,
             env=env,
-            pass_fds=(theirs,),
+            pass_fds=handles,
             start_new_session=True,
         )
-    os.close(theirs)
-    try:
-        return collect(ours, time.monotonic() + TIMES * seconds + SLACK)
-    finally:
-        os.close(ours)
-        p.kill()
-        p.wait()
-        end_all()
+
+
+def made_fonts() -> Path:
+    """A folder with the cache of fonts, made by no answer; each gets a copy."""
+    place = Path(tempfile.mkdtemp())
+    env = {"HOME": str(place), "PATH": "/usr/bin:/bin", "MPLCONFIGDIR": str(place), "MPLBACKEND": "Agg"}
+    env |= {"PYTHONNOUSERSITE": "1", "PYTHONPATH": str(HERE.parent)}
+    subprocess.run([sys.executable, "-B", str(HERE / "draw_answer.py")], cwd=place, env=env, check=False)
+    return place
 
 
 def collect(handle: int, deadline: float) -> tuple[bytes, str]:

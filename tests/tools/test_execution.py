@@ -14,6 +14,7 @@ import pytest
 
 from tests.prepared import prepared
 from tests.tools.test_measuring import over
+from tuneloop.core.benchmark import Calls
 from tuneloop.core.errors import RecipeError, SetupError, WorldError
 from tuneloop.core.files import write_atomic, write_json
 from tuneloop.core.layout import Home
@@ -116,7 +117,7 @@ def evaluated(b: Workbench) -> list[str | None]:
 def test_a_users_items_are_read_and_kept(home: Path) -> None:
     b = bench(home, "r")
     first = items(b.benchmark, "validation")[0]
-    assert first.calls is not None
+    assert isinstance(first.calls, Calls)
     assert (first.calls.entry, first.calls.inputs, first.answer) == ("add", [[1, 2], [-3, 3]], "[3, 0]")
     assert [item.calls == first.calls for item in sealed_items(b.benchmark)] == [True] * 8
 

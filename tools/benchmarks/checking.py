@@ -9,7 +9,7 @@ from typing import Any
 
 from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.errors import SetupError
-from tuneloop.tools.benchmarks import scoring
+from tuneloop.tools.benchmarks import executed, scoring
 from tuneloop.tools.benchmarks.folder import RESERVED, prompt
 from tuneloop.tools.benchmarks.scorer import scorer_file
 
@@ -50,7 +50,7 @@ def check_gold(benchmark: Benchmark, answer: str, where: str) -> None:
     """Refuse a gold answer that no reply could ever match."""
     if not answer.strip():
         raise SetupError(f"{where}: answer is empty")
-    if benchmark.scorer:
+    if benchmark.scorer or (benchmark.executed and executed.readable(answer)):
         return
     if scoring.gold(benchmark.answer, answer) is None:
         raise SetupError(

@@ -1,13 +1,42 @@
-"""Compare what the calls of a reply's code gave with what they have to give: plain JSON values, outside every sandbox."""
+"""Compare what a reply's code gave with what it has to give: plain values, outside every sandbox.
+
+Gold is JSON: a list of what each call gives, `{"typed": [..]}` the same with Python's types, `{"chart": KIND, "series": [..]}`
+what has to be drawn. A reply's test gives one value, true.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
+
+from tuneloop.core.benchmark import Item
+from tuneloop.tools.benchmarks import charts, scoring, typed
 
 CLOSE = 1e-9
 SHOWN = 2000
+INDENTED, OUTDENTED = re.compile(r"(?:[ \t]*\n){0,9}[ \t]+\S"), re.compile(r"^(?=\S)", re.MULTILINE)
+BROKEN = (
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+)  # what strange values make of a comparison
+
+
+def code_of(item: Item, reply: str) -> str | None:
+    """The code of a reply, after what stands before it; None: there is none.
+
+    Where something stands before, a reply may also go on with it: indented lines, up to the first that is not.
+    """
+    found, before = scoring.extract("code", reply), item.calls.before if item.calls else ""
+    if not before:
+        return found
+    if found is None and (text := scoring.without_thoughts(reply)) and "```" not in text and INDENTED.match(text):
+        return before + text[: end.start() if (end := OUTDENTED.search(text)) else None]
+    return f"{before}\n{found}" if found is not None else None
 
 
 def judge(gold: str, results: list[dict[str, Any]] | None) -> tuple[str | None, bool]:
@@ -19,10 +48,51 @@ def judge(gold: str, results: list[dict[str, Any]] | None) -> tuple[str | None, 
     wanted = json.loads(gold)
     if results is None:
         return None, False
-    right = len(results) == len(wanted) and all(
-        "value" in one and same(one["value"], value) for one, value in zip(results, wanted, strict=True)
-    )
-    return shown(results), right
+    return shown(results), right(wanted, results)
+
+
+def right(wanted: Any, results: list[dict[str, Any]]) -> bool:
+    """Whether these are the values; one that is none of its kind is wrong."""
+    values = [one["value"] for one in results if "value" in one]
+    if len(values) != len(results):
+        return False
+    try:
+        if isinstance(wanted, list):
+            return len(values) == len(wanted) and all(map(same, values, wanted))
+        if "typed" in wanted:
+            return bool([typed.decoded(value) for value in values] == typed.decoded(wanted["typed"]))
+        return len(values) == 1 and charts.drawn_right(wanted["chart"], wanted["series"], values[0])
+    except BROKEN:
+        return False
+
+
+def readable(gold: str) -> bool:
+    """Whether it says what has to be given."""
+    try:
+        wanted = json.loads(gold)
+        if isinstance(wanted, dict):
+            return bool(wanted.get("typed")) or (wanted["chart"] in charts.KINDS and bool(wanted["series"]))
+        return isinstance(wanted, list) and bool(wanted)
+    except BROKEN:
+        return False
+
+
+def facts(gold: str, results: list[dict[str, Any]] | None, *, has_code: bool) -> dict[str, Any]:
+    """What further metrics are made of."""
+    if "chart" not in json.loads(gold):
+        return {}
+    return {"code": has_code, "ran": results is not None and all("value" in one for one in results)}
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Of charts, percent of all items: `Parse@1`, replies with code, and `ECR@1`, code that came to its end."""
+    charted = [row for row in rows if "code" in row]
+    if not charted:
+        return {}
+    return {
+        "Parse@1": 100 * sum(row["code"] for row in charted) / len(rows),
+        "ECR@1": 100 * sum(row["ran"] for row in charted) / len(rows),
+    }
 
 
 def check(results: Any) -> None:

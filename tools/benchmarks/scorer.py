@@ -30,7 +30,7 @@ def scorer_file(benchmark: Benchmark) -> Path | None:
 
 def known() -> list[str]:
     """Names of all scorers."""
-    return sorted(p.stem for folder in (OURS, THEIRS) for p in folder.glob("*.py") if p.stem != "__init__")
+    return sorted(p.stem for folder in (OURS, THEIRS) for p in folder.glob("*.py") if not p.stem.startswith("_"))
 
 
 def judged_here(benchmark: Benchmark) -> bool:

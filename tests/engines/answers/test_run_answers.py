@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from tuneloop.tools.benchmarks import typed
 from tuneloop.tools.benchmarks.executed import judge
 from tuneloop.tools.paths import ENGINES
 
+TYPED = str(Path(typed.__file__).resolve())
 HARNESS = ENGINES / "answers" / "run_answers.py"
 INPUTS = [[2, 3], [5, 7]]
 GOLD = "[5, 12]"
@@ -26,15 +28,20 @@ Given = dict[str, dict[str, Any]]
 
 def run(place: Path, **codes: str) -> Given:
     """What each code gives, by name."""
+    asked = {"entry": "add", "inputs": INPUTS, "typed": False}
+    return run_items(place, [{"id": name, "code": code, **asked} for name, code in codes.items()])
+
+
+def run_items(place: Path, rows: list[dict[str, Any]], python: str = sys.executable, seconds: int = 1) -> Given:
+    """What each item gives, by name; an item says how its code is run."""
     out = place / "out"
     out.mkdir(exist_ok=True)
-    rows = [{"id": name, "code": code, "entry": "add", "inputs": INPUTS} for name, code in codes.items()]
     (place / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     sets = [{"model": "m", "set": "s", "items": str(place / "items.jsonl")}]
-    (place / "job.json").write_text(json.dumps({"out": str(out), "seconds": 1, "sets": sets}))
+    (place / "job.json").write_text(json.dumps({"out": str(out), "seconds": seconds, "sets": sets, "typed": TYPED}))
     # Should a guard be missing, the harm ends with the processes of this namespace.
     apart = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    argv = [*apart, sys.executable, "-S", str(HARNESS), str(place / "job.json")]
+    argv = [*apart, python, "-S", str(HARNESS), str(place / "job.json")]
     env = {"PYTHONPATH": str(ENGINES), "TMPDIR": str(place)}
     done = subprocess.run(argv, env=env, cwd=out, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
