@@ -1,23 +1,29 @@
-"""Records of a raw data file and the values in them; standard library only (pyarrow for Parquet), data scripts carry these."""
+"""Records of a raw data file and the values in them; standard library only (and pyarrow), data scripts carry these."""
 
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-KINDS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+from tuneloop.core.raw import kind_of, open_text
+
 STEP = re.compile(r"([^.\[\]]+)|\[(\d*|[^\]=]+=[^\]]*)\]")
 
 
 def records(path: Path) -> Iterator[dict[str, Any]]:
-    """Records of a JSON, JSON Lines, CSV, TSV or Parquet file, in order. Raises ValueError or OSError when unreadable."""
-    kind = path.suffix.lower()
+    """Records of a file of one of the KINDS, in order. Raises one of UNREADABLE where it cannot be read."""
+    kind = kind_of(path)
     if kind == ".parquet":
         yield from parquet_records(path)
+    elif kind in (".arrow", ".feather"):
+        yield from arrow_records(path)
+    elif kind == ".txt":
+        yield from text_records(path)
     elif kind in (".csv", ".tsv"):
         yield from table_records(path)
     elif kind == ".json":
@@ -28,7 +34,7 @@ def records(path: Path) -> Iterator[dict[str, Any]]:
 
 def line_records(path: Path) -> Iterator[dict[str, Any]]:
     """One JSON object a line; blank lines are skipped."""
-    with path.open(encoding="utf-8-sig") as f:
+    with open_text(path) as f:
         for number, line in enumerate(f, 1):
             if not line.strip():
                 continue
@@ -43,7 +49,8 @@ def line_records(path: Path) -> Iterator[dict[str, Any]]:
 def json_records(path: Path) -> Iterator[dict[str, Any]]:
     """A list of objects, wherever it lies in the document; columns; objects by id; or JSON Lines in disguise."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8-sig"))
+        with open_text(path) as f:
+            document = json.loads(f.read())
     except (ValueError, RecursionError):
         yield from line_records(path)
         return
@@ -69,12 +76,16 @@ def longest_list(document: Any) -> list[dict[str, Any]]:
 def table_records(path: Path) -> Iterator[dict[str, Any]]:
     """Rows of a table with a header; the separator is found in the header line; JSON in a cell is read."""
     csv.field_size_limit(1 << 30)
-    with path.open(encoding="utf-8-sig", newline="") as f:
+    with open_text(path) as f:
         head = f.readline()
-        separator = "\t" if path.suffix.lower() == ".tsv" else max(",;\t|", key=head.count)
-        f.seek(0)
-        for row in csv.DictReader(f, delimiter=separator):
+        separator = separator_of(path, head)
+        for row in csv.DictReader(itertools.chain([head], f), delimiter=separator):
             yield {str(k): cell(v) for k, v in row.items() if k is not None}
+
+
+def separator_of(path: Path, head: str) -> str:
+    """What stands between the cells of a table whose header line is `head`."""
+    return "\t" if kind_of(path) == ".tsv" else max(",;\t|", key=head.count)
 
 
 def cell(text: Any) -> Any:
@@ -94,6 +105,28 @@ def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
     with pq.ParquetFile(path) as file:  # type: ignore[no-untyped-call]
         for batch in file.iter_batches(batch_size=2000):
             yield from batch.to_pylist()
+
+
+def arrow_records(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of an Arrow file, or of a stream of batches as `datasets` writes them."""
+    import pyarrow as pa  # only where such a file is read
+    from pyarrow.ipc import open_file, open_stream
+
+    with pa.memory_map(str(path)) as file:  # type: ignore[attr-defined]
+        whole = file.read(6) == b"ARROW1"
+        file.seek(0)
+        reader = open_file(file) if whole else open_stream(file)  # type: ignore[no-untyped-call]
+        for batch in map(reader.get_batch, range(reader.num_record_batches)) if whole else reader:
+            for start in range(0, batch.num_rows, 2000):
+                yield from batch.slice(start, 2000).to_pylist()
+
+
+def text_records(path: Path) -> Iterator[dict[str, Any]]:
+    """Lines of a text as `text`; blank ones are skipped."""
+    with open_text(path) as f:
+        for line in f:
+            if line.strip():
+                yield {"text": line.rstrip("\r\n")}
 
 
 def pick(record: Any, path: str) -> Any:

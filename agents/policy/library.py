@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from tuneloop.agents.policy import operations, rows
-from tuneloop.core import labels, records, text
+from tuneloop.core import labels, raw, records, text
 from tuneloop.core.parsing import parse_python
 
-MODULES = (text, records, labels, rows, operations)
+MODULES = (text, raw, records, labels, rows, operations)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ async def test_no_server_opens_the_sealed_split(toolbox: McpToolbox, tool: str, 
 )
 async def test_no_file_outside_a_data_set_is_read(toolbox: McpToolbox, path: str) -> None:
     with pytest.raises(ToolError, match="has no file"):
-        await toolbox.call("data_sample_records", dataset="wordproblems", path=path)
+        await toolbox.call("data_sample_rows", dataset="wordproblems", path=path)
 
 
 async def test_an_agent_has_its_own_tools_only(whole_run) -> None:

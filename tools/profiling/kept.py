@@ -13,7 +13,13 @@ from tuneloop.core.layout import Home
 from tuneloop.core.setup import Setup
 from tuneloop.tools.profiling.profile import profile_dataset
 
-LOOKS = ("tuneloop.core.text", "tuneloop.core.records", "tuneloop.core.profile", "tuneloop.tools.benchmarks.scoring")
+LOOKS = (
+    "tuneloop.core.text",
+    "tuneloop.core.raw",
+    "tuneloop.core.records",
+    "tuneloop.core.profile",
+    "tuneloop.tools.benchmarks.scoring",
+)
 
 
 def kept_profile(home: Home, setup: Setup, dataset: str, shown: list[Item]) -> dict[str, Any]:

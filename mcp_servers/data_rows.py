@@ -1,0 +1,142 @@
+"""The tools of server `data` that read rows of a run's data sets."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from tuneloop.core.errors import ToolError
+from tuneloop.core.files import digest, read_json, write_json
+from tuneloop.mcp_servers.arguments import Count, Offset
+from tuneloop.mcp_servers.marking import marked
+from tuneloop.mcp_servers.scope import Scope
+from tuneloop.tools.building import guard
+from tuneloop.tools.inspecting.rows import RawFile
+from tuneloop.tools.inspecting.rowwise import column_values, duplicates, overlaps, search
+from tuneloop.tools.inspecting.sample import shown
+from tuneloop.tools.profiling import sources
+
+Dataset = Annotated[str, Field(max_length=1000, description="data set name, as data_list_datasets gives it")]
+File = Annotated[str, Field(max_length=4096, description="one of the data set's files, as data_list_datasets gives it")]
+AnyFile = Annotated[str, Field(max_length=4096, description="one of the data set's files; empty: all of them")]
+Column = Annotated[
+    str,
+    Field(
+        max_length=500,
+        description="path of a column, as data_inspect_dataset gives it: answer, meta.source, turns[].value",
+    ),
+]
+AnyColumn = Annotated[str, Field(max_length=500, description="path of a column; empty: the whole row")]
+Wanted = Annotated[str, Field(min_length=1, max_length=500, description="words to look for, in any case; no pattern")]
+LONG, MEDIUM, BRIEF = 2000, 1000, 300  # characters of a text in an answer
+
+
+class RowTools:
+    """What reads rows, one run in the hand."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def sample_rows(self, dataset: Dataset, path: File, count: Count = 5, offset: Offset = 0) -> dict[str, Any]:
+        """Raw rows of one file of a data set with their lines, from row `offset` on; long texts are cut at 2,000 characters."""
+        file = RawFile(self._file(dataset, path))
+        pairs = (pair for numbers, rows in file.batches() for pair in zip(numbers, rows, strict=True))
+        rows = [
+            {"where": f"{path}:{number}", "row": shown(row, LONG)}
+            for number, row in itertools.islice(pairs, offset, offset + count)
+        ]
+        return marked({"rows": rows, "trouble": file.trouble})
+
+    def column_stats(self, dataset: Dataset, column: Column, path: AnyFile = "", count: Count = 10) -> dict[str, Any]:
+        """One column over all rows: types, empty and different values, lengths, range, and its most frequent values."""
+        found = column_values(self._files(dataset, path), column, count)
+        if found is None:
+            raise ToolError(
+                f"no row of {path or dataset} has {column!r}; data_inspect_dataset names the columns there are"
+            )
+        top = [{"value": value, "count": number} for value, number in found.top]
+        return marked({**found.facts.model_dump(mode="json"), "top": top, "top_exact": found.counted})
+
+    def search_rows(
+        self,
+        dataset: Dataset,
+        text: Wanted,
+        path: AnyFile = "",
+        column: AnyColumn = "",
+        count: Count = 5,
+        offset: Offset = 0,
+    ) -> dict[str, Any]:
+        """Rows that hold a text, in one column or anywhere: how many in all, and a page of them with their places."""
+        hits, total = search(self._files(dataset, path), text, column, offset, count)
+        rows = [
+            {"where": hit.where, "path": hit.path, "around": hit.around, "row": shown(hit.row, MEDIUM)} for hit in hits
+        ]
+        return marked({"found": total, "rows": rows})
+
+    def find_duplicates(
+        self, dataset: Dataset, path: AnyFile = "", column: AnyColumn = "", count: Count = 5, offset: Offset = 0
+    ) -> dict[str, Any]:
+        """Rows that repeat: exactly, or by one column (say the question) without case, punctuation and spacing.
+
+        `repeated` rows come after an equal one, `near` are nearly like an earlier one beside that (same numbers, seven eighths
+        of the words). The groups are paged, the largest first. At most 200,000 rows are compared; `whole`: that was all.
+        """
+        found = duplicates(self._files(dataset, path), column)
+        groups = [
+            {"rows": r.count, "where": list(r.where), "shared": shown(r.shared, BRIEF)}
+            for r in found.repeats[offset : offset + count]
+        ]
+        return marked(
+            {
+                "compared": found.compared,
+                "whole": found.whole,
+                "repeated": found.repeated,
+                "near": found.near,
+                "first_near": found.first_near,
+                "groups": groups,
+                "groups_in_all": len(found.repeats),
+            }
+        )
+
+    def check_overlap(self, dataset: Dataset, count: Count = 5, offset: Offset = 0) -> dict[str, Any]:
+        """Rows of a data set that ask what the benchmark asks: with validation items as rows, with the sealed test as a count.
+
+        Such rows are dropped by code before a training. The whole data set is looked at: above 200,000 rows, every n-th row.
+        """
+        bench = self.scope.bench()
+        files = self._files(dataset, "")
+        key = digest(dataset, bench.setup.dataset_fingerprints[dataset], bench.setup.benchmark_fingerprint)
+        kept = bench.run.root / "profiles" / f"overlap-{key}.json"
+        if not kept.is_file():
+            found = overlaps(files, guard(bench).overlaps)
+            hits = [{"where": where, "row": shown(row, MEDIUM)} for where, row in found.validation[:1000]]
+            counts = {split: found.counts.get(split, 0) for split in ("validation", "test")}
+            write_json(kept, {"rows": found.rows, "checked": found.checked, "overlaps": counts, "validation": hits})
+        known: dict[str, Any] = read_json(kept)
+        return marked({**known, "validation": known["validation"][offset : offset + count]})
+
+    def _files(self, dataset: str, path: str) -> dict[str, Path]:
+        """All files of a data set, or the one named."""
+        return {path: self._file(dataset, path)} if path else named(self.root(dataset))
+
+    def _file(self, dataset: str, path: str) -> Path:
+        by_name = named(self.root(dataset))
+        if path not in by_name:
+            some = ", ".join(list(by_name)[:20])
+            raise ToolError(f"{dataset} has no file {path!r}; it has {some}")
+        return by_name[path]
+
+    def root(self, dataset: str) -> Path:
+        """Where a data set of this run lies. Raises ToolError naming those there are."""
+        datasets = self.scope.bench().setup.datasets
+        if dataset not in datasets:
+            raise ToolError(f"no data set {dataset!r} in this run; there are {', '.join(datasets)}")
+        return datasets[dataset]
+
+
+def named(root: Path) -> dict[str, Path]:
+    """Files with records, by the path that scripts and tools call them."""
+    return {str(p.relative_to(root)) if p != root else p.name: p for p in sources(root)}

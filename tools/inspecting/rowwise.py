@@ -1,0 +1,190 @@
+"""Questions about single rows of a data set: a column's values, rows that hold a text, rows that repeat, overlaps."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuneloop.core.text import normalise
+from tuneloop.tools.gate.repeats import Repeats
+from tuneloop.tools.gate.rows import Row as Asked
+from tuneloop.tools.inspecting.columns import Table, hashed
+from tuneloop.tools.inspecting.facts import ColumnFacts
+from tuneloop.tools.inspecting.rows import RawFile
+from tuneloop.tools.inspecting.suspicious import texts_in
+
+STEP = re.compile(r'"([^"]*)"|(\[\])|([^.\[\]]+)')
+MOST_VALUES = 100_000  # different values that are counted at a time
+LONGEST_VALUE = 200
+MOST_COMPARED = 200_000
+AROUND = 80
+
+Row = dict[str, Any]
+Files = Mapping[str, Path]
+
+
+def rows_of(files: Files) -> Iterator[tuple[str, Row]]:
+    """Every row of the files with its place, `file:line`."""
+    for name, path in files.items():
+        for numbers, rows in RawFile(path).batches():
+            for number, row in zip(numbers, rows, strict=True):
+                yield f"{name}:{number}", row
+
+
+def inside(value: Any, path: str) -> list[Any]:
+    """All values at a path such as `meta.source`, `turns[].value`, `tags[]`, `"a.b".c`."""
+    found = [value]
+    for quoted, every, name in STEP.findall(path):
+        if every:
+            found = [inner for v in found if isinstance(v, list) for inner in v]
+        else:
+            key = quoted or name
+            found = [v[key] for v in found if isinstance(v, dict) and key in v]
+    return found
+
+
+@dataclass(frozen=True)
+class Values:
+    """A column's facts, its most frequent values, and whether rare ones may be missing among them."""
+
+    facts: ColumnFacts
+    top: tuple[tuple[str, int], ...]
+    counted: bool
+
+
+def column_values(files: Files, path: str, most: int) -> Values | None:
+    """Facts about one column of all rows; None where no row has it."""
+    table, counts, counted, parents = Table(), Counter[str](), True, 0
+    for file in files.values():
+        for _, rows in RawFile(file).batches():
+            values = [value for row in rows for value in inside(row, path)]
+            parents += len(rows) if re.fullmatch(r'"[^"]*"|[^.\[\]]+', path) else len(values)
+            if values:
+                table.values(path, values, 0)
+            counts.update(str(v)[:LONGEST_VALUE] for v in values if isinstance(v, str | int | float | bool))
+            if len(counts) > MOST_VALUES:
+                counted = False
+                counts = Counter(dict(counts.most_common(MOST_VALUES // 2)))
+    column = table.columns.get(path)
+    if column is None:
+        return None
+    return Values(column.facts(parents), tuple(counts.most_common(most)), counted)
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A row that holds the text: where in it, and the words around."""
+
+    where: str
+    path: str
+    around: str
+    row: Row
+
+
+def search(files: Files, text: str, column: str, offset: int, count: int) -> tuple[list[Hit], int]:
+    """Rows with the text in any case, in one column or anywhere; a page of them, and how many there are."""
+    wanted, found, number = text.casefold(), [], 0
+    for where, row in rows_of(files):
+        places = ((column, v) for v in inside(row, column)) if column else row.items()
+        texts = (pair for path, value in places for pair in texts_in(value, path))
+        hit = next(((path, held) for path, held in texts if wanted in held.casefold()), None)
+        if hit is None:
+            continue
+        if offset <= number < offset + count:
+            at = max(0, hit[1].casefold().find(wanted) - AROUND)
+            found.append(Hit(where, hit[0], hit[1][at : at + len(text) + 2 * AROUND], row))
+        number += 1
+    return found, number
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Rows that are the same: how many, the first five places, and the text or row that they share."""
+
+    count: int
+    where: tuple[str, ...]
+    shared: Any
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Of `compared` rows; `whole` says that these were all. `near`: beside the repeats, rows nearly like an earlier one."""
+
+    compared: int
+    whole: bool
+    repeats: tuple[Repeat, ...]
+    repeated: int
+    near: int
+    first_near: tuple[str, str] | None
+
+
+def duplicates(files: Files, column: str, most: int = MOST_COMPARED) -> Duplicates:
+    """Repeated rows, by one column (without case, punctuation and spacing) or by all of them (exactly)."""
+    stream = rows_of(files)
+    groups: dict[Any, list[Any]] = {}
+    near, places, repeated = Repeats(), [], 0
+    for where, row in itertools.islice(stream, most):
+        places.append(where)
+        texts = texts_in(inside(row, column) if column else row)
+        text = "\n".join(t for path, t in texts if not path.endswith("(name)"))
+        key = hashed(normalise(text) or text) if column else hashed(row)
+        group = groups.setdefault(key, [0, [], text if column else row])
+        group[0] += 1
+        if len(group[1]) < 5:
+            group[1].append(where)
+        if group[0] == 1 and text.strip():
+            near.add([Asked((text,), ("",), {})], [len(places)])
+        repeated += group[0] > 1
+    found = near.found()
+    chosen = sorted((g for g in groups.values() if g[0] > 1), key=lambda g: -g[0])
+    first = (places[found.first[0] - 1], places[found.first[1] - 1]) if found.first else None
+    return Duplicates(
+        compared=len(places),
+        whole=next(stream, None) is None,
+        repeats=tuple(Repeat(count, tuple(where), shared) for count, where, shared in chosen),
+        repeated=repeated,
+        near=found.near,
+        first_near=first,
+    )
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How many of `checked` rows overlap with each split; rows and places are kept for validation alone."""
+
+    checked: int
+    rows: int
+    counts: dict[str, int]
+    validation: tuple[tuple[str, Row], ...]
+
+
+def overlaps(files: Files, split_of: Callable[[str], str | None], most: int = MOST_COMPARED) -> Overlap:
+    """Rows whose texts, one by one or together, overlap with a benchmark's items.
+
+    Of more than `most` rows every n-th is checked. `split_of`: the split that a text overlaps with.
+    """
+    total = sum(1 for _ in rows_of(files))
+    every = max(1, -(-total // most))
+    counts: Counter[str] = Counter()
+    found, checked = [], 0
+    for where, row in itertools.islice(rows_of(files), 0, None, every):
+        checked += 1
+        split = split_in(row, split_of)
+        if split:
+            counts[split] += 1
+        if split == "validation":
+            found.append((where, row))
+    return Overlap(checked, total, dict(counts), tuple(found))
+
+
+def split_in(row: Row, split_of: Callable[[str], str | None]) -> str | None:
+    """The split that a row overlaps with; the test counts before others."""
+    texts = [text for path, text in texts_in(row) if not path.endswith("(name)") and len(text) > 2]
+    whole: Sequence[str] = [*texts, "\n".join(texts)] if len(texts) > 1 else texts
+    found = {split for text in whole if (split := split_of(text))}
+    return "test" if "test" in found else next(iter(sorted(found)), None)
