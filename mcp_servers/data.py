@@ -16,6 +16,7 @@ from tuneloop.mcp_servers.marking import marked, marked_list, plain
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.benchmarks import items, prompt
+from tuneloop.tools.benchmarks.folder import sealed_count
 from tuneloop.tools.inspecting.kept import brief, kept_inspection
 from tuneloop.tools.inspecting.sample import shown
 from tuneloop.tools.profiling.kept import kept_profile
@@ -86,13 +87,13 @@ class DataTools(RowTools):
         bench = self.scope.bench()
         declared = bench.setup.benchmark
         open_items = items(bench.benchmark, "validation", bench.spec.benchmark_limit)
-        test = (bench.benchmark.sealed / "test.jsonl").read_bytes().count(b"\n")
         base = bench.run.baseline / "scores.json"
         score = {k: v for k, v in read_json(base).items() if k != "items"} if base.is_file() else None
         return marked(
             {
                 **declared.model_dump(mode="json"),
-                "sizes": {"validation": len(open_items), "test": test},
+                "sizes": {"validation": len(open_items), "test": sealed_count(bench.benchmark)},
+                "measured_beside_it": list(bench.spec.also),
                 "base_score": score,
                 "items": [self._item(bench, item) for item in open_items[:count]],
             }

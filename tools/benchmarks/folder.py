@@ -60,6 +60,11 @@ def sealed_items(folder: BenchmarkFolder) -> list[Item]:
     return _read(folder, TEST)
 
 
+def sealed_count(folder: BenchmarkFolder) -> int:
+    """How many test items there are; nothing of them leaves."""
+    return (folder.root / TEST).read_bytes().count(b"\n")
+
+
 def prompt(benchmark: Benchmark, item: Item) -> str:
     """The user turn of one item."""
     return scoring.render(benchmark.prompt, item.fields)

@@ -132,6 +132,8 @@ def duplicates(files: Files, column: str, most: int = MOST_COMPARED) -> Duplicat
         places.append(where)
         texts = texts_in(inside(row, column) if column else row)
         text = "\n".join(t for path, t in texts if not path.endswith("(name)"))
+        if column and not text.strip():
+            continue
         key = hashed(normalise(text) or text) if column else hashed(row)
         group = groups.setdefault(key, [0, [], text if column else row])
         group[0] += 1
