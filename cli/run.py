@@ -31,7 +31,11 @@ POSITIVE = click.IntRange(min=1)
 
 
 @click.command(epilog=EXAMPLES)
-@click.option("--benchmark", help="What to become better at: a registered benchmark or a folder with benchmark.yaml.")
+@click.option(
+    "--benchmark",
+    help="What to become better at: a registered benchmark or a folder with benchmark.yaml. Of several, separated by "
+    "commas, the first decides; all are reported.",
+)
 @click.option("--benchmark-description", help="Task and answer format in words, instead of the benchmark's own.")
 @click.option("--base-model", "--model", "base_model", help="The model to fine-tune: a name, a folder or a hub id.")
 @click.option(

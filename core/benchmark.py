@@ -41,6 +41,9 @@ class Benchmark(BaseModel):
         "exact",
         description="boxed | choice | code | exact | number | regex:PATTERN (first group or whole match) | scorer:NAME",
     )
+    final: str = Field(
+        "", description="how a right reply ends, ANSWER in the answer's place; empty: as the kind wants it"
+    )
     prompt: str = Field("{prompt}", description="user turn, a template over the item's fields")
     form: Form = Field(
         "auto", description="chat: in the model's template; base: a text to be continued; auto: as the model is"

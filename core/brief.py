@@ -18,6 +18,7 @@ class Task(BaseModel):
     domain: str
     description: str
     answer: str
+    final: str = ""
     prompt: str
     metric: str
     direction: Direction

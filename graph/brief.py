@@ -61,6 +61,7 @@ def task(ctx: Context) -> Task:
         domain=b.domain,
         description=b.description,
         answer=b.answer,
+        final=b.final,
         prompt=b.prompt,
         metric=b.metric,
         direction=b.direction,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from statistics import fmean
 
-from tuneloop.core.brief import Brief, JournalRow
+from tuneloop.core.brief import Brief, JournalRow, Task
 from tuneloop.core.experiment import Hypothesis, Training
 from tuneloop.core.score import Score
 
@@ -41,12 +41,17 @@ def task(brief: Brief) -> str:
         (
             f"- benchmark: {t.benchmark} ({t.domain}); metric {t.metric}, {better} is better",
             f"- what is asked: {t.description}",
-            f"- prompt template: {t.prompt!r}; answer found as: {t.answer}; at most {t.max_new_tokens} new tokens, greedy",
+            f"- prompt template: {t.prompt!r}; answer found as: {t.answer}{_final(t)}",
+            f"- at most {t.max_new_tokens} new tokens, greedy",
             f"- base model: {t.base_model} on {t.device}; data sets: {', '.join(t.datasets)}",
             f"- at most {t.row_limit} training rows; seed {t.seed}",
             *_models(brief),
         )
     )
+
+
+def _final(t: Task) -> str:
+    return f", a right reply ends with {t.final!r}" if t.final else ""
 
 
 def _models(brief: Brief) -> tuple[str, ...]:

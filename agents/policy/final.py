@@ -42,6 +42,8 @@ class FinalForm:
 def final_form(task: Task, facts: BenchmarkFacts) -> FinalForm:
     """The form for the benchmark's scorer, in the wording the task itself uses where it has one."""
     wording = worded(task, facts)
+    if task.final:
+        return FinalForm(task.final, True)
     if task.answer == "boxed":
         return FinalForm("\\boxed{ANSWER}", True)
     if task.answer == "exact":
