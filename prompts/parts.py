@@ -41,8 +41,8 @@ def task(brief: Brief) -> str:
         (
             f"- benchmark: {t.benchmark} ({t.domain}); metric {t.metric}, {better} is better",
             f"- what is asked: {t.description}",
-            f"- prompt template: {t.prompt!r}; answer found as: {t.answer}{_final(t)}",
-            f"- at most {t.max_new_tokens} new tokens, greedy",
+            f"- prompt template: {t.prompt!r}; answer found as: {t.answer}{_final(t)}; "
+            f"at most {t.max_new_tokens} new tokens, greedy",
             f"- base model: {t.base_model} on {t.device}; data sets: {', '.join(t.datasets)}",
             f"- at most {t.row_limit} training rows; seed {t.seed}",
             *_models(brief),
