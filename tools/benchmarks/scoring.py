@@ -3,7 +3,7 @@ r"""Read the answer in a reply, compare it with the gold answer; standard librar
 What stands between `<think>` and `</think>` is no answer. A reply without a readable answer is wrong, never an error.
 
 boxed    the last complete `\boxed{...}`; numbers in normal form (`1,000.0` is `1000`), `\text{}` and blanks dropped
-choice   one letter: in the last box, after "answer", at the start of the reply, else the last one standing alone
+choice   one letter: in the last box, after "answer" or "答案", at the start of the reply, else the last one standing alone
 number   the last number; sign, decimals, thousands commas and exponents are read, percent and currency signs dropped
 exact    the whole reply, trimmed, runs of white space as one blank, case matters
 code     no answer is read: the Python code, from the last block of it or, without one, the reply; its results are judged
@@ -113,7 +113,13 @@ def number(text: str) -> str | None:
 
 
 def boxed(text: str) -> str | None:
-    """The content of the box that was opened last and is closed, in normal form; None without one."""
+    """The content of the last box in normal form; None without one."""
+    inside = box(text)
+    return None if inside is None else normal(inside)
+
+
+def box(text: str) -> str | None:
+    """The content of the box that was opened last and is closed; None without one."""
     opened: list[tuple[int, bool]] = []
     best: tuple[int, int] | None = None
     for match in re.finditer(r"(\\(?:boxed|fbox)\s*\{)|\\.|[{}]", text, re.DOTALL):
@@ -123,7 +129,7 @@ def boxed(text: str) -> str | None:
             start, box = opened.pop()
             if box and (best is None or start > best[0]):
                 best = (start, match.start())
-    return normal(text[best[0] : best[1]]) if best else None
+    return text[best[0] : best[1]] if best else None
 
 
 def normal(text: str) -> str:
@@ -152,6 +158,9 @@ AFTER_ANSWER = re.compile(
     r"(?i:\banswer\b)(?:[^A-Za-z0-9]|(?i:\b(?:is|be|should|would|must|the|correct|option|choice|letter|text|mathrm|mathbf)\b))*"
     r"(?:([A-Z])(?![A-Za-z0-9'’])|(?<=\()([a-z])(?=\))|([a-z])(?=[.)\]*\s]*\Z))"
 )
+AFTER_CHINESE = re.compile(
+    r"(?:答案|正确选项|[故应]选|选择)(?:[\s:：，,(（【「“\"'$*_{\\]|[是为应该选项]|text|boxed|mathrm){0,20}([A-Z])(?![A-Za-z0-9])"
+)
 ALONE = re.compile(r"(?<![A-Za-z0-9'’])(?<![A-Za-z]\.)([A-Z])(?![A-Za-z0-9'’]|\.[A-Za-z])")
 PROSE = re.compile(r"\s+(?!(?:is|because|since|seems)\b)[A-Za-z]")
 
@@ -163,9 +172,10 @@ def choice(text: str) -> str | None:
     whole = re.fullmatch(r"\W*([A-Za-z])\W*", inside if inside is not None else text, re.ASCII)
     if whole:
         return whole[1].upper()
-    after = [match[1] or match[2] or match[3] for match in AFTER_ANSWER.finditer(text)]
+    after = [(match.start(), match[1] or match[2] or match[3]) for match in AFTER_ANSWER.finditer(text)]
+    after += [(match.start(), match[1]) for match in AFTER_CHINESE.finditer(text)]
     if after:
-        return after[-1].upper()
+        return max(after)[1].upper()
     first: list[str] = re.findall(r"(?m)^\s*[(*]*([A-Z])[*]*[).:]", text)
     if len(first) == 1 and re.match(r"\s*[(*]*[A-Z][*]*[).:]", text):
         return first[0]

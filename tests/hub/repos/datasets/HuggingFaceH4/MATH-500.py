@@ -1,0 +1,25 @@
+"""HuggingFaceH4/MATH-500: some of the test problems, with answer, subject, a number as level, unique_id."""
+
+from __future__ import annotations
+
+from tests.hub.formats import jsonl
+from tests.hub.hendrycks import KINDS, SUBJECTS, rows
+
+
+def files() -> dict[str, bytes]:
+    found = []
+    for subject, name in SUBJECTS.items():
+        for i, row in enumerate(rows(subject, 0, 8)[::2]):
+            answer = row["solution"].rpartition("\\boxed{")[2].removesuffix("}$.")
+            found.append(
+                {
+                    "problem": row["problem"],
+                    "solution": row["solution"],
+                    "answer": answer,
+                    "subject": name,
+                    "level": int(row["level"][-1]),
+                    "unique_id": f"test/{subject}/{i}.json",
+                }
+            )
+    assert len(found) == 4 * len(SUBJECTS) and KINDS
+    return {"README.md": b"# MATH-500\n", "test.jsonl": jsonl(found)}

@@ -1,0 +1,44 @@
+"""mmlu: multiple choice in 57 subjects; the prompt and the last line that it asks for are OpenAI's simple-evals'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tuneloop.core.benchmark import Benchmark, Item, Source
+from tuneloop.tools.benchmarks.raw import LETTERS, listed, rows
+
+BENCHMARK = Benchmark(
+    name="mmlu",
+    domain="knowledge",
+    licence="MIT",
+    source=Source(repo="cais/mmlu", files=("all/test-*.parquet",), train=("all/auxiliary_train-*.parquet",)),
+    description=(
+        "Multiple choice with four options A to D in 57 subjects, from law to anatomy, in English. One may think first; the "
+        "reply ends with a line 'ANSWER: X' where X is the letter. Read is the letter in the last \\boxed{}, else the one "
+        "after the last 'answer', else a letter that opens the reply or stands alone; the text of an option without its "
+        "letter is wrong. All items count the same, and every subject is reported."
+    ),
+    answer="choice",
+    prompt=(
+        "Answer the following multiple choice question. The last line of your response should be of the following format: "
+        "'ANSWER: $LETTER' (without quotes) where LETTER is one of ABCD. Think step by step before answering.\n\n"
+        "{question}\n\n{options}"
+    ),
+    max_new_tokens=2048,
+)
+
+
+def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
+    """The public test set: 14,042 questions."""
+    for i, row in enumerate(rows(raw, "all/test-*.parquet")):
+        fields = {"question": row["question"].strip(), "options": listed(row["choices"])}
+        answer = LETTERS[row["answer"]]
+        yield Item(id=f"{benchmark.name}-{i:05}", fields=fields, answer=answer, group=row["subject"])
+
+
+def train(_: Benchmark, raw: Path) -> Iterator[dict[str, str]]:
+    """The source's training rows: 99,842 questions of other sets (ARC, RACE, OBQA, MC-TEST), without a subject."""
+    for row in rows(raw, "all/auxiliary_train-*.parquet"):
+        options = listed(row["choices"])
+        yield {"question": row["question"].strip(), "options": options, "answer": LETTERS[row["answer"]]}
