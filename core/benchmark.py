@@ -58,6 +58,7 @@ class Benchmark(BaseModel):
     top_p: float = Field(1.0, gt=0, le=1)
     licence: str = "unknown"
     source: Source | None = None
+    more: tuple[Source, ...] = Field((), description="further repositories that the splits are made of")
     validation_size: int = Field(300, ge=1, description="items at most")
     test_size: int = Field(1000, ge=1, description="items at most")
     judge: bool = Field(

@@ -64,18 +64,25 @@ def summary(scorer: str, verdicts: Sequence[Verdict]) -> dict[str, float]:
 def load(path: Path) -> ModuleType:
     """A scorer from its file; those of one folder are one package, so that they may share a module.
 
-    By its very path: a sandbox may show the file and not the folder.
+    The package above it has `scoring` alone: `from ..scoring import number`.
     """
-    package = f"tuneloop_scorers_{zlib.crc32(str(path.parent).encode())}"
+    above = f"tuneloop_scorers_{zlib.crc32(str(path.parent).encode())}"
+    package = f"{above}.{path.parent.name}"
+    if package not in sys.modules:
+        for name, places in ((above, []), (package, [str(path.parent)])):
+            sys.modules[name] = ModuleType(name)
+            sys.modules[name].__path__ = places
+        executed(f"{above}.scoring", Path(__file__).with_name("scoring.py"))
     name = f"{package}.{path.stem}"
-    if name not in sys.modules:
-        if package not in sys.modules:
-            sys.modules[package] = ModuleType(package)
-            sys.modules[package].__path__ = [str(path.parent)]
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            raise ImportError(f"{path} is no Python file")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        sys.modules[name] = module
-    return sys.modules[name]
+    return sys.modules.get(name) or executed(name, path)
+
+
+def executed(name: str, path: Path) -> ModuleType:
+    """A module from its very file: a sandbox may show it and not its folder. Raises ImportError."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules[name] = module
+    return module

@@ -26,7 +26,8 @@ def fetched(benchmark: Benchmark, module: ModuleType, home: Home, settings: Sett
 
     def fill(part: Path) -> None:
         raw = raw_files(benchmark, home, settings)
-        validation, test = splits_of(benchmark, module, raw)
+        more = [files_of(source, source.files, home, settings) for source in benchmark.more]
+        validation, test = splits_of(benchmark, module, raw, *more)
         check_items(benchmark, validation, test, benchmark.name)
         write_lines(part / VALIDATION, map(line, validation))
         write_lines(part / TEST, map(line, test))
@@ -34,11 +35,11 @@ def fetched(benchmark: Benchmark, module: ModuleType, home: Home, settings: Sett
     return make_whole(folder, fill, benchmark=benchmark.name)
 
 
-def splits_of(benchmark: Benchmark, module: ModuleType, raw: Path) -> tuple[list[Item], list[Item]]:
+def splits_of(benchmark: Benchmark, module: ModuleType, raw: Path, *more: Path) -> tuple[list[Item], list[Item]]:
     """Validation and test items. Raises SetupError when the source's files are not what the entry reads."""
     try:
         if hasattr(module, "splits"):
-            validation, test = module.splits(benchmark, raw)
+            validation, test = module.splits(benchmark, raw, *more)
             return list(validation), list(test)
         return splitting.split(benchmark, module.pool(benchmark, raw))
     except (KeyError, ValueError, TypeError, OSError) as e:
@@ -47,7 +48,7 @@ def splits_of(benchmark: Benchmark, module: ModuleType, raw: Path) -> tuple[list
 
 def train_rows(benchmark: Benchmark, module: ModuleType, home: Home, settings: Settings) -> Iterable[dict[str, Any]]:
     """The source's own rows to learn from. Raises SetupError when it has none."""
-    if not hasattr(module, "train"):
+    if not hasattr(module, "train") or not (benchmark.source and benchmark.source.train):
         raise SetupError(f"benchmark {benchmark.name} has no training rows of its own")
     rows: Iterable[dict[str, Any]] = module.train(benchmark, raw_files(benchmark, home, settings, train=True))
     return rows
@@ -58,6 +59,10 @@ def raw_files(benchmark: Benchmark, home: Home, settings: Settings, *, train: bo
     source: Source | None = benchmark.source
     if source is None:
         raise SetupError(f"benchmark {benchmark.name} has no source on the hub")
-    files = source.train if train else source.files
+    return files_of(source, source.train if train else source.files, home, settings)
+
+
+def files_of(source: Source, files: tuple[str, ...], home: Home, settings: Settings) -> Path:
+    """The files of a repository that fit the patterns."""
     folder = home.benchmarks / "sources" / f"{source.repo.replace('/', '--')}-{digest(str(source.revision), *files)}"
     return fetch_hub(source.repo, "dataset", folder, settings, files=files, revision=source.revision)
