@@ -68,7 +68,7 @@ def verified(model: str, name: str, items: list[dict[str, Any]], work: Path) -> 
     accuracy = 100 * sum(r["value"] for r in rows) / len(rows)
     if abs(accuracy - result["accuracy"]) > 1e-6:
         raise NotMeasuredError(f"{who}: accuracy {result['accuracy']} but its details give {accuracy}")
-    return {"accuracy": accuracy, "metrics": result["metrics"], "items": rows}
+    return {"accuracy": accuracy, "metrics": result["metrics"][0], "items": rows}
 
 
 def answered(model: str, name: str, items: list[dict[str, Any]], work: Path) -> list[dict[str, Any]]:

@@ -69,7 +69,7 @@ def column(row: dict[str, Any], *names: str) -> Any:
 
 
 def integer(answer: object) -> str:
-    """The number of an answer column, as in 33, "033" or `"33^\\circ"`. Raises ValueError without one."""
+    r"""The number of an answer column, as in 33, "033" or `"33^\circ"`. Raises ValueError without one."""
     found = re.match(r"\d{1,3}(?!\d)", str(answer).strip())
     if not found:
         raise ValueError(f"answer {str(answer)[:40]!r} is no number from 0 to 999")

@@ -7,7 +7,9 @@ from typing import Any
 
 from ..scoring import boxed, plain_number, without_thoughts
 
-STATED = re.compile(r"\banswer\s*(?:is|:|=)[\s:*$\\(]{0,10}(?:(?:text|mathbf)\{)?(\d{1,3})(?![\d,]*\d)(?!\.\d)", re.IGNORECASE)
+STATED = re.compile(
+    r"\banswer\s*(?:is|:|=)[\s:*$\\(]{0,10}(?:(?:text|mathbf)\{)?(\d{1,3})(?![\d,]*\d)(?!\.\d)", re.IGNORECASE
+)
 
 
 def judge(gold: str, reply: str) -> dict[str, Any]:
@@ -23,7 +25,9 @@ def stated_integer(reply: str) -> str | None:
         return None
     inside = boxed(text)
     if inside is not None:
-        return in_range(plain_number(inside.rpartition("=")[2].removesuffix("^\\circ").removesuffix("^{\\circ}").strip()))
+        return in_range(
+            plain_number(inside.rpartition("=")[2].removesuffix("^\\circ").removesuffix("^{\\circ}").strip())
+        )
     stated = [match[1] for match in STATED.finditer(text)]
     return in_range(plain_number(stated[-1])) if stated else None
 

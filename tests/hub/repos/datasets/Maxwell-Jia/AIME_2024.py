@@ -8,7 +8,12 @@ from tests.hub.formats import parquet
 
 def files() -> dict[str, bytes]:
     rows = [
-        {"ID": f"2024-{'I' * (1 + i // 15)}-{i % 15 + 1}", "Problem": text, "Solution": f"It is {answer}.", "Answer": answer}
+        {
+            "ID": f"2024-{'I' * (1 + i // 15)}-{i % 15 + 1}",
+            "Problem": text,
+            "Solution": f"It is {answer}.",
+            "Answer": answer,
+        }
         for i, (text, answer) in enumerate(problems(4))
     ]
     return {"README.md": b"---\nlicense: mit\n---\n", "aime_2024_problems.parquet": parquet(rows)}

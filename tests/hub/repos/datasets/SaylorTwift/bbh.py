@@ -32,8 +32,13 @@ def arithmetic(k: int) -> tuple[str, str]:
 
 
 def sorting(k: int) -> tuple[str, str]:
-    words = [f"{a}{b}" for a, b in zip("quartz", ("ill", "pon", "che", "oof", "ulu", "est")[k % 6 :] + ("a",) * 6, strict=False)]
-    return f"Sort the following words alphabetically: List: {' '.join(words)} end{k}", " ".join(sorted([*words, f"end{k}"]))
+    words = [
+        f"{a}{b}"
+        for a, b in zip("quartz", ("ill", "pon", "che", "oof", "ulu", "est")[k % 6 :] + ("a",) * 6, strict=False)
+    ]
+    return f"Sort the following words alphabetically: List: {' '.join(words)} end{k}", " ".join(
+        sorted([*words, f"end{k}"])
+    )
 
 
 def closing(k: int) -> tuple[str, str]:
@@ -46,8 +51,9 @@ def closing(k: int) -> tuple[str, str]:
 
 
 def fallacy(k: int) -> tuple[str, str]:
-    return f"Argument {k}: every wug is a dax; this is a {'wug' if k % 2 else 'dax'}. Is it valid or invalid that it is a {'dax' if k % 2 else 'wug'}?", (
-        "valid" if k % 2 else "invalid"
+    return (
+        f"Argument {k}: every wug is a dax; this is a {'wug' if k % 2 else 'dax'}. Is it valid or invalid that it is a {'dax' if k % 2 else 'wug'}?",
+        ("valid" if k % 2 else "invalid"),
     )
 
 

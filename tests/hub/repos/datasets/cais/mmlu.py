@@ -15,8 +15,12 @@ def files() -> dict[str, bytes]:
         "README.md": b"---\nlicense: mit\n---\n",
         "all/test-00000-of-00001.parquet": parquet([*test, again]),
         "all/dev-00000-of-00001.parquet": parquet([row(subject, 50 + k) for subject in SUBJECTS for k in range(5)]),
-        "all/validation-00000-of-00001.parquet": parquet([row(subject, 60 + k) for subject in SUBJECTS for k in range(3)]),
-        "all/auxiliary_train-00000-of-00001.parquet": parquet([{**row("moss", 100 + k), "subject": ""} for k in range(20)]),
+        "all/validation-00000-of-00001.parquet": parquet(
+            [row(subject, 60 + k) for subject in SUBJECTS for k in range(3)]
+        ),
+        "all/auxiliary_train-00000-of-00001.parquet": parquet(
+            [{**row("moss", 100 + k), "subject": ""} for k in range(20)]
+        ),
         "anatomy/test-00000-of-00001.parquet": parquet([row("anatomy", k) for k in range(12)]),
     }
 

@@ -14,7 +14,11 @@ def files() -> dict[str, bytes]:
     for split, start, count in (("dev", 50, 5), ("test", 0, 12)):
         for name, topic in SUBJECTS.items():
             packed[f"{split}/{name}.csv"] = table(HEADER, [row(topic, start + k, k) for k in range(count)])
-    return {"README.md": b"---\nlicense: cc-by-nc-4.0\n---\n", "cmmlu_v1_0_1.zip": archive(packed), "cmmlu.py": b"raise\n"}
+    return {
+        "README.md": b"---\nlicense: cc-by-nc-4.0\n---\n",
+        "cmmlu_v1_0_1.zip": archive(packed),
+        "cmmlu.py": b"raise\n",
+    }
 
 
 def row(topic: str, k: int, number: int) -> tuple[object, ...]:
