@@ -2,7 +2,8 @@
 
 An entry has `BENCHMARK`, or several of a family in `BENCHMARKS`, and either `fetch(folder)`, which makes the splits, or a
 `source` on the hub and `pool(benchmark, raw)`, which reads the items of a public test set out of the source's files; where the
-source itself has two splits, `splits(benchmark, raw, *more)`, with a folder for each source. `train(benchmark, raw)` reads rows to learn from.
+source itself has two splits, `splits(benchmark, raw, *more)`, with a folder for each of its sources. `train(benchmark, raw)`
+reads rows to learn from.
 """
 
 from __future__ import annotations

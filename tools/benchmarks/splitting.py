@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from tuneloop.core.benchmark import Benchmark, Item
-from tuneloop.tools.benchmarks.folder import content, prompt
+from tuneloop.tools.benchmarks.folder import content
 from tuneloop.tools.likeness import groups_of_near_copies
 
 Unit = list[Item]
@@ -19,7 +19,7 @@ Unit = list[Item]
 def split(benchmark: Benchmark, pool: Iterable[Item]) -> tuple[list[Item], list[Item]]:
     """Validation and test items, each in the pool's order; what the pool has twice is taken once."""
     items = list({content(item): item for item in pool}.values())
-    units = sorted(units_of(benchmark, items), key=rank)
+    units = sorted(units_of(items), key=rank)
     sides: tuple[list[Unit], list[Unit]] = ([], [])
     for members in by_group(units).values():
         for side, chosen in zip(sides, halves(members), strict=True):
@@ -30,7 +30,7 @@ def split(benchmark: Benchmark, pool: Iterable[Item]) -> tuple[list[Item], list[
     return validation, test
 
 
-def units_of(benchmark: Benchmark, items: Sequence[Item]) -> list[Unit]:
+def units_of(items: Sequence[Item]) -> list[Unit]:
     """Items that belong together."""
     parent = list(range(len(items)))
 
@@ -40,7 +40,7 @@ def units_of(benchmark: Benchmark, items: Sequence[Item]) -> list[Unit]:
             i = parent[i]
         return i
 
-    copies = groups_of_near_copies([prompt(benchmark, item) for item in items])
+    copies = groups_of_near_copies(own_texts(items))
     for marks in ([item.cluster for item in items], map(str, copies)):
         first: dict[str, int] = {}
         for i, mark in enumerate(marks):
@@ -50,6 +50,13 @@ def units_of(benchmark: Benchmark, items: Sequence[Item]) -> list[Unit]:
     for i, item in enumerate(items):
         units[root(i)].append(item)
     return list(units.values())
+
+
+def own_texts(items: Sequence[Item]) -> list[str]:
+    """What an item says of itself: without fields that most items share with others (a subject, solved examples)."""
+    values = {name: {item.fields.get(name) for item in items} for item in items[:1] for name in item.fields}
+    own = [name for name, found in values.items() if 2 * len(found) > len(items)] or list(values)
+    return ["\n".join(item.fields.get(name, "") for name in own) for item in items]
 
 
 def rank(unit: Unit) -> str:

@@ -51,10 +51,9 @@ def closing(k: int) -> tuple[str, str]:
 
 
 def fallacy(k: int) -> tuple[str, str]:
-    return (
-        f"Argument {k}: every wug is a dax; this is a {'wug' if k % 2 else 'dax'}. Is it valid or invalid that it is a {'dax' if k % 2 else 'wug'}?",
-        ("valid" if k % 2 else "invalid"),
-    )
+    given, claimed = ("wug", "dax") if k % 2 else ("dax", "wug")
+    text = f"Argument {k}: every wug is a dax; this is a {given}. Is it valid or invalid that it is a {claimed}?"
+    return text, "valid" if k % 2 else "invalid"
 
 
 def navigate(k: int) -> tuple[str, str]:
