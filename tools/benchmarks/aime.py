@@ -36,6 +36,7 @@ def declared(name: str, year: int, source: Source, licence: str) -> Benchmark:
             f"is answered {SAMPLES} times (temperature 0.6, top-p 0.95), and the score is the mean."
         ),
         answer="scorer:contest_integer",
+        final="\\boxed{ANSWER}",
         prompt="{problem}\nPlease reason step by step, and put your final answer within \\boxed{}.",
         max_new_tokens=32768,
         samples=SAMPLES,

@@ -31,6 +31,7 @@ def declared(name: str, which: str) -> Benchmark:
         ),
         description=ASKED.format(which=which),
         answer="choice",
+        final="The answer is ANSWER.",
         prompt=(
             "Choose the best answer to the following question. You may think first; end with 'The answer is X.' where X is "
             "the letter of the option.\n\nQuestion: {question}\n{options}"

@@ -23,6 +23,7 @@ BENCHMARK = Benchmark(
         "bare answer. All items count the same, and every set is reported."
     ),
     answer="scorer:bbh",
+    final="So the answer is ANSWER.",
     prompt="Question: {input}\nThink step by step. End with 'So the answer is X.', where X is the answer alone.",
     max_new_tokens=2048,
 )

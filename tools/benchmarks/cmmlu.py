@@ -21,6 +21,7 @@ BENCHMARK = Benchmark(
         "items count the same, and every subject is reported."
     ),
     answer="choice",
+    final="答案: ANSWER",
     prompt=(
         "请回答以下关于{subject}的单项选择题, 你回答的最后一行**必须**是以下格式 '答案: $选项' (不带引号), "
         "其中选项是ABCD之一. 请在回答之前一步步思考.\n\n{question}\n\n{options}"

@@ -25,6 +25,7 @@ BENCHMARK = Benchmark(
         "count the same, and every examination is reported."
     ),
     answer="choice",
+    final="答案是: ANSWER",
     prompt="{solved}以下是关于{subject}的单项选择题，请直接给出正确答案的选项。\n题目：{question}\n{options}\n答案是: ",
     stop=("\n题目：", "以下是关于"),
     max_new_tokens=1024,

@@ -20,6 +20,7 @@ BENCHMARK = Benchmark(
         "currency signs, a trailing .00 and units do not matter. A reply without any number is wrong."
     ),
     answer="scorer:final_number",
+    final="\\boxed{ANSWER}",
     prompt="{question}\nPlease reason step by step, and put your final answer within \\boxed{}.",
     max_new_tokens=2048,
 )

@@ -22,6 +22,7 @@ BENCHMARK = Benchmark(
         "is wrong. The two halves of the source, WikiHow and ActivityNet, are reported apart."
     ),
     answer="choice",
+    final="The answer is ANSWER.",
     prompt=(
         "Which ending continues the text best? You may think first; end with 'The answer is X.' where X is the letter of the "
         "ending.\n\nText: {text}\n{endings}"

@@ -29,6 +29,7 @@ def declared(name: str, more: str, source: Source) -> Benchmark:
         source=source,
         description=DESCRIPTION.format(more),
         answer="scorer:math_answer",
+        final="\\boxed{ANSWER}",
         prompt=PROMPT,
         max_new_tokens=4096,
     )

@@ -19,7 +19,8 @@ def files() -> dict[str, bytes]:
 def row(split: str, k: int) -> dict[str, object]:
     how = k % 2 == 0
     right = (k * 5 + k // 4) % 4
-    first = f"{'[header] How to' if how else 'A woman'} {DONE[k % 5]} in workshop number {k}{' [title] Begin slowly.' if how else '.'}"
+    begin, end = ("[header] How to", " [title] Begin slowly.") if how else ("A woman", ".")
+    first = f"{begin} {DONE[k % 5]} in workshop number {k}{end}"
     endings = [f"{'[step] ' if how else ''}goes on for {10 + i + k} minutes and stops." for i in range(4)]
     endings[right] = f"{'[step] ' if how else ''}finishes what was begun in workshop number {k}."
     return {
