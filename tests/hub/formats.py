@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 def parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """One row group; nested values as they come."""
     out = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(list(rows)), out)
+    pq.write_table(pa.Table.from_pylist(list(rows)), out)  # type: ignore[attr-defined]
     return out.getvalue()
 
 

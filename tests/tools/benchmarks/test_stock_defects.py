@@ -46,7 +46,7 @@ DEFECTS = [
 def test_where_the_stock_scorer_errs_ours_does_not(opencompass: Engine, tmp_path: Path) -> None:
     (tmp_path / "asked.json").write_text(json.dumps([row[1:4] for row in DEFECTS]))
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    argv = [opencompass.python, HERE / "stock_verdicts.py", tmp_path / "asked.json", tmp_path / "stock.json"]
+    argv = [opencompass.python, HERE / "reference_verdicts.py", tmp_path / "asked.json", tmp_path / "stock.json"]
     done = subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     stock = json.loads((tmp_path / "stock.json").read_text())

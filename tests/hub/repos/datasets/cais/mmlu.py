@@ -10,7 +10,7 @@ SUBJECTS = ("abstract_algebra", "anatomy", "professional_law", "world_religions"
 
 def files() -> dict[str, bytes]:
     test = [row(subject, k) for subject in SUBJECTS for k in range(12)]
-    again = {**test[0], "question": test[0]["question"].replace(",", " ,")}
+    again = {**test[0], "question": str(test[0]["question"]).replace(",", " ,")}
     return {
         "README.md": b"---\nlicense: mit\n---\n",
         "all/test-00000-of-00001.parquet": parquet([*test, again]),

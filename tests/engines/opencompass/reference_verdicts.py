@@ -1,4 +1,4 @@
-"""Verdicts of OpenCompass's own evaluators, inside its environment: `python stock_verdicts.py ASKED.json VERDICTS.json`."""
+"""Verdicts of OpenCompass's own evaluators, inside its environment: `python reference_verdicts.py ASKED.json VERDICTS.json`."""
 
 from __future__ import annotations
 
