@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,9 @@ from tokenizers import Tokenizer
 
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.files import write_json
-from tuneloop.tools.contamination import Guard
+from tuneloop.tools.contamination import Guard, Known
 from tuneloop.tools.gate.blocks import stream_blocks
-from tuneloop.tools.gate.data import gate, judged
+from tuneloop.tools.gate.data import apart, gate, judged
 from tuneloop.tools.gate.repeats import Repeats
 from tuneloop.tools.gate.schemas import schema_of
 from tuneloop.tools.gate.verdict import Tally
@@ -34,7 +34,7 @@ def read(data: Path, _tokenizer: Path) -> dict[str, Any]:
     def once() -> float:
         began, tally, schema = time.process_time(), Tally(), schema_of()
         for block in stream_blocks(data):
-            judged(block, schema, tally, None)
+            judged(block, schema, tally)
         return time.process_time() - began
 
     size = data.stat().st_size / 1e6
@@ -45,9 +45,9 @@ def read(data: Path, _tokenizer: Path) -> dict[str, Any]:
 def compare(data: Path, _tokenizer: Path) -> dict[str, Any]:
     """Overlap with the benchmark, and copies."""
     began, schema, tally, repeats = time.process_time(), schema_of(), Tally(), Repeats()
-    guard = Guard({"validation": [r["instruction"] + f" Item {i}." for i, r in enumerate(rows(ITEMS))]})
+    guard = guard_of(r["instruction"] + f" Item {i}." for i, r in enumerate(rows(ITEMS)))
     for block in stream_blocks(data):
-        repeats.add(*judged(block, schema, tally, guard))
+        repeats.add(*apart(*judged(block, schema, tally), guard, tally, drop=True))
     found = repeats.found()
     return {
         "CPU s": time.process_time() - began,
@@ -59,20 +59,31 @@ def compare(data: Path, _tokenizer: Path) -> dict[str, Any]:
 
 def large(data: Path, tokenizer: Path) -> dict[str, Any]:
     """A file far larger than a run takes, through the gate as a run has it."""
-    began, guard = time.process_time(), Guard({"validation": [r["instruction"] for r in rows(ITEMS)]})
+    began, guard = time.process_time(), guard_of(r["instruction"] for r in rows(ITEMS))
     report = gate(data, data.with_name("gate-out"), row_limit=2000, guard=guard, **judged_by(tokenizer))
     return {"MB read": data.stat().st_size / 1e6, "CPU s": time.process_time() - began, "errors": report.errors}
+
+
+def guard_of(questions: Iterable[str]) -> Guard:
+    """Knows these questions as validation items."""
+    return Guard([Known("b", "validation", str(i), {"prompt": text}) for i, text in enumerate(questions)])
 
 
 def judged_by(tokenizer: Path) -> dict[str, Any]:
     """What does not depend on the data."""
     benchmark = Benchmark(name="b", description="d", answer="boxed")
-    return {"benchmark": benchmark, "tokenizer": tokenizer, "cutoff_len": 512, "wrapping": CHATML}
+    return {
+        "benchmark": benchmark,
+        "drop_overlaps": True,
+        "tokenizer": tokenizer,
+        "cutoff_len": 512,
+        "wrapping": CHATML,
+    }
 
 
 def tokens(data: Path, tokenizer: Path) -> dict[str, Any]:
     """The whole gate, without a benchmark's items, against the tokenizer alone."""
-    some = [row for block in stream_blocks(data) for row in judged(block, schema_of(), Tally(), None)[0]]
+    some = [row for block in stream_blocks(data) for row in judged(block, schema_of(), Tally())[0]]
     texts = [text for row in some for text in CHATML.texts(row)]
     own = Tokenizer.from_file(str(tokenizer))
     out = data.with_name("gate-out")
@@ -82,7 +93,7 @@ def tokens(data: Path, tokenizer: Path) -> dict[str, Any]:
             own.encode_batch(texts[i : i + BATCH], add_special_tokens=False)
 
     def whole() -> None:
-        gate(data, out, row_limit=len(some), guard=Guard({}), **judged_by(tokenizer))
+        gate(data, out, row_limit=len(some), guard=Guard([]), **judged_by(tokenizer))
 
     wall, cpu = zip(*(timed(f) for _ in range(3) for f in (alone, whole)), strict=True)
     best = [min(wall[i::2]) for i in (0, 1)]

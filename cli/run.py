@@ -42,6 +42,12 @@ POSITIVE = click.IntRange(min=1)
     "--dataset", "datasets", multiple=True, help="Raw data; repeat it or separate with commas.  [default: by domain]"
 )
 @click.option("--upper-data-size-limit", type=POSITIVE, help="Training rows of one experiment.  [default: 2000]")
+@click.option(
+    "--drop-overlaps",
+    is_flag=True,
+    default=None,
+    help="Drop training rows that hold validation items.  [default: refuse the recipe and name them]",
+)
 @click.option("--loop-n", type=POSITIVE, help="Experiments.  [default: unlimited]")
 @click.option("--step-n", type=POSITIVE, help="Pause after so many nodes of the graph.")
 @click.option("--timeout", metavar="TIME", help="Time for everything: seconds, or 90m, 12h, 2d.  [default: unlimited]")

@@ -67,6 +67,9 @@ class RunSpec(BaseModel):
     sandbox: SandboxKind = "auto"
     allow_unsandboxed: bool = False
     benchmark_limit: int | None = Field(None, gt=0, description="validation items used, chosen by hash")
+    drop_overlaps: bool = Field(
+        False, description="training rows that hold validation items are dropped; else the recipe is refused"
+    )
     guards: tuple[Guard, ...] = Field((), description="benchmarks on which a candidate must not lose much")
     seeds: int = Field(1, gt=0, le=20, description="trainings of a candidate, while time allows, before it is accepted")
 

@@ -102,17 +102,22 @@ class RowTools:
         )
 
     def check_overlap(self, dataset: Dataset, count: Count = 5, offset: Offset = 0) -> dict[str, Any]:
-        """Rows of a data set that ask what the benchmark asks: with validation items as rows, with the sealed test as a count.
+        """Rows that hold items of the run's benchmarks, in any dress: those with validation items are shown, the test's counted.
 
-        Such rows are dropped by code before a training. The whole data set is looked at: above 200,000 rows, every n-th row.
+        A recipe that trains on the first is refused unless the run drops them; the others are dropped by code. Above 200,000
+        rows every n-th is looked at.
         """
         bench = self.scope.bench()
         files = self._files(dataset, "")
-        key = digest(dataset, bench.setup.dataset_fingerprints[dataset], bench.setup.benchmark_fingerprint)
+        prints = [b.fingerprint for b in bench.setup.benchmarks]
+        key = digest(dataset, bench.setup.dataset_fingerprints[dataset], *prints)
         kept = bench.run.root / "profiles" / f"overlap-{key}.json"
         if not kept.is_file():
-            found = overlaps(files, guard(bench).overlaps)
-            hits = [{"where": where, "row": shown(row, MEDIUM)} for where, row in found.validation[:1000]]
+            found = overlaps(files, guard(bench))
+            hits = [
+                {"where": where, "benchmark": hit.benchmark, "item": hit.id, "row": shown(row, MEDIUM)}
+                for where, row, hit in found.validation[:1000]
+            ]
             counts = {split: found.counts.get(split, 0) for split in ("validation", "test")}
             write_json(kept, {"rows": found.rows, "checked": found.checked, "overlaps": counts, "validation": hits})
         known: dict[str, Any] = read_json(kept)

@@ -12,8 +12,9 @@ from typing import Any
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest_file, read_json
 from tuneloop.core.layout import ExperimentFolder
-from tuneloop.tools.benchmarks import BenchmarkFolder, items, prompt, sealed_items
+from tuneloop.tools.benchmarks import BenchmarkFolder, items, prompt
 from tuneloop.tools.contamination import Guard
+from tuneloop.tools.contamination.splits import guard_of
 from tuneloop.tools.gate.data import gate
 from tuneloop.tools.gate.languages import main_script
 from tuneloop.tools.gate.report import GateReport
@@ -46,13 +47,14 @@ def gate_sample(bench: Workbench, folder: ExperimentFolder, raw: Path) -> GateRe
 
 
 def _gate(bench: Workbench, folder: ExperimentFolder, raw: Path, out: Path) -> GateReport:
-    known = _known(bench.benchmark)
+    known = _known(bench.benchmarks)
     return gate(
         raw,
         out,
         row_limit=bench.spec.upper_data_size_limit,
         benchmark=bench.setup.benchmark,
         guard=known.guard,
+        drop_overlaps=bench.spec.drop_overlaps,
         tokenizer=bench.setup.model_root / "tokenizer.json",
         cutoff_len=cutoff(folder),
         wrapping=wrapping(bench, folder),
@@ -67,33 +69,32 @@ def _passed(report: GateReport) -> GateReport:
 
 
 def guard(bench: Workbench) -> Guard:
-    """Knows the items of both splits; only counts leave it."""
-    return _known(bench.benchmark).guard
+    """Knows the items of all splits of the run's benchmarks; of the test only counts leave it."""
+    return _known(bench.benchmarks).guard
 
 
 @dataclass(frozen=True)
 class _Known:
-    """A benchmark, prepared for the gate; `script`: what its prompts are written in."""
+    """The run's benchmarks, prepared for the gate; `script`: what the prompts of the first are written in."""
 
     guard: Guard
     script: str
 
 
 @functools.lru_cache(maxsize=4)
-def _known(benchmark: BenchmarkFolder) -> _Known:
-    b = benchmark.benchmark
-    asked = {
-        "validation": [prompt(b, i) for i in items(benchmark, "validation")],
-        "test": [prompt(b, i) for i in sealed_items(benchmark)],
-    }
-    return _Known(Guard(asked), main_script(asked["validation"]))
+def _known(benchmarks: tuple[BenchmarkFolder, ...]) -> _Known:
+    first = benchmarks[0]
+    shown = [prompt(first.benchmark, item) for item in items(first, "validation")]
+    return _Known(guard_of(benchmarks), main_script(shown))
 
 
 def leaked(bench: Workbench, folder: ExperimentFolder, most: int = 20) -> tuple[str, ...]:
     """Instructions that the gate dropped because they overlap with the test; for the report, when the test was read."""
-    raw, known = script_output(bench, folder, debug=False) / "data.json", guard(bench)
-    rows = (row["instruction"] for row in stream_rows(raw)) if raw.is_file() else ()
-    return tuple(itertools.islice((text for text in rows if known.overlaps(text) == "test"), most))
+    raw = script_output(bench, folder, debug=False) / "data.json"
+    if not raw.is_file():
+        return ()
+    hits = zip(stream_rows(raw), guard(bench).find(stream_rows(raw)), strict=True)
+    return tuple(itertools.islice((row["instruction"] for row, hit in hits if hit and hit.split == "test"), most))
 
 
 def cutoff(folder: ExperimentFolder) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,9 +76,14 @@ class Form:
     steps: bool
 
 
-def compose(purpose: str, plan: Sequence[Step], form: Form, limit: int, seed: int) -> str:
-    """The script's text. Raises KeyError for an operation that does not exist."""
-    sources = [source_entry(step, form) for step in plan if step.do == READ]
+def compose(
+    purpose: str, plan: Sequence[Step], form: Form, limit: int, seed: int, skip: Mapping[str, str] | None = None
+) -> str:
+    """The script's text; `skip`: source → numbers of records that it leaves out.
+
+    Raises KeyError for an operation that does not exist.
+    """
+    sources = [source_entry(step, form, skip or {}) for step in plan if step.do == READ]
     cleaning = [step for step in plan if step.do not in (READ, FORM, SELECT)]
     chosen = next((step for step in plan if step.do == SELECT), Step(do=SELECT))
     lib = library()
@@ -151,7 +156,7 @@ def pairs(values: Value | list[str]) -> dict[str, float]:
     return {name: float(share) for name, _, share in (value.rpartition("=") for value in listed)}
 
 
-def source_entry(step: Step, form: Form) -> dict[str, Any]:
+def source_entry(step: Step, form: Form, skip: Mapping[str, str]) -> dict[str, Any]:
     """A source as the script's functions want it."""
     o = step.options
     fields: dict[str, list[str]] = {}
@@ -162,8 +167,9 @@ def source_entry(step: Step, form: Form) -> dict[str, Any]:
         free = [name for name in form.suffixes if name not in form.constants]
         fields = {name: listed(o, "question") if name in free[:1] else [] for name in form.suffixes or ("prompt",)}
     base = o.get("index_base", -1)
+    name = f"{o['dataset']}/{o['file']}" + (f"#{o['where']}" if o.get("where") else "")
     return {
-        "name": f"{o['dataset']}/{o['file']}" + (f"#{o['where']}" if o.get("where") else ""),
+        "name": name,
         "dataset": o["dataset"],
         "file": o["file"],
         "where": o.get("where", ""),
@@ -174,6 +180,7 @@ def source_entry(step: Step, form: Form) -> dict[str, Any]:
         "frame": [o.get("prefix", ""), o.get("suffix", "")],
         "flag": o.get("flag", ""),
         "codes": dict(value.rpartition("=")[::2] for value in listed(o, "codes")),
+        "skip": skip.get(name, "").split(),  # records that hold validation items
         "base": base if isinstance(base, int) and base >= 0 else None,
     }
 

@@ -28,9 +28,9 @@ async def write_script(brief: Brief, tools: Toolbox) -> DataScript:
     plan = brief.hypothesis.data_plan if brief.hypothesis and brief.hypothesis.data_plan else first_plan(situation, "")
     plan, changed = repaired(plan, situation)
     statement = brief.hypothesis.statement if brief.hypothesis else "A first recipe."
-    code = compose(
-        purpose(statement, changed), plan, form_of(brief.task, situation.facts), brief.task.row_limit, brief.task.seed
-    )
+    skip = {source.id: source.profile.overlapping for source in situation.sources}
+    form, task = form_of(brief.task, situation.facts), brief.task
+    code = compose(purpose(statement, changed), plan, form, task.row_limit, task.seed, skip)
     return DataScript(code=code, notes=changed or f"{len(plan)} steps of the data plan")
 
 

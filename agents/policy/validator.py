@@ -67,6 +67,7 @@ RULES = (
     Rule(r"process_data\.py.{0,300}(?:time limit|timed? ?out)", "script", "read fewer records"),
     Rule(MEMORY, "script", "hold fewer records in memory at once"),
     Rule(SLOW, "config", "halve the steps"),
+    Rule(r"rows overlap with validation items", "data", "leave out the rows that hold validation items"),
     Rule(NO_ROWS, "data", "leave out the strictest filter, too few rows are left"),
     Rule(r"hold no answer that the scorer finds", "data", "end every output in the form the scorer reads"),
     Rule(TOO_LONG, "data", "drop the longest rows: they are too long"),

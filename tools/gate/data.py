@@ -1,9 +1,9 @@
-"""Checks every record a script made, drops overlaps with the benchmark, writes `data.json` and, last, `report.json`."""
+"""Checks every record a script made, keeps overlaps with the benchmarks out, writes `data.json` and, last, `report.json`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -13,25 +13,26 @@ import orjson
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.files import digest_file, remove_torn, sync, write_json
 from tuneloop.tools.benchmarks.scoring import extract
+from tuneloop.tools.contamination import Hit
 from tuneloop.tools.gate.blocks import Block, stream_blocks
 from tuneloop.tools.gate.languages import script, shares
 from tuneloop.tools.gate.lengths import Counter
 from tuneloop.tools.gate.repeats import Repeats
-from tuneloop.tools.gate.report import DATA, REJECTED, REPORT, GateReport
+from tuneloop.tools.gate.report import DATA, REJECTED, REPORT, GateReport, Overlap
 from tuneloop.tools.gate.rows import Row, empty_part, unwritable
 from tuneloop.tools.gate.schemas import Schema, Wrong, schema_of
 from tuneloop.tools.gate.stream import StreamError
 from tuneloop.tools.gate.verdict import SHOWN, Tally, errors_of, place, warnings_of
 from tuneloop.tools.gate.wrapping import Wrapping
 
-SPLITS = ("train", "validation", "test")
+TEXT = 200  # characters of a row that overlaps
 
 
 class Guard(Protocol):
-    """Knows the benchmark's items."""
+    """Knows the items of the run's benchmarks."""
 
-    def overlaps(self, text: str) -> str | None:
-        """The split (validation or test) that `text` overlaps with, never an item's text; None: no overlap."""
+    def find(self, rows: Iterable[Any]) -> Iterator[Hit | None]:
+        """For each row what it overlaps with, of test items nothing but that there is one; None: no overlap."""
         ...
 
 
@@ -44,6 +45,7 @@ class _Pass:
     schema: Schema
     tokens: Counter
     row_limit: int
+    drop_overlaps: bool
     target: BinaryIO
     tally: Tally = field(default_factory=Tally)
     repeats: Repeats = field(default_factory=Repeats)
@@ -56,6 +58,7 @@ def gate(
     row_limit: int,
     benchmark: Benchmark,
     guard: Guard,
+    drop_overlaps: bool,
     tokenizer: Path,
     cutoff_len: int | None,
     wrapping: Wrapping | None = None,
@@ -64,6 +67,8 @@ def gate(
 ) -> GateReport:
     """Check the script's `raw` file record by record.
 
+    Rows that overlap with the test are dropped and counted. Those that overlap with validation items make an error that
+    names them, or with `drop_overlaps` are dropped too.
     `tokenizer` is a tokenizer.json, `wrapping` the template's, `registration` the entry of dataset_info.json (none:
     plain Alpaca), `usual_script` that of the benchmark's prompts. When the report has no errors, `out` holds `data.json`
     and `report.json`; otherwise neither, and `rejected.json` says why.
@@ -75,7 +80,7 @@ def gate(
     part = out / f".{DATA}.{os.getpid()}.part"
     try:
         with part.open("wb") as target, Counter(tokenizer, wrapping or Wrapping(), cutoff_len) as tokens:
-            done = _Pass(benchmark, guard, schema_of(registration), tokens, row_limit, target)
+            done = _Pass(benchmark, guard, schema_of(registration), tokens, row_limit, drop_overlaps, target)
             broken = _run(raw, done)
             target.flush()
             os.fsync(target.fileno())
@@ -96,7 +101,9 @@ def _run(raw: Path, done: _Pass) -> str:
         for block in stream_blocks(raw):
             # Beyond the limit rows are only counted: the file is refused whatever they say.
             heeded = done.tally.kept <= done.row_limit
-            rows, numbers = judged(block, done.schema, done.tally, done.guard if heeded else None)
+            rows, numbers = judged(block, done.schema, done.tally)
+            if heeded:
+                rows, numbers = apart(rows, numbers, done.guard, done.tally, drop=done.drop_overlaps)
             if rows and heeded:
                 done.tokens.add(rows)
                 _take(rows, numbers, block, done)
@@ -107,8 +114,8 @@ def _run(raw: Path, done: _Pass) -> str:
     return ""
 
 
-def judged(block: Block, schema: Schema, tally: Tally, guard: Guard | None) -> tuple[list[Row], list[int]]:
-    """Rows of a block that are whole and do not overlap with the benchmark, and their places in the file (from 1)."""
+def judged(block: Block, schema: Schema, tally: Tally) -> tuple[list[Row], list[int]]:
+    """Rows of a block that are whole, and their places in the file (from 1)."""
     kept, numbers = [], []
     read, fields, width = schema.read, schema.fields, len(schema.fields)
     for index, value in enumerate(block.rows):
@@ -119,9 +126,6 @@ def judged(block: Block, schema: Schema, tally: Tally, guard: Guard | None) -> t
             _wrong(Wrong("", "holds half a character (\\ud800 to \\udfff)", "whole Unicode text"), block, index, tally)
         elif empty := empty_part(row):
             _empty(empty, block, index, schema, tally)
-        elif guard and (split := guard.overlaps(row.asked)):
-            # Only the split's name may leave this place, whatever the guard says.
-            tally.dropped[f"overlap with {split if split in SPLITS else 'the benchmark'}"] += 1
         else:
             kept.append(row)
             numbers.append(block.first + index)
@@ -129,6 +133,22 @@ def judged(block: Block, schema: Schema, tally: Tally, guard: Guard | None) -> t
             tally.extra_fields.update(value.keys() - fields)
     tally.read = block.first + len(block.rows) - 1
     return kept, numbers
+
+
+def apart(
+    rows: list[Row], numbers: list[int], guard: Guard, tally: Tally, *, drop: bool
+) -> tuple[list[Row], list[int]]:
+    """The rows that do not overlap with the benchmarks; of the others only what agents may know is told."""
+    kept = []
+    hits = guard.find((row.system, *row.turns, *row.answers) for row in rows)
+    for row, number, hit in zip(rows, numbers, hits, strict=True):
+        if hit is None:
+            kept.append((row, number))
+        elif hit.split == "validation" and not drop:
+            tally.overlap(Overlap(row=number, benchmark=hit.benchmark, item=str(hit.id), text=row.asked[:TEXT]))
+        else:
+            tally.dropped[f"overlap with {hit.split}"] += 1
+    return [row for row, _ in kept], [number for _, number in kept]
 
 
 def _wrong(why: Wrong, block: Block, index: int, tally: Tally) -> None:
@@ -191,5 +211,6 @@ def _report(raw: Path, done: _Pass, broken: str, template: str | None, usual_scr
         asked_characters=tally.asked,
         answered_characters=tally.answered,
         errors=tuple(errors_of(tally, broken, done.row_limit, done.benchmark)),
+        overlaps=tuple(tally.overlaps),
         warnings=tuple(warnings_of(tally, lengths, repeats, usual_script)),
     )

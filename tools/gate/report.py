@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 REPORT, REJECTED, DATA = "report.json", "rejected.json", "data.json"
 
@@ -26,6 +26,17 @@ class Lengths(BaseModel):
     cut: int = 0
     unanswered: int = 0
     lost: int = 0
+
+
+class Overlap(BaseModel):
+    """A row (from 1) that holds a validation item, and how the row's question begins."""
+
+    model_config = ConfigDict(frozen=True)
+
+    row: int
+    benchmark: str
+    item: str
+    text: str
 
 
 class GateReport(BaseModel):
@@ -50,6 +61,7 @@ class GateReport(BaseModel):
     scripts: dict[str, float] = {}
     asked_characters: int = 0
     answered_characters: int = 0
+    overlaps: tuple[Overlap, ...] = Field((), description="rows with validation items that were not dropped, some")
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.tools.gate.languages import shares
 from tuneloop.tools.gate.repeats import Found
-from tuneloop.tools.gate.report import DATA, Lengths
+from tuneloop.tools.gate.report import DATA, Lengths, Overlap
 
 SHOWN = 5
 MOST_UNPARSED = 0.2
 MOST_EMPTY = 0.2
 MOST_CUT = 0.05
+MOST_OVERLAPS = 1000
 ENDINGS = {
     "boxed": "outputs that end with \\boxed{answer}",
     "choice": "outputs that end with the letter of the choice, e.g. Answer: B",
@@ -42,6 +43,14 @@ class Tally:
     judged: Counter[bool] = field(default_factory=Counter)
     asked: int = 0
     answered: int = 0
+    overlapping: int = 0
+    overlaps: list[Overlap] = field(default_factory=list)
+
+    def overlap(self, found: Overlap) -> None:
+        """Count a row that is refused; the first are kept to be shown."""
+        self.overlapping += 1
+        if len(self.overlaps) < MOST_OVERLAPS:
+            self.overlaps.append(found)
 
 
 def place(line: int, row: int, name: str = "") -> str:
@@ -65,7 +74,9 @@ def errors_of(tally: Tally, broken: str, row_limit: int, benchmark: Benchmark) -
         yield (
             f"{DATA}: {empty} of {tally.read} rows are empty, first {tally.first_empty}; right is text in both fields"
         )
-    if not tally.kept and not tally.wrong:
+    if tally.overlapping:
+        yield _overlaps(tally)
+    if not tally.kept and not tally.wrong and not tally.overlapping:
         reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(tally.dropped.items()))
         yield f"{DATA}: no row is left ({reasons}); right is rows of the training data only"
     if tally.kept > row_limit:
@@ -75,6 +86,17 @@ def errors_of(tally: Tally, broken: str, row_limit: int, benchmark: Benchmark) -
         right = ENDINGS.get(benchmark.answer, f"outputs that match {benchmark.answer.removeprefix('regex:')}")
         share = f"{100 * missing / tally.examined:.0f} % of {tally.examined} outputs"
         yield f"{DATA}: {share} hold no answer that the scorer finds ({tally.first_unparsed}); right is {right}"
+
+
+def _overlaps(tally: Tally) -> str:
+    """Rows with validation items, the first named; of the test a count."""
+    shown = "; ".join(f"row {o.row} holds {o.benchmark} {o.item}: {o.text[:80]!r}" for o in tally.overlaps[:SHOWN])
+    test = tally.dropped["overlap with test"]
+    others = f" ({test} that overlap with the test are dropped already)" if test else ""
+    return (
+        f"{DATA}: {tally.overlapping} of {tally.read} rows overlap with validation items{others}: {shown}; drop them in the "
+        "script, or start the run with --drop-overlaps"
+    )
 
 
 def warnings_of(tally: Tally, lengths: Lengths, repeats: Found, usual: str) -> Iterator[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tuneloop.core.text import normalise
+from tuneloop.tools.contamination import Guard
+from tuneloop.tools.contamination import Hit as Found
 from tuneloop.tools.gate.repeats import Repeats
 from tuneloop.tools.gate.rows import Row as Asked
 from tuneloop.tools.inspecting.columns import Table, hashed
@@ -157,36 +159,24 @@ def duplicates(files: Files, column: str, most: int = MOST_COMPARED) -> Duplicat
 
 @dataclass(frozen=True)
 class Overlap:
-    """How many of `checked` rows overlap with each split; rows and places are kept for validation alone."""
+    """How many of `checked` rows overlap with each split; places, rows and hits are kept for validation alone."""
 
     checked: int
     rows: int
     counts: dict[str, int]
-    validation: tuple[tuple[str, Row], ...]
+    validation: tuple[tuple[str, Row, Found], ...]
 
 
-def overlaps(files: Files, split_of: Callable[[str], str | None], most: int = MOST_COMPARED) -> Overlap:
-    """Rows whose texts, one by one or together, overlap with a benchmark's items.
-
-    Of more than `most` rows every n-th is checked. `split_of`: the split that a text overlaps with.
-    """
+def overlaps(files: Files, guard: Guard, most: int = MOST_COMPARED) -> Overlap:
+    """Rows that overlap with items the guard knows; of more than `most` rows every n-th is checked."""
     total = sum(1 for _ in rows_of(files))
-    every = max(1, -(-total // most))
+    some, again = itertools.tee(itertools.islice(rows_of(files), 0, None, max(1, -(-total // most))))
     counts: Counter[str] = Counter()
     found, checked = [], 0
-    for where, row in itertools.islice(rows_of(files), 0, None, every):
+    for (where, row), hit in zip(some, guard.find(row for _, row in again), strict=True):
         checked += 1
-        split = split_in(row, split_of)
-        if split:
-            counts[split] += 1
-        if split == "validation":
-            found.append((where, row))
+        if hit:
+            counts[hit.split] += 1
+        if hit and hit.split == "validation":
+            found.append((where, row, hit))
     return Overlap(checked, total, dict(counts), tuple(found))
-
-
-def split_in(row: Row, split_of: Callable[[str], str | None]) -> str | None:
-    """The split that a row overlaps with; the test counts before others."""
-    texts = [text for path, text in texts_in(row) if not path.endswith("(name)") and len(text) > 2]
-    whole: Sequence[str] = [*texts, "\n".join(texts)] if len(texts) > 1 else texts
-    found = {split for text in whole if (split := split_of(text))}
-    return "test" if "test" in found else next(iter(sorted(found)), None)

@@ -12,15 +12,15 @@ STYLES = (
     "[bB]igg?[lrm]?|quad|qquad|phantom|small|large"
 )
 NESTED = (
-    (re.compile(rf"\\(?:{STYLES})(?![A-Za-z]){INNER}"), r" \1 "),
-    (re.compile(rf"\\[dtc]?frac(?![A-Za-eg-z]){ONE}{ONE}"), r" \1\2/\3\4 "),
-    (re.compile(rf"\\sqrt(?![A-Za-z]){ONE}"), r" √\1\2 "),
+    (re.compile(rf"\\(?:{STYLES})(?![A-Za-z]){INNER}", re.I), r" \1 "),
+    (re.compile(rf"\\[dtc]?frac(?![A-Za-eg-z]){ONE}{ONE}", re.I), r" \1\2/\3\4 "),
+    (re.compile(rf"\\sqrt(?![A-Za-z]){ONE}", re.I), r" √\1\2 "),
     (re.compile(rf"([\^_]){INNER}"), r"\1\2 "),
 )
 PLAIN = (
-    (re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}(?:\{[^{}]*\})?"), " "),
-    (re.compile(r"\^\s*\{?\s*\\circ\s*\}?"), "° "),
-    (re.compile(rf"\\(?:{STYLES})(?![A-Za-z])"), " "),
+    (re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}(?:\{[^{}]*\})?", re.I), " "),
+    (re.compile(r"\^\s*\{?\s*\\circ\s*\}?", re.I), "° "),
+    (re.compile(rf"\\(?:{STYLES})(?![A-Za-z])", re.I), " "),
     (re.compile(r"(?<=\d)(?:\\[,;:! ]|\{,\})(?=\d{3}(?!\d))"), ""),
     (re.compile(r"\\%"), "%"),
     (re.compile(r"\\[,;:!> \\$&#_{}()\[\]]"), " "),
@@ -54,4 +54,4 @@ def undressed(text: str) -> str:
             break
     for pattern, plain in PLAIN[2:]:
         text = pattern.sub(plain, text)
-    return COMMAND.sub(lambda m: SIGNS.get(m[1], f" {m[1]} "), text)
+    return COMMAND.sub(lambda m: SIGNS.get(m[1]) or SIGNS.get(m[1].lower(), f" {m[1]} "), text)

@@ -13,11 +13,11 @@ WORDS = {
     "de": "null eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf dreizehn vierzehn funfzehn sechzehn "
     "siebzehn achtzehn neunzehn",
     "fr": "zero - deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize",
-    "es": "cero - dos tres cuatro cinco seis siete ocho nueve diez - doce trece catorce quince dieciseis diecisiete "
+    "es": "cero uno dos tres cuatro cinco seis siete ocho nueve diez - doce trece catorce quince dieciseis diecisiete "
     "dieciocho diecinueve",
     "ru": "ноль один два три четыре пять шесть семь восемь девять десять одиннадцать двенадцать тринадцать "
     "четырнадцать пятнадцать шестнадцать семнадцать восемнадцать девятнадцать",
-    "hi": "शून्य एक दो तीन चार पांच छह सात आठ नौ दस",
+    "hi": "शून्य एक दो तीन चार पाँच छह सात आठ नौ दस",
     "ar": "صفر واحد اثنان ثلاثة أربعة خمسة ستة سبعة ثمانية تسعة عشرة",
 }
 TENS_OF = (
@@ -38,8 +38,9 @@ LONGEST = 18
 
 
 def folded(word: str) -> str:
-    """As `plain` writes words: no accents, no marks, small letters."""
-    return "".join(c for c in unicodedata.normalize("NFKD", word.casefold()) if unicodedata.category(c)[0] != "M")
+    """As `plain` writes words: no accents, small letters; vowel signs of Indic scripts stay."""
+    plain = unicodedata.normalize("NFKD", word.casefold())
+    return unicodedata.normalize("NFKC", "".join(c for c in plain if unicodedata.category(c) != "Mn" or c >= "\u0900"))
 
 
 UNITS = {folded(w): value for words in WORDS.values() for value, w in enumerate(words.split()) if w != "-"}

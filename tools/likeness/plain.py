@@ -14,13 +14,19 @@ from tuneloop.tools.likeness.numerals import NAMES, SCALES, chinese, in_figures
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 OPERATORS = "+×/=<>^%√∫∑∏≤≥≠±∞→∈∪∩⊂⊆≡≈∠△⊥∥"
 BREAK = "¶"
-TOKEN = re.compile(rf"\d+(?:\.\d+)?|[{UNSPACED}]|[^\W\d_{UNSPACED}]+|[{OPERATORS}{BREAK}]|-(?=\s?[\d√])")
-# A line's end, the label of an option, the number of a line: what may change places with what stands beside it.
-BORDER = re.compile(r"\n\s*(?:\d{1,2}[.)](?=\s))?|(?:(?<=\s)|^)(?:[A-J][.):]|[(\[][A-Ja-j1-9][)\]]|[a-j]\))[.:]?(?=\s)")
+INDIC = "\u0900-\u0963\u0971-\u0dff"  # their vowel signs are part of a word
+WORDS = rf"\d+(?:\.\d+)?|[{UNSPACED}]|(?:[^\W\d_{UNSPACED}]|[{INDIC}])+|[{OPERATORS}{BREAK}]|-(?=[\s$(]*[\d√])|(?<=[^\W_]\s)-(?=\s)"
+TOKEN = re.compile(WORDS)
+STOPS = ".,;:|!?()"
+STOPPED = re.compile(rf"{WORDS}|(?<!thousand)(?<!million)(?<!billion)[{STOPS}]")  # where a number in words ends
+# An empty line and the label of an option: what stands on both sides of them may change places. So may a list's lines.
+BORDER = re.compile(r"\n\s*(?:\n\s*)+|(?:(?<=\s)|^)(?:[A-J][.):]|[(\[][A-Ja-j1-9][)\]]|[a-j]\))[.:]?(?=\s)")
+LISTED = re.compile(r"(?:^|\n)\s*1[.)]\s[\s\S]*\n\s*2[.)]\s")
+LINE = re.compile(r"(?:^|\n)\s*\d{1,2}[.)](?=\s)")
 VULGAR = re.compile("(?<=\\d)(?=[\u00bc-\u00be\u2150-\u215e])")
 RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 SAME = str.maketrans("−–—‐‑‒·⋅∙•÷∕⁄∗✕✖′’٬٫", "------××× ///×××''_.")
-MARKS = ("Mn", "Mc", "Me", "Cf")
+VOICED = (0x3099, 0x309A)  # of kana
 THOUSANDS = re.compile(r"(?<=\d)[,'_\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 PRODUCT = re.compile(r"(?<=[\w)])\*(?=[\w(])|(?<=[\w)] )\*(?= [\w(])")
 POINT = re.compile(r"(?<![\w.])\.(?=\d)")
@@ -36,16 +42,19 @@ def tokens(text: str) -> list[str]:
 
 
 def broken(text: str) -> list[str]:
-    """The tokens with `BREAK` where a line or an option begins."""
+    """The tokens with `BREAK` where a paragraph, a numbered line or an option begins."""
     if not text.isascii():
         text = _ascii_like(THOUSANDS.sub("", text))
     if "&" in text and ";" in text:
         text = html.unescape(text)
     if "<" in text:
         text = TAG.sub(lambda m: "^" if m[0].casefold() == "<sup>" else " ", text)
-    text = BORDER.sub(f" {BREAK} ", undressed(text)).casefold()
     if "*" in text:
         text = PRODUCT.sub("×", text)
+    text = undressed(text)
+    if "\n" in text and LISTED.search(text):
+        text = LINE.sub(f" {BREAK} ", text)
+    text = BORDER.sub(f" {BREAK} ", text).casefold()
     if "," in text or "'" in text:
         text = THOUSANDS.sub("", text)
     if "." in text:
@@ -53,7 +62,8 @@ def broken(text: str) -> list[str]:
     found = TOKEN.findall(text)
     if RARE.isdisjoint(found):
         return found
-    return in_figures([ALIKE.get(word, word) for word in found])
+    found = in_figures([ALIKE.get(word, word) for word in STOPPED.findall(text)])
+    return [word for word in found if word not in STOPS]
 
 
 def _round(match: re.Match[str]) -> str:
@@ -70,11 +80,11 @@ def _ascii_like(text: str) -> str:
 
 @functools.cache
 def _signs() -> dict[int, str | int | None]:
-    """Dashes and signs as one each, digits of any script as 0-9, without accents, vowel marks and what is not seen."""
+    """Dashes and signs as one each, digits of any script as 0-9, without accents and what is not seen."""
     signs: dict[int, str | int | None] = dict(SAME)
     for code in range(128, 0x20000):
         kind = unicodedata.category(chr(code))
-        if kind in MARKS:
+        if kind in ("Cf", "Me") or (kind == "Mn" and not 0x900 <= code < 0x1AB0 and code not in VOICED):
             signs[code] = None
         elif kind == "Nd":
             signs[code] = str(unicodedata.decimal(chr(code)))

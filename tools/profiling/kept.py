@@ -10,7 +10,10 @@ from typing import Any
 from tuneloop.core.benchmark import Item
 from tuneloop.core.files import digest, read_json, write_json
 from tuneloop.core.layout import Home
-from tuneloop.core.setup import Setup
+from tuneloop.core.setup import Placed, Setup
+from tuneloop.tools.benchmarks import BenchmarkFolder, items
+from tuneloop.tools.contamination import Known
+from tuneloop.tools.contamination.splits import known_items
 from tuneloop.tools.profiling.profile import profile_dataset
 
 LOOKS = (
@@ -21,16 +24,26 @@ LOOKS = (
     "tuneloop.tools.benchmarks.scoring",
 )
 
+GUARD = ("contamination", "likeness")
+
 
 def kept_profile(home: Home, setup: Setup, dataset: str, shown: list[Item]) -> dict[str, Any]:
     """The profile of one of the run's data sets against the benchmark's open items `shown`, found or made."""
-    contents = (setup.dataset_fingerprints[dataset], setup.benchmark_fingerprint, *(item.id for item in shown))
+    prints = [placed.fingerprint for placed in setup.benchmarks]
+    contents = (setup.dataset_fingerprints[dataset], *prints, *(item.id for item in shown))
     file = home.root / "profiles" / f"{digest(dataset, *contents, code())}.json"
     if not file.is_file():
-        profile = profile_dataset(setup.datasets[dataset], setup.benchmark, shown)
+        known = [item for placed in setup.benchmarks for item in open_items(placed)]
+        profile = profile_dataset(setup.datasets[dataset], setup.benchmark, shown, known=known)
         write_json(file, {**profile.model_dump(mode="json"), "name": dataset})
     found: dict[str, Any] = read_json(file)
     return found
+
+
+def open_items(placed: Placed) -> list[Known]:
+    """A benchmark's validation items as the guard wants them."""
+    folder = BenchmarkFolder(placed.benchmark, placed.root, placed.fingerprint)
+    return known_items(placed.benchmark, "validation", items(folder, "validation"))
 
 
 @cache
@@ -38,4 +51,8 @@ def code() -> str:
     """Hash of everything that looks at the data."""
     specs = [importlib.util.find_spec(name) for name in LOOKS]
     beside = [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
-    return digest(*(path.read_bytes() for path in (*sorted(Path(__file__).parent.glob("*.py")), *beside)))
+    here = Path(__file__).parent
+    looking = [
+        path for folder in (here, *(here.parent / name for name in GUARD)) for path in sorted(folder.glob("*.py"))
+    ]
+    return digest(*(path.read_bytes() for path in (*looking, *beside)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.profile import Agreement, DatasetProfile, FieldProfile, Kind, SourceProfile
 from tuneloop.core.records import text_of
 from tuneloop.core.text import boxed, letter_in, plain_number, same_answer
+from tuneloop.tools.contamination import Guard, Known
 from tuneloop.tools.profiling import measure
 from tuneloop.tools.profiling.columns import Column
 from tuneloop.tools.profiling.flatten import Group, flatten, groups
@@ -21,12 +22,17 @@ from tuneloop.tools.profiling.reading import readme, records, sources
 from tuneloop.tools.profiling.roles import find_reading
 
 SAMPLE = 8000
+LOOKED_THROUGH = 50_000  # records of a file that are compared with validation items
 COLUMN_SAMPLE = 600
 MOST_FIELDS, MOST_SOURCES, MOST_BYTES = 14, 12, 20_000
 
 
-def profile_dataset(root: Path, benchmark: Benchmark, items: Sequence[Item], sample: int = SAMPLE) -> DatasetProfile:
+def profile_dataset(
+    root: Path, benchmark: Benchmark, items: Sequence[Item], sample: int = SAMPLE, known: Sequence[Known] = ()
+) -> DatasetProfile:
     """Facts about a data set (a folder or one file); of each file at most `sample` records are looked at.
+
+    `known`: the validation items of all benchmarks of the run, for which records are searched.
 
     Only validation items may be given. Raises SetupError when a file cannot be read or none holds records.
     """
@@ -34,7 +40,8 @@ def profile_dataset(root: Path, benchmark: Benchmark, items: Sequence[Item], sam
     if not files:
         raise SetupError(f"{root}: no JSON, JSONL, CSV, TSV or Parquet file with records; right is a folder with some")
     target = make_target(benchmark, items)
-    found = [measured for file in files for measured in profile_file(file, root, target, sample)]
+    guard = Guard(known)
+    found = [measured for file in files for measured in profile_file(file, root, target, sample, guard)]
     found.sort(key=lambda pair: -pair[0].similarity)
     profiles = tuple(profile for profile, _ in found[:MOST_SOURCES])
     agreements = cross_agreements([(p.name, rows) for p, rows in found[:MOST_SOURCES]])
@@ -57,13 +64,25 @@ def trimmed(text: str, prefix: str, suffix: str) -> str:
     return text.removeprefix(prefix).removesuffix(suffix) if suffix else text.removeprefix(prefix)
 
 
-def profile_file(file: Path, root: Path, target: Target, sample: int) -> list[tuple[SourceProfile, list[measure.Row]]]:
+def profile_file(
+    file: Path, root: Path, target: Target, sample: int, guard: Guard
+) -> list[tuple[SourceProfile, list[measure.Row]]]:
     """A profile for each group of records in a file."""
     stream = records(file)
     seen = list(itertools.islice(stream, sample))
-    rows = len(seen) + sum(1 for _ in stream)
+    rows, held = look_through(itertools.chain(seen, stream), guard)
     name = str(file.relative_to(root)) if file != root else file.name
-    return [profile_group(name, g, round(rows * len(g.records) / len(seen)), target) for g in groups(seen)]
+    found = [profile_group(name, g, round(rows * len(g.records) / len(seen)), target) for g in groups(seen)]
+    return [(profile.model_copy(update={"overlapping": held}), rows_) for profile, rows_ in found]
+
+
+def look_through(stream: Iterator[dict[str, Any]], guard: Guard) -> tuple[int, str]:
+    """How many records there are, and the numbers of those that hold a validation item."""
+    rows, held = 0, []
+    for rows, hit in enumerate(guard.find(itertools.islice(stream, LOOKED_THROUGH)), 1):
+        if hit:
+            held.append(str(rows - 1))
+    return rows + sum(1 for _ in stream), " ".join(held)
 
 
 def profile_group(file: str, group: Group, total: int, target: Target) -> tuple[SourceProfile, list[measure.Row]]:

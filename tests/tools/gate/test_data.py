@@ -1,6 +1,6 @@
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from tuneloop.core.benchmark import Benchmark
+from tuneloop.tools.contamination import Hit
 from tuneloop.tools.gate.data import gate
 from tuneloop.tools.gate.report import GateReport, read_report
 from tuneloop.tools.gate.wrapping import Part, Wrapping
@@ -21,12 +22,15 @@ Run = Callable[..., GateReport]
 class Leaks:
     """Overlaps by a word; what a guard would do with n-grams."""
 
-    def overlaps(self, text: str) -> str | None:
-        if "VALID" in text:
-            return "validation"
-        if "SECRET" in text:
-            return "test"
-        return "a test item's own text" if "CHATTY" in text else None
+    def find(self, rows: Iterable[Any]) -> Iterator[Hit | None]:
+        for row in rows:
+            text = " ".join(row)
+            if "VALID" in text:
+                yield Hit("b", "validation", "v1")
+            elif "SECRET" in text:
+                yield Hit("b", "test", None)
+            else:
+                yield None
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +52,7 @@ def run(tmp_path: Path, tokenizer: Path) -> Run:
             "row_limit": 1000,
             "benchmark": BENCHMARK,
             "guard": Leaks(),
+            "drop_overlaps": True,
             "cutoff_len": 200,
         } | changes
         return gate(raw, tmp_path / "out", tokenizer=tokenizer, **options)
@@ -124,12 +129,32 @@ def test_the_limit_is_named(run: Run) -> None:
 
 
 def test_overlaps_are_dropped_and_only_counted(run: Run, tmp_path: Path) -> None:
-    leaks = [row(instruction=f"{w} {i}") for i, w in enumerate(["VALID", "SECRET", "SECRET", "CHATTY"])]
-    report = run([*good(3), *leaks, row(9, input="SECRET")])
-    assert report.dropped == {"overlap with the benchmark": 1, "overlap with test": 3, "overlap with validation": 1}
-    assert report.rows == 3
+    leaks = [row(instruction=f"{w} {i}") for i, w in enumerate(["VALID", "SECRET", "SECRET"])]
+    report = run([*good(3), *leaks, row(9, input="SECRET"), row(8, output="SECRET \\boxed{9}")])
+    assert report.dropped == {"overlap with test": 4, "overlap with validation": 1}
+    assert (report.rows, report.overlaps) == (3, ())
     left = "".join(p.read_text() for p in (tmp_path / "out").iterdir())
-    assert not any(word in left for word in ("SECRET", "VALID", "CHATTY", "own text"))
+    assert not any(word in left for word in ("SECRET", "VALID"))
+
+
+def test_rows_with_validation_items_are_refused_and_named_of_the_test_a_count(run: Run, tmp_path: Path) -> None:
+    leaks = [row(instruction=f"{w} {i}") for i, w in enumerate(["SECRET", "VALID", "VALID", "SECRET"])]
+    report = run([*good(3), *leaks], drop_overlaps=False)
+    assert report.errors == (
+        "data.json: 2 of 7 rows overlap with validation items (2 that overlap with the test are dropped already): "
+        "row 5 holds b v1: 'VALID 1'; row 6 holds b v1: 'VALID 2'; drop them in the script, or start the run with "
+        "--drop-overlaps",
+    )
+    assert [(o.row, o.benchmark, o.item, o.text) for o in report.overlaps] == [
+        (5, "b", "v1", "VALID 1"),
+        (6, "b", "v1", "VALID 2"),
+    ]
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["rejected.json"]
+    assert "SECRET" not in (tmp_path / "out" / "rejected.json").read_text()
+
+
+def test_rows_of_the_test_alone_refuse_nothing(run: Run) -> None:
+    assert run([*good(3), row(instruction="SECRET")], drop_overlaps=False).dropped == {"overlap with test": 1}
 
 
 def test_few_empty_rows_are_dropped(run: Run) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tuneloop.tools.contamination import Guard, Known
 from tuneloop.tools.inspecting.rowwise import column_values, duplicates, inside, overlaps, search
 
 ROWS = [
@@ -88,10 +89,10 @@ def test_rows_nearly_alike_are_counted_beside_repeats(tmp_path) -> None:
 
 
 def test_of_the_test_only_a_count_comes_out(files) -> None:
-    def split_of(text: str) -> str | None:
-        return "test" if "three" in text else "validation" if "TWO" in text else None
-
-    found = overlaps(files, split_of)
+    guard = Guard(
+        [Known("b", "test", "t", {"q": "What is three?"}), Known("b", "validation", "v1", {"q": "Hello, again!"})]
+    )
+    found = overlaps(files, guard)
     assert (found.rows, found.checked, found.counts) == (4, 4, {"validation": 1, "test": 1})
-    assert [where for where, _ in found.validation] == ["a.jsonl:3"]
-    assert overlaps(files, split_of, most=2).checked == 2
+    assert [(where, hit.id) for where, _, hit in found.validation] == [("a.jsonl:3", "v1")]
+    assert overlaps(files, guard, most=2).checked == 2

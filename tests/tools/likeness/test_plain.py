@@ -28,6 +28,9 @@ SAME = [
     ("soft\u00adhyphen", "softhyphen"),
     ("٢٥ تُفَّاحَة", "25 تفاحة"),
     ("५ सेब", "5 सेब"),
+    ("पाँच सेब", "5 सेब"),
+    (r"\TEXT{Find} \FRAC{1}{2} \Pi", r"\text{find} 1/2 \pi"),
+    ("がぎ", "か\u3099ぎ"),
     ("有十二个", "有12个"),
     ("二〇二五年", "2025年"),
     ("三万五千人", "35000人"),
@@ -35,6 +38,7 @@ SAME = [
     ("twenty-three apples", "23 Apples"),
     ("two hundred and five thousand three", "205003"),
     ("5 million", "5,000,000"),
+    ("one thousand, two hundred | thirty, five", "1200 30 5"),
     ("fünfundzwanzig Äpfel", "25 Apfel"),
     ("treinta y cinco", "35"),
     ("двадцать три", "23"),
@@ -62,10 +66,12 @@ def test_what_says_something_else_is_told_apart(one: str, other: str) -> None:
     assert tokens(one) != tokens(other)
 
 
-def test_lines_and_options_are_borders() -> None:
-    text = "Which one?\nA. 12 apples\n(b) 3 pears C) I am"
-    assert broken(text) == ["which", "1", "¶", "¶", "12", "apples", "¶", "¶", "3", "pears", "¶", "i", "am"]
+def test_paragraphs_options_and_lines_of_a_list_are_borders() -> None:
+    text = "Which\none?\nA. 12 apples\n(b) 3 pears C) I am\n\nB.\n30. no"
+    options = ["¶", "12", "apples", "¶", "3", "pears", "¶", "i", "am", "¶", "¶", "30", "no"]
+    assert broken(text) == ["which", "1", *options]
     assert "¶" not in tokens(text)
+    assert broken("Which?\n1. yes\n2. no") == ["which", "¶", "yes", "¶", "no"]
 
 
 @given(st.text())

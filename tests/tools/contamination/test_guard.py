@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuneloop.tools.contamination import Guard
+from tuneloop.tools.contamination import Guard, Known
 
 SUFFIX = "\nEnd with \\boxed{answer}."
 NAMES = ("Anna", "Tom", "Mia", "Paul", "Lena", "Omar", "Rosa", "Jack")
@@ -28,8 +28,13 @@ def stories(seed: int, n: int) -> list[str]:
     return list(dict.fromkeys(story(rng) for _ in range(n)))
 
 
+def guard_of(**asked: list[str]) -> Guard:
+    splits = {"validation": asked.get("validation", []), "test": asked.get("test", [])}
+    return Guard([Known("b", s, f"{s}-{i}", {"prompt": q}) for s, qs in splits.items() for i, q in enumerate(qs)])  # type: ignore[arg-type]
+
+
 VALIDATION, TEST = stories(1, 200), stories(2, 500)
-GUARD = Guard({"validation": [q + SUFFIX for q in VALIDATION], "test": [q + SUFFIX for q in TEST]})
+GUARD = guard_of(validation=[q + SUFFIX for q in VALIDATION], test=[q + SUFFIX for q in TEST])
 
 DRESSES = {
     "as it is": lambda q: q,
@@ -85,7 +90,7 @@ def test_the_common_instruction_alone_is_no_overlap() -> None:
 
 def test_short_items_are_compared_whole() -> None:
     sums = [f"{a}+{b}=?" for a in range(10) for b in range(10)]
-    guard = Guard({"test": [f"Compute: {s} Reply with a number." for s in sums]})
+    guard = guard_of(test=[f"Compute: {s} Reply with a number." for s in sums])
     assert guard.overlaps("Compute: 3 + 4 = ? Reply with a number.") == "test"
     assert guard.overlaps("3+4=?") == "test"
     assert guard.overlaps("3*4=?") is None
@@ -96,7 +101,7 @@ def test_short_items_are_compared_whole() -> None:
 
 def test_short_questions_of_facts() -> None:
     countries = ("France", "Spain", "Peru", "Kenya", "India", "Japan", "Chile", "Cuba", "Mali")
-    guard = Guard({"validation": [f"What is the capital of {c}?" for c in countries]})
+    guard = guard_of(validation=[f"What is the capital of {c}?" for c in countries])
     assert guard.overlaps("what is the capital of  JAPAN") == "validation"
     assert guard.overlaps("What is the capital of Italy?") is None
 
@@ -105,7 +110,7 @@ def test_long_texts_with_some_words_changed() -> None:
     rng = random.Random(5)
     words = [f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(600)]
     texts = [" ".join(rng.choices(words, k=80)) for _ in range(50)]
-    guard = Guard({"test": texts})
+    guard = guard_of(test=texts)
     changed = texts[7].split()
     changed[10], changed[50] = "other", "words"
     assert guard.overlaps(" ".join(changed)) == "test"
@@ -114,27 +119,27 @@ def test_long_texts_with_some_words_changed() -> None:
 
 
 def test_thousands_and_signs_are_read_alike() -> None:
-    guard = Guard({"test": ["A town of 12,500 people grows by −3 percent each year, how many live there then?"]})
+    guard = guard_of(test=["A town of 12,500 people grows by −3 percent each year, how many live there then?"])
     assert guard.overlaps("a town of 12500 people grows by -3 percent each year how many live there then") == "test"
     assert guard.overlaps("a town of 12500 people grows by -3 percent each year how many will live there") == "test"
     assert guard.overlaps("a town of 12501 people grows by -3 percent each year how many live there then") is None
 
 
 def test_languages_without_blanks() -> None:
-    guard = Guard({"test": ["小明有12个苹果，他又买了7个，现在一共有多少个苹果？", "???"]})
+    guard = guard_of(test=["小明有12个苹果，他又买了7个，现在一共有多少个苹果？", "???"])
     assert guard.overlaps("请回答：小明有12个苹果，他又买了7个，现在一共有多少个苹果？") == "test"
     assert guard.overlaps("小明有12个苹果，他又买了8个，现在一共有多少个苹果？") is None
     assert guard.overlaps("!!") is None
 
 
 def test_no_items_no_overlap() -> None:
-    assert Guard({"validation": [], "test": []}).overlaps("anything") is None
+    assert guard_of().overlaps("anything") is None
 
 
 def test_ten_thousand_rows_take_seconds() -> None:
     rows = [q + SUFFIX for q in stories(4, 10_000)]
     start = time.process_time()
-    guard = Guard({"validation": VALIDATION, "test": TEST})
+    guard = guard_of(validation=VALIDATION, test=TEST)
     for row in rows:
         guard.overlaps(row)
     assert time.process_time() - start < 20

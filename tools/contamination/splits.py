@@ -1,0 +1,33 @@
+"""The guard of benchmarks whose items are there: validation and sealed test of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tuneloop.core.benchmark import Benchmark, Item, Split
+from tuneloop.tools.benchmarks import BenchmarkFolder, items, sealed_items
+from tuneloop.tools.contamination.guard import Guard
+from tuneloop.tools.contamination.known import Known
+
+
+def guard_of(benchmarks: Sequence[BenchmarkFolder]) -> Guard:
+    """Knows all splits of the benchmarks."""
+    known: list[Known] = []
+    for folder in benchmarks:
+        known += known_items(folder.benchmark, "validation", items(folder, "validation"))
+        known += known_items(folder.benchmark, "test", sealed_items(folder))
+    return Guard(known)
+
+
+def known_items(benchmark: Benchmark, split: Split, found: Iterable[Item]) -> list[Known]:
+    """Items of one split as the guard wants them; only the fields that the prompt shows."""
+    return [
+        Known(
+            benchmark.name,
+            split,
+            item.id,
+            {name: text for name, text in item.fields.items() if f"{{{name}}}" in benchmark.prompt} or item.fields,
+            item.answer,
+        )
+        for item in found
+    ]
