@@ -28,7 +28,7 @@ def command(kind: str, as_json: bool) -> None:
     rows = {"benchmarks": list_benchmarks, "datasets": list_datasets, "models": list_models}.get(kind)
     found = rows() if rows else list_runs(load_settings().home)
     if as_json:
-        click.echo(json.dumps(found, indent=1))
+        click.echo(json.dumps(dataset_cards() if kind == "datasets" else found, indent=1))
     else:
         show(found)
 
@@ -50,10 +50,15 @@ def list_benchmarks() -> list[Row]:
 
 def list_datasets() -> list[Row]:
     """Registered data sets."""
+    shown = ("name", "domain", "licence", "description")
+    return [{key: str(card[key]) for key in shown} for card in dataset_cards()]
+
+
+def dataset_cards() -> list[dict[str, Any]]:
+    """All that is told of the registered data sets."""
     from tuneloop.tools import datasets
 
-    cards = cards_of(datasets, "DATASET")
-    return [{"name": c.name, "domain": c.domain, "licence": c.licence, "description": c.description} for c in cards]
+    return [card.model_dump(mode="json") for card in datasets.cards().values()]
 
 
 def list_models() -> list[Row]:

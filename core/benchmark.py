@@ -21,6 +21,7 @@ class Source(BaseModel):
 
     repo: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
     files: tuple[str, ...] = Field(min_length=1, description="what the items are made from")
+    without: tuple[str, ...] = Field((), description="of those, what is never fetched")
     train: tuple[str, ...] = Field(
         (), description="the source's own training rows, offered as the data set <name>-train"
     )

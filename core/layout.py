@@ -108,6 +108,11 @@ class RunFolder:
         return self.root / "stamps.json"
 
     @property
+    def selection(self) -> Path:
+        """`selection.json`: the data sets that were chosen when the user named none, and why."""
+        return self.root / "selection.json"
+
+    @property
     def setup(self) -> Path:
         """`setup.json`: what `prepare` chose and fetched; written last by it."""
         return self.root / "setup.json"

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import tuneloop
-from tuneloop.core.errors import Paused, RecipeError, SetupError, WorldError
+from tuneloop.core.errors import Paused, RecipeError, WorldError
 from tuneloop.core.events import BaselineMeasured, JobProgress
 from tuneloop.core.files import write_json
 from tuneloop.core.setup import Placed, Setup
@@ -17,6 +17,7 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.foresight import foreseen, visible
 from tuneloop.graph.nodes.evaluate import keep, measure
 from tuneloop.graph.onward import after
+from tuneloop.graph.selection import chosen_datasets
 from tuneloop.graph.wait import KILLS, killed, wait
 from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.backend import choose_backend
@@ -111,10 +112,7 @@ def settle(ctx: Context) -> Setup:
     choose_backend(settings.eval_backend, engines[1], find_device())
     bench = benchmarks.resolve(spec.benchmark, settings.home, spec.benchmark_description, settings)
     also = [benchmarks.resolve(name, settings.home, None, settings) for name in spec.measured[1:]]
-    chosen = spec.datasets or tuple(datasets.for_domain(bench.benchmark.domain))
-    if not chosen:
-        raise SetupError(f"no registered data set is of domain {bench.benchmark.domain!r}: name one with --dataset")
-    found = datasets.resolve_all(chosen, settings.home, settings)
+    found = datasets.resolve_all(chosen_datasets(ctx, bench.benchmark), settings.home, settings, say)
     link(ctx, found)
     return Setup(
         benchmark=bench.benchmark,

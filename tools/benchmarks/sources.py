@@ -64,5 +64,8 @@ def raw_files(benchmark: Benchmark, home: Home, settings: Settings, *, train: bo
 
 def files_of(source: Source, files: tuple[str, ...], home: Home, settings: Settings) -> Path:
     """The files of a repository that fit the patterns."""
-    folder = home.benchmarks / "sources" / f"{source.repo.replace('/', '--')}-{digest(str(source.revision), *files)}"
-    return fetch_hub(source.repo, "dataset", folder, settings, files=files, revision=source.revision)
+    made_of = digest(str(source.revision), *files, *source.without)
+    folder = home.benchmarks / "sources" / f"{source.repo.replace('/', '--')}-{made_of}"
+    return fetch_hub(
+        source.repo, "dataset", folder, settings, files=files, without=source.without, revision=source.revision
+    )

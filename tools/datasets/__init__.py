@@ -1,4 +1,8 @@
-"""Raw data sets: one file an entry (`DATASET` and `fetch`), any folder or file of the user's, any hub id."""
+"""Raw data sets: one file an entry, training rows of benchmarks, any folder or file of the user's, any hub id.
+
+An entry has `DATASET` and either `fetch(folder)`, which makes it, or a source on the hub in its card and perhaps
+`tidy(folder)`, which mends what was fetched.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 
+from tuneloop.core.benchmark import Source
 from tuneloop.core.dataset import Dataset
 from tuneloop.core.errors import SetupError
+from tuneloop.core.files import digest, digest_file
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
-from tuneloop.tools.hub import fetch_hub, is_hub_id
+from tuneloop.tools.datasets import of_benchmarks
+from tuneloop.tools.hub import Progress, fetch_hub, is_hub_id
 from tuneloop.tools.profiling.reading import records, sources
 from tuneloop.tools.registry import entries, unknown
 from tuneloop.tools.store import make_whole
@@ -28,15 +34,20 @@ class DatasetFolder:
     root: Path
 
 
+def cards() -> dict[str, Dataset]:
+    """Cards of all registered data sets, by name."""
+    own = {name: module.DATASET for name, module in entries(HERE, "DATASET").items()}
+    return dict(sorted({**of_benchmarks.cards(), **own}.items()))
+
+
 def names() -> list[str]:
     """Registered data sets."""
-    return list(entries(HERE, "DATASET"))
+    return list(cards())
 
 
 def card(name: str) -> Dataset:
     """Card of a registered data set."""
-    found: Dataset = entries(HERE, "DATASET")[name].DATASET
-    return found
+    return cards()[name]
 
 
 def check(name: str) -> None:
@@ -67,23 +78,25 @@ def _check_records(path: Path) -> None:
     raise SetupError(f"dataset {path}: no JSON, JSONL, CSV, TSV or Parquet file with records in it")
 
 
-def resolve(name: str, home: Home, settings: Settings) -> DatasetFolder:
-    """The data set, fetched when it is not there yet. Raises SetupError as `check` does."""
+def resolve(name: str, home: Home, settings: Settings, progress: Progress | None = None) -> DatasetFolder:
+    """The data set, fetched when it is not there yet. Raises SetupError as `check` does, or WorldError."""
     check(name)
-    found = entries(HERE, "DATASET")
-    if name in found:
-        return _registered(found[name], home)
+    if name in names():
+        return DatasetFolder(card(name), _registered(name, home, settings, progress))
     path = Path(name).expanduser()
     if path.exists():
         return DatasetFolder(Dataset(name=path.stem, description=f"files of {path.name}"), path.absolute())
-    root = fetch_hub(name, "dataset", home.datasets / name, settings)
-    return DatasetFolder(Dataset(name=name.replace("/", "--"), description=f"hub data set {name}"), root)
+    root = fetch_hub(name, "dataset", home.datasets / name, settings, progress=progress)
+    title = name.replace("/", "--").replace("@", "-at-")
+    return DatasetFolder(Dataset(name=title, description=f"hub data set {name}"), root)
 
 
-def resolve_all(names_: Sequence[str], home: Home, settings: Settings) -> list[DatasetFolder]:
+def resolve_all(
+    names_: Sequence[str], home: Home, settings: Settings, progress: Progress | None = None
+) -> list[DatasetFolder]:
     """Several data sets; two of one name (`a/data`, `b/data`) are told apart by a number."""
     found: list[DatasetFolder] = []
-    for place in (resolve(name, home, settings) for name in names_):
+    for place in (resolve(name, home, settings, progress) for name in names_):
         taken = {d.dataset.name for d in found}
         name, number = place.dataset.name, 2
         while name in taken:
@@ -92,11 +105,23 @@ def resolve_all(names_: Sequence[str], home: Home, settings: Settings) -> list[D
     return found
 
 
-def _registered(module: ModuleType, home: Home) -> DatasetFolder:
-    dataset: Dataset = module.DATASET
-    return DatasetFolder(dataset, make_whole(home.datasets / dataset.name, module.fetch))
-
-
-def for_domain(domain: str) -> list[str]:
-    """Registered data sets of a domain: the choice when the user named none."""
-    return [name for name, module in entries(HERE, "DATASET").items() if module.DATASET.domain == domain]
+def _registered(name: str, home: Home, settings: Settings, progress: Progress | None) -> Path:
+    module = entries(HERE, "DATASET").get(name)
+    if module is None:
+        return of_benchmarks.make(name, home, settings)
+    source: Source | None = module.DATASET.source
+    if source is None:
+        return make_whole(home.datasets / name, module.fetch)
+    tidy = getattr(module, "tidy", None)
+    made_by = digest(source.model_dump_json(), digest_file(Path(str(module.__file__))) if tidy else "")
+    return fetch_hub(
+        source.repo,
+        "dataset",
+        home.datasets / f"{name}-{made_by}",
+        settings,
+        files=source.files,
+        without=source.without,
+        revision=source.revision,
+        progress=progress,
+        tidy=tidy,
+    )

@@ -34,19 +34,21 @@ def fetch_hub(
     without: Sequence[str] = (),
     revision: str | None = None,
     progress: Progress | None = None,
+    tidy: Callable[[Path], None] | None = None,
 ) -> Path:
     """Make `folder` hold the repository `name` (or `name@revision`) at `revision`, or at what its main branch has now.
 
     `files`: patterns of what is taken, () for all; `without`: of what is not. The manifest names the commit. Weights are taken
     as safetensors, pickled ones only where there are no others (nobody loads them before they are converted); code of a
-    repository is left behind. What a kill cut off is continued by the next call, on the same commit.
+    repository is left behind. What a kill cut off is continued by the next call, on the same commit. `tidy` changes the files
+    before they count as there.
 
     Raises SetupError when it does not exist or is closed to this user, WorldError when it cannot be fetched now.
     """
     name, _, named = name.partition("@")
     wanted = Wanted(name, kind, revision or named or None, tuple(files), tuple(without))
     say = partial(progress, f"{wanted} (MB)") if progress else _quiet
-    return make_whole(folder, lambda part: _fetch(wanted, part, settings, say), keep=True, source=name, kind=kind)
+    return make_whole(folder, lambda part: _fetch(wanted, part, settings, say, tidy), keep=True, source=name, kind=kind)
 
 
 def hub_of(settings: Settings) -> Hub:
@@ -54,9 +56,17 @@ def hub_of(settings: Settings) -> Hub:
     return ModelScope(settings) if settings.hub == "modelscope" else HuggingFace(settings)
 
 
-def _fetch(wanted: Wanted, part: Path, settings: Settings, say: Callable[[int, int], None]) -> dict[str, Any]:
+def _fetch(
+    wanted: Wanted,
+    part: Path,
+    settings: Settings,
+    say: Callable[[int, int], None],
+    tidy: Callable[[Path], None] | None,
+) -> dict[str, Any]:
     hub = hub_of(settings)
     listing = download(hub, wanted, part, say)
+    if tidy:  # killed meanwhile it finds no plan, and everything is fetched anew
+        tidy(part)
     return {"hub": hub.name, "commit": listing.commit}
 
 

@@ -69,6 +69,6 @@ def resolve(name: str, settings: Settings, progress: Progress) -> ModelFolder:
     path = Path(name).expanduser()
     if path.is_dir():
         return ModelFolder(path.name, path.absolute())
-    root = fetch_hub(name, "model", folder, settings)
+    root = fetch_hub(name, "model", folder, settings, progress=progress)
     _check_folder(root)
     return ModelFolder(name, root)

@@ -1,0 +1,75 @@
+"""Which data sets are chosen when the user names none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuneloop.agents.policy.selection import MOST, select
+from tuneloop.core.benchmark import Benchmark
+from tuneloop.core.dataset import Dataset
+from tuneloop.tools import datasets
+
+WORDS = "Word problems in English with steps of addition."
+
+
+def benchmark(name: str, domain: str, description: str = WORDS) -> Benchmark:
+    return Benchmark(name=name, domain=domain, description=description)
+
+
+@pytest.mark.parametrize(
+    ("name", "domain", "chosen"),
+    [
+        ("wordproblems", "math", "wordproblems"),
+        ("aime25", "math", "deepscaler"),
+        ("panorama_pi4pc_cot", "patent", "panorama"),
+        ("chemcotbench_mol_edit", "chemistry", "chemcot"),
+        ("tablebench_fact_checking", "tables", "tableinstruct"),
+        ("bioprobench_ord", "biology", "bioprobench"),
+    ],
+)
+def test_a_benchmark_gets_what_is_made_for_it(name: str, domain: str, chosen: str) -> None:
+    selection = select(benchmark(name, domain), datasets.cards().values())
+    assert selection.datasets[0] == chosen
+    assert chosen in selection.reason
+    assert selection.rated[0].name == chosen
+
+
+def card(name: str, domain: str = "math", description: str = "Rows.", teaches: tuple[str, ...] = ()) -> Dataset:
+    return Dataset(name=name, domain=domain, description=description, teaches=teaches)
+
+
+def test_several_that_are_nearly_as_good_and_never_many() -> None:
+    cards = [card(f"d{n}") for n in range(6)] + [card("other", "law")]
+    assert select(benchmark("x", "math"), cards).datasets == ("d0", "d1", "d2")
+    assert MOST == 3
+
+
+def test_what_is_made_for_it_leaves_out_what_only_shares_the_domain() -> None:
+    cards = [card("plain"), card("made", teaches=("x",)), card("more", teaches=("x_family",))]
+    assert select(benchmark("x_family_7", "math"), cards).datasets == ("made", "more")
+
+
+def test_the_benchmarks_own_rows_come_alone() -> None:
+    cards = [card("x-train"), card("made", teaches=("x",)), card("plain")]
+    assert select(benchmark("x", "math"), cards).datasets == ("x-train",)
+
+
+def test_words_in_common_decide_within_a_domain() -> None:
+    cards = [
+        card("a", description="Geometry of triangles."),
+        card("b", description="Word problems with steps of addition."),
+    ]
+    assert select(benchmark("x", "math"), cards).datasets[0] == "b"
+    assert "problems" in select(benchmark("x", "math"), cards).reason
+
+
+def test_nothing_fits_another_domain() -> None:
+    selection = select(benchmark("x", "music"), [card("a"), card("b", "law")])
+    assert selection.datasets == ()
+    assert len(selection.rated) == 2
+
+
+def test_the_same_cards_in_another_order_give_the_same_choice() -> None:
+    cards = list(datasets.cards().values())
+    chosen = select(benchmark("x", "math"), cards)
+    assert select(benchmark("x", "math"), reversed(cards)) == chosen
