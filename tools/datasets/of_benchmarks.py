@@ -28,9 +28,10 @@ def card(benchmark: Benchmark) -> Dataset:
     """What can be said without having them."""
     assert benchmark.source
     source = benchmark.source.model_copy(update={"files": benchmark.source.train, "train": ()})
+    first = benchmark.description.partition(". ")[0].rstrip(".")
     return Dataset(
         name=benchmark.name + SUFFIX,
-        description=f"The training rows of {source.repo}, which {benchmark.name} is taken from, as JSON Lines.",
+        description=f"Training rows of {source.repo}, which {benchmark.name} is taken from, as JSON Lines. There: {first}.",
         domain=benchmark.domain,
         licence=benchmark.licence,
         source=source,

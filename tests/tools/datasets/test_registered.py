@@ -13,11 +13,13 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.files import read_json, read_lines
 from tuneloop.core.settings import Settings
 from tuneloop.tools import benchmarks, datasets
+from tuneloop.tools.benchmarks.raw import table as read_table
+from tuneloop.tools.benchmarks.sources import raw_files
 from tuneloop.tools.profiling.reading import records, sources
 from tuneloop.tools.store import MANIFEST
 
 ROWS = [{"id": n, "question": f"q{n}", "answer": "A"} for n in range(4)]
-SETS = ("bioprobench", "chemcot", "deepscaler", "panorama", "tableinstruct")
+SETS = ("bioprobench", "chemcot", "deepscaler", "financeiq", "panorama", "tableinstruct")
 
 
 @pytest.fixture
@@ -48,14 +50,16 @@ def test_a_card_says_what_is_held_and_under_which_licence(name: str) -> None:
     assert sum(card.parts.values()) in (0, card.rows)
 
 
-@pytest.mark.parametrize("name", ("chemcot", "deepscaler", "tableinstruct"))
+@pytest.mark.parametrize("name", ("chemcot", "deepscaler", "financeiq", "tableinstruct"))
 def test_it_comes_from_its_repository_with_records_that_can_be_read(name: str, settings: Settings) -> None:
     root = get(name, settings)
     assert root.parent == settings.home.datasets
     files = sources(root)
     assert files
     assert all(any(records(file)) for file in files)
-    assert not [n for n in names(root) if "test" in n.lower() or "validation" in n.lower()]
+    assert all(n.startswith("data/test/") for n in names(root) if "test" in n.lower()), (
+        "FinanceIQ's folder has that name"
+    )
     assert read_json(root / MANIFEST)["source"] == getattr(datasets.card(name).source, "repo", None)
 
 
@@ -83,6 +87,23 @@ def test_bioprobench_leaves_the_test_files_where_they_are(settings: Settings, hu
     hub.put("datasets", "bowenxian/BioProBench", files)
     assert names(get("bioprobench", settings)) == {f"{task}.json" for task in tasks}
     assert not hub.count("resolve.*test")
+
+
+def test_financeiq_holds_no_question_that_the_benchmark_asks(settings: Settings, hub: LocalHub) -> None:
+    benchmark, module = benchmarks.load("FinanceIQ_gen")
+    root = get("financeiq", settings)
+    learned = [row for file in sources(root) for row in records(file)]
+    measured = list(module.pool(benchmark, raw_files(benchmark, settings.home, settings)))
+    assert learned
+    assert not {row["Question"] for row in learned} & {item.fields["question"] for item in measured}
+    repository = hub.find("datasets", "Duxiaoman-DI/FinanceIQ")
+    assert repository
+    files = repository.commits[repository.main].items()
+    total = sum(len(read_table(blob.data)) for path, blob in files if path.startswith("data/test/"))
+    assert len(learned) + len(measured) == total
+    assert {file.name for file in sources(root)} == {
+        p.rpartition("/")[2] for p, _ in files if p.startswith("data/test/")
+    }
 
 
 def test_chemcot_is_mended_where_it_is_damaged_and_nowhere_else(settings: Settings, hub: LocalHub) -> None:
