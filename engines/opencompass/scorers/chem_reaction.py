@@ -51,12 +51,14 @@ def compounds(task: str, right: str, found: str | None) -> dict[str, Any]:
     given = molecule(found or "")
     if given is None:
         return {"parsed": None, "value": 0.0, "task": task, "steps": len(wanted[0]), **dict.fromkeys(NEAR, 0.0)}
-    of_all = [(molecule(one), one) for one in wanted]
-    hit = next((both for both in of_all if same(given, both[0])), None)
-    nearest, _ = hit or of_all[0]
+    of_all = [molecule(one) for one in wanted]
+    hit = next((one for one in of_all if same(given, one)), None)
+    nearest = of_all[0] if hit is None else hit
     written = canonical(given)
     steps = min(LONGEST, distance(written, canonical(nearest)))
-    near = similarities(given, nearest)
+    near = (
+        dict.fromkeys(NEAR, 1.0) if hit is not None else similarities(given, nearest)
+    )  # an atom alone has no paths to compare
     return {"parsed": written, "value": float(hit is not None), "task": task, "steps": steps, **near}
 
 

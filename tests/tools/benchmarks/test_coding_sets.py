@@ -1,0 +1,84 @@
+"""humaneval and mbpp from their sources: every known solution passes, and nothing else does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.benchmark_answers import made_up, splits
+from tests.engines.answers.test_run_answers import run_items
+from tuneloop.core.benchmark import Calls, Item, Program
+from tuneloop.core.records import records
+from tuneloop.tools import benchmarks
+from tuneloop.tools.benchmarks import prompt
+from tuneloop.tools.benchmarks.checking import check_items
+from tuneloop.tools.benchmarks.executed import code_of, judge
+
+REPOS = {"humaneval": "openai/openai_humaneval", "mbpp": "google-research-datasets/mbpp"}
+FILES = {"humaneval": "openai_humaneval/test-00000-of-00001.parquet", "mbpp": "full/test-00000-of-00001.parquet"}
+
+
+def everything(name: str, folder: Path) -> list[Item]:
+    return [item for side in splits(name, folder) for item in side]
+
+
+def solutions(name: str, folder: Path) -> dict[str, str]:
+    """What the source knows to be right, by item."""
+    (folder / "known.parquet").write_bytes(made_up(REPOS[name])[FILES[name]])
+    rows = list(records(folder / "known.parquet"))
+    if name == "mbpp":
+        return {f"mbpp-{row['task_id']}": row["code"] for row in rows}
+    return {row["task_id"].replace("/", "-"): row["prompt"] + row["canonical_solution"] for row in rows}
+
+
+@pytest.mark.parametrize("name", REPOS)
+def test_splits_of_the_source_are_whole_and_apart(name: str, tmp_path: Path) -> None:
+    validation, test = splits(name, tmp_path)
+    benchmark = benchmarks.load(name)[0]
+    check_items(benchmark, validation, test, name)
+    assert len(validation) >= 8 and len(test) >= 8
+    assert {type(item.calls).__name__ for item in validation} == {"Calls", "Program"}, "both ways to decide are in it"
+    assert not {item.id for item in validation} & {item.id for item in test}
+    assert all("assert" in prompt(benchmark, item) for item in test) is (name == "mbpp")
+
+
+@pytest.mark.parametrize("name", REPOS)
+def test_known_solutions_pass_and_wrong_ones_do_not(name: str, tmp_path: Path) -> None:
+    items, known = everything(name, tmp_path), solutions(name, tmp_path)
+    rows = []
+    for item in items:
+        assert isinstance(item.calls, Calls | Program)
+        asked = item.calls.model_dump(mode="json", exclude={"before"})
+        entry = item.calls.entry if isinstance(item.calls, Calls) else item.calls.names[-1]
+        codes = {
+            "right": known[item.id],
+            "none": f"def {entry}(*given):\n    return None",
+            "one": f"{entry} = lambda *a: 1",
+        }
+        for tag, code in codes.items():
+            rows.append({"id": f"{tag} {item.id}", **asked, "code": code_of(item, f"```python\n{code}\n```")})
+    given = run_items(tmp_path, rows)
+    verdicts = {tag: [judge(item.answer, given[f"{tag} {item.id}"]["results"])[1] for item in items] for tag in codes}
+    assert all(verdicts["right"]), [item.id for item, ok in zip(items, verdicts["right"], strict=True) if not ok]
+    assert not any(verdicts["none"] + verdicts["one"])
+
+
+def test_a_solution_that_goes_on_with_the_head_passes(tmp_path: Path) -> None:
+    items, known = everything("humaneval", tmp_path), solutions("humaneval", tmp_path)
+    heads = {item.id: item.calls.before for item in items if item.calls}
+    asked = [item.calls.model_dump(mode="json", exclude={"before"}) for item in items if item.calls]
+    codes = [code_of(item, known[item.id].removeprefix(heads[item.id])) for item in items]
+    given = run_items(
+        tmp_path, [{"id": i.id, **one, "code": code} for i, one, code in zip(items, asked, codes, strict=True)]
+    )
+    assert all(judge(item.answer, given[item.id]["results"])[1] for item in items)
+
+
+def test_rows_to_learn_from_are_those_of_other_splits(tmp_path: Path) -> None:
+    items = everything("mbpp", tmp_path)
+    benchmark, module = benchmarks.load("mbpp")
+    rows = list(module.train(benchmark, tmp_path / REPOS["mbpp"]))
+    assert len(rows) == 18
+    assert all(row["code"] and "\r" not in row["code"] for row in rows)
+    assert not {row["text"] for row in rows} & {item.fields["text"] for item in items}
