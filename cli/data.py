@@ -9,7 +9,8 @@ from tuneloop.cli.data_inspect import inspect
 EXAMPLES = """\b
 Examples:
   tuneloop data inspect wordproblems
-  tuneloop data inspect ./my_data --json
+  tuneloop data inspect ./my_data --tokenizer ./my_model
+  tuneloop data inspect rows.jsonl.gz --json
 """
 
 

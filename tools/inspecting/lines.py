@@ -3,66 +3,80 @@
 from __future__ import annotations
 
 import codecs
+import io
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from tuneloop.core.raw import HEAD, encoding_of, open_raw
 
-SIZE = 1 << 19  # bytes: of larger blocks the values leave the cache before they are counted
+BLOCK = 1 << 17  # bytes: of larger blocks the values leave the processor's cache before they are counted
+SIZE = 1 << 18
 LONGEST = 64 << 20
 WIDE = ("utf-16", "utf-32")
 
 Refused = Callable[[int, str, bytes], None]
 
 
-def utf8(path: Path, size: int) -> Iterator[bytes]:
-    """The text in pieces; bytes that are no text in its encoding stay as they are, so that their line is seen to be broken."""
+class Recoded(io.RawIOBase):
+    """A text in another encoding, read as UTF-8; bytes that are no text stay as they are: their line is seen to be broken."""
+
+    def __init__(self, source: BinaryIO, encoding: str) -> None:
+        self._source, self._waiting = source, b""
+        errors = "replace" if encoding.startswith(WIDE) else "surrogateescape"
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors)
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """As much as there is room for; 0 at the end."""
+        while not self._waiting:
+            piece = self._source.read(SIZE)
+            self._waiting = self._decoder.decode(piece, final=not piece).encode("utf-8", "surrogateescape")
+            if not piece:
+                break
+        taken, self._waiting = self._waiting[: len(buffer)], self._waiting[len(buffer) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+
+@contextmanager
+def utf8(path: Path) -> Iterator[BinaryIO]:
+    """The text, whatever it is packed and encoded in; a byte order mark is no part of it."""
     with open_raw(path) as f:
         head = f.read(HEAD)
-        encoding = encoding_of(head)
+    encoding = encoding_of(head)
+    with open_raw(path) as f:
         if encoding.startswith("utf-8"):
-            head = head.removeprefix(codecs.BOM_UTF8)
-            yield from (head[i : i + size] for i in range(0, len(head), size))
-            while piece := f.read(size):
-                yield piece
-            return
-        errors = "replace" if encoding.startswith(WIDE) else "surrogateescape"
-        decoder = codecs.getincrementaldecoder(encoding)(errors)
-        while head:
-            yield decoder.decode(head).encode("utf-8", "surrogateescape")
-            head = f.read(size)
-        yield decoder.decode(b"", final=True).encode("utf-8", "surrogateescape")
+            f.read(len(codecs.BOM_UTF8) * head.startswith(codecs.BOM_UTF8))
+            yield f
+        else:
+            yield io.BufferedReader(Recoded(f, encoding), SIZE)
 
 
-def blocks(path: Path, refused: Refused, size: int = SIZE) -> Iterator[tuple[int, list[bytes]]]:
-    """The number (from 1) of a block's first line, and its lines without their ends.
+def blocks(path: Path, refused: Refused) -> Iterator[tuple[int, list[bytes]]]:
+    """The number (from 1) of a block's first line, and its lines with their ends.
 
     A line beyond 64 MB is left out and told to `refused`; in its place is an empty one.
     """
-    number, waiting, held, lost = 1, [b""], 0, 0
-    for piece in utf8(path, size):
-        cut = piece.rfind(b"\n") + 1
-        if not cut:
-            waiting.append(piece)
-            held += len(piece)
-            if held > LONGEST:
-                waiting, held, lost = [], 0, lost + held
-            continue
-        if lost:
-            refused(number, too_long(lost + held), b"")
-            waiting = [b"\n", piece[piece.find(b"\n") + 1 : cut]]
-        else:
-            waiting.append(piece[:cut])
-        lines = b"".join(waiting).splitlines()
+    number, size, lost = 1, 0, False
+    lines: list[bytes] = []
+    with utf8(path) as f:
+        for line in iter(partial(f.readline, LONGEST), b""):
+            if lost:  # what follows of a line that was too long
+                lost = not line.endswith(b"\n")
+                continue
+            lost = len(line) >= LONGEST and not line.endswith(b"\n")
+            if lost:
+                refused(number + len(lines), f"a line of more than {LONGEST >> 20} MB, which is not read", b"")
+            lines.append(b"\n" if lost else line)
+            size += len(lines[-1])
+            if size >= BLOCK:
+                yield number, lines
+                number, size, lines = number + len(lines), 0, []
+    if lines:
         yield number, lines
-        number += len(lines)
-        waiting, held, lost = [piece[cut:]], len(piece) - cut, 0
-    if lost:
-        refused(number, too_long(lost + held), b"")
-    elif lines := b"".join(waiting).splitlines():
-        yield number, lines
-
-
-def too_long(count: int) -> str:
-    """What is wrong with a line of so many bytes."""
-    return f"a line of more than {count >> 20} MB; at most {LONGEST >> 20} MB are read"

@@ -88,12 +88,12 @@ class RawFile:
         """Count a broken line; the first five are kept."""
         self.broken += 1
         if len(self.shown) < SHOWN:
-            self.shown.append(BrokenLine(line, why, text[: 4 * WIDTH].decode("utf-8", "replace")[:WIDTH]))
+            self.shown.append(BrokenLine(line, why, text[: 4 * WIDTH].decode("utf-8", "replace").strip()[:WIDTH]))
 
     def lines(self) -> Iterator[tuple[int, list[bytes]]]:
         """Numbers of first lines and blocks of lines."""
         for first, lines in blocks(self.path, self.refuse):
-            self.consumed += sum(map(len, lines)) + len(lines)
+            self.consumed += sum(map(len, lines))
             yield first, lines
 
     def objects(self) -> Iterator[Batch]:
@@ -127,7 +127,7 @@ class RawFile:
         """Lines of plain text."""
         for first, lines in self.lines():
             full = [(number, self.decoded(number, line)) for number, line in enumerate(lines, first) if line.strip()]
-            yield [number for number, _ in full], [{"text": text} for _, text in full]
+            yield [number for number, _ in full], [{"text": text.rstrip("\r\n")} for _, text in full]
 
     def decoded(self, number: int, line: bytes) -> str:
         """The line; bytes that are no text are counted as broken and shown as �."""
@@ -141,7 +141,7 @@ class RawFile:
         """CSV and TSV; a row with too many cells or too few is read as far as it goes, and counted as broken."""
         csv.field_size_limit(LONGEST)
         lines = (
-            self.decoded(number, line) + "\n"
+            self.decoded(number, line)
             for first, block in self.lines()
             for number, line in enumerate(block, first)
         )
