@@ -1,6 +1,6 @@
 """The facts of `tuneloop data inspect` by `datasets` and pandas, as a practised hand writes it; run in an engine that has both.
 
-    python inspecting_stock.py FILE CACHE RESULT
+python inspecting_stock.py FILE CACHE RESULT
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ BOX = re.compile(r"\\boxed\{([^{}]*)\}")
 def lengths(sizes: pd.Series) -> dict[str, float]:
     """Least, mean, percentiles, most."""
     low, median, high = sizes.quantile([0, 0.5, 0.99])
-    return {"min": float(low), "mean": float(sizes.mean()), "p50": float(median), "p99": float(high), "max": float(sizes.max())}
+    return {
+        "min": float(low),
+        "mean": float(sizes.mean()),
+        "p50": float(median),
+        "p99": float(high),
+        "max": float(sizes.max()),
+    }
 
 
 def column(values: pd.Series) -> dict[str, Any]:

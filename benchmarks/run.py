@@ -21,6 +21,7 @@ sys.path.append(str(HERE))  # PYTHONSAFEPATH leaves a script's own folder out
 import command_line  # noqa: E402, F401
 import forecast  # noqa: E402, F401
 import gate  # noqa: E402, F401
+import inspecting  # noqa: E402, F401
 import jobs  # noqa: E402, F401
 import parameters  # noqa: E402, F401
 import reference  # noqa: E402, F401

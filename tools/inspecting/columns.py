@@ -77,6 +77,23 @@ class Column:
         self.low = low if self.low is None else min(self.low, low)
         self.high = high if self.high is None else max(self.high, high)
 
+    def state(self) -> dict[str, Any]:
+        """All of it as plain JSON."""
+        return {
+            "kinds": self.kinds, "empty": self.empty, "numeric": self.numeric, "low": self.low, "high": self.high,
+            "distinct": self.distinct.state(), "characters": self.characters.state(), "items": self.items.state(),
+        }  # fmt: skip
+
+    def merge(self, state: dict[str, Any]) -> None:
+        """Take in what another one has seen."""
+        self.kinds.update(state["kinds"])
+        self.empty += state["empty"]
+        self.numeric = self.numeric and state["numeric"]
+        self.range([value for value in (state["low"], state["high"]) if value is not None])
+        self.distinct.merge(state["distinct"])
+        self.characters.merge(state["characters"])
+        self.items.merge(state["items"])
+
     def facts(self, places: int, examples: Sequence[str] = ()) -> ColumnFacts:
         """All of it; `places` is how many values there could be."""
         absent = places - self.kinds.total()
@@ -196,6 +213,23 @@ class Table:
             path = column.path + "[]"
             self.places[path + "#"] += len(inner)
             self.values(path, inner, depth + 1)
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain JSON."""
+        columns = {path: column.state() for path, column in self.columns.items()}
+        sums = {"rows": self.rows, "places": self.places, "left_out": sorted(self.left_out)}
+        return {**sums, "columns": columns, "distinct": self.distinct.state()}
+
+    def merge(self, state: dict[str, Any]) -> None:
+        """Take in what another one has seen."""
+        self.rows += state["rows"]
+        self.places.update(state["places"])
+        self.left_out.update(state["left_out"])
+        self.distinct.merge(state["distinct"])
+        for path, held in state["columns"].items():
+            column = self.column(path)
+            if column is not None:
+                column.merge(held)
 
     def places_of(self, path: str) -> int:
         """How many values a path could have: as many as there are objects, or elements of lists, above it."""

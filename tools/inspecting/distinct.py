@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -39,6 +42,19 @@ class Distinct:
         while len(self._kept) > self.most:
             self.halvings += 1
             self._kept = self._kept[self._kept < self._threshold]
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain JSON."""
+        self._settle()
+        return {"halvings": self.halvings, "kept": b64encode(self._kept.tobytes()).decode()}
+
+    def merge(self, state: dict[str, Any]) -> None:
+        """Take in what another one has seen: the same as if this one had seen it."""
+        self.halvings = max(self.halvings, state["halvings"])
+        self._settle()
+        if self.halvings:
+            self._kept = self._kept[self._kept < self._threshold]
+        self.add(np.frombuffer(b64decode(state["kept"]), np.uint64))
 
     @property
     def _threshold(self) -> np.uint64:

@@ -45,38 +45,45 @@ class Recoded(io.RawIOBase):
 
 
 @contextmanager
-def utf8(path: Path) -> Iterator[BinaryIO]:
-    """The text, whatever it is packed and encoded in; a byte order mark is no part of it."""
+def utf8(path: Path, start: int) -> Iterator[BinaryIO]:
+    """The text from a byte on, whatever it is packed and encoded in; a byte order mark is no part of it."""
     with open_raw(path) as f:
         head = f.read(HEAD)
     encoding = encoding_of(head)
     with open_raw(path) as f:
-        if encoding.startswith("utf-8"):
+        if start:
+            f.seek(start)
+            yield f
+        elif encoding.startswith("utf-8"):
             f.read(len(codecs.BOM_UTF8) * head.startswith(codecs.BOM_UTF8))
             yield f
         else:
             yield io.BufferedReader(Recoded(f, encoding), SIZE)
 
 
-def blocks(path: Path, refused: Refused) -> Iterator[tuple[int, list[bytes]]]:
+def blocks(path: Path, refused: Refused, start: int = 0, stop: int = 0) -> Iterator[tuple[int, list[bytes]]]:
     """The number (from 1) of a block's first line, and its lines with their ends.
 
+    `start` and `stop` are bytes at which lines of a plain UTF-8 file begin; 0: all of it.
     A line beyond 64 MB is left out and told to `refused`; in its place is an empty one.
     """
-    number, size, lost = 1, 0, False
+    number, size, lost, left = 1, 0, False, stop - start
     lines: list[bytes] = []
-    with utf8(path) as f:
+    with utf8(path, start) as f:
         for line in iter(partial(f.readline, LONGEST), b""):
+            size += len(line)
             if lost:  # what follows of a line that was too long
                 lost = not line.endswith(b"\n")
-                continue
-            lost = len(line) >= LONGEST and not line.endswith(b"\n")
-            if lost:
+            elif len(line) >= LONGEST and not line.endswith(b"\n"):
+                lost = True
                 refused(number + len(lines), f"a line of more than {LONGEST >> 20} MB, which is not read", b"")
-            lines.append(b"\n" if lost else line)
-            size += len(lines[-1])
-            if size >= BLOCK:
+                lines.append(b"\n")
+            else:
+                lines.append(line)
+            if size >= BLOCK or size == left:
                 yield number, lines
-                number, size, lines = number + len(lines), 0, []
+                number, left, size, lines = number + len(lines), left - size, 0, []
+                if left == 0:
+                    return
     if lines:
         yield number, lines

@@ -40,10 +40,16 @@ class BrokenLine:
 
 @dataclass
 class RawFile:
-    """A file, and after its batches were read: how many rows it held, what was broken, and why it was not read to its end."""
+    """A file, and after its batches were read: how many rows it held, what was broken, and why it was not read to its end.
+
+    `start` and `stop` are bytes at which lines of plain JSON Lines begin, 0 for all; `last` is the last line's number.
+    """
 
     path: Path
+    start: int = 0
+    stop: int = 0
     rows: int = 0
+    last: int = 0
     broken: int = 0
     shown: list[BrokenLine] = field(default_factory=list)
     trouble: str = ""
@@ -87,12 +93,17 @@ class RawFile:
     def refuse(self, line: int, why: str, text: bytes = b"") -> None:
         """Count a broken line; the first five are kept."""
         self.broken += 1
+        self.show(BrokenLine(line, why, text[: 4 * WIDTH].decode("utf-8", "replace").strip()[:WIDTH]))
+
+    def show(self, line: BrokenLine) -> None:
+        """Keep a broken line, if it is among the first five."""
         if len(self.shown) < SHOWN:
-            self.shown.append(BrokenLine(line, why, text[: 4 * WIDTH].decode("utf-8", "replace").strip()[:WIDTH]))
+            self.shown.append(line)
 
     def lines(self) -> Iterator[tuple[int, list[bytes]]]:
         """Numbers of first lines and blocks of lines."""
-        for first, lines in blocks(self.path, self.refuse):
+        for first, lines in blocks(self.path, self.refuse, self.start, self.stop):
+            self.last = first + len(lines) - 1
             self.consumed += sum(map(len, lines))
             yield first, lines
 
@@ -141,9 +152,7 @@ class RawFile:
         """CSV and TSV; a row with too many cells or too few is read as far as it goes, and counted as broken."""
         csv.field_size_limit(LONGEST)
         lines = (
-            self.decoded(number, line)
-            for first, block in self.lines()
-            for number, line in enumerate(block, first)
+            self.decoded(number, line) for first, block in self.lines() for number, line in enumerate(block, first)
         )
         head = next(lines, "")
         reader = csv.reader(itertools.chain([head], lines), delimiter=separator_of(self.path, head))

@@ -30,10 +30,27 @@ class Sample:
             self._kept.append((f"{file}:{numbers[i]}", row, size))
             self.held += size
         self.seen += len(rows)
+        self._thin()
+
+    def _thin(self) -> None:
         while len(self._kept) > 2 * self.most or (self.held > MOST_CHARACTERS and len(self._kept) > 1):
             self._kept = self._kept[::2]
             self.every *= 2
             self.held = sum(size for _, _, size in self._kept)
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain JSON."""
+        kept = [(place.rpartition(":")[2], row, size) for place, row, size in self._kept]
+        return {"every": self.every, "seen": self.seen, "kept": kept}
+
+    def merge(self, state: dict[str, Any], file: str, before: int) -> None:
+        """Take in the sample of a file's rest, whose lines are counted from 1 after the first `before`."""
+        every = max(self.every, state["every"])
+        rest = [(f"{file}:{int(line) + before}", row, size) for line, row, size in state["kept"]]
+        self._kept = self._kept[:: every // self.every] + rest[:: every // state["every"]]
+        self.every, self.seen = every, self.seen + state["seen"]
+        self.held = sum(size for _, _, size in self._kept)
+        self._thin()
 
     def rows(self, most: int | None = None) -> list[tuple[str, Row]]:
         """At most so many, from first to last: `file:line` and the row."""

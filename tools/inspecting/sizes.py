@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,20 @@ class Sizes:
         counts = np.bincount(new, minlength=len(self._counts))
         counts[: len(self._counts)] += self._counts
         self._counts = counts
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain JSON."""
+        self._settle()
+        return {"counts": self._counts.tolist(), "long": [size for part in self._long for size in part.tolist()]}
+
+    def merge(self, state: dict[str, Any]) -> None:
+        """Take in what another one has seen."""
+        self._settle()
+        counts = np.zeros(max(len(self._counts), len(state["counts"])), np.int64)
+        counts[: len(self._counts)] += self._counts
+        counts[: len(state["counts"])] += np.array(state["counts"], np.int64)
+        self._counts = counts
+        self._long.append(np.array(state["long"], np.int64))
 
     def spread(self) -> Spread | None:
         """The facts; None where nothing was added."""

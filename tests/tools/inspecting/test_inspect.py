@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import tracemalloc
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 import pytest
 
 from tuneloop.core.errors import SetupError
-from tuneloop.tools.inspecting import inspect
+from tuneloop.tools.inspecting import half, inspect
 from tuneloop.tools.inspecting.kept import COLUMNS, brief
+
+inspect_module = importlib.import_module("tuneloop.tools.inspecting.inspect")
 
 
 def lines(rows: list[dict[str, Any]]) -> str:
@@ -109,6 +112,30 @@ def test_the_short_form_is_bounded(tmp_path) -> None:
     assert len(found["parts"][0]["columns"]) == COLUMNS
     assert found["parts"][0]["columns_in_all"] == 100
     assert len(json.dumps(brief(inspect(tmp_path), 5, 0))) < 250_000
+
+
+@pytest.mark.parametrize("module", [inspect_module.HALF, "tuneloop.tools.inspecting.nothing"])
+def test_two_processes_find_what_one_does(tmp_path, monkeypatch, module) -> None:
+    """Also where the second one fails: then its half is read here."""
+    rows = [
+        {"q": f"What is {i}?", "n": i % 7 or None, "x": [i, {"y": str(i)}], **({"late": i} if i > 900 else {})}
+        for i in range(1000)
+    ]
+    text = lines(rows).splitlines()
+    text[200] = text[900] = "{broken"
+    text[950] = text[100]
+    put(tmp_path, {"a.jsonl": "\n".join(text)})
+    one = inspect(tmp_path)
+    monkeypatch.setattr(half, "LARGE", 1000)
+    monkeypatch.setattr(inspect_module, "HALF", module)
+    assert half.middle_of(tmp_path / "a.jsonl") > 1000
+    two = inspect(tmp_path)
+    left = {"samples", "reasoning", "columns"}
+    assert [p.model_dump(exclude=left) for p in two.parts] == [p.model_dump(exclude=left) for p in one.parts]
+    assert [c.model_dump(exclude={"examples"}) for c in two.parts[0].columns] == [
+        c.model_dump(exclude={"examples"}) for c in one.parts[0].columns
+    ]
+    assert [b.where for b in two.parts[0].files[0].shown] == ["a.jsonl:201", "a.jsonl:901"]
 
 
 @pytest.mark.parametrize("files", [{}, {"readme.txt": "x"}, {"a.bin": "x"}])
