@@ -17,64 +17,12 @@ from processes import TUNELOOP, Spent, environment, spend, well
 
 STOCK = Path(__file__).with_name("inspecting_stock.py")
 LARGE, SMALL = 1 << 30, 4 << 20
-WORDS = [
-    "the",
-    "a",
-    "number",
-    "of",
-    "apples",
-    "that",
-    "remains",
-    "after",
-    "selling",
-    "is",
-    "therefore",
-    "equal",
-    "to",
-    "sum",
-    "product",
-    "ratio",
-    "each",
-    "day",
-    "week",
-    "hour",
-    "train",
-    "speed",
-    "distance",
-    "river",
-    "boat",
-    "reaction",
-    "yields",
-    "carbon",
-    "table",
-    "column",
-    "revenue",
-    "profit",
-    "interest",
-    "claim",
-    "compute",
-    "then",
-    "we",
-    "obtain",
-    "hence",
-    "since",
-    "because",
-    "let",
-    "us",
-    "consider",
-    "first",
-    "second",
-    "finally",
-    "note",
-    "total",
-    "cost",
-    "price",
-    "per",
-    "unit",
-    "between",
-    "among",
-    "students",
-]
+TEXT = (
+    "the a number of apples that remains after selling is therefore equal to sum product ratio each day week hour "
+    "train speed distance river boat reaction yields carbon table column revenue profit interest claim compute then "
+    "we obtain hence since because let us consider first second finally note total cost price per unit between "
+    "among students"
+)
 TEXTS = 5000
 PROCESSES = 2  # of ours: the second reads the second half
 
@@ -89,8 +37,8 @@ class Sides:
 
 def rows(count: int) -> Iterator[dict[str, Any]]:
     """Problems with worked solutions of some thousand characters, a tenth of them empty; nested fields; 2 % copies."""
-    rng = random.Random(3)
-    texts = [" ".join(rng.choices(WORDS, k=rng.randint(20, 300))) for _ in range(TEXTS)]
+    rng, words = random.Random(3), TEXT.split()
+    texts = [" ".join(rng.choices(words, k=rng.randint(20, 300))) for _ in range(TEXTS)]
     old: list[dict[str, Any]] = []
     for i in range(count):
         if old and rng.random() < 0.02:
@@ -101,7 +49,7 @@ def rows(count: int) -> Iterator[dict[str, Any]]:
         meta = {
             "source": rng.choice(("aime", "amc", "omni")),
             "verified": rng.random() < 0.9,
-            "tags": rng.choices(WORDS, k=2),
+            "tags": rng.choices(words, k=2),
         }
         row = {
             "id": f"row-{i:08d}",
