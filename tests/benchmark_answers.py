@@ -55,15 +55,18 @@ def item_set(name: str, folder: Path) -> ItemSet:
     return ItemSet(name, benchmark, "validation", tuple(found))
 
 
+def written(folder: Path, name: str, sets: Sequence[ItemSet], answer: Answerer) -> Path:
+    """An answerer's replies as a file."""
+    rows = [{"set": s.name, "id": i.id, "prediction": answer(s, i)} for s in sets for i in s.items]
+    (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / f"{name}.jsonl"
+
+
 def measured(
     engine: Engine, folder: Path, sets: Sequence[ItemSet], answerers: Mapping[str, Answerer]
 ) -> dict[Pair, Score]:
     """Scores of every answerer on every set: one job of the real engine, every verdict checked."""
-    models = []
-    for name, answer in answerers.items():
-        rows = [{"set": s.name, "id": i.id, "prediction": answer(s, i)} for s in sets for i in s.items]
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        models.append(Weights(name, folder / f"{name}.jsonl", replies=True))
+    models = [Weights(name, written(folder, name, sets, answer), replies=True) for name, answer in answerers.items()]
     command = evaluation_command(engine, models, sets, folder / "out")
     done = subprocess.run(
         command.argv, env=command.env, cwd=command.cwd, capture_output=True, text=True, timeout=500, check=False

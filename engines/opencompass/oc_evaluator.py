@@ -39,11 +39,11 @@ class TuneloopEvaluator(BaseEvaluator):
 class TuneloopReplies(BaseModel):
     """Answers from a file of JSON Lines with `set`, `id` and `prediction`."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, asked: dict[str, Any] | None = None, **_: Any) -> None:
         super().__init__(path=path, tokenizer_only=True)
         rows = map(json.loads, Path(path).read_text(encoding="utf-8").splitlines())
         self.replies = {(row["set"], row["id"]): row["prediction"] for row in rows}
-        self.asked: dict[str, Any] = {}
+        self.asked = asked or {}
 
     def generate(self, inputs: Sequence[Any], max_out_len: int) -> list[str]:  # noqa: ARG002 - OpenCompass's words
         """The replies to all items of the set at hand. Raises KeyError where one is missing."""

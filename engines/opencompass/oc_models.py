@@ -48,9 +48,11 @@ class Local:
     job's adapters.
     """
 
-    def __init__(self, *, rows: int, again: bool, rank: int, seed: int, **kwargs: Any) -> None:
+    def __init__(
+        self, *, rows: int, again: bool, rank: int, seed: int, asked: dict[str, Any] | None = None, **kwargs: Any
+    ) -> None:
         self.rows, self.again, self.rank, self.seed = rows, again, rank, seed
-        self.asked: dict[str, Any] = {}  # the set at hand
+        self.asked = asked or {}  # the set at hand
         super().__init__(**kwargs)
 
     def _load_tokenizer(self, path: str, kwargs: dict[str, Any], pad_token_id: int | None = None) -> None:  # noqa: ARG002

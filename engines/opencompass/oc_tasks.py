@@ -27,16 +27,22 @@ def read_set(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
+def write_items(given: dict[str, Any], folder: Path) -> Path:
+    """The items of a set as OpenCompass reads them, written once."""
+    file = folder / f"{given['name']}.jsonl"
+    if not file.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = [{COLUMN: item["prompt"].translate(HIDE), GOLD: item["answer"]} for item in given["rows"]]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
 def run_tasks(
     job: dict[str, Any], model: dict[str, Any], given: dict[str, Any], built: Any, work: Path
 ) -> dict[str, Any]:
     """The verified result of the loaded model `built` on the set `given`. Raises NotMeasuredError."""
     items, name = given["rows"], given["name"]
-    file = work / "items" / f"{name}.jsonl"
-    if not file.is_file():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        rows = [{COLUMN: item["prompt"].translate(HIDE), GOLD: item["answer"]} for item in items]
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = write_items(given, work / "items")
     config = ConfigDict(
         models=[asked_config(model, len(items))],
         datasets=[[dataset_config(job, given, file)]],

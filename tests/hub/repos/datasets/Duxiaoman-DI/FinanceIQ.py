@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.hub.formats import table
+from tests.hub.making import table
 from tests.hub.quizzes import chinese
 
 EXAMS = {"注册会计师（CPA）": 40, "银行从业资格": 24, "精算师-金融数学": 11}
@@ -12,8 +12,8 @@ HEADER = ("", "Question", "A", "B", "C", "D", "Answer")
 def files() -> dict[str, bytes]:
     found = {"README.md": b"---\nlicense: cc-by-nc-sa-4.0\n---\n"}
     for exam, count in EXAMS.items():
-        found[f"data/dev/{exam}.csv"] = table(HEADER, [row(exam, 70 + k, k) for k in range(5)])
-        found[f"data/test/{exam}.csv"] = table(HEADER, [row(exam, k, k) for k in range(count)])
+        found[f"data/dev/{exam}.csv"] = table([row(exam, 70 + k, k) for k in range(5)], HEADER)
+        found[f"data/test/{exam}.csv"] = table([row(exam, k, k) for k in range(count)], HEADER)
     return found
 
 

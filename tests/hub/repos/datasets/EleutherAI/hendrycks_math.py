@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.hub.formats import parquet
 from tests.hub.hendrycks import SUBJECTS, rows
+from tests.hub.making import parquet
 
 
 def files() -> dict[str, bytes]:

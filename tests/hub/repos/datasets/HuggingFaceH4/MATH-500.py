@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.hub.formats import jsonl
 from tests.hub.hendrycks import SUBJECTS, rows
+from tests.hub.making import jsonl
 
 
 def files() -> dict[str, bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.hub.contests import problems
-from tests.hub.formats import parquet
+from tests.hub.making import parquet
 
 
 def files() -> dict[str, bytes]:

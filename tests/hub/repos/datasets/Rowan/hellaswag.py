@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.hub.formats import parquet
+from tests.hub.making import parquet
 
 DONE = ("sands the board", "rinses the pot", "folds the sail", "tunes the drum", "labels the jars")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.hub.formats import parquet
+from tests.hub.making import parquet
 
 COUNT = 10
 

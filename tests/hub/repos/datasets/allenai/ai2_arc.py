@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.hub.formats import parquet
+from tests.hub.making import parquet
 from tests.hub.quizzes import LETTERS, english
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.hub.formats import archive, table
+from tests.hub.making import archive, table
 from tests.hub.quizzes import chinese
 
 SUBJECTS = {"agronomy": "农学", "chinese_history": "中国历史", "college_law": "大学法律", "nutrition": "营养学"}
@@ -13,7 +13,7 @@ def files() -> dict[str, bytes]:
     packed = {}
     for split, start, count in (("dev", 50, 5), ("test", 0, 12)):
         for name, topic in SUBJECTS.items():
-            packed[f"{split}/{name}.csv"] = table(HEADER, [row(topic, start + k, k) for k in range(count)])
+            packed[f"{split}/{name}.csv"] = table([row(topic, start + k, k) for k in range(count)], HEADER)
     return {
         "README.md": b"---\nlicense: cc-by-nc-4.0\n---\n",
         "cmmlu_v1_0_1.zip": archive(packed),

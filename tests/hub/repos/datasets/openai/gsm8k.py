@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.hub.formats import parquet
+from tests.hub.making import parquet
 
 NAMES = ("Ana", "Boris", "Chen", "Dilek", "Emeka", "Freya")
 GOODS = ("pencils", "stamps", "apples", "shells", "bolts", "cards")
