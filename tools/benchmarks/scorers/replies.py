@@ -1,0 +1,57 @@
+"""Find the answer in a reply: after the thoughts, between tags, on the last line that announces it, or as JSON's last value.
+
+Every search is linear in the reply's length and raises nothing, whatever the reply is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+START, END = "[ANSWER_START]", "[ANSWER_END]"
+ANNOUNCED = re.compile(r"^[^\S\n]*(?:\*{1,3}|#{1,6}[^\S\n]?|>[^\S\n]?)?Final Answer(?:\*{1,3})?[^\S\n]*:", re.I | re.M)
+LONGEST_VALUE = 4_000
+NOTHING = object()
+
+
+def without_thoughts(reply: str) -> str:
+    """What follows the last thought; "" when the last one does not end."""
+    text = reply.rpartition("</think>")[2]
+    return "" if "<think>" in text else text
+
+
+def tagged(reply: str) -> str | None:
+    """What stands between the last pair of [ANSWER_START] and [ANSWER_END], trimmed; None without a pair, or when empty."""
+    text = without_thoughts(reply)
+    end = text.rfind(END)
+    start = text.rfind(START, 0, end) if end >= 0 else -1
+    return text[start + len(START) : end].strip() or None if start >= 0 else None
+
+
+def announced(reply: str) -> str | None:
+    """The rest of the last line that begins with "Final Answer:", without Markdown's stars; None without one, or when empty."""
+    text = without_thoughts(reply)
+    last = None
+    for last in ANNOUNCED.finditer(text):
+        pass
+    if last is None:
+        return None
+    line = text[last.end() :].partition("\n")[0]
+    return line.strip().strip("*`").strip() or None
+
+
+def json_value(reply: str, key: str) -> Any:
+    """The value of the last `"key":` that stands in an object; NOTHING without one, or when its value is not whole."""
+    text = without_thoughts(reply)
+    last = None
+    for last in re.finditer(rf'[{{,]\s{{0,1000}}"{key}"\s{{0,1000}}:\s{{0,1000}}', text):
+        pass
+    if last is None:
+        return NOTHING
+    rest = text[last.end() : last.end() + LONGEST_VALUE]
+    try:
+        value, end = json.JSONDecoder().raw_decode(rest)
+    except (ValueError, RecursionError):
+        return NOTHING
+    return value if rest[end:].lstrip()[:1] in (",", "}") else NOTHING
