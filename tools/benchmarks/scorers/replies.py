@@ -32,24 +32,20 @@ def tagged(reply: str) -> str | None:
 def announced(reply: str) -> str | None:
     """The rest of the last line that begins with "Final Answer:", without Markdown's stars; None without one, or when empty."""
     text = without_thoughts(reply)
-    last = None
-    for last in ANNOUNCED.finditer(text):
-        pass
-    if last is None:
+    found = [match.end() for match in ANNOUNCED.finditer(text)]
+    if not found:
         return None
-    line = text[last.end() :].partition("\n")[0]
+    line = text[found[-1] :].partition("\n")[0]
     return line.strip().strip("*`").strip() or None
 
 
 def json_value(reply: str, key: str) -> Any:
     """The value of the last `"key":` that stands in an object; NOTHING without one, or when its value is not whole."""
     text = without_thoughts(reply)
-    last = None
-    for last in re.finditer(rf'[{{,]\s{{0,1000}}"{key}"\s{{0,1000}}:\s{{0,1000}}', text):
-        pass
-    if last is None:
+    found = [match.end() for match in re.finditer(rf'[{{,]\s{{0,1000}}"{key}"\s{{0,1000}}:\s{{0,1000}}', text)]
+    if not found:
         return NOTHING
-    rest = text[last.end() : last.end() + LONGEST_VALUE]
+    rest = text[found[-1] : found[-1] + LONGEST_VALUE]
     try:
         value, end = json.JSONDecoder().raw_decode(rest)
     except (ValueError, RecursionError):
