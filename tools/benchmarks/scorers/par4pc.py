@@ -17,8 +17,10 @@ OPTIONS = "ABCDEFGH"
 
 
 def judge(gold: str, reply: str) -> dict[str, Any]:
-    """1 when exactly the gold patents are named. `custom`: 2 for a gold one, -1 for one missed, -1 for one that is neither
-    gold nor silver, never below 0, as a share of what all gold ones give.
+    """1 when exactly the gold patents are named.
+
+    `custom`: 2 for a gold one, -1 for one missed, -1 for one that is neither gold nor silver, never below 0, as a share of
+    what all gold ones give.
     """
     wanted = json.loads(gold)
     right, silver = set(wanted["gold"]), set(wanted["silver"])

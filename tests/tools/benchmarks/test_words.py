@@ -1,0 +1,218 @@
+"""PANORAMA, BioProBench and TableBench: sources as they are published, and answerers through the real engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmark_answers import item_set, measured, splits
+from tuneloop.core.benchmark import Item
+from tuneloop.core.score import Score
+from tuneloop.tools import benchmarks
+from tuneloop.tools.benchmarks import prompt
+from tuneloop.tools.benchmarks.checking import check_items
+from tuneloop.tools.engines import Engine
+from tuneloop.tools.evaluation import ItemSet
+
+TAGS = "I think so.\n[ANSWER_START]{}[ANSWER_END]"
+
+
+def ordered(gold: dict[str, Any]) -> str:
+    """The numbers of the shown steps in the right order."""
+    left = list(enumerate(gold["steps"]))
+    found = []
+    for step in gold["order"]:
+        place = next(one for one in left if one[1] == step)
+        left.remove(place)
+        found.append(place[0])
+    return TAGS.format(found)
+
+
+ORACLES: dict[str, Callable[[Any], str]] = {
+    "panorama_par4pc": lambda gold: json.dumps({"answer": gold["gold"]}),
+    "panorama_pi4pc": lambda gold: json.dumps({"answer": gold["gold"][0]}),
+    "panorama_noc4pc": lambda gold: json.dumps({"code": str(gold)}),
+    "panorama_par4pc_cot": lambda gold: json.dumps({"reason": "F is close.", "answer": ",".join(gold["gold"])}),
+    "panorama_pi4pc_cot": lambda gold: "```json\n" + json.dumps({"reason": "It is.", "answer": gold["gold"][0]}) + "\n```",
+    "panorama_noc4pc_cot": lambda gold: json.dumps({"reason": "Regarding the claim.", "code": gold}),
+    "bioprobench_pqa": lambda gold: TAGS.format(f"{gold['answer']} & 100%"),
+    "bioprobench_ord": ordered,
+    "bioprobench_err": lambda gold: TAGS.format(gold),
+    "bioprobench_gen": lambda gold: TAGS.format("\n".join(gold)),
+    "tablebench_data_analysis": lambda gold: f"So.\nFinal Answer: {gold['answer']}",
+    "tablebench_fact_checking": lambda gold: f"Final Answer: {gold['answer']}",
+    "tablebench_numerical_reasoning": lambda gold: f"**Final Answer:** {gold['answer']}",
+}
+CONSTANT = {
+    "panorama_par4pc": '{"answer": "A"}',
+    "panorama_pi4pc": '{"answer": 3}',
+    "panorama_noc4pc": '{"code": "103"}',
+    "bioprobench_pqa": TAGS.format("A & 50%"),
+    "bioprobench_ord": TAGS.format("[0, 1, 2]"),
+    "bioprobench_err": TAGS.format("True"),
+    "bioprobench_gen": TAGS.format("1. Mix the tube."),
+    "tablebench_data_analysis": "Final Answer: visits",
+    "tablebench_fact_checking": "Final Answer: Adal",
+    "tablebench_numerical_reasoning": "Final Answer: -5",
+}
+MALFORMED = {  # what readers that look for any letter, number or word take for an answer
+    "panorama_par4pc": "A cited patent is {gold}, I think. Answer: {gold}",
+    "panorama_pi4pc": "It is paragraph {gold}.",
+    "panorama_noc4pc": "The conclusion is {gold}.",
+    "bioprobench_pqa": "{gold}",
+    "bioprobench_ord": "{gold}",
+    "bioprobench_err": "{gold}",
+    "bioprobench_gen": "{gold}",
+    "tablebench_data_analysis": "The answer is {gold}",
+    "tablebench_fact_checking": "{gold}",
+    "tablebench_numerical_reasoning": "{gold}\nFinal Answer:",
+}
+FAMILY = pytest.mark.parametrize("name", ORACLES)
+
+
+def gold_of(item: Item) -> Any:
+    """The gold answer, out of its JSON where it is some."""
+    return json.loads(item.answer) if item.answer[:1] in "{[" else item.answer
+
+
+def oracle(given: ItemSet, item: Item) -> str:
+    return ORACLES[given.name](gold_of(item))
+
+
+def constant(given: ItemSet, _: Item) -> str:
+    return CONSTANT[given.name.removesuffix("_cot")]
+
+
+def malformed(given: ItemSet, item: Item) -> str:
+    gold = gold_of(item)
+    bare = gold.get("answer", gold.get("gold")) if isinstance(gold, dict) else gold
+    return MALFORMED[given.name.removesuffix("_cot")].replace("{gold}", str(bare))
+
+
+def silent(_: ItemSet, __: Item) -> str:
+    return ""
+
+
+@FAMILY
+def test_splits_of_the_source_are_whole_and_apart(name: str, tmp_path: Path) -> None:
+    benchmark = benchmarks.load(name)[0]
+    validation, test = splits(name, tmp_path)
+    check_items(benchmark, validation, test, name)
+    assert len(validation) >= 5 and len(test) >= 5
+    assert benchmark.source and benchmark.licence != "unknown"
+    assert not {item.cluster for item in validation} & {item.cluster for item in test} - {""}
+
+
+@FAMILY
+def test_a_prompt_shows_every_field_and_an_answer_that_can_be_read(name: str, tmp_path: Path) -> None:
+    benchmark = benchmarks.load(name)[0]
+    item = splits(name, tmp_path)[0][0]
+    text = prompt(benchmark, item)
+    assert all(value in text for value in item.fields.values())
+    sign = {"panorama": '{"', "bioprobench": "[ANSWER_START]", "tablebench": "Final Answer:"}[name.split("_")[0]]
+    assert sign in text and sign in benchmark.description
+    assert ('{"reason": "..."' in text) == name.endswith("_cot")
+
+
+def test_both_forms_of_a_task_have_the_same_items(tmp_path: Path) -> None:
+    for task in ("par4pc", "pi4pc", "noc4pc"):
+        assert splits(f"panorama_{task}", tmp_path) == splits(f"panorama_{task}_cot", tmp_path)
+
+
+def test_odd_rows_of_panorama(tmp_path: Path) -> None:
+    validation, test = splits("panorama_pi4pc", tmp_path)
+    items = [*validation, *test]
+    assert all(item.fields["options"].count("\n") == 4 for item in items), "only the row's own five keys"
+    third = next(item for item in items if item.fields["number"] == "3")
+    assert third.fields["claim"].startswith("3."), "although the first claim of some holds all of them"
+    silver = [json.loads(item.answer)["silver"] for side in splits("panorama_par4pc", tmp_path) for item in side]
+    assert any(silver) and not all(silver)
+
+
+def test_odd_rows_of_bioprobench(tmp_path: Path) -> None:
+    golds = [json.loads(item.answer) for side in splits("bioprobench_pqa", tmp_path) for item in side]
+    assert any("salt & pepper" in gold["choices"] for gold in golds)
+    steps = [item for side in splits("bioprobench_err", tmp_path) for item in side]
+    assert {item.answer == "True" for item in steps if item.group == "correct"} == {True}
+    assert any(item.fields["before"] == "(none)" for item in steps)
+
+
+def test_headings_and_their_steps_are_one_cluster(tmp_path: Path) -> None:
+    sides = splits("bioprobench_ord", tmp_path)
+    clusters = [item.cluster for side in sides for item in side]
+    assert len(set(clusters)) == 10 and len(clusters) == 30
+
+
+def test_the_family_names_its_parts() -> None:
+    parts = benchmarks.load("panorama")[0].parts
+    assert [benchmarks.load(part)[0].answer for part in parts] == ["scorer:par4pc", "scorer:pi4pc", "scorer:noc4pc"]
+
+
+@pytest.mark.slow
+def test_answerers_through_the_real_engine(opencompass: Engine, tmp_path: Path) -> None:
+    sets = [item_set(name, tmp_path) for name in ORACLES]
+    answerers = {"oracle": oracle, "constant": constant, "malformed": malformed, "silent": silent}
+    scores = measured(opencompass, tmp_path, sets, answerers)
+    for given in sets:
+        found = {who: scores[who, given.name] for who in answerers}
+        assert found["oracle"].value == 100, given.name
+        assert found["oracle"].parsed == 100
+        assert set(found["oracle"].metrics) == set(found["silent"].metrics) <= set(given.benchmark.metrics)
+        for who in ("malformed", "silent"):
+            assert (found[who].value, found[who].parsed) == (0, 0), (who, given.name)
+        assert found["constant"].value == pytest.approx(expected(given)), given.name
+        assert {name: group.n for name, group in found["oracle"].groups.items()} == groups(given)
+    check_metrics(scores)
+
+
+def expected(given: ItemSet) -> float:
+    """What the constant answer is worth, counted by hand from the gold answers."""
+    golds = [gold_of(item) for item in given.items]
+    kind = given.name.removesuffix("_cot")
+    if kind == "bioprobench_gen":
+        return 100 * sum(2 * shared("1. Mix the tube.", " ".join(gold)) for gold in golds) / len(golds)
+    right = {
+        "panorama_par4pc": lambda gold: gold["gold"] == ["A"],
+        "panorama_pi4pc": lambda gold: gold["gold"] == [3],
+        "panorama_noc4pc": lambda gold: str(gold) == "103",
+        "bioprobench_pqa": lambda gold: gold["answer"] == ("A" if "A" in gold["choices"] else gold["choices"][0]),
+        "bioprobench_ord": lambda gold: len(gold["steps"]) == 3 and gold["steps"] == gold["order"],
+        "bioprobench_err": lambda gold: gold == "True",
+        "tablebench_data_analysis": lambda gold: gold["answer"] == "visits",
+        "tablebench_fact_checking": lambda gold: gold["answer"] == "Adal",
+        "tablebench_numerical_reasoning": lambda gold: gold["answer"] == "-5",
+    }[kind]
+    share = sum(map(right, golds))
+    if kind == "tablebench_data_analysis":  # one word of the open answers' eight
+        share += sum(2 * 1 / (1 + 8) for gold in golds if gold["metric"] == "rouge_l")
+    return 100 * share / len(golds)
+
+
+def shared(short: str, text: str) -> float:
+    """Half of the F1 of the longest common subsequence, by the table that everybody knows."""
+    a, b = (t.lower().replace(".", " ").split() for t in (short, text))
+    table = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            table[i + 1][j + 1] = table[i][j] + 1 if x == y else max(table[i][j + 1], table[i + 1][j])
+    return table[-1][-1] / (len(a) + len(b))
+
+
+def groups(given: ItemSet) -> dict[str, int]:
+    names = [item.group for item in given.items]
+    return {name: names.count(name) for name in names}
+
+
+def check_metrics(scores: dict[Any, Score]) -> None:
+    """The best and the worst of every further metric."""
+    best = {name: scores["oracle", name].metrics for name in ORACLES}
+    worst = {name: scores["silent", name].metrics for name in ORACLES}
+    assert best["bioprobench_pqa"] == {"brier_score": 0} and worst["bioprobench_pqa"] == {"brier_score": 1}
+    assert best["bioprobench_ord"] == {"kendall_tau": 1} and worst["bioprobench_ord"] == {"kendall_tau": -1}
+    for name in set(ORACLES) - {"bioprobench_pqa", "bioprobench_ord"}:
+        assert set(best[name].values()) == {100} or name == "panorama_par4pc", name
+        assert set(worst[name].values()) == {0}, name
