@@ -203,8 +203,9 @@ def shared(short: str, text: str) -> float:
 
 
 def groups(given: ItemSet) -> dict[str, int]:
+    """Items of each group; one group alone is not told apart."""
     names = [item.group for item in given.items]
-    return {name: names.count(name) for name in names}
+    return {name: names.count(name) for name in names} if len(set(names)) > 1 else {}
 
 
 def check_metrics(scores: dict[Any, Score]) -> None:

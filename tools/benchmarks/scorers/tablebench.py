@@ -82,12 +82,8 @@ def number(text: str) -> Decimal:
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Percent: each metric over the items that it is for, and element_match, the share of single answers that are right."""
-    found = {NAMES[kind]: of(rows, kind) for kind in NAMES}
-    found["element_match"] = [row["elements"] for row in rows if row.get("metric") in ("em", "em_10")]
-    return {name: percent(values) for name, values in found.items() if values}
-
-
-def of(rows: list[dict[str, Any]], kind: str) -> list[float]:
-    """Values of the items that one metric is for."""
-    return [row["value"] for row in rows if row.get("metric") == kind]
+    """Percent: each metric over the items that it is for, where there are several; element_match, the share of single answers."""
+    kinds = {kind: [row for row in rows if row.get("metric") == kind] for kind in NAMES}
+    found = {NAMES[kind]: percent(row["value"] for row in of) for kind, of in kinds.items() if 0 < len(of) < len(rows)}
+    exact = kinds["em"] + kinds["em_10"]
+    return found | ({"element_match": percent(row["elements"] for row in exact)} if exact else {})
