@@ -91,7 +91,7 @@ BENCHMARKS = (
         name="bioprobench_gen",
         description=(
             "BioProBench GEN: write the steps of a biological protocol, numbered 1., 2., 3., a line each, between [ANSWER_START] "
-            "and [ANSWER_END]. Measured is ROUGE-L (F1 of the longest common subsequence of words, without stemming) with the "
+            "and [ANSWER_END]. Measured is ROUGE-L (F1 of the longest common subsequence of stemmed words) with the "
             "known protocol: short, concrete steps without explanations." + LAST
         ),
         answer="scorer:bioprobench_gen",

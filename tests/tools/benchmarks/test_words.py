@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.benchmark_answers import item_set, measured, splits
+
 from tuneloop.core.benchmark import Item
 from tuneloop.core.score import Score
 from tuneloop.tools import benchmarks
@@ -37,7 +37,9 @@ ORACLES: dict[str, Callable[[Any], str]] = {
     "panorama_pi4pc": lambda gold: json.dumps({"answer": gold["gold"][0]}),
     "panorama_noc4pc": lambda gold: json.dumps({"code": str(gold)}),
     "panorama_par4pc_cot": lambda gold: json.dumps({"reason": "F is close.", "answer": ",".join(gold["gold"])}),
-    "panorama_pi4pc_cot": lambda gold: "```json\n" + json.dumps({"reason": "It is.", "answer": gold["gold"][0]}) + "\n```",
+    "panorama_pi4pc_cot": lambda gold: (
+        "```json\n" + json.dumps({"reason": "It is.", "answer": gold["gold"][0]}) + "\n```"
+    ),
     "panorama_noc4pc_cot": lambda gold: json.dumps({"reason": "Regarding the claim.", "code": gold}),
     "bioprobench_pqa": lambda gold: TAGS.format(f"{gold['answer']} & 100%"),
     "bioprobench_ord": ordered,
@@ -113,7 +115,9 @@ def test_a_prompt_shows_every_field_and_an_answer_that_can_be_read(name: str, tm
     item = splits(name, tmp_path)[0][0]
     text = prompt(benchmark, item)
     assert all(value in text for value in item.fields.values())
-    sign = {"panorama": '{"', "bioprobench": "[ANSWER_START]", "tablebench": "Final Answer:"}[name.split("_")[0]]
+    sign = {"panorama": '{"', "bioprobench": "[ANSWER_START]", "tablebench": "Final Answer:"}[
+        name.split("_", maxsplit=1)[0]
+    ]
     assert sign in text and sign in benchmark.description
     assert ('{"reason": "..."' in text) == name.endswith("_cot")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .overlap import bleu, rouge_l, rouge_n
+from .overlap import bleu, rouge_l, rouge_n, stemmed
 from .rates import percent
 from .replies import tagged
 
@@ -20,13 +20,13 @@ def judge(gold: str, reply: str) -> dict[str, Any]:
     known = json.loads(gold)
     reference = known if isinstance(known, str) else " ".join(known)
     text = tagged(reply)
-    given = text or ""
+    wanted, found = stemmed(reference), stemmed(text or "")
     return {
         "parsed": text,
-        "value": rouge_l(reference, given),
-        "rouge_1": rouge_n(1, reference, given),
-        "rouge_2": rouge_n(2, reference, given),
-        "bleu": bleu(reference, given),
+        "value": rouge_l(wanted, found),
+        "rouge_1": rouge_n(1, wanted, found),
+        "rouge_2": rouge_n(2, wanted, found),
+        "bleu": bleu(reference, text or ""),
     }
 
 

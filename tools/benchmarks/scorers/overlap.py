@@ -1,7 +1,7 @@
 """How much two texts share: ROUGE-1, -2 and -L and BLEU of words and pairs of words, each from 0 to 1.
 
-ROUGE as in Google's `rouge_score` without its stemmer: small letters, runs of a-z and 0-9, F1. BLEU as in NLTK's
-`sentence_bleu` with weights (0.5, 0.5) and smoothing method 1, over words and single signs. Linear in the reply's length.
+ROUGE as in Google's `rouge_score`, with its stemmer (`stemmed`) or without (`words`): F1. BLEU as in NLTK's `sentence_bleu`
+with weights (0.5, 0.5) and smoothing method 1, over words and single signs. Linear in the reply's length.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+
+from .stems import stem
 
 EPSILON = 0.1  # what smoothing method 1 puts in place of no match at all
 
@@ -18,16 +20,20 @@ def words(text: str) -> list[str]:
     return re.findall(r"[a-z0-9]+", text.lower())
 
 
-def rouge_n(n: int, reference: str, reply: str) -> float:
+def stemmed(text: str) -> list[str]:
+    """The same, and words of more than three letters without their endings."""
+    return [stem(word) if len(word) > 3 else word for word in words(text)]
+
+
+def rouge_n(n: int, reference: list[str], reply: list[str]) -> float:
     """F1 of runs of `n` words, with repetition."""
-    wanted, found = ngrams(words(reference), n), ngrams(words(reply), n)
+    wanted, found = ngrams(reference, n), ngrams(reply, n)
     return f1((wanted & found).total(), wanted.total(), found.total())
 
 
-def rouge_l(reference: str, reply: str) -> float:
+def rouge_l(reference: list[str], reply: list[str]) -> float:
     """F1 of the longest common subsequence of words."""
-    wanted, found = words(reference), words(reply)
-    return f1(common(wanted, found), len(wanted), len(found))
+    return f1(common(reference, reply), len(reference), len(reply))
 
 
 def common(wanted: list[str], found: list[str]) -> int:

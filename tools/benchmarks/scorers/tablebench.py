@@ -16,7 +16,7 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-from .overlap import rouge_l
+from .overlap import rouge_l, words
 from .rates import percent
 from .replies import announced
 
@@ -35,7 +35,7 @@ def judge(gold: str, reply: str) -> dict[str, Any]:
         return {"parsed": None, "value": 0.0, "metric": wanted["metric"], "elements": 0.0}
     line = line[:LONGEST]
     if wanted["metric"] == "rouge_l":
-        share = value = rouge_l(wanted["answer"], line)
+        share = value = rouge_l(words(wanted["answer"]), words(line))
     else:
         share = agreement(wanted["answer"], line, close if wanted["metric"] == "em_10" else equal)
         value = float(share == 1)

@@ -5,20 +5,22 @@ import sys
 import warnings
 from typing import Any
 
+from nltk.stem.porter import PorterStemmer
 from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from rouge_score.rouge_scorer import RougeScorer
 from scipy.stats import kendalltau
 from sklearn.metrics import brier_score_loss, f1_score, precision_recall_fscore_support
 from sklearn.preprocessing import MultiLabelBinarizer
 
-ROUGE = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=False)
+KINDS = ["rouge1", "rouge2", "rougeL"]
+ROUGE = [RougeScorer(KINDS, use_stemmer=stemmed) for stemmed in (False, True)]
 SMOOTH = SmoothingFunction().method1
 
 
 def overlap(reference: str, reply: str, signs: list[list[str]]) -> list[float]:
-    found = ROUGE.score(reference, reply)
     bleu = sentence_bleu([signs[0]], signs[1], weights=(0.5, 0.5), smoothing_function=SMOOTH)
-    return [found["rouge1"].fmeasure, found["rouge2"].fmeasure, found["rougeL"].fmeasure, float(bleu)]
+    found = [scorer.score(reference, reply) for scorer in ROUGE]
+    return [float(bleu), *(scores[kind].fmeasure for scores in found for kind in KINDS)]
 
 
 def sets(gold: list[list[str]], found: list[list[str]]) -> list[float]:
@@ -40,6 +42,7 @@ def main() -> None:
     asked: dict[str, list[Any]] = json.load(sys.stdin)
     answers = {
         "overlap": [overlap(*case) for case in asked["overlap"]],
+        "stems": [PorterStemmer().stem(word) for word in asked["stems"]],
         "sets": [sets(*case) for case in asked["sets"]],
         "codes": [codes(*case) for case in asked["codes"]],
         "errors": [errors(*case) for case in asked["errors"]],

@@ -48,7 +48,7 @@ HOSTILE = [
     "*",
     "#",
 ]
-HOSTILE += ["-$", "1.", "1,", "1,111", "1e1", "&", "%", ",\t", "<think>", "A,", "0, ", "a b ", "…"]
+HOSTILE += ["-$", "1.", "1,", "1,111", "1e1", "&", "%", ",\t", "<think>", "A,", "0, ", "a b ", "…", "y", "ational"]
 
 
 @SCORERS
@@ -70,8 +70,8 @@ def scorer_summary(scorer: ModuleType, rows: list[dict[str, object]]) -> dict[st
 def test_twice_the_length_is_about_twice_the_work(scorer: ModuleType) -> None:
     """What grows with the square of the length takes minutes here; CPU time, with room for a busy machine."""
     began = time.process_time()
-    for piece in HOSTILE:
-        body = piece * (LONG // len(piece))
+    bodies = [piece * (LONG // len(piece)) for piece in HOSTILE]
+    for body in [*bodies, " ".join(f"{i}yational" for i in range(LONG // 12))]:
         for reply in (
             body,
             f"[ANSWER_START]{body}[ANSWER_END]",
