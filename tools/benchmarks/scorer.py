@@ -23,14 +23,19 @@ def scorer_file(benchmark: Benchmark) -> Path | None:
     if not benchmark.scorer:
         return None
     for folder in (OURS, THEIRS):
-        if (file := folder / f"{benchmark.scorer}.py").is_file() and benchmark.scorer.isidentifier():
-            return file
+        if benchmark.scorer in named(folder):
+            return folder / f"{benchmark.scorer}.py"
     raise unknown("scorer", benchmark.scorer, known(), "benchmark.yaml: answer: scorer:NAME")
 
 
 def known() -> list[str]:
     """Names of all scorers."""
-    return sorted(p.stem for folder in (OURS, THEIRS) for p in folder.glob("*.py") if not p.stem.startswith("_"))
+    return sorted(name for folder in (OURS, THEIRS) for name in named(folder))
+
+
+def named(folder: Path) -> list[str]:
+    """Names of a folder's scorers; modules that they share begin with a line."""
+    return [path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")]
 
 
 def judged_here(benchmark: Benchmark) -> bool:

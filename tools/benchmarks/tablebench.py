@@ -53,8 +53,8 @@ BENCHMARKS = (
         "data_analysis",
         "data analysis (statistics, correlation, trends, impact, causes, anomalies, descriptions)",
         "Correlation, trends and statistics: a number may be up to 10 % off, and have words beside it. Impact: exact. "
-        "Causes, anomalies, descriptions: ROUGE-L of the line with the known answer, so a whole short sentence. The score is the mean over all questions. "
-        + NUMBERS,
+        "Causes, anomalies, descriptions: ROUGE-L of the line with the known answer, so a whole short sentence. "
+        "The score is the mean over all questions. " + NUMBERS,
         metric="mean_of_subtype_metrics",
         metrics=("exact_match", "exact_match_10", "rouge_l", "element_match"),
     ),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .rates import precision_recall_f1
-from .replies import tagged
+from ._rates import precision_recall_f1
+from ._replies import tagged
 
 WORDS = {"true": "True", "false": "False"}
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .overlap import bleu, rouge_l, rouge_n, stemmed
-from .rates import percent
-from .replies import tagged
+from ._overlap import bleu, rouge_l, rouge_n, stemmed
+from ._rates import percent
+from ._replies import tagged
 
 METRICS = ("rouge_1", "rouge_2", "bleu")
 

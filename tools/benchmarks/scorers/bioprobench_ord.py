@@ -11,8 +11,8 @@ import re
 from itertools import combinations
 from typing import Any
 
-from .rates import mean
-from .replies import tagged
+from ._rates import mean
+from ._replies import tagged
 
 LIST = re.compile(r"\[\s*\d{1,6}(?:\s*,\s*\d{1,6})*\s*\]", re.ASCII)
 

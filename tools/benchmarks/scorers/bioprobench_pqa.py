@@ -10,8 +10,8 @@ import json
 import re
 from typing import Any
 
-from .rates import mean
-from .replies import tagged
+from ._rates import mean
+from ._replies import tagged
 
 CONFIDENCE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s{0,9}%?", re.ASCII)
 LETTER = re.compile(r"\(?([A-Za-z])(?:[).:]{1,2}(?:\s+(.*))?)?", re.DOTALL)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .rates import mean, precision_recall_f1
-from .replies import json_value
+from ._rates import mean, precision_recall_f1
+from ._replies import json_value
 
 CODES = ("102", "103", "ALLOW")
 

@@ -10,8 +10,8 @@ import json
 import re
 from typing import Any
 
-from .rates import mean, percent, precision_recall_f1
-from .replies import json_value
+from ._rates import mean, percent, precision_recall_f1
+from ._replies import json_value
 
 OPTIONS = "ABCDEFGH"
 

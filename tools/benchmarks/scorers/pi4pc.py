@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .rates import percent
-from .replies import json_value
+from ._rates import percent
+from ._replies import json_value
 
 
 def judge(gold: str, reply: str) -> dict[str, Any]:

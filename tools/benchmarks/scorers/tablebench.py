@@ -16,9 +16,9 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-from .overlap import rouge_l, words
-from .rates import percent
-from .replies import announced
+from ._overlap import rouge_l, words
+from ._rates import percent
+from ._replies import announced
 
 DIGITS = r"[-+]?[$€£¥]?(?:\d{1,3}(?:,\d{3}){1,12}(?!\d)|\d{1,40})?(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?%?"
 INSIDE = re.compile(rf"(?<![\w.,])(?=[-+]?[$€£¥]?\.?\d){DIGITS}(?![\w%])", re.ASCII)

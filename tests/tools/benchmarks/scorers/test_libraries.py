@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tuneloop.tools.benchmarks.scorers import (
+    _overlap,
+    _stems,
     bioprobench_err,
     bioprobench_ord,
     bioprobench_pqa,
     noc4pc,
-    overlap,
     par4pc,
-    stems,
 )
 from tuneloop.tools.engines import Engine
 
@@ -28,13 +28,13 @@ WORDS += ["mixing", "mixes", "mixed", "tubes", "relational", "centrifugation", "
 def made(rng: random.Random) -> dict[str, list[Any]]:
     """Cases, a list for each kind of number."""
     texts = [[" ".join(rng.choices(WORDS, k=rng.randrange(1, 30))) for _ in range(2)] for _ in range(200)]
-    ends = [end for end, _ in stems.LONG + stems.MIDDLE + stems.PLURAL]
-    ends += [*stems.LAST, "ed", "ing", "eed", "ied", "y", "logi", "e", "ll", ""]
+    ends = [end for end, _ in _stems.LONG + _stems.MIDDLE + _stems.PLURAL]
+    ends += [*_stems.LAST, "ed", "ing", "eed", "ied", "y", "logi", "e", "ll", ""]
     begins = ["".join(rng.choices("aeiouybcdlstwxz", k=rng.randrange(7))) for _ in range(20_000)]
     letters = [[rng.sample("ABCDEFGH", rng.randrange(1, 4)) for _ in range(12)] for _ in range(20)]
     return {
-        "overlap": [[*pair, [overlap.signs(text) for text in pair]] for pair in texts],
-        "stems": [*stems.IRREGULAR, *(begin + "".join(rng.choices(ends, k=2)) for begin in begins)],
+        "overlap": [[*pair, [_overlap.signs(text) for text in pair]] for pair in texts],
+        "stems": [*_stems.IRREGULAR, *(begin + "".join(rng.choices(ends, k=2)) for begin in begins)],
         "sets": [[gold, [rng.sample("ABCDEFGH", rng.randrange(4)) for _ in gold]] for gold in letters],
         "codes": [[rng.choices(CODES, k=15), rng.choices((*CODES, "none"), k=15)] for _ in range(20)],
         "errors": [[rng.choices((True, False), k=15), rng.choices((True, False), k=15)] for _ in range(20)],
@@ -48,13 +48,13 @@ def ours(cases: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return {
         "overlap": [
             [
-                overlap.bleu(a, b),
-                *of_words(overlap.words(a), overlap.words(b)),
-                *of_words(overlap.stemmed(a), overlap.stemmed(b)),
+                _overlap.bleu(a, b),
+                *of_words(_overlap.words(a), _overlap.words(b)),
+                *of_words(_overlap.stemmed(a), _overlap.stemmed(b)),
             ]
             for a, b, _ in cases["overlap"]
         ],
-        "stems": [stems.stem(word) for word in cases["stems"]],
+        "stems": [_stems.stem(word) for word in cases["stems"]],
         "sets": [list(of_sets(*case)) for case in cases["sets"]],
         "codes": [of_codes(*case) for case in cases["codes"]],
         "errors": [list(of_errors(*case)) for case in cases["errors"]],
@@ -64,7 +64,7 @@ def ours(cases: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def of_words(reference: list[str], reply: list[str]) -> list[float]:
-    return [*(overlap.rouge_n(n, reference, reply) for n in (1, 2)), overlap.rouge_l(reference, reply)]
+    return [*(_overlap.rouge_n(n, reference, reply) for n in (1, 2)), _overlap.rouge_l(reference, reply)]
 
 
 def of_sets(gold: list[list[str]], found: list[list[str]]) -> tuple[float, ...]:

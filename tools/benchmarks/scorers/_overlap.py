@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 
-from .stems import stem
+from ._stems import stem
 
 EPSILON = 0.1  # what smoothing method 1 puts in place of no match at all
 
