@@ -58,6 +58,9 @@ class Score(BaseModel):
     high: float
     n: int = Field(gt=0)
     parsed: float = Field(ge=0, le=100, description="percent of answers in which an answer was found")
+    truncated: int = Field(
+        0, ge=0, description="prompts longer than the model's context: asked without their beginning"
+    )
     metrics: dict[str, float] = Field({}, description="further numbers, each in its own unit; they decide nothing")
     groups: dict[str, GroupScore] = {}
     by_seed: tuple[float, ...] = Field((), description="of each training, where this is the mean of several")

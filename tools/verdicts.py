@@ -87,6 +87,7 @@ def _score(row: Row, given: ItemSet) -> Score:
         high=high,
         n=len(results),
         parsed=percent([result.parsed is not None for result in results]),
+        truncated=row.get("truncated", 0),
         metrics=_metrics(row, results, benchmark),
         groups=_groups(results, counted),
         items=results,

@@ -42,6 +42,7 @@ def write(out: Path, *rows: dict[str, Any]) -> Path:
 def test_scores_have_interval_parse_rate_and_items_in_order(tmp_path: Path, asked: ItemSet) -> None:
     first = results(asked, 4)
     first["items"].reverse()
+    first["truncated"] = 3
     guard = replace(asked, name="guard", items=asked.items[:5])
     found = collect(write(tmp_path, first, results(asked, 7, "two"), results(guard, 1)), [asked, guard])
     assert {pair: score.value for pair, score in found.items()} == {
@@ -52,6 +53,7 @@ def test_scores_have_interval_parse_rate_and_items_in_order(tmp_path: Path, aske
     one = found["one", "wordproblems"]
     assert (one.n, one.parsed, one.split, one.benchmark) == (10, 40, "validation", "wordproblems")
     assert one.low < 40 < one.high
+    assert (one.truncated, found["two", "wordproblems"].truncated) == (3, 0)
     assert [item.id for item in one.items] == [item.id for item in asked.items]
 
 

@@ -22,6 +22,7 @@ def honesty(data: ReportData) -> list[str]:
         f"An answer that cannot be parsed counts as wrong. Parsed on validation: base {_parsed(data.baseline_validation)}"
         f"{f', best {_parsed(data.best.score)}' if data.best else ''}"
         f"{f'; on the test: base {_parsed(data.baseline_test)}, best {_parsed(data.best_test)}' if data.best_test else ''}.",
+        *_cut(data.baseline_validation),
         _contamination(data),
         *_left_out(data),
         _seeds(data),
@@ -80,6 +81,15 @@ def _equals(number: str) -> str:
 
 def _parsed(score: Score | None) -> str:
     return f"{score.parsed:.0f} %" if score else "-"
+
+
+def _cut(score: Score | None) -> list[str]:
+    if score is None or not score.truncated:
+        return []
+    return [
+        f"{score.truncated} of {score.n} validation prompts are longer than the model's context; they were asked without their "
+        "beginning, and count."
+    ]
 
 
 def _contamination(data: ReportData) -> str:

@@ -153,6 +153,12 @@ def test_foreign_files_that_a_training_left_are_named(tmp_path: Path) -> None:
     assert "nobody took" not in run.report.read_text()
 
 
+def test_prompts_that_were_cut_are_counted() -> None:
+    cut = score(10).model_copy(update={"truncated": 31})
+    assert "31 of 200 validation prompts are longer" in report("r", report_data(baseline_validation=cut))
+    assert "prompts are longer" not in report("r", whole())
+
+
 def test_plots_are_real_pictures(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "r1")
     write_report(run, whole())
