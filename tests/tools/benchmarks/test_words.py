@@ -179,7 +179,7 @@ def expected(given: ItemSet) -> float:
     kind = given.name.removesuffix("_cot")
     if kind == "bioprobench_gen":
         return 100 * sum(2 * shared("1. Mix the tube.", " ".join(gold)) for gold in golds) / len(golds)
-    right = {
+    right: Callable[[Any], bool] = {
         "panorama_par4pc": lambda gold: gold["gold"] == ["A"],
         "panorama_pi4pc": lambda gold: gold["gold"] == [3],
         "panorama_noc4pc": lambda gold: str(gold) == "103",
@@ -190,7 +190,7 @@ def expected(given: ItemSet) -> float:
         "tablebench_fact_checking": lambda gold: gold["answer"] == "Adal",
         "tablebench_numerical_reasoning": lambda gold: gold["answer"] == "-5",
     }[kind]
-    share = sum(map(right, golds))
+    share: float = sum(map(right, golds))
     if kind == "tablebench_data_analysis":  # one word of the open answers' eight
         share += sum(2 * 1 / (1 + 8) for gold in golds if gold["metric"] == "rouge_l")
     return 100 * share / len(golds)

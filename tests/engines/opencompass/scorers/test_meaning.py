@@ -31,7 +31,7 @@ def test_a_missing_model_is_one_line_and_no_zero(opencompass: Engine) -> None:
         "import sys; sys.path.insert(0, sys.argv[1]); import judging, pathlib; judging.load(pathlib.Path(sys.argv[2]))"
     )
     folder = SCORERS.parents[2] / "tools" / "benchmarks"
-    argv = [opencompass.python, "-c", code, folder, SCORERS / "bioprobench_gen_meaning.py"]
+    argv: list[str | Path] = [opencompass.python, "-c", code, folder, SCORERS / "bioprobench_gen_meaning.py"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
     assert done.returncode != 0
     assert "share/bioprobench lacks nltk_data/corpora/wordnet, all-mpnet-base-v2" in done.stderr.splitlines()[-1]

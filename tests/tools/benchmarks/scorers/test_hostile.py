@@ -84,6 +84,6 @@ def test_twice_the_length_is_about_twice_the_work(scorer: ModuleType) -> None:
 
 
 def test_a_summary_of_items_whose_scorer_failed() -> None:
-    failed = {"parsed": None, "value": 0.0, "error": "ValueError: gold"}
+    failed: dict[str, object] = {"parsed": None, "value": 0.0, "error": "ValueError: gold"}
     for scorer in GOLD:
         assert all(value <= 1 for value in scorer_summary(scorer, [failed]).values())

@@ -1,12 +1,10 @@
 """PANORAMA in its real form, made up: three folders of Parquet files, nested columns, splits apart by application."""
 
-import io
 import random
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from tests.hub.formats import parquet
 
 THINGS = ("valve", "rotor", "antenna", "lens", "pump", "hinge", "relay", "filter", "gear", "sensor", "nozzle", "clamp")
 MARKS = ("hollow", "folded", "ceramic", "twin", "sealed", "tapered", "woven", "cooled", "notched", "coated")
@@ -23,14 +21,8 @@ def files() -> dict[str, bytes]:
         for name, make in tasks.items()
         for split, numbers in SPLITS.items()
     }
+    # dictionaries become structs with every key that any row has, as pandas writes them: PI4PC's options are mostly null
     return found | {"README.md": b"---\nlicense: cc-by-nc-4.0\n---\nMade up.\n"}
-
-
-def parquet(rows: list[dict[str, Any]]) -> bytes:
-    """Dictionaries become structs with every key that any row has, as pandas writes them: PI4PC's options are mostly null."""
-    out = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), out)
-    return out.getvalue()
 
 
 def phrase(rng: random.Random) -> str:
