@@ -1,4 +1,4 @@
-"""What other libraries say, inside the engine: `python reference_scores.py < cases.json`; one case holds what each of them needs."""
+"""What other libraries say, inside the engine: `python reference_scores.py < cases.json`."""
 
 import json
 import sys
