@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from tuneloop.core.benchmark import Benchmark, Item
+from tuneloop.core.files import digest
 from tuneloop.tools.benchmarks.folder import content
 from tuneloop.tools.likeness import groups_of_near_copies
 
@@ -60,8 +61,8 @@ def own_texts(items: Sequence[Item]) -> list[str]:
 
 
 def rank(unit: Unit) -> str:
-    """Where a unit stands among all: by the lowest hash of its items."""
-    return min(map(content, unit))
+    """Where a unit stands among all, however many items it has: by the hash of the lowest hash of its items."""
+    return digest(min(map(content, unit)))
 
 
 def by_group(units: Iterable[Unit]) -> dict[str, list[Unit]]:

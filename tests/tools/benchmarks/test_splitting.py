@@ -56,3 +56,8 @@ def test_every_group_has_its_share_of_both_sides() -> None:
 def test_a_pool_with_an_item_twice_has_it_once() -> None:
     validation, test = split(WIDE, [item(1), item(2), item(1).model_copy(update={"id": "again"})])
     assert len(validation) + len(test) == 2
+
+
+def test_large_clusters_go_to_both_sides_alike() -> None:
+    validation, test = split(WIDE, [item(i, cluster=f"c{i // 6}") for i in range(1200)])
+    assert 400 <= len(validation) <= 800 and len(validation) + len(test) == 1200
