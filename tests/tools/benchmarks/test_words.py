@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.benchmark_answers import item_set, measured, splits
 
+from tests.benchmark_answers import item_set, measured, splits
 from tuneloop.core.benchmark import Item
 from tuneloop.core.score import Score
 from tuneloop.tools import benchmarks

@@ -9,21 +9,17 @@ import json
 import re
 from typing import Any
 
+from ..scoring import without_thoughts
+
 START, END = "[ANSWER_START]", "[ANSWER_END]"
 ANNOUNCED = re.compile(r"^[^\S\n]*(?:\*{1,3}|#{1,6}[^\S\n]?|>[^\S\n]?)?Final Answer(?:\*{1,3})?[^\S\n]*:", re.I | re.M)
 LONGEST_VALUE = 4_000
 NOTHING = object()
 
 
-def without_thoughts(reply: str) -> str:
-    """What follows the last thought; "" when the last one does not end."""
-    text = reply.rpartition("</think>")[2]
-    return "" if "<think>" in text else text
-
-
 def tagged(reply: str) -> str | None:
     """What stands between the last pair of [ANSWER_START] and [ANSWER_END], trimmed; None without a pair, or when empty."""
-    text = without_thoughts(reply)
+    text = without_thoughts(reply) or ""
     end = text.rfind(END)
     start = text.rfind(START, 0, end) if end >= 0 else -1
     return text[start + len(START) : end].strip() or None if start >= 0 else None
@@ -31,7 +27,7 @@ def tagged(reply: str) -> str | None:
 
 def announced(reply: str) -> str | None:
     """The rest of the last line that begins with "Final Answer:", without Markdown's stars; None without one, or when empty."""
-    text = without_thoughts(reply)
+    text = without_thoughts(reply) or ""
     found = [match.end() for match in ANNOUNCED.finditer(text)]
     if not found:
         return None
@@ -41,7 +37,7 @@ def announced(reply: str) -> str | None:
 
 def json_value(reply: str, key: str) -> Any:
     """The value of the last `"key":` that stands in an object; NOTHING without one, or when its value is not whole."""
-    text = without_thoughts(reply)
+    text = without_thoughts(reply) or ""
     found = [match.end() for match in re.finditer(rf'[{{,]\s{{0,1000}}"{key}"\s{{0,1000}}:\s{{0,1000}}', text)]
     if not found:
         return NOTHING
