@@ -50,7 +50,7 @@ def agreement(gold: str, line: str, same: Callable[[str, str], bool]) -> float:
 
 def answers(line: str) -> list[str]:
     """What stands between commas that are no thousands commas, without quotes around it and a full stop after it."""
-    parts = BETWEEN.split(line.replace("−", "-"))
+    parts = BETWEEN.split(re.sub(r"(?<=\d)\s{1,9}%", "%", line.replace("−", "-")))
     return [" ".join(part.split()).rstrip(".").strip("\"'“”‘’ ").casefold() for part in parts]
 
 
