@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -18,7 +19,7 @@ from tuneloop.tools.gate.blocks import Block, stream_blocks
 from tuneloop.tools.gate.languages import script, shares
 from tuneloop.tools.gate.lengths import Counter
 from tuneloop.tools.gate.repeats import Repeats
-from tuneloop.tools.gate.report import DATA, REJECTED, REPORT, GateReport, Overlap
+from tuneloop.tools.gate.report import DATA, REJECTED, REPORT, GateReport, Lengths, Overlap
 from tuneloop.tools.gate.rows import Row, empty_part, unwritable
 from tuneloop.tools.gate.schemas import Schema, Wrong, schema_of
 from tuneloop.tools.gate.stream import StreamError
@@ -43,7 +44,7 @@ class _Pass:
     benchmark: Benchmark
     guard: Guard
     schema: Schema
-    tokens: Counter
+    tokens: Counter | None
     row_limit: int
     drop_overlaps: bool
     target: BinaryIO
@@ -59,7 +60,7 @@ def gate(
     benchmark: Benchmark,
     guard: Guard,
     drop_overlaps: bool,
-    tokenizer: Path,
+    tokenizer: Path | None,
     cutoff_len: int | None,
     wrapping: Wrapping | None = None,
     registration: Mapping[str, Any] | None = None,
@@ -69,9 +70,9 @@ def gate(
 
     Rows that overlap with the test are dropped and counted. Those that overlap with validation items make an error that
     names them, or with `drop_overlaps` are dropped too.
-    `tokenizer` is a tokenizer.json, `wrapping` the template's, `registration` the entry of dataset_info.json (none:
-    plain Alpaca), `usual_script` that of the benchmark's prompts. When the report has no errors, `out` holds `data.json`
-    and `report.json`; otherwise neither, and `rejected.json` says why.
+    `tokenizer` is a tokenizer.json (None: lengths are not counted), `wrapping` the template's, `registration` the entry of
+    dataset_info.json (none: plain Alpaca), `usual_script` that of the benchmark's prompts. When the report has no errors,
+    `out` holds `data.json` and `report.json`; otherwise neither, and `rejected.json` says why.
     """
     out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, DATA, REJECTED):
@@ -79,7 +80,10 @@ def gate(
     remove_torn(out / DATA)
     part = out / f".{DATA}.{os.getpid()}.part"
     try:
-        with part.open("wb") as target, Counter(tokenizer, wrapping or Wrapping(), cutoff_len) as tokens:
+        with ExitStack() as stack:
+            target = stack.enter_context(part.open("wb"))
+            counter = Counter(tokenizer, wrapping or Wrapping(), cutoff_len) if tokenizer else None
+            tokens = stack.enter_context(counter) if counter else None
             done = _Pass(benchmark, guard, schema_of(registration), tokens, row_limit, drop_overlaps, target)
             broken = _run(raw, done)
             target.flush()
@@ -105,7 +109,8 @@ def _run(raw: Path, done: _Pass) -> str:
             if heeded:
                 rows, numbers = apart(rows, numbers, done.guard, done.tally, drop=done.drop_overlaps)
             if rows and heeded:
-                done.tokens.add(rows)
+                if done.tokens:
+                    done.tokens.add(rows)
                 _take(rows, numbers, block, done)
             done.tally.kept += len(rows)
     except StreamError as e:
@@ -194,7 +199,7 @@ def _take(rows: list[Row], numbers: list[int], block: Block, done: _Pass) -> Non
 
 
 def _report(raw: Path, done: _Pass, broken: str, template: str | None, usual_script: str) -> GateReport:
-    tally, lengths, repeats = done.tally, done.tokens.finish(), done.repeats.found()
+    tally, lengths, repeats = done.tally, done.tokens.finish() if done.tokens else Lengths(), done.repeats.found()
     return GateReport(
         source=digest_file(raw),
         read=tally.read,

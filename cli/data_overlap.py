@@ -1,0 +1,93 @@
+"""`tuneloop data overlap`: rows of a data set that hold items of a benchmark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tuneloop.core.errors import SetupError
+from tuneloop.core.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from tuneloop.tools.benchmarks import BenchmarkFolder
+    from tuneloop.tools.contamination.search import Overlaps
+
+SHOWN, WIDTH = 20, 120
+
+
+@click.command()
+@click.argument("dataset")
+@click.option("--benchmark", required=True, help="Whose items to look for; several with commas.")
+@click.option("--drop-overlaps", is_flag=True, help="Write the other rows to --out instead of refusing.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="JSON Lines file for the other rows.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON value on stdout, for scripts.")
+def overlap(dataset: str, benchmark: str, drop_overlaps: bool, out: Path | None, as_json: bool) -> None:
+    """Look for items of benchmarks in DATASET, a folder, a file or a data set's name, in whatever dress.
+
+    Rows with validation items are shown, of the sealed test only a number. Exit code 0 when there are none or they were
+    dropped, else 2.
+    """
+    from tuneloop.tools import datasets
+    from tuneloop.tools.contamination.search import search
+    from tuneloop.tools.contamination.splits import guard_of
+    from tuneloop.tools.profiling import records, sources
+
+    if drop_overlaps != (out is not None):
+        raise click.UsageError("--drop-overlaps and --out FILE go together")
+    settings = load_settings()
+    folders = resolved(benchmark, settings)
+    root = datasets.resolve(dataset, settings.home, settings).root
+    files = {str(p.relative_to(root)) if p != root else p.name: records(p) for p in sources(root)}
+    found = search(files, guard_of(folders), out)
+    click.echo(json.dumps(told(found), indent=1, ensure_ascii=False) if as_json else "\n".join(lines(found)))
+    if found.counts and not drop_overlaps:
+        raise SetupError(
+            f"{dataset}: {found.of('validation')} of {found.rows} rows hold validation items and {found.of('test')} hold "
+            "test items, which are not named; --drop-overlaps --out FILE writes the others"
+        )
+
+
+def resolved(names: str, settings: Settings) -> list[BenchmarkFolder]:
+    """The benchmarks of a list with commas, families by their parts. Raises SetupError."""
+    from tuneloop.tools import benchmarks
+
+    several = [part for name in names.split(",") if name.strip() for part in family(name.strip())]
+    if not several:
+        raise SetupError("--benchmark is empty: right is a benchmark's name or folder, several with commas")
+    return [benchmarks.resolve(name, settings.home, None, settings) for name in dict.fromkeys(several)]
+
+
+def family(name: str) -> tuple[str, ...]:
+    """The benchmarks that a name stands for."""
+    from tuneloop.tools import benchmarks
+
+    return benchmarks.parts(name) or (name,)
+
+
+def told(found: Overlaps) -> dict[str, Any]:
+    """What may be known, as JSON: counts, and rows with validation items."""
+    counts: dict[str, dict[str, int]] = {}
+    for (name, split), count in sorted(found.counts.items()):
+        counts.setdefault(name, {"validation": 0, "test": 0})[split] = count
+    rows = [
+        {"file": name, "row": number, "benchmark": hit.benchmark, "item": hit.id, "text": row}
+        for name, number, hit, row in found.validation
+    ]
+    return {"rows": found.rows, "overlaps": counts, "validation": rows}
+
+
+def lines(found: Overlaps) -> list[str]:
+    """The same for people, the first rows alone."""
+    from tuneloop.core.wording import clean
+
+    counts = [f"{name} {split}: {count}" for (name, split), count in sorted(found.counts.items())]
+    rows = [
+        f"{name} row {number} holds {hit.benchmark} {hit.id}: {clean(json.dumps(row, ensure_ascii=False), WIDTH)}"
+        for name, number, hit, row in found.validation[:SHOWN]
+    ]
+    more = found.of("validation") - len(rows)
+    rest = [f"and {more} more"] if more else []
+    return [f"{found.rows} rows; with items of {', '.join(counts) or 'no benchmark'}", *rows, *rest]

@@ -1,0 +1,105 @@
+"""`tuneloop data overlap` and `check`: validation rows are shown, of the sealed test a number, whatever is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tuneloop.cli.main import cli
+
+OPEN, SECRET = (
+    "Zebra farm {} has 12 stalls and sells {} tickets, how many are left?",
+    "Canary cage {} holds {} birds of kind 7, why?",
+)
+
+
+@pytest.fixture
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A benchmark of the user's, and rows: two with validation items, three with test items, ten with neither."""
+    monkeypatch.setenv("FT_FILE_PATH", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "task"
+    folder.mkdir()
+    (folder / "benchmark.yaml").write_text("name: farms\ndescription: a number\nanswer: number\n")
+    for split, text in (("validation", OPEN), ("test", SECRET)):
+        items = [{"id": f"{split}-{i}", "prompt": text.format(f"n{i}", 40 + i), "answer": str(i)} for i in range(12)]
+        (folder / f"{split}.jsonl").write_text("\n".join(map(json.dumps, items)))
+    asked = [OPEN.format(f"n{i}", 40 + i).upper() for i in range(2)]
+    asked += [SECRET.format(f"n{i}", 40 + i).replace(" ", "  ") for i in range(3)]
+    asked += [OPEN.format(f"n{i}", 100 + i) for i in range(10)]
+    rows = [{"instruction": text, "input": "", "output": f"It is {i}"} for i, text in enumerate(asked)]
+    (tmp_path / "data.json").write_text(json.dumps(rows))
+    return folder
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["data", *arguments])
+
+
+def test_overlaps_are_refused_in_one_line(task: Path) -> None:
+    result = call("overlap", "data.json", "--benchmark", str(task))
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "tuneloop: data.json: 2 of 15 rows hold validation items and 3 hold test items, which are not named; "
+        "--drop-overlaps --out FILE writes the others\n"
+    )
+    assert "data.json row 2 holds farms validation-1" in result.stdout
+    assert "canary" not in result.output.casefold()
+
+
+def test_as_json(task: Path) -> None:
+    result = call("overlap", "data.json", "--benchmark", str(task), "--json")
+    told = json.loads(result.stdout)
+    assert (told["rows"], told["overlaps"]) == (15, {"farms": {"validation": 2, "test": 3}})
+    assert [(hit["row"], hit["item"]) for hit in told["validation"]] == [(1, "validation-0"), (2, "validation-1")]
+    assert "canary" not in result.output.casefold()
+
+
+def test_dropping_writes_the_others_and_those_alone(task: Path) -> None:
+    result = call("overlap", "data.json", "--benchmark", str(task), "--drop-overlaps", "--out", "clean.jsonl")
+    assert result.exit_code == 0
+    assert [json.loads(line)["output"] for line in Path("clean.jsonl").read_text().splitlines()] == [
+        f"It is {i}" for i in range(5, 15)
+    ]
+    assert call("overlap", "clean.jsonl", "--benchmark", str(task)).exit_code == 0
+
+
+def test_a_dataset_that_breaks_off_leaves_no_file(task: Path) -> None:
+    Path("bad.jsonl").write_text('{"a": "b"}\n{"a": \n')
+    result = call("overlap", "bad.jsonl", "--benchmark", str(task), "--drop-overlaps", "--out", "clean.jsonl")
+    assert result.exit_code == 2
+    assert "bad.jsonl: cannot be read as jsonl" in result.stderr
+    assert not list(Path.cwd().glob("*clean*")) and not list(Path.cwd().glob(".clean*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--benchmark", "wordproblem"), "did you mean 'wordproblems'"),
+        (("--benchmark", ","), "--benchmark is empty"),
+        (("--benchmark", "wordproblems", "--drop-overlaps"), "--drop-overlaps and --out FILE go together"),
+    ],
+)
+def test_wrong_requests_are_one_line(task: Path, arguments: tuple[str, ...], said: str) -> None:
+    result = call("overlap", "data.json", *arguments)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert said in result.stderr
+
+
+def test_a_training_file_goes_through_the_gate(task: Path) -> None:
+    result = call("check", "data.json", "--benchmark", str(task))
+    assert result.exit_code == 2
+    assert (
+        "data.json: 2 of 15 rows overlap with validation items (3 that overlap with the test are dropped already)"
+        in (result.stdout)
+    )
+    assert "canary" not in result.output.casefold()
+    result = call("check", "data.json", "--benchmark", str(task), "--drop-overlaps", "--json")
+    assert result.exit_code == 0
+    told = json.loads(result.stdout)
+    assert told["dropped"] == {"overlap with test": 3, "overlap with validation": 2}
+    assert (told["rows"], told["parsed"], told["lengths"]["longest"]) == (10, 100.0, 0)
+    assert "canary" not in result.output.casefold()
