@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from tests.hub.formats import parquet
+from tests.hub.making import parquet
 
 THINGS = ("valve", "rotor", "antenna", "lens", "pump", "hinge", "relay", "filter", "gear", "sensor", "nozzle", "clamp")
 MARKS = ("hollow", "folded", "ceramic", "twin", "sealed", "tapered", "woven", "cooled", "notched", "coated")
