@@ -8,6 +8,8 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tuneloop.agents.policy.selection import Selection, select
+from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
@@ -35,14 +37,25 @@ def open_run(spec: RunSpec, settings: Settings, name: str = "") -> RunFolder:
 def check(spec: RunSpec, settings: Settings) -> None:
     """Benchmark, model, data, sandbox, models that jobs may ask, disk and the folder itself."""
     writable(settings.home.root)
-    for name in spec.measured:
-        benchmarks.check(name)
+    declared = [benchmarks.check(name) for name in spec.measured]
     models.check(spec.base_model)
     for dataset in spec.datasets:
         datasets.check(dataset)
+    if not spec.datasets:
+        choice(declared[0])
     check_sandbox(spec.sandbox, spec.allow_unsandboxed)
     data_access(settings)
     judge_access(settings)
+
+
+def choice(benchmark: Benchmark) -> Selection:
+    """What would be chosen for it. Raises SetupError when no card fits."""
+    selection = select(benchmark, datasets.cards().values())
+    if not selection.datasets:
+        raise SetupError(
+            f"no registered data set fits benchmark {benchmark.name} (domain {benchmark.domain}): name one with --dataset"
+        )
+    return selection
 
 
 def writable(root: Path) -> None:

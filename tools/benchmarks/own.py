@@ -31,7 +31,7 @@ from tuneloop.tools.store import make_whole
 DECLARATION = "benchmark.yaml"
 SPLITS = ("validation", "test")
 # What a folder that holds its splits has no use for.
-CATALOG = frozenset({"source", "parts", "unavailable", "metrics", "validation_size", "test_size"})
+CATALOG = frozenset({"source", "more", "parts", "unavailable", "metrics", "validation_size", "test_size"})
 Row = tuple[str, dict[str, Any]]
 
 
