@@ -7,8 +7,8 @@ CRITIC = Agent(
     name="critic",
     answer=Critique,
     tools=(
-        "evaluation_scores",
-        "evaluation_failures",
+        "evaluation_get_result",
+        "evaluation_explain_failures",
         "evaluation_compare",
         "training_loss_curve",
         "training_forecast",

@@ -16,57 +16,73 @@ from tuneloop.core.wording import clean
 from tuneloop.graph.manifest import read_spec
 from tuneloop.graph.status import run_state
 
-Row = dict[str, str]
+Row = dict[str, Any]
 KINDS = ("benchmarks", "datasets", "models", "runs")
 
 
 @click.command()
 @click.argument("kind", type=click.Choice(KINDS))
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list with everything that is declared.")
 def command(kind: str, as_json: bool) -> None:
     """List benchmarks, datasets, models or runs. Folders and hub ids work too, without being registered."""
-    rows = {"benchmarks": list_benchmarks, "datasets": list_datasets, "models": list_models}.get(kind)
-    found = rows() if rows else list_runs(load_settings().home)
+    home = load_settings().home
+    rows = {"benchmarks": list_benchmarks, "datasets": list_datasets, "models": list_models, "runs": list_runs}[kind]
+    found = rows(home)
     if as_json:
-        click.echo(json.dumps(dataset_cards() if kind == "datasets" else found, indent=1))
+        click.echo(json.dumps(found, indent=1))
     else:
-        show(found)
+        show([SHORT.get(kind, dict)(row) for row in found])
 
 
-def cards_of(package: ModuleType, marker: str) -> list[Any]:
+def cards_of(package: ModuleType, marker: str) -> list[Row]:
     """Declarations of a catalog."""
     from tuneloop.tools.registry import declared  # catalogs are heavy, and runs are listed without them
 
-    return [card for card, _ in declared(package, marker).values()]
+    return [card.model_dump(mode="json") for card, _ in declared(package, marker).values()]
 
 
-def list_benchmarks() -> list[Row]:
+def list_benchmarks(home: Home) -> list[Row]:
     """Registered benchmarks."""
-    from tuneloop.tools import benchmarks
+    from tuneloop.tools.benchmarks.cards import cards
 
-    cards = cards_of(benchmarks, "BENCHMARK")
-    return [{"name": c.name, "domain": c.domain, "metric": c.metric, "description": c.description} for c in cards]
+    return cards(home)
 
 
-def list_datasets() -> list[Row]:
+def list_datasets(home: Home) -> list[Row]:  # noqa: ARG001 - as the others are called
     """Registered data sets."""
-    shown = ("name", "domain", "licence", "description")
-    return [{key: str(card[key]) for key in shown} for card in dataset_cards()]
-
-
-def dataset_cards() -> list[dict[str, Any]]:
-    """All that is told of the registered data sets."""
     from tuneloop.tools import datasets
 
     return [card.model_dump(mode="json") for card in datasets.cards().values()]
 
 
-def list_models() -> list[Row]:
+def list_models(home: Home) -> list[Row]:  # noqa: ARG001 - as the others are called
     """Registered base models."""
     from tuneloop.tools import models
 
-    cards = cards_of(models, "MODEL")
-    return [{"name": c.name, "licence": c.licence, "description": c.description} for c in cards]
+    return cards_of(models, "MODEL")
+
+
+def short_benchmark(row: Row) -> Row:
+    """What people look for in a list."""
+    count = row["items"]
+    said = {
+        "name": row["name"],
+        "domain": row["domain"],
+        "metric": row["metric"] if not row["parts"] else f"{len(row['parts'])} parts",
+        "items": f"{count['validation']} + {count['test']}" if count else "-",
+        "needs": ", ".join(row["needs"]) or "-",
+        "licence": row["licence"],
+    }
+    missing = "; ".join(f"no {name}: {why}" for name, why in row["unavailable"].items())
+    return {**said, "description": missing or row["description"]}
+
+
+def short_card(row: Row) -> Row:
+    """Name, where known domain and licence, and what it is."""
+    return {name: str(row[name]) for name in ("name", "domain", "licence", "description") if name in row}
+
+
+SHORT = {"benchmarks": short_benchmark, "datasets": short_card, "models": short_card}
 
 
 def list_runs(home: Home) -> list[Row]:
@@ -97,5 +113,5 @@ def show(rows: list[Row]) -> None:
     for name in rows[0]:
         table.add_column(name, no_wrap=name == "name")
     for row in rows:
-        table.add_row(*(Text(clean(value, 200)) for value in row.values()))
+        table.add_row(*(Text(clean(str(value), 200)) for value in row.values()))
     console.print(table)

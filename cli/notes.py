@@ -53,6 +53,4 @@ def spec_notes(settings: Settings) -> list[str]:
     notes = []
     if settings.env_type and settings.env_type.lower() in ENV_TYPES:
         notes.append(f"FT_Coder_CoSTEER_env_type={settings.env_type}: jobs run on the host's programs, in bubblewrap")
-    if settings.judge_model:
-        notes.append(f"FT_JUDGE_MODEL={settings.judge_model}: no registered benchmark needs a judge yet")
     return notes

@@ -45,6 +45,11 @@ class Home:
         return self.root / "proxies"
 
     @property
+    def evaluations(self) -> Path:
+        """Evaluations outside of runs: `<id>/`."""
+        return self.root / "evaluations"
+
+    @property
     def runs(self) -> Path:
         """Runs: `<id>/`."""
         return self.root / "runs"

@@ -44,6 +44,16 @@ class GroupScore(BaseModel):
     parsed: float = Field(ge=0, le=100)
 
 
+class Judged(BaseModel):
+    """What a language model decided of the replies that the rule did not call right; `unknown`: no verdict, so wrong."""
+
+    model_config = ConfigDict(frozen=True)
+
+    asked: int
+    correct: int
+    unknown: int
+
+
 class Score(BaseModel):
     """Percent values with a 95 % interval."""
 
@@ -64,6 +74,7 @@ class Score(BaseModel):
     metrics: dict[str, float] = Field({}, description="further numbers, each in its own unit; they decide nothing")
     groups: dict[str, GroupScore] = {}
     by_seed: tuple[float, ...] = Field((), description="of each training, where this is the mean of several")
+    judged: Judged | None = Field(None, description="None: the rule decided alone")
     items: tuple[ItemResult, ...] = ()
 
     def better_than(self, other: Score) -> bool:

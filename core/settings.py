@@ -171,6 +171,12 @@ class Settings(BaseSettings):
     judge_model: Text = Field(None, alias="FT_JUDGE_MODEL", description="model that judges answers of a benchmark")
     judge_api_key: Secret = Field(None, alias="FT_JUDGE_API_KEY", description="its key; empty: OPENAI_API_KEY")
     judge_api_base: Text = Field(None, alias="FT_JUDGE_API_BASE", description="its endpoint; empty: OPENAI_API_BASE")
+    eval_api_key: Secret = Field(
+        None, alias="TUNELOOP_EVAL_API_KEY", description="of an endpoint that `eval` measures; empty: OPENAI_API_KEY"
+    )
+    eval_api_base: Text = Field(
+        None, alias="TUNELOOP_EVAL_API_BASE", description="that endpoint, --endpoint; empty: OPENAI_API_BASE"
+    )
     hub: HubName = Field(
         "huggingface", alias="FT_HUB", description="huggingface or modelscope: where ids are looked up"
     )

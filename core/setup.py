@@ -37,6 +37,7 @@ class Setup(BaseModel):
     sandbox: SandboxKind
     device: str
     planner: str
+    judge: str = ""  # the model that judges what the rule does not call right; "": the rule decides alone
     versions: dict[str, str]
 
     @property

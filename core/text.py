@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -36,6 +37,13 @@ def tokens(text: str) -> list[str]:
     """Words without case; every number is `#`, every ideograph a word of its own."""
     found = WORD.findall(unicodedata.normalize("NFKC", text).casefold())
     return ["#" if word[0].isdigit() else word for word in found]
+
+
+def endless(text: str, max_new_tokens: int) -> bool:
+    """Whether a reply looks cut off: nearly as long as allowed, or one line over and over."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    repeated = len(lines) >= 4 and Counter(lines).most_common(1)[0][1] >= 0.6 * len(lines)
+    return repeated or len(tokens(text)) >= 0.6 * max_new_tokens
 
 
 def normalise(text: str) -> str:

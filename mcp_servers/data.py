@@ -103,7 +103,8 @@ class DataTools(RowTools):
         self, experiment: Measured, kind: Kind = "any", count: Count = 10, offset: Offset = 0
     ) -> list[dict[str, Any]]:
         """Validation items that a model got wrong: prompt, what it said, the answer found in it, the right one."""
-        return marked_list(EvaluationTools(self.scope).failures(experiment, kind, count, offset))
+        found = EvaluationTools(self.scope).explain_failures(experiment, kind=kind, count=count, offset=offset)
+        return marked_list(found["items"])
 
     def show_items(self, count: Count = 5, offset: Offset = 0, split: Split = "validation") -> list[dict[str, Any]]:
         """Benchmark items with the prompt a model gets and the gold answer; only splits open to you."""

@@ -1,27 +1,33 @@
-"""MCP server `evaluation`: measure models on open splits, read scores and failures, compare pairwise."""
+"""MCP server `evaluation`: measure models on open splits, read scores, explain failures, compare pairwise."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json
-from tuneloop.core.score import ItemResult, Score
+from tuneloop.core.score import Score
 from tuneloop.mcp_servers.arguments import Count, Measured, Offset, Split
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
-from tuneloop.tools.benchmarks import items, prompt
+from tuneloop.tools.benchmarks import BenchmarkFolder, items, prompt
+from tuneloop.tools.benchmarks.cards import cards
 from tuneloop.tools.compare import compare
+from tuneloop.tools.failures import explain
 from tuneloop.tools.measuring import evaluation_status, start_evaluation, stop_evaluation
 
 if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
     from fastmcp import FastMCP
 
 Kind = Annotated[
-    Literal["unparsed", "wrong", "any"], Field(description="unparsed: no answer found; wrong: another answer")
+    Literal["any", "empty", "cut_off", "unparsed", "scorer_failed", "judge_unknown", "partly_right", "wrong"],
+    Field(description="which failures are shown as items; the counts are always of all"),
 ]
+Name = Annotated[str, Field(max_length=200, description="a benchmark of this run; empty: the one that decides")]
+Group = Annotated[str, Field(max_length=200, description="only items of this part of the benchmark; empty: all")]
 INSTRUCTIONS = "Scores of a run's models on the splits open to you. The test split is sealed until the run ends."
 
 
@@ -31,56 +37,98 @@ class EvaluationTools:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
-    def launch(self, experiment: Measured, split: Split = "validation") -> dict[str, Any]:
-        """Start an evaluation; returns at once, poll evaluation_status. What runs or is over stays as it is.
+    def list_benchmarks(self) -> list[dict[str, Any]]:
+        """Benchmarks of this run, the one that decides first; without a run all that are registered.
 
-        `job` is null when every answer is known from the cache: then it is over already. Where replies are code, running
-        them is a second job: launch again when the first is over.
+        Each with what is asked, metric, licence, source, what scoring needs, and what cannot be had here and why.
+        """
+        known = {row["name"]: row for row in cards(self.scope.settings.home)}
+        if self.scope.newest is None:
+            return list(known.values())
+        found = []
+        for number, folder in enumerate(self.scope.bench().benchmarks):
+            told = folder.benchmark.model_dump(mode="json")
+            row = known.get(folder.benchmark.name, {})
+            found.append({**told, "needs": row.get("needs", []), "items": row.get("items"), "decides": number == 0})
+        return found
+
+    def evaluate(self, experiment: Measured, split: Split = "validation") -> dict[str, Any]:
+        """Start measuring a model on all benchmarks of the run; returns at once, poll get_result.
+
+        What runs or is over stays as it is. `job` is null when there is nothing to do: every answer is known. Where
+        replies are code, or a judge decides, there are further jobs: call again when one is over.
         """
         self.scope.allow(split)
         return {"experiment": experiment, "job": start_evaluation(self.scope.bench(), experiment)}
 
-    def status(self, experiment: Measured) -> dict[str, Any]:
-        """State of an evaluation: absent, running, over or lost; items done."""
-        return evaluation_status(self.scope.bench(), experiment)
+    def get_result(self, experiment: Measured, split: Split = "validation") -> dict[str, Any]:
+        """State of an evaluation (absent, running, over or lost; items done) and, once it is read, its scores.
+
+        `scores` is null before that; then value, 95 % interval, n, parse rate, further metrics and parts of each
+        benchmark, the one that decides first; without items.
+        """
+        self.scope.allow(split)
+        bench = self.scope.bench()
+        scores = None
+        if self._file(experiment).is_file():
+            names = [folder.benchmark.name for folder in bench.benchmarks]
+            scores = [self._score(experiment, name).model_dump(mode="json", exclude={"items"}) for name in names]
+        return {**evaluation_status(bench, experiment), "scores": scores}
 
     def stop(self, experiment: Measured) -> dict[str, Any]:
         """End an evaluation."""
         stop_evaluation(self.scope.bench(), experiment)
-        return self.status(experiment)
+        return self.get_result(experiment)
 
-    def scores(self, experiment: Measured, split: Split = "validation") -> dict[str, Any]:
-        """Value, 95 % interval, n and parse rate of a model; without items."""
-        self.scope.allow(split)
-        return self._score(experiment).model_dump(mode="json", exclude={"items"})
+    def explain_failures(
+        self,
+        experiment: Measured,
+        benchmark: Name = "",
+        kind: Kind = "any",
+        group: Group = "",
+        count: Count = 10,
+        offset: Offset = 0,
+    ) -> dict[str, Any]:
+        """Why a model failed on validation: counts of all failures, and a page of the items.
 
-    def failures(
-        self, experiment: Measured, kind: Kind = "any", count: Count = 10, offset: Offset = 0
-    ) -> list[dict[str, Any]]:
-        """Validation items that a model got wrong: prompt, what it said, the answer found in it, the right one."""
-        bench = self.scope.bench()
-        asked = {i.id: prompt(bench.benchmark.benchmark, i) for i in items(bench.benchmark, "validation")}
-        bad = [r for r in self._score(experiment).items if not r.correct and fits(r, kind)]
-        return [{**r.model_dump(exclude={"correct"}), "prompt": asked[r.id]} for r in bad[offset : offset + count]]
+        Kinds with examples, the weakest groups, wrong answers that come again and again; of an item the prompt, what was
+        said, the answer found in it and the right one.
+        """
+        folder = self._folder(benchmark)
+        asked = {i.id: prompt(folder.benchmark, i) for i in items(folder, "validation")}
+        score = self._score(experiment, folder.benchmark.name)
+        prompts = {r.id: asked[r.id if r.id in asked else r.id.rpartition("~")[0]] for r in score.items}
+        longest = folder.benchmark.max_new_tokens
+        return explain(score, prompts, longest, kind=kind, group=group, count=count, offset=offset)
 
-    def compare(self, candidate: Measured, incumbent: Measured) -> dict[str, Any]:
+    def compare(self, candidate: Measured, incumbent: Measured, benchmark: Name = "") -> dict[str, Any]:
         """Paired comparison on the same items: gain, items won and lost, exact p-value; uncorrected for tries."""
-        return compare(self._score(candidate), self._score(incumbent), candidates=1).model_dump(mode="json")
+        name = self._folder(benchmark).benchmark.name
+        pair = self._score(candidate, name), self._score(incumbent, name)
+        return compare(*pair, candidates=1).model_dump(mode="json")
 
-    def _score(self, experiment: int) -> Score:
+    def _folder(self, benchmark: str) -> BenchmarkFolder:
+        folders = {folder.benchmark.name: folder for folder in self.scope.bench().benchmarks}
+        if benchmark and benchmark not in folders:
+            raise ToolError(f"no benchmark {benchmark!r} in this run; there are {', '.join(folders)}")
+        return folders[benchmark] if benchmark else next(iter(folders.values()))
+
+    def _file(self, experiment: int) -> Path:
         run = self.scope.bench().run
-        file = (run.experiment(experiment).root if experiment else run.baseline) / "scores.json"
+        return (run.experiment(experiment).root if experiment else run.baseline) / "scores.json"
+
+    def _score(self, experiment: int, benchmark: str) -> Score:
+        file = self._file(experiment)
         if not file.is_file():
             raise ToolError(f"experiment {experiment} has no score (yet)")
-        return Score.model_validate(read_json(file))
-
-
-def fits(result: ItemResult, kind: str) -> bool:
-    """Whether a wrong item is of that kind."""
-    return kind == "any" or (result.parsed is None) == (kind == "unparsed")
+        score = Score.model_validate(read_json(file))
+        if score.benchmark == benchmark:
+            return score
+        return Score.model_validate(read_json(file.with_name("scores") / f"{benchmark}.json"))
 
 
 def build_server(scope: Scope) -> FastMCP:
     """The server for one scope."""
     t = EvaluationTools(scope)
-    return make_server("evaluation", INSTRUCTIONS, (t.launch, t.status, t.stop, t.scores, t.failures, t.compare))
+    tools = (t.list_benchmarks, t.evaluate, t.get_result, t.stop, t.compare, t.explain_failures)
+    return make_server("evaluation", INSTRUCTIONS, tools)

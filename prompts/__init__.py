@@ -11,7 +11,19 @@ from tuneloop.prompts.parts import parts
 
 def render(name: str, brief: Brief) -> str:
     """`<name>.md` filled from the brief. Raises KeyError for a name that is not a part, ValueError for a bad `$`."""
-    template = Template(files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8"))
+    template = _template(name)
     wanted = template.get_identifiers()
     known = parts(brief)
     return template.substitute({part: known[part] for part in wanted})
+
+
+def fill(name: str, **given: str) -> str:
+    """`<name>.md` with these parts and no others. Raises KeyError for one that is missing, ValueError for one too many."""
+    template = _template(name)
+    if foreign := given.keys() - set(template.get_identifiers()):
+        raise ValueError(f"{name}.md has no ${min(foreign)}")
+    return template.substitute(given)
+
+
+def _template(name: str) -> Template:
+    return Template(files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8"))

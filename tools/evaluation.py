@@ -86,18 +86,23 @@ class ItemSet:
 
 @dataclass(frozen=True)
 class How:
-    """What else decides an answer; `batch_size`: prompts that share a batch at most, None: as fits the device."""
+    """What else decides an answer; `batch_size`: prompts that share a batch at most, None: as fits the device.
+
+    `longest`: tokens of prompt and answer together, None: as the model says.
+    """
 
     device: Literal["cpu", "cuda"] = "cpu"
     backend: Backend = "hf"
     seed: int = 1
     batch_size: int | None = None
+    longest: int | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
         """As the job file has them."""
         rows = self.batch_size or BATCH[self.device]
-        return {"device": self.device, "backend": self.backend, "seed": self.seed, "batch_size": rows}
+        own = {"longest": self.longest, "batch_size": rows}
+        return {"device": self.device, "backend": self.backend, "seed": self.seed, **own}
 
 
 def item_set(folder: BenchmarkFolder, split: Measured, limit: int | None = None) -> ItemSet:
@@ -146,10 +151,14 @@ def evaluation_command(
     used = [one for one in sets if any(name == one.name for _, name in wanted)]
     asking = [(model, [name for who, name in wanted if who == model.name]) for model in models]
     asking = [(model, names) for model, names in asking if names]
+    keys = keys or keys_of(engine, models, sets, how)
     for one in used:
         write_lines(given / f"{one.name}.jsonl", one.asked)
     job = {
-        "models": [{**model_facts(model), "sets": names} for model, names in asking],
+        "models": [
+            {**model_facts(model), "sets": names, "keys": {name: keys[model.name, name] for name in names}}
+            for model, names in asking
+        ],
         "sets": [{**set_facts(one), "items": str(given / f"{one.name}.jsonl")} for one in used],
         "scoring": str(SCORING),
         "judging": str(JUDGING),
@@ -160,7 +169,6 @@ def evaluation_command(
     out.mkdir(parents=True, exist_ok=True)
     scorers = [Path(one.scorer).parent for one in used if one.scorer]
     read = [SCRIPTS, SCORING, JUDGING, *scorers, given, *(place for model, _ in asking for place in model.places)]
-    keys = keys or keys_of(engine, models, sets, how)
     return Command(
         argv=(str(engine.python), str(SCRIPTS / "measure.py"), str(given / "job.json")),
         cwd=str(out),
@@ -203,6 +211,8 @@ def keys_of(
 
 def contents_of(model: Weights, memory: Path | None) -> list[str]:
     """Fingerprints of what a model is made of."""
+    if model.replies:
+        return [digest_file(model.path)]
     places = (model.path, model.adapter, model.tokenizer or model.path)
     return [fingerprint(place, memory) if place else "" for place in places]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from tuneloop.core.files import read_lines, write_lines
+from tuneloop.core.layout import Home
 from tuneloop.core.locks import exclusive
+from tuneloop.tools.benchmarks import BenchmarkFolder
 from tuneloop.tools.workbench import Workbench
 
 
@@ -26,6 +29,14 @@ def note_read(bench: Workbench) -> None:
         rows = _rows(bench)
         if fresh := [row for row in read if row not in rows]:
             write_lines(_ledger(bench), [*rows, *fresh])
+
+
+def note_reading(home: Home, folders: Iterable[BenchmarkFolder], reader: str) -> None:
+    """Note that somebody other than a run is about to read these test splits; `reader` says who and when."""
+    file = home.benchmarks / "reads.jsonl"
+    with exclusive(file.with_suffix(".lock")):
+        rows = list(read_lines(file)) if file.is_file() else []
+        write_lines(file, [*rows, *({"test": folder.test_split, "run": reader} for folder in folders)])
 
 
 def count_reads(bench: Workbench) -> int:

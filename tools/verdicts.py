@@ -11,9 +11,10 @@ from typing import Any
 
 from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.errors import RecipeError, WorldError
-from tuneloop.core.score import GroupScore, ItemResult, Score
+from tuneloop.core.score import GroupScore, ItemResult, Judged, Score
 from tuneloop.core.untrusted import read_strange_json
-from tuneloop.tools.benchmarks import executed, scorer
+from tuneloop.tools import judge
+from tuneloop.tools.benchmarks import executed, prompt, scorer
 from tuneloop.tools.benchmarks.judging import Verdict, checked
 from tuneloop.tools.compare import interval
 from tuneloop.tools.evaluation import ItemSet, Pair
@@ -69,12 +70,13 @@ def score_of(row: Row, given: ItemSet) -> Score:
 
 
 def _score(row: Row, given: ItemSet) -> Score:
-    results = _results(row, given.items, given.benchmark)
+    ruled = _results(row, given.items, given.benchmark)
     benchmark = given.benchmark
-    mean = fmean(result.value for result in results)
+    mean = fmean(result.value for result in ruled)
     told = 100 * mean if benchmark.executed else row["accuracy"]  # of what is run only we make a verdict
     if not math.isfinite(told) or abs(told - 100 * mean) > 1e-6:
         raise WorldError(f"{given.name}: the engine reports {row['accuracy']} %, its items give {100 * mean} %")
+    results, judged = _judged(row, ruled, given)
     counted = [r.value if benchmark.direction == "max" else 1 - r.value for r in results]
     low, high = interval(counted, [r.cluster for r in results])
     return Score(
@@ -88,10 +90,38 @@ def _score(row: Row, given: ItemSet) -> Score:
         n=len(results),
         parsed=percent([result.parsed is not None for result in results]),
         truncated=row.get("truncated", 0),
-        metrics=_metrics(row, results, benchmark),
+        metrics=_metrics(row, ruled, benchmark),
         groups=_groups(results, counted),
+        judged=judged,
         items=results,
     )
+
+
+def _judged(row: Row, results: tuple[ItemResult, ...], given: ItemSet) -> tuple[tuple[ItemResult, ...], Judged | None]:
+    """The results with the judge's word on those that he was asked about; he makes none worse."""
+    said = {item["id"]: item["judge"] for item in row["items"] if "judge" in item}
+    if not said:
+        return results, None
+    if not given.benchmark.judge:
+        raise WorldError(f"{given.name}: a judge has decided, and the benchmark wants none")
+    heard = {
+        result.id: judge.verdict(
+            said[result.id], judge.code_of(prompt(given.benchmark, item), item.answer, result.prediction)
+        )
+        for item, result in zip(given.items, results, strict=True)
+        if result.id in said and result.value < 1
+    }
+    found = tuple(_with(result, heard[result.id]) if result.id in heard else result for result in results)
+    words = list(heard.values())
+    return found, Judged(asked=len(words), correct=words.count("correct"), unknown=words.count(None))
+
+
+def _with(result: ItemResult, word: judge.Verdict | None) -> ItemResult:
+    extra = {**result.extra, "judge": word or "unknown"}
+    if word != "correct":
+        return result.model_copy(update={"extra": extra})
+    parsed = result.answer if result.parsed is None else result.parsed
+    return result.model_copy(update={"extra": extra, "value": 1.0, "correct": True, "parsed": parsed})
 
 
 def percent(values: Sequence[float]) -> float:

@@ -19,6 +19,11 @@ MOST_DIMENSIONS = 16
 
 def tensor_names(file: Path) -> list[str]:
     """Names of the tensors in it. Raises ValueError when it is not one whole safetensors file, and nothing else."""
+    return list(tensor_shapes(file))
+
+
+def tensor_shapes(file: Path) -> dict[str, tuple[int, ...]]:
+    """Shapes of the tensors in it, in their order. Raises as `tensor_names`."""
     if not plain(file):
         raise ValueError(f"{file.name} is no plain file")
     header, rest = _header(file)
@@ -31,7 +36,7 @@ def tensor_names(file: Path) -> list[str]:
         end = last
     if end != rest or not spans:
         raise ValueError(f"{len(spans)} tensors of {end} bytes in {rest}")
-    return [name for _, name in spans]
+    return {name: tuple(header[name]["shape"]) for _, name in spans}
 
 
 def _header(file: Path) -> tuple[dict[str, Any], int]:

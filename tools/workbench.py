@@ -102,9 +102,14 @@ class Workbench:
         return {**self._everywhere, "HOME": str(work), "HF_HOME": str(work / "hf"), "TMPDIR": "/tmp"}  # noqa: S108
 
     @property
+    def device(self) -> str:
+        """What the run computes on: cpu or cuda."""
+        return self.setup.device
+
+    @property
     def _everywhere(self) -> dict[str, str]:
         """The part of it that is the same for all jobs."""
-        cpu = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""} if self.setup.device == "cpu" else {}
+        cpu = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""} if self.device == "cpu" else {}
         return {**AT_IMPORT, **cpu}
 
     def launch(

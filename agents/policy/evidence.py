@@ -12,7 +12,7 @@ from tuneloop.agents.policy.situation import BATCH, Situation
 from tuneloop.core.brief import JournalRow
 from tuneloop.core.errors import ToolError
 from tuneloop.core.experiment import Hypothesis, Training
-from tuneloop.core.text import equations, tokens
+from tuneloop.core.text import endless, equations, tokens
 from tuneloop.core.toolbox import Toolbox
 
 SHOWN = 40
@@ -63,7 +63,7 @@ async def call(tools: Toolbox, tool: str, **arguments: Any) -> Any:
 async def read_evidence(situation: Situation, row: JournalRow, tools: Toolbox) -> Evidence:
     """Ask the servers about one experiment of the journal."""
     failures, report, forecast, curve = await asyncio.gather(
-        call(tools, "evaluation_failures", experiment=row.number, kind="any", count=SHOWN),
+        call(tools, "evaluation_explain_failures", experiment=row.number, count=SHOWN),
         call(tools, "data_report", experiment=row.number),
         call(tools, "training_forecast", experiment=row.number),
         call(tools, "training_loss_curve", experiment=row.number),
@@ -80,7 +80,7 @@ async def read_evidence(situation: Situation, row: JournalRow, tools: Toolbox) -
         training=training,
         rows=row.rows or report.get("rows") or (training.rows if training else 0),
         dropped=dropped / max(1, dropped + (report.get("rows") or 0)),
-        said=read_failures(failures or [], situation.task.max_new_tokens),
+        said=read_failures((failures or {}).get("items", []), situation.task.max_new_tokens),
         rise=rise((curve or {}).get("points") or []),
         seconds_per_step=measured or float((forecast or {}).get("seconds_per_step") or 0.0),
         longest=int(lengths.get("longest") or lengths.get("max") or 0),
@@ -103,13 +103,6 @@ def read_failures(failures: Sequence[dict[str, Any]], max_new_tokens: int) -> Sa
         false_steps=sum(any(not holds for _, _, holds in found) for found in solved) / n,
         one_answer=max(answers.values(), default=0) / n,
     )
-
-
-def endless(text: str, max_new_tokens: int) -> bool:
-    """Whether a reply looks cut off: nearly as long as allowed, or one line over and over."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    repeated = len(lines) >= 4 and Counter(lines).most_common(1)[0][1] >= 0.6 * len(lines)
-    return repeated or len(tokens(text)) >= 0.6 * max_new_tokens
 
 
 def rise(points: Sequence[dict[str, Any]]) -> float:

@@ -84,7 +84,8 @@ async def first(situation: Situation, knobs: Knobs, tools: Toolbox) -> Hypothesi
 
 async def base_spacing(tools: Toolbox) -> str:
     """How the untouched model itself spaces equations: spaced, compact, or as_is when it shows none."""
-    shown = await call(tools, "evaluation_failures", experiment=0, kind="any", count=30) or []
+    found = await call(tools, "evaluation_explain_failures", experiment=0, count=30) or {}
+    shown = found.get("items", [])
     lefts = [left for f in shown for left, _, _ in equations(str(f.get("prediction") or ""))]
     if len(lefts) < 5:
         return "as_is"

@@ -1,11 +1,12 @@
 """Answer and score items with OpenCompass, inside its environment: `python measure.py JOB.json`.
 
-JOB.json: models [{name, path, adapter, tokenizer, sets}] or [{name, replies, sets}], sets [{name, items, answer_kind, scorer,
-form, stop, temperature, top_p, max_new_tokens}] (`items`: JSON Lines with id, prompt, answer; `scorer`: a file, or "" for a
-plain kind), scoring and judging (files), batch_size, seed, device (cpu | cuda), backend (hf | vllm), out. A model is measured
-on the sets that it names; a base model is loaded once for itself and its adapters.
-Prints progress as JSON lines. `out/results.json` is written last; without it nothing was measured. Exit status is 0
-only with it.
+JOB.json: models [{name, path, adapter, tokenizer, sets, keys}] or [{name, replies, sets, keys}], sets [{name, items,
+answer_kind, scorer, form, stop, temperature, top_p, max_new_tokens}] (`items`: JSON Lines with id, prompt, answer; `scorer`:
+a file, or "" for a plain kind), scoring and judging (files), batch_size, longest (tokens, or null), seed, device (cpu |
+cuda), backend (hf | vllm), out. A model is measured on the sets that it names; a base model is loaded once for itself and
+its adapters.
+Prints progress as JSON lines. What is measured of a set stays in `out/parts` under its key: after a kill it is not measured
+again. `out/results.json` is written last; without it nothing was measured. Exit status is 0 only with it.
 """
 
 from __future__ import annotations
@@ -69,14 +70,41 @@ def adapter_rank(models: list[dict[str, Any]]) -> int:
 
 def measure(job: dict[str, Any], model: dict[str, Any], sets: dict[str, Any], work: Path) -> list[dict[str, Any]]:
     """One model's answers and verdicts, a row for each of its sets."""
-    began = time.monotonic()
-    torch.manual_seed(job["seed"])
-    built = build_model_from_cfg(model_config(job, model))
-    results = [run_tasks(job, model, sets[name], built, work) for name in model["sets"]]
-    del built
-    HELD.put_back()
+    began, parts = time.monotonic(), {name: Part(job, model, name) for name in model["sets"]}
+    results = {name: row for name, part in parts.items() if (row := part.read()) is not None}
+    PROGRESS.add(sum(len(row["items"]) for row in results.values()))
+    if missing := [name for name in parts if name not in results]:
+        torch.manual_seed(job["seed"])
+        built = build_model_from_cfg(model_config(job, model))
+        for name in missing:
+            results[name] = run_tasks(job, model, sets[name], built, work)
+            parts[name].write(results[name])
+        del built
+        HELD.put_back()
     print(json.dumps({"model": model["name"], "seconds": round(time.monotonic() - began, 3)}), flush=True)
-    return results
+    return [results[name] for name in parts]
+
+
+class Part:
+    """What was measured of one model on one set, under the key of everything that decides it."""
+
+    def __init__(self, job: dict[str, Any], model: dict[str, Any], name: str) -> None:
+        self.key = model["keys"][name]
+        self.file = Path(job["out"]) / "parts" / f"{self.key}.json"
+        self.names = {"model": model["name"], "set": name}
+
+    def read(self) -> dict[str, Any] | None:
+        """The row, None where it is not there yet."""
+        try:
+            found: dict[str, Any] = json.loads(self.file.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return None
+        return {**found, **self.names}
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Keep it."""
+        self.file.parent.mkdir(exist_ok=True)
+        write_json(self.file, row)
 
 
 def write_json(path: Path, value: Any) -> None:

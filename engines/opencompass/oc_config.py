@@ -59,7 +59,7 @@ def model_config(job: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
         "again": model["again"],
         "rank": model["rank"],
         "seed": job["seed"],
-        "max_seq_len": longest(Path(model["path"])),
+        "max_seq_len": min(longest(Path(model["path"])), job["longest"] or 1 << 62),
     }
 
 

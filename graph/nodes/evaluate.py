@@ -12,14 +12,15 @@ from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
 from tuneloop.graph.journal import others
 from tuneloop.graph.wait import KILLS, killed, wait
-from tuneloop.tools.measuring import measured, place, proof, stages
+from tuneloop.tools.measuring import folder, measured, place
+from tuneloop.tools.pipeline import proof
 
 
 def evaluate(ctx: Context) -> dict[str, Any]:
     """Score the trained model."""
-    folder = ctx.folder
-    if not folder.scores.is_file():
-        keep(folder.scores, measure(ctx, ctx.state.experiment))
+    file = ctx.folder.scores
+    if not file.is_file():
+        keep(file, measure(ctx, ctx.state.experiment))
     return {"stage": "critique"}
 
 
@@ -42,8 +43,8 @@ def measure(ctx: Context, number: int) -> list[Score]:
             ctx,
             "evaluate" if number else "baseline",
             where,
-            lambda: ctx.call("evaluation_launch", experiment=number),
-            lambda: ctx.call("evaluation_status", experiment=number),
+            lambda: ctx.call("evaluation_evaluate", experiment=number),
+            lambda: ctx.call("evaluation_get_result", experiment=number),
             lambda: ctx.call("evaluation_stop", experiment=number),
         ):
             return measured(ctx.bench, number)
@@ -59,8 +60,9 @@ def carried_out(
     stop: Callable[[], Any],
 ) -> bool:
     """Launch an evaluation's jobs one after the other and wait for each; False when one was killed."""
-    for _ in stages(ctx.bench):
+    jobs = folder(ctx.bench, where)
+    for _ in jobs.stages:
         start()
-        if killed(wait(ctx, name, poll, stop, proof(ctx.bench, where))):
+        if killed(wait(ctx, name, poll, stop, proof(jobs))):
             return False
     return True

@@ -79,14 +79,15 @@ def sealed_test(ctx: Context, best: Experiment | None) -> SealedTest:
 def read_test(ctx: Context, best: Experiment | None) -> tuple[list[Score], list[Score]]:
     """Launch, wait, verify. A run whose time is over still ends with its test score."""
     bench, unhurried = ctx.bench, ctx.unhurried()
+    model = ctx.run.best if best else None
     for _ in range(KILLS):
         if carried_out(
             unhurried,
             "sealed test",
             ctx.run.final,
-            lambda: start_sealed(bench, ctx.run.best if best else None),
+            lambda: start_sealed(bench, model),
             lambda: sealed_status(bench),
             lambda: stop_sealed(bench),
         ):
-            return sealed_scores(bench)
+            return sealed_scores(bench, model)
     raise WorldError(f"the reading of the sealed test was killed {KILLS} times; look at {ctx.run.final / 'jobs'}")

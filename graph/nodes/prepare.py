@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import tuneloop
+from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.errors import Paused, RecipeError, WorldError
 from tuneloop.core.events import BaselineMeasured, JobProgress
 from tuneloop.core.files import write_json
@@ -32,6 +33,7 @@ from tuneloop.tools.conversion import (
 )
 from tuneloop.tools.device import find_device
 from tuneloop.tools.engines import Engine, ensure_engine
+from tuneloop.tools.judge import check_judge, find_judge
 from tuneloop.tools.models import ModelFolder
 from tuneloop.tools.models.native import check_native
 from tuneloop.tools.models.pickled import pickled
@@ -68,7 +70,7 @@ def prepare(ctx: Context) -> dict[str, Any]:
 
 def look_ahead(ctx: Context) -> None:
     """While the base model is measured: what the first researcher will ask for, which takes seconds to make."""
-    ctx.call("evaluation_launch", experiment=0)
+    ctx.call("evaluation_evaluate", experiment=0)
     for dataset in ctx.bench.setup.datasets:
         ctx.call("data_profile_dataset", dataset=dataset)
     importlib.import_module("tuneloop.mcp_servers.client")
@@ -95,6 +97,7 @@ class Reporter:
 def settle(ctx: Context) -> Setup:
     """Make or fetch what is missing; the second engine is built while the model is made."""
     spec, settings, say = ctx.bench.spec, ctx.settings, Reporter(ctx)
+    judged_by = judge(ctx, [benchmarks.check(name) for name in (spec.benchmark, *spec.also)])
     with ThreadPoolExecutor(max_workers=2) as pool:
         second = pool.submit(partial(ensure_engine, "opencompass", settings, say))
         try:
@@ -127,8 +130,18 @@ def settle(ctx: Context) -> Setup:
         sandbox=ctx.bench.sandbox.kind,
         device=find_device(),
         planner=ctx.planner.name,
+        judge=judged_by,
         versions={"tuneloop": tuneloop.__version__, **{e.name: f"{e.version} ({e.identity})" for e in engines}},
     )
+
+
+def judge(ctx: Context, wanted: list[Benchmark]) -> str:
+    """The model that judges what rules do not call right, "" none; asked whether it is there. Raises SetupError."""
+    access = find_judge(ctx.settings, wanted)
+    if access is None:
+        return ""
+    check_judge(ctx.settings, access)
+    return access.models[0]
 
 
 def in_safetensors(ctx: Context, engine: Engine, model: ModelFolder) -> ModelFolder:

@@ -157,7 +157,12 @@ def test_the_same_id_twice(home: Home) -> None:
 
 
 def test_lists(home: Home) -> None:
-    assert "wordproblems" in [row["name"] for row in json.loads(call("list", "benchmarks", "--json").output)]
+    cards = {row["name"]: row for row in json.loads(call("list", "benchmarks", "--json").output)}
+    told = {"licence", "source", "metric", "metrics", "needs", "unavailable", "parts", "items", "description"}
+    assert all(told <= card.keys() for card in cards.values())
+    assert cards["wordproblems"]["items"] is None, "not made yet"
+    assert "wordproblems" in call("list", "benchmarks").output
+    assert json.loads(call("list", "datasets", "--json").output)[0]["licence"]
     assert "wordproblems" in call("list", "datasets").output
     assert "tiny" in call("list", "models").output
     assert json.loads(call("list", "runs", "--json").output) == []

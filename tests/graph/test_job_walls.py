@@ -17,7 +17,7 @@ from tuneloop.tools.paths import ENGINES
 E = "run/experiments/001"
 FACTORY, COMPASS = {"llamafactory", "python"}, {"opencompass", "python"}
 TRAINER = {f"engines/llamafactory/{name}.py" for name in ("train", "lf_watch", "lf_checkpoints", "lf_cost")}
-MEASURE = COMPASS | {"engines/opencompass", "scorer", "model"}
+MEASURE = COMPASS | {"engines/opencompass", "scorer", "judging", "model"}
 DATA = {"dataset", "run/datasets", f"{E}/process_data.py"}
 # Of each job: what it reads, what it writes.
 WALLS: dict[str, tuple[set[str], set[str]]] = {
@@ -91,6 +91,7 @@ def called(path: str, whole_run: WholeRun) -> str:
         run: "run",
         ENGINES: "engines",
         ENGINES.parent / "tools/benchmarks/scoring.py": "scorer",
+        ENGINES.parent / "tools/benchmarks/judging.py": "judging",
         setup.model_root: "model",
         **dict.fromkeys(setup.datasets.values(), "dataset"),
     }

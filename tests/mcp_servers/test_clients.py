@@ -22,7 +22,7 @@ CALLS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any], str]] = {
     "params": ("check_config", {"yaml": "lora_rnk: 8"}, "describe_parameter", {"name": "lora_rnk"}, "lora_rank"),
     "data": ("list_datasets", {}, "show_items", {"split": "test"}, "closed"),
     "training": ("status", {"experiment": 1, "kind": "train"}, "loss_curve", {"experiment": 9}, "does not exist"),
-    "evaluation": ("scores", {"experiment": 1}, "scores", {"experiment": 1, "split": "test"}, "closed"),
+    "evaluation": ("get_result", {"experiment": 1}, "get_result", {"experiment": 1, "split": "test"}, "closed"),
 }
 
 

@@ -189,7 +189,7 @@ async def test_the_card_of_the_benchmark(toolbox, found) -> None:
 
 async def test_failures_are_those_of_the_evaluation_server(toolbox) -> None:
     here = await toolbox.call("data_failures", experiment=0, kind="unparsed")
-    there = await toolbox.call("evaluation_failures", experiment=0, kind="unparsed")
+    there = (await toolbox.call("evaluation_explain_failures", experiment=0, kind="unparsed"))["items"]
     assert [f["id"] for f in here] == [f["id"] for f in there]
     assert [f["prediction"] for f in here] == ["no idea", f"{OPEN}{INJECTIONS[0]}{CLOSE}", "hm"]
     assert "suspicious" in here[1]

@@ -34,7 +34,7 @@ RIGHT: dict[str, tuple[str, dict[str, Any], str]] = {
     "params": ("describe_parameter", {"name": "lora_rank"}, "lora_rank"),
     "data": ("list_datasets", {}, "textbook.csv"),
     "training": ("status", {"experiment": 1, "kind": "train"}, "over"),
-    "evaluation": ("scores", {"experiment": 1}, "accuracy"),
+    "evaluation": ("get_result", {"experiment": 1}, "accuracy"),
 }
 INTERNALS = re.compile(rb"Traceback|site-packages|File \\?\"/|root:x:0|\.pyenv|Error calling tool|Errno")
 

@@ -35,8 +35,8 @@ async def toolbox(whole_run) -> AsyncIterator[McpToolbox]:
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
-        ("evaluation_launch", {"experiment": 1, "split": "test"}),
-        ("evaluation_scores", {"experiment": 1, "split": "test"}),
+        ("evaluation_evaluate", {"experiment": 1, "split": "test"}),
+        ("evaluation_get_result", {"experiment": 1, "split": "test"}),
         ("data_show_items", {"split": "test"}),
         ("data_show_items", {"split": "TEST"}),
         ("data_show_items", {"split": "sealed/test"}),
@@ -61,7 +61,7 @@ async def test_an_agent_has_its_own_tools_only(whole_run) -> None:
         assert set(await mine.names()) == set(RESEARCHER.tools)
         with pytest.raises(ToolError, match="not for you"):
             await mine.call("training_stop", experiment=1, kind="train")
-        assert (await mine.call("evaluation_scores", experiment=1))["n"] == 200
+        assert (await mine.call("evaluation_get_result", experiment=1))["scores"][0]["n"] == 200
 
 
 async def test_code_gets_over_mcp_what_it_gets_directly(whole_run, toolbox: McpToolbox) -> None:
@@ -69,7 +69,7 @@ async def test_code_gets_over_mcp_what_it_gets_directly(whole_run, toolbox: McpT
     config = whole_run.run.experiment(1).config.read_text()
     for tool, arguments in (
         ("training_status", {"experiment": 1, "kind": "train"}),
-        ("evaluation_status", {"experiment": 1}),
+        ("evaluation_get_result", {"experiment": 1}),
         ("params_check_config", {"yaml": config + "learning_rat: 1\n"}),
     ):
         assert direct.call(scope, tool, **arguments) == await toolbox.call(tool, **arguments)
@@ -87,9 +87,9 @@ async def test_errors_are_sentences(toolbox: McpToolbox) -> None:
 async def test_a_launch_of_what_is_over_starts_nothing(whole_run, toolbox: McpToolbox) -> None:
     jobs = whole_run.run.experiment(1).jobs
     before = sorted(p.name for p in jobs.iterdir())
-    found = await toolbox.call("evaluation_launch", experiment=1)
-    assert found["job"] == "evaluate"
-    assert (await toolbox.call("evaluation_status", experiment=1))["state"] == "over"
+    found = await toolbox.call("evaluation_evaluate", experiment=1)
+    assert found["job"] is None
+    assert (await toolbox.call("evaluation_get_result", experiment=1))["state"] == "over"
     assert sorted(p.name for p in jobs.iterdir()) == before
 
 

@@ -53,7 +53,9 @@ def test_the_job_sees_only_what_it_needs(tmp_path: Path, folder: BenchmarkFolder
         item.id for item in items(folder, "validation", 10)
     ]
     facts = {"name": "a", "path": str(base), "adapter": str(adapter), "tokenizer": str(base)}
-    assert job["models"] == [{**facts, "sets": ["wordproblems"]}]
+    (asking,) = job["models"]
+    assert len(asking.pop("keys")["wordproblems"]) == 16
+    assert asking == {**facts, "sets": ["wordproblems"]}
     assert command.env["HF_HUB_OFFLINE"] == "1"
     assert not command.network
     assert not {"HF_TOKEN", "OPENAI_API_KEY"} & command.env.keys()

@@ -27,10 +27,10 @@ from tuneloop.tools.benchmarks import items, resolve, sealed_items
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.measuring import (
     evaluation_status,
+    folder,
     measured,
     sealed_scores,
     sealed_status,
-    stages,
     start_evaluation,
     start_sealed,
 )
@@ -108,7 +108,7 @@ def bench(home: Path, name: str, answers: Answers = ([3, 0],), **spec: Any) -> W
 def evaluated(b: Workbench) -> list[str | None]:
     """Both jobs, one after the other; their names."""
     names = []
-    for _ in stages(b):
+    for _ in folder(b, b.run.baseline).stages:
         names.append(start_evaluation(b, 0))
         assert over(lambda: evaluation_status(b, 0))["state"] == "over"
     return names
@@ -179,10 +179,10 @@ def test_without_the_users_word_nothing_is_run_unprotected(home: Path) -> None:
 
 def test_the_sealed_test_is_run_likewise(home: Path) -> None:
     b = bench(home, "r")
-    for _ in stages(b):
+    for _ in folder(b, b.run.baseline).stages:
         start_sealed(b, None)
         assert over(lambda: sealed_status(b))["exit"]["code"] == 0
-    (base,), best = sealed_scores(b)
+    (base,), best = sealed_scores(b, None)
     assert (base.value, base.split, best) == (25, "test", [])
 
 
@@ -270,6 +270,8 @@ def test_the_real_engine_generates_and_its_replies_are_run_apart(warm_home: Path
     assert {item.parsed for item in score.items} == {"[3, 0]"}
     assert [item.correct for item in score.items] == [asked[item.id].answer == "[3, 0]" for item in score.items]
     assert score.value == 50
-    generate, execute = (read_command(b.run.baseline / "jobs" / f"{name}.1") for name in stages(b))
+    generate, execute = (
+        read_command(b.run.baseline / "jobs" / f"{name}.1") for name in folder(b, b.run.baseline).stages
+    )
     assert not {*generate.write} & {*execute.write, *execute.read}
     assert not [p for one in (generate, execute) for p in one.read if sealed.is_relative_to(p)]

@@ -123,7 +123,7 @@ def test_launching_again_neither_looks_nor_launches_again(home: Path) -> None:
     evaluated(first)
     evaluated(second)
     measured(first, 0)
-    assert start_evaluation(second, 0) == "evaluate"
+    assert start_evaluation(second, 0) is None, "its own job is over, and nothing is left to do"
     assert jobs(second) == ["evaluate.1"]
     assert measured(second, 0) == measured(first, 0)
 
@@ -139,7 +139,7 @@ def test_further_benchmarks_are_measured_in_the_same_job(home: Path) -> None:
     assert (one.n, two.n) == (12, 12)
     start_sealed(b, None)
     assert over(lambda: sealed_status(b))["exit"]["code"] == 0
-    assert [score.benchmark for score in sealed_scores(b)[0]] == ["wordproblems", "other"]
+    assert [score.benchmark for score in sealed_scores(b, None)[0]] == ["wordproblems", "other"]
 
 
 def test_other_weights_are_measured(home: Path) -> None:
@@ -194,7 +194,7 @@ def test_the_sealed_test_is_measured_each_time(home: Path) -> None:
         b = bench(home, name)
         start_sealed(b, None)
         assert over(lambda b=b: sealed_status(b))["exit"]["code"] == 0
-        (base,), best = sealed_scores(b)
+        (base,), best = sealed_scores(b, None)
         assert (base.split, best) == ("test", [])
         assert sorted(p.name for p in (b.run.final / "jobs").glob("evaluate.*")) == ["evaluate.1"]
     assert not (home / "cache" / "evaluations").exists()

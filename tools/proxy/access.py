@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from typing import Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from tuneloop.core.errors import SetupError
 from tuneloop.core.settings import Allowance, Settings
 
 PUBLIC = "https://api.openai.com/v1"
-Purpose = Literal["data", "judge"]
+Purpose = Literal["data", "judge", "served"]
 
 
 class Access(BaseModel):
@@ -81,16 +82,35 @@ def judge_access(settings: Settings) -> Access | None:
     )
 
 
+def served_access(settings: Settings, model: str) -> Access:
+    """What an evaluation of the model `model` at an endpoint may ask. Raises SetupError."""
+    return _checked(
+        Access(
+            purpose="served",
+            strong=(model,),
+            workers=settings.api_workers,
+            job=settings.api_job_limits,
+            run=settings.api_run_limits,
+            prices=settings.api_prices,
+        )
+    )
+
+
 def upstreams(settings: Settings) -> dict[Purpose, Upstream]:
-    """Endpoint and key for each purpose; the judge's own win over the common ones."""
-    base, key = settings.api_base or PUBLIC, settings.api_key
-    judge_key = settings.judge_api_key or key
-    return {
-        "data": Upstream(base=base.rstrip("/"), key=key.get_secret_value() if key else ""),
-        "judge": Upstream(
-            base=(settings.judge_api_base or base).rstrip("/"), key=judge_key.get_secret_value() if judge_key else ""
-        ),
+    """Endpoint and key for each purpose; those of a judge or of a served model win over the common ones."""
+    own: dict[Purpose, tuple[str | None, SecretStr | None]] = {
+        "data": (None, None),
+        "judge": (settings.judge_api_base, settings.judge_api_key),
+        "served": (settings.eval_api_base, settings.eval_api_key),
     }
+    return {purpose: _upstream(settings, *given) for purpose, given in own.items()}
+
+
+def _upstream(settings: Settings, base: str | None, key: SecretStr | None) -> Upstream:
+    found = key or settings.api_key
+    address = (base or settings.api_base or PUBLIC).rstrip("/")
+    whole = address if urlsplit(address).path else f"{address}/v1"  # the seeds name host and port alone
+    return Upstream(base=whole, key=found.get_secret_value() if found else "")
 
 
 def _checked(access: Access) -> Access:

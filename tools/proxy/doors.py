@@ -82,7 +82,7 @@ def keep_open(run: RunFolder, settings: Settings) -> None:
     place = place_of(run, settings)
     if not (place / "log.txt").is_file() or is_locked(place / "lock") or not any(place.glob("[!.]*/in/socket")):
         return
-    if not (settings.api_key or settings.api_base or settings.judge_api_base):
+    if not (settings.api_key or settings.api_base or settings.judge_api_base or settings.eval_api_base):
         return
     with exclusive(place / "start.lock"):
         ensure(place, run, settings)

@@ -23,9 +23,8 @@ def does(hypothesis):
 
 
 def failures(count, prediction, parsed):
-    return [
-        {"id": str(i), "prompt": "p", "prediction": prediction, "parsed": parsed, "answer": "7"} for i in range(count)
-    ]
+    row = {"prompt": "p", "prediction": prediction, "parsed": parsed, "answer": "7"}
+    return {"items": [{"id": str(i), **row} for i in range(count)]}
 
 
 def next_after(world, first, row=None, **answers):
@@ -48,7 +47,7 @@ def test_unreadable_answers_are_answered_with_form(messy):
     first = messy.hypothesis()
     plan = tuple(s for s in first.data_plan if s.do != FORM)
     row = messy.row(1, first.model_copy(update={"data_plan": plan}), parsed=20.0, value=5.0)
-    found = next_after(messy, first, row, evaluation_failures=failures(20, "35 + 2 = 37", None))
+    found = next_after(messy, first, row, evaluation_explain_failures=failures(20, "35 + 2 = 37", None))
     assert found.aspect == "format" and FORM in does(found) and found.parent == 1
     assert found.training_plan == first.training_plan
 
@@ -58,7 +57,7 @@ def test_replies_that_never_end_are_answered_with_shorter_solutions(messy):
     plan = tuple(s for s in first.data_plan if s.do != "rewrite_equations")
     row = messy.row(1, first.model_copy(update={"data_plan": plan}), parsed=40.0, value=20.0)
     long = "and then we go on and on " * 60
-    found = next_after(messy, first, row, evaluation_failures=failures(20, long, None))
+    found = next_after(messy, first, row, evaluation_explain_failures=failures(20, long, None))
     assert found.aspect == "format"
     assert {"rewrite_equations", "cap_length"} & set(does(found))
 
@@ -67,7 +66,7 @@ def test_noise_is_answered_with_stricter_filters(messy):
     first = messy.hypothesis()
     plan = tuple(s for s in first.data_plan if s.do not in ("drop_contradicted", "repair_from_key", "keep_agreed"))
     row = messy.row(1, first.model_copy(update={"data_plan": plan}), value=35.0, parsed=100.0)
-    found = next_after(messy, first, row, evaluation_failures=failures(20, "3 + 4 = 7", "7"))
+    found = next_after(messy, first, row, evaluation_explain_failures=failures(20, "3 + 4 = 7", "7"))
     assert found.aspect == "noise" and "drop_contradicted" in does(found)
 
 

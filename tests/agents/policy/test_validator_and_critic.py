@@ -89,9 +89,8 @@ def brief_with_score(task, **changes) -> dict[str, Any]:
 
 
 def test_critic_tells_numbers_and_a_lesson(task):
-    task.answers["evaluation_failures"] = [
-        {"id": "1", "prompt": "p", "prediction": "3 + 4 = 8", "parsed": "8", "answer": "7"}
-    ]
+    row = {"id": "1", "prompt": "p", "prediction": "3 + 4 = 8", "parsed": "8", "answer": "7"}
+    task.answers["evaluation_explain_failures"] = {"items": [row]}
     found = task.ask("critic", Critique, **brief_with_score(task))
     assert "40.0" in found.explanation and "24 items won" in found.explanation
     assert "false equation" in found.explanation and "helped (+40.0 points)" in found.lesson

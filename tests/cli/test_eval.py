@@ -1,0 +1,167 @@
+"""`tuneloop eval` from the command line: what it shows, what it refuses and with which exit code, the seeds' variables."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.chat_server import chat_server
+from tests.stand_in_engine import stand_in, write_adapter, write_benchmark, write_model
+from tuneloop.cli.main import cli
+from tuneloop.core.files import read_lines
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    made = stand_in(tmp_path)
+    monkeypatch.setattr("tuneloop.tools.evaluating.desk.ensure_engine", lambda *_: made)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NUM_GPUS", "0")
+    for name in (
+        "ADAPTER_PATH",
+        "BASE_MODEL",
+        "MODEL_ABBR",
+        "MAX_OUT_LEN",
+        "TEMPERATURE",
+        "TOP_P",
+        "MAX_SEQ_LEN",
+        "BATCH_SIZE",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    write_benchmark(tmp_path / "sums")
+    write_model(tmp_path / "base")
+    return tmp_path
+
+
+def call(*args: str, **env: str) -> Result:
+    return CliRunner().invoke(cli, ["eval", *args], env=env)
+
+
+def evaluated(*args: str, **env: str) -> dict[str, Any]:
+    result = call(*args, "--sandbox", "process", "--json", **env)
+    assert result.exit_code == 0, result.stderr
+    return dict(json.loads(result.stdout))
+
+
+def refused(*args: str, **env: str) -> str:
+    """The one line."""
+    result = call(*args, "--sandbox", "process", **env)
+    assert result.exit_code == 2, result.output
+    assert result.stderr.count("tuneloop: ") == 1
+    return result.stderr.splitlines()[-1]
+
+
+def test_a_table_for_people_and_json_for_scripts(place: Path) -> None:
+    result = call("./base", "--benchmark", "./sums", "--sandbox", "process")
+    assert result.exit_code == 0, result.stderr
+    assert "50.0 (22-78)" in result.stdout
+    found = evaluated("./base", "--benchmark", "./sums", "--out", "out")
+    (one,) = found["models"]
+    (score,) = one["results"]
+    assert (score["value"], score["n"], score["parsed"], one["average"]) == (50, 8, 50, 50)
+    assert "items" not in score
+    assert Path(found["out"]).parent == place / "out"
+
+
+def test_two_models_on_the_same_items(place: Path) -> None:
+    rows = list(read_lines(place / "sums" / "validation.jsonl"))
+    (place / "right.jsonl").write_text(
+        "".join(json.dumps({"id": r["id"], "prediction": f"\\boxed{{{r['answer']}}}"}) + "\n" for r in rows)
+    )
+    found = evaluated("right.jsonl", "--against", "./base", "--benchmark", "./sums")
+    (row,) = found["compared"]
+    assert (row["gain"], row["wins"], row["losses"], row["verdict"]) == (50, 4, 0, "no difference shown")
+    assert row["p_value"] == pytest.approx(2 / 2**4)
+    for name in ("comparison.png", "comparison.svg"):
+        assert (Path(found["out"]) / name).stat().st_size > 1000
+    assert "both models are called base" in refused("./base", "--against", "./base", "--benchmark", "./sums")
+
+
+def test_the_variables_of_the_seeds(place: Path) -> None:
+    write_adapter(place / "tuned", "/nowhere")
+    seeds = {
+        "BENCHMARK_DATASETS": "./sums",
+        "ADAPTER_PATH": "./tuned",
+        "BASE_MODEL": "./base",
+        "MODEL_ABBR": "base-ft-1",
+        "MAX_OUT_LEN": "99",
+        "BATCH_SIZE": "3",
+        "TEMPERATURE": "0.5",
+        "TOP_P": "0.9",
+        "MAX_SEQ_LEN": "512",
+    }
+    found = evaluated("--out", "benchmark_results", **seeds)
+    assert found["models"][0]["name"] == "base-ft-1"
+    tree = Path(found["out"])
+    with (tree / "summary" / f"summary_{tree.name}.csv").open() as f:
+        assert list(csv.DictReader(f)) == [{"dataset": "sums", "score": "50.0", "metric": "accuracy"}]
+    asked = json.loads((tree / "configs" / "base-ft-1.json").read_text())
+    (one,) = asked["sets"]
+    assert (one["max_new_tokens"], one["temperature"], one["top_p"]) == (99, 0.5, 0.9)
+    assert (asked["batch_size"], asked["longest"], asked["adapter"]) == (3, 512, str(place / "tuned"))
+    assert "BATCH_SIZE='many'" in refused(**{**seeds, "BATCH_SIZE": "many"})
+    for empty in ("", "[]"):
+        skipped = call(**{**seeds, "BENCHMARK_DATASETS": empty})
+        assert (skipped.exit_code, skipped.stdout.count("\n")) == (0, 1), skipped.stderr
+        assert "nothing was measured" in skipped.stdout
+
+
+def test_what_is_wrong_is_said_in_one_line_before_anything_loads(place: Path) -> None:
+    known = ("--benchmark", "./sums")
+    assert "did you mean 'wordproblems'?" in refused("./base", "--benchmark", "wordproblem")
+    assert "no model: right is tuneloop eval MODEL" in refused(*known)
+    assert "no benchmark: right is --benchmark NAME" in refused("./base")
+    assert "add --read-sealed-test" in refused("./base", *known, "--split", "test")
+    assert "base model 'nobody' is unknown" in refused("nobody", *known)
+    assert "--limit" in call("./base", *known, "--limit", "0").stderr
+    write_adapter(place / "wide", "/nowhere", width=16)
+    assert "it is of another model" in refused("./wide", *known, "--base-model", "./base")
+    file = write_model(place / "cut") / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    assert "no whole safetensors file" in refused("./cut", *known)
+    file.write_bytes(b"")
+    assert "0 bytes are no whole safetensors file" in refused("./cut", *known)
+    assert not (place / "home" / "evaluations").exists(), "nothing was begun"
+
+
+def test_a_sealed_test_is_read_on_request_and_noted(place: Path) -> None:
+    wanted = ("./base", "--benchmark", "./sums", "--split", "test", "--read-sealed-test")
+    found = evaluated(*wanted)
+    assert found["models"][0]["results"][0]["split"] == "test"
+    evaluated(*wanted)
+    rows = list(read_lines(place / "home" / "benchmarks" / "reads.jsonl"))
+    assert len(rows) == 2, "every reading counts"
+    assert all(row["run"].startswith("eval base ") for row in rows)
+    assert "What is 10" not in json.dumps(found)
+    assert "whole or not at all" in refused(*wanted, "--limit", "2")
+
+
+def test_judges_that_cannot_be_asked_and_none(place: Path) -> None:
+    write_benchmark(place / "open", judge=True)
+    wanted = ("./base", "--benchmark", "./open")
+    alone = evaluated(*wanted)["models"][0]
+    assert alone["notes"] == ["no judge (FT_JUDGE_MODEL): the rule alone decides on open"]
+    assert alone["results"][0]["judged"] is None
+    assert "no key to ask it with" in refused(*wanted, FT_JUDGE_MODEL="j")
+    with chat_server(lambda _: "x", key="right") as chat:
+        env = {"FT_JUDGE_MODEL": "j", "FT_JUDGE_API_BASE": chat.url, "FT_DOCKER_ENABLE_CACHE": "false"}
+        fresh = ("--limit", "4")
+        assert "refuses the key (401)" in refused(*wanted, *fresh, **env, FT_JUDGE_API_KEY="wrong")
+        found = evaluated(*wanted, *fresh, **env, FT_JUDGE_API_KEY="right")["models"][0]["results"][0]
+        assert found["judged"] == {"asked": 2, "correct": 0, "unknown": 2}, "x is no verdict"
+        assert found["value"] == 50
+
+
+def test_an_interrupted_evaluation_ends_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tuneloop.tools.evaluating.desk.pause", interrupted)
+    result = call("./base", "--benchmark", "./sums", "--sandbox", "process")
+    assert result.exit_code == 130, result.output
+    assert result.stderr.splitlines()[-1] == "tuneloop: interrupted"

@@ -1,0 +1,43 @@
+"""What is declared of every registered benchmark, for lists: one row each, true whether it was fetched or not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from tuneloop.core.benchmark import Benchmark
+from tuneloop.core.layout import Home
+from tuneloop.tools import benchmarks
+from tuneloop.tools.benchmarks.folder import TEST, VALIDATION
+from tuneloop.tools.registry import declared
+from tuneloop.tools.store import MANIFEST
+
+TOLD = (
+    "name", "domain", "description", "metric", "direction", "metrics", "answer", "form", "max_new_tokens", "samples",
+    "temperature", "licence", "source", "parts", "unavailable",
+)  # fmt: skip
+
+
+def cards(home: Home) -> list[dict[str, Any]]:
+    """All registered ones, by name."""
+    found = declared(sys.modules[benchmarks.__name__], "BENCHMARK")
+    return [card(benchmark, home) for benchmark, _ in found.values()]
+
+
+def card(benchmark: Benchmark, home: Home) -> dict[str, Any]:
+    """`needs`: judge, code or nothing; `items`: counts of both splits where they are here, else null."""
+    needs = [name for name, there in (("judge", benchmark.judge), ("code", benchmark.executed)) if there]
+    return {
+        **benchmark.model_dump(mode="json", include=set(TOLD)),
+        "needs": needs,
+        "items": counts(home.benchmarks / benchmark.name),
+    }
+
+
+def counts(root: Path) -> dict[str, int] | None:
+    """Items of a fetched benchmark."""
+    if not (root / MANIFEST).is_file():
+        return None
+    files = {"validation": root / VALIDATION, "test": root / TEST}
+    return {split: sum(1 for line in file.open("rb") if line.strip()) for split, file in files.items()}
