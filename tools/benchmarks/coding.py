@@ -23,22 +23,30 @@ NOT_PLAIN = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
 def by_asserts(asserts: str, known: str, before: str = "") -> Judged:
     """How a list of asserts decides about a reply; `known` is a solution, which tells what names a reply brings along.
 
-    Raises SyntaxError when one of them is no Python.
+    Raises ValueError when the asserts are no Python.
     """
-    statements = ast.parse(asserts).body
-    names, imports = borrowed(ast.parse(asserts), ast.parse(known))
-    if len(names) == 1 and (found := as_calls(statements, names[0], before)):
+    tests = parsed(asserts)
+    names, imports = borrowed(tests, parsed(known))
+    if len(names) == 1 and (found := as_calls(tests.body, names[0], before)):
         return found
     return Program(program=asserts, names=tuple(names), setup=imports, before=before), PASSED
 
 
 def by_check(test: str, entry: str, before: str) -> Judged:
-    """How `check(candidate)` decides about the function `entry`, of which `before` has the head. Raises SyntaxError."""
-    functions = [node for node in ast.parse(test).body if isinstance(node, ast.FunctionDef) and node.name == "check"]
+    """How `check(candidate)` decides about the function `entry`, of which `before` has the head. Raises ValueError."""
+    functions = [node for node in parsed(test).body if isinstance(node, ast.FunctionDef) and node.name == "check"]
     if len(functions) == 1 and (found := as_calls(functions[0].body, functions[0].args.args[0].arg, before, entry)):
         return found
     program = f"{test}\n\ncheck({entry})\n"
     return Program(program=program, names=(entry,), setup=before.rstrip() + "\n    pass\n", before=before), PASSED
+
+
+def parsed(code: str) -> ast.Module:
+    """The code's tree. Raises ValueError when it is no Python."""
+    try:
+        return ast.parse(code)
+    except (SyntaxError, RecursionError, MemoryError) as e:
+        raise ValueError(f"no Python: {code[:60]!r}: {e}") from e
 
 
 def as_calls(statements: Sequence[ast.stmt], name: str, before: str, entry: str = "") -> Judged | None:

@@ -9,17 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.benchmark import Benchmark, Drawn, Item, Source
+from tuneloop.core.benchmark import Benchmark, Drawn, Item
 from tuneloop.core.files import digest
 from tuneloop.tools.benchmarks.charts import KINDS, references
-from tuneloop.tools.benchmarks.raw import rows
+from tuneloop.tools.benchmarks.tablebench import DOMAIN, LICENCE, SOURCE, table_rows, table_text
 
-REPO, FILE, LICENCE, DOMAIN = "Multilingual-Multimodal-NLP/TableBench", "TableBench_TCoT.jsonl", "Apache-2.0", "tables"
 CHARTS = Benchmark(
     name="tablebench_visualization",
     domain=DOMAIN,
     licence=LICENCE,
-    source=Source(repo=REPO, files=(FILE,)),
+    source=SOURCE,
     description=(
         "TableBench, charts: a table in JSON, which is also there as table.csv, and a question that asks for a chart. The reply is "
         "one ```python block that draws it with matplotlib or pandas, in whatever way; the last such block counts, and pandas, "
@@ -55,18 +54,16 @@ BENCHMARKS = (CHARTS, FAMILY)
 
 def pool(_: Benchmark, raw: Path) -> Iterator[Item]:
     """The questions that ask for a chart; those on one table stay together."""
-    for row in rows(raw, FILE):
-        if row["qtype"] == "Visualization":
-            table = json.loads(row["table"]) if isinstance(row["table"], str) else row["table"]
-            text = json.dumps({name: table[name] for name in ("columns", "data")}, ensure_ascii=False)
-            yield Item(
-                id=row["id"],
-                fields={"table": text, "question": row["question"]},
-                answer=gold(row),
-                calls=Drawn(files={"table.csv": as_csv(table)}),
-                group=row["chart_type"].lower(),
-                cluster=digest(text),
-            )
+    for row in table_rows(raw, "Visualization"):
+        table = table_text(row["table"])
+        yield Item(
+            id=row["id"],
+            fields={"table": table, "question": row["question"]},
+            answer=gold(row),
+            calls=Drawn(files={"table.csv": as_csv(table)}),
+            group=row["chart_type"].lower(),
+            cluster=digest(table),
+        )
 
 
 def gold(row: dict[str, Any]) -> str:
@@ -77,8 +74,8 @@ def gold(row: dict[str, Any]) -> str:
     return json.dumps({"chart": kind, "series": references(row["answer"])})
 
 
-def as_csv(table: dict[str, Any]) -> str:
+def as_csv(text: str) -> str:
     """The table as pandas writes it, without an index."""
-    out = io.StringIO(newline="")
+    table, out = json.loads(text), io.StringIO(newline="")
     csv.writer(out, lineterminator="\n").writerows([table["columns"], *table["data"]])
     return out.getvalue()

@@ -100,6 +100,11 @@ def test_a_reply_is_a_whole_function_or_goes_on_with_its_head(reply: str, code: 
     assert code_of(Item(id="x", fields={}, answer=answer, calls=calls), reply) == code
 
 
+def test_what_is_no_python_is_refused() -> None:
+    with pytest.raises(ValueError, match="no Python"):
+        by_asserts("assert f(1 == 2", "def f(x): pass")
+
+
 def test_without_a_head_there_is_nothing_to_go_on_with() -> None:
     calls, answer = by_asserts("assert f(1) == 2", "def f(x): pass")
     assert code_of(Item(id="x", fields={}, answer=answer, calls=calls), "    return 2") is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,26 +47,23 @@ def test_splits_of_the_source_are_whole_and_apart(name: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", REPOS)
 def test_known_solutions_pass_and_wrong_ones_do_not(name: str, tmp_path: Path) -> None:
     items, known = everything(name, tmp_path), solutions(name, tmp_path)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for item in items:
         assert isinstance(item.calls, Calls | Program)
         asked = item.calls.model_dump(mode="json", exclude={"before"})
         entry = item.calls.entry if isinstance(item.calls, Calls) else item.calls.names[-1]
-        codes = {
-            "right": known[item.id],
-            "none": f"def {entry}(*given):\n    return None",
-            "one": f"{entry} = lambda *a: 1",
-        }
+        wrong = {"none": f"def {entry}(*given):\n    return None", "one": f"{entry} = lambda *a: 1"}
+        codes = {"right": known[item.id], **(wrong if len(rows) % 4 == 0 else {})}
         for tag, code in codes.items():
             rows.append({"id": f"{tag} {item.id}", **asked, "code": code_of(item, f"```python\n{code}\n```")})
-    given = run_items(tmp_path, rows)
-    verdicts = {tag: [judge(item.answer, given[f"{tag} {item.id}"]["results"])[1] for item in items] for tag in codes}
-    assert all(verdicts["right"]), [item.id for item, ok in zip(items, verdicts["right"], strict=True) if not ok]
-    assert not any(verdicts["none"] + verdicts["one"])
+    given, answers = run_items(tmp_path, rows), {item.id: item.answer for item in items}
+    passed = [who for who in given if judge(answers[who.partition(" ")[2]], given[who]["results"])[1]]
+    assert passed == [who for who in given if who.startswith("right ")]
+    assert len(given) > len(items)
 
 
 def test_a_solution_that_goes_on_with_the_head_passes(tmp_path: Path) -> None:
-    items, known = everything("humaneval", tmp_path), solutions("humaneval", tmp_path)
+    items, known = everything("humaneval", tmp_path)[:8], solutions("humaneval", tmp_path)
     heads = {item.id: item.calls.before for item in items if item.calls}
     asked = [item.calls.model_dump(mode="json", exclude={"before"}) for item in items if item.calls]
     codes = [code_of(item, known[item.id].removeprefix(heads[item.id])) for item in items]
