@@ -75,7 +75,7 @@ def _check_records(path: Path) -> None:
             return
     if troubles:
         raise troubles[0]
-    raise SetupError(f"dataset {path}: no JSON, JSONL, CSV, TSV or Parquet file with records in it")
+    raise SetupError(f"dataset {path}: no JSON, JSONL, CSV, TSV, Parquet, Arrow or text file with records in it")
 
 
 def resolve(name: str, home: Home, settings: Settings, progress: Progress | None = None) -> DatasetFolder:
