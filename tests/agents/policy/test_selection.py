@@ -7,7 +7,7 @@ import pytest
 from tuneloop.agents.policy.selection import MOST, select
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.dataset import Dataset
-from tuneloop.tools import datasets
+from tuneloop.tools import benchmarks, datasets
 
 WORDS = "Word problems in English with steps of addition."
 
@@ -32,6 +32,23 @@ def test_a_benchmark_gets_what_is_made_for_it(name: str, domain: str, chosen: st
     assert selection.datasets[0] == chosen
     assert chosen in selection.reason
     assert selection.rated[0].name == chosen
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("gsm8k", "gsm8k-train"),
+        ("mmlu", "mmlu-train"),
+        ("math500", "math-train"),
+        ("panorama_noc4pc", "panorama"),
+        ("bioprobench_gen", "bioprobench"),
+        ("chemcotbench_reaction", "chemcot"),
+        ("tablebench_visualization", "tableinstruct"),
+        ("aime24", "deepscaler"),
+    ],
+)
+def test_the_catalogs_benchmarks_and_data_sets_fit_together(name: str, chosen: str) -> None:
+    assert select(benchmarks.load(name)[0], datasets.cards().values()).datasets[0] == chosen
 
 
 def card(name: str, domain: str = "math", description: str = "Rows.", teaches: tuple[str, ...] = ()) -> Dataset:

@@ -50,7 +50,7 @@ def test_a_card_says_what_is_held_and_under_which_licence(name: str) -> None:
     assert sum(card.parts.values()) in (0, card.rows)
 
 
-@pytest.mark.parametrize("name", ("chemcot", "deepscaler", "financeiq", "tableinstruct"))
+@pytest.mark.parametrize("name", SETS)
 def test_it_comes_from_its_repository_with_records_that_can_be_read(name: str, settings: Settings) -> None:
     root = get(name, settings)
     assert root.parent == settings.home.datasets
