@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from tests.benchmark_answers import item_set, measured, splits
+from tests.hub.server import LocalHub
 from tuneloop.core.benchmark import Item
 from tuneloop.core.score import Score
+from tuneloop.core.settings import Settings
 from tuneloop.tools import benchmarks
 from tuneloop.tools.benchmarks import prompt
 from tuneloop.tools.benchmarks.checking import check_items
@@ -154,6 +156,27 @@ def test_headings_and_their_steps_are_one_cluster(tmp_path: Path) -> None:
 def test_the_family_names_its_parts() -> None:
     parts = benchmarks.load("panorama")[0].parts
     assert [benchmarks.load(part)[0].answer for part in parts] == ["scorer:par4pc", "scorer:pi4pc", "scorer:noc4pc"]
+
+
+@FAMILY
+def test_only_the_test_files_are_fetched(name: str, hub: LocalHub, tmp_path: Path) -> None:
+    settings = Settings(FT_FILE_PATH=tmp_path / "home")
+    folder = benchmarks.resolve(name, settings.home, settings=settings)
+    validation = benchmarks.items(folder, "validation")
+    assert validation == splits(name, tmp_path)[0]
+    assert (folder.sealed / "test.jsonl").is_file()
+    task = name.split("_")[1].upper()
+    file = {
+        "panorama": f"{task}/test.parquet",
+        "bioprobench": f"{task}_test.json",
+        "tablebench": "TableBench_TCoT.jsonl",
+    }
+    fetched = {
+        path.name for path in settings.home.benchmarks.rglob("*") if path.suffix in (".parquet", ".json", ".jsonl")
+    }
+    assert fetched - {"manifest.json", "validation.jsonl", "test.jsonl"} == {
+        Path(file[name.split("_", maxsplit=1)[0]]).name
+    }
 
 
 @pytest.mark.slow
