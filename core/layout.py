@@ -68,9 +68,10 @@ class Home:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """`runs/<id>/`."""
+    """`runs/<id>/`; `training`: which training of each recipe is meant, 1 or one with another seed."""
 
     root: Path
+    training: int = 1
 
     @property
     def id(self) -> str:
@@ -159,7 +160,8 @@ class RunFolder:
 
     def experiment(self, number: int) -> ExperimentFolder:
         """The folder of one experiment."""
-        return ExperimentFolder(self.experiments / f"{number:03d}")
+        own = ExperimentFolder(self.experiments / f"{number:03d}")
+        return own if self.training == 1 else TrainedAgain(own.root / "seeds" / str(self.training), own)
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,11 @@ class ExperimentFolder:
     def number(self) -> int:
         """Counted from 1."""
         return int(self.root.name)
+
+    @property
+    def seeds_on(self) -> int:
+        """How far the seed of its training is from the run's."""
+        return 0
 
     @property
     def hypothesis(self) -> Path:
@@ -237,6 +244,43 @@ class ExperimentFolder:
     def troubles(self) -> Path:
         """`<attempt>.json`: what failed, and where the work went then."""
         return self.root / "troubles"
+
+
+@dataclass(frozen=True)
+class TrainedAgain(ExperimentFolder):
+    """`experiments/<nnn>/seeds/<k>/`: the experiment's recipe and data, another seed; model, jobs and scores of its own."""
+
+    own: ExperimentFolder
+
+    @property
+    def number(self) -> int:
+        """The experiment's."""
+        return self.own.number
+
+    @property
+    def seeds_on(self) -> int:
+        """How far its seed is from the run's."""
+        return int(self.root.name) - 1
+
+    @property
+    def script(self) -> Path:
+        """The experiment's."""
+        return self.own.script
+
+    @property
+    def config(self) -> Path:
+        """The experiment's."""
+        return self.own.config
+
+    @property
+    def data(self) -> Path:
+        """The experiment's."""
+        return self.own.data
+
+    @property
+    def forecast(self) -> Path:
+        """The experiment's."""
+        return self.own.forecast
 
 
 def given(work: Path, job: str) -> Path:

@@ -73,9 +73,16 @@ class Context:
         """What the servers of this run may touch."""
         return Scope(self.run, self.settings)
 
+    def again(self, training: int) -> Context:
+        """The same for another training of the open experiment's recipe, with a seed of its own."""
+        return replace(self, run=replace(self.run, training=training))
+
     def call(self, tool: str, **arguments: Any) -> Any:
-        """A tool of the servers, for code: over MCP where its server has a URL, else the function behind it."""
-        if tool.partition("_")[0] not in self.settings.servers:
+        """A tool of the servers, for code: over MCP where its server has a URL, else the function behind it.
+
+        Trainings with other seeds are unknown to servers: as merge and sealed test they are launched from here.
+        """
+        if tool.partition("_")[0] not in self.settings.servers or self.run.training > 1:
             return direct.call(self.scope, tool, **arguments)
         return run_sync(self._called(tool, arguments))
 

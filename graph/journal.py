@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from tuneloop.core.experiment import Experiment, Journal
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import Score
 
@@ -33,6 +33,19 @@ def baseline(run: RunFolder) -> Score | None:
 def others(file: Path, benchmark: str) -> Path:
     """Where the score on a further benchmark lies, beside the `file` of the one that decides."""
     return file.with_name("scores") / f"{benchmark}.json"
+
+
+def keep(file: Path, found: Sequence[Score]) -> Score:
+    """Write the score that decides into `file`, after the others beside it; the one that decides."""
+    for other in found[1:]:
+        write_json(others(file, other.benchmark), other.model_dump(mode="json"))
+    write_json(file, found[0].model_dump(mode="json"))
+    return found[0]
+
+
+def all_scores(file: Path, names: Iterable[str]) -> list[Score]:
+    """What was kept, per item: the score that decides, and those on the further benchmarks `names`."""
+    return [Score.model_validate(read_json(file)), *whole_scores(file, names).values()]
 
 
 def whole_scores(file: Path, names: Iterable[str]) -> dict[str, Score]:

@@ -167,7 +167,8 @@ def whole_run(run: RunFolder, end: datetime) -> Span:
 
 def jobs(run: RunFolder, number: int, since: datetime, until: datetime, parent: int) -> list[Span]:
     """Jobs of the run or of this experiment that ended after `since`, up to `until`."""
-    places = (run.baseline, run.final, *([run.experiment(number).root] if number else []))
+    own = run.experiment(number).root
+    places = (run.baseline, run.final, *([own, *sorted((own / "seeds").glob("[0-9]*"))] if number else []))
     folders = [job for place in places for job in sorted((place / "jobs").glob("*.[0-9]*"))]
     found = [job_span(run, job, parent) for job in folders if (job / "command.json").is_file()]
     return [span for span in found if span and since < span.end <= until]

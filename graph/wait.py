@@ -30,6 +30,8 @@ def wait(
     `proof` is the file that says that it is over: with it nobody waits for the next poll. Raises Paused (the job is
     ended first) when the inbox says so, RecipeError when the run's time is over.
     """
+    if ctx.run.training > 1:
+        job = f"{job} with seed {ctx.bench.spec.seed + ctx.run.training - 1}"
     began, said, last, warned = time.monotonic(), 0.0, (-1, -1), set[str]()
     while (status := poll())["state"] == "running":
         now = time.monotonic()

@@ -36,7 +36,7 @@ def _launch(bench: Workbench, folder: ExperimentFolder, name: str, out: Path, da
         model=bench.setup.model_root,
         data=data,
         output=out,
-        seed=bench.spec.seed,
+        seed=bench.spec.seed + folder.seeds_on,
         device=bench.setup.device,
         steps_override=steps,
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import WorldError
-from tuneloop.core.files import write_json
 from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import others
+from tuneloop.graph.journal import keep
+from tuneloop.graph.nodes.seeds import confirmed
 from tuneloop.graph.wait import KILLS, killed, wait
 from tuneloop.tools.measuring import folder, measured, place
 from tuneloop.tools.pipeline import proof
@@ -20,16 +20,8 @@ def evaluate(ctx: Context) -> dict[str, Any]:
     """Score the trained model."""
     file = ctx.folder.scores
     if not file.is_file():
-        keep(file, measure(ctx, ctx.state.experiment))
+        keep(file, confirmed(ctx, measure(ctx, ctx.state.experiment), measure))
     return {"stage": "critique"}
-
-
-def keep(file: Path, scores: Sequence[Score]) -> Score:
-    """Write the score that decides into `file`, after the others beside it; the one that decides."""
-    for other in scores[1:]:
-        write_json(others(file, other.benchmark), other.model_dump(mode="json"))
-    write_json(file, scores[0].model_dump(mode="json"))
-    return scores[0]
 
 
 def measure(ctx: Context, number: int) -> list[Score]:

@@ -16,7 +16,8 @@ from tuneloop.core.files import write_json
 from tuneloop.core.setup import Placed, Setup
 from tuneloop.graph.context import Context
 from tuneloop.graph.foresight import foreseen, visible
-from tuneloop.graph.nodes.evaluate import keep, measure
+from tuneloop.graph.journal import keep
+from tuneloop.graph.nodes.evaluate import measure
 from tuneloop.graph.onward import after
 from tuneloop.graph.selection import chosen_datasets
 from tuneloop.graph.wait import KILLS, killed, wait

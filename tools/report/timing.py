@@ -116,6 +116,8 @@ def job_times(run: RunFolder) -> Iterator[NodeTime]:
         for job in attempts(place / "jobs"):
             name = job.name.rpartition(".")[0]
             yield NodeTime(experiment=int(place.name), node=NODES.get(name, name), jobs=job_seconds(job), attempts=1)
+        for job in (job for again in sorted(place.glob("seeds/[0-9]*")) for job in attempts(again / "jobs")):
+            yield NodeTime(experiment=int(place.name), node="evaluate", jobs=job_seconds(job), attempts=1)
 
 
 def from_cache(run: RunFolder) -> Iterator[NodeTime]:
