@@ -17,6 +17,7 @@ from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.benchmarks import items, prompt
 from tuneloop.tools.benchmarks.folder import sealed_count
+from tuneloop.tools.gate.report import REJECTED, REPORT
 from tuneloop.tools.inspecting.kept import brief, kept_inspection
 from tuneloop.tools.inspecting.sample import shown
 from tuneloop.tools.profiling.kept import kept_profile
@@ -114,9 +115,14 @@ class DataTools(RowTools):
         return marked_list([self._item(bench, item) for item in chosen])
 
     def report(self, experiment: Experiment) -> dict[str, Any]:
-        """The data gate's report on what an experiment trains on: rows, what was dropped and why, lengths, findings."""
-        file = self.scope.bench().experiment(experiment).data / "report.json"
-        if not file.is_file():
+        """The data gate's report on what an experiment trains on: rows, what was dropped and why, lengths, findings.
+
+        Of data that were refused, with the rows that hold validation items.
+        """
+        folder = self.scope.bench().experiment(experiment)
+        places = (folder.data / REPORT, folder.data / REJECTED, folder.work / "sample" / REJECTED)
+        file = next((place for place in places if place.is_file()), None)
+        if file is None:
             raise ToolError(f"experiment {experiment} has no data yet")
         found: dict[str, Any] = read_json(file)
         return found

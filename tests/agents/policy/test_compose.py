@@ -202,3 +202,17 @@ def test_selection_follows_the_benchmarks_words():
     chosen = operations.select(rows, 200, 1, {"split": 0.4, "buy": 0.6})
     assert 0.25 < sum("split" in r.question for r in chosen) / 200 < 0.5
     assert chosen == operations.select(rows, 200, 1, {"split": 0.4, "buy": 0.6})
+
+
+def test_records_that_hold_validation_items_are_skipped(tmp_path) -> None:
+    rows = [
+        {"q": f"Ann has {i} pens and gets 3. How many?", "s": f"{i} + 3 = {i + 3}", "k": str(i + 3)} for i in range(6)
+    ]
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    script = tmp_path / "process_data.py"
+    script.write_text(compose("", plan_of(["drop_unanswered"]), form(), 10, 1, {"raw/rows.jsonl": "1 4"}))
+    env = {"DATASETS_DIR": str(tmp_path), "PYTHONHASHSEED": "0"}
+    subprocess.run([sys.executable, "-I", str(script)], check=True, env=env, cwd=tmp_path)
+    asked = [row["instruction"] for row in json.loads((tmp_path / "data.json").read_text())]
+    assert sorted(int(text.split()[2]) for text in asked) == [0, 2, 3, 5]

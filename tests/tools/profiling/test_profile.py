@@ -10,6 +10,7 @@ import pytest
 
 from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.errors import SetupError
+from tuneloop.tools.contamination import Known
 from tuneloop.tools.profiling import profile_dataset
 
 BOXED = Benchmark(name="own", description="A task.", answer="boxed")
@@ -85,6 +86,17 @@ def test_overlap_with_validation_and_off_topic_rows(tmp_path):
     s = profile_dataset(put(tmp_path / "d", "m.jsonl", rows), BOXED, items()).sources[0]
     assert s.validation_overlap >= 30 / 125 and s.off_topic == pytest.approx(25 / 125, abs=0.02)
     assert s.answered == pytest.approx(0.8, abs=0.01)
+
+
+def test_records_with_validation_items_are_named(tmp_path):
+    asked = [q for q, _, _ in sums(60, 1)]
+    rows = [
+        {"meta": {"id": i}, "talk": [{"say": q.upper() if i % 2 else f"Other {i}?"}]} for i, q in enumerate(asked[:8])
+    ]
+    known = [Known("b", "validation", item.id, item.fields) for item in items()]
+    profile = profile_dataset(put(tmp_path / "d", "m.jsonl", rows), BOXED, items(), known=known)
+    assert [source.overlapping for source in profile.sources] == ["1 3 5 7"]
+    assert (profile.sources[0].rows, profile.sources[0].sampled) == (8, 8)
 
 
 def test_options_and_labels_are_seen(tmp_path):
