@@ -53,6 +53,7 @@ def _gate(bench: Workbench, folder: ExperimentFolder, raw: Path, out: Path) -> G
         out,
         row_limit=bench.spec.upper_data_size_limit,
         benchmark=bench.setup.benchmark,
+        golds=known.golds,
         guard=known.guard,
         drop_overlaps=bench.spec.drop_overlaps,
         tokenizer=bench.setup.model_root / "tokenizer.json",
@@ -75,17 +76,19 @@ def guard(bench: Workbench) -> Guard:
 
 @dataclass(frozen=True)
 class _Known:
-    """The run's benchmarks, prepared for the gate; `script`: what the prompts of the first are written in."""
+    """The run's benchmarks, prepared for the gate; `script`: what the first one's prompts are written in; `golds`: its answers."""
 
     guard: Guard
     script: str
+    golds: tuple[str, ...]
 
 
 @functools.lru_cache(maxsize=4)
 def _known(benchmarks: tuple[BenchmarkFolder, ...]) -> _Known:
     first = benchmarks[0]
-    shown = [prompt(first.benchmark, item) for item in items(first, "validation")]
-    return _Known(guard_of(benchmarks), main_script(shown))
+    shown = items(first, "validation")
+    golds = tuple(item.answer for item in shown)
+    return _Known(guard_of(benchmarks), main_script([prompt(first.benchmark, item) for item in shown]), golds)
 
 
 def leaked(bench: Workbench, folder: ExperimentFolder, most: int = 20) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from tuneloop.tools.registry import unknown
 
 OURS, THEIRS = Path(__file__).parent.resolve() / "scorers", ENGINES / "opencompass" / "scorers"
 SCORING = Path(scoring.__file__).resolve()
+GOLDS = 6
 JUDGING = Path(judging.__file__).resolve()
 
 
@@ -48,6 +49,20 @@ def judge(benchmark: Benchmark, gold: str, reply: str) -> Verdict:
     """The verdict on a reply, made here."""
     file = scorer_file(benchmark)
     return judging.judged(judging.judge_of(str(SCORING), benchmark.answer, str(file or "")), gold, reply)
+
+
+def reader(benchmark: Benchmark, golds: Iterable[str]) -> Callable[[str], bool]:
+    """Tells of a reply whether the scorer finds an answer in it, whatever that is.
+
+    `golds`: right answers of some items, whose kinds a scorer may tell apart. Where only the engine can judge, every reply
+    that is not empty counts as readable.
+    """
+    if not benchmark.scorer:
+        return lambda reply: scoring.extract(benchmark.answer, reply) is not None
+    if not judged_here(benchmark):
+        return lambda reply: bool(reply.strip())
+    some = sorted(set(golds), key=digest)[:GOLDS]
+    return lambda reply: any(judge(benchmark, gold, reply)["parsed"] is not None for gold in some)
 
 
 def summary(benchmark: Benchmark, verdicts: Sequence[Verdict]) -> dict[str, float]:

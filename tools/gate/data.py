@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ import orjson
 
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.files import digest_file, remove_torn, sync, write_json
-from tuneloop.tools.benchmarks.scoring import extract
+from tuneloop.tools.benchmarks.scorer import reader
 from tuneloop.tools.contamination import Hit
 from tuneloop.tools.gate.blocks import Block, stream_blocks
 from tuneloop.tools.gate.languages import script, shares
@@ -42,6 +42,7 @@ class _Pass:
     """One pass over a file: what records are judged by, and what was found."""
 
     benchmark: Benchmark
+    readable: Callable[[str], bool]
     guard: Guard
     schema: Schema
     tokens: Counter | None
@@ -58,6 +59,7 @@ def gate(
     *,
     row_limit: int,
     benchmark: Benchmark,
+    golds: Iterable[str] = (),
     guard: Guard,
     drop_overlaps: bool,
     tokenizer: Path | None,
@@ -66,7 +68,7 @@ def gate(
     registration: Mapping[str, Any] | None = None,
     usual_script: str = "",
 ) -> GateReport:
-    """Check the script's `raw` file record by record.
+    """Check the script's `raw` file record by record; `golds` are right answers of some items.
 
     Rows that overlap with the test are dropped and counted. Those that overlap with validation items make an error that
     names them, or with `drop_overlaps` are dropped too.
@@ -84,7 +86,8 @@ def gate(
             target = stack.enter_context(part.open("wb"))
             counter = Counter(tokenizer, wrapping or Wrapping(), cutoff_len) if tokenizer else None
             tokens = stack.enter_context(counter) if counter else None
-            done = _Pass(benchmark, guard, schema_of(registration), tokens, row_limit, drop_overlaps, target)
+            judged_by = (benchmark, reader(benchmark, golds), guard, schema_of(registration))
+            done = _Pass(*judged_by, tokens, row_limit, drop_overlaps, target)
             broken = _run(raw, done)
             target.flush()
             os.fsync(target.fileno())
@@ -177,13 +180,13 @@ def _empty(what: str, block: Block, index: int, schema: Schema, tally: Tally) ->
 
 
 def _take(rows: list[Row], numbers: list[int], block: Block, done: _Pass) -> None:
-    tally, answer = done.tally, done.benchmark.answer
+    tally = done.tally
     for row, number in zip(rows, numbers, strict=True):
         tally.asked += len(row.asked)
         tally.answered += len(row.output)
         if row.good is not None:
             tally.judged[row.good] += 1
-        if extract(answer, row.output) is not None:
+        if done.readable(row.output):
             tally.parsed += 1
         elif not tally.first_unparsed:
             line = block.line_of(number - block.first)

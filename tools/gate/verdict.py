@@ -83,7 +83,11 @@ def errors_of(tally: Tally, broken: str, row_limit: int, benchmark: Benchmark) -
         yield f"{DATA}: {tally.kept} rows, and the limit is {row_limit}; choose the best {row_limit} in the script"
     missing = tally.examined - tally.parsed
     if tally.examined and missing > MOST_UNPARSED * tally.examined:
-        right = ENDINGS.get(benchmark.answer, f"outputs that match {benchmark.answer.removeprefix('regex:')}")
+        right = ENDINGS.get(benchmark.answer) or (
+            f"outputs that end with {benchmark.final or benchmark.description}"
+            if benchmark.scorer
+            else f"outputs that match {benchmark.answer.removeprefix('regex:')}"
+        )
         share = f"{100 * missing / tally.examined:.0f} % of {tally.examined} outputs"
         yield f"{DATA}: {share} hold no answer that the scorer finds ({tally.first_unparsed}); right is {right}"
 

@@ -8,8 +8,8 @@ import pytest
 
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.errors import SetupError
-from tuneloop.tools.benchmarks import judging
-from tuneloop.tools.benchmarks.scorer import SCORING, judge, scorer_file
+from tuneloop.tools.benchmarks import judging, load
+from tuneloop.tools.benchmarks.scorer import SCORING, judge, reader, scorer_file
 
 SCORER = """
 from .shared import half
@@ -54,3 +54,14 @@ def test_a_plain_kind_needs_no_file() -> None:
 def test_an_unknown_scorer_is_refused() -> None:
     with pytest.raises(SetupError, match="scorer 'nosuch' is unknown"):
         scorer_file(Benchmark(name="b", description="d", answer="scorer:nosuch"))
+
+
+def test_a_reader_knows_what_a_scorer_of_its_own_finds() -> None:
+    gsm8k = load("gsm8k")[0]
+    readable = reader(gsm8k, ["12", "7"])
+    assert readable(r"3 + 4 = 7, so \boxed{7}")
+    assert not readable("no number at all")
+    assert reader(Benchmark(name="b", description="d", answer="boxed"), ())(r"\boxed{1}")
+    unjudged = reader(load("math500")[0], ["1"])
+    assert unjudged("anything")
+    assert not unjudged(" ")
