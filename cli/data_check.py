@@ -39,6 +39,7 @@ def check(file: Path, benchmark: str, model: str | None, drop_overlaps: bool, as
     settings = load_settings()
     folders = resolved(benchmark, settings)
     first = folders[0].benchmark
+    shown = items(folders[0], "validation")
     root = models.resolve(model, settings, quiet).root if model else None
     with tempfile.TemporaryDirectory() as out:
         report = gate(
@@ -46,11 +47,12 @@ def check(file: Path, benchmark: str, model: str | None, drop_overlaps: bool, as
             Path(out),
             row_limit=sys.maxsize,
             benchmark=first,
+            golds=[item.answer for item in shown],
             guard=guard_of(folders),
             drop_overlaps=drop_overlaps,
             tokenizer=root and root / "tokenizer.json",
             cutoff_len=None,
-            usual_script=main_script([prompt(first, item) for item in items(folders[0], "validation")]),
+            usual_script=main_script([prompt(first, item) for item in shown]),
         )
     click.echo(report.model_dump_json(indent=1) if as_json else "\n".join(lines(report, counted=root is not None)))
     sys.exit(0 if report.ok else 2)

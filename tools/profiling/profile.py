@@ -38,7 +38,9 @@ def profile_dataset(
     """
     files = sources(root)
     if not files:
-        raise SetupError(f"{root}: no JSON, JSONL, CSV, TSV, Parquet, Arrow or text file with records; right is a folder with some")
+        raise SetupError(
+            f"{root}: no JSON, JSONL, CSV, TSV, Parquet, Arrow or text file with records; right is a folder with some"
+        )
     target = make_target(benchmark, items)
     guard = Guard(known)
     found = [measured for file in files for measured in profile_file(file, root, target, sample, guard)]
