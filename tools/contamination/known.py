@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tuneloop.core.benchmark import Split
 from tuneloop.tools.likeness.plain import BREAK, broken
 
 LABEL = re.compile(r"(?:(?<=\s)|^)[(\[]?([A-J])[\]).:]\s+")
 LETTER = re.compile(r"\(?([A-J])\)?\.?")
+OPTION = re.compile("[A-J]")  # a field with the text of an option
+MANY = 5  # items
 LONG_ANSWER = 30  # tokens; a shorter one is known only with its question
 LONGEST = 6000  # tokens of an item that are compared
 
@@ -62,6 +65,7 @@ def hit(known: Known) -> Hit:
 
 def probes(items: Sequence[Known]) -> Iterator[Probe]:
     """What to look for: the whole items first, each at its item's place."""
+    items = own_fields(items)
     yield from (Probe(number, _parts(item.fields.values())) for number, item in enumerate(items))
     for number, item in enumerate(items):
         if (asked := with_right_option(item)) is not None:
@@ -69,6 +73,21 @@ def probes(items: Sequence[Known]) -> Iterator[Probe]:
         answer = tuple(broken(item.answer)) if len(item.answer) > LONG_ANSWER else ()
         if len(answer) >= LONG_ANSWER:
             yield Probe(number, (answer[:LONGEST],))
+
+
+def own_fields(items: Sequence[Known]) -> list[Known]:
+    """The items without fields that say the same in many items of a benchmark: a subject, a task's instruction."""
+    values = Counter((item.benchmark, name, text) for item in items for name, text in item.fields.items())
+    found = []
+    for item in items:
+        own = {
+            name: text
+            for name, text in item.fields.items()
+            if values[item.benchmark, name, text] < MANY or OPTION.fullmatch(name)
+        }
+        told = any(not OPTION.fullmatch(name) for name in own)
+        found.append(replace(item, fields=own) if told else item)
+    return found
 
 
 def _parts(texts: Iterable[str]) -> tuple[tuple[str, ...], ...]:
@@ -82,7 +101,7 @@ def with_right_option(item: Known) -> tuple[str, str] | None:
         return None
     fields = dict(item.fields)
     if (chosen := fields.get(letter[1])) is not None:
-        rest = [text for name, text in fields.items() if not re.fullmatch(r"[A-J]", name)]
+        rest = [text for name, text in fields.items() if not OPTION.fullmatch(name)]
         return "\n".join(rest), chosen
     text = "\n".join(fields.values())
     labels = _run(text)

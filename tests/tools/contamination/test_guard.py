@@ -132,6 +132,23 @@ def test_languages_without_blanks() -> None:
     assert guard.overlaps("!!") is None
 
 
+def test_a_field_that_many_items_share_need_not_be_in_the_row() -> None:
+    facts = (
+        "heart pumps blood",
+        "lung takes in air",
+        "liver makes bile",
+        "skin keeps water out",
+        "ear hears sound",
+        "eye",
+    )
+    asked = [{"question": f"Which organ is it: the {fact}?", "A": fact, "B": "None"} for fact in facts]
+    subject = {"subject": "human anatomy for schools"}
+    items = [Known("quiz", "test", str(i), subject | fields, "A") for i, fields in enumerate(asked)]
+    guard = Guard(items)
+    assert guard.overlaps("Which organ is it: the liver makes bile? liver makes bile / None") == "test"
+    assert guard.overlaps("human anatomy for schools: None") is None
+
+
 def test_no_items_no_overlap() -> None:
     assert guard_of().overlaps("anything") is None
 
