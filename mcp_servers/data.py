@@ -9,6 +9,7 @@ from pydantic import Field
 from tuneloop.core.benchmark import Item
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import digest, read_json, write_atomic, write_json
+from tuneloop.core.score import Score
 from tuneloop.mcp_servers.arguments import Count, Experiment, Measured, Offset, Split
 from tuneloop.mcp_servers.data_rows import LONG, Dataset, RowTools, named
 from tuneloop.mcp_servers.evaluation import EvaluationTools, Kind
@@ -17,9 +18,11 @@ from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.benchmarks import items, prompt
 from tuneloop.tools.benchmarks.folder import sealed_count
+from tuneloop.tools.compare import precision_in, share, smallest_gain
 from tuneloop.tools.gate.report import REJECTED, REPORT
 from tuneloop.tools.inspecting.kept import brief, kept_inspection
 from tuneloop.tools.inspecting.sample import shown
+from tuneloop.tools.measuring import precisions
 from tuneloop.tools.profiling.kept import kept_profile
 from tuneloop.tools.profiling.reading import readme
 from tuneloop.tools.scripts import script_findings, script_result, start_script
@@ -83,18 +86,23 @@ class DataTools(RowTools):
     ) -> dict[str, Any]:
         """The benchmark: what is asked and how, what the scorer wants, metric, sizes, score of the untouched model, some items.
 
-        All items are of validation; those of the test are sealed.
+        All items are of validation; those of the test are sealed. `smallest_gain`: points that are accepted four times in
+        five; `guards`: benchmarks and how many points a candidate may lose on them against the untouched model.
         """
         bench = self.scope.bench()
         declared = bench.setup.benchmark
         open_items = items(bench.benchmark, "validation", bench.spec.benchmark_limit)
         base = bench.run.baseline / "scores.json"
-        score = {k: v for k, v in read_json(base).items() if k != "items"} if base.is_file() else None
+        known = Score.model_validate(read_json(base)) if base.is_file() else None
+        score = known.model_dump(mode="json", exclude={"items"}) if known else None
+        precision = precision_in(known) if known else precisions(bench)[declared.name]
         return marked(
             {
                 **declared.model_dump(mode="json"),
                 "sizes": {"validation": len(open_items), "test": sealed_count(bench.benchmark)},
-                "measured_beside_it": list(bench.spec.also),
+                "measured_beside_it": list(bench.spec.measured[1:]),
+                "guards": {guard.benchmark: guard.points for guard in bench.spec.guards},
+                "smallest_gain": round(smallest_gain(precision, share(bench.spec.loop_n, 1)), 1),
                 "base_score": score,
                 "items": [self._item(bench, item) for item in open_items[:count]],
             }

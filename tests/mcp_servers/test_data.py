@@ -179,6 +179,8 @@ async def test_overlaps_show_validation_rows_and_count_the_test(toolbox, found) 
 
 async def test_the_card_of_the_benchmark(toolbox, found) -> None:
     card = await toolbox.call("data_benchmark_card", count=2)
+    assert card["smallest_gain"] == 100, "three items show nothing"
+    assert card["guards"] == {}
     tests = list(read_lines(found.root / "sealed" / "test.jsonl"))
     assert (card["name"], card["metric"], card["sizes"]["test"]) == ("wordproblems", "accuracy", len(tests))
     assert card["base_score"]["n"] == 3
