@@ -23,6 +23,7 @@ def honesty(data: ReportData) -> list[str]:
         f"{f', best {_parsed(data.best.score)}' if data.best else ''}"
         f"{f'; on the test: base {_parsed(data.baseline_test)}, best {_parsed(data.best_test)}' if data.best_test else ''}.",
         *_cut(data.baseline_validation),
+        *_judge(data),
         _contamination(data),
         *_left_out(data),
         _seeds(data),
@@ -32,6 +33,21 @@ def honesty(data: ReportData) -> list[str]:
     if data.benchmark.direction == "min":
         lines.append("For this metric, lower is better.")
     return lines
+
+
+def _judge(data: ReportData) -> list[str]:
+    if not data.benchmark.judge:
+        return []
+    scores = {"base": data.baseline_test or data.baseline_validation, "best": data.best_test}
+    said = [
+        f"{who} {s.judged.asked} replies, {s.judged.correct} right, {s.judged.unknown} without a verdict"
+        for who, s in scores.items()
+        if s and s.judged
+    ]
+    if not said:
+        return ["No language model judged (FT_JUDGE_MODEL): the rule decided alone, and may be too strict."]
+    where = "on the test" if data.baseline_test else "on validation"
+    return [f"What the rule did not call right, a language model judged, {where}: {'; '.join(said)}. He can be wrong."]
 
 
 def _reads(count: int) -> str:

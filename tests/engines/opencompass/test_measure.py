@@ -182,6 +182,13 @@ def test_a_killed_job_leaves_no_results_and_runs_again(
     code, text = run_job(command)
     assert code == 0, text[-3000:]
     assert {model for model, _ in collect(out, [asked])} == {"chat", "lora", "plain"}
+    rows, part = read_rows(out), min((out / "parts").glob("*.json"))
+    part.write_text(json.dumps({**json.loads(part.read_text()), "truncated": 7}))
+    (out / "results.json").unlink()
+    assert run_job(command)[0] == 0
+    again = read_rows(out)
+    assert sorted(row["truncated"] for row in again.values()) == [0, 0, 7], "what was measured is not measured again"
+    assert [row["items"] for row in again.values()] == [row["items"] for row in rows.values()]
 
 
 def broken_models(models: Path, root: Path) -> dict[str, Weights]:

@@ -26,6 +26,7 @@ from tuneloop.tools.report.facts import facts
 from tuneloop.tools.report.markdown import report
 from tuneloop.tools.report.tables import table
 from tuneloop.tools.report.timing import NodeTime
+from tuneloop.tools.report.trust import honesty
 from tuneloop.tools.report.write import write_report
 
 KEYS = ["run_id", "benchmark", "base_model", "metric", "direction", "baseline", "best", "experiments", "budget"]
@@ -117,6 +118,18 @@ def report_data(*experiments: Experiment, **changes: object) -> ReportData:
 
 def whole() -> ReportData:
     return report_data(experiment(1, 50, True), experiment(2, None, False), experiment(3, 62, True))
+
+
+def test_who_judged_is_said() -> None:
+    judged = Benchmark(name="b", description="d", judge=True)
+    by_rule = report_data(experiment(1, 50, True), benchmark=judged)
+    assert any("the rule decided alone" in line for line in honesty(by_rule))
+    said = {"asked": 9, "correct": 4, "unknown": 1}
+    told = by_rule.baseline_test
+    assert told is not None
+    both = report_data(benchmark=judged, baseline_test={**told.model_dump(), "judged": said})
+    assert any("base 9 replies, 4 right, 1 without a verdict" in line for line in honesty(both))
+    assert not any("judge" in line for line in honesty(whole()))
 
 
 def test_keys_and_numbers(tmp_path: Path) -> None:
