@@ -91,8 +91,13 @@ CHECKS = {
         "none",
         "math_verify",
         minerva,
-        ("Some steps.\n$\\boxed{{{}}}$", "Thus $\\boxed{{{}}}$.", "$x = 3$? No: the answer is $\\boxed{{ {} }}$."),
-        {"First $\\boxed{{3}}$, in the end $\\boxed{{{}}}$.": "joins all boxes"},
+        (
+            "Some steps.\n$\\boxed{{{}}}$",
+            "Thus $\\boxed{{{}}}$.",
+            "$x = 3$? No: the answer is $\\boxed{{ {} }}$.",
+            "First $\\boxed{{3}}$, in the end $\\boxed{{{}}}$.",
+        ),
+        {},
     ),
     "bbh": Check(
         lambda item: f"bbh/cot_zeroshot/{item.group}.yaml",

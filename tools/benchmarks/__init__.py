@@ -31,6 +31,8 @@ from tuneloop.tools.benchmarks.folder import (
 )
 from tuneloop.tools.benchmarks.own import DECLARATION, import_own, read_own
 from tuneloop.tools.benchmarks.sources import fetched
+from tuneloop.tools.benchmarks.stock import PREFIX, resolve_stock
+from tuneloop.tools.benchmarks.stock import declared as stock_declaration
 from tuneloop.tools.registry import declared, unknown
 from tuneloop.tools.store import make_whole
 
@@ -56,12 +58,14 @@ def check(name_or_dir: str) -> Benchmark:
     """The declaration; refuses what can be seen to be wrong before anything is fetched. Raises SetupError."""
     if is_own(name_or_dir):
         return read_own(Path(name_or_dir).expanduser()).benchmark
+    if name_or_dir.startswith(PREFIX):
+        return stock_declaration(name_or_dir)
     return load(name_or_dir)[0]
 
 
 def parts(name_or_dir: str) -> tuple[str, ...]:
     """The benchmarks that a name stands for: those of a family, else itself. Raises SetupError for an unknown name."""
-    return () if is_own(name_or_dir) else load(name_or_dir)[0].parts
+    return () if is_own(name_or_dir) or name_or_dir.startswith(PREFIX) else load(name_or_dir)[0].parts
 
 
 def resolve(
@@ -73,6 +77,8 @@ def resolve(
     """
     if is_own(name_or_dir):
         return import_own(Path(name_or_dir).expanduser().absolute(), home, description)
+    if name_or_dir.startswith(PREFIX):
+        return resolve_stock(name_or_dir, home, settings or load_settings(), description)
     benchmark, module = load(name_or_dir)
     if benchmark.parts:
         raise SetupError(f"benchmark {benchmark.name} is a family; right is {', '.join(benchmark.parts)}")
@@ -93,6 +99,8 @@ def is_own(name_or_dir: str) -> bool:
     """Whether a folder is meant: a path, or a folder here that is no entry's name. Raises SetupError for a lost one."""
     path = Path(name_or_dir).expanduser()
     if name_or_dir in names():
+        return False
+    if name_or_dir.startswith(PREFIX):
         return False
     looks_like_path = "/" in name_or_dir or name_or_dir.startswith((".", "~"))
     if looks_like_path and not path.is_dir():
