@@ -23,7 +23,7 @@ from tuneloop.tools.evaluation import ItemSet
 from tuneloop.tools.store import make_whole
 
 VERSION = "0.4.13"
-SCRIPT = Path(__file__).with_name("reference_lm_eval.py")
+SCRIPT = Path(__file__).parents[1] / "engines" / "opencompass" / "reference_lm_eval.py"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.errors import SetupError
@@ -83,7 +84,7 @@ def fill(benchmark: Benchmark, config: str, home: Home, engine: Engine, part: Pa
     write_lines(part / TEST, map(line, test))
 
 
-def export(config: str, data: Path, engine: Engine, work: Path) -> dict[str, object]:
+def export(config: str, data: Path, engine: Engine, work: Path) -> dict[str, Any]:
     """What the engine says of a configuration; its job reads the data and has no network. Raises SetupError."""
     work.mkdir(parents=True, exist_ok=True)
     out = work / "out"
@@ -103,5 +104,5 @@ def export(config: str, data: Path, engine: Engine, work: Path) -> dict[str, obj
     job = launch(sandbox, work / "jobs", "export", command, retry=True)
     if not wait(sandbox, job).ok:
         raise SetupError(f"{PREFIX}{config} could not be read: {log_tail(job, 1).strip()[:300]} (log: {job}/log.txt)")
-    found: dict[str, object] = read_json(out / "items.json")
+    found: dict[str, Any] = read_json(out / "items.json")
     return found
