@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuneloop.core.benchmark import Split
+from tuneloop.tools.contamination.rows import texts_of
 from tuneloop.tools.likeness.plain import BREAK, broken
 
 LABEL = re.compile(r"(?:(?<=\s)|^)[(\[]?([A-J])[\]).:]\s+")
@@ -68,6 +69,8 @@ def probes(items: Sequence[Known]) -> Iterator[Probe]:
     items = own_fields(items)
     yield from (Probe(number, _parts(item.fields.values())) for number, item in enumerate(items))
     for number, item in enumerate(items):
+        if parts := _opened(list(item.fields.values())):
+            yield Probe(number, parts)
         if (asked := with_right_option(item)) is not None:
             yield Probe(number, _parts(asked), strict=True)
         answer = tuple(broken(item.answer)) if len(item.answer) > LONG_ANSWER else ()
@@ -92,6 +95,14 @@ def own_fields(items: Sequence[Known]) -> list[Known]:
 
 def _parts(texts: Iterable[str]) -> tuple[tuple[str, ...], ...]:
     return tuple(part for text in texts if (part := tuple(broken(text)[:LONGEST])))
+
+
+def _opened(texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """As `_parts`, but of a text that is JSON, say a table, what is in it, as rows may have it."""
+    found = [list(texts_of(text)) for text in texts]
+    if all(inner == [text] for inner, text in zip(found, texts, strict=True)):
+        return ()
+    return _parts("\n\n".join(inner) for inner in found)
 
 
 def with_right_option(item: Known) -> tuple[str, str] | None:

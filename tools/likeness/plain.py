@@ -6,6 +6,7 @@ import functools
 import html
 import re
 import unicodedata
+from hashlib import blake2b
 
 from tuneloop.tools.likeness.latex import undressed
 from tuneloop.tools.likeness.numerals import NAMES, SCALES, chinese, in_figures
@@ -15,7 +16,10 @@ UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 OPERATORS = "+×/=<>^%√∫∑∏≤≥≠±∞→∈∪∩⊂⊆≡≈∠△⊥∥"
 BREAK = "¶"
 INDIC = "\u0900-\u0963\u0971-\u0dff"  # their vowel signs are part of a word
-WORDS = rf"\d+(?:\.\d+)?|[{UNSPACED}]|(?:[^\W\d_{UNSPACED}]|[{INDIC}])+|[{OPERATORS}{BREAK}]|-(?=[\s$(]*[\d√])|(?<=[^\W_]\s)-(?=\s)"
+WORDS = (
+    rf"⟦[a-p]+⟧|\d+(?:\.\d+)?|[{UNSPACED}]|(?:[^\W\d_{UNSPACED}]|[{INDIC}])+|[{OPERATORS}{BREAK}]"
+    r"|-(?=[\s$(]*[\d√])|(?<=[^\W_]\s)-(?=\s)"
+)
 TOKEN = re.compile(WORDS)
 STOPS = ".,;:|!?()"
 STOPPED = re.compile(rf"{WORDS}|(?<!thousand)(?<!million)(?<!billion)[{STOPS}]")  # where a number in words ends
@@ -36,6 +40,14 @@ ALIKE = {"percent": "%", "sqrt": "√"}
 RARE = NAMES | SCALES.keys() | ALIKE.keys()
 
 
+# A molecule written as SMILES: one sign more or less, or another case, and it is another molecule.
+MOLECULE = re.compile(
+    r"(?<!\S)(?=\S*[=#()\[\]\d])(?=\S{0,3}[CcNnOo])"
+    r"(?:\[[^\[\]\s]{1,12}\]|Cl|Br|[BCNOPSFIbcnops]|[-=#$:/\\().%\d]){5,}(?=[,;:?!]?(?:\s|$))"
+)
+LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopabcdef")
+
+
 def tokens(text: str) -> list[str]:
     """The text's plain tokens, in order."""
     return [token for token in broken(text) if token != BREAK]
@@ -43,6 +55,7 @@ def tokens(text: str) -> list[str]:
 
 def broken(text: str) -> list[str]:
     """The tokens with `BREAK` where a paragraph, a numbered line or an option begins."""
+    text = MOLECULE.sub(_molecule, text)
     if not text.isascii():
         text = _ascii_like(THOUSANDS.sub("", text))
     if "&" in text and ";" in text:
@@ -60,10 +73,19 @@ def broken(text: str) -> list[str]:
     if "." in text:
         text = ROUND.sub(_round, POINT.sub("0.", text))
     found = TOKEN.findall(text)
+    if "⟦" in text:
+        found = [f"0{word}" if word[0] == "⟦" else word for word in found]  # as little to be replaced as a number
     if RARE.isdisjoint(found):
         return found
     found = in_figures([ALIKE.get(word, word) for word in STOPPED.findall(text)])
+    found = [f"0{word}" if word[0] == "⟦" else word for word in found]
     return [word for word in found if word not in STOPS]
+
+
+def _molecule(match: re.Match[str]) -> str:
+    if not re.search("[CcNnOo].*[CcNnOo]", match[0]):
+        return match[0]
+    return f" ⟦{blake2b(match[0].encode(), digest_size=8).hexdigest().translate(LETTERS)}⟧ "
 
 
 def _round(match: re.Match[str]) -> str:

@@ -1,5 +1,6 @@
 """Copies of items are found in any dress; word problems that only look alike are not."""
 
+import json
 import random
 import time
 
@@ -147,6 +148,22 @@ def test_a_field_that_many_items_share_need_not_be_in_the_row() -> None:
     guard = Guard(items)
     assert guard.overlaps("Which organ is it: the liver makes bile? liver makes bile / None") == "test"
     assert guard.overlaps("human anatomy for schools: None") is None
+
+
+def test_molecules_are_another_when_one_sign_is_another() -> None:
+    asked = "Replace the hydroxyl group of the molecule {} by a halogen and give the whole new molecule."
+    guard = guard_of(test=[asked.format(m) for m in ("CC(=O)Oc1ccccc1O", "OCC1=CC=CN1", "NC(=O)C1CCCCC1O")])
+    assert guard.overlaps(asked.format("OCC1=CC=CN1").replace("give", "write")) == "test"
+    assert guard.overlaps(asked.format("OCC1=CC=CS1")) is None
+    assert guard.overlaps(asked.format("CC(=O)OC1CCCCC1O")) is None
+
+
+def test_a_table_as_json_is_found_as_text_and_as_values() -> None:
+    table = {"columns": ["town", "visits"], "data": [["Adal", "7,229"], ["Brin", 3260], ["Isle", None]]}
+    item = {"table": json.dumps(table), "question": "By how many visits does Adal come before Brin in that year?"}
+    guard = Guard([Known("b", "test", "1", item)])
+    rows = [{"table": table, "q": item["question"].upper()}, {"text": f"{item['table']}\n{item['question']}"}]
+    assert [hit is not None for hit in guard.find(rows)] == [True, True]
 
 
 def test_no_items_no_overlap() -> None:
