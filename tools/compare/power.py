@@ -61,6 +61,6 @@ def _settled(precision: Precision, chance: float, *, lost: bool) -> float:
     n, noise, luck = precision.units, precision.noise, NORMAL.inv_cdf(POWER)
     found = 0.0
     for _ in range(200):
-        tested, there = (max(noise, found), noise) if lost else (noise + found, noise + found - found * found)
-        found = min(1.0, 1 / precision.items + chance * math.sqrt(tested / n) + luck * math.sqrt(there / n))
+        there = noise if lost else noise + found - found * found
+        found = min(1.0, 1 / precision.items + chance * math.sqrt((noise + found) / n) + luck * math.sqrt(there / n))
     return found
