@@ -32,6 +32,7 @@ HALF = "tuneloop.tools.inspecting.half"
 ALIKE = 0.5  # share of top-level columns that files of one part have in common
 SAMPLES, LONGEST_SAMPLE = 3, 3000
 EXAMPLES, LONGEST_EXAMPLE = 3, 100
+LOOKED_AT = 2000  # characters of a text in which planted instructions are looked for: what a tool would show
 
 Progress = Callable[[str, int, int], None]
 
@@ -166,7 +167,7 @@ def part_facts(part: Part, name: str, counter: TokenCounter | None) -> PartFacts
     """All that is known of a part."""
     kept = part.sample.rows()
     rows = [row for _, row in kept]
-    found = Counter(hit[1].casefold() for row in rows if (hit := instruction_of(row)))
+    found = Counter(hit[1].casefold() for row in rows if (hit := instruction_of(shown(row, LOOKED_AT))))
     columns = column_facts(part.table, rows, counter)
     distinct = part.table.distinct
     return PartFacts(

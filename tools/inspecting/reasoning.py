@@ -25,6 +25,7 @@ from tuneloop.tools.profiling.options import find_options
 from tuneloop.tools.profiling.profile import make_columns
 
 ENOUGH = 5
+END = 2000  # characters of a solution in which its answer is looked for
 SHORT = 40  # characters of a reference answer
 LEVELS: tuple[tuple[float, Quality], ...] = ((0.9, "high"), (0.75, "medium-high"), (0.5, "medium"), (0.0, "low"))
 ROLE_ASKING = re.compile(r"\[\w+=(user|human|prompter)\]", re.IGNORECASE)
@@ -40,11 +41,11 @@ def reasoning_facts(rows: Sequence[dict[str, Any]], whole: Mapping[str, ColumnFa
     question, solution, key = find_parts(columns)
     asked, solved, keys = (texts_of(columns, path, len(rows)) for path in (question, solution, key))
     shape = shape_of([text for text in keys if text] or [text for text in solved if text and len(text) <= SHORT])
-    said = [stated(text) or (text if len(text) <= SHORT else None) if text else None for text in solved]
+    ends = [text[-END:] for text in solved]
+    said = [stated(end) or (end if len(end) <= SHORT else None) if end else None for end in ends]
     reasons = [reasoned(text, answer) for text, answer in zip(solved, said, strict=True)]
-    both = [(k, text) for text, k, some in zip(solved, keys, reasons, strict=True) if k and some]
-    ends = [(k, end) for k, text in both if (end := final_answer(text, shape))]
-    pairs = [same_answer(final_answer(k, shape) or k, end) for k, end in ends]
+    both = [(k, final_answer(end, shape)) for end, k, some in zip(ends, keys, reasons, strict=True) if k and some]
+    pairs = [same_answer(final_answer(k, shape) or k, answer) for k, answer in both if answer]
     has, readable = share(sum(map(bool, reasons)), rows), share(sum(s is not None for s in said), rows)
     agreeing = share(sum(pairs), pairs) if len(pairs) >= ENOUGH else None
     repeated = repeated_in(whole[question]) if question in whole else share(len(asked) - len(set(asked)), rows)
@@ -89,7 +90,7 @@ def judged(reasoned: float, readable: float, agreeing: float | None, repeated: f
 
 def reasoned(text: str, answer: str | None) -> int:
     """Characters of a solution beside its answer; 0 where it says little more than that."""
-    if len(words(text)) <= len(words(answer or "")) + 4:
+    if len(words(text[:END])) <= len(words(answer or "")) + 4:
         return 0
     return max(1, len(text) - len(answer or ""))
 
