@@ -17,6 +17,7 @@ from tuneloop.graph.manifest import read_spec
 from tuneloop.graph.status import run_state
 
 Row = dict[str, Any]
+WIDE = 130  # columns below which a description has no room beside the rest
 KINDS = ("benchmarks", "datasets", "models", "runs")
 
 
@@ -109,9 +110,14 @@ def show(rows: list[Row]) -> None:
     if not rows:
         console.print("none")
         return
+    narrow = console.width < WIDE and "description" in rows[0]
+    shown = ("name", "description") if narrow else tuple(rows[0])
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in rows[0]:
+    for name in shown:
         table.add_column(name, no_wrap=name == "name")
     for row in rows:
-        table.add_row(*(Text(clean(str(value), 200)) for value in row.values()))
+        table.add_row(*(Text(clean(str(row[name]), 200)) for name in shown))
     console.print(table)
+    if narrow:
+        rest = ", ".join(name for name in rows[0] if name not in shown)
+        console.print(f"{rest}: in a terminal of {WIDE} columns, or with --json")

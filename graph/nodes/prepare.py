@@ -23,6 +23,7 @@ from tuneloop.graph.selection import chosen_datasets
 from tuneloop.graph.wait import KILLS, killed, wait
 from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.backend import choose_backend
+from tuneloop.tools.contamination.splits import check_apart
 from tuneloop.tools.conversion import (
     conversion_proof,
     conversion_status,
@@ -116,6 +117,7 @@ def settle(ctx: Context) -> Setup:
     choose_backend(settings.eval_backend, engines[1], find_device())
     bench = benchmarks.resolve(spec.benchmark, settings.home, spec.benchmark_description, settings)
     also = [benchmarks.resolve(name, settings.home, None, settings) for name in spec.measured[1:]]
+    check_apart([bench, *also])
     found = datasets.resolve_all(chosen_datasets(ctx, bench.benchmark), settings.home, settings, say)
     link(ctx, found)
     return Setup(

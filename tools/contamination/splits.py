@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tuneloop.core.benchmark import Benchmark, Item, Split
+from tuneloop.core.errors import SetupError
 from tuneloop.tools.benchmarks import BenchmarkFolder, items, sealed_items
 from tuneloop.tools.contamination.guard import Guard
 from tuneloop.tools.contamination.known import Known
@@ -31,3 +32,17 @@ def known_items(benchmark: Benchmark, split: Split, found: Iterable[Item]) -> li
         )
         for item in found
     ]
+
+
+def check_apart(benchmarks: Sequence[BenchmarkFolder]) -> None:
+    """Refuse benchmarks of which one shows, as validation, what another's sealed test asks. Raises SetupError."""
+    for sealed in benchmarks if len(benchmarks) > 1 else ():
+        guard = Guard(known_items(sealed.benchmark, "test", sealed_items(sealed)))
+        for other in benchmarks:
+            shown = () if other is sealed else items(other, "validation")
+            count = sum(hit is not None for hit in guard.find(item.fields for item in shown))
+            if count:
+                raise SetupError(
+                    f"benchmarks {other.benchmark.name} and {sealed.benchmark.name}: {count} validation items of the first "
+                    "are in the sealed test of the second; right is one of them in a run"
+                )
