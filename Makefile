@@ -4,8 +4,16 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+FAST := $(BIN)/pytest -m "not slow and not soak" --durations=15
 SLOW := $(BIN)/pytest -m "slow and not soak" --durations=15
-WHOLE_RUNS := tests/benchmarks tests/graph
+# Two processes for two cores: the tests in these folders beside all others.
+define halves
+@mkdir -p build; set -m; \
+$(1) -p no:cacheprovider $(2) > build/half.log 2>&1 & half=$$!; \
+trap "kill $$half" INT TERM; \
+$(1) $(addprefix --ignore=,$(2)); code=$$?; \
+wait $$half || code=1; cat build/half.log; exit $$code
+endef
 HASHED := -q --require-hashes --no-deps --no-build-isolation
 
 export PYTHONSAFEPATH := 1
@@ -19,14 +27,10 @@ run: install sandbox  ## install what is missing, then fine-tune the embedded mo
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
 
 test: check sandbox postgres  ## style, types, floors, then the fast tests and a short real run
-	$(BIN)/pytest -m "not slow and not soak"
+	$(call halves,$(FAST),tests/tools)
 
-slow: install sandbox postgres $(VENV)/audit/installed  ## long tests on real engines, the short crash suite; in two halves at a time
-	@mkdir -p build; set -m; \
-	$(SLOW) -p no:cacheprovider $(WHOLE_RUNS) > build/slow.log 2>&1 & half=$$!; \
-	trap "kill $$half" INT TERM; \
-	$(SLOW) $(addprefix --ignore=,$(WHOLE_RUNS)); code=$$?; \
-	wait $$half || code=1; cat build/slow.log; exit $$code
+slow: install sandbox postgres $(VENV)/audit/installed  ## long tests on real engines, the short crash suite
+	$(call halves,$(SLOW),tests/benchmarks tests/engines tests/graph)
 
 check: install  ## ruff, ruff format, mypy --strict, import-linter
 	$(BIN)/ruff check .
