@@ -44,16 +44,20 @@ def allocate(aim: Aim) -> None:
 @attack("memory")
 def allocate_in_children(aim: Aim) -> None:
     there, here = os.pipe()
+    pids = []
     for _ in range(5):
-        if os.fork() == 0:
+        pids.append(os.fork())
+        if pids[-1] == 0:
             touch(bytearray(MANY // 5), MANY // 5)
             os.write(here, b"x")
-            time.sleep(3 * LONG)
+            time.sleep(50 * LONG)  # all are there at the same time, however busy the machine is
             os._exit(0)
     os.close(here)
-    for _ in range(5):  # on a busy machine they take their time
+    for _ in pids:
         os.read(there, 1)
     stay(aim)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
 
 
 @attack("memory")
