@@ -50,7 +50,7 @@ def write_task(folder: Path) -> Path:
         write_lines(folder / f"{name}.jsonl", items(name, problems)[:ITEMS])
     rows = [{"question": p.question, "solution": prose(p.steps)} for p in splits().pool[:ROWS]]
     write_lines(folder / "data" / "rows.jsonl", rows)
-    declared = {**BENCHMARK.model_dump(mode="json"), "name": "small"}
+    declared = {**BENCHMARK.model_dump(mode="json", exclude_defaults=True), "name": "small"}
     write_atomic(folder / "benchmark.yaml", yaml.safe_dump(declared))
     return folder
 
