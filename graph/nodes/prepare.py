@@ -58,10 +58,11 @@ def prepare(ctx: Context) -> dict[str, Any]:
         ctx.emit(foreseen(ctx))
         try:
             look_ahead(ctx)
-            score = keep(file, measure(ctx, 0))
+            measured = measure(ctx, 0)
         except RecipeError as e:
             raise WorldError(f"the base model could not be measured: {e}") from e
         write_json(ctx.run.baseline / "spent.json", {"seconds": ctx.state.spent + time.monotonic() - began})
+        score = keep(file, measured)
         ctx.emit(
             BaselineMeasured(
                 value=score.value, low=score.low, high=score.high, n=score.n, smallest_gain=visible(ctx, score)
