@@ -15,8 +15,8 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.run import seconds
 from tuneloop.core.settings import load_settings
 from tuneloop.core.wording import clean, size
-from tuneloop.graph.journal import load_journal
 from tuneloop.tools.cleaning import KINDS, Find, Wanted, clear, survey
+from tuneloop.tools.runs.journal import load_journal
 
 EXAMPLES = """\b
 Examples:

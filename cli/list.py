@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from tuneloop.cli.pick import runs
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import load_settings
 from tuneloop.core.wording import clean
-from tuneloop.graph.manifest import read_spec
-from tuneloop.graph.status import run_state
+from tuneloop.tools.runs.find import runs
+from tuneloop.tools.runs.manifest import read_spec
+from tuneloop.tools.runs.status import run_state
 
 Row = dict[str, Any]
 WIDE = 130  # columns below which a description has no room beside the rest

@@ -13,8 +13,8 @@ from tuneloop.cli.spec import build_spec
 from tuneloop.cli.work import work
 from tuneloop.core.run import SandboxKind
 from tuneloop.core.settings import load_settings
-from tuneloop.graph.manifest import read_spec
 from tuneloop.graph.runs import create_run
+from tuneloop.tools.runs.manifest import read_spec
 
 EXAMPLES = """\b
 Examples:

@@ -15,7 +15,7 @@ from tuneloop.core.experiment import Experiment
 from tuneloop.core.score import Score
 from tuneloop.core.settings import load_settings
 from tuneloop.core.wording import clean, duration, interval, p
-from tuneloop.graph.status import RunStatus, run_status
+from tuneloop.tools.runs.status import RunStatus, run_status
 
 LAST = 30
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
-from tuneloop.cli.pick import pick, runs
+from tuneloop.cli.pick import pick
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import load_settings
-from tuneloop.graph.inbox import put
 from tuneloop.graph.lock import is_held
+from tuneloop.tools.runs.find import runs
+from tuneloop.tools.runs.inbox import put
 
 
 @click.command()

@@ -11,8 +11,8 @@ from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import Decision, Score
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import baseline, load_journal, other_scores
 from tuneloop.tools.proxy.access import data_access
+from tuneloop.tools.runs.journal import baseline, load_journal, other_scores
 
 
 def brief(

@@ -13,9 +13,9 @@ from tuneloop.core.files import digest, digest_file, read_json, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.core.setup import Placed, Setup
-from tuneloop.graph.manifest import read_spec
 from tuneloop.tools.benchmarks.folder import TEST, VALIDATION
 from tuneloop.tools.engines.pinned import pinned
+from tuneloop.tools.runs.manifest import read_spec
 from tuneloop.tools.store import MANIFEST, files_below
 
 ENGINES = ("llamafactory", "opencompass")

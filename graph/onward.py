@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tuneloop.core.experiment import Journal
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import load_journal
+from tuneloop.tools.runs.journal import load_journal
 
 FAILURES_IN_A_ROW = 3
 

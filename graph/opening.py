@@ -14,10 +14,10 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.graph.manifest import read_spec, write_manifest
 from tuneloop.sandboxes.choose import check_sandbox
 from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.proxy.access import data_access, judge_access
+from tuneloop.tools.runs.manifest import read_spec, write_manifest
 
 LEAST_DISK = 2 << 30
 

@@ -12,9 +12,9 @@ from tuneloop.core.files import read_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import load_journal
 from tuneloop.graph.onward import after
 from tuneloop.graph.state import VERSION, State, Trouble
+from tuneloop.tools.runs.journal import load_journal
 
 # What a node leaves first: who finds it knows that the nodes before it are over, as long as nothing was sent back.
 LAUNCHED = (("train", "train"), ("rehearse", "rehearse"), ("build_data", "build_data"))

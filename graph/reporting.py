@@ -6,7 +6,6 @@ from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import GuardCheck, Score, SealedTest
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import baseline, load_journal, other_scores
 from tuneloop.graph.verdict import guards
 from tuneloop.tools.building import leaked
 from tuneloop.tools.compare import check, compare
@@ -14,6 +13,7 @@ from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.proxy.ledger import sums_by_job
 from tuneloop.tools.report.data import Also, Curve, ReportData
 from tuneloop.tools.report.timing import node_times
+from tuneloop.tools.runs.journal import baseline, load_journal, other_scores
 from tuneloop.tools.trained import log_points
 
 

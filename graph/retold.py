@@ -9,7 +9,7 @@ from tuneloop.core.event_log import read_events
 from tuneloop.core.events import BaselineMeasured, Event, ExperimentFinished
 from tuneloop.core.experiment import Experiment
 from tuneloop.core.layout import RunFolder
-from tuneloop.graph.journal import baseline, load_journal
+from tuneloop.tools.runs.journal import baseline, load_journal
 
 
 def retold(run: RunFolder) -> list[Event]:

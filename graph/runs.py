@@ -17,15 +17,15 @@ from tuneloop.core.settings import Settings
 from tuneloop.graph.build import build_graph
 from tuneloop.graph.context import Context
 from tuneloop.graph.guard import check_unchanged
-from tuneloop.graph.journal import load_journal
 from tuneloop.graph.lock import hold
-from tuneloop.graph.manifest import made_by, newer
 from tuneloop.graph.migrations import migrate
 from tuneloop.graph.opening import open_run
 from tuneloop.graph.persistence import Checkpoints, open_checkpoints
 from tuneloop.graph.rebuild import is_behind
 from tuneloop.graph.state import VERSION, State
 from tuneloop.graph.world import named
+from tuneloop.tools.runs.journal import load_journal
+from tuneloop.tools.runs.manifest import made_by, newer
 from tuneloop.tools.workers import warm_engines
 
 # Nodes between two times that old checkpoints are dropped: the file stays below half a megabyte at any length of run.

@@ -8,8 +8,8 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.run import Guard
 from tuneloop.core.score import Decision, Score
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import baseline, load_journal, scores, whole_scores
 from tuneloop.tools.compare import decide, share
+from tuneloop.tools.runs.journal import baseline, load_journal, scores, whole_scores
 
 
 def verdict(ctx: Context, score: Score, others: Mapping[str, Score]) -> Decision:

@@ -12,7 +12,8 @@ from tuneloop.core.errors import Paused, RecipeError
 from tuneloop.core.events import JobProgress, Watched
 from tuneloop.core.job import Exit
 from tuneloop.graph.context import Context
-from tuneloop.graph.inbox import obey, waiting
+from tuneloop.graph.inbox import obey
+from tuneloop.tools.runs.inbox import waiting
 
 # Seconds between looks: a sixth of the time waited so far, so that short jobs are not delayed and long ones are cheap.
 FIRST, LONGEST, SHARE, SAID = 0.25, 5.0, 6, 2.0

@@ -9,8 +9,8 @@ from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.setup import Setup
-from tuneloop.graph.manifest import write_manifest
 from tuneloop.tools.benchmarks.folder import BenchmarkFolder
+from tuneloop.tools.runs.manifest import write_manifest
 
 
 def prepared(run: RunFolder, spec: RunSpec, found: BenchmarkFolder, model: Path, **more: Any) -> RunFolder:

@@ -11,11 +11,11 @@ from tuneloop.core.files import digest, read_json, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import load_journal, other_scores, scores, whole_scores
 from tuneloop.graph.onward import after
 from tuneloop.graph.retold import ended
 from tuneloop.graph.verdict import guards, verdict
 from tuneloop.tools.pruning import prune
+from tuneloop.tools.runs.journal import load_journal, other_scores, scores, whole_scores
 
 
 def critique(ctx: Context) -> dict[str, Any]:

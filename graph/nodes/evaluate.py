@@ -9,11 +9,11 @@ from typing import Any
 from tuneloop.core.errors import WorldError
 from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import keep
 from tuneloop.graph.nodes.seeds import confirmed
 from tuneloop.graph.wait import KILLS, killed, wait
 from tuneloop.tools.measuring import folder, measured, place
 from tuneloop.tools.pipeline import proof
+from tuneloop.tools.runs.journal import keep
 
 
 def evaluate(ctx: Context) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from tuneloop.core.experiment import Experiment
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.score import Score, SealedTest
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import load_journal
 from tuneloop.graph.nodes.evaluate import carried_out
 from tuneloop.graph.reporting import report_data
 from tuneloop.graph.wait import KILLS, wait
@@ -20,6 +19,7 @@ from tuneloop.tools.delivery import deliver, drop_merged, is_adapter, merge_stat
 from tuneloop.tools.measuring import sealed_scores, sealed_status, start_sealed, stop_sealed
 from tuneloop.tools.reads import count_reads, note_read
 from tuneloop.tools.report.write import write_report
+from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.workbench import job_report
 from tuneloop.tools.workers import stop_workers
 

@@ -16,7 +16,6 @@ from tuneloop.core.files import write_json
 from tuneloop.core.setup import Placed, Setup
 from tuneloop.graph.context import Context
 from tuneloop.graph.foresight import foreseen, visible
-from tuneloop.graph.journal import keep
 from tuneloop.graph.nodes.evaluate import measure
 from tuneloop.graph.onward import after
 from tuneloop.graph.selection import chosen_datasets
@@ -40,6 +39,7 @@ from tuneloop.tools.models import ModelFolder
 from tuneloop.tools.models.native import check_native
 from tuneloop.tools.models.pickled import pickled
 from tuneloop.tools.params.model_card import read_model_card
+from tuneloop.tools.runs.journal import keep
 from tuneloop.tools.store import fingerprint
 from tuneloop.tools.workbench import job_report
 from tuneloop.tools.workers import warm_up

@@ -11,8 +11,8 @@ from tuneloop.core.events import Problem
 from tuneloop.core.files import write_json
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import load_journal
 from tuneloop.graph.repair import give_up
+from tuneloop.tools.runs.journal import load_journal
 
 
 def research(ctx: Context) -> dict[str, Any]:

@@ -10,12 +10,12 @@ from tuneloop.core.experiment import Training
 from tuneloop.core.files import read_json
 from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
-from tuneloop.graph.journal import all_scores, keep
 from tuneloop.graph.nodes.train import finished_training
 from tuneloop.graph.verdict import verdict
 from tuneloop.tools.compare import pooled
 from tuneloop.tools.pruning import prune_experiment
 from tuneloop.tools.report.timing import attempts, job_seconds
+from tuneloop.tools.runs.journal import all_scores, keep
 
 MARGIN = 1.2
 MEASURING = ("evaluate.", "execute.", "judge.")

@@ -15,7 +15,7 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings, load_settings
-from tuneloop.graph.manifest import read_spec
+from tuneloop.tools.runs.manifest import read_spec
 
 DESCRIPTION_LINE = (
     'FT_BENCHMARK_DESCRIPTION="AIME 2025 math competition problems. Each answer is an integer from 0 to 999. '

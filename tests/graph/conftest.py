@@ -20,7 +20,7 @@ from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis,
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.score import Comparison, ItemResult, Score
-from tuneloop.graph.manifest import write_manifest
+from tuneloop.tools.runs.manifest import write_manifest
 
 NODES = ("research", "engineer_data", "write_config", "validate", "build_data", "rehearse", "train", "evaluate")
 SECONDS = 10.0

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.errors import Paused
-from tuneloop.graph.inbox import obey, put, waiting
+from tuneloop.graph.inbox import obey
+from tuneloop.tools.runs.inbox import put, waiting
 
 
 def test_a_pause_is_obeyed_once(tmp_path: Path) -> None:

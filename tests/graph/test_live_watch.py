@@ -18,11 +18,11 @@ from tuneloop.core.files import read_json, write_json
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
-from tuneloop.graph.inbox import put
 from tuneloop.graph.nodes.train import finished_training
 from tuneloop.graph.state import State
 from tuneloop.tools import benchmarks
 from tuneloop.tools.params.finalize import write_dataset_info
+from tuneloop.tools.runs.inbox import put
 from tuneloop.tools.store import fingerprint
 from tuneloop.tools.workers import stop_workers
 

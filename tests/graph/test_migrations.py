@@ -14,12 +14,12 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
-from tuneloop.graph.manifest import FORMAT
 from tuneloop.graph.migrations import STEPS, migrate
 from tuneloop.graph.persistence import open_checkpoints
 from tuneloop.graph.rebuild import rebuild
 from tuneloop.graph.runs import drive, entry
 from tuneloop.graph.state import VERSION, State, Trouble
+from tuneloop.tools.runs.manifest import FORMAT
 
 STORED = Path(__file__).parent / "stored"
 

@@ -21,7 +21,7 @@ import pytest
 
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.graph.journal import load_journal
+from tuneloop.tools.runs.journal import load_journal
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

@@ -20,13 +20,13 @@ from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.graph.journal import load_journal
-from tuneloop.graph.manifest import write_manifest
 from tuneloop.graph.migrations import migrate
 from tuneloop.graph.persistence import open_checkpoints
 from tuneloop.graph.rebuild import is_behind, rebuild
 from tuneloop.graph.runs import drive
 from tuneloop.graph.state import State, Trouble
+from tuneloop.tools.runs.journal import load_journal
+from tuneloop.tools.runs.manifest import write_manifest
 
 AFTER_WRITING = ("write_config", "build_data", "rehearse", "train")
 

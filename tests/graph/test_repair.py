@@ -12,8 +12,8 @@ from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.core.experiment import DataScript, TrainConfig
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
-from tuneloop.graph.journal import load_journal
 from tuneloop.graph.runs import drive
+from tuneloop.tools.runs.journal import load_journal
 
 BAD_SCRIPT = "import sys\nprint('--debug' in sys.argv, 'data.json')\nraise SystemExit('no such column: answer')\n"
 

@@ -15,9 +15,9 @@ from tuneloop.core.files import read_json, write_json
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
-from tuneloop.graph.manifest import write_manifest
 from tuneloop.graph.selection import chosen_datasets
 from tuneloop.graph.state import State
+from tuneloop.tools.runs.manifest import write_manifest
 
 
 def context(home: Path, **more: object) -> Context:

@@ -14,7 +14,7 @@ import pytest
 
 from tuneloop.core.layout import RunFolder
 from tuneloop.graph.lock import hold
-from tuneloop.graph.status import run_status
+from tuneloop.tools.runs.status import run_status
 
 COMMAND = (sys.executable, "-m", "tuneloop.cli.main")
 

@@ -17,10 +17,10 @@ from tuneloop.core.settings import Settings
 from tuneloop.core.setup import Placed
 from tuneloop.graph.context import Context
 from tuneloop.graph.foresight import foreseen, visible
-from tuneloop.graph.journal import keep
 from tuneloop.graph.state import State
 from tuneloop.graph.verdict import divisor, guards, verdict
 from tuneloop.tools.benchmarks import resolve
+from tuneloop.tools.runs.journal import keep
 
 N = 1000
 

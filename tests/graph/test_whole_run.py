@@ -13,7 +13,7 @@ import pytest
 
 from tuneloop.core.files import read_json, read_lines
 from tuneloop.core.layout import RunFolder
-from tuneloop.graph.journal import baseline, scores
+from tuneloop.tools.runs.journal import baseline, scores
 
 KEYS = "run_id benchmark base_model metric direction baseline best experiments budget versions seeds"
 

@@ -10,10 +10,10 @@ from tuneloop.core.event_log import last_event
 from tuneloop.core.events import NodeStarted
 from tuneloop.core.experiment import Experiment, Journal
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.locks import is_locked
 from tuneloop.core.score import Score
-from tuneloop.graph.journal import baseline, load_journal
-from tuneloop.graph.lock import is_held
-from tuneloop.graph.manifest import read_spec
+from tuneloop.tools.runs.journal import baseline, load_journal
+from tuneloop.tools.runs.manifest import read_spec
 
 RunState = Literal["new", "running", "paused", "finished"]
 
@@ -43,7 +43,7 @@ class RunStatus:
 
 def run_state(run: RunFolder) -> RunState:
     """In one word."""
-    if is_held(run.lock):
+    if is_locked(run.lock):
         return "running"
     if run.report_json.is_file():
         return "finished"
