@@ -36,7 +36,17 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No test sees the developer's `.env` or FT_ variables, or writes into the working directory's home."""
     for name in list(os.environ):
         if name.upper().startswith(
-            ("FT_", "TUNELOOP_", "BENCHMARK_", "LLAMA_FACTORY_", "OPENCOMPASS_", "HF_", "MODELSCOPE_", "OPENAI_")
+            (
+                "FT_",
+                "TUNELOOP_",
+                "BENCHMARK_",
+                "LLAMA_FACTORY_",
+                "OPENCOMPASS_",
+                "HF_",
+                "MODELSCOPE_",
+                "OPENAI_",
+                "CHAT_",
+            )
         ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("FT_FILE_PATH", str(tmp_path / "home"))
