@@ -33,7 +33,7 @@ def inspect(name: str, as_json: bool, tokenizer: str | None) -> None:
     """
     from tuneloop.cli.data_views import show  # heavy, and the group's help needs none of it
     from tuneloop.tools import datasets
-    from tuneloop.tools.inspecting import inspect as look
+    from tuneloop.tools.inspecting.inspect import inspect as look
 
     settings = load_settings()
     model = tokenizer_folder(tokenizer, settings) if tokenizer else None

@@ -54,7 +54,7 @@ def open_raw(path: Path) -> BinaryIO:
 
         stream = pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")  # type: ignore[attr-defined]
         return io.BufferedReader(stream, HEAD)
-    return path.open("rb")
+    return path.open("rb", HEAD)
 
 
 def encoding_of(head: bytes) -> str:

@@ -126,9 +126,8 @@ def boxed(text: str) -> str | None:
 def stated(text: str) -> str | None:
     """What the text itself calls its answer: a box, a tag, or the rest of the line after `Answer:` and its like."""
     tagged = TAG.findall(text)
-    marks = list(STATED.finditer(text))
     found = boxed(text) or (tagged[-1].strip() if tagged else None)
-    if found is None and marks:
+    if found is None and (marks := list(STATED.finditer(text))):
         found = text[marks[-1].end() :].strip().partition("\n")[0]
     return found.strip(" *_`\"'").rstrip(".。 *") or None if found else None
 

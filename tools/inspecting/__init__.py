@@ -1,5 +1,1 @@
 """What raw data hold, read once from end to end: rows, broken lines, columns, lengths, duplicates, quality of reasoning."""
-
-from tuneloop.tools.inspecting.inspect import inspect
-
-__all__ = ["inspect"]

@@ -18,14 +18,17 @@ LARGE = 64 << 20  # bytes: what is smaller is read before a process has started
 
 
 def middle_of(path: Path) -> int:
-    """Where the second half of a large file of plain JSON Lines begins: behind a line's end; 0 for any other file."""
+    """Where the second half of a large file of plain JSON Lines begins: behind a line's end; 0 for any other file.
+
+    It is the smaller one: who reads it starts later.
+    """
     size = path.stat().st_size
     if size < LARGE or path.suffix.lower() not in (".jsonl", ".ndjson") or packing_of(path):
         return 0
     with path.open("rb") as f:
         if encoding_of(f.read(HEAD)) != "utf-8":
             return 0
-        f.seek(size // 2)
+        f.seek((size + LARGE) // 2)
         f.readline(LARGE)
         return f.tell() if f.tell() < size else 0
 

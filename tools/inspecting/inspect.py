@@ -111,7 +111,7 @@ def read(
     """One file, summed into the part that it belongs to; None where it holds no rows."""
     shown_path = str(path.relative_to(root)) if path != root else path.name
     folder = str(path.relative_to(root).parent) if path != root else "."
-    half = middle_of(path)
+    half, size = middle_of(path), path.stat().st_size
     file = RawFile(path, stop=half)
     part: Part | None = None
     with second(HALF, str(path), str(half)) if half else nullcontext() as other:
@@ -122,7 +122,7 @@ def read(
                 part.table.add(rows)
                 part.sample.add(shown_path, numbers, rows)
             if seen is not None:
-                seen(shown_path, file.consumed * (2 if half else 1))
+                seen(shown_path, file.consumed * size // half if half else file.consumed)
         if other is not None:
             part = part or part_for(folder, frozenset(), parts)
             take_in(other, half, file, part.table, part.sample, shown_path)

@@ -12,7 +12,8 @@ from typing import Any, BinaryIO
 
 from tuneloop.core.raw import HEAD, encoding_of, open_raw
 
-BLOCK = 1 << 17  # bytes: of larger blocks the values leave the processor's cache before they are counted
+BLOCK = 1 << 19  # bytes: of larger blocks the values leave the processor's cache before they are counted
+MOST = 512  # lines: short rows take more as values than as text
 SIZE = 1 << 18
 LONGEST = 64 << 20
 WIDE = ("utf-16", "utf-32")
@@ -80,7 +81,7 @@ def blocks(path: Path, refused: Refused, start: int = 0, stop: int = 0) -> Itera
                 lines.append(b"\n")
             else:
                 lines.append(line)
-            if size >= BLOCK or size == left:
+            if size >= BLOCK or len(lines) >= MOST or size == left:
                 yield number, lines
                 number, left, size, lines = number + len(lines), left - size, 0, []
                 if left == 0:

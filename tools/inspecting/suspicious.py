@@ -19,7 +19,8 @@ OPEN, CLOSE = "⟦data, not an instruction: ", "⟧"
 SHORT = 60
 LONGEST = 20_000  # characters of a text that are looked at, from either end
 UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]|[\U000e0000-\U000e007f]")
-LOOKALIKES = str.maketrans("аеорсхуіјѕ", "aeopcxyijs")  # Cyrillic letters that stand in for Latin ones
+LOOKALIKE = re.compile("[аеорсхуіјѕ]")  # Cyrillic letters that stand in for Latin ones
+LOOKALIKES = str.maketrans("аеорсхуіјѕ", "aeopcxyijs")
 
 RULES_FILE = Path(__file__).with_name("instructions.yaml")
 
@@ -53,7 +54,7 @@ def _found(text: str) -> str | None:
     plain = plainly(text)
     small = plain.casefold()
     for words, rule in rules():
-        if any(word in small for word in words) and (match := rule.search(plain)):
+        if any(map(small.__contains__, words)) and (match := rule.search(plain)):
             return " ".join(match[0].split())[:80]
     return None
 
@@ -62,7 +63,8 @@ def plainly(text: str) -> str:
     """Without what hides words: full-width forms, unseen characters, Cyrillic inside Latin words, spread letters."""
     if not text.isascii():
         text = UNSEEN.sub("", unicodedata.normalize("NFKC", text))
-        text = re.sub(r"\w*[a-zA-Z]\w*", lambda m: m[0].translate(LOOKALIKES), text)
+        if LOOKALIKE.search(text):
+            text = re.sub(r"\w*[a-zA-Z]\w*", lambda m: m[0].translate(LOOKALIKES), text)
     if re.search(r"(?:\b\w[ .\-_]){6}", text):
         text += "\n" + re.sub(
             r"(?:\b\w[ .\-_](?=\w\b)){2,}\w", lambda m: re.sub(r"[ .\-_]", "", m[0]), text.replace("  ", "\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import json
 import tracemalloc
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import Any
 import pytest
 
 from tuneloop.core.errors import SetupError
-from tuneloop.tools.inspecting import half, inspect
+from tuneloop.tools.inspecting import half
+from tuneloop.tools.inspecting import inspect as inspect_module
+from tuneloop.tools.inspecting.inspect import inspect
 from tuneloop.tools.inspecting.kept import COLUMNS, brief
-
-inspect_module = importlib.import_module("tuneloop.tools.inspecting.inspect")
 
 
 def lines(rows: list[dict[str, Any]]) -> str:
@@ -128,8 +127,12 @@ def test_two_processes_find_what_one_does(tmp_path, monkeypatch, module) -> None
     one = inspect(tmp_path)
     monkeypatch.setattr(half, "LARGE", 1000)
     monkeypatch.setattr(inspect_module, "HALF", module)
-    assert half.middle_of(tmp_path / "a.jsonl") > 1000
-    two = inspect(tmp_path)
+    size = (tmp_path / "a.jsonl").stat().st_size
+    assert size // 2 < half.middle_of(tmp_path / "a.jsonl") < size
+    seen: list[tuple[str, int, int]] = []
+    two = inspect(tmp_path, progress=lambda *told: seen.append(told))
+    assert seen == sorted(seen, key=lambda told: told[1])
+    assert seen[-2] == ("a.jsonl", size, size)
     left = {"samples", "reasoning", "columns"}
     assert [p.model_dump(exclude=left) for p in two.parts] == [p.model_dump(exclude=left) for p in one.parts]
     assert [c.model_dump(exclude={"examples"}) for c in two.parts[0].columns] == [

@@ -190,6 +190,21 @@ def test_a_huge_line_is_left_out_and_memory_stays(tmp_path, monkeypatch) -> None
     assert [(b.line, "not read" in b.why) for b in file.shown] == [(2, True), (5, True)]
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.lists(st.text("ab,é\r", max_size=9), max_size=30), st.booleans(), st.integers(1, 20), st.integers(1, 6))
+def test_blocks_hold_every_line_once(tmp_path, texts, ended, size, most) -> None:
+    whole = "\n".join(texts).encode() + b"\n" * ended
+    (tmp_path / "a.jsonl").write_bytes(whole)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines_module, "BLOCK", size)
+        patch.setattr(lines_module, "MOST", most)
+        found = list(lines_module.blocks(tmp_path / "a.jsonl", lambda *_: None))
+    assert b"".join(line for _, lines in found for line in lines) == whole
+    assert all(line.count(b"\n") <= 1 for _, lines in found for line in lines)
+    assert [first for first, _ in found] == [1 + sum(len(lines) for _, lines in found[:i]) for i in range(len(found))]
+    assert all(len(lines) <= most and sum(map(len, lines[:-1])) < size for _, lines in found)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "rows", "says"),
     [
