@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from math import isfinite
 from typing import Any
 
 import numpy as np
 import orjson
 from xxhash import xxh3_64_intdigest
 
+from tuneloop.tools.inspecting.bounds import Bounds
 from tuneloop.tools.inspecting.distinct import U64, Distinct
 from tuneloop.tools.inspecting.facts import ColumnFacts
 from tuneloop.tools.inspecting.sizes import Sizes
@@ -36,9 +36,8 @@ class Column:
         self.empty = 0
         self.distinct = Distinct()
         self.characters, self.items = Sizes(), Sizes()
-        self.low: float | int | None = None
-        self.high: float | int | None = None
-        self.numeric = True
+        self.numbers, self.written = Bounds(), Bounds()  # of numbers, of numbers written as texts
+        self.numeric = True  # all texts so far
         self.factor = np.uint64(xxh3_64_intdigest(path.encode("utf-8", "replace")) | 1)
 
     def texts(self, values: Sequence[str]) -> U64:
@@ -61,26 +60,16 @@ class Column:
         if longest > LONGEST_NUMBER:
             return False
         try:
-            self.range(list(map(float, values)))
+            self.written.add(list(map(float, values)))
         except ValueError:
             return False
         return True
 
-    def range(self, values: Sequence[float]) -> None:
-        """Numbers; what is not finite has no place in a range."""
-        if not values:
-            return
-        low, high = min(values), max(values)
-        if not (isfinite(low) and isfinite(high)):
-            self.range([value for value in values if isfinite(value)])
-            return
-        self.low = low if self.low is None else min(self.low, low)
-        self.high = high if self.high is None else max(self.high, high)
-
     def state(self) -> dict[str, Any]:
         """All of it as plain JSON."""
         return {
-            "kinds": self.kinds, "empty": self.empty, "numeric": self.numeric, "low": self.low, "high": self.high,
+            "kinds": self.kinds, "empty": self.empty, "numeric": self.numeric,
+            "numbers": self.numbers.ends(), "written": self.written.ends(),
             "distinct": self.distinct.state(), "characters": self.characters.state(), "items": self.items.state(),
         }  # fmt: skip
 
@@ -89,7 +78,8 @@ class Column:
         self.kinds.update(state["kinds"])
         self.empty += state["empty"]
         self.numeric = self.numeric and state["numeric"]
-        self.range([value for value in (state["low"], state["high"]) if value is not None])
+        self.numbers.add(state["numbers"])
+        self.written.add(state["written"])
         self.distinct.merge(state["distinct"])
         self.characters.merge(state["characters"])
         self.items.merge(state["items"])
@@ -97,9 +87,9 @@ class Column:
     def facts(self, places: int, examples: Sequence[str] = ()) -> ColumnFacts:
         """All of it; `places` is how many values there could be."""
         absent = places - self.kinds.total()
-        text = self.kinds["text"] > self.empty
-        numbers = self.kinds["integer"] + self.kinds["number"] > 0
-        shown = numbers or (text and self.numeric)
+        written = self.written.ends() if self.numeric else ()
+        span = Bounds()
+        span.add((*self.numbers.ends(), *written))
         return ColumnFacts(
             path=self.path,
             kinds={name: count for name, count in self.kinds.most_common() if count},
@@ -109,9 +99,9 @@ class Column:
             exact=self.distinct.exact,
             characters=self.characters.spread(),
             items=self.items.spread(),
-            low=self.low if shown else None,
-            high=self.high if shown else None,
-            numeric_text=text and self.numeric,
+            low=span.low,
+            high=span.high,
+            numeric_text=bool(written),
             examples=tuple(examples),
         )
 
@@ -194,7 +184,7 @@ class Table:
         column.kinds[NAMES.get(kind, kind.__name__)] += len(values)
         if kind in (int, float, bool):
             if kind is not bool:
-                column.range(values)
+                column.numbers.add(values)
             return mixed(values, kind)
         if kind is dict:
             column.empty += sum(not value for value in values)
