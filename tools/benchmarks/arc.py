@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.raw import LETTERS, listed, rows
+from tuneloop.tools.benchmarks.raw import CHOSEN, LETTERS, listed, rows
 
 FOLDERS = {"arc_c": "ARC-Challenge", "arc_e": "ARC-Easy"}
 ASKED = (
     "School science questions in English, mostly with four options; {which}. The reply ends with 'The answer is X.' where X "
-    "is the letter. Read is the letter in the last \\boxed{{}}, else the one after the last 'answer', else a letter that opens "
-    "the reply or stands alone; the text of an option without its letter is wrong."
+    "is the letter. {chosen}"
 )
 
 
@@ -29,7 +28,7 @@ def declared(name: str, which: str) -> Benchmark:
             files=(f"{folder}/test-*.parquet",),
             train=(f"{folder}/train-*.parquet", f"{folder}/validation-*.parquet"),
         ),
-        description=ASKED.format(which=which),
+        description=ASKED.format(which=which, chosen=CHOSEN),
         answer="choice",
         final="The answer is ANSWER.",
         prompt=(

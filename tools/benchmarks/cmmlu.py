@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from tuneloop.core.benchmark import Benchmark, Item, Source
 from tuneloop.tools.benchmarks.chinese_subjects import SUBJECTS
-from tuneloop.tools.benchmarks.raw import listed, table, zipped
+from tuneloop.tools.benchmarks.raw import CHOSEN, listed, table, zipped
 
 BENCHMARK = Benchmark(
     name="cmmlu",
@@ -16,9 +16,7 @@ BENCHMARK = Benchmark(
     source=Source(repo="haonan-li/cmmlu", files=("cmmlu_v1_0_1.zip",)),
     description=(
         "Multiple choice with four options A to D in 67 subjects, in Chinese. One may think first; the reply ends with a line "
-        "'答案: X' where X is the letter. Read is the letter in the last \\boxed{}, else the one after the last 'answer' or "
-        "'答案', else a letter that opens the reply or stands alone; the text of an option without its letter is wrong. All "
-        "items count the same, and every subject is reported."
+        "'答案: X' where X is the letter. " + CHOSEN + " All items count the same, and every subject is reported."
     ),
     answer="choice",
     final="答案: ANSWER",

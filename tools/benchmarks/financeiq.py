@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.raw import files, listed, table
+from tuneloop.tools.benchmarks.raw import CHOSEN, files, listed, table
 
 SHOTS = 5
 POOL = 100
@@ -20,9 +20,7 @@ BENCHMARK = Benchmark(
     description=(
         "Multiple choice with four options A to D from ten Chinese financial examinations, in Chinese. Five solved questions "
         "of the same examination stand before the one that is asked; the reply is the letter, and reasoning before "
-        "'答案是: X' is allowed. Read is the letter in the last \\boxed{}, else the one after the last 'answer' or '答案', "
-        "else a letter that opens the reply or stands alone; the text of an option without its letter is wrong. All items "
-        "count the same, and every examination is reported."
+        "'答案是: X' is allowed. " + CHOSEN + " All items count the same, and every examination is reported."
     ),
     answer="choice",
     final="答案是: ANSWER",

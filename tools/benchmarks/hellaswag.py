@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.raw import LETTERS, listed, rows
+from tuneloop.tools.benchmarks.raw import CHOSEN, LETTERS, listed, rows
 
 BENCHMARK = Benchmark(
     name="hellaswag",
@@ -17,9 +17,9 @@ BENCHMARK = Benchmark(
     source=Source(repo="Rowan/hellaswag", files=("data/validation-*.parquet",), train=("data/train-*.parquet",)),
     description=(
         "A short text about an everyday activity and four endings A to D, one of which is how it really goes on; in English. "
-        "The reply ends with 'The answer is X.' where X is the letter. Read is the letter in the last \\boxed{}, else the one "
-        "after the last 'answer', else a letter that opens the reply or stands alone; the text of an ending without its letter "
-        "is wrong. The two halves of the source, WikiHow and ActivityNet, are reported apart."
+        "The reply ends with 'The answer is X.' where X is the letter. "
+        + CHOSEN
+        + " The two halves of the source, WikiHow and ActivityNet, are reported apart."
     ),
     answer="choice",
     final="The answer is ANSWER.",

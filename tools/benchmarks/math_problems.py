@@ -14,8 +14,8 @@ DESCRIPTION = (
     "Contest problems in seven subjects and five levels. Reason step by step and end with the answer in \\boxed{{}}, in LaTeX, "
     "for example \\boxed{{\\frac{{3}}{{4}}}}. The last box counts. It is compared as mathematics (math-verify): equal "
     "fractions, decimals, roots, polynomials, sets, intervals and matrices are equal however they are written; units, currency "
-    "and degree signs do not matter; tuples and intervals keep their order and brackets. Without a box only 'The final answer "
-    "is $...$' counts. What cannot be read is wrong. {0}"
+    "and degree signs do not matter; tuples and intervals keep their order, and the brackets that are written. Without a box "
+    "only 'The final answer is $...$' counts. What cannot be read is wrong. {0}"
 )
 PROMPT = "{problem}\nPlease reason step by step, and put your final answer within \\boxed{}."
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.raw import LETTERS, listed, rows
+from tuneloop.tools.benchmarks.raw import CHOSEN, LETTERS, listed, rows
 
 BENCHMARK = Benchmark(
     name="mmlu",
@@ -15,9 +15,9 @@ BENCHMARK = Benchmark(
     source=Source(repo="cais/mmlu", files=("all/test-*.parquet",), train=("all/auxiliary_train-*.parquet",)),
     description=(
         "Multiple choice with four options A to D in 57 subjects, from law to anatomy, in English. One may think first; the "
-        "reply ends with a line 'ANSWER: X' where X is the letter. Read is the letter in the last \\boxed{}, else the one "
-        "after the last 'answer', else a letter that opens the reply or stands alone; the text of an option without its "
-        "letter is wrong. All items count the same, and every subject is reported."
+        "reply ends with a line 'ANSWER: X' where X is the letter. "
+        + CHOSEN
+        + " All items count the same, and every subject is reported."
     ),
     answer="choice",
     prompt=(

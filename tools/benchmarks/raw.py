@@ -12,6 +12,11 @@ from zipfile import ZipFile
 from tuneloop.core.records import records
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+CHOSEN = (
+    "Read is the letter in the last \\boxed{}, else the one stated last ('answer is X', 'Answer: X', '答案: X'), else the one "
+    "said last ('so it is X') or the only one that is a label ('X) ...'). 'Not X' chooses nothing, 'X or Y' neither does, and "
+    "the text of an option without its letter is wrong."
+)
 
 
 def rows(raw: Path, *patterns: str) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,7 @@ r"""Read the answer in a reply, compare it with the gold answer; standard librar
 What stands between `<think>` and `</think>` is no answer. A reply without a readable answer is wrong, never an error.
 
 boxed    the last complete `\boxed{...}`; numbers in normal form (`1,000.0` is `1000`), `\text{}` and blanks dropped
-choice   one letter: in the last box, after "answer" or "答案", at the start of the reply, else the last one standing alone
+choice   one letter: in the last box, stated ("answer is", "答案"), else said last ("so it is"), else the only label
 number   the last number; sign, decimals, thousands commas and exponents are read, percent and currency signs dropped
 exact    the whole reply, trimmed, runs of white space as one blank, case matters
 code     no answer is read: the Python code, from the last block of it or, without one, the reply; its results are judged
@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any
 
 UNSIGNED = r"(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+|\.(?!\w))?|\.\d+)(?:[eE][-+]?\d{1,3}(?!\w))?"
-LAST_NUMBER = re.compile(rf"(?<![\w.])(?:(?<![)\]}}])[-+])?{UNSIGNED}", re.ASCII)
+LAST_NUMBER = re.compile(rf"(?<![\w.])(?<![A-Za-z}}]\^)(?<![A-Za-z}}]\^\{{)(?:(?<![)\]}}])[-+])?{UNSIGNED}", re.ASCII)
 WRAPPERS = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mbox|operatorname)\s*\{([^{}]*)\}"
 WINDOW, REGEX_WINDOW, CODE_WINDOW, MAX_DIGITS = 20_000, 4_000, 65_536, 400
 
@@ -97,8 +97,9 @@ def plain_number(text: str) -> str | None:
 
 
 def unsigned(text: str) -> str:
-    """Without percent, currency and mathematics signs; the Unicode minus becomes ASCII."""
+    """Without percent, currency and mathematics signs; the Unicode minus becomes ASCII, LaTeX's thousands signs commas."""
     text = text.replace("−", "-").replace("\\%", "").replace("\\$", "")
+    text = re.sub(r"(?<=\d)(?:\{,\}|\\[,;:!])(?=\d{3}(?!\d))", ",", text)
     return re.sub(r"[%$€£¥]", "", text).strip()
 
 
@@ -154,42 +155,109 @@ def undecorated(text: str) -> str:
 
 # --- choices ---------------------------------------------------------------------------------------------------------
 
+LINK = r"(?i:\b(?:is|be|should|would|must|the|correct|option|choice|letter|text|mathrm|mathbf)\b)"
 AFTER_ANSWER = re.compile(
-    r"(?i:\banswer\b)(?:[^A-Za-z0-9]|(?i:\b(?:is|be|should|would|must|the|correct|option|choice|letter|text|mathrm|mathbf)\b))*"
+    rf"((?i:\b(?:final\s)?answer\b)(?:[^A-Za-z0-9]|{LINK})*)"
     r"(?:([A-Z])(?![A-Za-z0-9'’])|(?<=\()([a-z])(?=\))|([a-z])(?=[.)\]*\s]*\Z))"
 )
 AFTER_CHINESE = re.compile(
-    r"(?:答案|正确选项|[故应]选|选择)(?:[\s:：，,(（【「“\"'$*_{\\]|[是为应该选项]|text|boxed|mathrm){0,20}([A-Z])(?![A-Za-z0-9])"
+    r"((?:答案|正确选项|[故应]选|选择)(?:[\s:：，,(（【「“\"'$*_{\\]|[是为应该选项]|text|boxed|mathrm){0,20})([A-Z])(?![A-Za-z0-9])"
 )
+STATES = re.compile(r"(?i:\b(?:is|be|final)\b)|[:：=是为]")
 ALONE = re.compile(r"(?<![A-Za-z0-9'’])(?<![A-Za-z]\.)([A-Z])(?![A-Za-z0-9'’]|\.[A-Za-z])")
 PROSE = re.compile(r"\s+(?!(?:is|because|since|seems)\b)[A-Za-z]")
+NOT = re.compile(
+    r"(?:(?i:\b(?:not|neither|nor|never|cannot|than|eliminates?|excludes?|except)\b|n['’]t\b)|不[是选为]|而非|排除)"
+    r"(?:[^\w.?!;:\n]|(?i:\b(?:be|is|the|option|choice)\b)|选项)*\Z"
+)
+WRONG = re.compile(
+    r"[)\]*\"'’]*\s{0,9}(?:选项)?(?:(?i:(?:is|was|seems|would be)(?:n['’]t|\s(?:\w+\s)?(?:not|wrong|incorrect|false|out))\b)"
+    r"|错误|不对|不正确|不符)"
+)
+ANOTHER = re.compile(
+    r"[)\]*\"'’]*\s{0,9}(?:(?i:or|and)\b|[/&或和及、]|[,，](?=\s{0,9}\(?[A-Z][)*.\s]{0,9}(?:$|[,，]|or\b|and\b)))"
+    r"[\s(*\[\"']*(?i:option\s|choice\s)?[A-Z](?![A-Za-z0-9'’])(?!\s(?:is|are|was|can|does|has)\b)",
+    re.MULTILINE,
+)
+SAID = re.compile(
+    r"(?:(?i:\b(?:is|be|are|it['’]s|that['’]s|choose|chose|pick|select|letter|go with|but|so|thus|hence|therefore|say|guess))"
+    r"|[:：→选是为])[\s\"'“‘(*\[$（]*\Z"
+)
+HELD = re.compile(r"[)\]*\"'’]*\s(?:is|seems|must be|has to be)\s(?:the\s|clearly\s)?(?:right|correct|best|true)\b")
+LABEL = re.compile(
+    r"(?m)(?:^[^\S\n]*[(*\[]*|(?i:option|choice|选项)\s?|[(\[*]{1,3})([A-Z])(?:[*]*[).:：\]]|[*\s]*$|(?<=\*.)\*|(?=\s(?:is|because|since)\b))"
+)
+NARROW = {wide + i: ord(first) + i for wide, first in ((0xFF21, "A"), (0xFF41, "a")) for i in range(26)}
 
 
 def choice(text: str) -> str | None:
-    """The letter chosen. "A" and "I" before another word are prose, unless "option" or "choice" stands before them."""
-    text = text[-WINDOW:]
+    """The letter chosen; None when none is, or several.
+
+    In this order: in the last box, all of the reply, stated last ("the answer is B"), beside the word "answer", said last
+    ("so it is B"), the one label ("B) Paris", "option B", "(B)"). "Not B" and "B is wrong" choose nothing, the article "A" and
+    the pronoun "I" are no letters, and neither is what stands behind a word, as in "Vitamin C".
+    """
+    text = text[-WINDOW:].translate(NARROW)
+    if letter := in_box(text):
+        return letter
+    found = [
+        (bool(STATES.search(match[1])), *match.span(match.lastindex or 0))
+        for pattern in (AFTER_ANSWER, AFTER_CHINESE)
+        for match in pattern.finditer(text)
+    ]
+    for sure, *span in sorted(found, reverse=True):
+        if not (denied(text, *span) or is_prose(text, *span, article=not sure) or opens_list(text, *span)):
+            return the_one(text, *span)
+    return said(text)
+
+
+def in_box(text: str) -> str | None:
+    """The letter in the last box, or that all of the text is; also with a word after it, as in "B. Paris"."""
     inside = boxed(text)
-    whole = re.fullmatch(r"\W*([A-Za-z])\W*", inside if inside is not None else text, re.ASCII)
-    if whole:
-        return whole[1].upper()
-    after = [(match.start(), match[1] or match[2] or match[3]) for match in AFTER_ANSWER.finditer(text)]
-    after += [(match.start(), match[1]) for match in AFTER_CHINESE.finditer(text)]
-    if after:
-        return max(after)[1].upper()
-    first: list[str] = re.findall(r"(?m)^\s*[(*]*([A-Z])[*]*[).:]", text)
-    if len(first) == 1 and re.match(r"\s*[(*]*[A-Z][*]*[).:]", text):
-        return first[0]
-    letters = [match[1] for match in ALONE.finditer(text) if not is_prose(text, match)]
-    return letters[-1] if letters else None
+    whole = re.fullmatch(r"\W*([A-Za-z])\W*", text if inside is None else inside, re.ASCII)
+    opening = re.match(r"\W*(?i:option\s*|choice\s*)?([A-Z])(?:[).:]|$)", inside or "", re.ASCII)
+    found = whole or opening
+    return found[1].upper() if found else None
 
 
-def is_prose(text: str, match: re.Match[str]) -> bool:
-    """Whether the letter is the article "A" or the pronoun "I"."""
-    if match[1] not in "AI" or not PROSE.match(text, match.end()):
-        return False
-    return not re.search(
-        r"(?i:option|choice|choose|chose|pick|select)\s*$", text[max(0, match.start() - 20) : match.start()]
+def said(text: str) -> str | None:
+    """The letter said last to be the answer, else the only one that is a label."""
+    letters = [match.span(1) for match in ALONE.finditer(text)]
+    letters = [span for span in letters if not is_prose(text, *span) and not denied(text, *span)]
+    told = [(a, b) for a, b in letters if SAID.search(text[max(0, a - 20) : a]) or HELD.match(text, b)]
+    for span in reversed(told):
+        if not opens_list(text, *span):
+            return the_one(text, *span)
+    labels = {text[match.start(1)] for match in LABEL.finditer(text) if match.span(1) in letters}
+    return labels.pop() if len(labels) == 1 else None
+
+
+def the_one(text: str, start: int, end: int) -> str | None:
+    """The letter there, unless it is one of several ("A or B")."""
+    return None if ANOTHER.match(text, end) else text[start].upper()
+
+
+def denied(text: str, start: int, end: int) -> bool:
+    """Whether the letter is said not to be it."""
+    return bool(NOT.search(text[max(0, start - 40) : start]) or WRONG.match(text, end))
+
+
+def opens_list(text: str, start: int, end: int) -> bool:
+    """Whether the letter is the label of a line, and a later line has the next letter: options are gone through."""
+    line = text[text.rfind("\n", 0, start) + 1 : start]
+    following = chr(ord(text[start]) + 1)
+    return (
+        re.fullmatch(r"[\s(*\[]*", line[:9]) is not None
+        and re.match(r"[*]*[).:]", text[end : end + 9]) is not None
+        and re.search(rf"^[^\S\n]*[(*\[]*{re.escape(following)}[*]*[).:]", text[end:], re.MULTILINE) is not None
     )
+
+
+def is_prose(text: str, start: int, end: int, article: bool = True) -> bool:
+    """Whether the letter is the pronoun "I" or, where it may be one, the article "A"."""
+    if text[start] not in ("AI" if article else "I") or not PROSE.match(text, end):
+        return False
+    return not re.search(r"(?i:option|choice|choose|chose|pick|select)\s*$", text[max(0, start - 20) : start])
 
 
 # --- patterns --------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def stated(reply: str) -> str | None:
         return None
     inside = last_box(text)
     if inside is not None:
-        return inside.strip() or None
+        return re.sub(r"(?<=[\w})\]])\.\s*\Z", "", inside).strip() or None
     found = re.findall(r"(?i)final answer is:?\s*\$([^$]+)\$", text)
     return found[-1].strip() or None if found else None
 

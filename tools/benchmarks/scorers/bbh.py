@@ -46,7 +46,11 @@ def stated(reply: str) -> str | None:
 
 
 def option(text: str) -> str | None:
-    """A letter in brackets, or the one that the text begins with."""
+    """A letter in brackets, or the one that the text begins with; None where it is denied, or is one of several."""
+    if re.match(r"(?i:\W*(?:not|neither)\b)", text) or re.search(
+        r"\([A-Z]\)\W*(?:(?:or|and)\b\W*|[/,])\s*\([A-Z]\)", text
+    ):
+        return None
     found = re.search(r"\(([A-Z])\)", text) or re.match(r"(?i:\W*(?:option\s+)?)([A-Z])\s*(?:[).:,*]|$)", text)
     return found[1] if found else None
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..scoring import boxed, plain_number, without_thoughts
+from ..scoring import box, normal, plain_number, without_thoughts
 
 STATED = re.compile(
-    r"\banswer\s*(?:is|:|=)[\s:*$\\(]{0,10}(?:(?:text|mathbf)\{)?(\d{1,3})(?![\d,]*\d)(?!\.\d)", re.IGNORECASE
+    r"\banswer[\s*]{0,4}(?:is|:|=)[\s:*$\\(]{0,10}(?:(?:text|textbf|mathrm|mathbf)\{)?(\d{1,3})(?![\d,]*\d)(?!\.\d)",
+    re.IGNORECASE,
 )
+
+LONGEST = 200  # characters of a box that can be a number and its unit
+UNIT = re.compile(r"(?:\^\{?\\circ\}?|°|\\(?:text|mathrm|mbox)\s*\{[a-z .]+\}(?:\^\{?\d\}?)?|\\q?quad|\s)+\Z")
 
 
 def judge(gold: str, reply: str) -> dict[str, Any]:
@@ -23,11 +27,10 @@ def stated_integer(reply: str) -> str | None:
     text = without_thoughts(reply)
     if text is None:
         return None
-    inside = boxed(text)
+    inside = box(text)
     if inside is not None:
-        return in_range(
-            plain_number(inside.rpartition("=")[2].removesuffix("^\\circ").removesuffix("^{\\circ}").strip())
-        )
+        value = inside.rpartition("=")[2]
+        return in_range(plain_number(normal(UNIT.sub("", value)))) if len(value) < LONGEST else None
     stated = [match[1] for match in STATED.finditer(text)]
     return in_range(plain_number(stated[-1])) if stated else None
 
