@@ -74,8 +74,8 @@ def short_benchmark(row: Row) -> Row:
         "needs": ", ".join(row["needs"]) or "-",
         "licence": row["licence"],
     }
-    missing = "; ".join(f"no {name}: {why}" for name, why in row["unavailable"].items())
-    return {**said, "description": missing or row["description"]}
+    missing = f"Without {', '.join(row['unavailable'])} (why: --json). " if row["unavailable"] else ""
+    return {**said, "description": missing + row["description"]}
 
 
 def short_card(row: Row) -> Row:

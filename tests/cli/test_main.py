@@ -162,6 +162,8 @@ def test_lists(home: Home) -> None:
     assert all(told <= card.keys() for card in cards.values())
     assert cards["wordproblems"]["items"] is None, "not made yet"
     assert "wordproblems" in call("list", "benchmarks").output
+    protocols = next(text for text in call("list", "benchmarks").output.split("bioprobench_") if text.startswith("gen"))
+    assert "Without meteor" in protocols and "[ANSWER_START]" in cards["bioprobench_gen"]["description"]
     assert json.loads(call("list", "datasets", "--json").output)[0]["licence"]
     assert "wordproblems" in call("list", "datasets").output
     assert "tiny" in call("list", "models").output

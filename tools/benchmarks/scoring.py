@@ -205,9 +205,9 @@ def choice(text: str) -> str | None:
         for pattern in (AFTER_ANSWER, AFTER_CHINESE)
         for match in pattern.finditer(text)
     ]
-    for sure, *span in sorted(found, reverse=True):
-        if not (denied(text, *span) or is_prose(text, *span, article=not sure) or opens_list(text, *span)):
-            return the_one(text, *span)
+    for sure, start, end in sorted(found, reverse=True):
+        if not (denied(text, start, end) or is_prose(text, start, end, not sure) or opens_list(text, start, end)):
+            return the_one(text, start, end)
     return said(text)
 
 

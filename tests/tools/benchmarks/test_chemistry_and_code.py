@@ -46,6 +46,12 @@ def test_the_families_name_their_parts() -> None:
     assert benchmarks.parts("tablebench_gen")[-1] == "tablebench_visualization"
 
 
+def test_replies_have_room_for_reasoning() -> None:
+    """The original cuts chemistry and math at 1,024 tokens and mbpp at 512, while training data must hold long reasoning."""
+    limits = {name: benchmarks.load(name)[0].max_new_tokens for name in (*CHEMISTRY, "math", "math500", "mbpp")}
+    assert all(limit > (512 if name == "mbpp" else 1024) for name, limit in limits.items())
+
+
 def test_prompts_of_chemistry_are_the_sources_own(tmp_path: Path) -> None:
     asked = {i.id: prompt(benchmarks.load(n)[0], i) for n in CHEMISTRY for side in splits(n, tmp_path) for i in side}
     rows = [row for path in tmp_path.rglob("chemcotbench/*/*.json") for row in json.loads(path.read_text())]

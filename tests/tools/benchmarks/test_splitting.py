@@ -35,6 +35,15 @@ def test_added_items_move_no_others(n: int, more: int) -> None:
     assert before == [i for i in after if int(i.id) < n]
 
 
+def test_a_cluster_that_grows_stays_and_is_on_the_same_side_of_every_benchmark() -> None:
+    pool = [item(i, cluster=f"c{i % 30}") for i in range(60)]
+    grown = [*pool, *(item(i, cluster=f"c{i % 30}") for i in range(60, 180))]
+    others = [item(i, cluster=f"c{i % 30}") for i in range(180, 240)]
+    first, *rest = ({i.cluster for i in split(WIDE, some)[0]} for some in (pool, grown, others))
+    assert 0 < len(first) < 30
+    assert rest == [first, first]
+
+
 def test_the_same_question_in_another_dress_stays_on_its_side() -> None:
     pool = [item(i, text=f"Find {i // 2} + {i}.") for i in range(40)]
     copies = [item(100 + i, text=f"  FIND {i // 2} +  {i} ") for i in range(40)]

@@ -23,7 +23,6 @@ DEFECTS = [
     ("gsm8k", "gsm8k", "7", "<think>It could be 7", False),  # counts unfinished thoughts
     ("math", "math", "\\frac{1}{2}", "Hence \\boxed{0.50}.", True),  # compares texts
     ("math", "math", "3\\sqrt{2}", "\\boxed{\\sqrt{18}}", True),
-    ("math", "math", "2", "Thus \\boxed{2.}", True),
     ("math", "math", "x^2+2x+1", "\\boxed{(x+1)^2}", True),
     ("math", "math", "7", "7. But I am not sure at all.", False),  # without a box the first sentence is the answer
     ("math500", "math_verify", "\\frac{1}{2}", "Not \\boxed{3} but \\boxed{\\frac{1}{2}}.", True),  # joins all boxes

@@ -23,7 +23,7 @@ def judge(gold: str, reply: str) -> dict[str, Any]:
     content = tagged(reply) or ""
     before, sign, after = content.rpartition("&")
     sure = CONFIDENCE.fullmatch(after.strip()) if sign else None
-    named = chosen(before if sign else content, wanted["choices"])
+    named = (chosen(before, wanted["choices"]) if sign else None) or chosen(content, wanted["choices"])
     right = named == wanted["answer"]
     confidence = float(sure[1]) / 100 if sure and float(sure[1]) <= 100 else None
     readable = named is not None and confidence is not None

@@ -26,6 +26,7 @@ def pqa(answer: str, reply: str) -> dict[str, Any]:
         (tags("D. PBS & 100"), None, 1),
         (tags("pbs & 100"), "PBS", 1),
         (tags("Salt & pepper & 50%"), "Salt & pepper", 0.25),
+        (tags("Salt & pepper"), "Salt & pepper", 1),
         (tags("A & 50%"), "A", 0.25),
         (tags("0.3"), "0.3", 1),
         (tags("0.3 & 120%"), "0.3", 1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tuneloop.core.benchmark import Benchmark
-from tuneloop.tools.benchmarks import scorer, scoring
+from tuneloop.tools.benchmarks import judging, scorer, scoring
 
 
 def found(name: str, gold: str, reply: str) -> tuple[str | None, float]:
@@ -136,3 +136,11 @@ def test_wrong_and_unreadable_answers_of_puzzles(gold: str, reply: str, readable
 )
 def test_letters_in_chinese_replies(reply: str, letter: str | None) -> None:
     assert scoring.extract("choice", reply) == letter
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [("Thus \\boxed{2.}", "2"), ("\\boxed{x^{2}.}", "x^{2}"), ("\\boxed{2.5}", "2.5"), ("\\boxed{.5}", ".5")],
+)
+def test_a_full_stop_in_the_box_is_no_part_of_a_formula(reply: str, answer: str) -> None:
+    assert judging.load(scorer.THEIRS / "math_answer.py").stated(reply) == answer
