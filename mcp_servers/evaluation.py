@@ -14,7 +14,7 @@ from tuneloop.mcp_servers.arguments import Count, Measured, Offset, Split
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.benchmarks import BenchmarkFolder, items, prompt
-from tuneloop.tools.benchmarks.cards import cards
+from tuneloop.tools.benchmarks.cards import cards, counts, needs
 from tuneloop.tools.compare import compare
 from tuneloop.tools.failures import explain
 from tuneloop.tools.measuring import evaluation_status, start_evaluation, stop_evaluation
@@ -42,15 +42,17 @@ class EvaluationTools:
 
         Each with what is asked, metric, licence, source, what scoring needs, and what cannot be had here and why.
         """
-        known = {row["name"]: row for row in cards(self.scope.settings.home)}
         if self.scope.newest is None:
-            return list(known.values())
-        found = []
-        for number, folder in enumerate(self.scope.bench().benchmarks):
-            told = folder.benchmark.model_dump(mode="json")
-            row = known.get(folder.benchmark.name, {})
-            found.append({**told, "needs": row.get("needs", []), "items": row.get("items"), "decides": number == 0})
-        return found
+            return cards(self.scope.settings.home)
+        return [
+            {
+                **folder.benchmark.model_dump(mode="json"),
+                "needs": needs(folder.benchmark),
+                "items": counts(folder.root),
+                "decides": number == 0,
+            }
+            for number, folder in enumerate(self.scope.bench().benchmarks)
+        ]
 
     def evaluate(self, experiment: Measured, split: Split = "validation") -> dict[str, Any]:
         """Start measuring a model on all benchmarks of the run; returns at once, poll get_result.

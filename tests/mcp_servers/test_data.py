@@ -49,6 +49,9 @@ ASKED = [
 ]
 
 
+SPLITS = {"validation": "validation.jsonl", "test": "sealed/test.jsonl"}
+
+
 @pytest.fixture
 def found(tmp_path: Path) -> BenchmarkFolder:
     return benchmarks.resolve("wordproblems", Home(tmp_path / "home"))
@@ -187,6 +190,12 @@ async def test_the_card_of_the_benchmark(toolbox, found) -> None:
     assert "items" not in card["base_score"]
     assert [i["id"] for i in card["items"]] == [i.id for i in items(found, "validation")[:2]]
     assert not [row for row in tests if row["prompt"] in json.dumps(card)]
+
+
+async def test_a_run_lists_its_benchmarks_with_what_they_need_and_hold(toolbox, found) -> None:
+    [row] = await toolbox.call("evaluation_list_benchmarks")
+    sizes = {split: len(list(read_lines(found.root / path))) for split, path in SPLITS.items()}
+    assert (row["name"], row["needs"], row["items"], row["decides"]) == ("wordproblems", [], sizes, True)
 
 
 async def test_failures_are_those_of_the_evaluation_server(toolbox) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.layout import Home
 from tuneloop.tools import benchmarks
 from tuneloop.tools.benchmarks.folder import TEST, VALIDATION
+from tuneloop.tools.benchmarks.sources import folder_of
 from tuneloop.tools.registry import declared
 from tuneloop.tools.store import MANIFEST
 
@@ -22,17 +24,22 @@ TOLD = (
 def cards(home: Home) -> list[dict[str, Any]]:
     """All registered ones, by name."""
     found = declared(sys.modules[benchmarks.__name__], "BENCHMARK")
-    return [card(benchmark, home) for benchmark, _ in found.values()]
+    return [card(benchmark, module, home) for benchmark, module in found.values()]
 
 
-def card(benchmark: Benchmark, home: Home) -> dict[str, Any]:
+def card(benchmark: Benchmark, module: ModuleType, home: Home) -> dict[str, Any]:
     """`needs`: judge, code or nothing; `items`: counts of both splits where they are here, else null."""
-    needs = [name for name, there in (("judge", benchmark.judge), ("code", benchmark.executed)) if there]
+    root = folder_of(benchmark, module, home) if benchmark.source else home.benchmarks / benchmark.name
     return {
         **benchmark.model_dump(mode="json", include=set(TOLD)),
-        "needs": needs,
-        "items": counts(home.benchmarks / benchmark.name),
+        "needs": needs(benchmark),
+        "items": counts(root),
     }
+
+
+def needs(benchmark: Benchmark) -> list[str]:
+    """What scoring needs beside a rule."""
+    return [name for name, there in (("judge", benchmark.judge), ("code", benchmark.executed)) if there]
 
 
 def counts(root: Path) -> dict[str, int] | None:

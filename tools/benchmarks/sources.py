@@ -21,8 +21,6 @@ from tuneloop.tools.store import make_whole
 
 def fetched(benchmark: Benchmark, module: ModuleType, home: Home, settings: Settings) -> Path:
     """The folder of a benchmark with a source; made anew when what reads or splits the source has changed."""
-    made_by = digest(*(digest_file(Path(str(m.__file__))) for m in (module, splitting)), benchmark.model_dump_json())
-    folder = home.benchmarks / f"{benchmark.name}-{made_by}"
 
     def fill(part: Path) -> None:
         raw = raw_files(benchmark, home, settings)
@@ -32,7 +30,13 @@ def fetched(benchmark: Benchmark, module: ModuleType, home: Home, settings: Sett
         write_lines(part / VALIDATION, map(line, validation))
         write_lines(part / TEST, map(line, test))
 
-    return make_whole(folder, fill, benchmark=benchmark.name)
+    return make_whole(folder_of(benchmark, module, home), fill, benchmark=benchmark.name)
+
+
+def folder_of(benchmark: Benchmark, module: ModuleType, home: Home) -> Path:
+    """Where a benchmark with a source lies when it was fetched."""
+    made_by = digest(*(digest_file(Path(str(m.__file__))) for m in (module, splitting)), benchmark.model_dump_json())
+    return home.benchmarks / f"{benchmark.name}-{made_by}"
 
 
 def splits_of(benchmark: Benchmark, module: ModuleType, raw: Path, *more: Path) -> tuple[list[Item], list[Item]]:

@@ -16,6 +16,7 @@ from tuneloop.core.score import Score
 from tuneloop.core.settings import Settings
 from tuneloop.tools import benchmarks
 from tuneloop.tools.benchmarks import prompt
+from tuneloop.tools.benchmarks.cards import cards
 from tuneloop.tools.benchmarks.checking import check_items
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.evaluation import ItemSet
@@ -161,8 +162,11 @@ def test_the_family_names_its_parts() -> None:
 @FAMILY
 def test_only_the_test_files_are_fetched(name: str, hub: LocalHub, tmp_path: Path) -> None:
     settings = Settings(FT_FILE_PATH=tmp_path / "home")
+    assert {card["name"]: card for card in cards(settings.home)}[name]["items"] is None, "not fetched yet"
     folder = benchmarks.resolve(name, settings.home, settings=settings)
     validation = benchmarks.items(folder, "validation")
+    told = {card["name"]: card for card in cards(settings.home)}[name]["items"]
+    assert told == {"validation": len(validation), "test": len(splits(name, tmp_path)[1])}
     assert validation == splits(name, tmp_path)[0]
     assert (folder.sealed / "test.jsonl").is_file()
     task = name.split("_")[1].upper()
