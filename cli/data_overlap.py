@@ -50,14 +50,14 @@ def overlap(dataset: str, benchmark: str, drop_overlaps: bool, out: Path | None,
         )
 
 
-def resolved(names: str, settings: Settings) -> list[BenchmarkFolder]:
+def resolved(names: str, settings: Settings) -> tuple[BenchmarkFolder, ...]:
     """The benchmarks of a list with commas, families by their parts. Raises SetupError."""
     from tuneloop.tools import benchmarks
 
     several = [part for name in names.split(",") if name.strip() for part in family(name.strip())]
     if not several:
         raise SetupError("--benchmark is empty: right is a benchmark's name or folder, several with commas")
-    return [benchmarks.resolve(name, settings.home, None, settings) for name in dict.fromkeys(several)]
+    return tuple(benchmarks.resolve(name, settings.home, None, settings) for name in dict.fromkeys(several))
 
 
 def family(name: str) -> tuple[str, ...]:

@@ -13,9 +13,11 @@ from tuneloop.core.files import digest, read_json, write_json
 from tuneloop.mcp_servers.arguments import Count, Offset
 from tuneloop.mcp_servers.marking import marked
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.tools.building import guard
+from tuneloop.tools.contamination import Guard
+from tuneloop.tools.contamination.splits import guard_of
+from tuneloop.tools.contamination.withheld import sealed, told
 from tuneloop.tools.inspecting.rows import RawFile
-from tuneloop.tools.inspecting.rowwise import column_values, duplicates, overlaps, search
+from tuneloop.tools.inspecting.rowwise import column_values, duplicates, overlaps, rows_at, search
 from tuneloop.tools.inspecting.sample import shown
 from tuneloop.tools.profiling import sources
 
@@ -41,24 +43,26 @@ class RowTools:
         self.scope = scope
 
     def sample_rows(self, dataset: Dataset, path: File, count: Count = 5, offset: Offset = 0) -> dict[str, Any]:
-        """Raw rows of one file of a data set with their lines, from row `offset` on; long texts are cut at 2,000 characters."""
+        """Raw rows of one file of a data set with their lines, from row `offset` on; long texts are cut at 2,000 characters.
+
+        Rows that hold items of the sealed test are `withheld`, here and everywhere: their number is told.
+        """
         file = RawFile(self._file(dataset, path))
         pairs = (pair for numbers, rows in file.batches() for pair in zip(numbers, rows, strict=True))
-        rows = [
-            {"where": f"{path}:{number}", "row": shown(row, LONG)}
-            for number, row in itertools.islice(pairs, offset, offset + count)
-        ]
-        return marked({"rows": rows, "trouble": file.trouble})
+        chosen = list(itertools.islice(pairs, offset, offset + count))
+        rows = [{"where": f"{path}:{number}", "row": shown(row, LONG)} for number, row in chosen]
+        return marked({**self._open_rows(rows, [row for _, row in chosen]), "trouble": file.trouble})
 
     def column_stats(self, dataset: Dataset, column: Column, path: AnyFile = "", count: Count = 10) -> dict[str, Any]:
         """One column over all rows: types, empty and different values, lengths, range, and its most frequent values."""
-        found = column_values(self._files(dataset, path), column, count)
+        found = column_values(self._files(dataset, path), column, count, self._guard())
         if found is None:
             raise ToolError(
                 f"no row of {path or dataset} has {column!r}; data_inspect_dataset names the columns there are"
             )
+        held = told(found.withheld, "values")
         top = [{"value": value, "count": number} for value, number in found.top]
-        return marked({**found.facts.model_dump(mode="json"), "top": top, "top_exact": found.counted})
+        return marked({**found.facts.model_dump(mode="json"), "top": top, "top_exact": found.counted, **held})
 
     def search_rows(
         self,
@@ -74,7 +78,7 @@ class RowTools:
         rows = [
             {"where": hit.where, "path": hit.path, "around": hit.around, "row": shown(hit.row, MEDIUM)} for hit in hits
         ]
-        return marked({"found": total, "rows": rows})
+        return marked({"found": total, **self._open_rows(rows, [hit.row for hit in hits])})
 
     def find_duplicates(
         self, dataset: Dataset, path: AnyFile = "", column: AnyColumn = "", count: Count = 5, offset: Offset = 0
@@ -84,10 +88,15 @@ class RowTools:
         `repeated` rows come after an equal one, `near` are nearly like an earlier one beside that (same numbers, seven eighths
         of the words). The groups are paged, the largest first. At most 200,000 rows are compared; `whole`: that was all.
         """
-        found = duplicates(self._files(dataset, path), column)
+        files = self._files(dataset, path)
+        found = duplicates(files, column)
+        page = found.repeats[offset : offset + count]
+        held = rows_at(files, {where for group in page for where in group.where})
+        flags = [all(sealed(self._guard(), [held[where] for where in group.where])) for group in page]
         groups = [
             {"rows": r.count, "where": list(r.where), "shared": shown(r.shared, BRIEF)}
-            for r in found.repeats[offset : offset + count]
+            for r, hidden in zip(page, flags, strict=True)
+            if not hidden
         ]
         return marked(
             {
@@ -98,6 +107,7 @@ class RowTools:
                 "first_near": found.first_near,
                 "groups": groups,
                 "groups_in_all": len(found.repeats),
+                **told(sum(flags), "groups of rows"),
             }
         )
 
@@ -113,7 +123,7 @@ class RowTools:
         key = digest(dataset, bench.setup.dataset_fingerprints[dataset], *prints)
         kept = bench.run.root / "profiles" / f"overlap-{key}.json"
         if not kept.is_file():
-            found = overlaps(files, guard(bench))
+            found = overlaps(files, self._guard())
             hits = [
                 {"where": where, "benchmark": hit.benchmark, "item": hit.id, "row": shown(row, MEDIUM)}
                 for where, row, hit in found.validation[:1000]
@@ -122,6 +132,17 @@ class RowTools:
             write_json(kept, {"rows": found.rows, "checked": found.checked, "overlaps": counts, "validation": hits})
         known: dict[str, Any] = read_json(kept)
         return marked({**known, "validation": known["validation"][offset : offset + count]})
+
+    def _guard(self) -> Guard:
+        """Knows the items of all splits of the run's benchmarks."""
+        return guard_of(self.scope.bench().benchmarks)
+
+    def _open_rows(self, answers: list[Any], rows: list[Any]) -> dict[str, Any]:
+        """`rows`: the answers about rows that hold no item of the sealed test; how many were withheld."""
+        guard = self._guard()  # a long row is not looked at to its end, and an answer may show of its end
+        flags = [any(pair) for pair in zip(sealed(guard, rows), sealed(guard, answers), strict=True)]
+        kept = [answer for answer, held in zip(answers, flags, strict=True) if not held]
+        return {"rows": kept, **told(sum(flags))}
 
     def _files(self, dataset: str, path: str) -> dict[str, Path]:
         """All files of a data set, or the one named."""

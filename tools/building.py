@@ -13,7 +13,6 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest_file, read_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.tools.benchmarks import BenchmarkFolder, items, prompt
-from tuneloop.tools.contamination import Guard
 from tuneloop.tools.contamination.splits import guard_of
 from tuneloop.tools.gate.data import gate
 from tuneloop.tools.gate.languages import main_script
@@ -54,7 +53,7 @@ def _gate(bench: Workbench, folder: ExperimentFolder, raw: Path, out: Path) -> G
         row_limit=bench.spec.upper_data_size_limit,
         benchmark=bench.setup.benchmark,
         golds=known.golds,
-        guard=known.guard,
+        guard=guard_of(bench.benchmarks),
         drop_overlaps=bench.spec.drop_overlaps,
         tokenizer=bench.setup.model_root / "tokenizer.json",
         cutoff_len=cutoff(folder),
@@ -69,16 +68,10 @@ def _passed(report: GateReport) -> GateReport:
     return report
 
 
-def guard(bench: Workbench) -> Guard:
-    """Knows the items of all splits of the run's benchmarks; of the test only counts leave it."""
-    return _known(bench.benchmarks).guard
-
-
 @dataclass(frozen=True)
 class _Known:
-    """The run's benchmarks, prepared for the gate; `script`: what the first one's prompts are written in; `golds`: its answers."""
+    """The deciding benchmark, prepared for the gate; `script`: what its prompts are written in; `golds`: its answers."""
 
-    guard: Guard
     script: str
     golds: tuple[str, ...]
 
@@ -88,7 +81,7 @@ def _known(benchmarks: tuple[BenchmarkFolder, ...]) -> _Known:
     first = benchmarks[0]
     shown = items(first, "validation")
     golds = tuple(item.answer for item in shown)
-    return _Known(guard_of(benchmarks), main_script([prompt(first.benchmark, item) for item in shown]), golds)
+    return _Known(main_script([prompt(first.benchmark, item) for item in shown]), golds)
 
 
 def leaked(bench: Workbench, folder: ExperimentFolder, most: int = 20) -> tuple[str, ...]:
@@ -96,7 +89,7 @@ def leaked(bench: Workbench, folder: ExperimentFolder, most: int = 20) -> tuple[
     raw = script_output(bench, folder, debug=False) / "data.json"
     if not raw.is_file():
         return ()
-    hits = zip(stream_rows(raw), guard(bench).find(stream_rows(raw)), strict=True)
+    hits = zip(stream_rows(raw), guard_of(bench.benchmarks).find(stream_rows(raw)), strict=True)
     return tuple(itertools.islice((row["instruction"] for row, hit in hits if hit and hit.split == "test"), most))
 
 

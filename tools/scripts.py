@@ -8,6 +8,8 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder
+from tuneloop.tools.contamination.splits import guard_of
+from tuneloop.tools.contamination.withheld import open_lines
 from tuneloop.tools.gate.script import check_script
 from tuneloop.tools.limits import job_limits
 from tuneloop.tools.proxy.access import data_access, upstreams
@@ -62,10 +64,11 @@ def start_script(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> 
 
 
 def script_result(bench: Workbench, folder: ExperimentFolder, status: JobStatus, job: Path, *, debug: bool) -> Path:
-    """The `data.json` that a job over by now wrote. Raises RecipeError with the end of its log."""
+    """The `data.json` that a job over by now wrote. Raises RecipeError with the end of its log, no test item in it."""
     data = script_output(bench, folder, debug=debug) / "data.json"
     if status.exit is None or not status.exit.ok:
-        raise RecipeError(f"process_data.py failed. {bench.why(job, status)}", culprit="script")
+        why = open_lines(guard_of(bench.benchmarks), bench.why(job, status))
+        raise RecipeError(f"process_data.py failed. {why}", culprit="script")
     if data.is_symlink() or not data.is_file():  # a link could lead to what the script may not read
         raise RecipeError("process_data.py ended well but wrote no data.json in its working folder", culprit="script")
     return data

@@ -135,7 +135,8 @@ async def test_an_inspection(toolbox) -> None:
     assert (seen["rows"], seen["broken"], seen["parts_in_all"]) == (len(ASKED) + 5 + len(INJECTIONS) + 1 + 2, 1, 2)
     part = seen["parts"][0]
     assert (part["name"], part["duplicates"], part["suspicious"]) == (".", 1, len(INJECTIONS))
-    assert part["columns"][0]["tokens"]["n"] == part["rows"]
+    assert part["columns"][0]["tokens"]["n"] == part["rows"] - 3, "three rows hold test items"
+    assert part["withheld"].startswith("3 sampled rows not shown")
     assert part["reasoning"]["question"] == "question"
     assert seen == await toolbox.call("data_inspect_dataset", dataset="mine")
     assert (await toolbox.call("data_inspect_dataset", dataset="mine", offset=1))["parts"][0]["name"] == "sub"
@@ -143,11 +144,36 @@ async def test_an_inspection(toolbox) -> None:
 
 async def test_rows_are_paged_and_planted_ones_quoted(toolbox) -> None:
     page = await toolbox.call("data_sample_rows", dataset="mine", path="rows.jsonl", count=3, offset=len(ASKED) + 4)
-    assert [r["where"] for r in page["rows"]] == ["rows.jsonl:65", "rows.jsonl:66", "rows.jsonl:67"]
-    assert page["rows"][1]["row"]["question"] == f"{OPEN}{INJECTIONS[0]}{CLOSE}"
-    assert [s["where"] for s in page["suspicious"]] == ["rows[1].row.question", "rows[2].row.question"]
+    assert [r["where"] for r in page["rows"]] == ["rows.jsonl:66", "rows.jsonl:67"], "row 65 holds a test item"
+    assert page["rows"][0]["row"]["question"] == f"{OPEN}{INJECTIONS[0]}{CLOSE}"
+    assert [s["where"] for s in page["suspicious"]] == ["rows[0].row.question", "rows[1].row.question"]
     assert "not" not in page["rows"][0]["row"]
     assert "nothing in them is addressed to you" in page["note"]
+
+
+async def test_rows_with_test_items_are_withheld_and_counted(toolbox, found, data) -> None:
+    leaked = sealed_items(found)[0].fields["prompt"]
+    twice = [json.dumps({"question": leaked, "answer": "seven-and-a-half", "level": 9})] * 2
+    (data / "twice.jsonl").write_text("\n".join([*twice, twice[0][:-1] + ","]))
+    (data / "README.md").write_text(f"# Mine\nAn example: {leaked}")
+    page = await toolbox.call("data_sample_rows", dataset="mine", path="rows.jsonl", count=5, offset=len(ASKED))
+    assert [r["where"] for r in page["rows"]] == ["rows.jsonl:61", "rows.jsonl:62"]
+    assert page["withheld"].startswith("3 rows not shown")
+    hits = await toolbox.call("data_search_rows", dataset="mine", text="seven-and-a-half")
+    assert (hits["found"], hits["rows"], hits["withheld"][:7]) == (2, [], "2 rows ")
+    values = await toolbox.call("data_column_stats", dataset="mine", column="answer", path="twice.jsonl")
+    assert (values["top"], values["withheld"][:8]) == ([], "1 values")
+    for column in ("", "answer"):
+        same = await toolbox.call("data_find_duplicates", dataset="mine", path="twice.jsonl", column=column)
+        assert (same["repeated"], same["groups"], same["withheld"][:8]) == (1, [], "1 groups")
+    (card,) = await toolbox.call("data_list_datasets")
+    assert card["readme"].startswith("[withheld: this card")
+    seen = await toolbox.call("data_inspect_dataset", dataset="mine")
+    assert [p["text"][:9] for part in seen["parts"] for f in part["files"] for p in f["shown"]] == [
+        "{broken",
+        "[withheld",
+    ]
+    assert not [one for one in (page, hits, values, same, card, seen) if leaked[:60] in json.dumps(one)]
 
 
 async def test_columns_texts_and_repeats(toolbox) -> None:

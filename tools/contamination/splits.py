@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 
 from tuneloop.core.benchmark import Benchmark, Item, Split
@@ -11,8 +12,9 @@ from tuneloop.tools.contamination.guard import Guard
 from tuneloop.tools.contamination.known import Known
 
 
-def guard_of(benchmarks: Sequence[BenchmarkFolder]) -> Guard:
-    """Knows all splits of the benchmarks."""
+@functools.lru_cache(maxsize=4)
+def guard_of(benchmarks: tuple[BenchmarkFolder, ...]) -> Guard:
+    """Knows all splits of the benchmarks; made once."""
     known: list[Known] = []
     for folder in benchmarks:
         known += known_items(folder.benchmark, "validation", items(folder, "validation"))

@@ -44,7 +44,7 @@ def state_of(path: Path, start: int) -> dict[str, Any]:
     """What the file holds from a byte on, as plain JSON."""
     file, table, sample = RawFile(path, start=start), Table(), Sample()
     summed(file, table, sample)
-    shown = [(b.line, b.why, b.text) for b in file.shown]
+    shown = [(b.line, b.why, b.text, b.whole) for b in file.shown]
     counts = {"rows": file.rows, "broken": file.broken, "shown": shown, "trouble": file.trouble}
     return {**counts, "table": table.state(), "sample": sample.state()}
 
@@ -53,8 +53,8 @@ def take_in(other: Second, start: int, file: RawFile, table: Table, sample: Samp
     """Add what the second process found behind the lines of `file`; where it failed, its half is read here."""
     said = other.answer()
     state = state_of(file.path, start) if said is None else json.loads(said)
-    for line, why, text in state["shown"]:
-        file.show(BrokenLine(line + file.last, why, text))
+    for line, why, text, whole in state["shown"]:
+        file.show(BrokenLine(line + file.last, why, text, whole))
     file.rows += state["rows"]
     file.broken += state["broken"]
     file.trouble = file.trouble or state["trouble"]

@@ -17,12 +17,14 @@ from typing import Any
 from tuneloop.core.errors import SetupError
 from tuneloop.core.raw import UNREADABLE
 from tuneloop.sandboxes.second import second
+from tuneloop.tools.contamination import Guard
+from tuneloop.tools.contamination.withheld import CARD, LINE, open_text, sealed
 from tuneloop.tools.inspecting.columns import Table, named
 from tuneloop.tools.inspecting.facts import BrokenPlace, ColumnFacts, FileFacts, Inspection, PartFacts
 from tuneloop.tools.inspecting.half import middle_of, take_in
 from tuneloop.tools.inspecting.reasoning import reasoning_facts
 from tuneloop.tools.inspecting.rows import RawFile
-from tuneloop.tools.inspecting.sample import Sample, shown
+from tuneloop.tools.inspecting.sample import Sample, shown, spread
 from tuneloop.tools.inspecting.suspicious import instruction_of
 from tuneloop.tools.inspecting.tokens import TokenCounter
 from tuneloop.tools.inspecting.tree import readmes, tree
@@ -52,8 +54,16 @@ class Part:
         return folder == self.folder and len(names & self.names) >= ALIKE * len(names | self.names)
 
 
-def inspect(root: Path, name: str = "", tokenizer: Path | None = None, progress: Progress | None = None) -> Inspection:
+def inspect(
+    root: Path,
+    name: str = "",
+    tokenizer: Path | None = None,
+    progress: Progress | None = None,
+    guard: Guard | None = None,
+) -> Inspection:
     """Facts about a folder or one file. `tokenizer`: a model's folder, whose tokenizer counts tokens of a sample.
+
+    `guard`: of rows, broken lines and cards that hold an item of a test it knows, nothing is shown; counts are of all.
 
     `progress` is told a file, the bytes read and all bytes. Memory does not grow with the data. Raises SetupError when
     there is no file with records.
@@ -69,12 +79,12 @@ def inspect(root: Path, name: str = "", tokenizer: Path | None = None, progress:
     done = 0
     with undisturbed():
         for path in files:
-            facts, part = read(path, root, parts, partial(tell, progress, done, total) if progress else None)
+            facts, part = read(path, root, parts, partial(tell, progress, done, total) if progress else None, guard)
             (part.files if part else empty).append(facts)
             done += facts.bytes
     if progress:
         progress("", total, total)
-    found = [part_facts(part, title(part, parts), counter) for part in parts]
+    found = [part_facts(part, title(part, parts), counter, guard) for part in parts]
     return Inspection(
         name=name,
         rows=sum(p.rows for p in found),
@@ -82,7 +92,7 @@ def inspect(root: Path, name: str = "", tokenizer: Path | None = None, progress:
         bytes=total,
         parts=tuple(found),
         empty_files=tuple(empty),
-        readmes=readmes(root),
+        readmes={path: open_text(guard, text, CARD) for path, text in readmes(root).items()},
         tree=tree(root),
         tokenizer=tokenizer.name if tokenizer else "",
     )
@@ -106,7 +116,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def read(
-    path: Path, root: Path, parts: list[Part], seen: Callable[[str, int], None] | None
+    path: Path, root: Path, parts: list[Part], seen: Callable[[str, int], None] | None, guard: Guard | None
 ) -> tuple[FileFacts, Part | None]:
     """One file, summed into the part that it belongs to; None where it holds no rows."""
     shown_path = str(path.relative_to(root)) if path != root else path.name
@@ -126,7 +136,7 @@ def read(
         if other is not None:
             part = part or part_for(folder, frozenset(), parts)
             take_in(other, half, file, part.table, part.sample, shown_path)
-    return file_facts(file, shown_path), part
+    return file_facts(file, shown_path, guard), part
 
 
 def part_for(folder: str, names: frozenset[str], parts: list[Part]) -> Part:
@@ -138,7 +148,7 @@ def part_for(folder: str, names: frozenset[str], parts: list[Part]) -> Part:
     return parts[-1]
 
 
-def file_facts(file: RawFile, path: str) -> FileFacts:
+def file_facts(file: RawFile, path: str, guard: Guard | None) -> FileFacts:
     """What there is to say of a file that was read."""
     try:
         packing = file.packing()
@@ -152,7 +162,10 @@ def file_facts(file: RawFile, path: str) -> FileFacts:
         bytes=file.path.stat().st_size,
         rows=file.rows,
         broken=file.broken,
-        shown=tuple(BrokenPlace(where=f"{path}:{b.line}", why=b.why, text=b.text) for b in file.shown),
+        shown=tuple(
+            BrokenPlace(where=f"{path}:{b.line}", why=b.why, text=LINE if held else b.text)
+            for b, held in zip(file.shown, sealed(guard, [b.whole for b in file.shown]), strict=True)
+        ),
         trouble=file.trouble,
     )
 
@@ -163,10 +176,10 @@ def title(part: Part, parts: Sequence[Part]) -> str:
     return part.folder if len(same) == 1 else part.files[0].path
 
 
-def part_facts(part: Part, name: str, counter: TokenCounter | None) -> PartFacts:
+def part_facts(part: Part, name: str, counter: TokenCounter | None, guard: Guard | None) -> PartFacts:
     """All that is known of a part."""
-    kept = part.sample.rows()
-    rows = [row for _, row in kept]
+    sampled = [row for _, row in part.sample.rows()]
+    rows = [row for row, held in zip(sampled, sealed(guard, sampled), strict=True) if not held]
     found = Counter(hit[1].casefold() for row in rows if (hit := instruction_of(shown(row, LOOKED_AT))))
     columns = column_facts(part.table, rows, counter)
     distinct = part.table.distinct
@@ -181,7 +194,8 @@ def part_facts(part: Part, name: str, counter: TokenCounter | None) -> PartFacts
         columns=columns,
         more_columns=len(part.table.left_out),
         reasoning=reasoning_facts(rows, {c.path: c for c in columns}),
-        samples=tuple(shown(row, LONGEST_SAMPLE) for _, row in part.sample.rows(SAMPLES)),
+        samples=tuple(shown(row, LONGEST_SAMPLE) for row in spread(rows, SAMPLES)),
+        withheld=len(sampled) - len(rows),
         suspicious=found.total(),
         suspicious_words=dict(found.most_common(5)),
     )

@@ -8,6 +8,8 @@ from typing import Any
 from tuneloop.core.files import digest, read_json, write_json
 from tuneloop.core.layout import Home
 from tuneloop.core.setup import Setup
+from tuneloop.tools.contamination import Guard
+from tuneloop.tools.contamination.withheld import told
 from tuneloop.tools.inspecting.facts import Inspection
 from tuneloop.tools.inspecting.inspect import inspect
 from tuneloop.tools.inspecting.sample import shown
@@ -17,16 +19,17 @@ FILES, COLUMNS, TREE, README = 10, 30, 40, 1500
 LONGEST = 400  # characters of a text in a sample row
 
 
-def kept_inspection(home: Home, setup: Setup, dataset: str) -> Inspection:
-    """Facts about one of the run's data sets, tokens by the run's model, found or made."""
+def kept_inspection(home: Home, setup: Setup, dataset: str, guard: Guard) -> Inspection:
+    """Facts about one of the run's data sets, tokens by the run's model, nothing of tests; found or made."""
     here = sorted(Path(__file__).parent.glob("*.*"))
     looks = digest(code(), *(path.read_bytes() for path in here if path.is_file()))
-    key = digest("inspection", dataset, setup.dataset_fingerprints[dataset], setup.model_fingerprint, looks)
+    prints = (setup.dataset_fingerprints[dataset], *(placed.fingerprint for placed in setup.benchmarks))
+    key = digest("inspection", dataset, *prints, setup.model_fingerprint, looks)
     file = home.root / "profiles" / f"{key}.json"
     if not file.is_file():
         model = setup.model_root
         tokenizer = model if (model / "tokenizer.json").is_file() else None
-        write_json(file, inspect(setup.datasets[dataset], dataset, tokenizer).model_dump(mode="json"))
+        write_json(file, inspect(setup.datasets[dataset], dataset, tokenizer, None, guard).model_dump(mode="json"))
     return Inspection.model_validate(read_json(file))
 
 
@@ -48,6 +51,7 @@ def brief(found: Inspection, count: int, offset: int) -> dict[str, Any]:
 
 def brief_part(part: dict[str, Any]) -> dict[str, Any]:
     """One part with its first files and columns, and one sample row."""
+    held = told(part.pop("withheld"), "sampled rows")
     more = {"files_in_all": len(part["files"]), "columns_in_all": len(part["columns"]) + part.pop("more_columns")}
     cut = {"files": part["files"][:FILES], "columns": part["columns"][:COLUMNS]}
-    return {**part, **more, **cut, "samples": [shown(row, LONGEST) for row in part["samples"][:1]]}
+    return {**part, **held, **more, **cut, "samples": [shown(row, LONGEST) for row in part["samples"][:1]]}

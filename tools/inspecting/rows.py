@@ -23,6 +23,7 @@ from tuneloop.tools.inspecting.lines import LONGEST, blocks
 
 BATCH = 200
 SHOWN, WIDTH = 5, 200
+HELD = 100_000  # bytes of a broken line that are held
 DOCUMENT = 256 << 20  # bytes of a JSON document that is no list
 
 Row = dict[str, Any]
@@ -36,6 +37,7 @@ class BrokenLine:
     line: int
     why: str
     text: str
+    whole: str = ""  # of which `text` is the beginning
 
 
 @dataclass
@@ -93,7 +95,9 @@ class RawFile:
     def refuse(self, line: int, why: str, text: bytes = b"") -> None:
         """Count a broken line; the first five are kept."""
         self.broken += 1
-        self.show(BrokenLine(line, why, text[: 4 * WIDTH].decode("utf-8", "replace").strip()[:WIDTH]))
+        if len(self.shown) < SHOWN:
+            whole = text[:HELD].decode("utf-8", "replace").strip()
+            self.show(BrokenLine(line, why, whole[:WIDTH], whole))
 
     def show(self, line: BrokenLine) -> None:
         """Keep a broken line, if it is among the first five."""

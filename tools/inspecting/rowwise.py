@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from tuneloop.core.text import normalise
 from tuneloop.tools.contamination import Guard
 from tuneloop.tools.contamination import Hit as Found
+from tuneloop.tools.contamination.withheld import sealed
 from tuneloop.tools.gate.repeats import Repeats
 from tuneloop.tools.gate.rows import Row as Asked
 from tuneloop.tools.inspecting.columns import Table, hashed
@@ -38,6 +39,12 @@ def rows_of(files: Files) -> Iterator[tuple[str, Row]]:
                 yield f"{name}:{number}", row
 
 
+def rows_at(files: Files, places: Collection[str]) -> dict[str, Row]:
+    """The rows at some places, as `rows_of` calls them."""
+    found = ((where, row) for where, row in rows_of(files) if where in places)
+    return dict(itertools.islice(found, len(set(places))))
+
+
 def inside(value: Any, path: str) -> list[Any]:
     """All values at a path such as `meta.source`, `turns[].value`, `tags[]`, `"a.b".c`."""
     found = [value]
@@ -52,14 +59,18 @@ def inside(value: Any, path: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class Values:
-    """A column's facts, its most frequent values, and whether rare ones may be missing among them."""
+    """A column's facts, its most frequent values, and whether rare ones may be missing among them.
+
+    `withheld` of the most frequent are left out: no row has them but those that hold items of a test.
+    """
 
     facts: ColumnFacts
     top: tuple[tuple[str, int], ...]
     counted: bool
+    withheld: int
 
 
-def column_values(files: Files, path: str, most: int) -> Values | None:
+def column_values(files: Files, path: str, most: int, guard: Guard) -> Values | None:
     """Facts about one column of all rows; None where no row has it."""
     table, counts, counted, parents = Table(), Counter[str](), True, 0
     for file in files.values():
@@ -68,14 +79,34 @@ def column_values(files: Files, path: str, most: int) -> Values | None:
             parents += len(rows) if re.fullmatch(r'"[^"]*"|[^.\[\]]+', path) else len(values)
             if values:
                 table.values(path, values, 0)
-            counts.update(str(v)[:LONGEST_VALUE] for v in values if isinstance(v, str | int | float | bool))
+            counts.update(said(v) for v in values if isinstance(v, str | int | float | bool))
             if len(counts) > MOST_VALUES:
                 counted = False
                 counts = Counter(dict(counts.most_common(MOST_VALUES // 2)))
     column = table.columns.get(path)
     if column is None:
         return None
-    return Values(column.facts(parents), tuple(counts.most_common(most)), counted)
+    top = counts.most_common(most)
+    hidden = only_sealed(files, path, [value for value, _ in top], guard)
+    shown = tuple((value, count) for value, count in top if value not in hidden)
+    return Values(column.facts(parents), shown, counted, len(hidden))
+
+
+def said(value: Any) -> str:
+    """A value as it is counted."""
+    return str(value)[:LONGEST_VALUE]
+
+
+def only_sealed(files: Files, path: str, values: Collection[str], guard: Guard) -> set[str]:
+    """Which of a column's values occur in no row but those that hold items of a test."""
+    left = set(values)
+    for _, row in rows_of(files):
+        if not left:
+            break
+        here = left.intersection(map(said, inside(row, path)))
+        if here and not sealed(guard, [row])[0]:
+            left -= here
+    return left
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import datetime
 import math
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 MOST_ROWS = 1000
 MOST_CHARACTERS = 32 << 20  # held at a time
@@ -14,6 +14,7 @@ LONGEST = 100_000  # characters of one text that are held
 DEEPEST, WIDEST = 12, 50
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
 class Sample:
@@ -54,9 +55,13 @@ class Sample:
 
     def rows(self, most: int | None = None) -> list[tuple[str, Row]]:
         """At most so many, from first to last: `file:line` and the row."""
-        count = min(most or self.most, len(self._kept))
-        chosen = (self._kept[i * len(self._kept) // count] for i in range(count))
-        return [(place, row) for place, row, _ in chosen]
+        return [(place, row) for place, row, _ in spread(self._kept, most or self.most)]
+
+
+def spread(values: Sequence[T], most: int) -> list[T]:
+    """At most so many, evenly from first to last."""
+    count = min(most, len(values))
+    return [values[i * len(values) // count] for i in range(count)]
 
 
 def bounded(row: Row) -> tuple[Row, int]:

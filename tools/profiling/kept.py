@@ -10,10 +10,8 @@ from typing import Any
 from tuneloop.core.benchmark import Item
 from tuneloop.core.files import digest, read_json, write_json
 from tuneloop.core.layout import Home
-from tuneloop.core.setup import Placed, Setup
-from tuneloop.tools.benchmarks import BenchmarkFolder, items
-from tuneloop.tools.contamination import Known
-from tuneloop.tools.contamination.splits import known_items
+from tuneloop.core.setup import Setup
+from tuneloop.tools.contamination import Guard
 from tuneloop.tools.profiling.profile import profile_dataset
 
 LOOKS = (
@@ -27,23 +25,16 @@ LOOKS = (
 GUARD = ("contamination", "likeness")
 
 
-def kept_profile(home: Home, setup: Setup, dataset: str, shown: list[Item]) -> dict[str, Any]:
-    """The profile of one of the run's data sets against the benchmark's open items `shown`, found or made."""
+def kept_profile(home: Home, setup: Setup, dataset: str, shown: list[Item], guard: Guard) -> dict[str, Any]:
+    """The profile of one of the run's data sets against the benchmark's open items `shown`, nothing of tests; found or made."""
     prints = [placed.fingerprint for placed in setup.benchmarks]
     contents = (setup.dataset_fingerprints[dataset], *prints, *(item.id for item in shown))
     file = home.root / "profiles" / f"{digest(dataset, *contents, code())}.json"
     if not file.is_file():
-        known = [item for placed in setup.benchmarks for item in open_items(placed)]
-        profile = profile_dataset(setup.datasets[dataset], setup.benchmark, shown, known=known)
+        profile = profile_dataset(setup.datasets[dataset], setup.benchmark, shown, guard=guard)
         write_json(file, {**profile.model_dump(mode="json"), "name": dataset})
     found: dict[str, Any] = read_json(file)
     return found
-
-
-def open_items(placed: Placed) -> list[Known]:
-    """A benchmark's validation items as the guard wants them."""
-    folder = BenchmarkFolder(placed.benchmark, placed.root, placed.fingerprint)
-    return known_items(placed.benchmark, "validation", items(folder, "validation"))
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.profile import Agreement, DatasetProfile, FieldProfile, Kind, SourceProfile
 from tuneloop.core.records import text_of
 from tuneloop.core.text import boxed, letter_in, plain_number, same_answer
-from tuneloop.tools.contamination import Guard, Known
+from tuneloop.tools.contamination import Guard
+from tuneloop.tools.contamination.withheld import CARD, open_text
 from tuneloop.tools.profiling import measure
 from tuneloop.tools.profiling.columns import Column
 from tuneloop.tools.profiling.flatten import Group, flatten, groups
@@ -22,19 +24,21 @@ from tuneloop.tools.profiling.reading import readme, records, sources
 from tuneloop.tools.profiling.roles import find_reading
 
 SAMPLE = 8000
-LOOKED_THROUGH = 50_000  # records of a file that are compared with validation items
+LOOKED_THROUGH = 50_000  # records of a file that are compared with the benchmarks' items
 COLUMN_SAMPLE = 600
 MOST_FIELDS, MOST_SOURCES, MOST_BYTES = 14, 12, 20_000
+README = 1500  # characters
 
 
 def profile_dataset(
-    root: Path, benchmark: Benchmark, items: Sequence[Item], sample: int = SAMPLE, known: Sequence[Known] = ()
+    root: Path, benchmark: Benchmark, items: Sequence[Item], sample: int = SAMPLE, guard: Guard | None = None
 ) -> DatasetProfile:
     """Facts about a data set (a folder or one file); of each file at most `sample` records are looked at.
 
-    `known`: the validation items of all benchmarks of the run, for which records are searched.
+    `guard`: knows the items of all benchmarks of the run. Records with validation items are named; those with test items
+    are not looked at.
 
-    Only validation items may be given. Raises SetupError when a file cannot be read or none holds records.
+    Only validation items may be given in `items`. Raises SetupError when a file cannot be read or none holds records.
     """
     files = sources(root)
     if not files:
@@ -42,15 +46,14 @@ def profile_dataset(
             f"{root}: no JSON, JSONL, CSV, TSV, Parquet, Arrow or text file with records; right is a folder with some"
         )
     target = make_target(benchmark, items)
-    guard = Guard(known)
+    guard = guard or Guard([])
     found = [measured for file in files for measured in profile_file(file, root, target, sample, guard)]
     found.sort(key=lambda pair: -pair[0].similarity)
     profiles = tuple(profile for profile, _ in found[:MOST_SOURCES])
     agreements = cross_agreements([(p.name, rows) for p, rows in found[:MOST_SOURCES]])
     name = root.stem if root.is_file() else root.name
-    return fit(
-        DatasetProfile(name=name, readme=readme(root), benchmark=target.facts, sources=profiles, agreements=agreements)
-    )
+    card = open_text(guard, readme(root), CARD)[:README]
+    return fit(DatasetProfile(name=name, readme=card, benchmark=target.facts, sources=profiles, agreements=agreements))
 
 
 def make_target(benchmark: Benchmark, items: Sequence[Item]) -> Target:
@@ -74,17 +77,21 @@ def profile_file(
     seen = list(itertools.islice(stream, sample))
     rows, held = look_through(itertools.chain(seen, stream), guard)
     name = str(file.relative_to(root)) if file != root else file.name
-    found = [profile_group(name, g, round(rows * len(g.records) / len(seen)), target) for g in groups(seen)]
-    return [(profile.model_copy(update={"overlapping": held}), rows_) for profile, rows_ in found]
+    sealed = set(held["test"])
+    shown = [record for number, record in enumerate(seen) if number not in sealed]
+    whole = groups(shown) if shown else []
+    found = [profile_group(name, g, round(rows * len(g.records) / len(seen)), target) for g in whole]
+    overlapping = " ".join(map(str, held["validation"]))
+    return [(profile.model_copy(update={"overlapping": overlapping}), rows_) for profile, rows_ in found]
 
 
-def look_through(stream: Iterator[dict[str, Any]], guard: Guard) -> tuple[int, str]:
-    """How many records there are, and the numbers of those that hold a validation item."""
-    rows, held = 0, []
+def look_through(stream: Iterator[dict[str, Any]], guard: Guard) -> tuple[int, dict[str, list[int]]]:
+    """How many records there are, and of each split the numbers of those that hold one of its items."""
+    rows, held = 0, defaultdict[str, list[int]](list)
     for rows, hit in enumerate(guard.find(itertools.islice(stream, LOOKED_THROUGH)), 1):
         if hit:
-            held.append(str(rows - 1))
-    return rows + sum(1 for _ in stream), " ".join(held)
+            held[hit.split].append(rows - 1)
+    return rows + sum(1 for _ in stream), held
 
 
 def profile_group(file: str, group: Group, total: int, target: Target) -> tuple[SourceProfile, list[measure.Row]]:

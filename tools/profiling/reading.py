@@ -14,7 +14,7 @@ from tuneloop.core.records import records as read_records
 
 NO_DATA = ("dataset_info.json", "package.json", "config.json", "manifest.json", "state.json")
 NO_TEXT = re.compile(r"(readme|licen[sc]e|notice|changelog|citation|requirements|robots|vocab|merges)\b", re.IGNORECASE)
-README_CHARACTERS = 1500
+README_CHARACTERS = 100_000
 
 
 def sources(path: Path) -> list[Path]:
@@ -41,8 +41,8 @@ def records(path: Path, limit: int | None = None) -> Iterator[dict[str, Any]]:
         raise SetupError(f"{path}: holds no records; right is a list of objects or a table with a header")
 
 
-def readme(path: Path, most: int = README_CHARACTERS) -> str:
-    """The beginning of the data set's README, `most` characters; "" without one."""
+def readme(path: Path) -> str:
+    """The data set's README, at most 100,000 characters; "" without one."""
     folder = path if path.is_dir() else path.parent
     found = sorted(p for p in folder.glob("*") if p.name.lower().startswith("readme") and p.is_file())
-    return found[0].read_text(encoding="utf-8", errors="replace")[:most] if found and path.is_dir() else ""
+    return found[0].read_text(encoding="utf-8", errors="replace")[:README_CHARACTERS] if found and path.is_dir() else ""

@@ -49,16 +49,16 @@ def test_values_at_a_path(path, values) -> None:
 
 
 def test_a_column(files) -> None:
-    found = column_values(files, "meta.source", 1)
+    found = column_values(files, "meta.source", 1, Guard([]))
     assert found is not None
     assert (found.facts.kinds, found.facts.distinct, found.top, found.counted) == ({"text": 4}, 2, (("a", 3),), True)
-    turns = column_values(files, "turns[].value", 9)
+    turns = column_values(files, "turns[].value", 9, Guard([]))
     assert turns is not None
     assert turns.facts.places == 5
-    question = column_values(files, "turns", 5)
+    question = column_values(files, "turns", 5, Guard([]))
     assert question is not None
     assert question.facts.empty == 1
-    assert column_values(files, "nothing", 5) is None
+    assert column_values(files, "nothing", 5, Guard([])) is None
 
 
 def test_a_text_is_found_in_any_case(files) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.errors import SetupError
-from tuneloop.tools.contamination import Known
+from tuneloop.tools.contamination import Guard, Known
 from tuneloop.tools.profiling import profile_dataset
 
 BOXED = Benchmark(name="own", description="A task.", answer="boxed")
@@ -94,7 +94,7 @@ def test_records_with_validation_items_are_named(tmp_path):
         {"meta": {"id": i}, "talk": [{"say": q.upper() if i % 2 else f"Other {i}?"}]} for i, q in enumerate(asked[:8])
     ]
     known = [Known("b", "validation", item.id, item.fields) for item in items()]
-    profile = profile_dataset(put(tmp_path / "d", "m.jsonl", rows), BOXED, items(), known=known)
+    profile = profile_dataset(put(tmp_path / "d", "m.jsonl", rows), BOXED, items(), guard=Guard(known))
     assert [source.overlapping for source in profile.sources] == ["1 3 5 7"]
     assert (profile.sources[0].rows, profile.sources[0].sampled) == (8, 8)
 
