@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.profile import DatasetProfile
 from tuneloop.core.score import GuardCheck, Score, SealedTest
 from tuneloop.graph.context import Context
+from tuneloop.graph.rebuild import troubles
 from tuneloop.graph.verdict import guards
 from tuneloop.tools.building import leaked
 from tuneloop.tools.compare import check, compare
 from tuneloop.tools.gate.report import GateReport
+from tuneloop.tools.gate.verdict import refused_overlaps
 from tuneloop.tools.proxy.ledger import sums_by_job
 from tuneloop.tools.report.data import Also, Curve, ReportData
 from tuneloop.tools.report.timing import node_times
@@ -41,6 +44,8 @@ def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
             for n in numbers
             if (f := run.experiment(n).data / "report.json").is_file()
         },
+        raw_overlaps=raw_overlaps(run),
+        refused={n: rows for n in numbers if (rows := refused(run, n))},
         leaked=leaked(ctx.bench, run.experiment(journal.best.number)) if journal.best else (),
         seconds=ctx.state.spent,
         times=node_times(run),
@@ -51,6 +56,21 @@ def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
         planner=setup.planner,
         reads_of_test=reads - 1,
     )
+
+
+def raw_overlaps(run: RunFolder) -> dict[str, int]:
+    """Data set → records in which its profile saw validation items."""
+    files = sorted((run.root / "profiles").glob("[0-9a-f]*.json"))
+    profiles = [DatasetProfile.model_validate(read_json(file)) for file in files]
+    found = {
+        p.name: sum(len(held.split()) for held in {s.file: s.overlapping for s in p.sources}.values()) for p in profiles
+    }
+    return {name: count for name, count in found.items() if count}
+
+
+def refused(run: RunFolder, number: int) -> int:
+    """Rows that the gate refused for their validation items, in all attempts of an experiment."""
+    return sum(refused_overlaps(trouble.text) for trouble in troubles(run.experiment(number)))
 
 
 def forgotten(ctx: Context, test: SealedTest) -> tuple[GuardCheck, ...]:

@@ -134,11 +134,11 @@ class DataTools(RowTools):
     def report(self, experiment: Experiment) -> dict[str, Any]:
         """The data gate's report on what an experiment trains on: rows, what was dropped and why, lengths, findings.
 
-        Of data that were refused, with the rows that hold validation items.
+        Of data that were refused, with the rows that hold validation items. The newest there is, be it on a sample.
         """
         folder = self.scope.bench().experiment(experiment)
         places = (folder.data / REPORT, folder.data / REJECTED, folder.work / "sample" / REJECTED)
-        file = next((place for place in places if place.is_file()), None)
+        file = max((place for place in places if place.is_file()), key=lambda p: p.stat().st_mtime_ns, default=None)
         if file is None:
             raise ToolError(f"experiment {experiment} has no data yet")
         found: dict[str, Any] = read_json(file)

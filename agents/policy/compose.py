@@ -32,6 +32,9 @@ SOURCES = {sources}
 # How the benchmark asks and how its scorer wants the answer.
 TASK = {task}
 WORDS = {words}
+
+# Hashes of questions that the data gate refused, because they hold validation items.
+REFUSED = {refused}
 '''
 
 MAIN = '''
@@ -47,11 +50,13 @@ def main() -> None:
         before = len(rows)
         rows = step(rows, **options)
         summary["dropped"][step.__name__] = before - len(rows)
-    chosen = select(rows, min(LIMIT, DEBUG_ROWS) if debug else LIMIT, SEED, WORDS)
+    clean = [row for row in rows if not REFUSED or question_mark(alpaca(row, TASK)) not in REFUSED]
+    summary["refused"] = len(rows) - len(clean)
+    chosen = select(clean, min(LIMIT, DEBUG_ROWS) if debug else LIMIT, SEED, WORDS)
     data = [alpaca(row, TASK) for row in chosen]
     with open("data.json", "w", encoding="utf-8") as f:
         json.dump(data, f, ensure_ascii=False, indent=1)
-    print(json.dumps(summary | {"clean": len(rows), "rows": len(data)}))
+    print(json.dumps(summary | {"clean": len(clean), "rows": len(data)}))
 
 
 if __name__ == "__main__":
@@ -77,9 +82,15 @@ class Form:
 
 
 def compose(
-    purpose: str, plan: Sequence[Step], form: Form, limit: int, seed: int, skip: Mapping[str, str] | None = None
+    purpose: str,
+    plan: Sequence[Step],
+    form: Form,
+    limit: int,
+    seed: int,
+    skip: Mapping[str, str] | None = None,
+    refused: Sequence[str] = (),
 ) -> str:
-    """The script's text; `skip`: source → numbers of records that it leaves out.
+    """The script's text; `skip`: source → numbers of records that it leaves out; `refused`: marks of questions that it leaves out.
 
     Raises KeyError for an operation that does not exist.
     """
@@ -90,7 +101,7 @@ def compose(
     for step in cleaning:
         if step.do not in lib.pieces:
             raise KeyError(f"operation {step.do!r} does not exist")
-    pieces = lib.needed(["read_source", "alpaca", "select", *(step.do for step in cleaning)])
+    pieces = lib.needed(["read_source", "alpaca", "question_mark", "select", *(step.do for step in cleaning)])
     used = {name for piece in pieces for name in piece.uses} | names_in(parse_python(MAIN))
     listed = "\n".join(["STEPS = [", *(entry(step) for step in cleaning), "]"])
     head = HEAD.format(
@@ -102,6 +113,7 @@ def compose(
         debug_read=DEBUG_READ,
         sources=pretty(sources),
         task=pretty(form_entry(form, plan)),
+        refused=pretty(list(refused)),
         words=pretty(pairs(chosen.options.get("words", []))),
     )
     steps = f"# What is done with the rows, in order, and why.\n{listed}"

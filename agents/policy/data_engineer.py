@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tuneloop.agents.policy.compose import compose, printable
+from tuneloop.agents.policy.evidence import call
 from tuneloop.agents.policy.plan import Plan, find, first_plan, with_step, without
 from tuneloop.agents.policy.situation import Situation, form_of, read_situation
 from tuneloop.core.brief import Brief
@@ -19,6 +20,8 @@ FEWER = re.compile(
     r"no row|empty list|no valid samples|too few|\b0 rows|train set will be empty|corresponds to no data", re.I
 )
 LONGER = re.compile(r"cutoff|too long|longer than|are cut|beyond|max_position", re.I)
+OVERLAPS = re.compile(r"rows overlap with validation items")
+REFUSED, MARK = re.compile(r"^REFUSED = \[.*?\]", re.MULTILINE | re.DOTALL), re.compile(r"\b[0-9a-f]{16}\b")
 CHARACTERS = re.compile(r"cap replies at (\d+) characters")
 
 
@@ -30,8 +33,21 @@ async def write_script(brief: Brief, tools: Toolbox) -> DataScript:
     statement = brief.hypothesis.statement if brief.hypothesis else "A first recipe."
     skip = {source.id: source.profile.overlapping for source in situation.sources}
     form, task = form_of(brief.task, situation.facts), brief.task
-    code = compose(purpose(statement, changed), plan, form, task.row_limit, task.seed, skip)
+    refused = await refused_questions(brief, tools)
+    code = compose(purpose(statement, changed), plan, form, task.row_limit, task.seed, skip, refused)
     return DataScript(code=code, notes=changed or f"{len(plan)} steps of the data plan")
+
+
+async def refused_questions(brief: Brief, tools: Toolbox) -> list[str]:
+    """Marks of the questions that the gate refused in this experiment: those the last script knew, and what came since."""
+    if not brief.attempt:
+        return []
+    known = REFUSED.search(brief.script)
+    marks = set(MARK.findall(known[0])) if known else set()
+    if OVERLAPS.search(f"{brief.failure} {brief.diagnosis.problem if brief.diagnosis else ''}"):
+        report = await call(tools, "data_report", experiment=brief.experiment) or {}
+        marks |= {overlap["mark"] for overlap in report.get("overlaps", ())}
+    return sorted(marks - {""})
 
 
 def purpose(statement: str, changed: str) -> str:

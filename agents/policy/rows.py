@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
 from collections.abc import Sequence
@@ -154,3 +155,8 @@ def alpaca(row: Row, task: dict[str, Any]) -> dict[str, str]:
     bare = steps if not same_answer(steps, row.answer) else ""
     final = task["final"].replace("ANSWER", row.answer or "")
     return {"instruction": instruction, "input": "", "output": f"{bare}\n{final}" if bare else final}
+
+
+def question_mark(record: dict[str, str]) -> str:
+    """The hash by which the data gate names a question."""
+    return hashlib.sha256(record["instruction"].encode()).hexdigest()[:16]

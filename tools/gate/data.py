@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -26,7 +27,7 @@ from tuneloop.tools.gate.stream import StreamError
 from tuneloop.tools.gate.verdict import SHOWN, Tally, errors_of, place, warnings_of
 from tuneloop.tools.gate.wrapping import Wrapping
 
-TEXT = 200  # characters of a row that overlaps
+TEXT, MARK = 200, 16  # characters of a row that overlaps, and of the hash of its question
 
 
 class Guard(Protocol):
@@ -153,7 +154,9 @@ def apart(
         if hit is None:
             kept.append((row, number))
         elif hit.split == "validation" and not drop:
-            tally.overlap(Overlap(row=number, benchmark=hit.benchmark, item=str(hit.id), text=row.asked[:TEXT]))
+            mark = hashlib.sha256(row.asked.encode()).hexdigest()[:MARK]
+            found = {"row": number, "benchmark": hit.benchmark, "item": str(hit.id)}
+            tally.overlap(Overlap(**found, text=row.asked[:TEXT], mark=mark))
         else:
             tally.dropped[f"overlap with {hit.split}"] += 1
     return [row for row, _ in kept], [number for _, number in kept]

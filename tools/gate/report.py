@@ -29,7 +29,7 @@ class Lengths(BaseModel):
 
 
 class Overlap(BaseModel):
-    """A row (from 1) that holds a validation item, and how the row's question begins."""
+    """A row (from 1) that holds a validation item, how the row's question begins, and `mark`: a hash of all of it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -37,6 +37,7 @@ class Overlap(BaseModel):
     benchmark: str
     item: str
     text: str
+    mark: str = ""
 
 
 class GateReport(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ MOST_UNPARSED = 0.2
 MOST_EMPTY = 0.2
 MOST_CUT = 0.05
 MOST_OVERLAPS = 1000
+REFUSED = re.compile(r"(\d+) of \d+ rows overlap with validation items")
 ENDINGS = {
     "boxed": "outputs that end with \\boxed{answer}",
     "choice": "outputs that end with the letter of the choice, e.g. Answer: B",
@@ -101,6 +103,12 @@ def _overlaps(tally: Tally) -> str:
         f"{DATA}: {tally.overlapping} of {tally.read} rows overlap with validation items{others}: {shown}; drop them in the "
         "script, or start the run with --drop-overlaps"
     )
+
+
+def refused_overlaps(error: str) -> int:
+    """How many rows an error of the gate refused because they hold validation items."""
+    found = REFUSED.search(error)
+    return int(found[1]) if found else 0
 
 
 def warnings_of(tally: Tally, lengths: Lengths, repeats: Found, usual: str) -> Iterator[str]:

@@ -44,6 +44,13 @@ class ReportData(BaseModel):
     journal: Journal
     losses: dict[int, Curve] = Field({}, description="experiment → (step, training loss) in order")
     data: dict[int, GateReport] = Field({}, description="experiment → what the data gate found")
+    raw_overlaps: dict[str, int] = Field(
+        {}, description="data set → raw records seen to hold validation items; their numbers are told to data scripts"
+    )
+    refused: dict[int, int] = Field(
+        {},
+        description="experiment → rows that its gate refused for their validation items, before a script left them out",
+    )
     leaked: tuple[str, ...] = Field(
         (), description="rows of the best experiment dropped for overlap with the test, some"
     )

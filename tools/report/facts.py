@@ -36,6 +36,8 @@ def facts(run_id: str, data: ReportData) -> dict[str, Any]:
         "guards_test": [check.model_dump() for check in data.guards_test],
         "reads_of_test": data.reads_of_test,
         "contamination": {str(number): overlaps(report) for number, report in sorted(data.data.items())},
+        "raw_overlaps": data.raw_overlaps,
+        "refused_overlaps": {str(number): rows for number, rows in data.refused.items()},
         "also": [also(one) for one in data.also],
         "average": averages(data),
         "calls": {job: asked.model_dump() for job, asked in data.calls.items()},

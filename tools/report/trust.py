@@ -25,6 +25,7 @@ def honesty(data: ReportData) -> list[str]:
         *_cut(data.baseline_validation),
         *_judge(data),
         _contamination(data),
+        *_held_back(data),
         *_left_out(data),
         _seeds(data),
         "Intervals are 95 % intervals over items, of clusters where items share a context: Wilson's, for finer values than "
@@ -115,6 +116,20 @@ def _contamination(data: ReportData) -> str:
     shown = "; ".join(f'"{clean(row, 100)}"' for row in data.leaked[:SHOWN])
     examples = f" For the test, among others: {shown}." if shown else ""
     return f"Training rows dropped because they overlap with a benchmark item: {text}.{examples}"
+
+
+def _held_back(data: ReportData) -> list[str]:
+    """Validation items in the raw data, which no gate lets into a training."""
+    lines = []
+    if data.raw_overlaps:
+        found = ", ".join(f"{clean(name, 60)} {count}" for name, count in data.raw_overlaps.items())
+        lines.append(
+            f"Raw records that hold validation items, which data scripts leave out or the gate refuses: {found}."
+        )
+    if data.refused:
+        found = ", ".join(f"experiment {number}: {rows}" for number, rows in data.refused.items())
+        lines.append(f"Rows with validation items that the gate refused before a script left them out: {found}.")
+    return lines
 
 
 def _left_out(data: ReportData) -> list[str]:

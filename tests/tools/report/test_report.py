@@ -38,6 +38,8 @@ MORE = [
     "guards_test",
     "reads_of_test",
     "contamination",
+    "raw_overlaps",
+    "refused_overlaps",
     "also",
     "average",
     "calls",
@@ -130,6 +132,15 @@ def test_who_judged_is_said() -> None:
     both = report_data(benchmark=judged, baseline_test={**told.model_dump(), "judged": said})
     assert any("base 9 replies, 4 right, 1 without a verdict" in line for line in honesty(both))
     assert not any("judge" in line for line in honesty(whole()))
+
+
+def test_what_the_scripts_left_out_is_said() -> None:
+    assert not any("raw records" in line.casefold() for line in honesty(whole()))
+    data = whole().model_copy(update={"raw_overlaps": {"mine": 5}, "refused": {2: 3}})
+    lines = "\n".join(honesty(data))
+    assert "data scripts leave out or the gate refuses: mine 5." in lines
+    assert "refused before a script left them out: experiment 2: 3." in lines
+    assert (facts("r", data)["raw_overlaps"], facts("r", data)["refused_overlaps"]) == ({"mine": 5}, {"2": 3})
 
 
 def test_keys_and_numbers(tmp_path: Path) -> None:
