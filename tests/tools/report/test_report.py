@@ -240,13 +240,15 @@ def test_without_any_experiment(tmp_path: Path) -> None:
 def test_model_card_has_front_matter(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "r1")
     run.best.mkdir(parents=True)
-    write_report(run, whole())
+    write_report(run, whole().model_copy(update={"leaked": ("A row of the test.",)}))
+    assert "A row of the test." in run.report.read_text()
     _, front, body = (run.best / "README.md").read_text().split("---\n", 2)
     card = yaml.safe_load(front)
     assert card["base_model"] == "tiny"
     values = {r["dataset"]["split"]: r["metrics"][0]["value"] for r in card["model-index"][0]["results"]}
     assert values == {"validation": 62.0, "test": 63.0}
     assert "process_data.py" in body
+    assert "A row of the test." not in body, "who is given the model is not given its test"
 
 
 def test_report_json_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,256 @@
+"""Unique words in items of the sealed test, leaked into the raw data too: a whole run, and nobody was told any of them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.waiting import until
+from tuneloop.cli.main import cli
+from tuneloop.core.errors import RecipeError, ToolError
+from tuneloop.core.files import read_lines, write_atomic, write_lines
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.settings import Settings
+from tuneloop.mcp_servers import data as data_server
+from tuneloop.mcp_servers import data_rows
+from tuneloop.mcp_servers.client import McpToolbox, open_toolbox
+from tuneloop.mcp_servers.data import DataTools
+from tuneloop.mcp_servers.scope import Scope
+from tuneloop.tools.contamination.guard import Guard
+
+from .world import RUN, Place
+
+pytestmark = pytest.mark.slow
+PLANTED = (
+    ("Zorvexa", "quillmarks", 31, 17),
+    ("Brimoldo", "snarfbells", 24, 13),
+    ("Quenthir", "vortlings", 515803, 30411),
+    ("Hyldobar", "mupplestones", 824410, 17093),
+    ("Tarquibo", "drindlecaps", 930772, 12845),
+)
+WORD = "flimmergard"  # stands in the solutions of rows that hold a test item, and nowhere else
+NUMBERS = [
+    str(n) for _, _, a, b in PLANTED for n in (a, b, a + b) if n > 1000
+]  # the others are such as rows are chosen with
+MARKS = (WORD, *(part.lower() for name, thing, _, _ in PLANTED for part in (name, thing)), *NUMBERS)
+SUFFIX = "\nEnd with \\boxed{answer}."
+PASSAGE = "below a bridge"
+QUESTIONS = [
+    f"{name} has {a} {thing}. Later {name} finds {b} more {thing} {PASSAGE}. How many {thing} does {name} have now?"
+    for name, thing, a, b in PLANTED
+]
+
+
+def plant(task: Path) -> None:
+    """Five items of the test, and rows with them in several dresses, among the raw data."""
+    rest = list(read_lines(task / "test.jsonl"))[len(PLANTED) :]
+    made = [
+        {"id": f"planted-{i}", "prompt": question + SUFFIX, "answer": str(a + b)}
+        for i, (question, (_, _, a, b)) in enumerate(zip(QUESTIONS, PLANTED, strict=True))
+    ]
+    write_lines(task / "test.jsonl", [*made, *rest])
+    rows = list(read_lines(task / "data" / "rows.jsonl"))
+    dresses: list[Callable[[str], str]] = [
+        str,
+        str.upper,
+        lambda q: f"Please solve this:\n{q}\nThink hard.",
+        lambda q: q + SUFFIX,
+        str,
+    ]
+    solved = [f"By {WORD}: {a}+{b}={a + b}. So the answer is {a + b}." for _, _, a, b in PLANTED]
+    for at, (dress, question, solution) in enumerate(zip(dresses, QUESTIONS, solved, strict=True)):
+        rows[40 * at : 40 * at] = [{"question": dress(question), "solution": solution}] * (1 + at % 2)
+    write_lines(task / "data" / "rows.jsonl", [{"question": QUESTIONS[0], "solution": solved[0]}, *rows])
+    talks = [(row["question"], row["solution"]) for row in rows[:30]] + list(zip(QUESTIONS, solved, strict=True))
+    chat = [{"turns": [{"role": "user", "content": q}, {"role": "assistant", "content": s}]} for q, s in talks]
+    write_lines(task / "data" / "chat.jsonl", chat)
+    write_atomic(task / "data" / "README.md", f"# Sums\n\nFor example: {QUESTIONS[1]}\n")
+
+
+@pytest.fixture(scope="module")
+def place(new_place) -> Place:
+    """A finished run."""
+    made: Place = new_place("canaries")
+    plant(made.task)
+    made.finish()
+    return made
+
+
+@pytest.fixture
+async def toolbox(place: Place) -> Any:
+    async with open_toolbox(Scope(RunFolder(place.run), Settings(FT_FILE_PATH=place.home)), None) as tools:
+        yield tools
+
+
+def told(text: str) -> list[str]:
+    """The planted words in a text."""
+    folded = text.casefold()
+    return [mark for mark in MARKS if mark in folded]
+
+
+def test_no_file_of_the_home_holds_them_but_the_sealed_ones(place: Place) -> None:
+    assert told((place.run / "final" / "test.json").read_text()), "they were asked in the end"
+    assert "planted" in (next(place.home.glob("benchmarks/small-*/sealed/test.jsonl"))).read_text()
+    for sealed in (place.home / "benchmarks", place.run / "final", place.run / "experiments"):
+        assert sealed.is_dir()
+    assert [(str(f.relative_to(place.home)), found) for f in open_files(place) if (found := told(readable(f)))] == []
+
+
+def open_files(place: Place) -> Iterator[Path]:
+    """All but the sealed items, what a data script writes before the gate, `final/`, and the report that names leaked rows."""
+    for file in sorted(place.home.rglob("*")):
+        parts = file.relative_to(place.home).parts
+        raw = any(part.startswith(("build_data-", "dry_run-")) for part in parts)
+        hidden = raw or "sealed" in parts or parts[2:3] == ("final",) or file == place.run / "report.md"
+        if file.is_file() and not file.is_symlink() and parts[0] not in ("engines", "models") and not hidden:
+            yield file
+
+
+def readable(file: Path) -> str:
+    """What a file says; a database's values, whole."""
+    if file.suffix != ".sqlite":
+        return file.read_bytes().decode("latin-1")
+    with sqlite3.connect(file) as db:
+        tables = [name for (name,) in db.execute("select name from sqlite_master where type = 'table'")]
+        rows = [row for name in tables for row in db.execute(f'select * from "{name}"')]
+    return "\n".join(v.decode("latin-1") if isinstance(v, bytes) else str(v) for row in rows for v in row)
+
+
+def test_the_gate_dropped_them_and_the_report_alone_names_some(place: Place) -> None:
+    dropped = json.loads((place.run / "experiments/001/data/report.json").read_text())["dropped"]
+    assert dropped["overlap with test"] >= 1
+    others = [line for line in (place.run / "report.md").read_text().splitlines() if told(line)]
+    assert [line for line in others if "Training rows dropped because they overlap" not in line] == []
+
+
+EXPERIMENT: dict[str, Any] = {"experiment": 1}
+HERE: dict[str, Any] = {"dataset": "data"}
+CALLS: dict[str, list[dict[str, Any]]] = {
+    "data_list_datasets": [{}],
+    "data_inspect_dataset": [HERE],
+    "data_profile_dataset": [HERE],
+    "data_sample_rows": [
+        {**HERE, "path": path, "count": 50, "offset": offset}
+        for path in ("rows.jsonl", "chat.jsonl")
+        for offset in range(0, 300, 50)
+    ],
+    "data_column_stats": [
+        {**HERE, "path": path, "column": column, "count": 50}
+        for path, column in (("rows.jsonl", "question"), ("rows.jsonl", "solution"), ("chat.jsonl", "turns[].content"))
+    ],
+    "data_search_rows": [{**HERE, "text": text, "count": 50} for text in (PASSAGE, "how many")],
+    "data_find_duplicates": [{**HERE, "column": column, "count": 50} for column in ("", "question", "solution")],
+    "data_check_overlap": [{**HERE, "count": 50}],
+    "data_benchmark_card": [{"count": 20}],
+    "data_failures": [{**EXPERIMENT, "count": 50}, {"experiment": 0, "count": 50}],
+    "data_show_items": [{"count": 50}, {"split": "test"}],
+    "data_report": [EXPERIMENT],
+    "evaluation_list_benchmarks": [{}],
+    "evaluation_evaluate": [EXPERIMENT, {**EXPERIMENT, "split": "test"}],
+    "evaluation_get_result": [EXPERIMENT, {"experiment": 0}, {**EXPERIMENT, "split": "test"}],
+    "evaluation_stop": [EXPERIMENT],
+    "evaluation_compare": [{"candidate": 1, "incumbent": 0}],
+    "evaluation_explain_failures": [{**EXPERIMENT, "count": 50}, {"experiment": 0, "count": 50}],
+    "training_launch": [{**EXPERIMENT, "kind": "train"}],
+    "training_status": [{**EXPERIMENT, "kind": kind} for kind in ("rehearse", "train")],
+    "training_stop": [{**EXPERIMENT, "kind": "train"}],
+    "training_loss_curve": [EXPERIMENT],
+    "training_forecast": [EXPERIMENT],
+}
+TRIED = ("data_try_script", "data_try_result")
+
+
+async def answers(toolbox: McpToolbox) -> dict[str, str]:
+    """What every tool of the servers `data`, `evaluation` and `training` says; refusals too."""
+    found = {}
+    for tool, calls in CALLS.items():
+        for number, arguments in enumerate(calls):
+            try:
+                found[f"{tool} {number}"] = json.dumps(await toolbox.call(tool, **arguments), ensure_ascii=False)
+            except ToolError as e:
+                found[f"{tool} {number}"] = str(e)
+    return found
+
+
+async def test_no_tool_says_one(toolbox: McpToolbox) -> None:
+    # server `params` knows of the data only how long the longest records are
+    assert {name for name in await toolbox.names() if not name.startswith("params_")} == {*CALLS, *TRIED}
+    said = await answers(toolbox)
+    assert {call: found for call, text in said.items() if (found := told(text))} == {}
+    for tool in ("sample_rows 0", "search_rows 0", "column_stats 0", "find_duplicates 0", "inspect_dataset 0"):
+        assert "not shown: they hold items of the sealed test" in said[f"data_{tool}"], tool
+    assert json.loads(said["data_check_overlap 0"])["overlaps"]["test"] >= 13, "eight rows and five talks"
+
+
+SCRIPT = f"""import json, os, sys
+lines = open(os.environ["DATASETS_DIR"] + "/data/rows.jsonl").read().splitlines()
+rows = [json.loads(line) for line in lines if {PASSAGE!r} in line.lower()]
+rows = rows[:5] if "--debug" in sys.argv else rows
+json.dump([{{"instruction": r["question"], "input": "", "output": r["solution"]}} for r in rows], open("data.json", "w"))
+"""
+FAILS = SCRIPT + "for row in rows:\n    print(row)\nraise ValueError(rows[0])\n"
+
+
+@pytest.mark.parametrize("code", [SCRIPT, FAILS], ids=["writes", "fails"])
+def test_a_script_that_looks_for_them_tells_none(place: Place, code: str) -> None:
+    tools = DataTools(Scope(RunFolder(place.run), Settings(FT_FILE_PATH=place.home)))
+
+    def over() -> str:
+        try:
+            found = tools.try_result(1)
+        except RecipeError as e:
+            return str(e)
+        return json.dumps(found) if found["state"] == "over" else ""
+
+    tools.try_script(1, code)
+    said = until(over, 120, 0.1)
+    assert "not shown" in said if code is SCRIPT else "withheld" in said
+    assert told(said) == []
+
+
+def test_no_command_says_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FT_FILE_PATH", str(place.home))
+    data, benchmark = str(place.task / "data"), str(place.task)
+    commands = (
+        ["status", RUN, "--json"],
+        ["report", RUN, "--json"],
+        ["watch", RUN, "--json"],
+        ["list", "runs", "--json"],
+        ["list", "benchmarks", "--json"],
+        ["list", "datasets", "--json"],
+        ["data", "overlap", data, "--benchmark", benchmark, "--json"],
+        ["data", "check", str(place.run / "experiments/001/data/data.json"), "--benchmark", benchmark, "--json"],
+    )
+    for command in commands:
+        said = CliRunner().invoke(cli, command)
+        assert said.output, command
+        assert not isinstance(said.exception, AssertionError | TypeError), command
+        assert told(said.output) == [], command
+
+
+def blind(_guard: Guard | None, values: list[Any]) -> list[bool]:
+    """A guard that was taken away."""
+    return [False] * len(values)
+
+
+@pytest.mark.parametrize(
+    ("take_away", "tells"),
+    [
+        (lambda m: m.setattr(data_rows, "sealed", blind), {"sample_rows", "search_rows", "find_duplicates"}),
+        (lambda m: m.setattr("tuneloop.tools.inspecting.rowwise.sealed", blind), {"column_stats"}),
+        (lambda m: m.setattr(data_server, "open_text", lambda _guard, text, _instead: text), {"list_datasets"}),
+    ],
+    ids=["rows", "values", "cards"],
+)
+async def test_without_a_guard_they_would_be_found(
+    toolbox: McpToolbox, monkeypatch: pytest.MonkeyPatch, take_away: Callable[[Any], None], tells: set[str]
+) -> None:
+    take_away(monkeypatch)
+    found = {call.split()[0] for call, text in (await answers(toolbox)).items() if told(text)}
+    assert found == {f"data_{name}" for name in tells}
