@@ -43,7 +43,7 @@ class Benchmark(BaseModel):
         description="boxed | choice | code | exact | number | regex:PATTERN (first group or whole match) | scorer:NAME",
     )
     final: str = Field(
-        "", description="how a right reply ends, ANSWER in the answer's place; empty: as the kind wants it"
+        "", description="how a right reply ends, the word ANSWER in the answer's place; empty: as the kind wants it"
     )
     prompt: str = Field("{prompt}", description="user turn, a template over the item's fields")
     form: Form = Field(

@@ -153,7 +153,7 @@ def alpaca(row: Row, task: dict[str, Any]) -> dict[str, str]:
     instruction = re.sub(rf"\{{({names})\}}", lambda match: texts[match[1]], task["prompt"])
     steps = CLOSING.sub("", row.solution).strip() if task["steps"] else ""
     bare = steps if not same_answer(steps, row.answer) else ""
-    final = task["final"].replace("ANSWER", row.answer or "")
+    final = re.sub(r"\bANSWER\b", lambda _: row.answer or "", task["final"])
     return {"instruction": instruction, "input": "", "output": f"{bare}\n{final}" if bare else final}
 
 

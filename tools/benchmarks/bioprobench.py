@@ -42,6 +42,7 @@ BENCHMARKS = (
             "be read costs only the Brier score. A choice's text goes before a letter."
         ),
         answer="scorer:bioprobench_pqa",
+        final="[ANSWER_START]ANSWER & 90%[ANSWER_END]",
         prompt=(
             "A sentence of a laboratory protocol has a gap (____):\n\n{question}\n\nWhat belongs in it?\n{choices}\n\nChoose one "
             "in any case, and say how sure you are, from 0 to 100 %. "
@@ -61,6 +62,7 @@ BENCHMARKS = (
             "whole order; kendall_tau beside it counts pairs."
         ),
         answer="scorer:bioprobench_ord",
+        final="[ANSWER_START]ANSWER[ANSWER_END]",
         metric="exact_match",
         prompt=(
             "{question}\n\nThe steps, numbered from 0, are in a wrong order:\n{steps}\n\nGive their numbers in the right order, "
@@ -78,6 +80,7 @@ BENCHMARKS = (
             "it)." + LAST + " precision, recall and f1 beside it are those of finding errors."
         ),
         answer="scorer:bioprobench_err",
+        final="[ANSWER_START]ANSWER[ANSWER_END]",
         prompt=(
             "A step of a laboratory protocol:\n\n{step}\n\nIts purpose: {purpose}\nThe step before: {before}\nThe step after: "
             "{after}\n\nIs the step right and as it should be here (True), or is there an error in it (False)? "
@@ -95,6 +98,7 @@ BENCHMARKS = (
             "known protocol: short, concrete steps without explanations." + LAST
         ),
         answer="scorer:bioprobench_gen",
+        final="[ANSWER_START]ANSWER[ANSWER_END]",
         metric="rouge_l",
         prompt=(
             "{role}\n{instruction}\n\n{task}\n\nA step a line. "

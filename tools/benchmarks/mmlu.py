@@ -20,6 +20,7 @@ BENCHMARK = Benchmark(
         + " All items count the same, and every subject is reported."
     ),
     answer="choice",
+    final="Answer: ANSWER",
     prompt=(
         "Answer the following multiple choice question. The last line of your response should be of the following format: "
         "'ANSWER: $LETTER' (without quotes) where LETTER is one of ABCD. Think step by step before answering.\n\n"

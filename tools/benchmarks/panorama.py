@@ -72,6 +72,7 @@ BENCHMARKS = (
         ('"answer": ["A"]', '"answer": ["A", "C"]'),
         "take the claim apart into its features, say for each patent which of them it shows, whether one alone shows all "
         "of them, and else which few together do and why they would be combined.",
+        final='{"answer": "ANSWER"}',
         metric="exact_match",
         metrics=("custom_score", "precision_micro", "recall_micro", "f1_micro", "f1_macro", "f1_items"),
     ),
@@ -84,6 +85,7 @@ BENCHMARKS = (
         ('"answer": 17', '"answer": 17'),
         "take the claim apart into its features, go through all five paragraphs and say which features each of them shows, "
         "and weigh them.",
+        final='{"answer": ANSWER}',
         metric="gold_hit_rate",
         metrics=("custom_score", "gold_or_silver"),
     ),
@@ -95,6 +97,7 @@ BENCHMARKS = (
         ('"code": "102"', '"code": "ALLOW"'),
         "take the claim apart into its features, compare each of them with each of the older patents, and decide whether one "
         "shows all (102), several together make it obvious (103), or neither.",
+        final='{"code": "ANSWER"}',
         metric="accuracy",
         metrics=("f1_macro",),
     ),

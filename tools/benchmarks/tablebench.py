@@ -41,6 +41,7 @@ def declared(name: str, kinds: str, scored: str, **more: Any) -> Benchmark:
         licence=LICENCE,
         description=f"TableBench, {kinds}: a table in JSON and a question." + FORM + scored,
         answer="scorer:tablebench",
+        final="Final Answer: ANSWER",
         prompt=PROMPT,
         source=SOURCE,
         max_new_tokens=4096,

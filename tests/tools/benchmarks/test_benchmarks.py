@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from tuneloop.agents.policy.rows import Row, alpaca
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home
 from tuneloop.tools import benchmarks
-from tuneloop.tools.benchmarks import items, load, names, prompt, resolve, sealed_items
+from tuneloop.tools.benchmarks import items, load, names, prompt, resolve, scorer, sealed_items
 from tuneloop.tools.benchmarks.scoring import gold
 
 YAML = "name: capitals\ndescription: Name the capital.\nanswer: exact\nprompt: '{question} Reply as \\boxed{answer}.'\n"
@@ -55,6 +56,41 @@ def test_every_made_entry_is_whole_and_deterministic(name: str, tmp_path: Path) 
         assert found
         assert all(gold(folder.benchmark.answer, item.answer) for item in found)
         assert all(prompt(folder.benchmark, item).strip() for item in found)
+
+
+ENDS = {  # a gold answer, and what stands for it in a reply
+    "choice": ("B", "B"),
+    "boxed": ("7", "7"),
+    "scorer:contest_integer": ("204", "204"),
+    "scorer:bbh": ("(A)", "(A)"),
+    "scorer:final_number": ("7", "7"),
+    "scorer:tablebench": ('{"answer": "5, -3.2%", "metric": "em"}', "5, -3.2%"),
+    "scorer:par4pc": ('{"gold": ["A", "C"], "silver": []}', "A, C"),
+    "scorer:pi4pc": ('{"gold": [17], "silver": []}', "17"),
+    "scorer:noc4pc": ("ALLOW", "ALLOW"),
+    "scorer:bioprobench_pqa": ('{"answer": "PBS", "choices": ["PBS", "water"]}', "PBS"),
+    "scorer:bioprobench_ord": ('{"steps": ["b", "a"], "order": ["a", "b"]}', "[1, 0]"),
+    "scorer:bioprobench_err": ("False", "False"),
+    "scorer:bioprobench_gen": ('["Mix the two well."]', "Mix the two well."),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in names() if not load(name)[0].parts])
+def test_what_ends_as_the_entry_says_is_what_its_scorer_reads(name: str) -> None:
+    """Training data that are made with this ending teach the form that counts."""
+    benchmark = load(name)[0]
+    assert benchmark.final or benchmark.answer == "boxed"
+    if scorer.judged_here(benchmark) and not benchmark.executed:
+        answer, said = ENDS[benchmark.answer]
+        row = Row(source="s", fields={"q": "?"}, solution="3 of them. I look at each one.", answer=said)
+        form = {
+            "prompt": "{q}",
+            "prefixes": {},
+            "suffixes": {},
+            "steps": True,
+            "final": benchmark.final or "\\boxed{ANSWER}",
+        }
+        assert scorer.judge(benchmark, answer, alpaca(row, form)["output"])["value"] == 1
 
 
 def test_helpers_of_the_package_are_no_entries() -> None:

@@ -51,6 +51,8 @@ def option(text: str) -> str | None:
         r"\([A-Z]\)\W*(?:(?:or|and)\b\W*|[/,])\s*\([A-Z]\)", text
     ):
         return None
+    if alone := re.fullmatch(r"\W*([a-z])\W*", text):
+        return alone[1].upper()
     found = re.search(r"\(([A-Z])\)", text) or re.match(r"(?i:\W*(?:option\s+)?)([A-Z])\s*(?:[).:,*]|$)", text)
     return found[1] if found else None
 

@@ -78,6 +78,7 @@ def test_leading_zeros_of_a_contest_answer() -> None:
         ("(A)", "Not (B). So the answer is A."),
         ("(C)", "So the answer is\n(C) Che"),
         ("(C)", "\\boxed{C}"),
+        ("(C)", "So the answer is (c)."),
         ("True", "So the answer is **True**."),
         ("True", "the answer is TRUE because not False is True"),
         ("No", "The answer is: No, one ends elsewhere."),
