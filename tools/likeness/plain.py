@@ -30,6 +30,10 @@ LINE = re.compile(r"(?:^|\n)\s*\d{1,2}[.)](?=\s)")
 VULGAR = re.compile("(?<=\\d)(?=[\u00bc-\u00be\u2150-\u215e])")
 RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 SAME = str.maketrans("−–—‐‑‒·⋅∙•÷∕⁄∗✕✖′’٬٫", "------××× ///×××''_.")
+# Letters that look like Latin ones, beside Latin ones in a word.
+LOOKALIKE = re.compile("[аеорсхуіјѕһкмтнвАВЕКМНОРСТХУІЈЅοΟ]")
+LOOKALIKES = str.maketrans("аеорсхуіјѕһкмтнвАВЕКМНОРСТХУІЈЅοΟ", "aeopcxyijshkmthbABEKMHOPCTXYIJSoO")
+WORD, LATIN = re.compile(r"\w+"), re.compile("[A-Za-z]")
 VOICED = (0x3099, 0x309A)  # of kana
 THOUSANDS = re.compile(r"(?<=\d)[,'_\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 PRODUCT = re.compile(r"(?<=[\w)])\*(?=[\w(])|(?<=[\w)] )\*(?= [\w(])")
@@ -97,6 +101,8 @@ def _ascii_like(text: str) -> str:
     """Forms of one sign as one: width, style, script of digits, raised digits, accents, dashes."""
     text = RAISED.sub(lambda m: "^" + unicodedata.normalize("NFKC", m[0]), VULGAR.sub(" ", text))
     text = unicodedata.normalize("NFKD", text).translate(_signs())
+    if LOOKALIKE.search(text):
+        text = WORD.sub(lambda m: m[0].translate(LOOKALIKES) if LATIN.search(m[0]) else m[0], text)
     return chinese(unicodedata.normalize("NFKC", text))
 
 

@@ -42,6 +42,8 @@ SAME = [
     ("fünfundzwanzig Äpfel", "25 Apfel"),
     ("treinta y cinco", "35"),
     ("двадцать три", "23"),
+    ("тwеnty-threе аpples", "23 apples"),
+    ("Вox of ѕix реars", "box of 6 pears"),
     ("nineteen ninety", "19 90"),
     ("two or three, one and two", "2 or 3 1 and 2"),
 ]
