@@ -14,7 +14,7 @@ from tuneloop.tools.inspecting.columns import Table
 from tuneloop.tools.inspecting.rows import BrokenLine, RawFile
 from tuneloop.tools.inspecting.sample import Sample
 
-LARGE = 64 << 20  # bytes: what is smaller is read before a process has started
+LARGE = 128 << 20  # bytes: what is smaller is read in the time that a process needs to start
 
 
 def middle_of(path: Path) -> int:
