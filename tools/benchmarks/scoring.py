@@ -176,16 +176,16 @@ WRONG = re.compile(
 )
 ANOTHER = re.compile(
     r"[)\]*\"'’]*\s{0,9}(?:(?i:or|and)\b|[/&或和及、]|[,，](?=\s{0,9}\(?[A-Z][)*.\s]{0,9}(?:$|[,，]|or\b|and\b)))"
-    r"[\s(*\[\"']*(?i:option\s|choice\s)?[A-Z](?![A-Za-z0-9'’])(?!\s(?:is|are|was|can|does|has)\b)",
+    r"[\s(*\[\"']*(?i:option\s|choice\s)?(?:[B-HJ-Z]|[AI](?!\s+[A-Za-z]))(?![A-Za-z0-9'’])(?!\s(?:is|are|was|can|does|has)\b)",
     re.MULTILINE,
 )
 SAID = re.compile(
-    r"(?:(?i:\b(?:is|be|are|it['’]s|that['’]s|choose|chose|pick|select|letter|go with|but|so|thus|hence|therefore|say|guess))"
+    r"(?:(?i:\b(?:is|be|are|it['’]s|that['’]s|choose|chose|pick|select|letter|go with|but|so|thus|hence|therefore|say|probably))"
     r"|[:：→选是为])[\s\"'“‘(*\[$（]*\Z"
 )
 HELD = re.compile(r"[)\]*\"'’]*\s(?:is|seems|must be|has to be)\s(?:the\s|clearly\s)?(?:right|correct|best|true)\b")
 LABEL = re.compile(
-    r"(?m)(?:^[^\S\n]*[(*\[]*|(?i:option|choice|选项)\s?|[(\[*]{1,3})([A-Z])(?:[*]*[).:：\]]|[*\s]*$|(?<=\*.)\*|(?=\s(?:is|because|since)\b))"
+    r"(?m)(?:^[^\S\n]*[(*\[]*|(?i:option|choice|选项)\s?|[(\[*]{1,3})([A-Z])(?:[*]*[).:：,，\]]|[*\s]*$|(?<=\*.)\*|(?=\s(?:is|because|since)\b))"
 )
 NARROW = {wide + i: ord(first) + i for wide, first in ((0xFF21, "A"), (0xFF41, "a")) for i in range(26)}
 
@@ -228,7 +228,7 @@ def said(text: str) -> str | None:
     for span in reversed(told):
         if not opens_list(text, *span):
             return the_one(text, *span)
-    labels = {text[match.start(1)] for match in LABEL.finditer(text) if match.span(1) in letters}
+    labels = {the_one(text, *match.span(1)) for match in LABEL.finditer(text) if match.span(1) in letters}
     return labels.pop() if len(labels) == 1 else None
 
 
