@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ..scoring import without_thoughts
+
 WINDOW = 20_000
 DECODER = json.JSONDecoder()
 PAIR = re.compile(r'"([^"\\\n]{1,40})"\s*:\s*(?:"((?:[^"\\\n]|\\.)*)"|(-?\d[\d.]{0,30})(?![\w.]))')
@@ -31,12 +33,6 @@ def answer(reply: str, keys: Sequence[str]) -> str | None:
         return found[-1].strip() or None
     word = text.strip().strip("`").strip()
     return word if word and not re.search(r'[\s{}"]', word) else None
-
-
-def without_thoughts(reply: str) -> str | None:
-    """The reply after its thoughts; None when they never end."""
-    text = reply.rpartition("</think>")[2]
-    return None if "<think>" in text else text
 
 
 def objects(text: str) -> list[dict[str, Any]]:

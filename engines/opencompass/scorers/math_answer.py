@@ -13,10 +13,11 @@ import resource
 from multiprocessing.connection import Connection
 from typing import Any
 
+from ..scoring import box, without_thoughts
+
 SECONDS = 5
 MEMORY = 2 << 30
 TAIL = 20_000  # characters of a reply that are searched
-OPENED = re.compile(r"(\\(?:boxed|fbox)\s*\{)|\\.|[{}]", re.DOTALL)
 
 
 def judge(gold: str, reply: str) -> dict[str, Any]:
@@ -33,29 +34,15 @@ def judge(gold: str, reply: str) -> dict[str, Any]:
 
 def stated(reply: str) -> str | None:
     """What stands in the last box, else in "the final answer is $...$"; None without either."""
-    before, end, after = reply.rpartition("</think>")
-    text = (after if end else before + after)[-TAIL:]
-    if "<think>" in text:
+    text = without_thoughts(reply)
+    if text is None:
         return None
-    inside = last_box(text)
+    text = text[-TAIL:]
+    inside = box(text)
     if inside is not None:
         return re.sub(r"(?<=[\w})\]])\.\s*\Z", "", inside).strip() or None
     found = re.findall(r"(?i)final answer is:?\s*\$([^$]+)\$", text)
     return found[-1].strip() or None if found else None
-
-
-def last_box(text: str) -> str | None:
-    """The content of the box that was opened last and is closed."""
-    opened: list[tuple[int, bool]] = []
-    best: tuple[int, int] | None = None
-    for match in OPENED.finditer(text):
-        if match[1] or match[0] == "{":
-            opened.append((match.end(), bool(match[1])))
-        elif match[0] == "}" and opened:
-            start, box = opened.pop()
-            if box and (best is None or start > best[0]):
-                best = (start, match.start())
-    return text[best[0] : best[1]] if best else None
 
 
 def compare(gold: str, answer: str) -> tuple[bool, bool]:
