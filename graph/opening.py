@@ -37,7 +37,7 @@ def open_run(spec: RunSpec, settings: Settings, name: str = "") -> RunFolder:
 def check(spec: RunSpec, settings: Settings) -> None:
     """Benchmark, model, data, sandbox, models that jobs may ask, disk and the folder itself."""
     writable(settings.home.root)
-    declared = [benchmarks.check(name) for name in spec.measured]
+    declared = [benchmarks.check(name, settings) for name in spec.measured]
     models.check(spec.base_model)
     for dataset in spec.datasets:
         datasets.check(dataset)

@@ -10,6 +10,8 @@ from typing import Any
 
 from tuneloop.core.errors import SetupError
 
+MOST = 50  # names in a line
+
 
 def entries(package: ModuleType, marker: str) -> dict[str, ModuleType]:
     """Modules of `package` that define `marker`, by the name their declaration carries."""
@@ -28,6 +30,7 @@ def declared(package: ModuleType, marker: str) -> dict[str, tuple[Any, ModuleTyp
 
 def unknown(kind: str, name: str, known: list[str], also: str) -> SetupError:
     """The one line that says what would be right."""
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known) or 'none'}"
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6 if len(known) <= MOST else 0.4)
+    more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
+    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known[:MOST]) or 'none'}{more}"
     return SetupError(f"{kind} {name!r} is unknown: {hint} ({also})")

@@ -1,7 +1,7 @@
 """The items of a configuration of OpenCompass, as it asks them: `python export.py NAME OUT.json`.
 
-OUT.json: {items: [{id, group, prompt, answer}], max_new_tokens}, or {error: one line}. Its own dataset, retriever and templates
-make the prompts; few-shot turns become one text.
+OUT.json: {items: [{id, group, prompt, answer}], longest: tokens of a reply}, or {error: why it cannot be measured}, or {missing:
+what of its data was not found}. Its own dataset, retriever and templates make the prompts; few-shot turns become one text.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from mmengine.config import ConfigDict
 from oc_configs import dataset_configs, processed, unfit
 from opencompass.models.base import BaseModel
 from opencompass.tasks import OpenICLInferTask
-
-LONGEST = 2048
 
 
 class Asked(BaseModel):
@@ -44,8 +42,8 @@ def exported(name: str, work: Path) -> dict[str, Any]:
         if why := unfit(config):
             return {"error": f"{abbr}: {why}"}
     items = [item for abbr, config in configs.items() for item in items_of(name, abbr, config, work)]
-    lengths = [config["infer_cfg"]["inferencer"].get("max_out_len") or LONGEST for config in configs.values()]
-    return {"items": items, "max_new_tokens": max(*lengths, LONGEST)}
+    lengths = [config["infer_cfg"]["inferencer"].get("max_out_len") or 0 for config in configs.values()]
+    return {"items": items, "longest": max(lengths)}
 
 
 def items_of(name: str, abbr: str, config: dict[str, Any], work: Path) -> list[dict[str, Any]]:
@@ -71,5 +69,5 @@ if __name__ == "__main__":
     try:
         result = exported(sys.argv[1], out.parent / "work")
     except (FileNotFoundError, URLError, ConnectionError) as e:
-        result = {"error": f"its data are not there: {e}"}
+        result = {"missing": " ".join(str(e).split())[:300]}
     out.write_text(json.dumps(result, ensure_ascii=False))

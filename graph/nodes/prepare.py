@@ -100,7 +100,7 @@ class Reporter:
 def settle(ctx: Context) -> Setup:
     """Make or fetch what is missing; the second engine is built while the model is made."""
     spec, settings, say = ctx.bench.spec, ctx.settings, Reporter(ctx)
-    judged_by = judge(ctx, [benchmarks.check(name) for name in (spec.benchmark, *spec.also)])
+    judged_by = judge(ctx, [benchmarks.check(name, settings) for name in (spec.benchmark, *spec.also)])
     with ThreadPoolExecutor(max_workers=2) as pool:
         second = pool.submit(partial(ensure_engine, "opencompass", settings, say))
         try:

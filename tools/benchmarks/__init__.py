@@ -31,8 +31,7 @@ from tuneloop.tools.benchmarks.folder import (
 )
 from tuneloop.tools.benchmarks.own import DECLARATION, import_own, read_own
 from tuneloop.tools.benchmarks.sources import fetched
-from tuneloop.tools.benchmarks.stock import PREFIX, resolve_stock
-from tuneloop.tools.benchmarks.stock import declared as stock_declaration
+from tuneloop.tools.benchmarks.stock import PREFIX, check_stock, resolve_stock
 from tuneloop.tools.registry import declared, unknown
 from tuneloop.tools.store import make_whole
 
@@ -54,12 +53,12 @@ def load(name: str) -> tuple[Benchmark, ModuleType]:
     return found[name]
 
 
-def check(name_or_dir: str) -> Benchmark:
+def check(name_or_dir: str, settings: Settings | None = None) -> Benchmark:
     """The declaration; refuses what can be seen to be wrong before anything is fetched. Raises SetupError."""
     if is_own(name_or_dir):
         return read_own(Path(name_or_dir).expanduser()).benchmark
     if name_or_dir.startswith(PREFIX):
-        return stock_declaration(name_or_dir)
+        return check_stock(name_or_dir, settings or load_settings())
     return load(name_or_dir)[0]
 
 

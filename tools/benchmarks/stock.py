@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.errors import SetupError
-from tuneloop.core.files import digest, read_json, write_lines
+from tuneloop.core.files import digest, digest_file, read_json, write_lines
 from tuneloop.core.job import Command
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
@@ -17,20 +18,36 @@ from tuneloop.sandboxes.jobs import launch, log_tail, wait
 from tuneloop.tools.benchmarks import splitting
 from tuneloop.tools.benchmarks.checking import check_items
 from tuneloop.tools.benchmarks.folder import TEST, VALIDATION, BenchmarkFolder, line, open_folder
+from tuneloop.tools.disk import remove
 from tuneloop.tools.engines import Engine, ensure_engine
+from tuneloop.tools.engines.find import built_engine
 from tuneloop.tools.paths import ENGINES
 from tuneloop.tools.registry import unknown
-from tuneloop.tools.store import make_whole
+from tuneloop.tools.store import MANIFEST, make_whole
 
 PREFIX = "opencompass:"
 SCRIPTS = ENGINES / "opencompass"
+EXPORT = SCRIPTS / "export.py"
 CONFIGS = "lib/python*/site-packages/opencompass/configs/datasets"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+RIGHT = f"{PREFIX}NAME, or {PREFIX}FOLDER.NAME"
 LONGEST = 2048
 
 
-def declared(name: str, max_new_tokens: int = LONGEST) -> Benchmark:
-    """The declaration of `opencompass:<name>`."""
+def check_stock(name: str, settings: Settings) -> Benchmark:
+    """The declaration; where the engine is there already, an unknown name is refused. Raises SetupError."""
+    benchmark = declared(name)
+    engine = None if settings.opencompass_path else built_engine("opencompass", settings)
+    if engine is not None:
+        check_known(name.removeprefix(PREFIX), engine)
+    return benchmark
+
+
+def declared(name: str) -> Benchmark:
+    """The declaration of `opencompass:<name>`. Raises SetupError for what can be no name."""
     config = name.removeprefix(PREFIX)
+    if not NAME.fullmatch(config):
+        raise SetupError(f"benchmark {name!r}: right is {RIGHT}, e.g. {PREFIX}gsm8k_gen")
     return Benchmark(
         name=f"opencompass-{config}",
         description=(
@@ -38,7 +55,7 @@ def declared(name: str, max_new_tokens: int = LONGEST) -> Benchmark:
             "postprocessor and evaluator, one reply at a time. See validation items for how an answer has to look."
         ),
         answer="scorer:opencompass_own",
-        max_new_tokens=max_new_tokens,
+        max_new_tokens=LONGEST,
     )
 
 
@@ -47,13 +64,15 @@ def resolve_stock(name: str, home: Home, settings: Settings, description: str | 
 
     Raises SetupError for an unknown name, a configuration that does not generate, and data that are not there.
     """
+    benchmark = declared(name)
     engine = ensure_engine("opencompass", settings)
     config = name.removeprefix(PREFIX)
     check_known(config, engine)
-    benchmark = declared(name)
-    folder = home.benchmarks / f"{benchmark.name}-{digest(engine.identity)}"
+    made_by = digest(engine.identity, *map(digest_file, (EXPORT, Path(splitting.__file__))))
+    folder = home.benchmarks / f"{benchmark.name}-{made_by}"
     root = make_whole(folder, partial(fill, benchmark, config, home, engine), benchmark=benchmark.name)
-    return open_folder(benchmark.model_copy(update={"description": description}) if description else benchmark, root)
+    told = {"max_new_tokens": max(LONGEST, read_json(root / MANIFEST)["longest"])}
+    return open_folder(benchmark.model_copy(update={**told, "description": description or benchmark.description}), root)
 
 
 def check_known(config: str, engine: Engine) -> None:
@@ -62,17 +81,22 @@ def check_known(config: str, engine: Engine) -> None:
     names = {path.stem for path in found} | {f"{path.parent.name}.{path.stem}" for path in found}
     if config not in names:
         near = sorted(names, key=lambda one: (not one.endswith("_gen"), one))
-        raise unknown("configuration of OpenCompass", config, near, "opencompass:NAME, or opencompass:FOLDER.NAME")
+        raise unknown("configuration of OpenCompass", config, near, RIGHT)
 
 
-def fill(benchmark: Benchmark, config: str, home: Home, engine: Engine, part: Path) -> None:
-    """Items from a job in the engine, split as all are."""
+def fill(benchmark: Benchmark, config: str, home: Home, engine: Engine, part: Path) -> dict[str, Any]:
+    """Items from a job in the engine, split as all are; returns how long its replies may be."""
     data = home.root / "opencompass_data"
-    data.mkdir(parents=True, exist_ok=True)
+    (data / "data").mkdir(parents=True, exist_ok=True)  # OpenCompass makes it, and its job may not
     made = export(config, data, engine, home.benchmarks / f".{benchmark.name}.export")
+    if "missing" in made:
+        raise SetupError(
+            f"{PREFIX}{config}: its data are not there ({made['missing']}); they belong below {data}/data, as OpenCompass "
+            "lays them out"
+        )
     if "error" in made:
         raise SetupError(
-            f"{PREFIX}{config}: {made['error']}; its data belong below {data}/data, as OpenCompass lays them out"
+            f"{PREFIX}{config}: {made['error']}; right is a configuration that generates and needs no judge"
         )
     items = [
         Item(id=row["id"], fields={"prompt": row["prompt"]}, answer=row["answer"], group=row["group"])
@@ -82,6 +106,7 @@ def fill(benchmark: Benchmark, config: str, home: Home, engine: Engine, part: Pa
     check_items(benchmark, validation, test, benchmark.name)
     write_lines(part / VALIDATION, map(line, validation))
     write_lines(part / TEST, map(line, test))
+    return {"longest": made["longest"]}
 
 
 def export(config: str, data: Path, engine: Engine, work: Path) -> dict[str, Any]:
@@ -89,7 +114,7 @@ def export(config: str, data: Path, engine: Engine, work: Path) -> dict[str, Any
     work.mkdir(parents=True, exist_ok=True)
     out = work / "out"
     out.mkdir(exist_ok=True)
-    argv = (str(engine.python), str(SCRIPTS / "export.py"), config, str(out / "items.json"))
+    argv = (str(engine.python), str(EXPORT), config, str(out / "items.json"))
     env = {"PATH": f"{engine.bin}:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(out), "COMPASS_DATA_CACHE": str(data)}
     offline = {f"{name}_OFFLINE": "1" for name in ("HF_HUB", "TRANSFORMERS", "HF_DATASETS", "HF_EVALUATE")}
     command = Command(
@@ -98,11 +123,12 @@ def export(config: str, data: Path, engine: Engine, work: Path) -> dict[str, Any
         env={**env, **offline, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **engine.env},
         read=(*engine.readable, str(SCRIPTS), str(data)),
         write=(str(out),),
-        key=digest(*argv),
+        key=digest(*argv, digest_file(EXPORT)),
     )
     sandbox = open_sandbox("auto")
     job = launch(sandbox, work / "jobs", "export", command, retry=True)
     if not wait(sandbox, job).ok:
         raise SetupError(f"{PREFIX}{config} could not be read: {log_tail(job, 1).strip()[:300]} (log: {job}/log.txt)")
     found: dict[str, Any] = read_json(out / "items.json")
+    remove(work)  # it holds test items; and data that are put right are read anew
     return found
