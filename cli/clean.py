@@ -23,18 +23,21 @@ Examples:
   tuneloop clean                          look, then decide
   tuneloop clean my-run --dry-run         of one run, only look
   tuneloop clean --only caches --yes      for scripts
-  tuneloop clean --runs 30d --engines     also whole runs untouched for 30 days, engines that nobody needs
+  tuneloop clean --runs 30d --engines     also whole runs and evaluations untouched for 30 days, engines nobody needs
 
 \b
 Kinds: leftovers (begun and never finished), caches, scratch (of what is over), models (neither best nor last), and only
-when asked for: runs, engines. Recipes, data, logs and scores go only with a whole run; sealed splits never.
+when asked for: runs, evaluations (of `tuneloop eval`), engines. Recipes, data, logs and scores go only with a whole
+run or evaluation; sealed splits never.
 """
 
 
 @click.command(epilog=EXAMPLES)
 @click.argument("run_id", metavar="[RUN]", required=False)
 @click.option("--only", multiple=True, type=click.Choice(KINDS), help="This kind only; repeat it for more.")
-@click.option("--runs", "older", metavar="TIME", help="Also whole runs that nobody worked on for TIME: 12h, 30d.")
+@click.option(
+    "--runs", "older", metavar="TIME", help="Also whole runs and evaluations that nobody worked on for TIME: 12h, 30d."
+)
 @click.option("--engines", is_flag=True, help="Also engines that neither this release nor an unfinished run uses.")
 @click.option("--dry-run", is_flag=True, help="Show, remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -45,7 +48,7 @@ def command(
     """Show what may go of RUN (of everything): what, where, size, why; then ask and remove it."""
     home = load_settings().home
     run = pick(home, run_id) if run_id else None
-    wanted = Wanted(run=run, runs_older=age(older), engines=engines)
+    wanted = Wanted(run=run, older=age(older), engines=engines)
     found = [find for find in survey(home, wanted, load_journal) if not only or find.kind in only]
     sizes = [find.bytes for find in found]
     if as_json:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Journal
 from tuneloop.core.files import read_json, write_json
-from tuneloop.core.layout import ExperimentFolder, RunFolder
+from tuneloop.core.layout import ExperimentFolder, RunFolder, TrainedAgain
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import KeepModels
 from tuneloop.tools.disk import TRASH, bytes_below, is_trash, remove
@@ -71,8 +71,8 @@ def kept(journal: Journal, keep: KeepModels) -> frozenset[int]:
 
 def prune_experiment(folder: ExperimentFolder, *, weights: bool, raw: bool, rule: str) -> None:
     """Note what goes, remove it, note that it is gone. An experiment with a job that still lives waits."""
-    note = read_note(folder)
-    if (note.done and note.weights >= weights and note.raw >= raw) or busy(folder.jobs):
+    note, places = read_note(folder), [one.jobs for one in (folder, *trained_again(folder))]
+    if (note.done and note.weights >= weights and note.raw >= raw) or any(map(busy, places)):
         return
     targets = doomed(folder, weights=weights, raw=raw)
     names = (str(p.relative_to(folder.root)) for p in targets if not is_trash(p))
@@ -94,7 +94,14 @@ def doomed(folder: ExperimentFolder, *, weights: bool, raw: bool) -> list[Path]:
     found = {*matches(folder.root, ()), *matches(folder.work, (*SCRATCH, *(RAW if raw else ())))}
     if weights:
         found |= set(matches(folder.model, MODEL))
+    for again in trained_again(folder):  # one that time cut short was never measured, and never pruned
+        found |= {*matches(again.work, (*SCRATCH, *RAW)), *matches(again.model, MODEL)}
     return sorted(found)
+
+
+def trained_again(folder: ExperimentFolder) -> list[ExperimentFolder]:
+    """The experiment's trainings with other seeds."""
+    return [TrainedAgain(place, folder) for place in matches(folder.root, ("seeds/[0-9]*",))]
 
 
 def matches(place: Path, patterns: Iterable[str]) -> list[Path]:

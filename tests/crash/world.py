@@ -194,15 +194,20 @@ def differences(one: Any, other: Any, where: str = "") -> list[str]:
     return [] if one == other else [f"{where}: {str(one)[:200]} != {str(other)[:200]}"]
 
 
+def jobs_of(run: Path) -> list[Path]:
+    """Folders of all attempts of all jobs: of the run, of experiments, of their trainings with other seeds."""
+    # pathlib's glob fails on a folder that goes while it looks; this one does not
+    places = ("*", "experiments/*", "experiments/*/seeds/*")
+    return [run / name for place in places for name in glob.glob(f"{place}/jobs/*.[0-9]*", root_dir=run)]
+
+
 def launches(run: Path) -> dict[str, list[str]]:
     """How each attempt of each job ended, in order: `absent` (never began), `killed`, or the reason in `exit.json`."""
     found: dict[str, list[str]] = {}
-    places = [
-        run / name for kind in ("*", "experiments/*") for name in glob.glob(f"{kind}/jobs/*.[0-9]*", root_dir=run)
-    ]
-    for folder in sorted(places, key=lambda p: (p.parent, p.stem, int(p.suffix[1:]))):
+    for folder in sorted(jobs_of(run), key=lambda p: (p.parent, p.stem, int(p.suffix[1:]))):
         if folder.is_dir():
-            found.setdefault(f"{folder.parent.parent.name}/{folder.stem}", []).append(ending(folder))
+            place = folder.parent.parent.relative_to(run)
+            found.setdefault(f"{place}/{folder.stem}".removeprefix("experiments/"), []).append(ending(folder))
     return found
 
 
@@ -282,9 +287,8 @@ def end_all(home: Path) -> None:
 def twice_alive(run: Path) -> Iterator[str]:
     """Jobs that two attempts of live at once: never allowed."""
     held: dict[tuple[Path, str], list[str]] = {}
-    # pathlib's glob fails on a folder that goes while it looks; this one does not
-    patterns = ("*/jobs/*.[0-9]*/lock", "experiments/*/jobs/*.[0-9]*/lock", "workers/*.[0-9]*/lock")
-    for lock in (run / name for pattern in patterns for name in glob.glob(pattern, root_dir=run)):
+    workers = [run / name for name in glob.glob("workers/*.[0-9]*", root_dir=run)]
+    for lock in (folder / "lock" for folder in (*jobs_of(run), *workers)):
         # exit.json is written when nothing of the job is left, by a keeper that holds the lock a moment longer
         if is_locked(lock) and not (lock.parent / "exit.json").exists():
             held.setdefault((lock.parent.parent, lock.parent.stem), []).append(lock.parent.name)

@@ -192,10 +192,49 @@ def test_whole_runs_go_only_when_asked_and_old(tmp_path: Path) -> None:
     old, new, busy = (make_run(home, name, ["rejected"], over=True) for name in ("old", "new", "busy"))
     os.utime(new.report_json)
     with holding(busy.lock):
-        found = clean(home, runs_older=30 * 86400.0)
+        found = clean(home, older=30 * 86400.0)
     assert [f.what for f in found if f.kind == "runs"] == ["runs/old"]
     assert (old.root.exists(), new.root.exists(), busy.root.exists()) == (False, True, True)
     assert (home.benchmarks / "reads.jsonl").exists()
+
+
+def make_evaluation(home: Home, name: str) -> RunFolder:
+    """As `tuneloop eval` leaves it."""
+    place = RunFolder(home.evaluations / name)
+    for file in ("evaluation.json", "work/evaluate/results.json", ".evaluation.json.1.part"):
+        put(place.root / file)
+    put(place.root / "benchmark_results" / "20260101_120000" / "summary" / "summary.csv")
+    for lock in (place.lock, place.root / "jobs" / "evaluate.1" / "lock"):
+        put(lock, "")
+    return place
+
+
+def test_evaluations_go_whole_and_only_when_asked_and_old(tmp_path: Path) -> None:
+    home = make_home(tmp_path)
+    old, new, asked, busy = (make_evaluation(home, name) for name in ("old", "new", "asked", "busy"))
+    age(home.evaluations)
+    with holding(asked.lock), holding(busy.root / "jobs" / "evaluate.1" / "lock"):
+        leftovers = [f for f in clean(home) if f.what.startswith("evaluations/")]
+        assert {f.kind for f in leftovers} == {"leftovers"}
+        assert [p.relative_to(home.evaluations).parts[0] for f in leftovers for p in f.paths] == ["new", "old"]
+        assert list((old.root / "benchmark_results").rglob("*.csv"))
+        os.utime(new.root / "benchmark_results")
+        age(old.root.parent / "old")
+        os.utime(old.root, (OLD, OLD))
+        found = clean(home, older=30 * 86400.0)
+    assert [f.what for f in found if f.kind == "evaluations"] == ["evaluations/old"]
+    assert [p.root.exists() for p in (old, new, asked, busy)] == [False, True, True, True]
+
+
+def test_an_evaluation_that_comes_to_life_is_spared(tmp_path: Path) -> None:
+    home = make_home(tmp_path)
+    one = make_evaluation(home, "one")
+    age(home.evaluations)
+    found = [f for f in survey(home, Wanted(older=86400.0), read_journal) if f.kind == "evaluations"]
+    for lock in (one.lock, one.root / "jobs" / "evaluate.1" / "lock"):
+        with holding(lock):
+            assert [clear(f) for f in found] == [0]
+    assert clear(found[0]) > 0 and not one.root.exists()
 
 
 def test_one_run_is_cleaned_alone(tmp_path: Path) -> None:

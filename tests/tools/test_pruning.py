@@ -205,3 +205,15 @@ def test_a_wrong_setting_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setenv("FT_KEEP_MODELS", "some")
     with pytest.raises(SetupError, match=r"FT_KEEP_MODELS='some': .*'best,last', 'best' or 'all'"):
         load_settings(tmp_path / "none")
+
+
+def test_a_training_with_another_seed_that_time_cut_short_keeps_no_weights(tmp_path: Path) -> None:
+    run, done = a_run(tmp_path, "accepted")
+    again = fill(RunFolder(run.root, training=2).experiment(1))
+    with (again.jobs / "train.1" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        prune(run, done, "all")
+        assert there(again, WEIGHTS), "its job lives"
+    prune(run, done, "all")
+    assert there(run.experiment(1), WEIGHTS)
+    assert not there(again, (*WEIGHTS, *SCRATCH, *RAW)) and there(again, EVIDENCE)

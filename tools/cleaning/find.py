@@ -14,7 +14,7 @@ from tuneloop.core.locks import take
 from tuneloop.tools.cleaning.look import look
 from tuneloop.tools.disk import bytes_below, remove
 
-Kind = Literal["leftovers", "caches", "scratch", "models", "runs", "engines"]
+Kind = Literal["leftovers", "caches", "scratch", "models", "runs", "evaluations", "engines"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -38,10 +38,10 @@ class Find:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for: one run, runs untouched for `runs_older` seconds, engines that nobody needs."""
+    """What was asked for: one run, runs and evaluations untouched for `older` seconds, engines that nobody needs."""
 
     run: RunFolder | None = None
-    runs_older: float | None = None
+    older: float | None = None
     engines: bool = False
 
 

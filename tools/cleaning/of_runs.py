@@ -25,7 +25,7 @@ def of_run(run: RunFolder, inside: Inside, wanted: Wanted, read_journal: ReadJou
     """The whole run when it is old enough for what was asked, else what it does not need."""
     name, age = f"runs/{run.id}", time.time() - last_touched(run)
     over = run.report_json.is_file()
-    if wanted.runs_older is not None and age > wanted.runs_older:
+    if wanted.older is not None and age > wanted.older:
         why = f"{'finished' if over else 'paused'}, last worked on {duration(age)} ago"
         yield Find("runs", name, (run.root,), why, (run.lock,), run)
         return

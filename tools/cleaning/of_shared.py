@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import is_locked
+from tuneloop.core.wording import duration
 from tuneloop.tools.cleaning.find import Find
 from tuneloop.tools.cleaning.look import folders, look, stale
 from tuneloop.tools.disk import is_trash, remove
@@ -42,6 +44,25 @@ def of_cache(home: Home) -> Iterator[Find]:
     """Results kept across runs; they are made again when needed."""
     for path in folders(home.root / "cache"):
         yield Find("caches", shown(home, path), (path,), "results are computed again when needed")
+
+
+def of_evaluations(home: Home, older: float | None) -> Iterator[Find]:
+    """Of `tuneloop eval`: whole ones, results and all, that are as old as was asked for; else what was begun and never finished."""
+    for path in folders(home.evaluations):
+        run = RunFolder(path)
+        inside, age = look(path, ignore=run.lock), time.time() - last_measured(run)
+        if inside.alive or is_locked(run.lock):
+            continue
+        if older is not None and age > older:
+            why = f"measured {duration(age)} ago, with its results"
+            yield Find("evaluations", shown(home, path), (path,), why, (run.lock,), run)
+        else:
+            yield Find("leftovers", shown(home, path), inside.trash, "begun and never finished", (run.lock,), run)
+
+
+def last_measured(run: RunFolder) -> float:
+    """When it was last asked for, in seconds since 1970."""
+    return max(p.lstat().st_mtime for p in (run.root, *run.root.iterdir()))
 
 
 def of_proxies(home: Home) -> Iterator[Find]:

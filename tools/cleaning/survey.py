@@ -10,7 +10,7 @@ from tuneloop.core.layout import Home, RunFolder
 from tuneloop.tools.cleaning.find import Find, Wanted
 from tuneloop.tools.cleaning.look import folders, look
 from tuneloop.tools.cleaning.of_runs import ReadJournal, of_run
-from tuneloop.tools.cleaning.of_shared import of_cache, of_engines, of_proxies, of_stores
+from tuneloop.tools.cleaning.of_shared import of_cache, of_engines, of_evaluations, of_proxies, of_stores
 
 LEAST_CACHE = 100_000  # an empty cache is no find
 
@@ -24,7 +24,12 @@ def survey(home: Home, wanted: Wanted, read_journal: ReadJournal) -> list[Find]:
         find for run in chosen if not looks[run.id].alive for find in of_run(run, looks[run.id], wanted, read_journal)
     ]
     if wanted.run is None:
-        found += [*of_stores(home), *of_proxies(home), *of_engines(home, runs, unused=wanted.engines)]
+        found += [
+            *of_evaluations(home, wanted.older),
+            *of_stores(home),
+            *of_proxies(home),
+            *of_engines(home, runs, unused=wanted.engines),
+        ]
         if not any(inside.alive for inside in looks.values()):
             found += of_cache(home)
     return [find for find in found if find.paths and (find.kind != "caches" or find.bytes > LEAST_CACHE)]
