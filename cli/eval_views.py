@@ -127,8 +127,8 @@ def remarks(found: Sequence[Measurement]) -> list[str]:
     said = [note for one in found for note in one.notes]
     for one in found:
         for name, score in one.scores.items():
-            if failed := errors(score):
-                said.append(f"{one.subject.name} on {name}: the scorer failed on {failed} items; they count as wrong")
+            if failed := score.scorer_failed():
+                said.append(f"{one.subject.name} on {name}: {failed}")
     return list(dict.fromkeys(said))
 
 

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tuneloop.core.benchmark import Direction, Split
 
+FAILED_SHOWN = 3
+
 
 class ItemResult(BaseModel):
     """What became of one item."""
@@ -76,6 +78,16 @@ class Score(BaseModel):
     by_seed: tuple[float, ...] = Field((), description="of each training, where this is the mean of several")
     judged: Judged | None = Field(None, description="None: the rule decided alone")
     items: tuple[ItemResult, ...] = ()
+
+    def scorer_failed(self) -> str:
+        """How many items the scorer itself failed on, and of an open split which; "" where it failed on none."""
+        failed = [item for item in self.items if item.error]
+        if not failed:
+            return ""
+        shown = ", ".join(f"{item.id}: {item.error}" for item in failed[:FAILED_SHOWN])
+        more = f" and {len(failed) - FAILED_SHOWN} more" if len(failed) > FAILED_SHOWN else ""
+        which = f" ({shown}{more})" if self.split != "test" else ""
+        return f"the scorer failed on {len(failed)} of {self.n} items, which count as wrong{which}"
 
     def better_than(self, other: Score) -> bool:
         """By value alone, in the metric's direction; acceptance wants more than this."""

@@ -16,7 +16,8 @@ from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.choose import check_sandbox
 from tuneloop.tools import benchmarks, datasets, models
-from tuneloop.tools.proxy.access import data_access, judge_access
+from tuneloop.tools.judge import find_judge
+from tuneloop.tools.proxy.access import data_access
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 
 LEAST_DISK = 2 << 30
@@ -45,7 +46,7 @@ def check(spec: RunSpec, settings: Settings) -> None:
         choice(declared[0])
     check_sandbox(spec.sandbox, spec.allow_unsandboxed)
     data_access(settings)
-    judge_access(settings)
+    find_judge(settings, declared)
 
 
 def choice(benchmark: Benchmark) -> Selection:

@@ -16,7 +16,7 @@ from tuneloop.tools.gate.verdict import refused_overlaps
 from tuneloop.tools.proxy.ledger import sums_by_job
 from tuneloop.tools.report.data import Also, Curve, ReportData
 from tuneloop.tools.report.timing import node_times
-from tuneloop.tools.runs.journal import baseline, load_journal, other_scores
+from tuneloop.tools.runs.journal import baseline, load_journal, other_scores, scores
 from tuneloop.tools.trained import log_points
 
 
@@ -27,6 +27,9 @@ def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
     untouched = baseline(run)
     assert untouched is not None, "finish comes after prepare"
     numbers = [e.number for e in journal.experiments]
+    measured = {"Base on validation": untouched, "Base on the test": test.base[0]}
+    if journal.best and test.best:
+        measured |= {"Best on validation": scores(run, journal.best.number), "Best on the test": test.best[0]}
     return ReportData(
         spec=spec,
         benchmark=setup.benchmark,
@@ -49,6 +52,7 @@ def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
         leaked=leaked(ctx.bench, run.experiment(journal.best.number)) if journal.best else (),
         seconds=ctx.state.spent,
         times=node_times(run),
+        scorer_failed={who: failed for who, score in measured.items() if (failed := score.scorer_failed())},
         calls=sums_by_job(run.ledger),
         versions=setup.versions,
         seeds={"data": spec.seed, "training": spec.seed, "evaluation": spec.seed},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -30,7 +31,11 @@ def declared(package: ModuleType, marker: str) -> dict[str, tuple[Any, ModuleTyp
 
 def unknown(kind: str, name: str, known: list[str], also: str) -> SetupError:
     """The one line that says what would be right."""
+    return SetupError(f"{kind} {name!r} is unknown: {did_you_mean(name, known)} ({also})")
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """The nearest of the known names, or those there are; of very many the first, and a likeness counts that is less near."""
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6 if len(known) <= MOST else 0.4)
     more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
-    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known[:MOST]) or 'none'}{more}"
-    return SetupError(f"{kind} {name!r} is unknown: {hint} ({also})")
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known[:MOST]) or 'none'}{more}"

@@ -6,6 +6,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from tuneloop.core.errors import SetupError
 from tuneloop.core.untrusted import strict_json
 from tuneloop.tools.model_files import plain
 
@@ -37,6 +38,22 @@ def tensor_shapes(file: Path) -> dict[str, tuple[int, ...]]:
     if end != rest or not spans:
         raise ValueError(f"{len(spans)} tensors of {end} bytes in {rest}")
     return {name: tuple(header[name]["shape"]) for _, name in spans}
+
+
+def shapes_of(folder: Path, pattern: str, what: str) -> dict[str, tuple[int, ...]]:
+    """Shapes of all tensors in the files of a folder. Raises SetupError when one is empty, cut off, or there is none."""
+    files = sorted(folder.glob(pattern))
+    if not files:
+        raise SetupError(f"{what} {folder}: no {pattern} in it; right are weights as safetensors")
+    found: dict[str, tuple[int, ...]] = {}
+    for file in files:
+        try:
+            found |= tensor_shapes(file.resolve())  # hub caches keep links
+        except (ValueError, OSError) as e:
+            raise SetupError(
+                f"{what} {file}: {file.stat().st_size} bytes are no whole safetensors file: {e}; fetch or save it again"
+            ) from e
+    return found
 
 
 def _header(file: Path) -> tuple[dict[str, Any], int]:

@@ -11,9 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.chat_server import chat_server
+from tests.hub.server import LocalHub
+from tests.small_disk import files_up_to
 from tests.stand_in_engine import stand_in, write_adapter, write_benchmark, write_model
 from tuneloop.cli.main import cli
-from tuneloop.core.files import read_lines
+from tuneloop.core.files import read_lines, write_lines
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +71,7 @@ def test_a_table_for_people_and_json_for_scripts(place: Path) -> None:
 
 
 def test_two_models_on_the_same_items(place: Path) -> None:
-    rows = list(read_lines(place / "sums" / "validation.jsonl"))
+    rows = rows_of(place / "sums")
     (place / "right.jsonl").write_text(
         "".join(json.dumps({"id": r["id"], "prediction": f"\\boxed{{{r['answer']}}}"}) + "\n" for r in rows)
     )
@@ -119,6 +121,7 @@ def test_what_is_wrong_is_said_in_one_line_before_anything_loads(place: Path) ->
     assert "add --read-sealed-test" in refused("./base", *known, "--split", "test")
     assert "base model 'nobody' is unknown" in refused("nobody", *known)
     assert "--limit" in call("./base", *known, "--limit", "0").stderr
+    assert "e.g. opencompass:gsm8k_gen" in refused("./base", "--benchmark", "opencompass:")
     write_adapter(place / "wide", "/nowhere", width=16)
     assert "it is of another model" in refused("./wide", *known, "--base-model", "./base")
     file = write_model(place / "cut") / "model.safetensors"
@@ -127,6 +130,52 @@ def test_what_is_wrong_is_said_in_one_line_before_anything_loads(place: Path) ->
     file.write_bytes(b"")
     assert "0 bytes are no whole safetensors file" in refused("./cut", *known)
     assert not (place / "home" / "evaluations").exists(), "nothing was begun"
+
+
+def test_a_scorer_that_fails_on_an_item_costs_that_item_alone(place: Path) -> None:
+    folder = write_benchmark(place / "order", answer="scorer:bioprobench_ord")
+    for split in ("validation", "test"):
+        rows = list(read_lines(folder / f"{split}.jsonl"))
+        golds = ["no JSON", *(json.dumps({"steps": ["b", "a"], "order": ["a", "b"]}) for _ in rows[1:])]
+        write_lines(folder / f"{split}.jsonl", [{**r, "answer": gold} for r, gold in zip(rows, golds, strict=True)])
+    replies = [{"id": row["id"], "prediction": "[ANSWER_START][1, 0][ANSWER_END]"} for row in rows_of(folder)]
+    write_lines(place / "right.jsonl", replies)
+    result = call("right.jsonl", "--benchmark", "./order", "--sandbox", "process")
+    assert result.exit_code == 0, result.stderr
+    said = " ".join(result.stdout.split())
+    assert "the scorer failed on 1 of 8 items, which count as wrong (v0: JSONDecodeError" in said
+    (score,) = evaluated("right.jsonl", "--benchmark", "./order")["models"][0]["results"]
+    assert (score["value"], score["n"], score["errors"]) == (pytest.approx(87.5), 8, 1)
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return list(read_lines(folder / "validation.jsonl"))
+
+
+def test_a_benchmark_that_cannot_be_fetched_is_one_line(
+    place: Path, hub: LocalHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "replies.jsonl").write_text('{"id": "x", "prediction": "x"}\n')
+    wanted = ("replies.jsonl", "--benchmark", "gsm8k", "--sandbox", "process")
+
+    def failed(code: int) -> str:
+        result = call(*wanted)
+        assert result.exit_code == code, result.output
+        assert result.stderr.count("tuneloop: ") == 1
+        assert not list((place / "home" / "benchmarks").rglob("manifest.json")), "nothing half-made is believed later"
+        return result.stderr.splitlines()[-1]
+
+    with monkeypatch.context() as alone:
+        alone.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+        alone.setattr("tuneloop.tools.hub.asking.WAITS", ())
+        assert "check the network or HF_ENDPOINT" in failed(1)
+    hub.fail("GET /api", status=404, headers={"X-Error-Code": "RepoNotFound"}, times=1)
+    assert "is not on http://127.0.0.1" in failed(2)
+    with files_up_to(500):
+        assert "free some disk, then again" in failed(1)
+    assert "none to item gsm8k-0001 of gsm8k, 1 are there" in call(*wanted).stderr, (
+        "the hub is there again, and the replies are looked at"
+    )
 
 
 def test_a_sealed_test_is_read_on_request_and_noted(place: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from tuneloop.core.errors import SetupError
 from tuneloop.tools.benchmarks import executed, scoring
 from tuneloop.tools.benchmarks.folder import RESERVED, prompt
 from tuneloop.tools.benchmarks.scorer import scorer_file
+from tuneloop.tools.registry import did_you_mean
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 LATEX = re.compile(r"\\[A-Za-z]+(?:\{[^{}]*\})*$")
@@ -92,15 +92,8 @@ def check_items(benchmark: Benchmark, validation: list[Item], test: list[Item], 
     check_apart(benchmark, validation, test, where)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`did you mean 'x'?`, or the names there are."""
-    names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names) or 'none'}"
-
-
 def _right(name: str, known: set[str]) -> str:
-    return did_you_mean(name, known) + "; a field's place is its name in braces"
+    return did_you_mean(name, sorted(known)) + "; a field's place is its name in braces"
 
 
 def _example(kind: str) -> str:

@@ -22,10 +22,10 @@ from tuneloop.tools.benchmarks.checking import (
     check_apart,
     check_gold,
     check_ids,
-    did_you_mean,
     template_fields,
 )
 from tuneloop.tools.benchmarks.folder import TEST, VALIDATION, BenchmarkFolder, line, open_folder
+from tuneloop.tools.registry import did_you_mean
 from tuneloop.tools.store import make_whole
 
 DECLARATION = "benchmark.yaml"
@@ -83,7 +83,7 @@ def read_declaration(path: Path, description: str | None = None) -> Benchmark:
     values = _yaml(path)
     for key in values:
         if key not in (known := Benchmark.model_fields.keys() - CATALOG):
-            raise SetupError(f"{path}: key {key!r} is unknown: {did_you_mean(str(key), known)}")
+            raise SetupError(f"{path}: key {key!r} is unknown: {did_you_mean(str(key), sorted(known))}")
     if description is not None:
         values["description"] = description
     try:

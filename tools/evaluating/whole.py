@@ -11,31 +11,14 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.untrusted import read_strange_json
 from tuneloop.tools.fingerprints import known_digest
 from tuneloop.tools.model_files import ADAPTER, CONFIG, LARGEST_TEXT
-from tuneloop.tools.weights import tensor_shapes
+from tuneloop.tools.weights import shapes_of
 
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 LORA = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<half>[AB])\.(?:[^.]+\.)?weight")
 LAYER = re.compile(r"(?:^|\.)((?:layers|layer|h|blocks)\.\d+\..+)$")
-Shapes = dict[str, tuple[int, ...]]
 
 
-def shapes_of(folder: Path, pattern: str, what: str) -> Shapes:
-    """Shapes of all tensors in the files of a folder. Raises SetupError when one is empty, cut off, or there is none."""
-    files = sorted(folder.glob(pattern))
-    if not files:
-        raise SetupError(f"{what} {folder}: no {pattern} in it; right are weights as safetensors")
-    found: Shapes = {}
-    for file in files:
-        try:
-            found |= tensor_shapes(file.resolve())  # hub caches keep links
-        except (ValueError, OSError) as e:
-            raise SetupError(
-                f"{what} {file}: {file.stat().st_size} bytes are no whole safetensors file: {e}; fetch or save it again"
-            ) from e
-    return found
-
-
-def check_whole(folder: Path) -> Shapes:
+def check_whole(folder: Path) -> dict[str, tuple[int, ...]]:
     """A folder with whole weights, configuration and tokenizer. Raises SetupError."""
     for name in (CONFIG, "tokenizer_config.json"):
         if not (folder / name).is_file():

@@ -14,6 +14,7 @@ from tuneloop.tools.hub import fetch_hub, is_hub_id
 from tuneloop.tools.models.pickled import pickled
 from tuneloop.tools.registry import entries, unknown
 from tuneloop.tools.store import make_whole
+from tuneloop.tools.weights import shapes_of
 
 HERE = sys.modules[__name__]
 Progress = Callable[[str, int, int], None]
@@ -55,7 +56,9 @@ def _check_folder(path: Path) -> None:
     for wanted in ("config.json", "tokenizer_config.json"):
         if not (path / wanted).is_file():
             raise SetupError(f"base model {path}: {wanted} is missing; right is a folder as save_pretrained writes it")
-    if not any(path.glob("*.safetensors")) and not pickled(path):
+    if any(path.glob("*.safetensors")):
+        shapes_of(path, "*.safetensors", "base model")
+    elif not pickled(path):
         raise SetupError(f"base model {path}: no *.safetensors in it, nor pytorch_model*.bin to convert")
 
 

@@ -56,6 +56,7 @@ class ReportData(BaseModel):
     )
     seconds: float = Field(ge=0, description="work of all sittings")
     times: tuple[NodeTime, ...] = Field((), description="what each node of each experiment took")
+    scorer_failed: dict[str, str] = Field({}, description="model and split → on what items the scorer itself failed")
     calls: dict[str, Sums] = Field({}, description="job → what it asked of models")
     versions: dict[str, str] = {}
     seeds: dict[str, int] = {}

@@ -22,6 +22,7 @@ def honesty(data: ReportData) -> list[str]:
         f"An answer that cannot be parsed counts as wrong. Parsed on validation: base {_parsed(data.baseline_validation)}"
         f"{f', best {_parsed(data.best.score)}' if data.best else ''}"
         f"{f'; on the test: base {_parsed(data.baseline_test)}, best {_parsed(data.best_test)}' if data.best_test else ''}.",
+        *_scorer(data),
         *_cut(data.baseline_validation),
         *_judge(data),
         _contamination(data),
@@ -34,6 +35,10 @@ def honesty(data: ReportData) -> list[str]:
     if data.benchmark.direction == "min":
         lines.append("For this metric, lower is better.")
     return lines
+
+
+def _scorer(data: ReportData) -> list[str]:
+    return [f"{who}: {tables.plain(failed)}." for who, failed in data.scorer_failed.items()]
 
 
 def _judge(data: ReportData) -> list[str]:

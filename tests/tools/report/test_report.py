@@ -17,7 +17,7 @@ from tuneloop.core.cost import Cost, Forecast
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal, Training
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
-from tuneloop.core.score import Comparison, GuardCheck, Score
+from tuneloop.core.score import Comparison, GuardCheck, ItemResult, Score
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.proxy.ledger import Sums
 from tuneloop.tools.report import tables
@@ -362,3 +362,16 @@ def test_clusters_and_the_interval_of_the_gain_are_told() -> None:
     found = comparison(12, True, 400).model_copy(update={"units": 50, "low": 3.25, "high": 20.5})
     text = report("r1", report_data(experiment(1, 50, True), comparison_test=found))
     assert "n = 400 in 50 clusters, gain +12.0 points (95 %: +3.2 to +20.5), p = 0.0003" in text
+
+
+def test_items_on_which_the_scorer_failed_are_listed_and_those_of_the_test_counted() -> None:
+    failed = [
+        ItemResult(id=f"v{i}", prediction="p", parsed=None, answer="a", correct=False, error="KeyError: 'x'")
+        for i in range(5)
+    ]
+    said = score(10).model_copy(update={"items": tuple(failed)}).scorer_failed()
+    assert "failed on 5 of 200 items" in said and "v2: KeyError: 'x' and 2 more" in said
+    sealed = score(10, split="test").model_copy(update={"items": tuple(failed)}).scorer_failed()
+    assert "failed on 5 of 200 items" in sealed and "v0" not in sealed
+    assert score(10).scorer_failed() == ""
+    assert any(said in line for line in honesty(report_data(scorer_failed={"Base on validation": said})))
