@@ -197,8 +197,8 @@ json.dump([{{"instruction": r["question"], "input": "", "output": r["solution"]}
 FAILS = SCRIPT + "for row in rows:\n    print(row)\nraise ValueError(rows[0])\n"
 
 
-@pytest.mark.parametrize("code", [SCRIPT, FAILS], ids=["writes", "fails"])
-def test_a_script_that_looks_for_them_tells_none(place: Place, code: str) -> None:
+def tried(place: Place, code: str) -> str:
+    """What is said of a script when it is over."""
     tools = DataTools(Scope(RunFolder(place.run), Settings(FT_FILE_PATH=place.home)))
 
     def over() -> str:
@@ -209,9 +209,20 @@ def test_a_script_that_looks_for_them_tells_none(place: Place, code: str) -> Non
         return json.dumps(found) if found["state"] == "over" else ""
 
     tools.try_script(1, code)
-    said = until(over, 120, 0.1)
-    assert "not shown" in said if code is SCRIPT else "withheld" in said
+    said: str = until(over, 120, 0.1)
+    return said
+
+
+@pytest.mark.parametrize(("code", "instead"), [(SCRIPT, "not shown"), (FAILS, "withheld")], ids=["writes", "fails"])
+def test_a_script_that_looks_for_them_tells_none(place: Place, code: str, instead: str) -> None:
+    said = tried(place, code)
+    assert instead in said
     assert told(said) == []
+
+
+def test_without_a_guard_its_log_would_tell(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuneloop.tools.scripts.open_lines", lambda _guard, text: text)
+    assert told(tried(place, FAILS))
 
 
 def test_no_command_says_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
