@@ -24,7 +24,7 @@ from tuneloop.tools.gate.report import DATA, REJECTED, REPORT, GateReport, Lengt
 from tuneloop.tools.gate.rows import Row, empty_part, unwritable
 from tuneloop.tools.gate.schemas import Schema, Wrong, schema_of
 from tuneloop.tools.gate.stream import StreamError
-from tuneloop.tools.gate.verdict import SHOWN, Tally, errors_of, place, warnings_of
+from tuneloop.tools.gate.verdict import SHOWN, Tally, errors_of, is_bare, place, warnings_of
 from tuneloop.tools.gate.wrapping import Wrapping
 
 TEXT, MARK = 200, 16  # characters of a row that overlaps, and of the hash of its question
@@ -189,6 +189,7 @@ def _take(rows: list[Row], numbers: list[int], block: Block, done: _Pass) -> Non
         tally.answered += len(row.output)
         if row.good is not None:
             tally.judged[row.good] += 1
+        tally.bare += is_bare(row.output)
         if done.readable(row.output):
             tally.parsed += 1
         elif not tally.first_unparsed:
@@ -223,5 +224,5 @@ def _report(raw: Path, done: _Pass, broken: str, template: str | None, usual_scr
         answered_characters=tally.answered,
         errors=tuple(errors_of(tally, broken, done.row_limit, done.benchmark)),
         overlaps=tuple(tally.overlaps),
-        warnings=tuple(warnings_of(tally, lengths, repeats, usual_script)),
+        warnings=tuple(warnings_of(tally, lengths, repeats, usual_script, done.benchmark)),
     )

@@ -14,6 +14,12 @@ from tuneloop.tools.gate.report import DATA, Lengths, Overlap
 
 SHOWN = 5
 MOST_UNPARSED = 0.2
+MOST_BARE, BARE_WORDS, BARE_LENGTH = (
+    0.5,
+    6,
+    200,
+)  # share of outputs; words and characters of one that is an answer alone
+ASKS_STEPS = re.compile(r"step by step|reason|think|思考", re.IGNORECASE)
 MOST_EMPTY = 0.2
 MOST_CUT = 0.05
 MOST_OVERLAPS = 1000
@@ -34,6 +40,7 @@ class Tally:
     kept: int = 0
     examined: int = 0
     parsed: int = 0
+    bare: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     wrong: int = 0
     sentences: list[str] = field(default_factory=list)
@@ -111,8 +118,16 @@ def refused_overlaps(error: str) -> int:
     return int(found[1]) if found else 0
 
 
-def warnings_of(tally: Tally, lengths: Lengths, repeats: Found, usual: str) -> Iterator[str]:
+def is_bare(output: str) -> bool:
+    """Whether an output can be no more than an answer: nothing shows how it was found."""
+    return len(output) <= BARE_LENGTH and len(output.split()) <= BARE_WORDS
+
+
+def warnings_of(tally: Tally, lengths: Lengths, repeats: Found, usual: str, benchmark: Benchmark) -> Iterator[str]:
     """What is worth knowing and stops nothing; `usual` is the script of the benchmark's prompts, "" if unknown."""
+    if ASKS_STEPS.search(benchmark.prompt) and tally.bare > MOST_BARE * tally.examined:
+        share = f"{100 * tally.bare / tally.examined:.0f} % of {tally.examined} outputs"
+        yield f"{DATA}: {share} are an answer alone, and the benchmark's prompt asks for reasoning before it"
     for reason, count in sorted(tally.dropped.items()):
         yield f"{DATA}: {count} of {tally.read} rows dropped: {reason}"
     if tally.extra_fields:

@@ -115,6 +115,16 @@ def test_the_right_ending_is_named(run: Run) -> None:
     assert r"ANSWER (\d+)" in run(wrong, benchmark=pattern).errors[0]
 
 
+def test_answers_without_the_reasoning_that_is_asked_for_are_named(run: Run) -> None:
+    asks = BENCHMARK.model_copy(update={"prompt": "{question}\nPlease reason step by step."})
+    alone = [row(i, output=f"\\boxed{{{i}}}") for i in range(6)]
+    solved = [row(i, output=f"We add one to {i - 1} and get what was asked: \\boxed{{{i}}}") for i in range(10, 20)]
+    told = "data.json: 100 % of 6 outputs are an answer alone, and the benchmark's prompt asks for reasoning before it"
+    assert told in run(alone, benchmark=asks).warnings
+    assert not [w for w in run([*alone, *solved], benchmark=asks).warnings if "answer alone" in w]
+    assert not [w for w in run(alone).warnings if "answer alone" in w]
+
+
 def test_many_wrong_rows_are_counted_and_five_shown(run: Run) -> None:
     report = run([{"q": 1}] * 30)
     assert len(report.errors) == 6
