@@ -54,13 +54,16 @@ def judge(benchmark: Benchmark, gold: str, reply: str) -> Verdict:
 def reader(benchmark: Benchmark, golds: Iterable[str]) -> Callable[[str], bool]:
     """Tells of a reply whether the scorer finds an answer in it, whatever that is.
 
-    `golds`: right answers of some items, whose kinds a scorer may tell apart. Where only the engine can judge, every reply
-    that is not empty counts as readable.
+    `golds`: right answers of some items, whose kinds a scorer may tell apart. A scorer that reads an item's own choices says
+    with `readable(reply)` what has the form. Where only the engine can judge, every reply that is not empty counts as readable.
     """
     if not benchmark.scorer:
         return lambda reply: scoring.extract(benchmark.answer, reply) is not None
     if not judged_here(benchmark):
         return lambda reply: bool(reply.strip())
+    own: Callable[[str], bool] | None = getattr(judging.load(scorer_file(benchmark) or SCORING), "readable", None)
+    if own is not None:
+        return own
     some = sorted(set(golds), key=digest)[:GOLDS]
     return lambda reply: any(judge(benchmark, gold, reply)["parsed"] is not None for gold in some)
 

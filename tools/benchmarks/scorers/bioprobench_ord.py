@@ -28,6 +28,12 @@ def judge(gold: str, reply: str) -> dict[str, Any]:
     return {"parsed": json.dumps(named), "value": float(given == order), "tau": kendall_tau(ranks(given, order))}
 
 
+def readable(reply: str) -> bool:
+    """Whether there is a list of as many numbers as it says, each once, however many steps there are."""
+    text = tagged(reply) or ""
+    return numbers(text, text.count(",") + 1) is not None
+
+
 def numbers(text: str, count: int) -> list[int] | None:
     """The list, when it holds each number below `count` once."""
     found = [int(digits) for digits in re.findall(r"\d+", text)] if LIST.fullmatch(text) else []

@@ -34,6 +34,12 @@ def judge(gold: str, reply: str) -> dict[str, Any]:
     }
 
 
+def readable(reply: str) -> bool:
+    """Whether something is named with a confidence, whatever the choices are."""
+    before, _, after = (tagged(reply) or "").rpartition("&")
+    return bool(before.strip()) and CONFIDENCE.fullmatch(after.strip()) is not None
+
+
 def chosen(text: str, choices: list[str]) -> str | None:
     """The choice that is meant: its text, its letter, or its letter and then its text; None for anything else."""
     text = text.strip()

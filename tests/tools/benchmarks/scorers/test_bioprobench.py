@@ -3,6 +3,8 @@ from typing import Any
 
 import pytest
 
+from tuneloop.core.benchmark import Benchmark
+from tuneloop.tools.benchmarks import scorer
 from tuneloop.tools.benchmarks.scorers import bioprobench_err, bioprobench_gen, bioprobench_ord, bioprobench_pqa
 
 CHOICES = ["1×10⁵", "A", "Salt & pepper", "0.3", "PBS"]
@@ -42,6 +44,26 @@ def test_which_choice_a_reply_names(reply: str, parsed: str | None, brier: float
     verdict = pqa("0.3", reply)
     assert (verdict["parsed"], verdict["value"]) == (parsed, float(parsed == "0.3"))
     assert verdict["brier"] == pytest.approx(brier)
+
+
+@pytest.mark.parametrize(
+    ("name", "readable", "not_readable"),
+    [
+        ("bioprobench_pqa", tags("a choice of another item & 90%"), ("90%", tags("PBS"), tags("& 90%"), "PBS & 90%")),
+        ("bioprobench_ord", tags("[3, 0, 2, 1, 4, 5, 6]"), (tags("[1, 2]"), tags("[0, 0]"), "[0, 1]", tags("[]"))),
+    ],
+)
+def test_what_can_be_read_does_not_depend_on_the_items_that_are_known(
+    name: str, readable: str, not_readable: tuple[str, ...]
+) -> None:
+    """Rows to learn from have choices and numbers of steps of their own."""
+    golds = {
+        "bioprobench_pqa": json.dumps({"answer": "0.3", "choices": CHOICES}),
+        "bioprobench_ord": json.dumps({"steps": ["b", "a"], "order": ["a", "b"]}),
+    }
+    reads = scorer.reader(Benchmark(name="b", description="d", answer=f"scorer:{name}"), [golds[name]])
+    assert reads(readable)
+    assert not any(map(reads, not_readable))
 
 
 def test_replies_that_cannot_be_read_count() -> None:
