@@ -19,7 +19,7 @@ class Board:
     foreseen: e.Foreseen | None = None
     baseline: e.BaselineMeasured | None = None
     node: e.NodeStarted | None = None
-    words: tuple[e.AgentAnswered | e.Problem | e.Watched | e.Forecasted, ...] = ()
+    words: tuple[e.AgentAnswered | e.Problem | e.Watched | e.Forecasted | e.Told, ...] = ()
     progress: Mapping[str, tuple[e.JobProgress, e.JobProgress]] = field(default_factory=dict)
     rows: tuple[e.ExperimentFinished, ...] = ()
     end: e.RunPaused | e.RunFinished | None = None
@@ -34,7 +34,7 @@ def advance(board: Board, event: e.Event) -> Board:  # noqa: PLR0911 - one line 
             return replace(board, node=event, end=None, progress={})
         case e.NodeFinished():
             return replace(board, progress={})
-        case e.AgentAnswered() | e.Problem() | e.Watched() | e.Forecasted():
+        case e.AgentAnswered() | e.Problem() | e.Watched() | e.Forecasted() | e.Told():
             return replace(board, words=(*board.words, event)[-WORDS_KEPT:])
         case e.JobProgress():
             return replace(board, progress=_progress(board, event))

@@ -38,6 +38,8 @@ def line(event: e.Event) -> str | None:  # noqa: PLR0911, PLR0912 - one line an 
             score = interval(event.value, event.low, event.high)
             why = f" ({clean(event.why)})" if event.why else ""
             return f"{event.outcome}: {score}, p {p(event.p_value)}: {clean(event.statement)}{why}"
+        case e.Told():
+            return f"you: {clean(event.said)} -> {clean(event.answer)}"
         case e.RunPaused():
             return f"paused: {clean(event.reason)}"
         case e.RunFinished():

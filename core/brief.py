@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tuneloop.core.benchmark import Direction
+from tuneloop.core.directive import Wish
 from tuneloop.core.experiment import Diagnosis, Hypothesis, Training
 from tuneloop.core.score import Comparison, Score
 
@@ -91,3 +92,4 @@ class Brief(BaseModel):
     comparison: Comparison | None = None
     reasons: tuple[str, ...] = ()
     training: Training | None = None
+    wishes: tuple[Wish, ...] = Field((), description="what the user wants, in force now")

@@ -8,18 +8,15 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from tuneloop.core.events import EVENT, Event
+from tuneloop.core.files import append_line
 
 # Who follows a long log gets it in portions of this many events: memory stays the same at any length.
 PORTION = 10_000
 
 
 def append(path: Path, event: Event) -> None:
-    """Write one line. A line that a crash tore is ended first, so that only it is lost."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab+") as f:
-        size = f.seek(0, 2)
-        torn = size > 0 and (f.seek(size - 1), f.read(1))[1] != b"\n"
-        f.write((b"\n" if torn else b"") + event.model_dump_json(exclude_none=True).encode() + b"\n")
+    """Write one line."""
+    append_line(path, event.model_dump_json(exclude_none=True))
 
 
 def read_events(path: Path, offset: int = 0, most: int = PORTION) -> tuple[list[Event], int]:

@@ -143,6 +143,14 @@ class ExperimentFinished(Base):
     seconds: float = 0
 
 
+class Told(Base):
+    """Somebody said something to the run, and it answered."""
+
+    kind: Literal["told"] = "told"
+    said: str
+    answer: str
+
+
 class RunPaused(Base):
     """The run stopped before its end; `tuneloop resume` goes on."""
 
@@ -172,6 +180,7 @@ Event = Annotated[
     | Foreseen
     | BaselineMeasured
     | ExperimentFinished
+    | Told
     | RunPaused
     | RunFinished,
     Field(discriminator="kind"),

@@ -99,6 +99,15 @@ def read_lines(path: Path) -> Iterator[Any]:
                 raise ValueError(f"{path.name}:{number}: not JSON: {e}") from e
 
 
+def append_line(path: Path, line: str) -> None:
+    """Append one line in one write. A line that a crash tore is ended first, so that only it is lost."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+") as f:
+        size = f.seek(0, 2)
+        torn = size > 0 and (f.seek(size - 1), f.read(1))[1] != b"\n"
+        f.write((b"\n" if torn else b"") + line.encode() + b"\n")
+
+
 def digest(*parts: str | bytes) -> str:
     """Short content hash (16 hex digits) over the parts, order and borders included."""
     h = hashlib.sha256()

@@ -94,6 +94,16 @@ class RunFolder:
         return self.root / "inbox"
 
     @property
+    def conversation(self) -> Path:
+        """`conversation.jsonl`: what was said to the run and what it answered."""
+        return self.root / "conversation.jsonl"
+
+    @property
+    def directives(self) -> Path:
+        """`directives.jsonl`: every state of every directive, the newest last."""
+        return self.root / "directives.jsonl"
+
+    @property
     def events(self) -> Path:
         """`events.jsonl`, one writer."""
         return self.root / "events.jsonl"

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tuneloop.core.brief import Brief, Budget, JournalRow, Task
+from tuneloop.core.directive_log import open_directives
 from tuneloop.core.experiment import Diagnosis, Experiment, Hypothesis, Training
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import Decision, Score
+from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
 from tuneloop.tools.proxy.access import data_access
 from tuneloop.tools.runs.journal import baseline, load_journal, other_scores
@@ -49,6 +51,7 @@ def brief(
         comparison=decision and decision.comparison,
         reasons=decision.reasons if decision else (),
         training=training,
+        wishes=tuple(d.wish for d in open_directives(ctx.run.directives)),
     )
 
 
@@ -102,7 +105,7 @@ def row(run: RunFolder, e: Experiment) -> JournalRow:
 def budget(ctx: Context) -> Budget:
     """What is left, the open experiment included."""
     journal = load_journal(ctx.run)
-    loops = ctx.bench.spec.loop_n
+    loops = experiments_limit(ctx.run, ctx.bench.spec)
     done = [e for e in journal.experiments if e.score is not None]
     return Budget(
         experiments_left=None if loops is None else loops - len(journal.experiments),

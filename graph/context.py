@@ -21,6 +21,7 @@ from tuneloop.core.files import read_json, write_atomic, write_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.planner import Planner
 from tuneloop.core.settings import Settings
+from tuneloop.graph.budget import seconds_limit
 from tuneloop.graph.parameters import allowed, static_list
 from tuneloop.graph.state import State
 from tuneloop.graph.tracing import note
@@ -56,13 +57,18 @@ class Context:
 
     def seconds_left(self) -> float | None:
         """Of the run's time when this node began; None: unlimited."""
-        limit = self.bench.spec.timeout
+        limit = seconds_limit(self.run, self.bench.spec)
         return None if limit is None else limit - self.state.spent
 
     def clock(self) -> Callable[[], float | None]:
-        """The same at any later moment of this node."""
-        left, began = self.seconds_left(), time.monotonic()
-        return lambda: None if left is None else left - (time.monotonic() - began)
+        """The same at any later moment of this node; what was added meanwhile counts."""
+        began = time.monotonic()
+
+        def now() -> float | None:
+            left = self.seconds_left()
+            return None if left is None else left - (time.monotonic() - began)
+
+        return now
 
     def unhurried(self) -> Context:
         """The same without a deadline: the end of a run is not skipped because its time is over."""

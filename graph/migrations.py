@@ -31,4 +31,9 @@ def lead_troubles(values: Values) -> Values:
     return {**values, "trouble": {**trouble, "leads": leads}}
 
 
-STEPS: dict[int, Callable[[Values], Values]] = {1: lead_troubles}
+def no_messages(values: Values) -> Values:
+    """2 → 3: nobody talked to runs through the graph."""
+    return {**values, "messages": []}
+
+
+STEPS: dict[int, Callable[[Values], Values]] = {1: lead_troubles, 2: no_messages}

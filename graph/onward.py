@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tuneloop.core.experiment import Journal
+from tuneloop.graph.budget import asked_to_finish, experiments_limit
 from tuneloop.graph.context import Context
 from tuneloop.tools.runs.journal import load_journal
 
@@ -12,8 +13,8 @@ FAILURES_IN_A_ROW = 3
 def after(ctx: Context) -> str:
     """The next node."""
     done = load_journal(ctx.run)
-    spec = ctx.bench.spec
-    if spec.loop_n is not None and len(done.experiments) >= spec.loop_n:
+    limit = experiments_limit(ctx.run, ctx.bench.spec)
+    if asked_to_finish(ctx.run) or (limit is not None and len(done.experiments) >= limit):
         return "finish"
     if stuck(done):
         return "finish"

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Annotated, cast
+
+from langchain_core.messages import AnyMessage
+from langgraph.graph.message import Messages, add_messages
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuneloop.core.run import RunSpec
 
 # Raised with every change of the fields below; `graph/migrations.py` brings older values here.
-VERSION = 2
+VERSION = 3
+
+
+MESSAGES, LETTERS = 12, 3000  # kept in the state; everything that was said lies in `conversation.jsonl`
+
+
+def recent(before: list[AnyMessage], new: Messages) -> list[AnyMessage]:
+    """Messages added or replaced by id; the oldest go when there are too many for a small state, never the newest."""
+    together = cast("list[AnyMessage]", add_messages(cast("Messages", before), new))
+    kept, letters = list[AnyMessage](), 0
+    for message in reversed(together[-MESSAGES:]):
+        letters += len(message.text)
+        if kept and letters > LETTERS:
+            break
+        kept.insert(0, message)
+    return kept
 
 
 class Trouble(BaseModel):
@@ -33,3 +52,4 @@ class State(BaseModel):
     trouble: Trouble | None = None
     spent: float = Field(0.0, description="seconds of work so far, over all sittings")
     report: str = ""
+    messages: Annotated[list[AnyMessage], recent] = Field([], description="the end of a chat through the graph")

@@ -12,7 +12,7 @@ from tuneloop.core.errors import Paused, RecipeError
 from tuneloop.core.events import JobProgress, Watched
 from tuneloop.core.job import Exit
 from tuneloop.graph.context import Context
-from tuneloop.graph.inbox import obey
+from tuneloop.graph.hearing import obey
 from tuneloop.tools.runs.inbox import waiting
 
 # Seconds between looks: a sixth of the time waited so far, so that short jobs are not delayed and long ones are cheap.
@@ -44,7 +44,7 @@ def wait(
         if alarm(status):
             return status
         try:
-            obey(ctx.run.inbox)
+            obey(ctx)
         except Paused:
             stop()
             until_over(poll)

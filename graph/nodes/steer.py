@@ -1,15 +1,18 @@
-"""steer: every entry into the graph; opens the run when it has no folder yet, then goes to where it stands."""
+"""steer: every entry into the graph; opens the run when it has no folder yet, hears what is said, goes to where it stands."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.directive_log import read_conversation
+from tuneloop.core.errors import Paused, SetupError
 from tuneloop.core.events import RunStarted
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.context import Context
+from tuneloop.graph.hearing import hear, obey
 from tuneloop.graph.lock import hold
 from tuneloop.graph.opening import open_run
 from tuneloop.graph.rebuild import rebuild
@@ -30,7 +33,23 @@ def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
     with hold(ctx.run.lock):
         announce(ctx)
         found = rebuild(ctx.run, settings) if state.stage == "prepare" else state
-    return {**{name: getattr(found, name) for name in State.model_fields}, "run_id": run_id, "spec": None}
+        obey(ctx)
+        answers = listen(Context(ctx.run, settings, found), state.messages)
+    kept = {name: getattr(found, name) for name in State.model_fields if name != "messages"}
+    return {**kept, "run_id": run_id, "spec": None, "messages": answers}
+
+
+def listen(ctx: Context, messages: list[AnyMessage]) -> list[AIMessage]:
+    """Answers to what was said and not heard yet. Raises Paused when the last of it asks for that."""
+    heard = {line.id for line in read_conversation(ctx.run.conversation)}
+    answers, pause = list[AIMessage](), False
+    for message in messages:
+        if isinstance(message, HumanMessage) and message.id and message.id not in heard:
+            text, pause = hear(ctx, message.id, message.text)
+            answers.append(AIMessage(content=text, id=f"{message.id}.answer"))
+    if pause:
+        raise Paused("stopped on request")
+    return answers
 
 
 def announce(ctx: Context) -> None:

@@ -47,6 +47,8 @@ BELIEVED = [
     "report.md",
     "report.json",
     "inbox",
+    "conversation.jsonl",
+    "directives.jsonl",
     "lock",
     "baseline/scores.json",
     "baseline/evaluation.json",

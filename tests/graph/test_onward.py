@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tuneloop.core.directive import Directive, Extend, Finish, Wish
+from tuneloop.core.directive_log import write_down
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal
+from tuneloop.core.layout import RunFolder
 from tuneloop.graph import onward
 
 IDEA = Hypothesis(statement="s", reason="r", disproof="d", aspect="first")
@@ -19,9 +23,9 @@ def experiment(number: int, seconds: float = 60) -> Experiment:
     return Experiment(number=number, hypothesis=IDEA, failure=failure, feedback=FEEDBACK, seconds=seconds)
 
 
-def context(loop_n: int | None, left: float | None) -> Any:
+def context(run: RunFolder, loop_n: int | None, left: float | None) -> Any:
     bench = SimpleNamespace(spec=SimpleNamespace(loop_n=loop_n))
-    return SimpleNamespace(bench=bench, run=None, seconds_left=lambda: left)
+    return SimpleNamespace(bench=bench, run=run, seconds_left=lambda: left)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +41,18 @@ def context(loop_n: int | None, left: float | None) -> Any:
         (0, None, 0.0, "research"),
     ],
 )
-def test_onward(monkeypatch: pytest.MonkeyPatch, done: int, loop_n: int | None, left: float | None, then: str) -> None:
+def test_onward(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, done: int, loop_n: int | None, left: float | None, then: str
+) -> None:
     journal = Journal(experiments=tuple(experiment(i) for i in range(1, done + 1)))
     monkeypatch.setattr(onward, "load_journal", lambda _: journal)
-    assert onward.after(context(loop_n, left)) == then
+    assert onward.after(context(RunFolder(tmp_path), loop_n, left)) == then
+
+
+@pytest.mark.parametrize(("wish", "then"), [(Extend(experiments=1), "research"), (Finish(), "finish")])
+def test_directives_move_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wish: Wish, then: str) -> None:
+    run = RunFolder(tmp_path)
+    monkeypatch.setattr(onward, "load_journal", lambda _: Journal(experiments=(experiment(1),)))
+    loop_n = 1 if then == "research" else 3
+    write_down(run.directives, Directive(id="1", said="…", wish=wish))
+    assert onward.after(context(run, loop_n, None)) == then
