@@ -24,6 +24,7 @@ from tuneloop.core.events import (
     JobProgress,
     Problem,
     RunFinished,
+    Told,
     Watched,
 )
 from tuneloop.core.wording import clean, duration, interval, p
@@ -74,7 +75,9 @@ def _cells(row: ExperimentFinished, best: int | None) -> list[RenderableType]:
     ]
 
 
-def _voice(event: AgentAnswered | Problem | Watched | Forecasted) -> Text:
+def _voice(event: AgentAnswered | Problem | Watched | Forecasted | Told) -> Text:
+    if isinstance(event, Told):
+        return Text.assemble(("you ", "bold magenta"), clean(event.said), f"\n    {clean(event.answer)}")
     if isinstance(event, Forecasted):
         return Text(forecast(event))
     if isinstance(event, Watched):
