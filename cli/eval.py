@@ -122,7 +122,7 @@ def run(
     from tuneloop.tools.evaluating.tree import write_tree
     from tuneloop.tools.reads import note_reading
 
-    whole = whole_names([locate(name, registered()) for name in names])
+    whole = whole_names([locate(name, registered()) for name in names], settings)
     decoding = Decoding(**{name: given[name] for name in SEEDS})
     with bar("looking at the model") as say:
         of = {"base": given["base_model"], "endpoint": given["endpoint"]}

@@ -189,6 +189,9 @@ class Settings(BaseSettings):
     keep_models: Annotated[KeepModels, BeforeValidator(keep_rule)] = Field(
         "best,last", alias="FT_KEEP_MODELS", description="weights kept: best,last, best or all"
     )
+    scorer_files: Annotated[Path | None, BeforeValidator(empty_is_none)] = Field(
+        None, alias="TUNELOOP_SCORER_FILES", description="folder with models that some scorers need: docs/benchmarks.md"
+    )
     job_memory: Count = Field(None, alias="TUNELOOP_JOB_MEMORY", description="bytes a job may use; empty: what is free")
 
     def __hash__(self) -> int:
@@ -204,6 +207,11 @@ class Settings(BaseSettings):
     def servers(self) -> dict[str, str]:
         """MCP servers that live elsewhere: name → URL."""
         return {**({"params": self.params_url} if self.params_url else {}), **self.mcp_urls}
+
+    @property
+    def scorer_folder(self) -> Path | None:
+        """`TUNELOOP_SCORER_FILES`, absolute."""
+        return self.scorer_files.expanduser().absolute() if self.scorer_files else None
 
     @cached_property
     def home(self) -> Home:

@@ -88,7 +88,7 @@ class ItemSet:
 class How:
     """What else decides an answer; `batch_size`: prompts that share a batch at most, None: as fits the device.
 
-    `longest`: tokens of prompt and answer together, None: as the model says.
+    `longest`: tokens of prompt and answer together, None: as the model says. `files`: the folder with what scorers need.
     """
 
     device: Literal["cpu", "cuda"] = "cpu"
@@ -96,6 +96,7 @@ class How:
     seed: int = 1
     batch_size: int | None = None
     longest: int | None = None
+    files: Path | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -152,6 +153,7 @@ def evaluation_command(
     asking = [(model, [name for who, name in wanted if who == model.name]) for model in models]
     asking = [(model, names) for model, names in asking if names]
     keys = keys or keys_of(engine, models, sets, how)
+    files = [str(how.files) if how.files and scorer.needs(one.benchmark) else "" for one in used]
     for one in used:
         write_lines(given / f"{one.name}.jsonl", one.asked)
     job = {
@@ -159,7 +161,10 @@ def evaluation_command(
             {**model_facts(model), "sets": names, "keys": {name: keys[model.name, name] for name in names}}
             for model, names in asking
         ],
-        "sets": [{**set_facts(one), "items": str(given / f"{one.name}.jsonl")} for one in used],
+        "sets": [
+            {**set_facts(one), "items": str(given / f"{one.name}.jsonl"), "files": place}
+            for one, place in zip(used, files, strict=True)
+        ],
         "scoring": str(SCORING),
         "judging": str(JUDGING),
         "out": str(out),
@@ -168,7 +173,15 @@ def evaluation_command(
     write_json(given / "job.json", job)
     out.mkdir(parents=True, exist_ok=True)
     scorers = [Path(one.scorer).parent for one in used if one.scorer]
-    read = [SCRIPTS, SCORING, JUDGING, *scorers, given, *(place for model, _ in asking for place in model.places)]
+    read = [
+        SCRIPTS,
+        SCORING,
+        JUDGING,
+        *scorers,
+        *filter(None, files),
+        given,
+        *(place for model, _ in asking for place in model.places),
+    ]
     return Command(
         argv=(str(engine.python), str(SCRIPTS / "measure.py"), str(given / "job.json")),
         cwd=str(out),
@@ -202,7 +215,13 @@ def keys_of(
     sources = [digest_file(path) for path in (SCORING, JUDGING, *OUTSIDE, *sorted(SCRIPTS.glob("*.py")), *ANSWERS)]
     around = json.dumps([sources, how.facts])
     contents = {model.name: digest(*contents_of(model, memory)) for model in models}
-    decoding = {given.name: digest(json.dumps([decoding_of(given), given.asked, given.judged_by])) for given in sets}
+    decoding = {
+        given.name: digest(
+            json.dumps([decoding_of(given), given.asked, given.judged_by]),
+            *scorer.contents(given.benchmark, how.files, memory),
+        )
+        for given in sets
+    }
     return {
         (model, name): digest(engine.identity, around, contents[model], decoding[name])
         for model, name in pairs(models, sets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tuneloop.core.errors import RecipeError, SetupError
 from tuneloop.core.score import Score
@@ -130,7 +130,8 @@ def _sets(bench: Workbench, split: Measured) -> list[ItemSet]:
 def _how(bench: Workbench, models: list[Weights]) -> How:
     adapters = [model.adapter for model in models if model.adapter]
     backend = choose_backend(bench.settings.eval_backend, bench.engine("opencompass"), bench.setup.device, adapters)
-    return How(device="cuda" if bench.setup.device == "cuda" else "cpu", backend=backend, seed=bench.spec.seed)
+    device: Literal["cpu", "cuda"] = "cuda" if bench.setup.device == "cuda" else "cpu"
+    return How(device=device, backend=backend, seed=bench.spec.seed, files=bench.settings.scorer_folder)
 
 
 def _evaluation(bench: Workbench, where: Path, models: list[Weights], split: Measured) -> Evaluation:

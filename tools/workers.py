@@ -95,7 +95,7 @@ def start(bench: Workbench, engine: str) -> Path | None:
 
 def worker_command(bench: Workbench, name: str) -> Command:
     """The worker as a job: it sees engine, scripts, base model and the run; its key is what it has imported."""
-    engine, place = bench.engine(name), scratch(bench, name)
+    engine, place, files = bench.engine(name), scratch(bench, name), bench.settings.scorer_folder
     place.mkdir(parents=True, exist_ok=True)
     sources = sorted((*ENGINES.glob("*.py"), *(ENGINES / name).glob("*.py")))
     own = {"XDG_CACHE_HOME": str(place / "cache"), "PATH": f"{engine.bin}:/usr/bin:/bin"}
@@ -104,9 +104,15 @@ def worker_command(bench: Workbench, name: str) -> Command:
         argv=(str(engine.python), str(ENGINES / "worker.py"), str(ENGINES / name), str(IDLE_SECONDS)),
         cwd=str(place),
         env=env,
-        read=(*engine.readable, str(ENGINES), str(SCORERS), str(bench.setup.model_root)),
+        read=(
+            *engine.readable,
+            str(ENGINES),
+            str(SCORERS),
+            str(bench.setup.model_root),
+            *([str(files)] if files else []),
+        ),
         write=(str(bench.run.root),),
-        key=digest(engine.identity, repr(sorted(env.items())), *(path.read_bytes() for path in sources)),
+        key=digest(engine.identity, repr(sorted(env.items())), str(files), *(path.read_bytes() for path in sources)),
     )
 
 

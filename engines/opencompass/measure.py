@@ -1,10 +1,10 @@
 """Answer and score items with OpenCompass, inside its environment: `python measure.py JOB.json`.
 
 JOB.json: models [{name, path, adapter, tokenizer, sets, keys}] or [{name, replies, sets, keys}], sets [{name, items,
-answer_kind, scorer, form, stop, temperature, top_p, max_new_tokens}] (`items`: JSON Lines with id, prompt, answer; `scorer`:
-a file, or "" for a plain kind), scoring and judging (files), batch_size, longest (tokens, or null), seed, device (cpu |
-cuda), backend (hf | vllm), out. A model is measured on the sets that it names; a base model is loaded once for itself and
-its adapters.
+answer_kind, scorer, files, form, stop, temperature, top_p, max_new_tokens}] (`items`: JSON Lines with id, prompt, answer;
+`scorer`: a file, or "" for a plain kind; `files`: the folder with what it needs, or ""), scoring and judging (files),
+batch_size, longest (tokens, or null), seed, device (cpu | cuda), backend (hf | vllm), out. A model is measured on the sets
+that it names; a base model is loaded once for itself and its adapters.
 Prints progress as JSON lines. What is measured of a set stays in `out/parts` under its key: after a kill it is not measured
 again. `out/results.json` is written last; without it nothing was measured. Exit status is 0 only with it.
 """
@@ -24,6 +24,7 @@ from typing import Any
 import opencompass
 import torch
 from oc_config import model_config
+from oc_evaluator import loaded
 from oc_models import PROGRESS
 from oc_tasks import read_set, run_tasks
 from oc_weights import HELD
@@ -42,6 +43,8 @@ def main(job_file: Path) -> None:
         versions["vllm"] = importlib.import_module("oc_vllm").VERSION
     gc.freeze()  # what the imports left never becomes garbage; looking through it takes most of a second
     sets = {given["name"]: {**given, "rows": read_set(Path(given["items"]))} for given in job["sets"]}
+    for given in job["sets"]:  # a scorer that lacks something says so before a model is asked
+        loaded(job["judging"]).judge_of(job["scoring"], given["answer_kind"], given["scorer"], given["files"])
     PROGRESS.expect(sum(len(sets[name]["rows"]) for model in job["models"] for name in model["sets"]))
     results = [row for model in turns(job["models"]) for row in measure(job, model, sets, out / "opencompass")]
     order = [model["name"] for model in job["models"]]

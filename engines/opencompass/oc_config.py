@@ -35,6 +35,7 @@ def dataset_config(job: dict[str, Any], given: dict[str, Any], items: Path) -> d
                 "scorer": given["scorer"],
                 "scoring": job["scoring"],
                 "judging": job["judging"],
+                "files": given["files"],
             }
         },
     }

@@ -19,10 +19,10 @@ from opencompass.registry import ICL_EVALUATORS, MODELS
 class TuneloopEvaluator(BaseEvaluator):
     """Percent of what could be had, further metrics, and a verdict on each item."""
 
-    def __init__(self, answer_kind: str, scorer: str, scoring: str, judging: str) -> None:
+    def __init__(self, answer_kind: str, scorer: str, scoring: str, judging: str, files: str) -> None:
         super().__init__()
         self.judging, self.scorer = loaded(judging), scorer
-        self.judge = self.judging.judge_of(scoring, answer_kind, scorer)
+        self.judge = self.judging.judge_of(scoring, answer_kind, scorer, files)
 
     def score(self, predictions: list[str], references: list[str]) -> dict[str, Any]:
         """`accuracy`, `metrics` and one detail an item."""

@@ -30,6 +30,7 @@ from tuneloop.tools.benchmarks.folder import (
     sealed_items,
 )
 from tuneloop.tools.benchmarks.own import DECLARATION, import_own, read_own
+from tuneloop.tools.benchmarks.scorer import check_needs
 from tuneloop.tools.benchmarks.sources import fetched
 from tuneloop.tools.benchmarks.stock import PREFIX, check_stock, resolve_stock
 from tuneloop.tools.registry import declared, unknown
@@ -55,6 +56,13 @@ def load(name: str) -> tuple[Benchmark, ModuleType]:
 
 def check(name_or_dir: str, settings: Settings | None = None) -> Benchmark:
     """The declaration; refuses what can be seen to be wrong before anything is fetched. Raises SetupError."""
+    found = declaration(name_or_dir)
+    check_needs(found, (settings or load_settings()).scorer_folder)
+    return found
+
+
+def declaration(name_or_dir: str) -> Benchmark:
+    """What is declared under a name or in a folder. Raises SetupError."""
     if is_own(name_or_dir):
         return read_own(Path(name_or_dir).expanduser()).benchmark
     if name_or_dir.startswith(PREFIX):

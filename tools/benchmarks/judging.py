@@ -2,16 +2,18 @@
 
 A scorer is a module with `judge(gold, reply)`, which gives `parsed` (the answer found, None: unreadable), `value` (share
 of the metric from 0 to 1) and whatever its `summary(rows)` needs for further metrics. The plain kinds have one scorer in
-common, `scoring.py`.
+common, `scoring.py`. A scorer with `FILES` (path in a folder of the user's: SHA-256, "" for any content) cannot judge without
+them: its `use(folder)` is called before the first reply.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import math
 import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -22,12 +24,37 @@ Judge = Callable[[str, str], Verdict]
 OURS = frozenset({"parsed", "value"})
 
 
-def judge_of(scoring: str, kind: str, scorer: str) -> Judge:
-    """The judge of a kind of answer; `scorer` is the file of its own scorer, "" for the plain kinds of `scoring`."""
-    if scorer:
-        judge: Judge = load(Path(scorer)).judge
-        return judge
-    return partial(load(Path(scoring)).judge, kind)
+def judge_of(scoring: str, kind: str, scorer: str, files: str = "") -> Judge:
+    """The judge of a kind of answer; `scorer` is the file of its own scorer, "" for the plain kinds of `scoring`.
+
+    `files` is the folder with what some scorers need. Raises ValueError naming what is missing or wrong there.
+    """
+    if not scorer:
+        return partial(load(Path(scoring)).judge, kind)
+    module = load(Path(scorer))
+    if hasattr(module, "FILES") and vars(module).get("used") != files:
+        check_files(module.FILES, Path(files) if files else None)
+        module.use(Path(files))
+        vars(module)["used"] = files
+    judge: Judge = module.judge
+    return judge
+
+
+def check_files(wanted: Mapping[str, str], folder: Path | None) -> None:
+    """Raises ValueError in one line unless all files are in the folder, and are those that they should be."""
+    missing = [name for name in wanted if folder is None or not (folder / name).exists()]
+    if folder is None or missing:
+        where = f"TUNELOOP_SCORER_FILES={folder or ''}"
+        raise ValueError(f"{where} lacks {', '.join(missing)}; docs/benchmarks.md says where they are from")
+    for name, right in wanted.items():
+        if right and (found := hashed(folder / name)) != right:
+            raise ValueError(f"{folder / name} is another file: its SHA-256 is {found}, right is {right}")
+
+
+def hashed(file: Path) -> str:
+    """SHA-256 of a file."""
+    with file.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
 
 
 def judged(judge: Judge, gold: str, reply: str) -> Verdict:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from tuneloop.core.benchmark import Benchmark
+from tuneloop.core.errors import SetupError
 from tuneloop.core.files import digest, digest_file
 from tuneloop.tools.benchmarks import judging, scoring
 from tuneloop.tools.benchmarks.judging import Verdict
+from tuneloop.tools.fingerprints import known_digest
 from tuneloop.tools.paths import ENGINES
 from tuneloop.tools.registry import unknown
 
@@ -43,6 +46,31 @@ def judged_here(benchmark: Benchmark) -> bool:
     """Whether every verdict is made again outside the engine; the others need libraries that only it has."""
     file = scorer_file(benchmark)
     return file is None or file.parent == OURS
+
+
+def needs(benchmark: Benchmark) -> dict[str, str]:
+    """Files that its scorer cannot do without: path in the user's folder, and SHA-256, "" for any content."""
+    file = scorer_file(benchmark)
+    for line in ast.parse(file.read_bytes()).body if file else ():
+        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name) and line.targets[0].id == "FILES":
+            found: dict[str, str] = ast.literal_eval(line.value)
+            return found
+    return {}
+
+
+def check_needs(benchmark: Benchmark, folder: Path | None) -> None:
+    """Raises SetupError in one line where a file that its scorer needs is not in the folder, or is another."""
+    try:
+        judging.check_files(needs(benchmark), folder)
+    except (ValueError, OSError) as e:
+        raise SetupError(f"benchmark {benchmark.name} cannot be judged: {e}") from e
+
+
+def contents(benchmark: Benchmark, folder: Path | None, memory: Path | None) -> list[str]:
+    """What the scorer's files hold where they are not pinned: path and SHA-256 of each."""
+    places = [folder / name for name, right in needs(benchmark).items() if folder and not right]
+    files = sorted(file for place in places for file in (place, *place.rglob("*")) if file.is_file())
+    return [f"{file.relative_to(folder)}:{known_digest(file, memory)}" for file in files if folder]
 
 
 def judge(benchmark: Benchmark, gold: str, reply: str) -> Verdict:

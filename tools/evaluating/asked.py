@@ -39,17 +39,17 @@ class Decoding:
             raise SetupError(f"{first['loc'][0]} {first['input']!r}: {first['msg']}") from e
 
 
-def whole_names(names: Sequence[str]) -> list[str]:
+def whole_names(names: Sequence[str], settings: Settings) -> list[str]:
     """Families replaced by their parts, each name once. Raises SetupError for an unknown one, before anything is fetched."""
     found = [part for name in names for part in benchmarks.parts(name) or (name,)]
     for name in found:
-        benchmarks.check(name)
+        benchmarks.check(name, settings)
     return list(dict.fromkeys(found))
 
 
 def fetched(names: Sequence[str], settings: Settings) -> list[BenchmarkFolder]:
     """The benchmarks, fetched where they are not here yet. Raises SetupError or WorldError."""
-    return [benchmarks.resolve(name, settings.home, settings=settings) for name in whole_names(names)]
+    return [benchmarks.resolve(name, settings.home, settings=settings) for name in whole_names(names, settings)]
 
 
 def sets_of(

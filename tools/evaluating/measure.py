@@ -106,7 +106,9 @@ def how_of(desk: Desk, weights: Weights, decoding: Decoding, seed: int) -> How:
     engine = desk.engine("opencompass")
     backend = "hf" if weights.replies else choose_backend(desk.settings.eval_backend, engine, desk.device, adapters)
     device: Literal["cpu", "cuda"] = "cuda" if desk.device == "cuda" else "cpu"
-    return How(device=device, backend=backend, seed=seed, batch_size=decoding.batch_size, longest=decoding.max_seq_len)
+    files = desk.settings.scorer_folder
+    own = {"batch_size": decoding.batch_size, "longest": decoding.max_seq_len}
+    return How(device=device, backend=backend, seed=seed, files=files, **own)
 
 
 def folder_of(

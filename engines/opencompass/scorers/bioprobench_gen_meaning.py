@@ -1,53 +1,86 @@
 """BioProBench GEN by meaning: METEOR, keywords and steps; off unless a benchmark says `answer: scorer:bioprobench_gen_meaning`.
 
-It needs what the engine does not bring: the packages `sentence-transformers` and `keybert`, and in `share/bioprobench` of the
-engine's environment `nltk_data` (corpora/wordnet), `all-mpnet-base-v2` and `all-MiniLM-L6-v2`. Where a part is missing the
-evaluation ends with one line that says so; nothing counts as 0 for it. Gold is as in `bioprobench_gen`.
+It needs WordNet and two models of sentences that somebody has to bring, in sentence-transformers' format; vectors and keywords
+are made as that package and KeyBERT make them. Without them nothing is judged. Gold is as in `bioprobench_gen`.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
-import sys
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+from nltk.corpus.reader.wordnet import WordNetCorpusReader
+from nltk.translate.meteor_score import meteor_score
 from rouge_score.rouge_scorer import RougeScorer
+from sklearn.feature_extraction.text import CountVectorizer
+from transformers import AutoModel, AutoTokenizer
 
 from ._matching import keywords, steps
 
-PLACE = Path(sys.prefix) / "share" / "bioprobench"
-PARTS = ("nltk_data/corpora/wordnet", "all-mpnet-base-v2", "all-MiniLM-L6-v2")
-PACKAGES = ("nltk", "sentence_transformers", "keybert")
+FILES = {
+    "bioprobench/nltk_data/corpora/wordnet": "",
+    "bioprobench/all-mpnet-base-v2": "",
+    "bioprobench/all-MiniLM-L6-v2": "",
+}
 METRICS = ("meteor", "keyword_precision", "keyword_recall", "keyword_f1", "step_recall", "redundancy_penalty")
 TOP = 64  # keywords of a text
+BATCH = 32
 TAGGED = re.compile(r"\[ANSWER_START\]((?:(?!\[ANSWER_START\]).)*?)\[ANSWER_END\]", re.DOTALL)
 
 
-def require(place: Path = PLACE) -> None:
-    """Raises FileNotFoundError or ModuleNotFoundError naming what is missing and where it belongs."""
-    missing = [part for part in PARTS if not (place / part).exists() and not (place / f"{part}.zip").exists()]
-    if missing:
-        raise FileNotFoundError(f"bioprobench_gen_meaning: {place} lacks {', '.join(missing)}")
-    for name in PACKAGES:
-        importlib.import_module(name)
+class Sentences:
+    """A model that makes vectors of texts: the mean over their tokens."""
+
+    def __init__(self, folder: Path) -> None:
+        pooling = json.loads((folder / "1_Pooling" / "config.json").read_text())
+        if not pooling.get("pooling_mode_mean_tokens"):
+            raise ValueError(f"{folder}: its vectors are no means of tokens")
+        self.longest = json.loads((folder / "sentence_bert_config.json").read_text())["max_seq_length"]
+        self.tokenizer = AutoTokenizer.from_pretrained(str(folder))
+        self.model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, use_safetensors=True).eval()
+
+    def encode(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector a text."""
+        found: list[list[float]] = []
+        for at in range(0, len(texts), BATCH):
+            found += self.means(list(texts[at : at + BATCH]))
+        return found
+
+    @torch.inference_mode()
+    def means(self, texts: list[str]) -> list[list[float]]:
+        """The vectors of a batch."""
+        asked = self.tokenizer(texts, padding=True, truncation=True, max_length=self.longest, return_tensors="pt")
+        states, mask = self.model(**asked).last_hidden_state, asked["attention_mask"].unsqueeze(-1)
+        vectors: list[list[float]] = ((states * mask).sum(1) / mask.sum(1)).tolist()
+        return vectors
+
+    def keywords(self, text: str) -> set[str]:
+        """The words nearest to the whole text, English stop words left out."""
+        try:
+            words = CountVectorizer(stop_words="english").fit([text]).get_feature_names_out().tolist()
+        except ValueError:  # nothing but stop words
+            return set()
+        whole, *each = torch.nn.functional.normalize(torch.tensor(self.encode([text, *words])))
+        near = (torch.stack(each) @ whole).tolist()
+        return {word for _, word in sorted(zip(near, words, strict=True), reverse=True)[:TOP]}
 
 
-require()  # before the first item: a judge that fails makes one item wrong and goes on
+MODELS: dict[str, Sentences] = {}
+WORDNET: list[Any] = []  # the last one
 
 
-@cache
-def libraries() -> tuple[Any, Any, Any]:
-    """METEOR, the model of sentences, the finder of keywords."""
-    nltk = importlib.import_module("nltk")
-    nltk.data.path.insert(0, str(PLACE / "nltk_data"))
-    model = importlib.import_module("sentence_transformers").SentenceTransformer
-    finder = importlib.import_module("keybert").KeyBERT(model(str(PLACE / "all-MiniLM-L6-v2")))
-    meteor = importlib.import_module("nltk.translate.meteor_score").meteor_score
-    return meteor, model(str(PLACE / "all-mpnet-base-v2")), finder
+def use(folder: Path) -> None:
+    """Read WordNet and the models, before the first item. Raises ValueError or OSError where they cannot be read."""
+    place, *models = (folder / name for name in FILES)
+    wordnet = WordNetCorpusReader(str(place), None)
+    for part in "nvar":
+        next(wordnet.all_synsets(part), None)
+    WORDNET.append(wordnet)
+    MODELS.update(zip(("steps", "keywords"), map(Sentences, models), strict=True))
 
 
 def judge(gold: str, reply: str) -> dict[str, Any]:
@@ -57,13 +90,14 @@ def judge(gold: str, reply: str) -> dict[str, Any]:
     text = found[-1].strip() if found else ""
     if not text:
         return {"parsed": None, "value": 0.0, **dict.fromkeys(METRICS if isinstance(known, list) else METRICS[:4], 0.0)}
-    meteor, model, finder = libraries()
     reference = known if isinstance(known, str) else " ".join(known)
-    named = [{word for word, _ in finder.extract_keywords(one, top_n=TOP)} for one in (reference, text)]
-    values = [meteor([signs(reference)], signs(text)), *keywords(*named)]
+    values = [
+        meteor_score([signs(reference)], signs(text), wordnet=WORDNET[-1]),
+        *keywords(*map(MODELS["keywords"].keywords, (reference, text))),
+    ]
     if isinstance(known, list):
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        values += steps(*(model.encode(texts).tolist() for texts in (known, lines)))
+        values += steps(*(MODELS["steps"].encode(texts) for texts in (known, lines)))
     overlap = RougeScorer(["rougeL"], use_stemmer=True).score(reference, text)["rougeL"].fmeasure
     return {"parsed": text, "value": overlap, **dict(zip(METRICS, map(float, values), strict=False))}
 
@@ -74,6 +108,10 @@ def signs(text: str) -> list[str]:
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Percent: the mean over all items that have the metric; an unreadable reply has 0. All of them: the more the better."""
-    values = {name: [row[name] for row in rows if name in row] for name in METRICS}
+    """Percent, the more the better: means over all items, of steps over those whose gold answer is a list of them.
+
+    What cannot be read or judged has 0.
+    """
+    values = {name: [row.get(name, 0.0) for row in rows] for name in METRICS[:4]}
+    values |= {name: [row[name] for row in rows if name in row] for name in METRICS[4:]}
     return {name: 100 * sum(found) / len(found) for name, found in values.items() if found}

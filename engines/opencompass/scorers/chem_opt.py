@@ -9,6 +9,7 @@ here it must also resemble its source (Tanimoto 0.4 and more, the usual bound of
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean
 from typing import Any
 
@@ -22,12 +23,17 @@ from ._molecules import canonical, molecule, same, similarity
 KEYS = ("Final Target Molecule", "output", "answer")
 ALIKE = 0.4
 ROUNDING = 1e-6
-THRESHOLDS = {"qed": 0.3, "logp": 0.5, "solubility": 0.5}
+THRESHOLDS = {"logp": 0.5, "solubility": 0.5}
 AROMATIC = Chem.MolFromSmarts("a")
 
 
 def judge(gold: str, reply: str) -> dict[str, Any]:
     """The verdict, with what the summary needs. Raises ValueError where the item itself cannot be read."""
+    return judged(gold, reply, PROPERTIES)
+
+
+def judged(gold: str, reply: str, properties: Mapping[str, Callable[[Any], float]]) -> dict[str, Any]:
+    """The verdict by one of `properties`."""
     wanted = json.loads(gold)
     name, source = wanted["property"], molecule(wanted["source"])
     if source is None:
@@ -35,7 +41,7 @@ def judge(gold: str, reply: str) -> dict[str, Any]:
     given = molecule(answer(reply, KEYS) or "")
     if given is None:
         return {"parsed": None, "value": 0.0, "gain": None, "property": name, "scaffold": False}
-    gain = 0.0 if same(given, source) else PROPERTIES[name](given) - PROPERTIES[name](source)
+    gain = 0.0 if same(given, source) else properties[name](given) - properties[name](source)
     better = gain > ROUNDING
     return {
         "parsed": canonical(given),
@@ -62,21 +68,26 @@ PROPERTIES = {"qed": QED.qed, "logp": Crippen.MolLogP, "solubility": solubility}
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Metrics over all items, rates in percent.
+    """Metrics over all items."""
+    return summed(rows, PROPERTIES)
 
-    `valid_rate`: replies that are molecules; `success_rate_any`: the benchmark's own rule, any gain; `best_rate`: gains of 0.3
-    (qed) or 0.5 (logp, solubility) and more, of any molecule; `scaffold_hard`: the source's scaffold is kept; `mean_gain_*`: in
-    the property's unit, where there is no molecule there is no gain.
+
+def summed(rows: list[dict[str, Any]], names: Iterable[str]) -> dict[str, float]:
+    """Metrics over all items of the properties `names`, rates in percent.
+
+    `valid_rate`: replies that are molecules; `success_rate_any`: the benchmark's own rule, any gain; `best_rate`: gains of 0.5
+    (logp, solubility) or 0.3 (all others) and more, of any molecule; `scaffold_hard`: the source's scaffold is kept;
+    `mean_gain_*`: in the property's unit, where there is no molecule there is no gain.
     """
     gains = [row.get("gain") or 0.0 for row in rows]
     told = {
         "valid_rate": 100 * fmean(row["parsed"] is not None for row in rows),
         "success_rate_any": 100 * fmean(gain > ROUNDING for gain in gains),
         "best_rate": 100
-        * fmean(gain >= THRESHOLDS.get(str(row.get("property")), 0.5) for gain, row in zip(gains, rows, strict=True)),
+        * fmean(gain >= THRESHOLDS.get(str(row.get("property")), 0.3) for gain, row in zip(gains, rows, strict=True)),
         "scaffold_hard": 100 * fmean(bool(row.get("scaffold")) for row in rows),
     }
-    for name in PROPERTIES:
+    for name in names:
         of_it = [gain for gain, row in zip(gains, rows, strict=True) if row.get("property") == name]
         if of_it:
             told[f"mean_gain_{name}"] = fmean(of_it)

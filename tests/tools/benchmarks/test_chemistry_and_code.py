@@ -66,6 +66,9 @@ def test_what_no_oracle_is_there_for_is_left_out_and_named(tmp_path: Path) -> No
     assert groups == {"logp", "qed", "solubility"}
     assert benchmark.unavailable.keys() == {"drd", "gsk", "jnk"}
     assert all("Therapeutics Data Commons" in why for why in benchmark.unavailable.values())
+    assert all("chemcotbench_mol_opt_oracles" in why for why in benchmark.unavailable.values())
+    with_oracles = {item.group for side in splits("chemcotbench_mol_opt_oracles", tmp_path) for item in side}
+    assert with_oracles == benchmark.unavailable.keys()
 
 
 def test_a_source_molecule_may_have_several_pieces(tmp_path: Path) -> None:
