@@ -22,7 +22,7 @@ TAGS = (
 )
 LAST = " What stands between the last two tags counts; without tags, or with anything else between them, the reply is wrong."
 MODELS = "needs what the engine does not bring: {what}; docs/benchmarks.md, BioProBench, says where it is put"
-SENTENCES, KEYWORDS = "the model all-mpnet-base-v2", "KeyBERT and the model all-MiniLM-L6-v2"
+SENTENCES, KEYWORDS = "the model all-mpnet-base-v2", "the model all-MiniLM-L6-v2"
 
 
 def source(task: str) -> Source:

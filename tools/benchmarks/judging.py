@@ -42,13 +42,13 @@ def judge_of(scoring: str, kind: str, scorer: str, files: str = "") -> Judge:
 
 def check_files(wanted: Mapping[str, str], folder: Path | None) -> None:
     """Raises ValueError in one line unless all files are in the folder, and are those that they should be."""
-    missing = [name for name in wanted if folder is None or not (folder / name).exists()]
-    if folder is None or missing:
+    places = {name: folder / name for name in wanted} if folder else {}
+    if missing := [name for name in wanted if name not in places or not places[name].exists()]:
         where = f"TUNELOOP_SCORER_FILES={folder or ''}"
         raise ValueError(f"{where} lacks {', '.join(missing)}; docs/benchmarks.md says where they are from")
-    for name, right in wanted.items():
-        if right and (found := hashed(folder / name)) != right:
-            raise ValueError(f"{folder / name} is another file: its SHA-256 is {found}, right is {right}")
+    for name, place in places.items():
+        if wanted[name] and (found := hashed(place)) != wanted[name]:
+            raise ValueError(f"{place} is another file: its SHA-256 is {found}, right is {wanted[name]}")
 
 
 def hashed(file: Path) -> str:

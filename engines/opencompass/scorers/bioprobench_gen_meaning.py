@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import nltk
 import torch
 from nltk.corpus.reader.wordnet import WordNetCorpusReader
 from nltk.translate.meteor_score import meteor_score
@@ -76,6 +77,7 @@ WORDNET: list[Any] = []  # the last one
 def use(folder: Path) -> None:
     """Read WordNet and the models, before the first item. Raises ValueError or OSError where they cannot be read."""
     place, *models = (folder / name for name in FILES)
+    nltk.data.path.insert(0, str(place.parents[1]))  # NLTK reads nowhere else
     wordnet = WordNetCorpusReader(str(place), None)
     for part in "nvar":
         next(wordnet.all_synsets(part), None)

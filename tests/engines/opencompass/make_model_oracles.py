@@ -1,6 +1,6 @@
 """Inside the engine: small oracles in the form of TDC's, and what scikit-learn and RDKit's older calls say themselves.
 
-`python make_model_oracles.py make FOLDER`, `python tiny_oracles.py read JUDGING ORACLES FILE...`; JSON comes out.
+`python make_model_oracles.py make FOLDER`, `python make_model_oracles.py read JUDGING ORACLES FILE...`; JSON comes out.
 """
 
 import importlib.util

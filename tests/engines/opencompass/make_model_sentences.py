@@ -1,4 +1,4 @@
-"""Inside the engine: what `bioprobench_gen_meaning` needs, small and random in real formats: `python make_model_sentences.py FOLDER`."""
+"""Inside the engine: what `bioprobench_gen_meaning` needs, small and random: `python make_model_sentences.py FOLDER`."""
 
 import json
 import sys
