@@ -10,6 +10,7 @@ from typing import Any
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.layout import Home
 from tuneloop.tools import benchmarks
+from tuneloop.tools.benchmarks import scorer
 from tuneloop.tools.benchmarks.folder import TEST, VALIDATION
 from tuneloop.tools.benchmarks.sources import folder_of
 from tuneloop.tools.registry import declared
@@ -28,7 +29,7 @@ def cards(home: Home) -> list[dict[str, Any]]:
 
 
 def card(benchmark: Benchmark, module: ModuleType, home: Home) -> dict[str, Any]:
-    """`needs`: judge, code or nothing; `items`: counts of both splits where they are here, else null."""
+    """`needs`: judge, code, files or nothing; `items`: counts of both splits where they are here, else null."""
     root = folder_of(benchmark, module, home) if benchmark.source else home.benchmarks / benchmark.name
     return {
         **benchmark.model_dump(mode="json", include=set(TOLD)),
@@ -39,7 +40,8 @@ def card(benchmark: Benchmark, module: ModuleType, home: Home) -> dict[str, Any]
 
 def needs(benchmark: Benchmark) -> list[str]:
     """What scoring needs beside a rule."""
-    return [name for name, there in (("judge", benchmark.judge), ("code", benchmark.executed)) if there]
+    kinds = {"judge": benchmark.judge, "code": benchmark.executed, "files": bool(scorer.needs(benchmark))}
+    return [name for name, there in kinds.items() if there]
 
 
 def counts(root: Path) -> dict[str, int] | None:
