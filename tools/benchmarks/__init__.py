@@ -56,17 +56,18 @@ def load(name: str) -> tuple[Benchmark, ModuleType]:
 
 def check(name_or_dir: str, settings: Settings | None = None) -> Benchmark:
     """The declaration; refuses what can be seen to be wrong before anything is fetched. Raises SetupError."""
-    found = declaration(name_or_dir)
-    check_needs(found, (settings or load_settings()).scorer_folder)
+    settings = settings or load_settings()
+    found = declaration(name_or_dir, settings)
+    check_needs(found, settings.scorer_folder)
     return found
 
 
-def declaration(name_or_dir: str) -> Benchmark:
+def declaration(name_or_dir: str, settings: Settings) -> Benchmark:
     """What is declared under a name or in a folder. Raises SetupError."""
     if is_own(name_or_dir):
         return read_own(Path(name_or_dir).expanduser()).benchmark
     if name_or_dir.startswith(PREFIX):
-        return check_stock(name_or_dir, settings or load_settings())
+        return check_stock(name_or_dir, settings)
     return load(name_or_dir)[0]
 
 
