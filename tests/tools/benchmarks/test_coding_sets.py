@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.benchmark_answers import made_up, splits
+from tests.conftest import COMMAND, linked_home
 from tests.engines.answers.test_run_answers import run_items
+from tests.hub.server import LocalHub
 from tuneloop.core.benchmark import Calls, Item, Program
+from tuneloop.core.files import write_lines
 from tuneloop.core.records import records
 from tuneloop.tools import benchmarks
 from tuneloop.tools.benchmarks import prompt
@@ -60,6 +66,25 @@ def test_known_solutions_pass_and_wrong_ones_do_not(name: str, tmp_path: Path) -
     passed = [who for who in given if judge(answers[who.partition(" ")[2]], given[who]["results"])[1]]
     assert passed == [who for who in given if who.startswith("right ")]
     assert len(given) > len(items)
+
+
+@pytest.mark.slow
+def test_known_solutions_pass_in_docker_and_wrong_ones_do_not(
+    hub: LocalHub, docker_host: str, opencompass: object, tmp_path: Path
+) -> None:
+    home, known = linked_home(tmp_path / "home"), solutions("mbpp", tmp_path)
+    validation, _ = splits("mbpp", tmp_path / "source")
+    wrong = validation[0].id
+    replies = {**{item.id: known[item.id] for item in validation}, wrong: "def wrong(*given):\n    return None"}
+    rows = [{"id": name, "prediction": f"```python\n{code}\n```"} for name, code in replies.items()]
+    write_lines(tmp_path / "known.jsonl", rows)
+    argv = [*COMMAND, "eval", "known.jsonl", "--benchmark", "mbpp", "--sandbox", "docker", "--json"]
+    environment = {**os.environ, "FT_FILE_PATH": str(home), "DOCKER_HOST": docker_host}
+    done = subprocess.run(argv, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    (score,) = json.loads(done.stdout)["models"][0]["results"]
+    assert score["value"] == pytest.approx(100 * (1 - 1 / len(validation)))
+    assert [job.name for job in sorted(home.glob("evaluations/*/jobs/*.1"))] == ["evaluate.1", "execute.1"]
 
 
 def test_a_solution_that_goes_on_with_the_head_passes(tmp_path: Path) -> None:
