@@ -60,9 +60,8 @@ def _models(brief: Brief) -> tuple[str, ...]:
     if not (t.strong_models or t.weak_models):
         return ()
     return (
-        f"- models that `process_data.py` may call: for hard steps {', '.join(t.strong_models) or 'none'}; for easy steps "
-        f"{', '.join(t.weak_models) or 'none'}; OpenAI's protocol at OPENAI_BASE_URL with OPENAI_API_KEY as bearer token, "
-        f"names also as JSON lists in STRONG_MODEL_POOL and WEAK_MODEL_POOL; at most {t.model_workers} requests at once",
+        f"- models that `process_data.py` may ask with `tuneloop_models`: strong {', '.join(t.strong_models) or 'none'}; "
+        f"weak {', '.join(t.weak_models) or 'none'}; at most {t.model_workers} requests at once",
     )
 
 

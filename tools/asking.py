@@ -19,6 +19,7 @@ from tuneloop.tools.paths import ENGINES
 from tuneloop.tools.proxy.access import Access, upstreams
 
 SCRIPT = ENGINES / "asking" / "ask.py"
+CLIENT = ENGINES / "asking" / "tuneloop_models"  # what data scripts ask with
 RESULTS = "results.json"
 SPENT = "limit_reached"
 

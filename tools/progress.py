@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.files import parse_json
+from tuneloop.core.wording import clean
 
 TAIL = 16384
+WORDS = 80
 
 
 def tail_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -32,9 +34,20 @@ def tail_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def last_progress(log: Path) -> tuple[int, int]:
     """(done, total) of the newest line that has them; (0, 0) before the first."""
+    return next(((done, total) for done, total, _ in _progress(log)), (0, 0))
+
+
+def told_progress(log: Path) -> dict[str, Any]:
+    """The same with the words that the line has for it, `unit` and `note`; {} before the first."""
+    for done, total, row in _progress(log):
+        words = {name: row[name] for name in ("unit", "note") if isinstance(row.get(name), str)}
+        return {"done": done, "total": total, **{name: clean(text, WORDS) for name, text in words.items()}}
+    return {}
+
+
+def _progress(log: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
     for row in tail_rows(log):
         done = row.get("done", row.get("step", row.get("current_steps")))
         total = row.get("total", row.get("total_steps"))
         if isinstance(done, int) and isinstance(total, int):
-            return done, total
-    return 0, 0
+            yield done, total, row

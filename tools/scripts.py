@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tuneloop.core.errors import RecipeError
+from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.files import digest
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder
+from tuneloop.tools.asking import CLIENT
 from tuneloop.tools.contamination.splits import guard_of
 from tuneloop.tools.contamination.withheld import open_lines
 from tuneloop.tools.gate.script import check_script
+from tuneloop.tools.heard import gone, in_vain
 from tuneloop.tools.limits import job_limits
 from tuneloop.tools.proxy.access import data_access, upstreams
 from tuneloop.tools.workbench import Workbench
@@ -38,37 +40,57 @@ def script_key(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> st
 
 def script_output(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> Path:
     """Folder in which this version of the script writes `data.json`."""
-    name = "dry_run" if debug else "build_data"
-    return folder.work / f"{name}-{script_key(bench, folder, debug=debug)}"
+    return folder.work / f"{job_name(debug=debug)}-{script_key(bench, folder, debug=debug)}"
 
 
 def start_script(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> str:
-    """Launch the script; returns the job's name. Doing it again changes nothing."""
+    """Launch the script; returns the job's name. Again it changes nothing, unless models were gone the last time."""
     engine, settings = bench.engine("llamafactory"), bench.settings
     out = script_output(bench, folder, debug=debug)
     out.mkdir(parents=True, exist_ok=True)
     links = bench.run.root / "datasets"
+    access = data_access(settings)
+    client = (str(CLIENT),) if access else ()
+    # Not -I: it would not heed the seed of hashes either, and the order of a set shall be the same every time.
+    alone = {"PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1", "PYTHONPATH": str(CLIENT.parent) if access else ""}
     command = Command(
-        argv=(str(engine.python), "-I", str(folder.script), *(["--debug"] if debug else [])),
+        argv=(str(engine.python), str(folder.script), *(["--debug"] if debug else [])),
         cwd=str(out),
-        env={**bench.environment(out), **engine.env, "DATASETS_DIR": str(links), "PYTHONHASHSEED": "0"},
-        read=(*engine.readable, str(folder.script), str(links), *(str(p) for p in bench.setup.datasets.values())),
+        env={**bench.environment(out), **engine.env, **alone, "DATASETS_DIR": str(links)},
+        read=(*engine.readable, *client, str(folder.script), str(links), *map(str, bench.setup.datasets.values())),
         write=(str(out),),
         generated=True,
         limits=job_limits(settings, settings.debug_data_timeout if debug else settings.data_timeout, folder.root),
         key=script_key(bench, folder, debug=debug),
     )
-    name = "dry_run" if debug else "build_data"
-    bench.launch(folder.jobs, name, command, access=data_access(settings))
+    name = job_name(debug=debug)
+    bench.launch(folder.jobs, name, command, access=access, retry=models_were_gone(bench, folder, name))
     return name
 
 
+def job_name(*, debug: bool) -> str:
+    """Of a script's job."""
+    return "dry_run" if debug else "build_data"
+
+
+def models_were_gone(bench: Workbench, folder: ExperimentFolder, name: str) -> bool:
+    """Whether the newest attempt ended because the models' endpoint, not the script, was at fault."""
+    status, job = bench.status(folder.jobs, name)
+    return job is not None and status.exit is not None and bool(gone(bench.run, job, status.exit))
+
+
 def script_result(bench: Workbench, folder: ExperimentFolder, status: JobStatus, job: Path, *, debug: bool) -> Path:
-    """The `data.json` that a job over by now wrote. Raises RecipeError with the end of its log, no test item in it."""
+    """The `data.json` that a job over by now wrote.
+
+    Raises RecipeError with the end of its log, no test item in it, WorldError when the models that it asked were gone.
+    """
     data = script_output(bench, folder, debug=debug) / "data.json"
-    if status.exit is None or not status.exit.ok:
+    if status.exit is not None and (trouble := gone(bench.run, job, status.exit)):
+        raise WorldError(trouble)
+    vain = in_vain(bench.run, job) if status.exit and not status.exit.killed else ""
+    if vain or status.exit is None or not status.exit.ok:
         why = open_lines(guard_of(bench.benchmarks), bench.why(job, status))
-        raise RecipeError(f"process_data.py failed. {why}", culprit="script")
+        raise RecipeError(f"{vain or 'process_data.py failed.'} {why}", culprit="script")
     if data.is_symlink() or not data.is_file():  # a link could lead to what the script may not read
         raise RecipeError("process_data.py ended well but wrote no data.json in its working folder", culprit="script")
     return data

@@ -11,7 +11,7 @@ from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.context import Context
 from tuneloop.graph.wait import KILLS, killed, wait
 from tuneloop.tools.building import gate_data, is_built
-from tuneloop.tools.progress import last_progress
+from tuneloop.tools.progress import told_progress
 from tuneloop.tools.scripts import script_result, start_script
 from tuneloop.tools.workbench import job_report
 
@@ -32,8 +32,8 @@ def run_script(ctx: Context, folder: ExperimentFolder, *, debug: bool) -> Path:
 
     def poll() -> dict[str, Any]:
         status, job = bench.status(folder.jobs, name)
-        done, total = last_progress(job / "log.txt") if job else (0, 0)
-        return job_report(status, done=done, total=total, unit="rows")
+        told = told_progress(job / "log.txt") if job else {}
+        return job_report(status, **{"done": 0, "total": 0, "unit": "rows", **told})
 
     for _ in range(KILLS):
         start_script(bench, folder, debug=debug)

@@ -109,6 +109,13 @@ def test_agents_see_that_a_training_was_stopped() -> None:
     assert "| 128 of 320, diverged |" in render("researcher", told)
 
 
+def test_models_are_named_where_the_script_may_ask_some() -> None:
+    asked = BRIEF.task.model_copy(update={"strong_models": ("big",), "weak_models": ("s", "t"), "model_workers": 3})
+    text = render("data_engineer", BRIEF.model_copy(update={"task": asked}))
+    assert "may ask with `tuneloop_models`: strong big; weak s, t; at most 3 requests at once" in text
+    assert "may ask" not in render("data_engineer", BRIEF)
+
+
 def test_an_unknown_name_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "odd.md").write_text("Hello $nobody")
     monkeypatch.setattr("tuneloop.prompts.files", lambda _: tmp_path)

@@ -13,7 +13,8 @@ NETWORK = frozenset(
     {"aiohttp", "ftplib", "http", "httpx", "requests", "smtplib", "socket", "socketserver", "ssl", "urllib3"}
 )
 NETWORK_PARTS = frozenset({"urllib.request", "http.client", "huggingface_hub", "openai", "litellm", "xmlrpc.client"})
-TO_MODELS = frozenset({"http", "http.client", "httpx", "litellm", "openai", "requests", "urllib.request"})
+CLIENT = "tuneloop_models"  # what scripts ask models with
+TO_MODELS = frozenset({CLIENT, "http", "http.client", "httpx", "litellm", "openai", "requests", "urllib.request"})
 PROCESSES = frozenset({"subprocess", "pty", "ctypes", "_posixsubprocess"})
 PROCESS_CALLS = frozenset({"system", "popen", "fork", "execv", "execve", "execvp", "spawnv", "posix_spawn"})
 RUNS_TEXT = frozenset({"eval", "exec", "__import__", "compile"})
@@ -31,7 +32,7 @@ def check_script(code: str, allowed: Allowed = ENGINE_MODULES, *, models: bool =
     """What is wrong, one sentence each; [] when nothing is.
 
     `allowed`: names of top-level modules beyond the standard library that the engine has, or a test for one.
-    `models`: the script may ask the models at OPENAI_BASE_URL, and import what speaks HTTP.
+    `models`: the script may ask models, and import the client for that and what speaks HTTP.
     """
     try:
         tree = parse_python(code, NAME)
@@ -64,11 +65,13 @@ def _import(module: str, line: int, allowed: Allowed, reach: frozenset[str]) -> 
     top = module.partition(".")[0]
     banned = top in NETWORK or module in NETWORK_PARTS or top in NETWORK_PARTS
     if banned and module not in reach and top not in reach:
-        way = "; models are at OPENAI_BASE_URL" if reach else ""
+        way = f"; models are asked with {CLIENT}" if reach else ""
         yield f"{NAME}:{line}: imports {module}, and the script has no network; read the files below DATASETS_DIR{way}"
+    elif top == CLIENT and top not in reach:
+        yield f"{NAME}:{line}: imports {CLIENT}, and this run names no models; right is a script that asks none"
     elif top in PROCESSES:
         yield f"{NAME}:{line}: imports {module}, and the script may not start processes; do the work in Python"
-    elif top not in sys.stdlib_module_names and not (allowed(top) if callable(allowed) else top in allowed):
+    elif top not in sys.stdlib_module_names | {CLIENT} and not (allowed(top) if callable(allowed) else top in allowed):
         have = (
             f"; of others there are {', '.join(sorted(allowed))}" if isinstance(allowed, frozenset) and allowed else ""
         )

@@ -38,6 +38,11 @@ class Account:
     spent: Amount = field(default_factory=Amount)
     aside: Amount = field(default_factory=Amount)
 
+    def told(self) -> dict[str, dict[str, float | None]]:
+        """What was used of what, as JSON; None: no limit."""
+        names = ("requests", "tokens", "money")
+        return {name: {"used": getattr(self.spent, name), "limit": getattr(self.allowance, name)} for name in names}
+
     def check(self, more: Amount) -> None:
         """Raises Refused when `more` does not fit beside what was spent and set aside."""
         after = self.spent + self.aside + more

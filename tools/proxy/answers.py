@@ -1,7 +1,7 @@
 """Answers that anyone may have again for the same request: `cache/answers/<2 hex>/<key>.json`.
 
-Kept is what was asked to be repeatable (temperature 0, a seed, an embedding) and answered whole. The key is a hash of
-endpoint and everything of the request; the file holds the answer, not the request. It may be deleted at any time.
+Kept is what was asked to be repeatable (temperature 0, a seed, an embedding, a numbered sample) and answered whole. The key is
+a hash of endpoint and everything of the request; the file holds the answer, not the request. It may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Answer:
 def key_of(base: str, asked: Asked) -> str:
     """Of everything that can change the answer; streamed answers have keys of their own."""
     canonical = json.dumps(json.loads(asked.content), sort_keys=True, separators=(",", ":"))
-    parts = (base, asked.endpoint, str(asked.stream), str(asked.wants_usage), canonical)
+    parts = [base, asked.endpoint, str(asked.stream), str(asked.wants_usage), canonical]
+    if asked.sample >= 0:
+        parts.append(str(asked.sample))
     h = sha256()
     for part in parts:
         data = part.encode()

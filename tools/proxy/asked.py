@@ -33,7 +33,8 @@ FIELDS = frozenset(
 class Asked:
     """One request, checked; `content` is its JSON for the provider, not parsed: that would take thirty times the memory.
 
-    `expected_in`, `expected_out`: tokens that are set aside for it.
+    `expected_in`, `expected_out`: tokens that are set aside for it. `sample`: which drawing of one and the same request it
+    is, -1 where nobody numbered it; it is not passed on.
     """
 
     endpoint: str
@@ -44,6 +45,7 @@ class Asked:
     repeatable: bool
     expected_in: int
     expected_out: int
+    sample: int = -1
 
 
 def read_asked(path: str, raw: bytes, models: Collection[str]) -> Asked:
@@ -54,6 +56,7 @@ def read_asked(path: str, raw: bytes, models: Collection[str]) -> Asked:
             404, "unknown_endpoint", f"no such endpoint; there are /v1/models and /v1/ with {', '.join(ENDPOINTS)}"
         )
     body = read_body(raw)
+    sample = numbered(body.pop("sample", None))
     model = body.get("model")
     if not isinstance(model, str) or model not in models:
         raise Refused(403, "model_not_allowed", f"this job may not ask that model; right is one of {', '.join(models)}")
@@ -74,9 +77,10 @@ def read_asked(path: str, raw: bytes, models: Collection[str]) -> Asked:
         content=written({**body, "stream_options": {**given, "include_usage": True}} if stream else body),
         stream=stream,
         wants_usage=given.get("include_usage") is True,
-        repeatable=repeatable(endpoint, body),
+        repeatable=sample >= 0 or repeatable(endpoint, body),
         expected_in=len(raw) // BYTES_PER_TOKEN + 1,
         expected_out=0 if endpoint == "embeddings" else longest * answers,
+        sample=sample,
     )
 
 
@@ -119,6 +123,15 @@ def number(body: dict[str, Any], name: str, most: int) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
         raise Refused(400, "invalid_value", f"{name} is no whole number from 1 to {most}")
+    return value
+
+
+def numbered(value: object) -> int:
+    """The number of a drawing, -1 when absent. Raises Refused."""
+    if value is None:
+        return -1
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_TOKENS:
+        raise Refused(400, "invalid_value", f"sample is no whole number from 0 to {MOST_TOKENS}")
     return value
 
 

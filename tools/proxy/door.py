@@ -22,10 +22,11 @@ from tuneloop.tools.proxy.room import Room
 from tuneloop.tools.proxy.upstream import Provider, Unanswered
 from tuneloop.tools.proxy.wire import Gone, Request, Wire
 
-MODELS = "/v1/models"
+MODELS, ALLOWANCE = "/v1/models", "/v1/allowance"
 MOST_WAITING = 1024  # connections of one job, those that wait for their turn among them
 MOST_HELD = 32 << 20  # bytes of requests of one job in memory
 MOST_REFUSALS = 1000  # of one job that the ledger notes: an endless loop shall not fill the disk
+KEPT = [("x-tuneloop-kept", "true")]  # says of an answer that it was paid for before
 OURS = Refused(500, "internal", "the model proxy made a mistake; its log knows more", 1)
 
 
@@ -71,8 +72,11 @@ class Door:
             raise Refused(401, "wrong_token", "the token is not this job's; right is what OPENAI_API_KEY holds")
         if request.path == MODELS and request.method in ("GET", "HEAD"):
             return await wire.answer(200, self._models())
+        if request.path == ALLOWANCE and request.method == "GET":
+            told = {"job": self.account.told(), "run": self._run.told()}
+            return await wire.answer(200, json.dumps(told).encode())
         if request.method != "POST":
-            raise Refused(405, "wrong_method", f"right is POST, or GET {MODELS}")
+            raise Refused(405, "wrong_method", f"right is POST, or GET {MODELS} or {ALLOWANCE}")
         try:
             asked = read_asked(request.path, request.body, self.access.models)
         except Refused as e:
@@ -117,7 +121,7 @@ class Door:
         ticket.settle("cached", 200, cost=0.0)
         self._book(ticket.entry)
         if not asked.stream:
-            return await wire.answer(200, answer.body.encode())
+            return await wire.answer(200, answer.body.encode(), KEPT)
         await wire.begin_stream()
         return await wire.end(answer.body.encode())
 

@@ -39,12 +39,16 @@ def through_door(
     """
     door = place_of(run, settings) / door_name(run, jobs, name)
     token = open_door(run, settings, door, {"jobs": str(jobs), "name": name, "access": access.model_dump()})
-    pools = {"STRONG_MODEL_POOL": json.dumps(access.strong), "WEAK_MODEL_POOL": json.dumps(access.weak)}
+    told = {
+        "STRONG_MODEL_POOL": json.dumps(access.strong),
+        "WEAK_MODEL_POOL": json.dumps(access.weak),
+        "FT_API_MAX_WORKERS": str(access.workers),
+    }
     socket_ = door / "in" / "socket"
     return command.model_copy(
         update={
             "argv": (command.argv[0], "-I", str(FORWARD), str(socket_), *command.argv),
-            "env": {**command.env, **pools, "OPENAI_API_KEY": token},
+            "env": {**command.env, **told, "OPENAI_API_KEY": token},
             "read": (*command.read, str(FORWARD), str(socket_.parent)),
             "worker": "",
         }

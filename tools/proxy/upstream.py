@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,7 +16,7 @@ from tuneloop.tools.proxy.access import Upstream
 from tuneloop.tools.proxy.asked import Asked
 from tuneloop.tools.proxy.refusal import Refused
 
-TRIES = 5
+TRIES, TOO_MANY = 5, 429
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
 AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 FINAL_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
@@ -73,6 +74,7 @@ class Provider:
         host = httpx2.URL(upstream.base).netloc
         self._key = upstream.key.encode()
         self._secrets = [word for word in (self._key, host) if len(word) > 3]
+        self._rests: dict[str, float] = {}  # model → when it may be asked again
         self._client = httpx2.AsyncClient(headers=headers, timeout=TIMEOUTS, trust_env=False, limits=httpx2.Limits())
 
     def hide(self, data: bytes) -> bytes:
@@ -87,6 +89,7 @@ class Provider:
     async def reply(self, asked: Asked) -> AsyncIterator[Reply]:
         """The answer to a request, once it is a good one. Raises Refused, its `tries` set when the provider was reached."""
         for attempt in range(1, TRIES + 1):
+            await self._rested(asked.model)
             try:
                 response = await self._send(asked.endpoint, asked.content)
             except Refused as e:
@@ -101,7 +104,15 @@ class Provider:
                     await response.aclose()
             if trouble.wait is None or attempt == TRIES:
                 raise Unanswered(trouble, attempt)
-            await asyncio.sleep(max(trouble.wait, FIRST_WAIT * 2**attempt * random.uniform(0.5, 1)))
+            pause = max(trouble.wait, FIRST_WAIT * 2**attempt * random.uniform(0.5, 1))
+            if trouble.status == TOO_MANY:  # meant for everybody who asks this model, not only for who was told
+                self._rests[asked.model] = max(self._rests.get(asked.model, 0.0), time.monotonic() + pause)
+            await asyncio.sleep(pause)
+
+    async def _rested(self, model: str) -> None:
+        """Wait while the provider wants this model left alone."""
+        while (left := self._rests.get(model, 0.0) - time.monotonic()) > 0:
+            await asyncio.sleep(left)
 
     async def _send(self, endpoint: str, content: bytes) -> httpx2.Response:
         """Raises Refused; one without a wait was perhaps heard and may have cost."""

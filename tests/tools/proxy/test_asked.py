@@ -45,6 +45,16 @@ def test_repeatable(more: dict[str, Any]) -> None:
     assert ask({**HELLO, **more}).repeatable
 
 
+def test_a_numbered_sample_is_repeatable_and_not_passed_on() -> None:
+    asked = ask({**HELLO, "temperature": 1, "sample": 3})
+    assert (asked.repeatable, asked.sample) == (True, 3)
+    assert b"sample" not in asked.content
+    assert ask(HELLO).sample == ask({**HELLO, "sample": None}).sample == -1
+    for wrong in (-1, True, "1", 1.5, 1 << 60):
+        with pytest.raises(Refused, match="sample is no whole number"):
+            ask({**HELLO, "sample": wrong})
+
+
 @pytest.mark.parametrize("more", [{}, {"temperature": 0.1}, {"temperature": False}, {"seed": None}, {"seed": True}])
 def test_not_repeatable(more: dict[str, Any]) -> None:
     assert not ask({**HELLO, **more}).repeatable

@@ -137,6 +137,25 @@ def test_what_is_repeatable_is_paid_once(house: House, provider: Provider) -> No
     assert len(provider.seen) == 6, "what is drawn at random is drawn again"
 
 
+def test_a_numbered_sample_is_paid_once_and_another_number_is_another_drawing(house: House, provider: Provider) -> None:
+    for sample in (0, 1, 0, 1):
+        found = house.ask("draw", temperature=1, sample=sample)
+        assert found.status_code == 200
+    assert found.headers["x-tuneloop-kept"] == "true"
+    assert [(one["temperature"], "sample" in one) for one in provider.seen] == [(1, False)] * 2
+    assert [e.outcome for e in house.ledger] == ["answered", "answered", "cached", "cached"]
+
+
+def test_what_is_used_is_told(open_house: OpenHouse) -> None:
+    house = open_house(TUNELOOP_API_JOB_LIMITS={"requests": 7}, TUNELOOP_API_RUN_LIMITS={"money": 1})
+    house.ask()
+    with house.client() as client:
+        told = client.get("/v1/allowance").json()
+    assert told["job"]["requests"] == {"used": 1, "limit": 7}
+    assert told["job"]["tokens"] == {"used": 15, "limit": None}
+    assert told["run"]["money"] == {"used": 20e-6, "limit": 1}
+
+
 def test_the_same_at_once_is_paid_once(house: House, provider: Provider) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: house.ask("same", temperature=0).text, range(24)))
@@ -226,6 +245,31 @@ def test_the_provider_is_asked_again_when_that_helps(house: House, provider: Pro
     assert house.ask().status_code == 200
     assert time.monotonic() - began >= 1, "Retry-After is heeded"
     assert [(e.tries, e.outcome) for e in house.ledger] == [(4, "answered")]
+
+
+def test_who_wants_rest_has_it_from_everybody(house: House, provider: Provider) -> None:
+    """One is told to wait; another who asks the same model waits with him, who asks another model does not."""
+    came: dict[str, float] = {}
+
+    def busy(h: Any, asked: dict[str, Any]) -> bool:
+        came["told"] = time.monotonic()
+        provider.waiting.release()
+        return error(429, Retry_After="2")(h, asked)
+
+    def note(_: Any, asked: dict[str, Any]) -> bool:
+        came.setdefault(asked["messages"][0]["content"], time.monotonic())
+        return False
+
+    provider.next = [busy, *[note] * 3]
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(house.ask, "first")
+        assert provider.waiting.acquire(timeout=20)
+        until(lambda: provider.at_once == 0)
+        time.sleep(0.2)  # until the refusal has been read; no other sign of it is outside
+        others = [pool.submit(house.ask, "second"), pool.submit(house.ask, "third", "weak")]
+        assert [one.result().status_code for one in (first, *others)] == [200] * 3
+    assert came["second"] - came["told"] >= 2
+    assert came["third"] < came["second"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,281 @@
+"""What data scripts ask with, in the sandbox, with the engine's Python, behind the real proxy: nothing is paid twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import linked_home
+from tests.prepared import prepared
+from tests.tools.proxy.conftest import CANARY, Provider, error, send
+from tests.waiting import until
+from tuneloop.core.errors import RecipeError, WorldError
+from tuneloop.core.job import JobStatus
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.run import RunSpec
+from tuneloop.core.settings import Settings
+from tuneloop.tools.benchmarks import resolve
+from tuneloop.tools.engines import Engine
+from tuneloop.tools.progress import told_progress
+from tuneloop.tools.proxy.doors import keep_open, place_of
+from tuneloop.tools.proxy.ledger import read_ledger, sums_by_job
+from tuneloop.tools.scripts import script_findings, script_result, start_script
+from tuneloop.tools.workbench import Workbench
+
+pytestmark = pytest.mark.slow
+DOCS = Path(__file__).parents[3] / "docs" / "models.md"
+QUESTIONS = 24
+COPIES = """import argparse, json, os
+from tuneloop_models import ask_many
+parser = argparse.ArgumentParser()
+parser.add_argument("--debug", action="store_true")
+debug = parser.parse_args().debug
+found = ask_many([f"question {i}" for i in range(24)], temperature=1, what="copies")
+rows = [{"instruction": a.text, "input": "", "output": a.text} for a in found if a.text is not None]
+json.dump(rows, open("data.json", "w"))
+"""
+Make = Callable[..., Workbench]
+
+
+@pytest.fixture
+def make(tmp_path: Path, llamafactory: Engine, tiny: Path, provider: Provider) -> Make:
+    """`make(SETTING=…)`: the workbench of a prepared run that may ask `strong`, with 24 questions."""
+
+    def build(**more: Any) -> Workbench:
+        home = linked_home(tmp_path / "home")
+        given = {"OPENAI_API_KEY": CANARY, "OPENAI_API_BASE": provider.url, "FT_STRONG_MODELS": "strong"}
+        settings = Settings(**{"FT_FILE_PATH": home, "FT_API_MAX_WORKERS": 4, **given, **more})
+        run = RunFolder(settings.home.runs / "r")
+        run.experiment(1).jobs.mkdir(parents=True)
+        questions = run.root / "datasets" / "questions"
+        questions.mkdir(parents=True)
+        rows = [{"question": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(QUESTIONS)]
+        (questions / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1)
+        prepared(run, spec, resolve("wordproblems", settings.home, None), tiny)
+        return Workbench(run, settings)
+
+    return build
+
+
+def start(bench: Workbench, code: str, *, debug: bool = False) -> str:
+    folder = bench.run.experiment(1)
+    folder.script.write_text(code)
+    assert script_findings(bench, code) == []
+    return start_script(bench, folder, debug=debug)
+
+
+def over(bench: Workbench, name: str) -> tuple[JobStatus, Path]:
+    folder = bench.run.experiment(1)
+    status, job = until(lambda: found if (found := bench.status(folder.jobs, name))[0].state != "running" else None, 90)
+    return status, job
+
+
+def result(bench: Workbench, name: str) -> list[Any]:
+    status, job = over(bench, name)
+    file = script_result(bench, bench.run.experiment(1), status, job, debug=name == "dry_run")
+    found: list[Any] = json.loads(file.read_text())
+    return found
+
+
+def kill_the_job(bench: Workbench, script: Path) -> None:
+    """kill -9 of the script itself, as a full memory would."""
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if str(script).encode() in words[1:3] and b"python" in words[0]:
+            os.kill(int(entry.parts[2]), signal.SIGKILL)
+            return
+    raise AssertionError("the script does not run")
+
+
+def kill_the_proxy(bench: Workbench) -> None:
+    place = str(place_of(bench.run, bench.settings)).encode()
+    pids = [p.parts[2] for p in Path("/proc").glob("[0-9]*/cmdline") if place in read(p) and b"proxy.serve" in read(p)]
+    os.kill(int(pids[0]), signal.SIGKILL)
+
+
+def read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def contents(provider: Provider) -> Counter[str]:
+    """How often each question reached the provider."""
+    return Counter(asked["messages"][-1]["content"] for asked in provider.seen)
+
+
+def solve(h: Any, asked: dict[str, Any]) -> bool:
+    """As a strong model would; every third question gets a wrong answer."""
+    number = int(re.search(r"What is (\d+)", asked["messages"][-1]["content"])[1])  # type: ignore[index]
+    told = json.dumps({"solution": f"One more than {number}.", "answer": str(number + 1 + (number % 3 == 0))})
+    choice = {"message": {"content": f"```json\n{told}\n```"}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 10, "completion_tokens": 5}
+    return send(h, 200, {"model": "strong", "choices": [choice], "usage": usage})
+
+
+def test_the_example_of_the_documents(make: Make, provider: Provider) -> None:
+    code = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.S)[0]
+    bench = make()
+    provider.next = [solve] * 1000
+    start(bench, code, debug=True)
+    tried = result(bench, "dry_run")
+    assert len(tried) == 6, "of ten that a try asks, four have a wrong answer"
+    assert sum(contents(provider).values()) == 6 + 4 * 3
+    start(bench, code)
+    rows = result(bench, "build_data")
+    assert len(rows) == 16
+    assert rows[0] == {"instruction": "What is 1 + 1?", "input": "", "output": "One more than 1.\n\\boxed{2}"}
+    assert rows[: len(tried)] == tried
+    assert sum(contents(provider).values()) == 16 + 8 * 3, "what the try asked is not asked again"
+    job = bench.run.experiment(1).jobs / "build_data.1"
+    assert told_progress(job / "log.txt") == {
+        "done": 24,
+        "total": 24,
+        "unit": "answers",
+        "note": "solutions, 10 from before, 8 without",
+    }
+    assert CANARY not in (job / "log.txt").read_text()
+
+
+def test_a_killed_script_pays_nothing_twice(make: Make, provider: Provider) -> None:
+    """Killed while answers are on their way: these, too, are there for the next attempt."""
+    bench, hold = make(), threading.Event()
+
+    def late(*_: Any) -> bool:
+        provider.waiting.release()
+        hold.wait(60)
+        return False
+
+    provider.next = [lambda *_: False] * 8 + [late] * 4
+    name = start(bench, COPIES)
+    for _ in range(4):
+        assert provider.waiting.acquire(timeout=60)
+    kill_the_job(bench, bench.run.experiment(1).script)
+    status, _ = over(bench, name)
+    assert status.exit is not None
+    assert status.exit.killed
+    hold.set()
+    until(lambda: len(list(read_ledger(bench.run.ledger))) == 12)
+    assert start(bench, COPIES) == name
+    rows = result(bench, name)
+    assert [row["output"] for row in rows] == [f"echo question {i}" for i in range(24)]
+    assert contents(provider) == {f"question {i}": 1 for i in range(24)}
+    (booked,) = sums_by_job(bench.run.ledger).values()
+    assert (booked.requests, booked.cached) == (24, 12)
+
+
+def test_a_killed_proxy_costs_only_what_was_under_way(make: Make, provider: Provider) -> None:
+    bench, hold = make(), threading.Event()
+
+    def late(*_: Any) -> bool:
+        provider.waiting.release()
+        hold.wait(60)
+        return False
+
+    provider.next = [lambda *_: False] * 8 + [late] * 4
+    name = start(bench, COPIES)
+    for _ in range(4):
+        assert provider.waiting.acquire(timeout=60)
+    kill_the_proxy(bench)
+    hold.set()
+    keep_open(bench.run, bench.settings)
+    rows = result(bench, name)
+    assert [row["output"] for row in rows] == [f"echo question {i}" for i in range(24)]
+    assert sum(contents(provider).values()) == 24 + 4
+    assert max(contents(provider).values()) == 2
+
+
+def test_faults_of_the_provider_cost_time_and_no_row(make: Make, provider: Provider) -> None:
+    def cut(h: Any, _: dict[str, Any]) -> bool:
+        h.send_response(200)
+        h.send_header("Content-Length", "1000")
+        h.end_headers()
+        h.wfile.write(b'{"choices": [')
+        h.close_connection = True
+        return True
+
+    def hang_up(h: Any, _: dict[str, Any]) -> bool:
+        h.connection.close()
+        raise OSError
+
+    busy = error(429, Retry_After="1")
+    provider.next = [cut, busy, hang_up, error(500), error(503, Retry_After="1"), lambda h, _: send(h, 200, b"<html>")]
+    bench = make()
+    rows = result(bench, start(bench, COPIES))
+    assert [row["output"] for row in rows] == [f"echo question {i}" for i in range(24)]
+
+
+def test_at_the_limit_the_script_works_with_what_there_is(make: Make, provider: Provider) -> None:
+    bench = make(TUNELOOP_API_JOB_LIMITS={"requests": 5}, FT_API_MAX_WORKERS=1)
+    rows = result(bench, start(bench, COPIES))
+    assert [row["output"] for row in rows] == [f"echo question {i}" for i in range(5)]
+    log = (bench.run.experiment(1).jobs / "build_data.1" / "log.txt").read_text()
+    assert log.count("this job may use 5 requests") == 1
+    assert "this job has used 5 requests of 5, 75 tokens, 0 money" in log
+    turned = COPIES.replace("range(24)", "range(23, -1, -1)")
+    rows = result(bench, start(bench, turned))
+    assert [row["output"] for row in rows] == [f"echo question {i}" for i in range(4, -1, -1)], "what was kept is free"
+    assert len(provider.seen) == 5
+
+
+def test_an_endpoint_that_takes_no_key_pauses_the_run_and_then_it_goes_on(make: Make, provider: Provider) -> None:
+    bench = make()
+    provider.next = [*[lambda *_: False] * 8, *[error(401)] * 100]
+    name = start(bench, COPIES)
+    with pytest.raises(WorldError, match=r"refuses the key; right is one in OPENAI_API_KEY.*no answer is paid twice"):
+        result(bench, name)
+    provider.next, before = [], len(provider.seen)
+    assert start(bench, COPIES) == name
+    assert len(result(bench, name)) == 24
+    assert len(provider.seen) - before == 16
+    assert over(bench, name)[1].name == "build_data.2"
+    start(bench, COPIES)
+    assert over(bench, name)[1].name == "build_data.2", "what is over is over"
+
+
+def test_who_says_that_the_endpoint_is_gone_without_having_asked_has_failed(make: Make) -> None:
+    bench = make()
+    name = start(bench, COPIES.replace("found = ", "raise SystemExit(75)\nfound = "))
+    with pytest.raises(RecipeError, match=r"process_data.py failed. build_data.1: finished, exit status 75"):
+        result(bench, name)
+
+
+def test_a_script_that_asked_in_vain_is_told_so(make: Make, provider: Provider) -> None:
+    """It ended well and wrote rows; without one answer they are not what was planned."""
+    bench = make()
+    provider.next = [error(400, "no such field", "bad_field")] * 100
+    name = start(bench, COPIES, debug=True)
+    with pytest.raises(RecipeError, match=r"asked models 10 times and got no answer: 400 bad_field\.") as told:
+        result(bench, name)
+    assert told.value.culprit == "script"
+    assert "no such field" in str(told.value), "the log's last lines say more"
+
+
+def test_a_run_without_models_refuses_a_script_that_would_ask(make: Make) -> None:
+    bench = make(FT_STRONG_MODELS="")
+    (finding,) = script_findings(bench, COPIES)
+    assert (
+        finding
+        == "process_data.py:2: imports tuneloop_models, and this run names no models; right is a script that asks none"
+    )
+
+
+def test_sets_have_the_same_order_every_time(make: Make) -> None:
+    code = "import json, sys\n'--debug' in sys.argv\njson.dump(list({f'w{i}' for i in range(50)}), open('data.json', 'w'))\n"
+    bench = make()
+    first = result(bench, start(bench, code))
+    assert result(bench, start(bench, code + "# again\n")) == first
