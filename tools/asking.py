@@ -20,6 +20,7 @@ from tuneloop.tools.proxy.access import Access, upstreams
 
 SCRIPT = ENGINES / "asking" / "ask.py"
 CLIENT = ENGINES / "asking" / "tuneloop_models"  # what data scripts ask with
+SOURCES = (SCRIPT, CLIENT / "door.py")
 RESULTS = "results.json"
 SPENT = "limit_reached"
 
@@ -65,13 +66,18 @@ def asking_command(
     )
     out.mkdir(parents=True, exist_ok=True)
     return Command(
-        argv=(str(engine.python), "-I", str(SCRIPT), str(place / "job.json")),
+        argv=(str(engine.python), "-s", str(SCRIPT), str(place / "job.json")),
         cwd=str(out),
-        env={"HOME": str(out), "PYTHONDONTWRITEBYTECODE": "1", "CUDA_VISIBLE_DEVICES": ""},
-        read=(*engine.readable, str(SCRIPT), str(place)),
+        env={
+            "PYTHONPATH": str(CLIENT.parent),
+            "HOME": str(out),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+        },
+        read=(*engine.readable, str(SCRIPT), str(CLIENT), str(place)),
         write=(str(out),),
         limits=limits,
-        key=digest(SCRIPT.read_bytes(), *(f"{name} {key}" for name, key in keys.items())),
+        key=digest(*(source.read_bytes() for source in SOURCES), *(f"{name} {key}" for name, key in keys.items())),
     )
 
 

@@ -17,7 +17,7 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.files import digest
 from tuneloop.core.settings import Settings
 from tuneloop.prompts import fill
-from tuneloop.tools.asking import SCRIPT, Answer, Request
+from tuneloop.tools.asking import SOURCES, Answer, Request
 from tuneloop.tools.benchmarks import prompt
 from tuneloop.tools.evaluation import ItemSet, Pair
 from tuneloop.tools.proxy.access import Access, judge_access, upstreams
@@ -92,7 +92,7 @@ def check_judge(settings: Settings, access: Access) -> None:
 
 def key_of(key: str, settings: Settings, access: Access) -> str:
     """Of a result that this judge has had a part in: the rule's key, and everything that can change the judge's word."""
-    sources = [place.read_text(encoding="utf-8") for place in (Path(__file__), SCRIPT)]
+    sources = [place.read_text(encoding="utf-8") for place in (Path(__file__), *SOURCES)]
     told = judge_prompt("question", "gold", "reply")
     return digest(key, upstreams(settings)["judge"].base, access.models[0], told, *sources)
 

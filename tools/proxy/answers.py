@@ -1,4 +1,4 @@
-"""Answers that anyone may have again for the same request: `cache/answers/<2 hex>/<key>.json`.
+"""Answers that anyone may have again for the same request: `cache/answers/<2 hex>/<key>.json`, or the run's own.
 
 Kept is what was asked to be repeatable (temperature 0, a seed, an embedding, a numbered sample) and answered whole. The key is
 a hash of endpoint and everything of the request; the file holds the answer, not the request. It may be deleted at any time.
@@ -44,10 +44,10 @@ def key_of(base: str, asked: Asked) -> str:
 
 
 class Answers:
-    """`root` None: switched off."""
+    """Below `root`."""
 
-    def __init__(self, root: Path | None) -> None:
-        self.root = root
+    def __init__(self, root: Path) -> None:
+        self._root = root
         self._turns: dict[str, asyncio.Lock] = {}
         self._users: defaultdict[str, int] = defaultdict(int)
 
@@ -83,8 +83,7 @@ class Answers:
             return None
 
     def _place(self, key: str) -> Path:
-        assert self.root is not None, "asked only where it is switched on"
-        return self.root / key[:2] / f"{key}.json"
+        return self._root / key[:2] / f"{key}.json"
 
 
 def seal(key: str, answer: Answer) -> str:

@@ -82,7 +82,7 @@ class Door:
         except Refused as e:
             self._note_refusal(e)
             raise
-        if not (asked.repeatable and answers.root):
+        if not asked.repeatable:
             return await self._ask(wire, asked, provider, forget)
         key = key_of(provider.base, asked)
         async with answers.turn(key):

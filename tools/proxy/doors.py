@@ -97,7 +97,7 @@ def ensure(place: Path, run: RunFolder, settings: Settings) -> None:
     told = {
         "upstreams": {name: upstream.model_dump() for name, upstream in upstreams(settings).items()},
         "ledger": str(run.ledger),
-        "answers": str(settings.home.cache / "answers") if settings.enable_cache else None,
+        "answers": str((settings.home.cache if settings.enable_cache else place) / "answers"),
     }
     with locked(place / "lock") as lock:
         if lock is not None:

@@ -46,7 +46,7 @@ class Told(BaseModel):
 
     upstreams: dict[str, Upstream]
     ledger: Path
-    answers: Path | None
+    answers: Path
 
 
 class Plate(BaseModel):

@@ -162,6 +162,7 @@ class Asking:
         if not self.total:
             return [self.not_asked()] * len(asked)
         rows = numbered(asked[: self.total], sample)
+        self.say()
         with ThreadPoolExecutor(min(self.session.workers, self.total, THREADS)) as threads:
             answers = list(threads.map(self.one, rows))
         if self.session.down and not self.session.heard:
@@ -216,19 +217,22 @@ class Asking:
         raise trouble
 
     def tell(self, answer: Answer) -> None:
-        """Progress, as a line that the live view understands."""
+        """Progress, now and then as a line that the live view understands."""
         with self.lock:
             self.done += 1
             self.kept += answer.kept
             if answer.text is None:
                 self.reasons[answer.why.partition(",")[0][:200]] += 1  # without the numbers that differ from row to row
-            now, last = time.monotonic(), self.done == self.total
-            if last or now - self.told >= BREATH:
-                self.told, without = now, sum(self.reasons.values())
-                facts = [self.what, f"{self.kept} from before" * bool(self.kept), f"{without} without" * bool(without)]
-                note = ", ".join(filter(None, facts))
-                said = {"done": self.done, "total": self.total, "unit": "answers", "note": note}
-                print(json.dumps(said), flush=True)
+            if self.done == self.total or time.monotonic() - self.told >= BREATH:
+                self.say()
+
+    def say(self) -> None:
+        """One line of it."""
+        self.told, without = time.monotonic(), sum(self.reasons.values())
+        facts = [self.what, f"{self.kept} from before" * bool(self.kept), f"{without} without" * bool(without)]
+        note = ", ".join(filter(None, facts))
+        said = {"done": self.done, "total": self.total, "unit": "answers", "note": note}
+        print(json.dumps(said), flush=True)
 
     def sum_up(self) -> None:
         """What came of it, why some have no answer, and what was used."""

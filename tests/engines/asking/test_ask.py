@@ -43,7 +43,7 @@ def job(place: Path, count: int = 4, *, spare: tuple[str, ...] = (), **body: Any
 def start(file: Path, chat: Chat) -> subprocess.Popen[str]:
     env = {"OPENAI_BASE_URL": chat.url, "OPENAI_API_KEY": TOKEN, "NO_PROXY": "127.0.0.1"}
     return subprocess.Popen(
-        [sys.executable, "-I", str(SCRIPT), str(file)],
+        [sys.executable, "-s", str(SCRIPT), str(file)],
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -190,8 +190,8 @@ def test_nobody_listens(tmp_path: Path) -> None:
     """The proxy may be away for a while; in a test it is patience that is short."""
     file = job(tmp_path, 1)
     code = (
-        f"import pathlib, runpy; ask = runpy.run_path({str(SCRIPT)!r}); main = ask['main'];"
-        f"main.__globals__['PATIENCE'] = 0.0; main(pathlib.Path({str(file)!r}))"
+        f"import pathlib, sys; sys.path.insert(0, {str(SCRIPT.parent)!r}); import ask, tuneloop_models.door as door;"
+        f"door.PATIENCE = 0.0; sys.exit(ask.main(pathlib.Path({str(file)!r})))"
     )
     env = {**os.environ, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": TOKEN, "NO_PROXY": "127.0.0.1"}
     p = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)

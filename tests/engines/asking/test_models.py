@@ -159,7 +159,8 @@ def test_a_refused_request_costs_one_row(tmp_path: Path) -> None:
 
 def test_another_model_of_the_pool_stands_in(tmp_path: Path) -> None:
     def say(a: dict[str, Any]) -> str | Broken:
-        return {"a": broken(503), "b": broken(404, "model_not_found"), "c": a["model"]}[a["model"]]
+        told: dict[str, str | Broken] = {"a": broken(503), "b": broken(404, "model_not_found"), "c": "c"}
+        return told[a["model"]]
 
     code = "answers = ask_many(['q1', 'q2', 'q3', 'q4'])"
     found, _ = asked(tmp_path, say, code, STRONG_MODEL_POOL='["a", "b", "c"]')

@@ -171,8 +171,9 @@ def test_a_broken_or_missing_cache_is_no_trouble(open_house: OpenHouse, provider
     assert len(provider.seen) == 2
     house.kill()
     off = open_house(FT_DOCKER_ENABLE_CACHE=False)
-    off.ask("a", temperature=0)
-    assert len(provider.seen) == 3
+    for _ in range(2):
+        off.ask("a", temperature=0)
+    assert len(provider.seen) == 3, "nothing of other runs is read, what this run has paid for is"
 
 
 def test_a_stream_without_usage_for_who_did_not_ask(house: House) -> None:
