@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.files import parse_json
-from tuneloop.core.wording import clean
 
 TAIL = 16384
-WORDS = 80
 
 
 def tail_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -38,11 +36,14 @@ def last_progress(log: Path) -> tuple[int, int]:
 
 
 def told_progress(log: Path) -> dict[str, Any]:
-    """The same with the words that the line has for it, `unit` and `note`; {} before the first."""
+    """The same of a data script in our words, none of the script's: `unit`, rows or answers of models, and `note`."""
     for done, total, row in _progress(log):
-        words = {name: row[name] for name in ("unit", "note") if isinstance(row.get(name), str)}
-        return {"done": done, "total": total, **{name: clean(text, WORDS) for name, text in words.items()}}
-    return {}
+        if row.get("unit") != "answers":
+            return {"done": done, "total": total, "unit": "rows"}
+        counts = {"from before": row.get("kept"), "without": row.get("without")}
+        note = ", ".join(f"{count} {word}" for word, count in counts.items() if count and isinstance(count, int))
+        return {"done": done, "total": total, "unit": "answers", "note": note}
+    return {"done": 0, "total": 0, "unit": "rows"}
 
 
 def _progress(log: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:

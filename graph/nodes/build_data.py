@@ -32,8 +32,7 @@ def run_script(ctx: Context, folder: ExperimentFolder, *, debug: bool) -> Path:
 
     def poll() -> dict[str, Any]:
         status, job = bench.status(folder.jobs, name)
-        told = told_progress(job / "log.txt") if job else {}
-        return job_report(status, **{"done": 0, "total": 0, "unit": "rows", **told})
+        return job_report(status, **(told_progress(job / "log.txt") if job else {}))
 
     for _ in range(KILLS):
         start_script(bench, folder, debug=debug)

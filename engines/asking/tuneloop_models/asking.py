@@ -39,18 +39,17 @@ def ask_many(
     accept: Callable[[int, Answer], bool] | None = None,
     tries: int = 0,
     sample: int = 0,
-    what: str = "",
     **options: Any,
 ) -> list[Answer]:
     """An answer for each prompt, a text or a list of messages; the same prompt again is drawn again.
 
     `pool`: strong or weak. `fields`: names, or names with types, of a JSON object that is wanted. `accept(i, answer)`:
     whether the answer to `prompts[i]` will do; what will not is drawn again, `tries` times in all. `sample`: another number
-    draws everything anew. `what`: a word for the progress. `options`: max_tokens, temperature and what else the model
-    takes. With --debug the first few prompts are asked. Raises ValueError when there is no such pool.
+    draws everything anew. `options`: max_tokens, temperature and what else the model takes. With --debug the first few
+    prompts are asked. Raises ValueError when there is no such pool.
     """
     wanted = Wanted(system, dict(fields) if isinstance(fields, Mapping) else dict.fromkeys(fields, object), options)
-    asking = Asking(session(), models(pool), wanted, accept, tries or (2 if fields or accept else 1), what)
+    asking = Asking(session(), models(pool), wanted, accept, tries or (2 if fields or accept else 1))
     return asking.all([wanted.turns(prompt) for prompt in prompts], sample)
 
 
@@ -148,7 +147,6 @@ class Asking:
     wanted: Wanted
     accept: Callable[[int, Answer], bool] | None
     tries: int
-    what: str
     done: int = 0
     total: int = 0
     kept: int = 0
@@ -228,11 +226,9 @@ class Asking:
 
     def say(self) -> None:
         """One line of it."""
-        self.told, without = time.monotonic(), sum(self.reasons.values())
-        facts = [self.what, f"{self.kept} from before" * bool(self.kept), f"{without} without" * bool(without)]
-        note = ", ".join(filter(None, facts))
-        said = {"done": self.done, "total": self.total, "unit": "answers", "note": note}
-        print(json.dumps(said), flush=True)
+        self.told = time.monotonic()
+        counts = {"done": self.done, "total": self.total, "kept": self.kept, "without": sum(self.reasons.values())}
+        print(json.dumps({**counts, "unit": "answers"}), flush=True)
 
     def sum_up(self) -> None:
         """What came of it, why some have no answer, and what was used."""

@@ -39,7 +39,7 @@ from tuneloop_models import ask_many
 parser = argparse.ArgumentParser()
 parser.add_argument("--debug", action="store_true")
 debug = parser.parse_args().debug
-found = ask_many([f"question {i}" for i in range(24)], temperature=1, what="copies")
+found = ask_many([f"question {i}" for i in range(24)], temperature=1)
 rows = [{"instruction": a.text, "input": "", "output": a.text} for a in found if a.text is not None]
 json.dump(rows, open("data.json", "w"))
 """
@@ -146,7 +146,7 @@ def test_the_example_of_the_documents(make: Make, provider: Provider) -> None:
         "done": 24,
         "total": 24,
         "unit": "answers",
-        "note": "solutions, 10 from before, 8 without",
+        "note": "10 from before, 8 without",
     }
     assert CANARY not in (job / "log.txt").read_text()
 
