@@ -1,11 +1,29 @@
-"""Which planner speaks for the agents: the offline policy, which needs no key and no network."""
+"""Which planner speaks for the agents: a chat model where one is set, else the policy that needs no key and no network."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.core.planner import Planner
+from tuneloop.core.settings import Settings
+
+if TYPE_CHECKING:  # langchain is slow to import, and most runs need none of it
+    from tuneloop.agents.chat.desk import Desk
 
 
-def choose_planner() -> Planner:
+def choose_planner(settings: Settings, desk: Desk) -> Planner:
     """The planner this machine is set up for."""
-    return OfflinePolicy()
+    if not settings.chat_model:
+        return OfflinePolicy()
+    from tuneloop.agents.chat.planner import ChatPlanner
+
+    return ChatPlanner(desk)
+
+
+def check_planner(settings: Settings) -> None:
+    """What can be seen to be wrong with its models. Raises SetupError; nothing is asked."""
+    if settings.chat_model:
+        from tuneloop.agents.chat.models import check_models
+
+        check_models(settings)

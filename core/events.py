@@ -56,6 +56,53 @@ class AgentAnswered(Base):
     why: str = ""
 
 
+class AgentThinks(Base):
+    """What a model says, while it says it: the newest words; at most one event a second."""
+
+    kind: Literal["agent_thinks"] = "agent_thinks"
+    agent: str
+    model: str
+    text: str
+    letters: int = Field(description="said so far in this call")
+
+
+class ToolUsed(Base):
+    """An agent called a tool; `says`: the beginning of the result."""
+
+    kind: Literal["tool_used"] = "tool_used"
+    agent: str
+    tool: str
+    arguments: str
+    says: str
+    refused: bool = False
+
+
+class ModelCalled(Base):
+    """A call of a model is over. `cost` None: nobody knows the price; `wait`: seconds until it is tried again."""
+
+    kind: Literal["model_called"] = "model_called"
+    agent: str
+    model: str
+    outcome: Literal["answered", "failed"]
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cached: int = 0
+    seconds: float = 0
+    cost: float | None = None
+    error: str = ""
+    wait: float | None = None
+
+
+class PlannerFellBack(Base):
+    """A model did not answer; the next of the chain is asked, `offline` is the policy that needs none."""
+
+    kind: Literal["planner_fell_back"] = "planner_fell_back"
+    agent: str
+    left: str
+    to: str
+    reason: str
+
+
 class JobProgress(Base):
     """A job's progress; `total` 0 means unknown."""
 
@@ -173,6 +220,10 @@ Event = Annotated[
     | NodeStarted
     | NodeFinished
     | AgentAnswered
+    | AgentThinks
+    | ToolUsed
+    | ModelCalled
+    | PlannerFellBack
     | JobProgress
     | Watched
     | Forecasted

@@ -7,6 +7,7 @@ import os
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from dotenv.parser import parse_stream
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
@@ -14,7 +15,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home
-from tuneloop.core.run import Seconds
+from tuneloop.core.run import Seconds, seconds
 
 
 def names(value: object) -> object:
@@ -30,6 +31,12 @@ def names(value: object) -> object:
 def table(value: object) -> object:
     """A JSON object; empty means none."""
     return json.loads(value.strip().strip("'") or "{}") if isinstance(value, str) else value
+
+
+def versioned(address: str) -> str:
+    """An address without a path gets the one that OpenAI's protocol has."""
+    bare = address.rstrip("/")
+    return bare if urlsplit(bare).path else f"{bare}/v1"
 
 
 def empty_is_none(value: object) -> object:
@@ -146,6 +153,30 @@ class Settings(BaseSettings):
     checkpoint_url: Text = Field(
         None, alias="TUNELOOP_CHECKPOINT_URL", description="postgresql://… keeps checkpoints there; empty: in the run"
     )
+    chat_model: Text = Field(
+        None, alias="CHAT_MODEL", description="model that thinks for the agents, gpt-5 or provider:name; none: offline"
+    )
+    chat_models: Table = Field(
+        {}, alias="TUNELOOP_CHAT_MODELS", description="JSON: agent → model, for agents with one of their own"
+    )
+    chat_fallbacks: Names = Field(
+        (),
+        alias="TUNELOOP_CHAT_FALLBACKS",
+        description="models asked when one does not answer; last: the offline policy",
+    )
+    chat_temperature: Annotated[Annotated[float, Field(ge=0)] | None, BeforeValidator(empty_is_none)] = Field(
+        None, alias="CHAT_TEMPERATURE", description="of the agents' model; empty: the provider's"
+    )
+    chat_stream: On = Field(True, alias="CHAT_STREAM", description="false: answers of the agents' model come whole")
+    chat_timeout: Annotated[float, Field(gt=0), BeforeValidator(lambda value: seconds(empty_is_none(value) or 180))] = (
+        Field(180.0, alias="TUNELOOP_CHAT_TIMEOUT", description="seconds a model may be silent")
+    )
+    chat_steps: Annotated[int, Field(gt=0), BeforeValidator(lambda value: empty_is_none(value) or 24)] = Field(
+        24, alias="TUNELOOP_CHAT_STEPS", description="calls of the model for one answer of an agent"
+    )
+    chat_tokens: Annotated[int, Field(gt=0), BeforeValidator(lambda value: empty_is_none(value) or 200_000)] = Field(
+        200_000, alias="TUNELOOP_CHAT_TOKENS", description="tokens in and out for one answer of an agent"
+    )
     api_key: Secret = Field(None, alias="OPENAI_API_KEY", description="key for models; no job ever sees it")
     api_base: Text = Field(None, alias="OPENAI_API_BASE", description="OpenAI-compatible endpoint, e.g. http://host/v1")
     strong_models: Names = Field(
@@ -193,6 +224,11 @@ class Settings(BaseSettings):
         None, alias="TUNELOOP_SCORER_FILES", description="folder with models that some scorers need: docs/benchmarks.md"
     )
     job_memory: Count = Field(None, alias="TUNELOOP_JOB_MEMORY", description="bytes a job may use; empty: what is free")
+
+    @property
+    def endpoint(self) -> str | None:
+        """`OPENAI_API_BASE` as a client wants it; the seeds name host and port alone."""
+        return self.api_base and versioned(self.api_base)
 
     def __hash__(self) -> int:
         """Tables among the fields have none of their own."""

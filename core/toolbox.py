@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class ToolCard:
+    """A tool as a model sees it: `<server>_<tool>`, what it does, the JSON schema of its arguments."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
 
 
 class Toolbox(Protocol):
@@ -15,4 +25,8 @@ class Toolbox(Protocol):
 
     async def names(self) -> Sequence[str]:
         """Names of the tools this caller may use."""
+        ...
+
+    async def cards(self) -> Sequence[ToolCard]:
+        """The same tools with what a model must know to use them."""
         ...

@@ -12,6 +12,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError as McpToolError
 
 from tuneloop.core.errors import ToolError, WorldError
+from tuneloop.core.toolbox import ToolCard
 from tuneloop.mcp_servers.main import SERVERS, build
 from tuneloop.mcp_servers.scope import Scope
 
@@ -49,11 +50,18 @@ class McpToolbox:
 
     async def names(self) -> Sequence[str]:
         """Names of the tools this caller may use."""
-        found: list[str] = []
+        return [card.name for card in await self.cards()]
+
+    async def cards(self) -> Sequence[ToolCard]:
+        """The same tools with what a model must know to use them."""
+        found: list[ToolCard] = []
         for server in SERVERS:
+            if self.allow is not None and not any(name.startswith(f"{server}_") for name in self.allow):
+                continue
             client = await self._client(server)
-            found += [f"{server}_{tool.name}" for tool in await client.list_tools()]
-        return [name for name in found if self.allow is None or name in self.allow]
+            offered = await client.list_tools()
+            found += [ToolCard(f"{server}_{t.name}", t.description or "", t.input_schema) for t in offered]
+        return [card for card in found if self.allow is None or card.name in self.allow]
 
     async def _client(self, server: str) -> Client[Any]:
         async with self._one:

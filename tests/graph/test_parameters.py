@@ -16,6 +16,7 @@ from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.agents.researcher import RESEARCHER
 from tuneloop.agents.validator import VALIDATOR
 from tuneloop.core.settings import Settings
+from tuneloop.core.toolbox import ToolCard
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
 from tuneloop.graph.parameters import SEARCH, allowed, static_list
@@ -82,6 +83,10 @@ class Noted:
 
     async def names(self) -> Sequence[str]:
         found: Sequence[str] = await self.opened.names()
+        return found
+
+    async def cards(self) -> Sequence[ToolCard]:
+        found: Sequence[ToolCard] = await self.opened.cards()
         return found
 
 

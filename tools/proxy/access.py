@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from tuneloop.core.errors import SetupError
-from tuneloop.core.settings import Allowance, Settings
+from tuneloop.core.settings import Allowance, Settings, versioned
 
 PUBLIC = "https://api.openai.com/v1"
 Purpose = Literal["data", "judge", "served"]
@@ -108,9 +107,7 @@ def upstreams(settings: Settings) -> dict[Purpose, Upstream]:
 
 def _upstream(settings: Settings, base: str | None, key: SecretStr | None) -> Upstream:
     found = key or settings.api_key
-    address = (base or settings.api_base or PUBLIC).rstrip("/")
-    whole = address if urlsplit(address).path else f"{address}/v1"  # the seeds name host and port alone
-    return Upstream(base=whole, key=found.get_secret_value() if found else "")
+    return Upstream(base=versioned(base or settings.api_base or PUBLIC), key=found.get_secret_value() if found else "")
 
 
 def _checked(access: Access) -> Access:

@@ -23,6 +23,7 @@ from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.brief import Brief, Budget, JournalRow, Task
 from tuneloop.core.errors import ToolError
 from tuneloop.core.experiment import DataScript, Hypothesis, TrainConfig, Training
+from tuneloop.core.toolbox import ToolCard
 from tuneloop.tools.params.suggest import RULES, Facts, suggest
 from tuneloop.tools.profiling import profile_dataset
 
@@ -77,6 +78,9 @@ class World:
 
     async def names(self) -> Sequence[str]:
         return ["data_profile_dataset", "params_model_card", "params_check_config", *self.answers]
+
+    async def cards(self) -> Sequence[ToolCard]:
+        return [ToolCard(name, "", {"type": "object"}) for name in await self.names()]
 
     def brief(self, **changes: Any) -> Brief:
         b = self.benchmark

@@ -1,0 +1,156 @@
+"""The transcript of one answer of an agent: every call of a model and of a tool, in `answers/<agent>.<attempt>.calls.jsonl`.
+
+A line is written as soon as what it tells is over. An answer that was interrupted goes on from them, and a run is
+replayed from them: the same request gets the reply that was given, the same call of a tool the same result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from tuneloop.core.files import digest
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class Frozen(BaseModel):
+    """Written once."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Asking(Frozen):
+    """A model's wish to call a tool. `broken`: its arguments as they came, where they were no JSON object."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any] = {}
+    broken: str = ""
+
+
+class Message(Frozen):
+    """One message of a conversation with a model. `call`: the id of the wish that a tool's result answers."""
+
+    role: Role
+    content: Any = ""
+    asks: tuple[Asking, ...] = ()
+    call: str = ""
+    name: str = ""
+    ended: str = Field("", description="of a reply: why the provider ended it, e.g. stop, length, content_filter")
+    refused: str = ""
+
+    @property
+    def text(self) -> str:
+        """Its words, whatever form the provider gave them."""
+        if isinstance(self.content, str):
+            return self.content
+        blocks = self.content if isinstance(self.content, list) else []
+        return "".join(str(b.get("text", "")) if isinstance(b, dict) else str(b) for b in blocks)
+
+
+class Tokens(Frozen):
+    """What a call took. `estimated`: the provider didn't say."""
+
+    into: int = 0
+    out: int = 0
+    cached: int = Field(0, description="of those in, read from the provider's cache")
+    estimated: bool = False
+
+    @property
+    def all(self) -> int:
+        """In and out."""
+        return self.into + self.out
+
+
+class Told(Frozen):
+    """The first line: who is asked for what, and everything the decision rests on but the tools."""
+
+    kind: Literal["told"] = "told"
+    agent: str
+    planner: str
+    want: str
+    tools: tuple[str, ...]
+    prompt: str
+    brief: dict[str, Any]
+
+
+class ModelCall(Frozen):
+    """One request to a chat model. Of its messages the first `kept` stand in the lines before."""
+
+    kind: Literal["call"] = "call"
+    request: str
+    model: str
+    dialect: str
+    kept: int
+    messages: tuple[Message, ...]
+    tools: tuple[str, ...]
+    outcome: Literal["answered", "failed"]
+    reply: Message | None = None
+    error: str = ""
+    meaning: str = Field("", description="of a failure: again, next, shape, long, refused, key")
+    tokens: Tokens = Tokens()
+    seconds: float = 0
+    cost: float | None = None
+
+
+class ToolUse(Frozen):
+    """One call of a tool: its result, or its sentence that says what was wrong."""
+
+    kind: Literal["tool"] = "tool"
+    name: str
+    arguments: dict[str, Any]
+    result: Any = None
+    error: str | None = None
+
+
+class Ended(Frozen):
+    """The last line: the answer, or why there is none; `by`: the model that gave it, or `offline`."""
+
+    kind: Literal["ended"] = "ended"
+    by: str
+    answer: dict[str, Any] | None = None
+    error: str = ""
+
+
+Line = Annotated[Told | ModelCall | ToolUse | Ended, Field(discriminator="kind")]
+LINE: TypeAdapter[Line] = TypeAdapter(Line)
+
+
+class Book(Protocol):
+    """Where calls of models are booked, so that one that was killed half-way is counted too."""
+
+    def begin(self, agent: str, model: str, tokens: Tokens) -> str:
+        """Note a call before it leaves, with the tokens to book should nobody come back; its name."""
+        ...
+
+    def end(self, name: str, call: ModelCall) -> None:
+        """Book it."""
+        ...
+
+
+def request_hash(messages: Sequence[Message], tools: Sequence[str]) -> str:
+    """What makes two requests of one answer the same."""
+    said = [message.model_dump(mode="json") for message in messages]
+    return digest(json.dumps([said, sorted(tools)], ensure_ascii=False, sort_keys=True))
+
+
+def read_transcript(path: Path) -> Iterator[Line]:
+    """Every whole line; one that a crash tore is left out."""
+    if not path.is_file():
+        return
+    with path.open("rb") as f:
+        for raw in f:
+            try:
+                yield LINE.validate_json(raw)
+            except ValidationError:
+                continue
+
+
+def transcript_of(answers: Path, agent: str, attempt: int) -> Path:
+    """Its file beside the answer."""
+    return answers / f"{agent}.{attempt}.calls.jsonl"

@@ -1,0 +1,45 @@
+"""Keys and tokens never reach a log, a transcript, an event or a model: what looks like one, or is one, is blotted out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import SecretStr
+
+from tuneloop.core.settings import Settings
+
+BLOT = "[secret]"
+SHORTEST = 8
+NAMED = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$", re.IGNORECASE)
+LOOKS = re.compile(
+    r"\b(sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|xox[abprs]-[A-Za-z0-9-]{10,})"
+)
+
+
+class Secrets:
+    """What must not be told. Values shorter than eight letters are words, not keys."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        known = sorted({value for value in values if len(value) >= SHORTEST}, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, known))) if known else None
+
+    def blot(self, value: Any) -> Any:
+        """The same text or JSON value without secrets."""
+        match value:
+            case str():
+                return LOOKS.sub(BLOT, self._known.sub(BLOT, value) if self._known else value)
+            case dict():
+                return {self.blot(name): self.blot(part) for name, part in value.items()}
+            case list() | tuple():
+                return [self.blot(part) for part in value]
+        return value
+
+
+def secrets_of(settings: Settings, environment: Mapping[str, str] = os.environ) -> Secrets:
+    """Every key of the settings, and whatever variable is named like one."""
+    own = [value.get_secret_value() for _, value in settings if isinstance(value, SecretStr)]
+    more = [value for name, value in environment.items() if NAMED.search(name)]
+    return Secrets((*own, settings.mcp_token or "", *more))
