@@ -19,7 +19,8 @@ class Board:
     foreseen: e.Foreseen | None = None
     baseline: e.BaselineMeasured | None = None
     node: e.NodeStarted | None = None
-    words: tuple[e.AgentAnswered | e.Problem | e.Watched | e.Forecasted | e.Told, ...] = ()
+    words: tuple[e.AgentAnswered | e.Problem | e.Watched | e.Forecasted | e.Told | e.PlannerFellBack, ...] = ()
+    thinks: e.AgentThinks | e.ToolUsed | e.ModelCalled | None = None
     progress: Mapping[str, tuple[e.JobProgress, e.JobProgress]] = field(default_factory=dict)
     rows: tuple[e.ExperimentFinished, ...] = ()
     end: e.RunPaused | e.RunFinished | None = None
@@ -31,11 +32,13 @@ def advance(board: Board, event: e.Event) -> Board:  # noqa: PLR0911 - one line 
         case e.RunStarted():
             return replace(board, started=event, end=None, progress={})
         case e.NodeStarted():
-            return replace(board, node=event, end=None, progress={})
+            return replace(board, node=event, end=None, progress={}, thinks=None)
         case e.NodeFinished():
-            return replace(board, progress={})
-        case e.AgentAnswered() | e.Problem() | e.Watched() | e.Forecasted() | e.Told():
-            return replace(board, words=(*board.words, event)[-WORDS_KEPT:])
+            return replace(board, progress={}, thinks=None)
+        case e.AgentAnswered() | e.Problem() | e.Watched() | e.Forecasted() | e.Told() | e.PlannerFellBack():
+            return replace(board, words=(*board.words, event)[-WORDS_KEPT:], thinks=None)
+        case e.AgentThinks() | e.ToolUsed() | e.ModelCalled():
+            return replace(board, thinks=event)
         case e.JobProgress():
             return replace(board, progress=_progress(board, event))
         case e.Foreseen():
@@ -46,7 +49,7 @@ def advance(board: Board, event: e.Event) -> Board:  # noqa: PLR0911 - one line 
             others = tuple(row for row in board.rows if row.experiment != event.experiment)
             return replace(board, rows=(*others, event))
         case e.RunPaused() | e.RunFinished():
-            return replace(board, end=event, node=None, progress={})
+            return replace(board, end=event, node=None, progress={}, thinks=None)
 
 
 def _progress(board: Board, event: e.JobProgress) -> Mapping[str, tuple[e.JobProgress, e.JobProgress]]:

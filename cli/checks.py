@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from tuneloop.agents.planners import check_planner
 from tuneloop.cli.notes import dotenv_notes, spec_notes
 from tuneloop.core.errors import SetupError
 from tuneloop.core.settings import Settings, load_settings
@@ -49,6 +50,7 @@ def all_checks(dotenv: Path) -> list[Check]:
         check_gpu(Path("/proc/driver/nvidia")),
         *check_sandboxes(),
         *(check_engine(settings, name) for name in ENGINES),
+        check_agents(settings),
         check_models(settings),
         *check_notes(settings, dotenv),
     ]
@@ -134,6 +136,27 @@ def check_engine(settings: Settings, name: str) -> Check:
     if built:
         return Check(name, "ok", ", ".join(built))
     return Check(name, "note", "not built yet", f"the first run builds it, or: tuneloop engines build {name}")
+
+
+def check_agents(settings: Settings) -> Check:
+    """Who thinks for the agents; nothing is asked here."""
+    if not settings.chat_model:
+        return Check("planner", "ok", "the offline policy (CHAT_MODEL would let a chat model think)")
+    try:
+        check_planner(settings)
+    except SetupError as e:
+        return Check("planner", "missing", str(e), "mend the setting, or leave CHAT_MODEL empty")
+    own = "".join(f", {agent} asks {model}" for agent, model in settings.chat_models.items())
+    then = ", ".join((*settings.chat_fallbacks, "the offline policy"))
+    where = urlsplit(settings.endpoint).hostname if settings.endpoint else "its provider"
+    says = f"{settings.chat_model} at {where}{own}; where it does not answer: {then}"
+    named = dict.fromkeys((settings.chat_model, *settings.chat_models.values(), *settings.chat_fallbacks))
+    unpriced = [model for model in named if model not in settings.api_prices]
+    if unpriced:
+        return Check(
+            "planner", "note", says, f"cost is not counted: no price for {', '.join(unpriced)} in TUNELOOP_API_PRICES"
+        )
+    return Check("planner", "ok", says)
 
 
 def check_models(settings: Settings) -> Check:

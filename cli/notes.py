@@ -13,11 +13,8 @@ def _keys(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-PLANNER_KEYS = _keys("""
-    CHAT_MODEL CHAT_TEMPERATURE CHAT_STREAM CHAT_FREQUENCY_PENALTY CHAT_PRESENCE_PENALTY FT_JUDGE_RETRY
-    MAX_RETRY RETRY_WAIT_SECONDS REASONING_THINK_RM
-""")
 FOREIGN_KEYS = _keys("""
+    CHAT_FREQUENCY_PENALTY CHAT_PRESENCE_PENALTY FT_JUDGE_RETRY MAX_RETRY RETRY_WAIT_SECONDS REASONING_THINK_RM
     BACKEND EMBEDDING_MODEL MULTI_PROC_N STEP_SEMAPHORE DUMP_CHAT_CACHE USE_CHAT_CACHE DUMP_EMBEDDING_CACHE
     USE_EMBEDDING_CACHE LOG_LLM_CHAT_CONTENT LOG_TRACE_PATH WORKSPACE_PATH CONDA_ENV_NAME
     FT_UPDATE_LLAMA_FACTORY FT_CODER_MAX_LOOP FT_RUNNER_MAX_LOOP FT_DATA_SAMPLE_COUNT
@@ -30,14 +27,9 @@ def dotenv_notes(path: Path) -> list[str]:
     """One line for each kind of key in `path` that is not used. Raises SetupError when the file is malformed."""
     keys = [key.upper() for key in read_dotenv(path)]
     used = {str(field.alias).upper() for field in Settings.model_fields.values()}
-    planner = sorted(PLANNER_KEYS.intersection(keys))
     foreign = sorted(FOREIGN_KEYS.intersection(keys))
-    unknown = sorted(
-        k for k in keys if k.startswith(("FT_", "TUNELOOP_")) and k not in used | PLANNER_KEYS | FOREIGN_KEYS
-    )
+    unknown = sorted(k for k in keys if k.startswith(("FT_", "TUNELOOP_")) and k not in used | FOREIGN_KEYS)
     notes = []
-    if planner:
-        notes.append(f"{path}: not used, the offline policy plans: {', '.join(planner)}")
     if foreign:
         notes.append(f"{path}: has no meaning here, see docs/seeds.md: {', '.join(foreign)}")
     return notes + [f"{path}: {key} is no setting{_hint(key, used)}" for key in unknown]

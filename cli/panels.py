@@ -15,13 +15,14 @@ from rich.text import Text
 
 from tuneloop.cli.board import Board, advance, incumbent, seconds_left
 from tuneloop.cli.plain import Show
-from tuneloop.cli.words import finish_line, forecast, foreseen, progress
+from tuneloop.cli.words import finish_line, forecast, foreseen, line, progress
 from tuneloop.core.events import (
     AgentAnswered,
     Event,
     ExperimentFinished,
     Forecasted,
     JobProgress,
+    PlannerFellBack,
     Problem,
     RunFinished,
     Told,
@@ -75,9 +76,11 @@ def _cells(row: ExperimentFinished, best: int | None) -> list[RenderableType]:
     ]
 
 
-def _voice(event: AgentAnswered | Problem | Watched | Forecasted | Told) -> Text:
-    if isinstance(event, Told):
+def _voice(event: AgentAnswered | Problem | Watched | Forecasted | Told | PlannerFellBack) -> Text:
+    if isinstance(event, Told | PlannerFellBack):
         return Text.assemble(("you ", "bold magenta"), clean(event.said), f"\n    {clean(event.answer)}")
+    if isinstance(event, PlannerFellBack):
+        return Text(line(event) or "", style="yellow")
     if isinstance(event, Forecasted):
         return Text(forecast(event))
     if isinstance(event, Watched):
@@ -95,7 +98,8 @@ def _work(board: Board, now: datetime) -> Group | None:
     where = f"experiment {board.node.experiment} · " if board.node.experiment else ""
     took = duration((now - board.node.at).total_seconds())
     head = Text.assemble(("▶ ", "green"), (f"{where}{board.node.node}", "bold"), (f"  {took}", "dim"))
-    return Group(head, *(_bar(first, last) for first, last in board.progress.values()))
+    thinks = [Text(f"  {line(board.thinks)}", style="dim")] if board.thinks else []
+    return Group(head, *thinks, *(_bar(first, last) for first, last in board.progress.values()))
 
 
 def _bar(first: JobProgress, last: JobProgress) -> Table:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import click
 
 from tuneloop.cli.words import line
-from tuneloop.core.events import Event, JobProgress
+from tuneloop.core.events import AgentThinks, Event, JobProgress
 
 PROGRESS_EVERY = 15.0
 Show = Callable[[list[Event]], object]
@@ -22,16 +22,20 @@ def plain_view() -> Iterator[Show]:
     def show(events: list[Event]) -> None:
         for event in events:
             text = line(event)
-            if text is not None and not (isinstance(event, JobProgress) and _too_soon(event, shown)):
+            if text is not None and not _too_soon(event, shown):
                 where = f"[{event.experiment}] " if event.experiment else ""
                 click.echo(f"{event.at:%H:%M:%S} {where}{text}")
 
     yield show
 
 
-def _too_soon(event: JobProgress, shown: dict[tuple[int, str], float]) -> bool:
-    key, now = (event.experiment, event.job), event.at.timestamp()
-    if now - shown.get(key, 0.0) < PROGRESS_EVERY and event.done != event.total:
+def _too_soon(event: Event, shown: dict[tuple[int, str], float]) -> bool:
+    if not isinstance(event, JobProgress | AgentThinks):
+        return False
+    over = isinstance(event, JobProgress) and event.done == event.total
+    key = (event.experiment, event.job if isinstance(event, JobProgress) else event.agent)
+    now = event.at.timestamp()
+    if now - shown.get(key, 0.0) < PROGRESS_EVERY and not over:
         return True
     shown[key] = now
     return False

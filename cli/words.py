@@ -19,6 +19,17 @@ def line(event: e.Event) -> str | None:  # noqa: PLR0911, PLR0912 - one line an 
             return f"{event.node} done in {duration(event.seconds)}{f': {clean(event.detail)}' if event.detail else ''}"
         case e.AgentAnswered():
             return f"{event.agent}: {clean(event.says)}{f' (because {clean(event.why)})' if event.why else ''}"
+        case e.AgentThinks():
+            return f"{event.agent} ({clean(event.model, 60)}) …{clean(event.text, 120)}"
+        case e.ToolUsed():
+            return (
+                f"{event.agent} uses {event.tool} {clean(event.arguments, 120)}{' (refused)' if event.refused else ''}"
+            )
+        case e.ModelCalled():
+            return called(event)
+        case e.PlannerFellBack():
+            to = "the offline policy" if event.to == "offline" else clean(event.to, 60)
+            return f"{event.agent}: {clean(event.left, 60)} does not answer, {to} does ({clean(event.reason)})"
         case e.JobProgress():
             return f"{event.job}: {progress(event)}"
         case e.Watched():
@@ -44,6 +55,16 @@ def line(event: e.Event) -> str | None:  # noqa: PLR0911, PLR0912 - one line an 
             return f"paused: {clean(event.reason)}"
         case e.RunFinished():
             return finish_line(event)
+
+
+def called(event: e.ModelCalled) -> str:
+    """`critic: gpt-5 said 412 tokens in 8 s (5210 in, 4096 of them cached)`, or why it is asked again."""
+    who = f"{event.agent}: {clean(event.model, 60)}"
+    if event.wait is not None:
+        return f"{who} failed, asked again in {duration(event.wait)}: {clean(event.error, 160)}"
+    cost = "" if event.cost is None else f", cost {event.cost:.4f}"
+    cached = f", {event.cached} of them cached" if event.cached else ""
+    return f"{who} said {event.tokens_out} tokens in {duration(event.seconds)} ({event.tokens_in} in{cached}){cost}"
 
 
 def foreseen(event: e.Foreseen) -> str:

@@ -139,6 +139,11 @@ class RunFolder:
         return self.root / "ledger.jsonl"
 
     @property
+    def models(self) -> Path:
+        """`models.json`: what was learnt of the agents' models."""
+        return self.root / "models.json"
+
+    @property
     def baseline(self) -> Path:
         """The untouched model's scores and jobs."""
         return self.root / "baseline"

@@ -19,9 +19,11 @@ from tuneloop.core.event_log import append
 from tuneloop.core.events import AgentAnswered, Event
 from tuneloop.core.files import read_json, write_atomic, write_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
+from tuneloop.core.model_call import transcript_of
 from tuneloop.core.planner import Planner
 from tuneloop.core.settings import Settings
 from tuneloop.graph.budget import seconds_limit
+from tuneloop.graph.desk import desk
 from tuneloop.graph.parameters import allowed, static_list
 from tuneloop.graph.state import State
 from tuneloop.graph.tracing import note
@@ -48,7 +50,7 @@ class Context:
     @cached_property
     def planner(self) -> Planner:
         """Where decisions come from."""
-        return choose_planner()
+        return choose_planner(self.settings, desk(self))
 
     @property
     def folder(self) -> ExperimentFolder:
@@ -78,6 +80,10 @@ class Context:
     def scope(self) -> Scope:
         """What the servers of this run may touch."""
         return Scope(self.run, self.settings)
+
+    def transcript(self, agent: str) -> Path:
+        """Where the calls behind the agent's answer of this attempt are written."""
+        return transcript_of(self.folder.answers, agent, self.state.attempt)
 
     def again(self, training: int) -> Context:
         """The same for another training of the open experiment's recipe, with a seed of its own."""

@@ -8,6 +8,7 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tuneloop.agents.planners import check_planner
 from tuneloop.agents.policy.selection import Selection, select
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.errors import SetupError
@@ -47,6 +48,7 @@ def check(spec: RunSpec, settings: Settings) -> None:
     check_sandbox(spec.sandbox, spec.allow_unsandboxed)
     data_access(settings)
     find_judge(settings, declared)
+    check_planner(settings)
 
 
 def choice(benchmark: Benchmark) -> Selection:

@@ -44,7 +44,7 @@ def failure(e: Exception) -> Failure:
         return Failure("key", text)
     if status in BUSY or (status or 0) >= 500:
         return Failure("next" if SPENT.search(text) else "again", text, wait)
-    if status is not None:
+    if (status or 0) >= 400:
         return _shape(text)
     return Failure("again", text, wait)
 

@@ -89,7 +89,7 @@ def test_the_seeds_dotenv_works_verbatim(bare: Path) -> None:
     assert str(settings.home.root) == "/absolute/path/to/finetune_files"
     notes = dotenv_notes(bare / ".env")
     assert sum("BACKEND" in note for note in notes) == 1
-    assert any("CHAT_MODEL" in note for note in notes)
+    assert (settings.chat_model, settings.chat_temperature, settings.chat_stream) == ("gpt-4o", 1.0, True)
     assert not any("<your_api_key>" in note for note in notes), "notes name keys, never values"
 
 

@@ -215,7 +215,7 @@ def test_at_every_node_of_a_real_run(whole_run, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("FT_FILE_PATH", str(whole_run.home))
     settings = Settings(FT_FILE_PATH=whole_run.home)
     planner = Clumsy()
-    monkeypatch.setattr("tuneloop.graph.context.choose_planner", lambda: planner)
+    monkeypatch.setattr("tuneloop.graph.context.choose_planner", lambda *_: planner)
     run = settings.home.run("rebuilt")
     copy_prepared(whole_run.run, run)
     seen = []

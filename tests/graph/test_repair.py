@@ -109,7 +109,7 @@ def test_the_culprits_author_learns_what_was_wrong_and_mends_it(
     """A real script, real rows, a real config through the real ladder: verdict, way back, second attempt."""
     run, settings = prepared
     planner = Scripted(author, [broken])
-    monkeypatch.setattr("tuneloop.graph.context.choose_planner", lambda: planner)
+    monkeypatch.setattr("tuneloop.graph.context.choose_planner", lambda *_: planner)
     back = ["engineer_data", "write_config"] if author == "data_engineer" else ["write_config"]
     drive(run, settings, step_n=5 + len(back))
     assert nodes(run) == ["research", "engineer_data", "write_config", "validate", *back, "validate"]
@@ -135,7 +135,7 @@ def read_state(run: RunFolder) -> str:
 def test_a_script_that_never_runs_is_a_failed_experiment(prepared, here, monkeypatch: pytest.MonkeyPatch) -> None:
     run, settings = prepared
     planner = Scripted("data_engineer", [DataScript(code=BAD_SCRIPT)] * 4)
-    monkeypatch.setattr("tuneloop.graph.context.choose_planner", lambda: planner)
+    monkeypatch.setattr("tuneloop.graph.context.choose_planner", lambda *_: planner)
     drive(run, settings, step_n=14)
     seen = nodes(run)
     assert seen.count("engineer_data") == 4
