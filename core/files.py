@@ -64,9 +64,14 @@ def sync_tree(folder: Path) -> None:
             sync(path)
 
 
+def json_text(value: Any) -> str:
+    """Indented, strict JSON (NaN is refused)."""
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
 def write_json(path: Path, value: Any) -> None:
-    """Atomic, indented, strict JSON (NaN is refused)."""
-    write_atomic(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    """Atomic, as `json_text` has it."""
+    write_atomic(path, json_text(value))
 
 
 def parse_json(text: str) -> Any:

@@ -75,8 +75,10 @@ class Told(Frozen):
     planner: str
     want: str
     tools: tuple[str, ...]
-    prompt: str
+    prompt: str = Field(description="digest of what the agent is told")
     brief: dict[str, Any]
+    steps: int = Field(description="calls of the model that the answer may take")
+    tokens: int = Field(description="tokens that the answer may take")
 
 
 class ModelCall(Frozen):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from langchain.chat_models import init_chat_model
@@ -35,8 +36,9 @@ def every_model(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*chain_of("", settings), *settings.chat_models.values())))
 
 
+@lru_cache(maxsize=16)
 def make(name: str, settings: Settings, without: frozenset[str] = frozenset()) -> BaseChatModel:
-    """The client of a model; `without`: parameters that it does not take. Raises SetupError for one that can't be had."""
+    """The client of a model, made once; `without`: parameters that it does not take. Raises SetupError."""
     provider, model = split(name, settings)
     values: dict[str, Any] = {"timeout": settings.chat_timeout, "max_retries": 0}
     if settings.chat_temperature is not None:

@@ -81,7 +81,7 @@ class ChatPlanner:
         live = Live(agent, brief.experiment, self._desk.tell, self._secrets)
         if self._live:
             offered = tuple(await recorded.names())
-            transcript.begin(_told(self.name, agent, prompt, brief, offered, want))
+            transcript.begin(self._told(agent, prompt, brief, offered, want))
         try:
             found, by = await self._found(agent, prompt, brief, recorded, transcript, live, want)
         except RecipeError as e:
@@ -102,6 +102,18 @@ class ChatPlanner:
             except NobodyAnswersError:
                 return await OfflinePolicy().answer(agent, prompt, brief, tools, want), OFFLINE
 
+    def _told(self, agent: str, prompt: str, brief: Brief, tools: tuple[str, ...], want: type[BaseModel]) -> Told:
+        return Told(
+            agent=agent,
+            planner=self.name,
+            want=want.__name__,
+            tools=tools,
+            prompt=digest(prompt),
+            brief=brief.model_dump(mode="json"),
+            steps=self._desk.settings.chat_steps,
+            tokens=self._desk.settings.chat_tokens,
+        )
+
     def _chain(self, agent: str, transcript: Transcript, live: Live, book: Book) -> Chain:
         settings = self._desk.settings
         return Chain(
@@ -115,17 +127,6 @@ class ChatPlanner:
             live=live,
             first_wait=self._desk.first_wait,
         )
-
-
-def _told(planner: str, agent: str, prompt: str, brief: Brief, tools: tuple[str, ...], want: type[BaseModel]) -> Told:
-    return Told(
-        agent=agent,
-        planner=planner,
-        want=want.__name__,
-        tools=tools,
-        prompt=digest(prompt),
-        brief=brief.model_dump(mode="json"),
-    )
 
 
 def _again(ended: Ended, want: type[Answer]) -> Answer:

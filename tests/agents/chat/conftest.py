@@ -19,6 +19,7 @@ from tuneloop.core.brief import Brief, Budget, Task
 from tuneloop.core.errors import ToolError
 from tuneloop.core.events import Event
 from tuneloop.core.experiment import Critique
+from tuneloop.core.layout import RunFolder
 from tuneloop.core.model_call import Ended, Line, ModelCall, Tokens, ToolUse, read_transcript
 from tuneloop.core.settings import Settings
 from tuneloop.core.toolbox import ToolCard
@@ -103,7 +104,7 @@ class Table:
         return Desk(self.settings, self.transcript, self.folder / "models.json", self.events.append, book, 0.01)
 
     def transcript(self, agent: str = "critic") -> Path:
-        return self.folder / "answers" / f"{agent}.0.calls.jsonl"
+        return RunFolder(self.folder).experiment(1).answers / f"{agent}.0.calls.jsonl"
 
     def ask(self, *, live: bool = True, agent: str = "critic", want: Any = Critique) -> Any:
         tools = self.tools if live else None
@@ -148,6 +149,6 @@ def sit(tmp_path: Path) -> Iterator[Sit]:
                 return found(asked) if callable(found) else found
 
             chat.say, chat.powers = say, powers or {}
-            return Table(chat, tmp_path / f"t{next(numbers)}", more)
+            return Table(chat, tmp_path / "home" / "runs" / f"t{next(numbers)}", more)
 
         yield make

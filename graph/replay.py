@@ -1,0 +1,109 @@
+"""Make every recorded answer of a run again, from its transcript alone: no provider, no tool, the same code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tuneloop.agents.agent import Agent
+from tuneloop.agents.chat.desk import Desk
+from tuneloop.agents.config_coder import CONFIG_CODER
+from tuneloop.agents.critic import CRITIC
+from tuneloop.agents.data_engineer import DATA_ENGINEER
+from tuneloop.agents.researcher import RESEARCHER
+from tuneloop.agents.validator import VALIDATOR
+from tuneloop.core.bridge import run_sync
+from tuneloop.core.brief import Brief
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.files import digest, json_text
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.model_call import Ended, ModelCall, Tokens, Told, read_transcript
+from tuneloop.core.settings import Settings
+
+AGENTS: dict[str, Agent[Any]] = {a.name: a for a in (RESEARCHER, DATA_ENGINEER, CONFIG_CODER, VALIDATOR, CRITIC)}
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """One answer; `says`: what differs, or why it can't be told."""
+
+    experiment: int
+    agent: str
+    attempt: int
+    verdict: Literal["same", "differs", "unfinished"]
+    says: str = ""
+
+
+class NoBook:
+    """Nothing is asked, nothing is booked."""
+
+    def begin(self, agent: str, model: str, tokens: Tokens) -> str:
+        """Never called."""
+        raise AssertionError((agent, model, tokens))
+
+    def end(self, name: str, call: ModelCall) -> None:
+        """Never called."""
+        raise AssertionError((name, call))
+
+
+def transcripts(run: RunFolder) -> list[Path]:
+    """All of a run, in the order in which they were begun."""
+    found = run.experiments.glob("*/answers/*.calls.jsonl")
+    return sorted(found, key=lambda path: (path.parts[-3], _attempt(path), path.stat().st_mtime))
+
+
+def _attempt(path: Path) -> int:
+    return int(path.name.split(".")[-3])
+
+
+def replay(run: RunFolder, settings: Settings) -> Iterator[Replayed]:
+    """Each recorded answer, made again and compared with the one on disk."""
+    for path in transcripts(run):
+        agent, attempt = path.name.split(".")[0], _attempt(path)
+        verdict, says = _compared(path, agent, settings)
+        yield Replayed(int(path.parts[-3]), agent, attempt, verdict, says)
+
+
+def _compared(path: Path, agent: str, settings: Settings) -> tuple[Literal["same", "differs", "unfinished"], str]:
+    lines = list(read_transcript(path))
+    told = next((line for line in lines if isinstance(line, Told)), None)
+    ended = next((line for line in reversed(lines) if isinstance(line, Ended)), None)
+    if agent not in AGENTS:
+        return "unfinished", "this version has no such agent"
+    if told is None or ended is None:
+        return "unfinished", "the answer was interrupted and has no end"
+    place = path.with_name(path.name.removesuffix(".calls.jsonl"))
+    prompt = place.with_name(f"{place.name}.md").read_text(encoding="utf-8")
+    if digest(prompt) != told.prompt:
+        return "differs", f"{place.name}.md is not what the agent was told"
+    made = _made(path, AGENTS[agent], prompt, told, settings)
+    return _held(made, ended, place.with_name(f"{place.name}.json"))
+
+
+def _held(made: str, ended: Ended, file: Path) -> tuple[Literal["same", "differs"], str]:
+    """Against the file, byte for byte; where there is none, against the reason."""
+    before = file.read_text(encoding="utf-8") if file.is_file() else ended.error
+    if made == before:
+        return "same", ""
+    at = next((i for i, (a, b) in enumerate(zip(made, before, strict=False)) if a != b), min(len(made), len(before)))
+    return "differs", f"at letter {at}: {made[at : at + 80]!r}, recorded {before[at : at + 80]!r}"
+
+
+def _made(path: Path, agent: Agent[Any], prompt: str, told: Told, settings: Settings) -> str:
+    """The answer's file as it would be written now, or the error that there would be."""
+    from tuneloop.agents.chat.planner import ChatPlanner  # langchain is slow to import
+
+    model = told.planner.removeprefix("chat ")
+    as_then = {"chat_model": model, "chat_steps": told.steps, "chat_tokens": told.tokens}
+    desk = Desk(
+        settings.model_copy(update=as_then), lambda _: path, path, lambda _: None, lambda: nullcontext(NoBook())
+    )
+    planner = ChatPlanner(desk, live=False)
+    try:
+        answer = run_sync(planner.answer(agent.name, prompt, Brief.model_validate(told.brief), None, agent.answer))
+    except RecipeError as e:
+        return str(e)
+    return json_text(answer.model_dump(mode="json"))
