@@ -77,7 +77,7 @@ def _cells(row: ExperimentFinished, best: int | None) -> list[RenderableType]:
 
 
 def _voice(event: AgentAnswered | Problem | Watched | Forecasted | Told | PlannerFellBack) -> Text:
-    if isinstance(event, Told | PlannerFellBack):
+    if isinstance(event, Told):
         return Text.assemble(("you ", "bold magenta"), clean(event.said), f"\n    {clean(event.answer)}")
     if isinstance(event, PlannerFellBack):
         return Text(line(event) or "", style="yellow")

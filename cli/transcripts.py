@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tuneloop.core.model_call import Ended, Line, Message, ModelCall, Told, ToolUse
+from tuneloop.core.model_call import Begun, Ended, Line, Message, ModelCall, ToolUse
 
 LONGEST = 4000
 
@@ -21,7 +21,7 @@ def markdown(title: str, experiment: int, lines: Iterable[Line]) -> str:
 
 def _line(line: Line) -> Iterator[str]:
     match line:
-        case Told():
+        case Begun():
             yield f"{line.agent} ({line.planner}) is asked for a {line.want}."
         case ModelCall():
             yield from _call(line)

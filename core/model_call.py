@@ -67,10 +67,10 @@ class Tokens(Frozen):
         return self.into + self.out
 
 
-class Told(Frozen):
+class Begun(Frozen):
     """The first line: who is asked for what, and everything the decision rests on but the tools."""
 
-    kind: Literal["told"] = "told"
+    kind: Literal["begun"] = "begun"
     agent: str
     planner: str
     want: str
@@ -119,7 +119,7 @@ class Ended(Frozen):
     error: str = ""
 
 
-Line = Annotated[Told | ModelCall | ToolUse | Ended, Field(discriminator="kind")]
+Line = Annotated[Begun | ModelCall | ToolUse | Ended, Field(discriminator="kind")]
 LINE: TypeAdapter[Line] = TypeAdapter(Line)
 
 

@@ -20,7 +20,7 @@ from tuneloop.core.brief import Brief
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest, json_text
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.model_call import Ended, ModelCall, Tokens, Told, read_transcript
+from tuneloop.core.model_call import Begun, Ended, ModelCall, Tokens, read_transcript
 from tuneloop.core.settings import Settings
 
 AGENTS: dict[str, Agent[Any]] = {a.name: a for a in (RESEARCHER, DATA_ENGINEER, CONFIG_CODER, VALIDATOR, CRITIC)}
@@ -69,7 +69,7 @@ def replay(run: RunFolder, settings: Settings) -> Iterator[Replayed]:
 
 def _compared(path: Path, agent: str, settings: Settings) -> tuple[Literal["same", "differs", "unfinished"], str]:
     lines = list(read_transcript(path))
-    told = next((line for line in lines if isinstance(line, Told)), None)
+    told = next((line for line in lines if isinstance(line, Begun)), None)
     ended = next((line for line in reversed(lines) if isinstance(line, Ended)), None)
     if agent not in AGENTS:
         return "unfinished", "this version has no such agent"
@@ -92,7 +92,7 @@ def _held(made: str, ended: Ended, file: Path) -> tuple[Literal["same", "differs
     return "differs", f"at letter {at}: {made[at : at + 80]!r}, recorded {before[at : at + 80]!r}"
 
 
-def _made(path: Path, agent: Agent[Any], prompt: str, told: Told, settings: Settings) -> str:
+def _made(path: Path, agent: Agent[Any], prompt: str, told: Begun, settings: Settings) -> str:
     """The answer's file as it would be written now, or the error that there would be."""
     from tuneloop.agents.chat.planner import ChatPlanner  # langchain is slow to import
 

@@ -23,7 +23,7 @@ from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.core.brief import Brief
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest
-from tuneloop.core.model_call import Book, Ended, Told
+from tuneloop.core.model_call import Begun, Book, Ended
 from tuneloop.core.secret import secrets_of
 from tuneloop.core.toolbox import Toolbox
 
@@ -102,8 +102,8 @@ class ChatPlanner:
             except NobodyAnswersError:
                 return await OfflinePolicy().answer(agent, prompt, brief, tools, want), OFFLINE
 
-    def _told(self, agent: str, prompt: str, brief: Brief, tools: tuple[str, ...], want: type[BaseModel]) -> Told:
-        return Told(
+    def _told(self, agent: str, prompt: str, brief: Brief, tools: tuple[str, ...], want: type[BaseModel]) -> Begun:
+        return Begun(
             agent=agent,
             planner=self.name,
             want=want.__name__,

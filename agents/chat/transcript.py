@@ -9,11 +9,11 @@ from pathlib import Path
 from tuneloop.core.files import append_line, digest
 from tuneloop.core.model_call import (
     Asking,
+    Begun,
     Ended,
     Line,
     Message,
     ModelCall,
-    Told,
     ToolUse,
     read_transcript,
 )
@@ -25,7 +25,7 @@ class Transcript:
 
     def __init__(self, path: Path, secrets: Secrets, *, live: bool = True) -> None:
         self.path, self.live, self._secrets = path, live, secrets
-        self.told: Told | None = None
+        self.told: Begun | None = None
         self.ended: Ended | None = None
         self._replies: dict[str, ModelCall] = {}
         self._tools: dict[str, deque[ToolUse]] = defaultdict(deque)
@@ -36,7 +36,7 @@ class Transcript:
 
     def _know(self, line: Line) -> None:
         match line:
-            case Told():
+            case Begun():
                 self.told = line
             case ModelCall():
                 self._called(line)
@@ -45,7 +45,7 @@ class Transcript:
             case Ended():
                 self.ended = line
 
-    def begin(self, told: Told) -> None:
+    def begin(self, told: Begun) -> None:
         """The first line, once."""
         if self.told is None:
             self._write(told)

@@ -18,7 +18,7 @@ from tuneloop.core.brief import Brief
 from tuneloop.core.event_log import every_event
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.model_call import Ended, ModelCall, Told, read_transcript
+from tuneloop.core.model_call import Begun, Ended, ModelCall, read_transcript
 from tuneloop.core.settings import Settings
 from tuneloop.graph.replay import AGENTS, transcripts
 from tuneloop.mcp_servers.client import open_toolbox
@@ -62,14 +62,14 @@ class Mind:
         answer = run_sync(self.answer(told))
         return Reply("", (Call(told.want, answer.model_dump(mode="json")),), usage=(letters // 4, 200, letters // 8))
 
-    def asked_for(self) -> Told:
+    def asked_for(self) -> Begun:
         """The question that has no answer yet."""
         newest = max(transcripts(self.run), key=lambda path: path.stat().st_mtime_ns)
         lines = list(read_transcript(newest))
-        assert isinstance(lines[0], Told)
+        assert isinstance(lines[0], Begun)
         return lines[0]
 
-    async def answer(self, told: Told) -> Any:
+    async def answer(self, told: Begun) -> Any:
         agent = AGENTS[told.agent]
         async with open_toolbox(Scope(self.run, self.settings), agent.tools) as tools:
             return await OfflinePolicy().answer(agent.name, "", Brief.model_validate(told.brief), tools, agent.answer)
