@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -151,7 +153,9 @@ async def _think(chain: Chain, toolkit: Toolkit, prompt: str, want: type[Answer]
     )
     given: Any = {"messages": [HumanMessage(now)]}
     while True:
-        state = await agent.ainvoke(given, {"recursion_limit": 10_000})
+        # A graph of its own: in the context of the graph around it, it would write that one's checkpoints.
+        asked = asyncio.create_task(agent.ainvoke(given, {"recursion_limit": 10_000}), context=contextvars.Context())
+        state = await asked
         found = state.get("structured_response")
         if isinstance(found, want):
             return found
