@@ -106,7 +106,9 @@ def run_ours(place: Place, path: Path, out: Path) -> Spent:
 def run_stock(place: Place, path: Path, out: Path, number: int) -> Spent:
     """A fresh cache each time: a second look at the same file would find it."""
     log, cache = place.root / "inspected.log", place.root / f"inspected-{number}"
-    own = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}  # Arrow parses with all cores
+    own = {
+        name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"
+    }  # Arrow parses with all cores
     env = {**own, "HF_HOME": str(cache), "HF_DATASETS_OFFLINE": "1"}
     python = str(place.engines["opencompass"].python)
     spent = well(spend([python, str(STOCK), str(path), str(cache / "rows"), str(out)], env=env, log=log), log)

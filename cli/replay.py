@@ -7,7 +7,7 @@ import click
 from tuneloop.cli.pick import pick
 from tuneloop.cli.transcripts import markdown
 from tuneloop.core.errors import SetupError
-from tuneloop.core.model_call import read_transcript
+from tuneloop.core.model_call import ENDING, read_transcript, transcripts
 from tuneloop.core.settings import load_settings
 from tuneloop.core.wording import clean
 
@@ -25,7 +25,7 @@ Examples:
 @click.pass_context
 def command(ctx: click.Context, run_id: str | None, show: bool, experiment: int | None) -> None:
     """Repeat what the chat models of RUN (the newest) decided, from the recorded calls; exit code 1: an answer differs."""
-    from tuneloop.graph.replay import replay, transcripts
+    from tuneloop.graph.replay import replay
 
     settings = load_settings()
     run = pick(settings.home, run_id)
@@ -35,7 +35,7 @@ def command(ctx: click.Context, run_id: str | None, show: bool, experiment: int 
         raise SetupError(f"run {run.id} has no transcript: the offline policy decides by itself, and asks nobody")
     if show:
         for path in files:
-            click.echo(markdown(path.name.removesuffix(".calls.jsonl"), int(path.parts[-3]), read_transcript(path)))
+            click.echo(markdown(path.name.removesuffix(ENDING), int(path.parts[-3]), read_transcript(path)))
         return
     differ = 0
     for found in replay(run, settings):

@@ -14,7 +14,9 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tuneloop.core.files import digest
+from tuneloop.core.layout import RunFolder
 
+ENDING = ".calls.jsonl"
 Role = Literal["system", "user", "assistant", "tool"]
 
 
@@ -153,6 +155,17 @@ def read_transcript(path: Path) -> Iterator[Line]:
                 continue
 
 
+def transcripts(run: RunFolder) -> list[Path]:
+    """All of a run, in the order in which they were begun."""
+    found = run.experiments.glob(f"*/answers/*{ENDING}")
+    return sorted(found, key=lambda path: (path.parts[-3], attempt_of(path), path.stat().st_mtime))
+
+
+def attempt_of(path: Path) -> int:
+    """Of a transcript: which attempt of its agent."""
+    return int(path.name.removesuffix(ENDING).rpartition(".")[2])
+
+
 def transcript_of(answers: Path, agent: str, attempt: int) -> Path:
     """Its file beside the answer."""
-    return answers / f"{agent}.{attempt}.calls.jsonl"
+    return answers / f"{agent}.{attempt}{ENDING}"

@@ -20,7 +20,7 @@ from tuneloop.core.brief import Brief
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest, json_text
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.model_call import Begun, Ended, ModelCall, Tokens, read_transcript
+from tuneloop.core.model_call import ENDING, Begun, Ended, ModelCall, Tokens, attempt_of, read_transcript, transcripts
 from tuneloop.core.settings import Settings
 
 AGENTS: dict[str, Agent[Any]] = {a.name: a for a in (RESEARCHER, DATA_ENGINEER, CONFIG_CODER, VALIDATOR, CRITIC)}
@@ -49,20 +49,10 @@ class NoBook:
         raise AssertionError((name, call))
 
 
-def transcripts(run: RunFolder) -> list[Path]:
-    """All of a run, in the order in which they were begun."""
-    found = run.experiments.glob("*/answers/*.calls.jsonl")
-    return sorted(found, key=lambda path: (path.parts[-3], _attempt(path), path.stat().st_mtime))
-
-
-def _attempt(path: Path) -> int:
-    return int(path.name.split(".")[-3])
-
-
 def replay(run: RunFolder, settings: Settings) -> Iterator[Replayed]:
     """Each recorded answer, made again and compared with the one on disk."""
     for path in transcripts(run):
-        agent, attempt = path.name.split(".")[0], _attempt(path)
+        agent, attempt = path.name.split(".")[0], attempt_of(path)
         verdict, says = _compared(path, agent, settings)
         yield Replayed(int(path.parts[-3]), agent, attempt, verdict, says)
 
@@ -75,7 +65,7 @@ def _compared(path: Path, agent: str, settings: Settings) -> tuple[Literal["same
         return "unfinished", "this version has no such agent"
     if told is None or ended is None:
         return "unfinished", "the answer was interrupted and has no end"
-    place = path.with_name(path.name.removesuffix(".calls.jsonl"))
+    place = path.with_name(path.name.removesuffix(ENDING))
     prompt = place.with_name(f"{place.name}.md").read_text(encoding="utf-8")
     if digest(prompt) != told.prompt:
         return "differs", f"{place.name}.md is not what the agent was told"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.model_call import Ended, read_transcript, transcripts
 from tuneloop.core.profile import DatasetProfile
 from tuneloop.core.score import GuardCheck, Score, SealedTest
 from tuneloop.graph.context import Context
@@ -58,6 +61,7 @@ def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
         seeds={"data": spec.seed, "training": spec.seed, "evaluation": spec.seed},
         sandbox=setup.sandbox,
         planner=setup.planner,
+        answers=answers(run),
         reads_of_test=reads - 1,
     )
 
@@ -75,6 +79,12 @@ def raw_overlaps(run: RunFolder) -> dict[str, int]:
 def refused(run: RunFolder, number: int) -> int:
     """Rows that the gate refused for their validation items, in all attempts of an experiment."""
     return sum(refused_overlaps(trouble.text) for trouble in troubles(run.experiment(number)))
+
+
+def answers(run: RunFolder) -> dict[str, int]:
+    """Model, `offline`, or "" where an agent had none that could be used → answers; {} where no chat model was asked."""
+    ended = (line for path in transcripts(run) for line in read_transcript(path) if isinstance(line, Ended))
+    return dict(Counter(line.by if line.answer is not None else "" for line in ended))
 
 
 def forgotten(ctx: Context, test: SealedTest) -> tuple[GuardCheck, ...]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from tuneloop.core.model_call import Asking, Message
 
@@ -36,6 +36,8 @@ SCHEMA: dict[str, Any] = {
     },
 }
 TRIES = 200
+# Stands for the arguments of a call whose arguments were no JSON object.
+BROKEN = "no_json"
 THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 
@@ -116,7 +118,7 @@ def to_langchain(message: Message) -> AnyMessage:
         case "tool":
             return ToolMessage(message.content, tool_call_id=message.call, name=message.name)
     calls: list[Any] = [
-        {"type": "tool_call", "id": a.id, "name": a.name, "args": {"broken": a.broken} if a.broken else a.arguments}
+        {"type": "tool_call", "id": a.id, "name": a.name, "args": {BROKEN: a.broken} if a.broken else a.arguments}
         for a in message.asks
     ]
     return AIMessage(message.content or "", tool_calls=calls)
@@ -135,16 +137,36 @@ def from_langchain(message: AnyMessage) -> Message:
 
 
 def _reply(message: AIMessage) -> Message:
-    asks = [Asking(id=c["id"] or "", name=c["name"], arguments=c["args"]) for c in message.tool_calls]
-    for bad in message.invalid_tool_calls:
-        asks.append(
-            Asking(id=bad["id"] or "", name=bad["name"] or "unknown", broken=(bad["args"] or "")[:2000] or "nothing")
-        )
     told = message.response_metadata
     return Message(
         role="assistant",
         content=message.content,
-        asks=tuple(asks),
+        asks=_pieced(message) if isinstance(message, AIMessageChunk) else _asks(message),
         ended=str(told.get("finish_reason") or told.get("stop_reason") or ""),
         refused=str(message.additional_kwargs.get("refusal") or ""),
     )
+
+
+def _asks(message: AIMessage) -> tuple[Asking, ...]:
+    good = [Asking(id=c["id"] or "", name=c["name"], arguments=c["args"]) for c in message.tool_calls]
+    bad = [_broken(c["id"], c["name"], c["args"]) for c in message.invalid_tool_calls]
+    return (*good, *bad)
+
+
+def _pieced(message: AIMessageChunk) -> tuple[Asking, ...]:
+    """From the letters that came: langchain would complete arguments that were cut off, and half a script is none."""
+    return tuple(_read(c["id"], c["name"], c["args"]) for c in message.tool_call_chunks) or _asks(message)
+
+
+def _read(call: str | None, name: str | None, text: str | None) -> Asking:
+    try:
+        arguments = json.loads(text or "{}", strict=False)
+    except (ValueError, RecursionError):
+        return _broken(call, name, text)
+    if not isinstance(arguments, dict):
+        return _broken(call, name, text)
+    return Asking(id=call or "", name=name or "unknown", arguments=arguments)
+
+
+def _broken(call: str | None, name: str | None, text: str | None) -> Asking:
+    return Asking(id=call or "", name=name or "unknown", broken=(text or "")[:2000] or "nothing")

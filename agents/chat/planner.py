@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from tuneloop.agents.chat.chain import Chain
 from tuneloop.agents.chat.desk import Desk
+from tuneloop.agents.chat.dialects import BROKEN
 from tuneloop.agents.chat.failures import NobodyAnswersError
 from tuneloop.agents.chat.live import Live
 from tuneloop.agents.chat.memory import Memory
@@ -62,6 +63,8 @@ class Referee:
         cause = source.__cause__ if isinstance(getattr(source, "__cause__", None), ValidationError) else source
         if isinstance(cause, ValidationError):
             found = cause.errors(include_url=False, include_context=False)
+            if any(f["loc"] == (BROKEN,) for f in found):
+                return self.repair("its arguments were no JSON object, or they were cut off")
             return self.repair("; ".join(f"{'.'.join(map(str, f['loc'])) or 'answer'}: {f['msg']}" for f in found[:10]))
         return self.repair(" ".join(str(source).split()))
 

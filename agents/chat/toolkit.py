@@ -9,6 +9,7 @@ from typing import Any
 
 from langchain_core.tools import BaseTool, StructuredTool
 
+from tuneloop.agents.chat.dialects import BROKEN
 from tuneloop.agents.chat.live import Live
 from tuneloop.agents.chat.transcript import Transcript, key
 from tuneloop.core.errors import ToolError
@@ -98,6 +99,8 @@ class Toolkit:
     async def _use(self, name: str, arguments: dict[str, Any]) -> str:
         """The result as text; a refusal is text as well, so that the agent can do better."""
         refused = False
+        if arguments.keys() == {BROKEN}:
+            return f"Error: the arguments were no JSON object: {str(arguments[BROKEN])[:200]}"
         try:
             text = _text(await self._tools.call(name, **arguments))
         except ToolError as e:

@@ -18,9 +18,9 @@ from tuneloop.core.brief import Brief
 from tuneloop.core.event_log import every_event
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.model_call import Begun, Ended, ModelCall, read_transcript
+from tuneloop.core.model_call import Begun, Ended, ModelCall, read_transcript, transcripts
 from tuneloop.core.settings import Settings
-from tuneloop.graph.replay import AGENTS, transcripts
+from tuneloop.graph.replay import AGENTS
 from tuneloop.mcp_servers.client import open_toolbox
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.engines import Engine
@@ -96,7 +96,8 @@ def test_a_run_with_a_model_that_errs_in_every_way(
     report = read_json(run.report_json)
     assert [e["outcome"] for e in report["experiments"]] == ["accepted", "failed", "failed", "failed"]
     assert {e["failure"]["culprit"] for e in report["experiments"][1:]} == {"planner"}
-    assert report["planner"] == "chat m"
+    assert (report["planner"], report["answers"][""]) == ("chat m", 3)
+    assert set(report["answers"]) == {"m", ""}
     assert report["best"]["test"]["value"] > report["baseline"]["test"]["value"]
     said_by_the_model(run)
     nothing_leaked(home, run, done.stdout + done.stderr, [str(key) for key in chat.keys])
@@ -110,7 +111,7 @@ def said_by_the_model(run: RunFolder) -> None:
     assert not list(every_event(run.events, "planner_fell_back"))
     calls = [line for path in transcripts(run) for line in read_transcript(path) if isinstance(line, ModelCall)]
     booked = sums_by_job(run.ledger)
-    assert set(booked) == {"agent:researcher", "agent:data_engineer", "agent:config_coder", "agent:critic"}
+    assert set(booked) >= {"agent:researcher", "agent:data_engineer", "agent:config_coder", "agent:critic"}
     assert sum(sums.requests for sums in booked.values()) == len(calls)
     answered = [call for call in calls if call.outcome == "answered"]
     assert sum(sums.cost or 0 for sums in booked.values()) == pytest.approx(sum(call.cost or 0 for call in calls))

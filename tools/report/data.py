@@ -62,6 +62,7 @@ class ReportData(BaseModel):
     seeds: dict[str, int] = {}
     sandbox: str
     planner: str
+    answers: dict[str, int] = Field({}, description="who gave how many answers of agents, where chat models were asked")
     reads_of_test: int = Field(ge=0, description="how many runs on this machine have read this test split before")
 
     @property

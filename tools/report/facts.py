@@ -41,6 +41,7 @@ def facts(run_id: str, data: ReportData) -> dict[str, Any]:
         "also": [also(one) for one in data.also],
         "average": averages(data),
         "calls": {job: asked.model_dump() for job, asked in data.calls.items()},
+        "answers": data.answers,
     }
 
 

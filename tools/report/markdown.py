@@ -110,4 +110,14 @@ def _calls(data: ReportData) -> list[str]:
 def made_with(data: ReportData) -> str:
     """Seeds, sandbox, planner, and how to do it again."""
     seeds = ", ".join(f"{name} {value}" for name, value in sorted(data.seeds.items())) or "none"
-    return f"Seeds: {seeds}. Sandbox: {data.sandbox}. Planner: {data.planner}. Again: `tuneloop run --again <run>`."
+    return (
+        f"Seeds: {seeds}. Sandbox: {data.sandbox}. Planner: {data.planner}{_answers(data)}. "
+        "Again: `tuneloop run --again <run>`."
+    )
+
+
+def _answers(data: ReportData) -> str:
+    """Who decided, when more than one did or could have."""
+    names = {"offline": "the offline policy, as no model answered", "": "nobody, as there was none that could be used"}
+    said = (f"{count} of the answers by {names.get(by, by)}" for by, count in data.answers.items())
+    return f" ({'; '.join(said)})" if data.answers else ""

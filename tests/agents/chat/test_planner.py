@@ -10,7 +10,7 @@ import pytest
 from tests.agents.chat.conftest import ANSWER, CANARY, GOOD, Sit, Table
 from tests.chat_server import Call, Refuse, Reply
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.experiment import Critique
+from tuneloop.core.experiment import Critique, DataScript
 
 LOOK = Reply("Let me look.", (Call("data_look", {"where": "here"}),))
 
@@ -104,6 +104,14 @@ def test_the_repair_says_what_is_wrong(sit: Sit) -> None:
     table = sit(Reply("", (Call("Critique", {"explanation": "no lesson"}),)), GOOD)
     table.ask()
     assert "lesson: Field required" in table.chat.seen[-1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_answer_that_was_cut_off_is_not_completed(sit: Sit, stream: bool) -> None:
+    half = Reply("", (Call("DataScript", '{"code": "import json, s'),), finish="length")
+    table = sit(half, Reply("", (Call("DataScript", {"code": "import json"}),)), CHAT_STREAM=stream)
+    assert table.ask(want=DataScript).code == "import json"
+    assert "arguments were no JSON object" in table.chat.seen[-1]["messages"][-1]["content"]
 
 
 def test_json_in_words_is_an_answer(sit: Sit) -> None:

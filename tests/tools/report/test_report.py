@@ -43,6 +43,7 @@ MORE = [
     "also",
     "average",
     "calls",
+    "answers",
 ]
 
 
