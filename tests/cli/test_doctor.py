@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tuneloop.cli.checks import check_engine, check_files, check_gpu, check_memory, check_sandboxes
+from tuneloop.cli.checks import check_agents, check_engine, check_files, check_gpu, check_memory, check_sandboxes
 from tuneloop.cli.main import cli
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
@@ -110,3 +110,14 @@ def test_engines_are_seen_when_whole(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("LLAMA_FACTORY_PATH", str(tmp_path / "gone"))
     check = check_engine(Settings(), "llamafactory")
     assert (check.verdict, check.cure) == ("missing", "correct LLAMA_FACTORY_PATH or unset it")
+
+
+def test_who_thinks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check_agents(Settings()).says.startswith("the offline policy")
+    monkeypatch.setenv("CHAT_MODEL", "gpt-5")
+    wrong = check_agents(Settings())
+    assert (wrong.verdict, "OPENAI_API_KEY" in wrong.says) == ("missing", True)
+    told = Settings(OPENAI_API_KEY="sk-x", OPENAI_API_BASE="http://h:1/v1", TUNELOOP_CHAT_FALLBACKS="small")
+    found = check_agents(told)
+    assert found.says == "gpt-5 at h; where it does not answer: small, the offline policy"
+    assert "no price for gpt-5, small" in found.cure

@@ -1,0 +1,54 @@
+"""What a provider's refusal means, and how long it asks to wait."""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+
+import pytest
+
+from tuneloop.agents.chat.failures import failure, retry_after
+
+
+class RefusalError(Exception):
+    """As providers' clients raise it."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status_code = status
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "meaning"),
+    [
+        (429, "slow down", "again"),
+        (429, "You exceeded your current quota", "next"),
+        (500, "boom", "again"),
+        (529, "overloaded", "again"),
+        (401, "no", "key"),
+        (404, "no such model", "key"),
+        (400, "context_length_exceeded: maximum context length is 8192", "long"),
+        (413, "prompt is too long: 210000 tokens", "long"),
+        (400, "content management policy", "refused"),
+        (403, "blocked by content_filter", "refused"),
+        (422, "tools: extra fields not permitted", "shape"),
+        (200, "no JSON", "again"),
+    ],
+)
+def test_meaning(status: int, text: str, meaning: str) -> None:
+    assert failure(RefusalError(status, text)).meaning == meaning
+
+
+def test_a_parameter_that_is_named_is_dropped() -> None:
+    assert failure(RefusalError(400, "Unsupported value: 'temperature' does not support 0.5")).drop == "temperature"
+    assert failure(RefusalError(400, "'stream_options' is unknown")).drop == "stream_options"
+    assert failure(ConnectionResetError("reset by peer")).meaning == "again"
+
+
+def test_retry_after() -> None:
+    assert retry_after({"retry-after": "7"}) == 7
+    assert retry_after({"retry-after-ms": "250", "retry-after": "9"}) == 0.25
+    at = retry_after({"retry-after": formatdate(time.time() + 100, usegmt=True)})
+    assert at is not None
+    assert 0 < at <= 100
+    assert [retry_after({"retry-after": text}) for text in ("soon", "", "-5", "1e9")] == [None] * 4
