@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def until(what: Callable[[], Any], seconds: float = 30, every: float = 0.01) -> Any:
+def until(what: Callable[[], Any], seconds: float = 180, every: float = 0.01) -> Any:
     """Wait until `what()` is true and return it."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -195,16 +195,28 @@ def suffer(world: World, number: int) -> None:
     assert not (world.root / "work" / name / "twice").exists(), (name, SEED)
 
 
+def begun(shim: int) -> list[str]:
+    """Command lines of what a shim holds. When both daemons are killed Docker may lose a container that never began.
+
+    What it leaves then is its own: a shim with nothing, or with `runc init`, which waits to become the job.
+    """
+    found = list[str]()
+    for child in children(shim):
+        with suppress(OSError):
+            found.append(Path(f"/proc/{child}/cmdline").read_bytes().decode(errors="replace"))
+    return [line for line in found if line and not line.startswith("runc\0init")]
+
+
 def left_over(world: World) -> list[str]:
     """Containers, processes, mounts and files that should have gone with their jobs."""
     found = [str(one["Labels"][FOLDER]) for one in find_daemon().daemon.ask("GET", "/containers/json?all=1")]
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             words = line.read_bytes()
-            # A shim that lost its container when both daemons were killed is Docker's own and holds nothing.
-            shim = b"containerd-shim" in words and bytes(world.daemon.root) in words and children(int(line.parts[2]))
-            if shim or bytes(world.jobs) in words:
-                found.append(words.decode(errors="replace"))
+            shim = b"containerd-shim" in words and bytes(world.daemon.root) in words
+            held = begun(int(line.parts[2])) if shim else []
+            if held or bytes(world.jobs) in words:
+                found.append(" holds ".join((words.decode(errors="replace"), *held)))
     mounts = Path("/proc/mounts").read_text().splitlines()
     found += [line for line in mounts if f"{world.daemon.root}/data/overlay2/" in line]
     return found + [str(p) for p in world.jobs.rglob("*") if p.name == "pipes" or p.name.endswith(".part")]
