@@ -23,12 +23,13 @@ Examples:
   tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
   tuneloop run --benchmark ./my_task --dataset ./my_data --base-model ./my_model --timeout 12h
   tuneloop watch            follow the newest run from another terminal
+  tuneloop chat             talk with it: ask, steer
   tuneloop stop             end its job, keep everything, pause
   tuneloop resume           go on where it stopped, also after a crash
   tuneloop report --open    the result
   tuneloop doctor           what this machine has and what is missing
 """
-ORDER = ("run", "resume", "status", "watch", "stop", "report", "list", "clean", "doctor", "engines")
+ORDER = ("run", "resume", "status", "watch", "chat", "stop", "report", "list", "clean", "doctor", "engines")
 ALIASES = {"llm-finetune": "run"}
 INTERRUPTED = 130
 LONGEST = 20_000  # characters of an error: what a job said may be in it

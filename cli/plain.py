@@ -22,14 +22,15 @@ def plain_view() -> Iterator[Show]:
     def show(events: list[Event]) -> None:
         for event in events:
             text = line(event)
-            if text is not None and not _too_soon(event, shown):
+            if text is not None and not too_soon(event, shown):
                 where = f"[{event.experiment}] " if event.experiment else ""
                 click.echo(f"{event.at:%H:%M:%S} {where}{text}")
 
     yield show
 
 
-def _too_soon(event: Event, shown: dict[tuple[int, str], float]) -> bool:
+def too_soon(event: Event, shown: dict[tuple[int, str], float]) -> bool:
+    """Whether this job's progress, or what this agent thinks, was shown just before; `shown` notes when it was."""
     if not isinstance(event, JobProgress | AgentThinks):
         return False
     over = isinstance(event, JobProgress) and event.done == event.total

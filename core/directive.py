@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from tuneloop.core.experiment import Value
 
@@ -169,6 +169,7 @@ class Unclear(Base):
 
 
 Meaning = Annotated[Wish | Question | Revoke | Reply | Unclear, Field(discriminator="kind")]
+MEANING: TypeAdapter[Meaning] = TypeAdapter(Meaning)
 
 
 class Line(Base):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
+from pydantic import ValidationError
+
 from tuneloop.agents.steering import Known, understand
 from tuneloop.core.directive import (
+    MEANING,
     Directive,
     Line,
     Meaning,
@@ -31,19 +36,26 @@ def obey(ctx: Context) -> None:
         message = read_json(file)
         pause = pause or message.get("do") == "pause"
         if message.get("do") == "say":
-            pause = hear(ctx, file.stem, str(message.get("text", "")))[1] or pause
+            pause = hear(ctx, file.stem, str(message.get("text", "")), meant(message))[1] or pause
         file.unlink()
     if pause:
         raise Paused("stopped on request")
 
 
-def hear(ctx: Context, message: str, text: str) -> tuple[str, bool]:
+def meant(message: dict[str, str]) -> tuple[Meaning, ...]:
+    """What a message says it means, as commands do; () when its words are to be understood."""
+    with contextlib.suppress(KeyError, ValidationError):
+        return (MEANING.validate_json(message["meaning"]),)
+    return ()
+
+
+def hear(ctx: Context, message: str, text: str, meant: tuple[Meaning, ...] = ()) -> tuple[str, bool]:
     """Answer one message, and whether it asks for a pause. One that was answered before gets the same answer and no effect."""
     before = next((line for line in read_conversation(ctx.run.conversation) if line.answers == message), None)
     if before is not None:
         return before.text, False
     write_down(ctx.run.conversation, Line(id=message, who="user", text=text))
-    meanings = understand(text, known(ctx))
+    meanings = meant or understand(text, known(ctx))
     told = "\n".join(take(ctx, f"{message}#{place}", text, meaning) for place, meaning in enumerate(meanings))
     write_down(ctx.run.conversation, Line(id=f"{message}.answer", who="tuneloop", text=told, answers=message))
     ctx.emit(Told(experiment=ctx.state.experiment, said=text[:500], answer=told[:2000]))

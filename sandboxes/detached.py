@@ -1,4 +1,4 @@
-"""Start a process of our own that outlives us and knows a secret: told through a pipe, never in argv, environment or file."""
+"""Start processes of our own that outlive us: one that knows a secret, and the command line as from another terminal."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from tuneloop.core.errors import WorldError
 from tuneloop.sandboxes.local import ROOT
 
+# Whoever ends our process tree shall not find it below us: it is handed to init before it begins.
+ORPHAN = "import os, sys; os.fork() and os._exit(0); os.execv(sys.argv[1], sys.argv[1:])"
 BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from {module} import main; main(*sys.argv[2:])"
 START_SECONDS = 60.0
 
@@ -17,8 +19,8 @@ START_SECONDS = 60.0
 def start_detached(module: str, *words: str, told: bytes, log: Path, lock: int) -> None:
     """Call `main(*words, LOCK)` of one of our modules in a new session, with `told` on its standard input.
 
-    It inherits the locked descriptor, and detaches by forking when it is ready; its parent's end is waited for here.
-    Raises WorldError when it does not come up.
+    What it is told is in no argument, environment or file. It inherits the locked descriptor, and detaches by forking when
+    it is ready; its parent's end is waited for here. Raises WorldError when it does not come up.
     """
     argv = [sys.executable, "-I", "-c", BOOT.format(module=module), str(ROOT), *words, str(lock)]
     try:
@@ -41,3 +43,31 @@ def start_detached(module: str, *words: str, told: bytes, log: Path, lock: int) 
     if done.returncode != 0:
         said = log.read_bytes()[begun:].decode(errors="replace").strip().splitlines()
         raise WorldError(f"{module} did not start: {said[-1] if said else 'no reason given'}")
+
+
+def start_command_line(*words: str, cwd: Path, log: Path) -> int:
+    """`tuneloop WORDS` with our environment in a session of its own; a descriptor that comes to its end when it does.
+
+    Both streams go to `log`. Raises WorldError when nothing can be started.
+    """
+    argv = [sys.executable, "-P", "-m", "tuneloop.cli.main", *words]
+    ended, alive = os.pipe()
+    try:
+        with log.open("ab") as out:
+            subprocess.run(
+                [sys.executable, "-I", "-S", "-c", ORPHAN, *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=cwd,
+                pass_fds=(alive,),
+                start_new_session=True,
+                timeout=START_SECONDS,
+                check=True,
+            )
+    except (OSError, subprocess.SubprocessError) as e:
+        os.close(ended)
+        raise WorldError(f"the command line cannot be started: {type(e).__name__}") from None
+    finally:
+        os.close(alive)
+    return ended
