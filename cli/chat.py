@@ -67,4 +67,4 @@ def say_all(run: RunFolder, settings: Settings, lines: Iterable[str], as_json: b
 
 def spoken(said: str, answer: Line | None) -> dict[str, str | None]:
     """One exchange as plain values."""
-    return {"id": answer and answer.answers, "said": said, "answer": answer and answer.text}
+    return {"id": answer.answers if answer else None, "said": said, "answer": answer.text if answer else None}
