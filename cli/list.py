@@ -8,13 +8,11 @@ from typing import Any
 
 import click
 
-from tuneloop.core.errors import SetupError
-from tuneloop.core.layout import Home, RunFolder
+from tuneloop.core.layout import Home
 from tuneloop.core.settings import load_settings
 from tuneloop.core.wording import clean
 from tuneloop.tools.runs.find import runs
-from tuneloop.tools.runs.manifest import read_spec
-from tuneloop.tools.runs.status import run_state
+from tuneloop.tools.runs.status import listed
 
 Row = dict[str, Any]
 WIDE = 130  # columns below which a description has no room beside the rest
@@ -89,15 +87,6 @@ SHORT = {"benchmarks": short_benchmark, "datasets": short_card, "models": short_
 def list_runs(home: Home) -> list[Row]:
     """Runs, newest first."""
     return [listed(run) for run in runs(home)]
-
-
-def listed(run: RunFolder) -> Row:
-    """One run; a manifest that cannot be read is said in its place."""
-    try:
-        spec = read_spec(run)
-    except SetupError as e:
-        return {"name": run.id, "state": "unreadable", "benchmark": str(e), "base_model": ""}
-    return {"name": run.id, "state": run_state(run), "benchmark": spec.benchmark, "base_model": spec.base_model}
 
 
 def show(rows: list[Row]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 from rich.console import Console
@@ -12,10 +11,9 @@ from rich.text import Text
 
 from tuneloop.cli.pick import pick
 from tuneloop.core.experiment import Experiment
-from tuneloop.core.score import Score
 from tuneloop.core.settings import load_settings
 from tuneloop.core.wording import clean, duration, interval, p
-from tuneloop.tools.runs.status import RunStatus, run_status
+from tuneloop.tools.runs.status import RunStatus, facts, run_status
 
 LAST = 30
 
@@ -31,40 +29,6 @@ def command(run_id: str | None, as_json: bool, every: bool) -> None:
         click.echo(json.dumps(facts(status), indent=1, allow_nan=False))
     else:
         show(status, Console(), len(status.journal.experiments) if every else LAST)
-
-
-def facts(status: RunStatus) -> dict[str, Any]:
-    """The status as plain JSON values; scores as `value n low high`, 0-100."""
-    return {
-        "run_id": status.id,
-        "state": status.state,
-        "benchmark": status.benchmark,
-        "base_model": status.base_model,
-        "stage": status.stage,
-        "experiment": status.experiment,
-        "baseline": short(status.baseline),
-        "best": status.best.number if status.best else None,
-        "experiments": [row(e) for e in status.journal.experiments],
-        "report": str(status.report) if status.report else None,
-    }
-
-
-def short(score: Score | None) -> dict[str, float] | None:
-    """A score without its items."""
-    return score.model_dump(include={"value", "n", "low", "high"}) if score else None
-
-
-def row(e: Experiment) -> dict[str, Any]:
-    """One experiment."""
-    failure = e.failure.text if e.failure else None
-    return {
-        "number": e.number,
-        "outcome": e.outcome,
-        "hypothesis": e.hypothesis.statement,
-        "validation": short(e.score),
-        "failure": failure,
-        "seconds": e.seconds,
-    }
 
 
 def show(status: RunStatus, console: Console, last: int) -> None:

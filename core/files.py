@@ -13,13 +13,18 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 
-def write_atomic(path: Path, data: str | bytes) -> None:
-    """Write `data` so that `path` holds either the old content or all of the new, also after a power cut."""
+def write_atomic(path: Path, data: str | bytes, mode: int | None = None) -> None:
+    """Write `data` so that `path` holds either the old content or all of the new, also after a power cut.
+
+    `mode`: its permissions; None: as any new file gets them.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_torn(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with _begin(part) as f:
+            if mode is not None:
+                os.fchmod(f.fileno(), mode)
             f.write(data.encode() if isinstance(data, str) else data)
             f.flush()
             os.fsync(f.fileno())

@@ -1,1 +1,1 @@
-"""How tools are offered: four MCP servers and the client that agents and nodes use; the only folder that imports MCP."""
+"""How tools are offered: five MCP servers and the client that agents and nodes use; the only folder that imports MCP."""

@@ -13,7 +13,7 @@ from fastmcp.exceptions import ToolError as McpToolError
 
 from tuneloop.core.errors import ToolError, WorldError
 from tuneloop.core.toolbox import ToolCard
-from tuneloop.mcp_servers.main import SERVERS, build
+from tuneloop.mcp_servers.main import OF_A_RUN, build
 from tuneloop.mcp_servers.scope import Scope
 
 
@@ -39,8 +39,8 @@ class McpToolbox:
         if self.allow is not None and tool not in self.allow:
             raise ToolError(f"tool {tool!r} is not for you; yours are {', '.join(self.allow)}")
         server, _, name = tool.partition("_")
-        if server not in SERVERS:
-            raise ToolError(f"no server {server!r}; there are {', '.join(SERVERS)}")
+        if server not in OF_A_RUN:
+            raise ToolError(f"no server {server!r}; there are {', '.join(OF_A_RUN)}")
         client = await self._client(server)
         try:
             result = await client.call_tool(name, arguments)
@@ -55,7 +55,7 @@ class McpToolbox:
     async def cards(self) -> Sequence[ToolCard]:
         """The same tools with what a model must know to use them."""
         found: list[ToolCard] = []
-        for server in SERVERS:
+        for server in OF_A_RUN:
             if self.allow is not None and not any(name.startswith(f"{server}_") for name in self.allow):
                 continue
             client = await self._client(server)

@@ -1,4 +1,4 @@
-"""`tuneloop-mcp params|data|training|evaluation`: serve one scope over stdio, or over HTTP on loopback with `--http`."""
+"""`tuneloop-mcp params|data|training|evaluation|runs`: serve one scope over stdio, or over HTTP on loopback with `--http`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 import importlib
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -18,14 +19,15 @@ from tuneloop.mcp_servers.scope import Scope
 if TYPE_CHECKING:
     from fastmcp import FastMCP
 
-SERVERS = ("params", "data", "training", "evaluation")
-PORTS = {"params": 8124, "data": 8125, "training": 8126, "evaluation": 8127}
+OF_A_RUN = ("params", "data", "training", "evaluation")  # what agents and nodes of a run can reach
+SERVERS = (*OF_A_RUN, "runs")
+PORTS = {"params": 8124, "data": 8125, "training": 8126, "evaluation": 8127, "runs": 8128}
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SHORTEST_TOKEN = 16  # characters, where strangers can guess
 
 
 def build(name: str, scope: Scope) -> FastMCP:
-    """One of the four servers."""
+    """One of the servers."""
     server: FastMCP = importlib.import_module(f"tuneloop.mcp_servers.{name}").build_server(scope)
     return server
 
@@ -39,12 +41,12 @@ def find_run(home: Home, run_id: str | None) -> RunFolder | None:
     return home.run(run_id)
 
 
-def serve(name: str, run_id: str | None, http: bool, host: str, port: int | None) -> None:
+def serve(name: str, run_id: str | None, http: bool, host: str, port: int | None, roots: tuple[Path, ...] = ()) -> None:
     """Run the server until its client or a signal ends it."""
     gc.disable()  # a sixth of the start would be looking for garbage among imports, which stay
     settings = load_settings()
     os.environ.update(FASTMCP_SHOW_SERVER_BANNER="false", FASTMCP_CHECK_FOR_UPDATES="off")
-    server = build(name, Scope(find_run(settings.home, run_id), settings, follow=True))
+    server = build(name, Scope(find_run(settings.home, run_id), settings, follow=True, roots=roots))
     gc.freeze()
     gc.enable()
     if not http:
@@ -75,6 +77,18 @@ def check_token(host: str, token: str | None) -> None:
 @click.command(epilog="Example: tuneloop-mcp data --run wordproblems-1 --http --port 8125")
 @click.argument("name", type=click.Choice(SERVERS))
 @click.option("--run", "run_id", help="run to serve; default: the newest")
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="folder to work in: its .env is read, and the server `runs` opens what lies below it",
+)
+@click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="for `runs`: a further folder whose models, data and benchmarks may be named",
+)
 @click.option("--http", is_flag=True, help="streamable HTTP at /mcp instead of stdio")
 @click.option(
     "--host",
@@ -83,11 +97,26 @@ def check_token(host: str, token: str | None) -> None:
     help="beyond loopback TUNELOOP_MCP_TOKEN is wanted; names besides its address: FASTMCP_HTTP_ALLOWED_HOSTS='[\"NAME\"]'",
 )
 @click.option(
-    "--port", type=int, help="default: params 8124 or MCP_LLAMA_PORT, data 8125, training 8126, evaluation 8127"
+    "--port",
+    type=int,
+    help="default: params 8124 or MCP_LLAMA_PORT, data 8125, training 8126, evaluation 8127, runs 8128",
 )
-def command(name: str, run_id: str | None, http: bool, host: str, port: int | None) -> None:
+def command(
+    name: str,
+    run_id: str | None,
+    folder: Path | None,
+    roots: tuple[Path, ...],
+    http: bool,
+    host: str,
+    port: int | None,
+) -> None:
     """Serve the tools of one MCP server, for Claude, an IDE or any client."""
-    serve(name, run_id, http, host, port)
+    if name == "runs" and run_id:
+        raise click.UsageError("--run: the server `runs` serves all of them")
+    opened = tuple(root.resolve() for root in (*((folder,) if folder else ()), *roots))
+    if folder:
+        os.chdir(folder)
+    serve(name, run_id, http, host, port, opened)
 
 
 def main() -> None:

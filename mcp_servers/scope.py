@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuneloop.core.benchmark import Split
@@ -18,13 +19,15 @@ if TYPE_CHECKING:  # sandboxes, engines and benchmarks come with it: questions a
 class Scope:
     """Given to `build_server`; the sealed test is in no scope, `finish` reads it without a server.
 
-    `follow`: a server that was started before any run serves the newest one.
+    `follow`: a server that was started before any run serves the newest one. `roots`: folders below which a new run's
+    benchmark, model and data may lie; only the server `runs`, which is the owner's, looks at them.
     """
 
     run: RunFolder | None
     settings: Settings
     splits: frozenset[Split] = field(default=frozenset({"validation"}))
     follow: bool = False
+    roots: tuple[Path, ...] = ()
 
     @property
     def newest(self) -> RunFolder | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from tuneloop.core.errors import SetupError
 from tuneloop.core.event_log import last_event
 from tuneloop.core.events import NodeStarted
 from tuneloop.core.experiment import Experiment, Journal
@@ -72,3 +73,46 @@ def last_node(run: RunFolder) -> tuple[str, int]:
     """Node and experiment of the newest `node_started` event."""
     found = last_event(run.events, "node_started", TAIL)
     return (found.node, found.experiment) if isinstance(found, NodeStarted) else ("new", 0)
+
+
+def facts(status: RunStatus) -> dict[str, Any]:
+    """The status as plain JSON values; scores as `value n low high`, 0-100."""
+    return {
+        "run_id": status.id,
+        "state": status.state,
+        "benchmark": status.benchmark,
+        "base_model": status.base_model,
+        "stage": status.stage,
+        "experiment": status.experiment,
+        "baseline": short(status.baseline),
+        "best": status.best.number if status.best else None,
+        "experiments": [row(e) for e in status.journal.experiments],
+        "report": str(status.report) if status.report else None,
+    }
+
+
+def short(score: Score | None) -> dict[str, float] | None:
+    """A score without its items."""
+    return score.model_dump(include={"value", "n", "low", "high"}) if score else None
+
+
+def row(e: Experiment) -> dict[str, Any]:
+    """One experiment."""
+    failure = e.failure.text if e.failure else None
+    return {
+        "number": e.number,
+        "outcome": e.outcome,
+        "hypothesis": e.hypothesis.statement,
+        "validation": short(e.score),
+        "failure": failure,
+        "seconds": e.seconds,
+    }
+
+
+def listed(run: RunFolder) -> dict[str, str]:
+    """One run; a manifest that cannot be read is said in its place."""
+    try:
+        spec = read_spec(run)
+    except SetupError as e:
+        return {"name": run.id, "state": "unreadable", "benchmark": str(e), "base_model": ""}
+    return {"name": run.id, "state": run_state(run), "benchmark": spec.benchmark, "base_model": spec.base_model}

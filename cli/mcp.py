@@ -1,0 +1,123 @@
+"""`tuneloop mcp`: give the tools to Claude, Cursor or VS Code; list the servers."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tuneloop.cli.mcp_clients import Program, Scope, programs
+from tuneloop.cli.mcp_config import difference, merged, parsed, read, write
+from tuneloop.core.errors import SetupError
+from tuneloop.mcp_servers.main import PORTS, SERVERS
+
+EXAMPLES = """\b
+Examples:
+  tuneloop mcp install claude-code            for this folder: .mcp.json
+  tuneloop mcp install claude-desktop --yes   for this user
+  tuneloop mcp install vscode --print         only show what would be written
+  tuneloop mcp list                           the servers, and who has them
+
+\b
+The servers work in the folder in which this was called: its .env is read there, and data, models and benchmarks below
+it may be named. No key is written into the file. Docs: docs/clients.md.
+"""
+PREFIX = "tuneloop-"
+
+
+@click.group(epilog=EXAMPLES)
+def command() -> None:
+    """Let Claude, Cursor or VS Code use the tools: start runs, look at data, ask for parameters."""
+
+
+@command.command("install")
+@click.argument("program", type=click.Choice(list(programs())))
+@click.option("--user", "scope", flag_value="user", help="For all folders of this user.")
+@click.option("--project", "scope", flag_value="project", help="For this folder.  [default, where the program has it]")
+@click.option(
+    "--server", "servers", multiple=True, type=click.Choice(SERVERS), help="Only this one; repeat it for more."
+)
+@click.option("--print", "only_print", is_flag=True, help="Print the servers as JSON and write nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def install(program: str, scope: Scope | None, servers: tuple[str, ...], only_print: bool, yes: bool) -> None:
+    """Write the servers into PROGRAM's own file, after showing what changes. What else is in it stays."""
+    known = programs()[program]
+    wanted = {PREFIX + name: entry(known, name) for name in servers or SERVERS}
+    if only_print:
+        click.echo(json.dumps({known.key: wanted}, indent=2, ensure_ascii=False))
+        return
+    file = known.file(scope or ("project" if known.project else "user"))
+    old = read(file)
+    new = merged(old, file, known.key, wanted)
+    if new == old:
+        click.echo(f"{file} has them already")
+        return
+    click.echo(difference(file, old, new))
+    if not (yes or click.confirm(f"Write {file}?")):
+        return
+    write(file, old, new)
+    click.echo(f"written: {file}; now {known.then}")
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def listing(as_json: bool) -> None:
+    """Show the servers, what each offers, and which programs have them."""
+    where = {name: installed(name) for name in SERVERS}
+    rows = [{"name": n, "offers": offers(n), "port": PORTS[n], "installed": where[n]} for n in SERVERS]
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        click.echo(f"{row['name']:<11} {row['offers']}")
+        click.echo(
+            f"{'':<11} installed: {', '.join(where[str(row['name'])]) or 'nowhere'}; over HTTP: port {row['port']}"
+        )
+
+
+def entry(program: Program, server: str) -> dict[str, Any]:
+    """The server as `program` starts it: this installation's script, in this folder, with this home."""
+    home = os.environ.get("FT_FILE_PATH")
+    env = {"FT_FILE_PATH": str(Path(home).expanduser().absolute())} if home else {}
+    return program.entry(script(), (server, "--folder", str(Path.cwd())), env)
+
+
+def script() -> str:
+    """The absolute path of `tuneloop-mcp` beside this interpreter, else on PATH. Raises SetupError."""
+    beside = Path(sys.executable).parent / "tuneloop-mcp"
+    found = str(beside) if beside.is_file() else shutil.which("tuneloop-mcp")
+    if found is None:
+        raise SetupError(f"{beside} is missing; right is an installed tuneloop: pip install tuneloop")
+    return str(Path(found).absolute())
+
+
+def installed(server: str) -> list[str]:
+    """Programs that have it, as `name (scope)`; a file that cannot be read has nothing."""
+    return [
+        f"{program.name} ({scope})"
+        for program in programs().values()
+        for scope, file in (("project", program.project), ("user", program.user))
+        if file is not None and PREFIX + server in entries(file, program.key)
+    ]
+
+
+def entries(file: Path, key: str) -> dict[str, Any]:
+    """The servers in a program's file."""
+    try:
+        found = parsed(read(file), file).get(key, {})
+    except SetupError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def offers(server: str) -> str:
+    """The server's own sentence, read without importing it."""
+    source = Path(__file__).resolve().parents[1] / "mcp_servers" / f"{server}.py"
+    sentence = (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+    return sentence.partition(": ")[2].rstrip(".")

@@ -1,0 +1,62 @@
+"""Several runs side by side: what each brought, and whether the difference of two models is more than luck."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tuneloop.core.files import read_json
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.score import Score
+from tuneloop.tools.compare import compare
+from tuneloop.tools.runs.journal import baseline, load_journal, scores
+from tuneloop.tools.runs.status import run_status, short
+
+
+def compare_runs(runs: Sequence[RunFolder]) -> dict[str, Any]:
+    """A row for each run, and of each later one a paired test against the first on the same validation items."""
+    first, *others = runs
+    return {"runs": [row(run) for run in runs], "against_first": [paired(run, first) for run in others]}
+
+
+def row(run: RunFolder) -> dict[str, Any]:
+    """One run; `test` is there when it is finished."""
+    status = run_status(run)
+    report = read_json(run.report_json) if run.report_json.is_file() else None
+    test = {"baseline": report["baseline"]["test"], "best": report["best"]["test"]} if report else None
+    return {
+        "run": run.id,
+        "state": status.state,
+        "benchmark": status.benchmark,
+        "base_model": status.base_model,
+        "experiments": len(status.journal.experiments),
+        "failed": status.journal.failed,
+        "seconds": round(sum(e.seconds for e in status.journal.experiments), 1),
+        "validation": {
+            "baseline": short(status.baseline),
+            "best": short(status.best.score) if status.best else None,
+            "experiment": status.best.number if status.best else None,
+        },
+        "test": test,
+    }
+
+
+def paired(run: RunFolder, first: RunFolder) -> dict[str, Any]:
+    """The run's best model against the first's, item by item; `note` says why where they cannot be compared."""
+    pair = best_score(run), best_score(first)
+    names = {"run": run.id, "against": first.id}
+    if pair[0] is None or pair[1] is None:
+        lacking = run if pair[0] is None else first
+        return {**names, "comparison": None, "note": f"run {lacking.id} has measured nothing yet"}
+    try:
+        found = compare(pair[0], pair[1], candidates=1)
+    except ValueError as e:
+        return {**names, "comparison": None, "note": f"cannot be compared: {e}"}
+    wanted = {"n", "gain", "low", "high", "wins", "losses", "p_value", "smallest_gain"}
+    return {**names, "comparison": found.model_dump(include=wanted), "note": ""}
+
+
+def best_score(run: RunFolder) -> Score | None:
+    """Per item, of the run's best model; of the untouched one where nothing was better."""
+    best = load_journal(run).best
+    return scores(run, best.number) if best else baseline(run)

@@ -1,0 +1,42 @@
+"""Tell a run something, and say honestly what became of it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tuneloop.core.bridge import pause
+from tuneloop.core.errors import ToolError
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.locks import is_locked
+from tuneloop.tools.runs.inbox import put
+
+TAKE_SECONDS = 5.0  # for whoever works on the run to take a message
+GLANCE = 0.05
+
+
+def say(run: RunFolder, text: str) -> dict[str, Any]:
+    """Leave a message of the user's for the run. Raises ToolError when it is over."""
+    if run.report_json.is_file():
+        raise ToolError(f"run {run.id} is finished: nothing can be changed any more; start_run begins another")
+    file = put(run.inbox, do="say", text=text)
+    if not is_locked(run.lock):
+        note = "nobody works on the run now; it reads this first when it goes on (resume_run)"
+        return {"run": run.id, "taken": False, "note": note}
+    deadline = time.monotonic() + TAKE_SECONDS
+    while file.exists() and time.monotonic() < deadline:
+        pause(GLANCE)
+    taken = not file.exists()
+    note = "taken by the run" if taken else "not taken yet: the run looks at it between two steps of its work"
+    return {"run": run.id, "taken": taken, "note": note}
+
+
+def stop(run: RunFolder) -> dict[str, Any]:
+    """Ask it to pause. Raises ToolError when nobody works on it: a request kept for later would stop a resume."""
+    if not is_locked(run.lock):
+        raise ToolError(f"nobody works on run {run.id} now: nothing to stop")
+    put(run.inbox, do="pause")
+    note = (
+        "asked to pause; its job is ended and everything is kept. run_status says when it is paused, resume_run goes on"
+    )
+    return {"run": run.id, "asked": True, "note": note}
