@@ -61,13 +61,13 @@ class CatalogTools:
         self.scope = scope
 
     def list_parameter_files(self) -> dict[str, Any]:
-        """The source files that declare parameters, with their classes and versions."""
+        """Which source files declare the parameters, with their classes and versions."""
         catalog = self._catalog()
         files = [{"name": name, "classes": classes_in(catalog, name)} for name in parameter_files(catalog)]
         return {"count": len(files), "files": files, "folder": "hparams", "versions": dict(catalog.versions)}
 
     def read_source_file(self, name: File) -> dict[str, Any]:
-        """The whole text of one of those files, as the installed release has it."""
+        """Show the whole text of one source file, e.g. finetuning_args.py, as the installed release has it."""
         found, text = read_source(self._catalog(), name)
         return {"name": found, "lines": text.count("\n"), "text": text}
 
@@ -93,7 +93,7 @@ class CatalogTools:
         )
 
     def query_parameters(self, text: Question) -> dict[str, Any]:
-        """Answers a question about parameters and shows what was understood; no model, every name exists."""
+        """Answer a question in words: which parameters for a setup (qlora, deepspeed), what to do against out of memory."""
         found = answer(text, self._catalog())
         return {
             "understood": found.said,
@@ -104,7 +104,7 @@ class CatalogTools:
         }
 
     def describe_parameter(self, name: Name) -> dict[str, Any]:
-        """Type, default, choices, usual values, full help and source line of one parameter."""
+        """What one parameter means: type, default, choices, usual values, full help and source line."""
         catalog = self._catalog()
         if name not in catalog.parameters:
             close = closest(name, catalog)
@@ -113,7 +113,7 @@ class CatalogTools:
         return described(catalog.parameters[name]) | {"matters": why_not(catalog, name, {})}
 
     def compare_methods(self, values: Values) -> dict[str, Any]:
-        """What each value means, which parameters only it has, and what they share."""
+        """Compare methods (lora, freeze, full, oft) or other decisions: the difference, parameters of each, what they share."""
         found = compare_methods(self._catalog(), [value_named(value) for value in values])
         sides = [
             {"decision": s.dimension, "value": s.value, "meaning": s.meaning, "own": list(s.own)} for s in found.sides
@@ -121,7 +121,7 @@ class CatalogTools:
         return {"sides": sides, "shared": list(found.shared)}
 
     def list_templates(self, model: Model = None) -> dict[str, Any]:
-        """Chat templates of the release; with a model's name those that fit it, the closest first."""
+        """Which chat templates there are; with a model's name those that fit it, the closest first."""
         catalog = self._catalog()
         found = templates_like(model, catalog) if model else sorted(catalog.templates)
         return {"templates": found, "count": len(found), "of": len(catalog.templates)}

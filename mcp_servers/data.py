@@ -45,7 +45,7 @@ class DataTools(RowTools):
     """Functions of the server, one run in the hand."""
 
     def list_datasets(self) -> list[dict[str, Any]]:
-        """Data sets of this run: name, files with their bytes, and the card that came with them. Start here."""
+        """List the data sets of this run: name, files in them with their bytes, and the card that came with them. Start here."""
         found = []
         for name, root in self.scope.bench().setup.datasets.items():
             files = [{"path": path, "bytes": file.stat().st_size} for path, file in named(root).items()]
@@ -61,7 +61,7 @@ class DataTools(RowTools):
         return marked_list(found)
 
     def inspect_dataset(self, dataset: Dataset, count: Count = 5, offset: Offset = 0) -> dict[str, Any]:
-        """Facts about all rows of a data set, read from end to end, by part (files of one folder with the same columns).
+        """Facts about all of a data set: which columns, how many rows, how long texts are; by part (files with the same columns).
 
         Rows, broken lines with their places, exact duplicates; of each column types, empty and different values, lengths in
         characters and tokens, range of numbers; and how good its reasoning is: `reasoning` has shares measured on a sample,
@@ -93,7 +93,7 @@ class DataTools(RowTools):
     def benchmark_card(
         self, count: Annotated[int, Field(ge=0, le=20, description="sample items")] = 2
     ) -> dict[str, Any]:
-        """The benchmark: what is asked and how, what the scorer wants, metric, sizes, score of the untouched model, some items.
+        """What the benchmark asks and how it is scored: task, what the scorer wants, metric, sizes, base score, some items.
 
         All items are of validation; those of the test are sealed. `smallest_gain`: points that are accepted four times in
         five; `guards`: benchmarks and how many points a candidate may lose on them against the untouched model.
@@ -120,19 +120,19 @@ class DataTools(RowTools):
     def failures(
         self, experiment: Measured, kind: Kind = "any", count: Count = 10, offset: Offset = 0
     ) -> list[dict[str, Any]]:
-        """Validation items that a model got wrong: prompt, what it said, the answer found in it, the right one."""
+        """Which validation items a model got wrong: prompt, what it said, the answer found in it, the right one."""
         found = EvaluationTools(self.scope).explain_failures(experiment, kind=kind, count=count, offset=offset)
         return marked_list(found["items"])
 
     def show_items(self, count: Count = 5, offset: Offset = 0, split: Split = "validation") -> list[dict[str, Any]]:
-        """Benchmark items with the prompt a model gets and the gold answer; only splits open to you."""
+        """Show benchmark items (questions) with the prompt a model gets and the gold answer; only splits open to you."""
         self.scope.allow(split)
         bench = self.scope.bench()
         chosen = items(bench.benchmark, "validation", bench.spec.benchmark_limit)[offset : offset + count]
         return marked_list([self._item(bench, item) for item in chosen])
 
     def report(self, experiment: Experiment) -> dict[str, Any]:
-        """The data gate's report on what an experiment trains on: rows, what was dropped and why, lengths, findings.
+        """The data gate's report on an experiment's training data: rows, what was dropped and why, lengths, findings.
 
         Of data that were refused, with the rows that hold validation items. The newest there is, be it on a sample.
         """
@@ -145,7 +145,7 @@ class DataTools(RowTools):
         return found
 
     def try_script(self, experiment: Experiment, code: Code) -> dict[str, Any]:
-        """Check `process_data.py` and run it with --debug in the sandbox; returns at once, ask data_try_result."""
+        """Try a `process_data.py`: check it and run it on samples in the sandbox; returns at once, ask data_try_result."""
         bench = self.scope.bench()
         findings = script_findings(bench, code)
         if findings:
@@ -155,7 +155,10 @@ class DataTools(RowTools):
         return {"job": start_script(bench, folder, debug=True)}
 
     def try_result(self, experiment: Experiment) -> dict[str, Any]:
-        """State of the script tried last; when it is over, the first rows it wrote, without those that hold test items."""
+        """What came out of the script tried last: its state and, when it is over, the first rows it wrote.
+
+        Without those that hold test items.
+        """
         bench = self.scope.bench()
         folder = bench.experiment(experiment)
         status, job = bench.status(folder.jobs, "dry_run")

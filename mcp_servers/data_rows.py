@@ -43,7 +43,7 @@ class RowTools:
         self.scope = scope
 
     def sample_rows(self, dataset: Dataset, path: File, count: Count = 5, offset: Offset = 0) -> dict[str, Any]:
-        """Raw rows of one file of a data set with their lines, from row `offset` on; long texts are cut at 2,000 characters.
+        """Show rows of one file of a data set (first rows, or from `offset` on) with their lines; texts beyond 2,000 are cut.
 
         Rows that hold items of the sealed test are `withheld`, here and everywhere: their number is told.
         """
@@ -54,7 +54,7 @@ class RowTools:
         return marked({**self._open_rows(rows, [row for _, row in chosen]), "trouble": file.trouble})
 
     def column_stats(self, dataset: Dataset, column: Column, path: AnyFile = "", count: Count = 10) -> dict[str, Any]:
-        """One column over all rows: types, empty and different values, lengths, range, and its most frequent values."""
+        """Statistics of one column: types, empty and different values, lengths, range, how often the top values occur."""
         found = column_values(self._files(dataset, path), column, count, self._guard())
         if found is None:
             raise ToolError(
@@ -73,7 +73,7 @@ class RowTools:
         count: Count = 5,
         offset: Offset = 0,
     ) -> dict[str, Any]:
-        """Rows that hold a text, in one column or anywhere: how many in all, and a page of them with their places."""
+        """Search the raw data: find rows that contain a text or word, in one column or anywhere; how many, and a page of them."""
         hits, total = search(self._files(dataset, path), text, column, offset, count)
         rows = [
             {"where": hit.where, "path": hit.path, "around": hit.around, "row": shown(hit.row, MEDIUM)} for hit in hits
@@ -83,7 +83,7 @@ class RowTools:
     def find_duplicates(
         self, dataset: Dataset, path: AnyFile = "", column: AnyColumn = "", count: Count = 5, offset: Offset = 0
     ) -> dict[str, Any]:
-        """Rows that repeat: exactly, or by one column (say the question) without case, punctuation and spacing.
+        """Find duplicate rows, there twice or more: equal, or by one column (say the question) but for case, punctuation, spacing.
 
         `repeated` rows come after an equal one, `near` are nearly like an earlier one beside that (same numbers, seven eighths
         of the words). The groups are paged, the largest first. At most 200,000 rows are compared; `whole`: that was all.
@@ -112,7 +112,7 @@ class RowTools:
         )
 
     def check_overlap(self, dataset: Dataset, count: Count = 5, offset: Offset = 0) -> dict[str, Any]:
-        """Rows that hold items of the run's benchmarks, in any dress: those with validation items are shown, the test's counted.
+        """Is raw data contaminated, does it overlap with the benchmark? Rows that leak its items: validation shown, test counted.
 
         A recipe that trains on the first is refused unless the run drops them; the others are dropped by code. Above 200,000
         rows every n-th is looked at.

@@ -38,7 +38,7 @@ class EvaluationTools:
         self.scope = scope
 
     def list_benchmarks(self) -> list[dict[str, Any]]:
-        """Benchmarks of this run, the one that decides first; without a run all that are registered.
+        """Which benchmarks are measured in this run, the one that decides first; without a run all that are registered.
 
         Each with what is asked, metric, licence, source, what scoring needs, and what cannot be had here and why.
         """
@@ -55,7 +55,7 @@ class EvaluationTools:
         ]
 
     def evaluate(self, experiment: Measured, split: Split = "validation") -> dict[str, Any]:
-        """Start measuring a model on all benchmarks of the run; returns at once, poll get_result.
+        """Measure (evaluate) the model of an experiment on all benchmarks of the run; returns at once, poll get_result.
 
         What runs or is over stays as it is. `job` is null when there is nothing to do: every answer is known. Where
         replies are code, or a judge decides, there are further jobs: call again when one is over.
@@ -64,7 +64,7 @@ class EvaluationTools:
         return {"experiment": experiment, "job": start_evaluation(self.scope.bench(), experiment)}
 
     def get_result(self, experiment: Measured, split: Split = "validation") -> dict[str, Any]:
-        """State of an evaluation (absent, running, over or lost; items done) and, once it is read, its scores.
+        """What score an experiment got; before that how far its evaluation is (absent, running, over or lost; items done).
 
         `scores` is null before that; then value, 95 % interval, n, parse rate, further metrics and parts of each
         benchmark, the one that decides first; without items.
@@ -78,7 +78,7 @@ class EvaluationTools:
         return {**evaluation_status(bench, experiment), "scores": scores}
 
     def stop(self, experiment: Measured) -> dict[str, Any]:
-        """End an evaluation."""
+        """Stop an evaluation that is under way."""
         stop_evaluation(self.scope.bench(), experiment)
         return self.get_result(experiment)
 
@@ -104,7 +104,7 @@ class EvaluationTools:
         return explain(score, prompts, longest, kind=kind, group=group, count=count, offset=offset)
 
     def compare(self, candidate: Measured, incumbent: Measured, benchmark: Name = "") -> dict[str, Any]:
-        """Paired comparison on the same items: gain, items won and lost, exact p-value; uncorrected for tries."""
+        """Did one experiment beat another, significantly or by luck? Paired on the same items: gain, wins, losses, p-value."""
         name = self._folder(benchmark).benchmark.name
         pair = self._score(candidate, name), self._score(incumbent, name)
         return compare(*pair, candidates=1).model_dump(mode="json")

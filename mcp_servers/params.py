@@ -51,7 +51,7 @@ class ParameterTools(CatalogTools):
     """With the tools that know a run's model and device; suggest_config works without a run too."""
 
     def check_config(self, yaml: Yaml) -> dict[str, Any]:
-        """Findings of level error, warning or note, each with line and key; no error means training may start."""
+        """Check a train.yaml (config): what is wrong with it, as error, warning or note with line and key; no error: it may run."""
         card, device = self._model()
         settings = self.scope.settings
         memory = settings.job_memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -59,7 +59,7 @@ class ParameterTools(CatalogTools):
         return {"findings": [{"level": f.level, "line": f.line, "key": f.key, "text": f.text} for f in found]}
 
     def estimate_memory(self, yaml: Yaml, longest: Tokens = None) -> dict[str, Any]:
-        """Bytes that a training of the run's model with this config needs on one device, by component.
+        """How much memory (GPU or main) a training with this config needs, in bytes by component; does it fit.
 
         `total` is what a micro-run of this very recipe took where there was one (`source` measured), else estimated; on a
         CPU it is resident memory, pages that a job shares with its warm engine counted whole.
@@ -94,7 +94,7 @@ class ParameterTools(CatalogTools):
         batch: Rows = 16,
         rank: Rank = 32,
     ) -> dict[str, Any]:
-        """A sensible first train.yaml for the decisions and, in a run, for its model and device; each value with why."""
+        """Suggest a sensible first train.yaml (config) for decisions and, in a run, its model and device; each value with why."""
         made = decided(stage, method, quantization, optimizer, distributed, precision, data_strategy, modality)
         given: dict[str, Any] = {"longest": longest, "typical": typical, "steps": steps, "batch": batch, "rank": rank}
         facts = Facts(decisions=made, **self._known(), **{k: v for k, v in given.items() if v is not None})
@@ -104,7 +104,7 @@ class ParameterTools(CatalogTools):
         return {"values": dict(found.values), "why": dict(found.why), "yaml": text, "refused_by_the_engine": refused}
 
     def model_card(self) -> dict[str, Any]:
-        """The base model: parameters, layers, positions, vocabulary, chat template, device."""
+        """What the base model is: how many parameters, layers, positions, vocabulary, chat template, device."""
         card, device = self._model()
         facts = {name: getattr(card, name) for name in CARD}
         name = self.scope.bench().setup.model_name

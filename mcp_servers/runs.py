@@ -104,7 +104,7 @@ class RunTools:
         seed: Seed = None,
         drop_overlaps: Drop = False,
     ) -> dict[str, Any]:
-        """Start a fine-tuning run: train a base model until it is provably better on a benchmark, within a budget.
+        """Start a new run: fine-tune (train) a base model on data, for hours or days, until it is provably better on a benchmark.
 
         Returns the run's name as soon as the request is accepted; the run works in the background and survives this
         server. Give experiments or timeout, or both. Follow it with run_status.
@@ -128,13 +128,16 @@ class RunTools:
         return self._begun(run)
 
     def resume_run(self, run: Run) -> dict[str, Any]:
-        """Go on with a run that is paused or crashed, where it stopped. Returns at once."""
+        """Continue (go on with) a run that was stopped, is paused or has crashed, where it stopped. Returns at once."""
         found = self._run(run)
         start.resume(self.scope.settings.home, found)
         return self._begun(found)
 
     def run_status(self, run: AnyRun = "") -> dict[str, Any]:
-        """Where a run stands: state, step, progress of its job, base score, its experiments so far, the best, why it paused."""
+        """How a fine-tuning run is going: where it stands now, what it is doing, is it still running or crashed, why it paused.
+
+        State, step, progress of its job, base score, how many experiments it has done so far, what each brought, the best.
+        """
         found = self._run(run)
         status = run_status(found)
         known = facts(status)
@@ -143,23 +146,23 @@ class RunTools:
         return marked({**known, **now, "experiments": shown[-LAST:], "experiments_in_all": len(shown)})
 
     def steer(self, run: Run, text: Message) -> dict[str, Any]:
-        """Tell a run what the user wants of it from now on, e.g. "try LoRA rank 32", "stop after this experiment".
+        """Tell a run what the user wants from now on: "try LoRA rank 32", "never above learning rate 1e-4", "two more hours".
 
         Says whether the message was taken. To pause at once use stop_run.
         """
         return told.say(self._run(run), text)
 
     def stop_run(self, run: Run) -> dict[str, Any]:
-        """Pause a run that is at work: its job is ended, everything is kept, resume_run goes on. Returns at once."""
+        """Pause (halt, interrupt) a whole run that is at work: its job is ended, its files are kept, resume_run goes on."""
         return told.stop(self._run(run))
 
     def list_runs(self, count: Count = 20, offset: Offset = 0) -> dict[str, Any]:
-        """All runs on this machine, newest first: name, state (new, running, paused, finished), benchmark, base model."""
+        """List all runs on this machine, earlier ones too: name, state (new, running, paused, finished), benchmark, base model."""
         found = find.runs(self.scope.settings.home)
         return {"runs": [listed(run) for run in found[offset : offset + count]], "runs_in_all": len(found)}
 
     def get_report(self, run: AnyRun = "", offset: Offset = 0) -> dict[str, Any]:
-        """The final result of a finished run: verdict on the sealed test, scores, and the report's text, page by page."""
+        """Read the report of a finished run: final result, verdict and gain on the sealed test, scores, its text by pages."""
         found = self._run(run)
         if not found.report_json.is_file():
             raise ToolError(
@@ -179,7 +182,7 @@ class RunTools:
         )
 
     def compare_runs(self, runs: Several) -> dict[str, Any]:
-        """Runs side by side: base and best scores on validation and sealed test, time spent, experiments; which is better.
+        """Compare whole runs side by side: which run gave the better model, on validation and the sealed test, in what time.
 
         Each run's best model is tested against the first run's, item by item, where both were measured on the same items.
         """

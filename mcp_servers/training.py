@@ -39,14 +39,14 @@ class TrainingTools:
         self.scope = scope
 
     def launch(self, experiment: Experiment, kind: Kind) -> dict[str, Any]:
-        """Start an experiment's micro-run or full training; returns at once, poll training_status."""
+        """Start the micro-run or the full training of an experiment; returns at once, poll training_status."""
         bench = self.scope.bench()
         folder = self._with_data(experiment)
         start = start_rehearsal if kind == "rehearse" else start_training
         return {"experiment": experiment, "kind": kind, "job": start(bench, folder)}
 
     def status(self, experiment: Experiment, kind: Kind, seconds_left: Left = None) -> dict[str, Any]:
-        """State of a training: absent, running, over or lost; steps done, loss; for the full run points and findings.
+        """At which step an experiment's training is, its loss, and what its watch finds; absent, running, over or lost.
 
         A finding of level `stop` (NaN, divergence, stall, a full disk, a deadline) is one that waiting cannot mend.
         """
@@ -70,13 +70,13 @@ class TrainingTools:
         )
 
     def stop(self, experiment: Experiment, kind: Kind, save: Save = True) -> dict[str, Any]:
-        """Ask a training to end after the step at hand; launched again it goes on exactly there. Returns at once."""
+        """Stop (abort) an experiment's training after the step at hand, with a checkpoint; launched again it goes on there."""
         bench = self.scope.bench()
         stop_training(bench, bench.experiment(experiment), kind, save=save)
         return self.status(experiment, kind)
 
     def loss_curve(self, experiment: Experiment) -> dict[str, Any]:
-        """Training loss by step, thinned to at most 60 points, with evaluation losses where there are any."""
+        """The loss curve of an experiment: training loss by step, at most 60 points, with evaluation losses where there are any."""
         folder = self.scope.bench().experiment(experiment)
         points = [p for p in log_points(folder.model) if "loss" in p or "eval_loss" in p]
         thin = points[:: max(1, len(points) // POINTS)]
@@ -87,7 +87,7 @@ class TrainingTools:
         return {"experiment": experiment, "points": rows}
 
     def forecast(self, experiment: Experiment) -> dict[str, Any]:
-        """What the micro-run says of the full one: seconds, CPU seconds, peak memory and disk in bytes, steps."""
+        """How long the full training would take and what it needs, by its micro-run: seconds, CPU, peak memory, disk, steps."""
         file = self.scope.bench().experiment(experiment).forecast
         if not file.is_file():
             raise ToolError(f"experiment {experiment} was not rehearsed yet: there is no forecast")

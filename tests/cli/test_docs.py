@@ -116,7 +116,13 @@ def test_make_shows_its_targets() -> None:
 
 def test_server_and_graph_files_name_real_things() -> None:
     servers = json.loads((ROOT / ".mcp.json").read_text())["mcpServers"]
-    assert [s["args"] for s in servers.values()] == [["params"], ["data"], ["training"], ["evaluation"]]
+    assert [s["args"] for s in servers.values()] == [
+        ["params"],
+        ["data"],
+        ["training"],
+        ["evaluation"],
+        ["runs", "--folder", "."],
+    ]
     for server in servers.values():
         assert (ROOT / "mcp_servers" / f"{server['args'][0]}.py").is_file()
     graph = json.loads((ROOT / "langgraph.json").read_text())

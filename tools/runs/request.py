@@ -33,7 +33,7 @@ class Request(BaseModel):
 
     def checked(self, given: Open) -> Request:
         """With paths made absolute. Raises ToolError when one is not open, or when nothing would end the run."""
-        if self.loop_n is None and self.limit is None:
+        if self.limit is None and self.loop_n is None:
             raise ToolError("nothing would end this run; right is experiments, e.g. 3, or timeout, e.g. 2h, or both")
         return self.model_copy(
             update={

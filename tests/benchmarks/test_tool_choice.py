@@ -1,0 +1,52 @@
+"""Words alone lead to the right tool: what people ask, against names and descriptions of all tools of all servers."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tuneloop.core.settings import Settings
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "tool_choice.py"
+
+
+@pytest.fixture(scope="module")
+def choice() -> ModuleType:
+    """The script."""
+    spec = importlib.util.spec_from_file_location("tool_choice", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+async def test_words_lead_to_the_right_tool(choice: ModuleType, tmp_path: Path) -> None:
+    tools = await choice.offered(Settings(FT_FILE_PATH=tmp_path))
+    names = {tool.name for tool in tools}
+    asked = [question for question in choice.questions() if not question.held]
+    assert len(asked) >= 40
+    assert {name for question in choice.questions() for name in question.right} <= names
+    first, third, wrong = choice.shares(asked, choice.ByWords(tools).rank)
+    assert first >= choice.LEAST_FIRST, wrong
+    assert third >= choice.LEAST_OF_THREE, wrong
+
+
+async def test_descriptions_matter(choice: ModuleType, tmp_path: Path) -> None:
+    """With descriptions exchanged the same questions lead elsewhere: the baseline does not live on names alone."""
+    tools = await choice.offered(Settings(FT_FILE_PATH=tmp_path))
+    texts = [tool.description for tool in tools]
+    turned = [
+        choice.Offered(tool.name, text, tool.schema) for tool, text in zip(tools, texts[7:] + texts[:7], strict=True)
+    ]
+    asked = [question for question in choice.questions() if not question.held]
+    assert choice.shares(asked, choice.ByWords(turned).rank)[0] < 0.5
+
+
+def test_every_tool_is_asked_for(choice: ModuleType) -> None:
+    servers = {name.partition("_")[0] for question in choice.questions() for name in question.right}
+    assert servers == {"params", "data", "training", "evaluation", "runs"}

@@ -1,0 +1,73 @@
+"""A request becomes options that the command line has, and means there what was asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from tuneloop.cli.main import cli
+from tuneloop.cli.spec import build_spec
+from tuneloop.core.errors import ToolError
+from tuneloop.core.layout import Home
+from tuneloop.core.settings import Settings
+from tuneloop.tools.runs.naming import Open
+from tuneloop.tools.runs.request import Request
+
+WHOLE = Request(
+    run_id="mine",
+    benchmark="gsm8k",
+    also=("arc",),
+    benchmark_description="--answer with a number, please",
+    base_model="org/model",
+    datasets=("org/data", "wordproblems"),
+    upper_data_size_limit=500,
+    drop_overlaps=True,
+    loop_n=3,
+    timeout="90m",
+    guards=("mbpp:-2",),
+    seeds=2,
+    seed=7,
+)
+
+
+def options(request: Request) -> dict[str, object]:
+    """As the command line reads them."""
+    with click.Context(cli, token_normalize_func=cli.context_settings["token_normalize_func"]) as ctx:
+        command = cli.get_command(ctx, "run")
+        assert command is not None
+        return command.make_context("run", list(request.options()), parent=ctx).params
+
+
+def test_a_request_is_the_spec_that_it_says(tmp_path: Path) -> None:
+    given = options(WHOLE.checked(Open(Home(tmp_path))))
+    assert given.pop("run_id") == "mine"
+    for name in ("step_n", "again", "as_json"):
+        given.pop(name)
+    spec = build_spec(given, Settings(FT_FILE_PATH=tmp_path))
+    assert (spec.benchmark, spec.base_model, spec.datasets) == ("gsm8k", "org/model", ("org/data", "wordproblems"))
+    assert (spec.loop_n, spec.timeout, spec.seed, spec.seeds) == (3, 5400.0, 7, 2)
+    assert (spec.upper_data_size_limit, spec.drop_overlaps) == (500, True)
+    assert spec.also
+    assert [str(guard) for guard in spec.guards] == ["mbpp:-2"]
+    assert spec.benchmark_description == "--answer with a number, please"
+    assert spec.allow_unsandboxed is False
+
+
+def test_what_is_not_said_is_left_to_the_settings(tmp_path: Path) -> None:
+    asked = Request(run_id="mine", benchmark="wordproblems", loop_n=1).checked(Open(Home(tmp_path)))
+    assert list(asked.options()) == ["--benchmark=wordproblems", "--run-id=mine", "--loop-n=1"]
+
+
+@pytest.mark.parametrize("timeout", ["", "0", "unlimited"])
+def test_a_run_without_an_end_is_refused(tmp_path: Path, timeout: str) -> None:
+    with pytest.raises(ToolError, match="nothing would end this run"):
+        Request(run_id="a", benchmark="gsm8k", timeout=timeout).checked(Open(Home(tmp_path)))
+
+
+@pytest.mark.parametrize(("field", "value"), [("timeout", "soon"), ("guards", ("gsm8k",)), ("guards", ("gsm8k:-200",))])
+def test_what_has_no_meaning_is_said(tmp_path: Path, field: str, value: object) -> None:
+    asked = Request.model_validate({"run_id": "a", "benchmark": "gsm8k", "loop_n": 1, field: value})
+    with pytest.raises(ToolError, match="right is"):
+        asked.checked(Open(Home(tmp_path)))
