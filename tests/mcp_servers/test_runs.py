@@ -87,10 +87,10 @@ def test_what_is_not_there_is_said(copied: Path, tmp_path: Path) -> None:
         tools(tmp_path / "empty").run_status()
     t = tools(copied)
     for call in (t.run_status, t.get_report, t.stop_run, t.resume_run):
-        with pytest.raises(Exception, match="no run 'whol' in .*: did you mean 'whole'"):
+        with pytest.raises(Exception, match=r"no run 'whol' in .*: did you mean 'whole'"):
             call("whol")
     for name in ("../runs/whole", "/etc", "", "."):
-        with pytest.raises(Exception, match="no run|run's name|there is no run"):
+        with pytest.raises(Exception, match=r"no run|run's name|there is no run"):
             tools(tmp_path / "empty").get_report(name)
     with pytest.raises(ToolError, match="is finished"):
         t.resume_run("whole")
@@ -98,7 +98,7 @@ def test_what_is_not_there_is_said(copied: Path, tmp_path: Path) -> None:
 
 def test_a_refusal_is_the_command_lines_own_and_leaves_nothing(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    with pytest.raises(ToolError, match="no benchmark 'nonsense'|nonsense"):
+    with pytest.raises(ToolError, match=r"no benchmark 'nonsense'|nonsense"):
         tools(home).start_run("one", "nonsense", "tiny", experiments=1)
     assert [p.name for p in (home / "runs").iterdir()] == [".start.lock"]
     with pytest.raises(ToolError, match="nothing would end"):
