@@ -148,7 +148,8 @@ class RunTools:
     def steer(self, run: Run, text: Message) -> dict[str, Any]:
         """Tell a run what the user wants from now on: "try LoRA rank 32", "never above learning rate 1e-4", "two more hours".
 
-        Says whether the message was taken. To pause at once use stop_run.
+        Gives the run's answer, and whether the message was taken. Where it asks for a yes, ask the user and pass on what
+        he says, never your own. To pause at once use stop_run.
         """
         return told.say(self._run(run), text)
 

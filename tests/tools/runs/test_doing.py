@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tuneloop.core.directive import Directive, Finish
+from tuneloop.core.directive_log import write_down
 from tuneloop.core.event_log import append
 from tuneloop.core.events import Event, JobProgress, NodeStarted, Problem, RunPaused, RunStarted
 from tuneloop.core.layout import RunFolder
@@ -32,7 +34,7 @@ def tell(run: RunFolder, *events: Event) -> None:
 def test_the_job_at_hand(run: RunFolder) -> None:
     tell(run, BEGAN, TRAIN, STEP)
     job = {"name": "train", "done": 3, "total": 9, "unit": "steps", "note": "loss 1.2"}
-    assert doing(run, "running") == {"job": job, "trouble": None, "paused_because": None}
+    assert doing(run, "running") == {"job": job, "trouble": None, "paused_because": None, "directives": []}
     assert doing(run, "paused")["job"] is None
 
 
@@ -43,7 +45,7 @@ def test_the_job_of_an_earlier_node_is_over(run: RunFolder) -> None:
 
 def test_why_it_paused(run: RunFolder) -> None:
     tell(run, BEGAN, Problem(node="train", culprit="environment", text="disk full"), RunPaused(reason="no room"))
-    assert doing(run, "paused") == {"job": None, "trouble": "disk full", "paused_because": "no room"}
+    assert doing(run, "paused") == {"job": None, "trouble": "disk full", "paused_because": "no room", "directives": []}
 
 
 def test_a_process_that_died_said_nothing(run: RunFolder) -> None:
@@ -53,4 +55,11 @@ def test_a_process_that_died_said_nothing(run: RunFolder) -> None:
 
 
 def test_a_new_run_does_nothing(run: RunFolder) -> None:
-    assert doing(run, "new") == {"job": None, "trouble": None, "paused_because": None}
+    assert doing(run, "new") == {"job": None, "trouble": None, "paused_because": None, "directives": []}
+
+
+def test_directives_that_hold(run: RunFolder) -> None:
+    for state in ("open", "revoked"):
+        write_down(run.directives, Directive(id=state, said="stop after this one", wish=Finish(), state=state))
+    told = {"id": "open", "said": "stop after this one", "kind": "finish", "state": "open"}
+    assert doing(run, "new")["directives"] == [told]

@@ -99,4 +99,4 @@ def test_every_name_of_a_request_is_looked_at(given: Open) -> None:
         {"guards": ("/etc:-2",)},
     ):
         with pytest.raises(ToolError, match="not open"):
-            Request(**{**right, **wrong}).checked(given)  # type: ignore[arg-type]
+            Request(**{**right, **wrong}).checked(given)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import until
+from tuneloop.core.directive import Line
+from tuneloop.core.directive_log import write_down
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import RunFolder
@@ -36,6 +38,8 @@ def test_who_works_on_it_takes_it(run: RunFolder) -> None:
         until(lambda: waiting(run.inbox))
         for file in waiting(run.inbox):
             heard.append(read_json(file))
+            write_down(run.conversation, Line(id="1", who="tuneloop", text="to another", answers="0"))
+            write_down(run.conversation, Line(id="2", who="tuneloop", text="Understood.", answers=file.stem))
             file.unlink()
 
     with hold(run.lock):
@@ -43,7 +47,7 @@ def test_who_works_on_it_takes_it(run: RunFolder) -> None:
         worker.start()
         said = told.say(run, "try rank 32")
         worker.join()
-    assert said["taken"] is True
+    assert (said["taken"], said["answer"]) == (True, "Understood.")
     assert heard == [{"do": "say", "text": "try rank 32"}]
 
 
@@ -51,7 +55,7 @@ def test_who_is_busy_has_not_taken_it(run: RunFolder, monkeypatch: pytest.Monkey
     monkeypatch.setattr(told, "TAKE_SECONDS", 0.2)
     with hold(run.lock):
         said = told.say(run, "try rank 32")
-    assert said["taken"] is False
+    assert (said["taken"], said["answer"]) == (False, None)
     assert "between two steps" in said["note"]
 
 
