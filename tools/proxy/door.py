@@ -42,6 +42,11 @@ class Door:
         self._run, self._ledger, self._room = run, ledger, Room(MOST_HELD)
         self._turns, self._inside, self._refusals = asyncio.Semaphore(access.workers), 0, 0
 
+    @property
+    def busy(self) -> bool:
+        """Whether requests are under way; what they bring is paid for, and kept, though nobody waits for it any more."""
+        return self._inside > 0
+
     async def serve(self, wire: Wire, provider: Provider, answers: Answers) -> None:
         """Answer one connection."""
         self.last = time.time()

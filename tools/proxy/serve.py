@@ -131,7 +131,8 @@ class Proxy:
         return False
 
     def _all_over(self) -> bool:
-        return all(over(path, self._last(path)) for path in self._folder.glob(DOORS))
+        idle = not any(door.busy for door in self._doors.values())
+        return idle and all(over(path, self._last(path)) for path in self._folder.glob(DOORS))
 
     def _last(self, path: Path) -> float:
         door = self._doors.get(path.parent.name)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -16,16 +17,20 @@ import pytest
 
 from tests.conftest import linked_home
 from tests.prepared import prepared
-from tests.tools.proxy.conftest import CANARY, Provider, error, send
+from tests.tools.proxy.conftest import CANARY, OpenHouse, Provider, access_of, error, send
+from tests.tools.proxy.test_kills import SANDBOXES
 from tests.waiting import until
 from tuneloop.core.errors import RecipeError, WorldError
-from tuneloop.core.job import JobStatus
+from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
+from tuneloop.sandboxes.jobs import launch, wait
+from tuneloop.tools.asking import CLIENT
 from tuneloop.tools.benchmarks import resolve
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.progress import told_progress
+from tuneloop.tools.proxy import doors
 from tuneloop.tools.proxy.doors import keep_open, place_of
 from tuneloop.tools.proxy.ledger import read_ledger, sums_by_job
 from tuneloop.tools.scripts import script_findings, script_result, start_script
@@ -149,6 +154,27 @@ def test_the_example_of_the_documents(make: Make, provider: Provider) -> None:
         "note": "10 from before, 8 without",
     }
     assert CANARY not in (job / "log.txt").read_text()
+
+
+@pytest.mark.parametrize("kind", sorted(SANDBOXES))
+@pytest.mark.usefixtures("docker_host")
+def test_it_asks_in_every_sandbox(open_house: OpenHouse, provider: Provider, kind: str) -> None:
+    house, sandbox = open_house(), SANDBOXES[kind]
+    work = house.run.experiment(1).work / "build"
+    work.mkdir(parents=True)
+    (work / "process_data.py").write_text(COPIES)
+    command = Command(
+        argv=(sys.executable, str(work / "process_data.py")),
+        cwd=str(work),
+        env={"PYTHONPATH": str(CLIENT.parent), "PYTHONSAFEPATH": "1"},
+        read=(sys.prefix, sys.base_prefix, str(CLIENT)),
+        write=(str(work),),
+        generated=True,
+    )
+    inside = doors.through_door(house.run, house.settings, house.jobs, "build_data", command, access_of(house.settings))
+    folder = launch(sandbox, house.jobs, "build_data", inside)
+    assert wait(sandbox, folder).ok, (folder / "log.txt").read_text()
+    assert len(json.loads((work / "data.json").read_text())) == len(provider.seen) == 24
 
 
 def test_a_killed_script_pays_nothing_twice(make: Make, provider: Provider) -> None:

@@ -33,6 +33,27 @@ def test_it_ends_when_the_job_is_over_and_takes_the_doors_along(house: House) ->
     assert (house.place / "log.txt").read_text() == ""
 
 
+def test_it_stays_until_an_answer_on_its_way_is_kept(house: House, provider: Provider) -> None:
+    """The job is over, and whoever goes on with it comes much later: what was asked is paid for."""
+
+    def late(*_: Any) -> bool:
+        provider.waiting.release()
+        provider.gate.wait(60)
+        return False
+
+    provider.next = [late]
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(house.ask, "a", sample=0)
+        assert provider.waiting.acquire(timeout=20)
+        house.end_job()
+        looks = turns(house.pid)
+        until(lambda: not house.alive or turns(house.pid) > looks + 30)
+        provider.gate.set()
+        assert asked.result().status_code == 200
+    until(lambda: not house.alive)
+    assert len(list((house.settings.home.cache / "answers").glob("*/*.json"))) == 1
+
+
 def test_a_job_that_lives_may_be_silent_for_long(house: House) -> None:
     job = house.jobs / "build_data.1"
     job.mkdir()

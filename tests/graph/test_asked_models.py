@@ -1,0 +1,64 @@
+"""A run whose data script asks models: a provider that is gone pauses it, and then it goes on where it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chat_server import chat_server, text_of
+from tests.graph.test_repair import Scripted, here, nodes, prepared, read_state  # noqa: F401 - two are fixtures
+from tuneloop.core.errors import WorldError
+from tuneloop.core.event_log import read_events
+from tuneloop.core.events import JobProgress, RunPaused
+from tuneloop.core.experiment import DataScript
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.settings import Settings
+from tuneloop.graph.runs import drive
+
+pytestmark = pytest.mark.slow
+ASKS = """import csv, json, os, sys
+from tuneloop_models import ask_many
+rows = list(csv.DictReader(open(os.environ["DATASETS_DIR"] + "/wordproblems/textbook.csv")))
+rows = rows[:100] if "--debug" in sys.argv else rows[:200]
+found = ask_many([row["problem"] for row in rows], temperature=0.7)
+data = [
+    {"instruction": row["problem"] + "\\nEnd with \\\\boxed{answer}.", "input": "", "output": answer.text}
+    for row, answer in zip(rows, found) if answer.text
+]
+json.dump(data, open("data.json", "w"))
+"""
+
+
+def test_a_provider_that_takes_no_key_pauses_the_run(
+    prepared: tuple[RunFolder, Settings],  # noqa: F811
+    here: None,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    run, settings = prepared
+    planner = Scripted("data_engineer", [DataScript(code=ASKS)])
+    monkeypatch.setattr("tuneloop.graph.context.choose_planner", lambda *_: planner)
+    refused: list[Any] = [(401, {"error": {"message": "no", "code": "invalid_api_key"}})]
+
+    def say(asked: dict[str, Any]) -> Any:
+        return refused[0] if refused else f"{len(text_of(asked))}+1={len(text_of(asked)) + 1}\n\\boxed{{7}}"
+
+    with chat_server(say) as chat:
+        for name, value in {"API_KEY": "k", "API_BASE": chat.url}.items():
+            monkeypatch.setenv(f"OPENAI_{name}", value)
+        monkeypatch.setenv("FT_STRONG_MODELS", "big")
+        with pytest.raises(WorldError, match="it refuses the key"):
+            drive(run, settings)
+        events = read_events(run.events)[0]
+        assert isinstance(events[-1], RunPaused)
+        assert "no answer is paid twice" in events[-1].reason
+        refused.clear()
+        chat.seen.clear()
+        drive(run, settings, step_n=1)
+        assert len(chat.seen) == 10, "what a try asks"
+    assert nodes(run).count("engineer_data") == 1, "nobody has to write it again"
+    assert read_state(run) == "build_data"
+    told = [event for event in read_events(run.events)[0] if isinstance(event, JobProgress)]
+    assert (told[-1].done, told[-1].total, told[-1].unit) == (10, 10, "answers")
