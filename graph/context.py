@@ -11,20 +11,16 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from tuneloop.agents import Agent, ask
 from tuneloop.agents.planners import choose_planner
 from tuneloop.core.bridge import run_sync
-from tuneloop.core.brief import Brief
 from tuneloop.core.event_log import append
-from tuneloop.core.events import AgentAnswered, Event
-from tuneloop.core.files import read_json, write_atomic, write_json
+from tuneloop.core.events import Event
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.model_call import transcript_of
 from tuneloop.core.planner import Planner
 from tuneloop.core.settings import Settings
 from tuneloop.graph.budget import seconds_limit
 from tuneloop.graph.desk import desk
-from tuneloop.graph.parameters import allowed, static_list
 from tuneloop.graph.state import State
 from tuneloop.graph.tracing import note
 from tuneloop.mcp_servers import direct
@@ -108,23 +104,3 @@ class Context:
         """Append to `events.jsonl`; only the holder of the run's lock comes here."""
         append(self.run.events, event)
         note(self.run, event)
-
-    def ask(self, agent: Agent[Answer], brief: Brief) -> Answer:
-        """The agent's answer for this attempt: found on disk, or asked for and written there."""
-        place = self.folder.answers / f"{agent.name}.{self.state.attempt}"
-        file = place.with_suffix(place.suffix + ".json")
-        if file.is_file():
-            return agent.answer.model_validate(read_json(file))
-        prompt = agent.prompt(brief) + static_list(agent.tools, brief, self.settings, self.call)
-        write_atomic(Path(f"{place}.md"), prompt)
-        answer = run_sync(self._asked(agent, prompt, brief))
-        write_json(file, answer.model_dump(mode="json"))
-        says, why = agent.summary(answer)
-        self.emit(AgentAnswered(experiment=self.state.experiment, agent=agent.name, says=says, why=why))
-        return answer
-
-    async def _asked(self, agent: Agent[Answer], prompt: str, brief: Brief) -> Answer:
-        from tuneloop.mcp_servers.client import open_toolbox
-
-        async with open_toolbox(self.scope, allowed(agent.tools, self.settings)) as tools:
-            return await ask(agent, self.planner, prompt, brief, tools)

@@ -7,6 +7,7 @@ from typing import Any
 from tuneloop.agents.validator import VALIDATOR
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import write_json
+from tuneloop.graph.asking import ask
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
 from tuneloop.graph.state import Trouble
@@ -25,7 +26,7 @@ def repair(ctx: Context, node: str, error: RecipeError) -> dict[str, Any]:
     if ctx.state.attempt >= REPAIRS or error.culprit == "environment":
         return give_up(ctx, node, error)
     try:
-        diagnosis = ctx.ask(VALIDATOR, brief(ctx, failure=f"{node}: {error}", blamed=error.culprit))
+        diagnosis = ask(ctx, VALIDATOR, brief(ctx, failure=f"{node}: {error}", blamed=error.culprit))
     except RecipeError as e:
         return give_up(ctx, node, e)
     if diagnosis.culprit not in PLACE:

@@ -108,7 +108,7 @@ class Chain:
                     return call
                 continue
             tries += 1
-            known, again = self._mended(known, found)
+            known, again = self._mended(model, known, found)
             if again:
                 continue
             if found.meaning != "again" or tries >= TRIES or (found.wait or 0) > LONGEST_WAIT:
@@ -122,7 +122,7 @@ class Chain:
         """Tokens that the answer may still take."""
         return max(1, self.settings.chat_tokens - self.spent)
 
-    def _mended(self, known: Known, found: Failure) -> tuple[Known, bool]:
+    def _mended(self, model: str, known: Known, found: Failure) -> tuple[Known, bool]:
         """How to ask so that the model can answer, and whether that is another way than before.
 
         Raises RecipeError for what no other way mends, WorldError for what only the user can.
@@ -130,7 +130,7 @@ class Chain:
         match found.meaning:
             case "key":
                 raise WorldError(
-                    f"the provider refuses the agents' model: {found.text}; correct CHAT_MODEL or its key (OPENAI_API_KEY)"
+                    f"the provider refuses {model}: {found.text}; correct its name (CHAT_MODEL) or its key (OPENAI_API_KEY)"
                 )
             case "long" | "refused":
                 raise self._hopeless(found.text, found.meaning) or AssertionError(found.meaning)

@@ -14,8 +14,8 @@ from tuneloop.core.secret import Secrets
 
 EVERY = 1.0
 SHOWN = 300
-# The newest letters wait for the next piece: half of a key can't be told from a word.
-HELD = 200
+# What is blotted at once; the letters at its borders are not shown: half of a key can't be told from a word.
+WINDOW, HELD = 2000, 200
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,12 @@ class Live:
         return show
 
     def _thinks(self, model: str, said: str) -> None:
-        newest = self.secrets.blot(said[-4 * SHOWN : -HELD])[-SHOWN:]
-        self.tell(
-            AgentThinks(experiment=self.experiment, agent=self.agent, model=model, text=newest, letters=len(said))
-        )
+        clean = self.secrets.blot(said[-WINDOW:])
+        newest = clean[HELD if len(said) > WINDOW else 0 : -HELD][-SHOWN:]
+        if newest:
+            self.tell(
+                AgentThinks(experiment=self.experiment, agent=self.agent, model=model, text=newest, letters=len(said))
+            )
 
     def called(self, call: ModelCall) -> None:
         """A call was answered."""

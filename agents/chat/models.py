@@ -9,6 +9,7 @@ from langchain.chat_models import init_chat_model
 from langchain.chat_models.base import _BUILTIN_PROVIDERS as PROVIDERS
 from langchain_core.language_models import BaseChatModel
 
+from tuneloop.agents.policy.planner import AGENTS
 from tuneloop.core.errors import SetupError
 from tuneloop.core.settings import Settings
 
@@ -68,6 +69,9 @@ def _openai(settings: Settings) -> dict[str, Any]:
 
 def check_models(settings: Settings) -> None:
     """Everything that can be seen to be wrong before anything is asked. Raises SetupError."""
+    for agent in settings.chat_models:
+        if agent not in AGENTS:
+            raise SetupError(f"TUNELOOP_CHAT_MODELS: no agent {agent!r}; there are {', '.join(AGENTS)}")
     for name in every_model(settings):
         provider, _ = split(name, settings)
         if provider == "openai" and not (settings.api_key or settings.api_base):

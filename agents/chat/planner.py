@@ -33,6 +33,8 @@ from tuneloop.core.toolbox import Toolbox
 Answer = TypeVar("Answer", bound=BaseModel)
 BORDER = "\n---\n"
 OFFLINE = "offline"
+# What every agent is told, first of all: not every provider can be made to force a tool.
+HOW = "Use your tools as you need them, then call `{answer}`: its arguments are your answer. Words alone are none."
 NOT_YET = "That is no usable answer: {why}\nCall `{answer}` with an answer that is."
 
 
@@ -149,7 +151,7 @@ async def _think(chain: Chain, toolkit: Toolkit, prompt: str, want: type[Answer]
     agent = create_agent(
         seat,
         await toolkit.all(),
-        system_prompt=stable or None,
+        system_prompt=f"{stable}\n\n{HOW.format(answer=want.__name__)}".strip(),
         response_format=ToolStrategy(want, handle_errors=referee.invalid),
         checkpointer=False,
         name=chain.agent,

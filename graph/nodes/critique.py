@@ -9,6 +9,7 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Training
 from tuneloop.core.files import digest, read_json, write_json
 from tuneloop.core.layout import ExperimentFolder
+from tuneloop.graph.asking import ask
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
 from tuneloop.graph.onward import after
@@ -39,7 +40,7 @@ def close(ctx: Context) -> None:
     also = other_scores(folder.scores, names) if score else {}
     told = brief(ctx, failure=text, score=score, also=also, decision=decision, training=training)
     try:
-        critic = ctx.ask(CRITIC, told)
+        critic = ask(ctx, CRITIC, told)
     except RecipeError as e:
         critic = Critique(explanation=f"The critic gave no usable answer: {e}", lesson="", blame="none")
     feedback = Feedback(

@@ -9,6 +9,7 @@ from tuneloop.agents.researcher import RESEARCHER
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import Problem
 from tuneloop.core.files import write_json
+from tuneloop.graph.asking import ask
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
 from tuneloop.graph.repair import give_up
@@ -31,5 +32,5 @@ def research(ctx: Context) -> dict[str, Any]:
 def propose(ctx: Context) -> None:
     """The hypothesis, found or asked for."""
     if not ctx.folder.hypothesis.is_file():
-        answer = ctx.ask(RESEARCHER, brief(ctx))
+        answer = ask(ctx, RESEARCHER, brief(ctx))
         write_json(ctx.folder.hypothesis, answer.model_dump(mode="json"))

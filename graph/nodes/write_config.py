@@ -6,6 +6,7 @@ from typing import Any
 
 from tuneloop.agents.config_coder import CONFIG_CODER
 from tuneloop.core.files import write_atomic
+from tuneloop.graph.asking import ask
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
 
@@ -14,6 +15,6 @@ def write_config(ctx: Context) -> dict[str, Any]:
     """Write the config, unless a repair concerns only the script or the data."""
     trouble = ctx.state.trouble
     if trouble is None or trouble.leads == "write_config" or not ctx.folder.config.is_file():
-        answer = ctx.ask(CONFIG_CODER, brief(ctx))
+        answer = ask(ctx, CONFIG_CODER, brief(ctx))
         write_atomic(ctx.folder.config, answer.yaml)
     return {"stage": "validate"}

@@ -20,6 +20,7 @@ from tuneloop.cli.panels import render, rich_view
 from tuneloop.cli.plain import plain_view
 from tuneloop.cli.words import line
 from tuneloop.core import event_tail
+from tuneloop.core import events as e
 from tuneloop.core.cost import Cost, Forecast
 from tuneloop.core.event_log import read_events
 from tuneloop.core.events import (
@@ -331,3 +332,21 @@ def test_a_forecast_and_what_it_took() -> None:
     assert line(took) == want
     shown = " ".join(drawn(board_of([*recorded()[:3], said, took]), 30).split())
     assert want in shown and "forecast: 320 steps" in shown
+
+
+def test_what_models_do_is_said_in_words() -> None:
+    said = e.ModelCalled(
+        agent="critic", model="gpt", outcome="answered", tokens_in=500, tokens_out=20, cached=400, seconds=3, cost=0.01
+    )
+    assert line(said) == "critic: gpt said 20 tokens in 3 s (500 in, 400 of them cached), cost 0.0100"
+    failed = e.ModelCalled(agent="critic", model="gpt", outcome="failed", error="503\nbusy", wait=8)
+    assert line(failed) == "critic: gpt failed, asked again in 8 s: 503 busy"
+    fell = e.PlannerFellBack(agent="critic", left="gpt", to="offline", reason="503")
+    assert line(fell) == "critic: gpt does not answer, the offline policy does (503)"
+    used = e.ToolUsed(agent="critic", tool="data_report", arguments="{}", says="…", refused=True)
+    assert line(used) == "critic uses data_report {} (refused)"
+    thinks = e.AgentThinks(agent="critic", model="gpt", text="The \x1b[31mform", letters=9)
+    assert line(thinks) == "critic (gpt) …The [31mform"
+    board = board_of([e.NodeStarted(node="critique"), thinks, fell, used])
+    assert (board.words, board.thinks) == ((fell,), used)
+    assert board_of([e.NodeStarted(node="critique"), thinks, e.NodeFinished(node="critique", seconds=1)]).thinks is None

@@ -91,7 +91,7 @@ def test_the_last_of_the_chain_is_the_offline_policy(sit: Sit) -> None:
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_wrong_key_or_name_is_the_users(sit: Sit, status: int) -> None:
     table = sit(Refuse(status, "no such thing"), TUNELOOP_CHAT_FALLBACKS="second")
-    with pytest.raises(WorldError, match=r"refuses the agents' model.*correct CHAT_MODEL or its key") as e:
+    with pytest.raises(WorldError, match=r"refuses m: .*; correct its name \(CHAT_MODEL\) or its key") as e:
         table.ask()
     assert len(table.chat.seen) == 1
     assert "\n" not in str(e.value)

@@ -55,6 +55,7 @@ def test_the_chain() -> None:
         ({"OPENAI_API_KEY": ""}, "CHAT_MODEL=gpt-5: set OPENAI_API_KEY, or OPENAI_API_BASE"),
         ({"CHAT_MODEL": "mistralai:large"}, "langchain-mistralai"),
         ({"TUNELOOP_CHAT_FALLBACKS": "groq:x"}, "langchain-groq"),
+        ({"TUNELOOP_CHAT_MODELS": {"critik": "x"}}, "no agent 'critik'; there are researcher, data_engineer"),
     ],
 )
 def test_what_can_not_be_had_is_refused_in_one_line(more: Any, says: str) -> None:

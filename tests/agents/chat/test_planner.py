@@ -22,7 +22,7 @@ def test_an_answer_after_a_tool(sit: Sit) -> None:
     assert table.tools.used == [("data_look", {"where": "here"})]
     asked = table.chat.seen[0]
     assert [m["role"] for m in asked["messages"]] == ["system", "user"]
-    assert asked["messages"][0]["content"] == "You are the critic."
+    assert asked["messages"][0]["content"].startswith("You are the critic.\n\nUse your tools")
     assert {t["function"]["name"] for t in asked["tools"]} == {
         "data_look", "data_count", "data_fail", "read_more", "Critique",
     }  # fmt: skip

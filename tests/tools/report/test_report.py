@@ -23,7 +23,7 @@ from tuneloop.tools.proxy.ledger import Sums
 from tuneloop.tools.report import tables
 from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.facts import facts
-from tuneloop.tools.report.markdown import report
+from tuneloop.tools.report.markdown import made_with, report
 from tuneloop.tools.report.tables import table
 from tuneloop.tools.report.timing import NodeTime
 from tuneloop.tools.report.trust import honesty
@@ -142,6 +142,15 @@ def test_what_the_scripts_left_out_is_said() -> None:
     assert "data scripts leave out or the gate refuses: mine 5." in lines
     assert "refused before a script left them out: experiment 2: 3." in lines
     assert (facts("r", data)["raw_overlaps"], facts("r", data)["refused_overlaps"]) == ({"mine": 5}, {"2": 3})
+
+
+def test_who_answered_is_said() -> None:
+    data = whole().model_copy(update={"planner": "chat gpt", "answers": {"gpt": 9, "offline": 2, "": 1}})
+    assert (
+        "Planner: chat gpt (9 of the answers by gpt; 2 of the answers by the offline policy, as no model answered; "
+        "1 of the answers by nobody, as there was none that could be used)."
+    ) in made_with(data)
+    assert "Planner: offline. " in made_with(whole().model_copy(update={"planner": "offline"}))
 
 
 def test_keys_and_numbers(tmp_path: Path) -> None:
