@@ -118,7 +118,9 @@ def test_the_culprits_author_learns_what_was_wrong_and_mends_it(
     assert said.culprit == culprit
     assert problem in said.problem
     assert cure in said.repair
-    assert planner.briefs[1].script and planner.briefs[1].config
+    failed = planner.briefs[1]
+    assert failed.script and failed.config
+    assert broken in (DataScript(code=failed.script), TrainConfig(yaml=failed.config)), "the author sees what failed"
     assert read_state(run) == "build_data", "the second attempt passes"
     assert "learning_rat:" not in run.experiment(1).config.read_text()
     assert f'"culprit": "{culprit}"' in (run.experiment(1).troubles / "0.json").read_text()

@@ -222,7 +222,7 @@ def _report(raw: Path, done: _Pass, broken: str, template: str | None, usual_scr
         scripts=shares(tally.scripts) if tally.scripts else {},
         asked_characters=tally.asked,
         answered_characters=tally.answered,
-        errors=tuple(errors_of(tally, broken, done.row_limit, done.benchmark)),
+        errors=tuple(errors_of(tally, broken, done.row_limit, done.benchmark, lengths)),
         overlaps=tuple(tally.overlaps),
         warnings=tuple(warnings_of(tally, lengths, repeats, usual_script, done.benchmark)),
     )

@@ -19,7 +19,7 @@ MOST_BARE, BARE_WORDS, BARE_LENGTH = (
     6,
     200,
 )  # share of outputs; words and characters of one that is an answer alone
-ASKS_STEPS = re.compile(r"step by step|reason|think|思考", re.IGNORECASE)
+ASKS_STEPS = re.compile(r"step by step|(?<!may )reason|think|思考", re.IGNORECASE)
 MOST_EMPTY = 0.2
 MOST_CUT = 0.05
 MOST_OVERLAPS = 1000
@@ -67,7 +67,7 @@ def place(line: int, row: int, name: str = "") -> str:
     return f"{DATA}:{line}: row {row}" + (f' field "{name}"' if name else "")
 
 
-def errors_of(tally: Tally, broken: str, row_limit: int, benchmark: Benchmark) -> Iterator[str]:
+def errors_of(tally: Tally, broken: str, row_limit: int, benchmark: Benchmark, lengths: Lengths) -> Iterator[str]:
     """What must be repaired before a training; `broken` says why the file could not be read to its end."""
     if broken:
         yield f"{DATA}: {broken}"
@@ -99,6 +99,12 @@ def errors_of(tally: Tally, broken: str, row_limit: int, benchmark: Benchmark) -
         )
         share = f"{100 * missing / tally.examined:.0f} % of {tally.examined} outputs"
         yield f"{DATA}: {share} hold no answer that the scorer finds ({tally.first_unparsed}); right is {right}"
+    if lengths.unanswered > MOST_UNPARSED * tally.examined:
+        share = f"{100 * lengths.unanswered / tally.examined:.0f} % of {tally.examined} outputs"
+        yield (
+            f"{DATA}: {share} are cut before their end, where the answer is: the longest record has {lengths.longest} "
+            f"tokens, cutoff_len is {lengths.cutoff_len}; right is shorter rows, or a cutoff_len that holds them"
+        )
 
 
 def _overlaps(tally: Tally) -> str:

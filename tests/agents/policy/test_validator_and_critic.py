@@ -67,6 +67,16 @@ def test_rows_too_long_are_capped(task):
     assert "(cap_length," in task.script(first, diagnosis=said, attempt=1).code
 
 
+def test_answers_that_training_would_cut_off_are_capped(task):
+    failure = (
+        "data.json: 50 % of 20 outputs are cut before their end, where the answer is: the longest record has 900 tokens, "
+        "cutoff_len is 200; right is shorter rows, or a cutoff_len that holds them"
+    )
+    said = task.ask("validator", Diagnosis, failure=failure, blamed="data")
+    assert (said.culprit, "drop the longest rows" in said.repair) == ("data", True)
+    assert "(cap_length," in task.script(task.hypothesis(), diagnosis=said, attempt=1).code
+
+
 def brief_with_score(task, **changes) -> dict[str, Any]:
     first = task.hypothesis()
     score = Score(

@@ -10,8 +10,13 @@ from typing import Any
 
 import pytest
 
+from tuneloop.core.benchmark import Item
+from tuneloop.tools.benchmarks import load
 from tuneloop.tools.benchmarks.scorer import JUDGING, THEIRS
 from tuneloop.tools.engines import Engine
+from tuneloop.tools.evaluation import ItemSet
+from tuneloop.tools.failures import explain
+from tuneloop.tools.verdicts import score_of
 
 Verdict = dict[str, Any]
 Judged = Callable[..., list[Verdict]]
@@ -77,6 +82,36 @@ def test_an_unreadable_count_is_the_worst_and_no_zero(opencompass: Engine) -> No
         told(opencompass, "chem_und", [(near, nothing), (near, out("count", 0))])["summary"]["mae_ring_count"] == 10.5
     )
     assert told(opencompass, "chem_und", [(near, out("count", 999999))])["summary"]["mae_ring_count"] == 20
+
+
+def test_every_item_has_its_own_verdict_and_failures_are_shown(opencompass: Engine) -> None:
+    """The original gives numbers of the whole alone, so that nobody sees what was wrong; some of its parts' numbers are
+    called by other names than its page looks for, and are left out of the average.
+    """
+    asked = [(COUNT, out("count", 3)), (COUNT, "about 5"), (SAME, out("output", "No")), (SCAFFOLD, out("output", "CC"))]
+    benchmark = load("chemcotbench_mol_und")[0]
+    items = tuple(
+        Item(id=f"i{n}", fields={}, answer=json.dumps(gold), group=gold["task"]) for n, (gold, _) in enumerate(asked)
+    )
+    found = told(opencompass, "chem_und", asked)
+    rows = [
+        {"id": i.id, "prediction": reply, "answer": i.answer, **verdict}
+        for i, (_, reply), verdict in zip(items, asked, found["verdicts"], strict=True)
+    ]
+    row = {"model": "m", "set": "s", "accuracy": 25.0, "metrics": found["summary"], "items": rows}
+    score = score_of(row, ItemSet("s", benchmark, "validation", items))
+    assert score.value == 25
+    assert {name: group.value for name, group in score.groups.items()} == {
+        "fg_count": 50,
+        "equivalence": 0,
+        "Murcko_scaffold": 0,
+    }
+    shown = explain(score, {i.id: "" for i in items}, benchmark.max_new_tokens)["items"]
+    assert [(one["kind"], one["prediction"]) for one in shown] == [
+        ("unparsed", "about 5"),
+        ("wrong", out("output", "No")),
+        ("wrong", out("output", "CC")),
+    ]
 
 
 def test_a_ring_of_another_size_is_not_the_scaffold(opencompass: Engine) -> None:

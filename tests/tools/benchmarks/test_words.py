@@ -7,19 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from tests.benchmark_answers import item_set, measured, splits
+from tests.benchmark_answers import item_set, measured, repository, splits
+from tests.hub.making import parquet
 from tests.hub.server import LocalHub
 from tuneloop.core.benchmark import Item
 from tuneloop.core.score import Score
 from tuneloop.core.settings import Settings
 from tuneloop.tools import benchmarks
-from tuneloop.tools.benchmarks import prompt
+from tuneloop.tools.benchmarks import prompt, scorer
 from tuneloop.tools.benchmarks.cards import cards
 from tuneloop.tools.benchmarks.checking import check_items
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.evaluation import ItemSet
+from tuneloop.tools.verdicts import score_of
 
 TAGS = "I think so.\n[ANSWER_START]{}[ANSWER_END]"
 
@@ -138,6 +141,32 @@ def test_odd_rows_of_panorama(tmp_path: Path) -> None:
     assert third.fields["claim"].startswith("3."), "although the first claim of some holds all of them"
     silver = [json.loads(item.answer)["silver"] for side in splits("panorama_par4pc", tmp_path) for item in side]
     assert any(silver) and not all(silver)
+    assert any(json.loads(item.answer)["silver"] for item in items)
+
+
+def test_no_prompt_is_left_out_for_its_length(tmp_path: Path) -> None:
+    """The original leaves out prompts of more than 16,384 tokens, and of the forms with reasoning alone."""
+    for task in ("par4pc", "pi4pc", "noc4pc"):
+        (file,) = repository("LG-AI-Research/PANORAMA", tmp_path).glob(f"{task.upper()}/test*.parquet")
+        rows = pq.read_table(file).to_pylist()
+        for row in rows:
+            row["context"]["abstract"] = "A device is shown. " * 20_000
+        file.write_bytes(parquet(rows))
+        for name in (f"panorama_{task}", f"panorama_{task}_cot"):
+            benchmark, module = benchmarks.load(name)
+            assert len(list(module.pool(benchmark, file.parents[1]))) == len(rows), name
+
+
+def test_each_question_of_data_analysis_is_asked_once_and_has_one_metric(tmp_path: Path) -> None:
+    """The original's open questions are all of them once more, by ROUGE-L."""
+    raw = repository("Multilingual-Multimodal-NLP/TableBench", tmp_path)
+    rows = [json.loads(line) for line in (raw / "TableBench_TCoT.jsonl").read_text().splitlines()]
+    kinds = {row["id"]: row["qsubtype"] for row in rows if row["qtype"] == "DataAnalysis"}
+    benchmark, module = benchmarks.load("tablebench_data_analysis")
+    items = list(module.pool(benchmark, raw))
+    assert sorted(item.id for item in items) == sorted(kinds)
+    rouge = {item.id for item in items if json.loads(item.answer)["metric"] == "rouge_l"}
+    assert rouge == {name for name, kind in kinds.items() if kind == "CausalAnalysis"}
 
 
 def test_odd_rows_of_bioprobench(tmp_path: Path) -> None:
@@ -157,6 +186,33 @@ def test_headings_and_their_steps_are_one_cluster(tmp_path: Path) -> None:
 def test_the_family_names_its_parts() -> None:
     parts = benchmarks.load("panorama")[0].parts
     assert [benchmarks.load(part)[0].answer for part in parts] == ["scorer:par4pc", "scorer:pi4pc", "scorer:noc4pc"]
+
+
+@FAMILY
+def test_reasons_before_an_answer_cost_nothing(name: str, tmp_path: Path) -> None:
+    """The original forbids reasons in the prompts of ERR, ORD and PI4PC, and wants them in every row that is learned."""
+    benchmark = benchmarks.load(name)[0]
+    for item in splits(name, tmp_path)[0]:
+        plain = ORACLES[name](gold_of(item))
+        for reply in (plain, f"Let us see, step by step: A is not B, and 3 is no 5.\n\n{plain}"):
+            assert scorer.judge(benchmark, item.answer, reply)["value"] == 1, reply
+
+
+@FAMILY
+def test_who_answers_one_item_and_is_silent_else_has_that_one_right(name: str, tmp_path: Path) -> None:
+    """The original drops what it cannot read from the denominators of NOC4PC, PQA, ORD and ERR: all would be right."""
+    benchmark, items = benchmarks.load(name)[0], tuple(splits(name, tmp_path)[0])
+    replies = [ORACLES[name](gold_of(items[0])), *("I would rather not say." for _ in items[1:])]
+    rows = [
+        {"id": i.id, "prediction": reply, "answer": i.answer, **scorer.judge(benchmark, i.answer, reply)}
+        for i, reply in zip(items, replies, strict=True)
+    ]
+    row = {"model": "m", "set": name, "accuracy": 100 / len(items), "metrics": {}, "items": rows}
+    score = score_of(row, ItemSet(name, benchmark, "validation", items))
+    assert (score.value, score.parsed, score.n) == (pytest.approx(100 / len(items)),) * 2 + (len(items),)
+    assert sum(group.n for group in score.groups.values()) in (0, len(items))
+    flat = {"f1_macro", "f1", "kendall_tau", "recall", "exact_match", "rouge_1"}
+    assert all(score.metrics[metric] < 60 for metric in flat & score.metrics.keys()), score.metrics
 
 
 @FAMILY

@@ -122,7 +122,9 @@ def test_answers_without_the_reasoning_that_is_asked_for_are_named(run: Run) -> 
     told = "data.json: 100 % of 6 outputs are an answer alone, and the benchmark's prompt asks for reasoning before it"
     assert told in run(alone, benchmark=asks).warnings
     assert not [w for w in run([*alone, *solved], benchmark=asks).warnings if "answer alone" in w]
-    assert not [w for w in run(alone).warnings if "answer alone" in w]
+    allows = BENCHMARK.model_copy(update={"prompt": "{question}\nYou may reason first. Put the answer into a box."})
+    for others in (BENCHMARK, allows):
+        assert not [w for w in run(alone, benchmark=others).warnings if "answer alone" in w]
 
 
 def test_many_wrong_rows_are_counted_and_five_shown(run: Run) -> None:
@@ -194,6 +196,21 @@ def test_lengths(run: Run) -> None:
     assert (report.lengths.cut, report.lengths.lost, report.lengths.unanswered) == (1, 300 + 9 + 5 - 200, 0)
     assert any("exceed cutoff_len" in w for w in report.warnings)
     assert run(rows, cutoff_len=None).lengths.cut == 0
+
+
+def test_answers_that_training_would_cut_off_are_refused(run: Run) -> None:
+    short, long = ([row(i, output="a" * n + "\\boxed{1}") for i in range(10)] for n in (20, 300))
+    few, many = run([*short, *short, long[0]]), run([*short, *long])
+    assert few.ok and few.lengths.unanswered == 1
+    assert many.errors == (
+        "data.json: 50 % of 20 outputs are cut before their end, where the answer is: the longest record has "
+        f"{many.lengths.longest} tokens, cutoff_len is 200; right is shorter rows, or a cutoff_len that holds them",
+    )
+    assert run([*short, *long], cutoff_len=400).ok
+
+
+def test_the_last_of_many_records_is_looked_at_too(run: Run) -> None:
+    assert 'row 3000 has no field "output"' in run([*good(2999), {"instruction": "a"}], row_limit=5000).errors[0]
 
 
 def test_other_fields_are_left_out(run: Run, tmp_path: Path) -> None:
