@@ -14,6 +14,7 @@ import pytest
 
 from tuneloop.cli.main import ALIASES, cli, commands
 from tuneloop.core.settings import Settings
+from tuneloop.tools import benchmarks
 from tuneloop.tools.benchmarks.own import CATALOG, read_own
 
 ROOT = Path(__file__).parents[2]
@@ -85,6 +86,24 @@ def test_the_report_page_names_every_key() -> None:
     text = (ROOT / "docs" / "report.md").read_text()
     for key in module.KEYS + module.MORE:
         assert f"`{key}`" in text
+
+
+@pytest.mark.parametrize("name", [n for n in benchmarks.names() if benchmarks.load(n)[0].source])
+def test_the_benchmarks_page_says_what_is_declared(name: str) -> None:
+    """Names, sources, licences, limits and who asks a judge; the original's pages tell of other ones than its code has."""
+    benchmark, text = benchmarks.load(name)[0], (ROOT / "docs" / "benchmarks.md").read_text()
+    assert benchmark.source
+    short = name.removesuffix("_cot")
+    assert f"`{short}`" in text
+    for source in (benchmark.source, *benchmark.more):
+        assert f"`{source.repo}`" in text, name
+    assert benchmark.licence.partition(" (")[0] in text
+    rows = [line for line in text.splitlines() if re.match(rf"\| (?:`\w+`(?:, )?)*`{short}`.*\| [\d /]+ \|$", line)]
+    limits = [line.split("|")[-2].split("/") for line in rows]
+    assert all(str(benchmark.max_new_tokens) in map(str.strip, found) for found in limits), (name, rows)
+    asked = (ROOT / "docs" / "evaluation.md").read_text().partition("## A language model as judge")[2]
+    assert (f"`{name}`" in asked.partition("\n## ")[0]) == benchmark.judge
+    assert "judge" not in benchmark.description
 
 
 def test_the_own_task_page_works_as_written(tmp_path: Path) -> None:

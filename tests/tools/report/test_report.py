@@ -193,6 +193,13 @@ def test_prompts_that_were_cut_are_counted() -> None:
     assert "prompts are longer" not in report("r", whole())
 
 
+def test_the_best_is_what_was_accepted_and_no_experiment_has_a_test_score() -> None:
+    """The original's page reads the test after every loop and calls the highest the best."""
+    told = facts("r", report_data(experiment(1, 50, True), experiment(2, 90, False)))
+    assert told["best"]["experiment"] == 1
+    assert not [key for e in told["experiments"] for key in e if "test" in key]
+
+
 def test_plots_are_real_pictures(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "r1")
     write_report(run, whole())
