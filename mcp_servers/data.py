@@ -21,11 +21,14 @@ from tuneloop.tools.benchmarks.folder import sealed_count
 from tuneloop.tools.compare import precision_in, share, smallest_gain
 from tuneloop.tools.contamination.withheld import CARD, open_text
 from tuneloop.tools.gate.report import REJECTED, REPORT
+from tuneloop.tools.heard import asked
 from tuneloop.tools.inspecting.kept import brief, kept_inspection
 from tuneloop.tools.inspecting.sample import shown
 from tuneloop.tools.measuring import precisions
 from tuneloop.tools.profiling.kept import kept_profile
 from tuneloop.tools.profiling.reading import readme
+from tuneloop.tools.progress import told_progress
+from tuneloop.tools.proxy.ledger import sums
 from tuneloop.tools.scripts import script_findings, script_result, start_script
 from tuneloop.tools.workbench import Workbench, job_report
 
@@ -157,16 +160,18 @@ class DataTools(RowTools):
     def try_result(self, experiment: Experiment) -> dict[str, Any]:
         """What came out of the script tried last: its state and, when it is over, the first rows it wrote.
 
-        Without those that hold test items.
+        Without those that hold test items. `models`: what it asked of models, which tells what all rows will cost.
         """
         bench = self.scope.bench()
         folder = bench.experiment(experiment)
         status, job = bench.status(folder.jobs, "dry_run")
         if status.state != "over" or job is None:
-            return job_report(status)
+            return job_report(status, **(told_progress(job / "log.txt") if job else {}))
         rows = read_json(script_result(bench, folder, status, job, debug=True))
         seen = self._open_rows([shown(row, LONG) for row in rows[:5]], rows[:5])
-        return marked(job_report(status, **{**seen, "first": seen["rows"], "rows": len(rows)}))
+        facts = {**seen, "first": seen["rows"], "rows": len(rows)}
+        entries = asked(bench.run, job)
+        return marked(job_report(status, **facts, **({"models": sums(entries).model_dump()} if entries else {})))
 
     @staticmethod
     def _item(bench: Workbench, item: Item) -> dict[str, Any]:

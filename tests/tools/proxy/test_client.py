@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import signal
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,15 @@ import pytest
 from tests.conftest import linked_home
 from tests.prepared import prepared
 from tests.tools.proxy.conftest import CANARY, OpenHouse, Provider, access_of, error, send
-from tests.tools.proxy.test_kills import SANDBOXES
+from tests.tools.proxy.test_kills import SANDBOXES, reached
 from tests.waiting import until
 from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
+from tuneloop.mcp_servers.data import DataTools
+from tuneloop.mcp_servers.scope import Scope
 from tuneloop.sandboxes.jobs import launch, wait
 from tuneloop.tools.asking import CLIENT
 from tuneloop.tools.benchmarks import resolve
@@ -140,6 +144,8 @@ def test_the_example_of_the_documents(make: Make, provider: Provider) -> None:
     tried = result(bench, "dry_run")
     assert len(tried) == 6, "of ten that a try asks, four have a wrong answer"
     assert sum(contents(provider).values()) == 6 + 4 * 3
+    told = DataTools(Scope(bench.run, bench.settings)).try_result(1)
+    assert (told["rows"], told["models"]["requests"], told["models"]["tokens_out"]) == (6, 18, 90)
     start(bench, code)
     rows = result(bench, "build_data")
     assert len(rows) == 16
@@ -305,3 +311,22 @@ def test_sets_have_the_same_order_every_time(make: Make) -> None:
     bench = make()
     first = result(bench, start(bench, code))
     assert result(bench, start(bench, code + "# again\n")) == first
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_killed_again_and_again_it_pays_nothing_twice(make: Make, provider: Provider, seed: int) -> None:
+    """kill -9 at any moment, eight times in one script of 200 questions."""
+    bench, rng, pause = make(), random.Random(seed), threading.Event()
+    code = COPIES.replace("range(24)", "range(200)")
+    provider.next = [lambda *_: pause.wait(rng.random() * 0.1)] * 1000
+    name = start(bench, code)
+    for kill in range(1, 9):
+        goal = kill * 20 + rng.randint(0, 9)
+        until(partial(reached, provider, goal), 60)
+        pause.wait(rng.random() * 0.05)
+        kill_the_job(bench, bench.run.experiment(1).script)
+        assert over(bench, name)[0].exit.killed  # type: ignore[union-attr]
+        start(bench, code)
+    assert [row["output"] for row in result(bench, name)] == [f"echo question {i}" for i in range(200)]
+    assert contents(provider) == {f"question {i}": 1 for i in range(200)}
