@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -42,4 +43,5 @@ def secrets_of(settings: Settings, environment: Mapping[str, str] = os.environ) 
     """Every key of the settings, and whatever variable is named like one."""
     own = [value.get_secret_value() for _, value in settings if isinstance(value, SecretStr)]
     more = [value for name, value in environment.items() if NAMED.search(name)]
-    return Secrets((*own, settings.mcp_token or "", *more))
+    store = urlsplit(settings.checkpoint_url or "").password or ""
+    return Secrets((*own, settings.mcp_token or "", store, *more))

@@ -19,6 +19,7 @@ def test_values_and_what_looks_like_one() -> None:
 
 def test_every_key_of_the_settings_and_of_the_environment() -> None:
     settings = Settings(OPENAI_API_KEY="openai-key", HF_TOKEN="hub-token-1", TUNELOOP_MCP_TOKEN="server-token")
+    settings = settings.model_copy(update={"checkpoint_url": "postgresql://me:store-pass@h/db"})
     environment = {"ANTHROPIC_API_KEY": "anthropic-key", "MY_PASSWORD": "opensesame", "PATH": "/usr/bin:/bin"}
-    said = "openai-key hub-token-1 server-token anthropic-key opensesame /usr/bin:/bin"
-    assert secrets_of(settings, environment).blot(said) == f"{'[secret] ' * 5}/usr/bin:/bin"
+    said = "openai-key hub-token-1 server-token anthropic-key opensesame store-pass /usr/bin:/bin"
+    assert secrets_of(settings, environment).blot(said) == f"{'[secret] ' * 6}/usr/bin:/bin"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from tuneloop.graph.replay import AGENTS
 from tuneloop.mcp_servers.client import open_toolbox
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.proxy.ledger import sums_by_job
+from tuneloop.tools.proxy.ledger import read_ledger, sums_by_job
 
 CANARY = "canary-2b8e61f07a9d4c35"
 BROKEN = Reply("", (Call("DataScript", '{"code": "import js'),))
@@ -50,12 +51,16 @@ class Mind:
     def __init__(self, run: RunFolder, settings: Settings) -> None:
         self.run, self.settings = run, settings
         self.faults = {place: list(said) for place, said in FAULTS.items()}
+        self.hangs = threading.Event()
 
     def __call__(self, asked: dict[str, Any]) -> Said:
         told = self.asked_for()
         faults = self.faults.get((told.brief["experiment"], told.agent))
         if faults:
-            return faults.pop(0)
+            fault = faults.pop(0)
+            if isinstance(fault, Hang):
+                self.hangs.set()
+            return fault
         letters = len(json.dumps(asked))
         if "data_list_datasets" in told.tools and not any(m["role"] == "tool" for m in asked["messages"]):
             return Reply("", LISTS.calls, usage=(letters // 4, 12, 0))
@@ -75,32 +80,42 @@ class Mind:
             return await OfflinePolicy().answer(agent.name, "", Brief.model_validate(told.brief), tools, agent.answer)
 
 
-def tuneloop(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+def tuneloop(home: Path, *words: str, **more: str) -> subprocess.Popen[str]:
     env = {**os.environ, "FT_FILE_PATH": str(home), **more}
-    return subprocess.run([*COMMAND, *words], env=env, cwd=home.parent, capture_output=True, text=True)
+    return subprocess.Popen(
+        [*COMMAND, *words], env=env, cwd=home.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
 @pytest.mark.slow
 def test_a_run_with_a_model_that_errs_in_every_way(
     tmp_path: Path, llamafactory: Engine, opencompass: Engine, tiny: Path
 ) -> None:
+    """It is killed while a model hangs, and goes on."""
     home = linked_home(tmp_path / "home")
     run = RunFolder(home / "runs" / "chat")
-    with chat_server(Mind(run, Settings(FT_FILE_PATH=home))) as chat:
-        done = tuneloop(
-            home, "run", "--benchmark", "wordproblems", "--base-model", "tiny", "--loop-n", "4", "--run-id", "chat",
-            CHAT_MODEL="m", OPENAI_API_KEY=CANARY, OPENAI_API_BASE=chat.url, TUNELOOP_CHAT_TIMEOUT="4",
-            TUNELOOP_API_PRICES='{"m": [1, 2]}', TUNELOOP_CHAT_TOKENS="90000",
-        )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    mind = Mind(run, Settings(FT_FILE_PATH=home))
+    with chat_server(mind) as chat:
+        told = {
+            "CHAT_MODEL": "m", "OPENAI_API_KEY": CANARY, "OPENAI_API_BASE": chat.url, "TUNELOOP_CHAT_TOKENS": "90000",
+            "TUNELOOP_API_PRICES": '{"m": [1, 2]}',
+        }  # fmt: skip
+        words = ("--benchmark", "wordproblems", "--base-model", "tiny", "--loop-n", "4", "--run-id", "chat")
+        first = tuneloop(home, "run", *words, **told)
+        assert mind.hangs.wait(900), first.communicate()
+        first.kill()
+        output = first.communicate()[0]
+        second = tuneloop(home, "resume", "chat", **told)
+        output += second.communicate()[0]
+    assert second.returncode == 0, output[-5000:]
     report = read_json(run.report_json)
     assert [e["outcome"] for e in report["experiments"]] == ["accepted", "failed", "failed", "failed"]
     assert {e["failure"]["culprit"] for e in report["experiments"][1:]} == {"planner"}
-    assert (report["planner"], report["answers"][""]) == ("chat m", 3)
-    assert set(report["answers"]) == {"m", ""}
+    assert report["experiments"][0]["repairs"] == 0
+    assert (report["planner"], set(report["answers"]), report["answers"][""]) == ("chat m", {"m", ""}, 3)
     assert report["best"]["test"]["value"] > report["baseline"]["test"]["value"]
     said_by_the_model(run)
-    nothing_leaked(home, run, done.stdout + done.stderr, [str(key) for key in chat.keys])
+    nothing_leaked(home, run, output, chat.keys)
     replayed(home)
 
 
@@ -112,9 +127,10 @@ def said_by_the_model(run: RunFolder) -> None:
     calls = [line for path in transcripts(run) for line in read_transcript(path) if isinstance(line, ModelCall)]
     booked = sums_by_job(run.ledger)
     assert set(booked) >= {"agent:researcher", "agent:data_engineer", "agent:config_coder", "agent:critic"}
-    assert sum(sums.requests for sums in booked.values()) == len(calls)
+    assert sum(sums.requests for sums in booked.values()) == len(calls) + 1, "and the one that was killed"
+    assert sum(entry.outcome == "killed" for entry in read_ledger(run.ledger)) == 1
     answered = [call for call in calls if call.outcome == "answered"]
-    assert sum(sums.cost or 0 for sums in booked.values()) == pytest.approx(sum(call.cost or 0 for call in calls))
+    assert sum(entry.cost or 0 for entry in read_ledger(run.ledger)) == pytest.approx(sum(c.cost or 0 for c in calls))
     assert len(list(every_event(run.events, "model_called"))) >= len(answered)
 
 
@@ -130,6 +146,7 @@ def nothing_leaked(home: Path, run: RunFolder, output: str, keys: list[str]) -> 
 def replayed(home: Path) -> None:
     """The provider is gone."""
     done = tuneloop(home, "replay")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert all(line.endswith(": same") for line in done.stdout.splitlines())
-    assert len(done.stdout.splitlines()) >= 10
+    said = done.communicate()[0].splitlines()
+    assert done.returncode == 0, said
+    assert all(line.endswith(": same") for line in said)
+    assert len(said) == 4 + 3 * 2

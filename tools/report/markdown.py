@@ -97,14 +97,15 @@ def _times(data: ReportData) -> list[str]:
 
 
 def _calls(data: ReportData) -> list[str]:
-    """What jobs asked of models, which costs money."""
+    """What jobs and agents asked of models, which costs money."""
     if not data.calls:
         return []
     text = (
-        "Requests to models went through the proxy, which holds the key; `ledger.jsonl` has a line for each. Requests under "
-        "way when the proxy was killed are counted with the tokens that were set aside for them."
+        "`ledger.jsonl` has a line for each request. Those of jobs went through the proxy, which holds the key; agents "
+        "(`agent:…`) ask by themselves, and their calls stand in `experiments/*/answers/*.calls.jsonl`. Requests under way "
+        "when somebody was killed are counted with the tokens that were set aside for them."
     )
-    return ["## Models asked by jobs", tables.calls(data), text]
+    return ["## Models asked", tables.calls(data), text]
 
 
 def made_with(data: ReportData) -> str:
