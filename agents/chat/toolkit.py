@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -79,6 +80,8 @@ class Toolkit:
         self._results: list[str] = []
         self._seen: Counter[str] = Counter()
         self._repeated = 0
+        # Calls wished for at once are made one after another, in their order: names of pages and reminders depend on it.
+        self._turn = asyncio.Lock()
 
     @property
     def stuck(self) -> bool:
@@ -92,7 +95,8 @@ class Toolkit:
 
     def _asker(self, name: str) -> Callable[..., Awaitable[str]]:
         async def ask(**arguments: Any) -> str:
-            return await self._use(name, arguments)
+            async with self._turn:
+                return await self._use(name, arguments)
 
         return ask
 
@@ -124,6 +128,10 @@ class Toolkit:
         return _page(f"r{len(self._results)}", text, 1)
 
     async def _more(self, result: str = "", page: int = 1, **_: Any) -> str:
+        async with self._turn:
+            return self._further(result, page)
+
+    def _further(self, result: str, page: int) -> str:
         there = {f"r{i}": text for i, text in enumerate(self._results, 1)}
         if result not in there:
             return f"Error: there is no result {result!r}; there are {', '.join(there) or 'none'}"

@@ -13,7 +13,7 @@ from tests.chat_server import Call, Chat, Hang, Refuse, Reply, chat_server
 from tests.prepared import prepared
 from tests.waiting import until
 from tuneloop.agents.researcher import RESEARCHER
-from tuneloop.core.errors import Paused, RecipeError, WorldError
+from tuneloop.core.errors import Paused, RecipeError, SetupError, WorldError
 from tuneloop.core.event_log import every_event
 from tuneloop.core.experiment import Hypothesis
 from tuneloop.core.run import RunSpec
@@ -22,6 +22,7 @@ from tuneloop.graph.asking import ask
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.research import research
+from tuneloop.graph.runs import create_run
 from tuneloop.graph.state import State
 from tuneloop.tools.benchmarks import resolve
 from tuneloop.tools.proxy.ledger import read_ledger
@@ -113,3 +114,20 @@ def test_a_wrong_key_pauses_and_the_right_one_goes_on(open_run, chat: Chat) -> N
         research(ctx)
     chat.say = lambda _: GOOD
     assert research(ctx)["stage"] == "engineer_data"
+
+
+def test_a_model_that_can_not_be_had_is_refused_before_anything_costs(tmp_path: Path) -> None:
+    settings = Settings(FT_FILE_PATH=tmp_path / "home", CHAT_MODEL="gpt-5")
+    spec = RunSpec(benchmark="wordproblems", base_model="tiny", sandbox="process", allow_unsandboxed=True)
+    with pytest.raises(SetupError, match="CHAT_MODEL=gpt-5: set OPENAI_API_KEY"):
+        create_run(spec, settings, "r")
+    assert not settings.home.runs.exists()
+
+
+def test_every_argument_of_a_tool_is_told(open_run, chat: Chat) -> None:
+    asked(open_run())
+    told = {t["function"]["name"]: t["function"] for t in chat.seen[0]["tools"]}
+    rows = told["data_sample_rows"]["parameters"]
+    assert all(described.get("description") for described in rows["properties"].values())
+    assert "statement" in told["Hypothesis"]["parameters"]["required"]
+    assert all(card["description"] for card in told.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,7 +38,7 @@ BRIEF = Brief(task=TASK, experiment=1, budget=Budget(experiments_left=1, seconds
 
 @dataclass
 class Tools:
-    """`look` gives letters, `count` a number that grows; `params_*` and others are refused."""
+    """`look` gives letters, slowly of what is far, `count` a number that grows; `params_*` and others are refused."""
 
     used: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     looks: int = 100
@@ -46,6 +47,8 @@ class Tools:
         self.used.append((tool, arguments))
         match tool:
             case "data_look":
+                if arguments.get("where") == "far":
+                    await asyncio.sleep(0.05)
                 return {"letters": "abcdefghij" * (self.looks // 10)}
             case "data_count":
                 return len(self.used)

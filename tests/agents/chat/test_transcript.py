@@ -25,6 +25,9 @@ from tuneloop.tools.proxy.ledger import read_ledger, sums_by_job
 
 ROOT = Path(__file__).parents[3]
 LOOK = Reply("Let me look.", (Call("data_look", {"where": "here"}), Call("data_count", {})))
+MANY = Reply(
+    "", (Call("data_look", {"where": "far"}), Call("data_count", {}), *[Call("data_look", {"where": "x"})] * 3)
+)
 AGAIN = Reply("", (Call("data_look", {"where": "there"}),))
 
 
@@ -93,6 +96,7 @@ CASES: dict[str, Any] = {
     "another model": ([Refuse(429, "insufficient_quota"), LOOK, GOOD], {"TUNELOOP_CHAT_FALLBACKS": "second"}),
     "offline": ([LOOK, Refuse(429, "insufficient_quota")], {}),
     "repaired": ([Reply("well"), Reply("hm"), GOOD], {}),
+    "at once": ([MANY, Reply("", (Call("read_more", {"result": "r1", "page": 2}),)), GOOD], {"looks": 9000}),
     "no answer": ([Reply("no")], {}),
     "too long": ([LOOK, Refuse(400, "maximum context length")], {}),
     "endless": ([LOOK], {"TUNELOOP_CHAT_STEPS": 5}),
@@ -103,7 +107,8 @@ CASES: dict[str, Any] = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_is_replayed_bit_for_bit(sit: Sit, case: str) -> None:
     said, more = CASES[case]
-    table = sit(*said, **more)
+    table = sit(*said, **{name: value for name, value in more.items() if name != "looks"})
+    table.tools.looks = more.get("looks", 100)
     run = recorded(table)
     before = {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()}
     asked, used = len(table.chat.seen), len(table.tools.used)
