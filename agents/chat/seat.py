@@ -14,6 +14,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from tuneloop.agents.chat.chain import Chain
+from tuneloop.agents.chat.compaction import compacted
 from tuneloop.agents.chat.dialects import Card, from_langchain, name_of, to_langchain
 from tuneloop.agents.chat.toolkit import Toolkit
 from tuneloop.core.errors import RecipeError
@@ -40,12 +41,20 @@ class Talk:
             raise self._out(f"{settings.chat_steps} calls of its model (TUNELOOP_CHAT_STEPS)")
         if self.chain.spent >= settings.chat_tokens:
             raise self._out(f"{settings.chat_tokens} tokens (TUNELOOP_CHAT_TOKENS)")
+        messages = self._short(messages)
         if not self._hurry():
             return await self.chain.ask(messages, tools, self.answer)
         told = Message(role="user", content=LAST.format(answer=self.answer))
         return await self.chain.ask(
             [*messages, told], [card for card in tools if name_of(card) == self.answer], self.answer
         )
+
+    def _short(self, messages: Sequence[Message]) -> list[Message]:
+        """Old results told shorter may be asked for again."""
+        short = compacted(messages)
+        if short != list(messages):
+            self.toolkit.forget()
+        return short
 
     def _hurry(self) -> bool:
         settings = self.chain.settings

@@ -88,6 +88,10 @@ class Toolkit:
         """The same calls got the same results again and again."""
         return self._repeated >= MOST_REPEATED
 
+    def forget(self) -> None:
+        """What was found no longer stands above: the agent may ask for it again."""
+        self._seen.clear()
+
     async def all(self) -> list[BaseTool]:
         """What the agent may use."""
         cards = await self._tools.cards()

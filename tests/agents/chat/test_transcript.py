@@ -28,6 +28,7 @@ LOOK = Reply("Let me look.", (Call("data_look", {"where": "here"}), Call("data_c
 MANY = Reply(
     "", (Call("data_look", {"where": "far"}), Call("data_count", {}), *[Call("data_look", {"where": "x"})] * 3)
 )
+PLACES = [Reply("", (Call("data_look", {"where": str(i)}),)) for i in range(24)]
 AGAIN = Reply("", (Call("data_look", {"where": "there"}),))
 
 
@@ -97,6 +98,10 @@ CASES: dict[str, Any] = {
     "offline": ([LOOK, Refuse(429, "insufficient_quota")], {}),
     "repaired": ([Reply("well"), Reply("hm"), GOOD], {}),
     "at once": ([MANY, Reply("", (Call("read_more", {"result": "r1", "page": 2}),)), GOOD], {"looks": 9000}),
+    "long": (
+        [*[Reply("", (Call("data_look", {"where": str(i)}),)) for i in range(24)], GOOD],
+        {"looks": 5000, "TUNELOOP_CHAT_STEPS": 40},
+    ),
     "no answer": ([Reply("no")], {}),
     "too long": ([LOOK, Refuse(400, "maximum context length")], {}),
     "endless": ([LOOK], {"TUNELOOP_CHAT_STEPS": 5}),
