@@ -21,6 +21,8 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.model_call import Message
 
 LAST = "This is your last step. Call `{answer}` now with the best answer that you have; no other tool is left to you."
+# Who has heard that so often and does something else will not answer.
+HURRIES = 3
 # From this share of the tokens on the agent is asked to answer.
 ENOUGH = 0.8
 
@@ -33,6 +35,7 @@ class Talk:
     toolkit: Toolkit
     answer: str
     steps: int = 0
+    hurried: int = 0
 
     async def next(self, messages: Sequence[Message], tools: Sequence[Card]) -> Message:
         """The reply to a conversation. Raises RecipeError at the limits."""
@@ -44,6 +47,9 @@ class Talk:
         messages = self._short(messages)
         if not self._hurry():
             return await self.chain.ask(messages, tools, self.answer)
+        self.hurried += 1
+        if self.hurried > HURRIES:
+            raise RecipeError(f"{self.chain.agent} gave no answer when nothing else was left to do", culprit="planner")
         told = Message(role="user", content=LAST.format(answer=self.answer))
         return await self.chain.ask(
             [*messages, told], [card for card in tools if name_of(card) == self.answer], self.answer

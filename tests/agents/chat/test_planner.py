@@ -146,6 +146,13 @@ def test_repeated_calls_are_noticed(sit: Sit) -> None:
     assert ["made this call before" in text for text in results] == [False, True, True, True]
 
 
+def test_who_only_repeats_itself_is_given_up_soon(sit: Sit) -> None:
+    table = sit(LOOK)
+    with pytest.raises(RecipeError, match="no answer when nothing else was left to do"):
+        table.ask()
+    assert len(table.chat.seen) == 4 + 3
+
+
 def test_a_call_whose_result_changes_is_no_repetition(sit: Sit) -> None:
     table = sit(*[Reply("", (Call("data_count", {}),))] * 6, GOOD)
     table.ask()
