@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuneloop.core.files import digest, read_json, read_lines, write_atomic, write_json, write_lines
+from tuneloop.core.files import append_line, digest, read_json, read_lines, write_atomic, write_json, write_lines
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
@@ -57,3 +58,20 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
 def test_borders_of_parts_count() -> None:
     assert digest("ab", "c") != digest("a", "bc")
     assert digest("ab", "c") == digest(b"ab", "c")
+
+
+def test_lines_of_several_threads_do_not_mix(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+
+    def write(letter: str) -> None:
+        for _ in range(50):
+            append_line(file, f'"{letter * 50_000}"')
+
+    threads = [threading.Thread(target=write, args=(letter,)) for letter in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lines = file.read_text().splitlines()
+    assert sorted(set(lines)) == [f'"{letter * 50_000}"' for letter in "abcd"]
+    assert len(lines) == 200
