@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -16,6 +16,9 @@ from tuneloop.cli.spec import locate, sandbox, split_names
 from tuneloop.core.errors import SetupError
 from tuneloop.core.run import SandboxKind
 from tuneloop.core.settings import Settings, load_settings, read_dotenv
+
+if TYPE_CHECKING:
+    from tuneloop.tools.evaluating.record import Keeper
 
 EXAMPLES = """\b
 Examples:
@@ -59,10 +62,13 @@ SEEDS = {
 @click.option("--name", help="What results call MODEL.  [default: from MODEL]")
 @click.option("--sandbox", "kind", type=click.Choice(get_args(SandboxKind)), help="Where jobs run.  [default: auto]")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the result tree.  [default: in FT_FILE_PATH]")
+@click.option("--record", type=click.Path(path_type=Path), hidden=True, help="Folder in which others watch.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(model: str | None, named: str | None, benchmarks: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Measure MODEL with OpenCompass: value, 95 % interval, parse rate; the seeds' CSV tree and a Parquet row an item."""
     settings, told = load_settings(), variables()
+    if given["record"]:  # asked for by the server `evaluation`: the whole question stands in the options
+        told = {name: value for name, value in told.items() if name == "NUM_GPUS"}
     if model and named:
         raise SetupError(f"two models, {model} and {named}: a second one is --against")
     names = split_names(benchmarks) or wanted(settings)
@@ -79,7 +85,10 @@ def command(model: str | None, named: str | None, benchmarks: tuple[str, ...], a
         "name": given["name"] or told.get("MODEL_ABBR"),
     }
     given |= numbers(given, told)
-    run(word, names, settings, given, as_json=as_json, gpus=told.get("NUM_GPUS", ""))
+    from tuneloop.tools.evaluating.record import kept  # engines come with it, and help needs none of them
+
+    with kept(given["record"]) as keeper:
+        run(word, names, settings, given, keeper, as_json=as_json, gpus=told.get("NUM_GPUS", ""))
 
 
 def variables() -> dict[str, str]:
@@ -113,7 +122,14 @@ def numbers(given: Mapping[str, Any], told: Mapping[str, str]) -> dict[str, Any]
 
 
 def run(
-    word: str, names: Sequence[str], settings: Settings, given: Mapping[str, Any], *, as_json: bool, gpus: str
+    word: str,
+    names: Sequence[str],
+    settings: Settings,
+    given: Mapping[str, Any],
+    keeper: Keeper,
+    *,
+    as_json: bool,
+    gpus: str,
 ) -> None:
     """Look at everything, measure, show. Nothing is loaded before all of it was looked at."""
     from tuneloop.cli import eval_views  # engines and catalogs are heavy, and help needs none of them
@@ -124,7 +140,8 @@ def run(
 
     whole = whole_names([locate(name, registered()) for name in names], settings)
     decoding = Decoding(**{name: given[name] for name in SEEDS})
-    with bar("looking at the model") as say:
+    with bar("looking at the model") as shown:
+        say = keeper.watched(shown, accepted=False)
         of = {"base": given["base_model"], "endpoint": given["endpoint"]}
         subjects = [find_subject(word, settings, say, **of, name=given["name"] or "")]
         if given["against"]:
@@ -140,9 +157,11 @@ def run(
     how = {"decoding": decoding, "seed": given["seed"], "sandbox": given["kind"] or sandbox(settings.env_type)}
     found = []
     for one in subjects:
-        with bar(one.name) as say:
+        with bar(one.name) as shown:
+            say = keeper.watched(shown, accepted=True)
             found.append(measure(one, sets, settings, say, device=device, **how))
     place = write_tree(Path(given["out"] or found[0].place / "benchmark_results").absolute(), found)
+    keeper.keep(found[0], place)
     compared = eval_views.compared(found)
     if compared:
         eval_views.draw(place / "comparison.png", found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from rich.console import Console
@@ -13,8 +12,8 @@ from rich.text import Text
 
 from tuneloop.core.score import Score
 from tuneloop.core.wording import clean, interval, p
-from tuneloop.tools.compare import compare
 from tuneloop.tools.evaluating import Measurement
+from tuneloop.tools.evaluating.facts import difference, measured
 
 WIDTH = 20
 COLOURS = ("#2a7f3f", "#888888")
@@ -27,34 +26,9 @@ def compared(found: Sequence[Measurement]) -> list[dict[str, Any]]:
     return [difference(found[0].scores[name], found[1].scores[name]) for name in found[0].scores]
 
 
-def difference(one: Score, other: Score) -> dict[str, Any]:
-    """`p_value`: how likely a difference of this size either way would be, were both models equal."""
-    there, back = compare(one, other, candidates=1), compare(other, one, candidates=1)
-    either = min(1.0, 2 * min(there.p_value, back.p_value))
-    verdict = "no difference shown" if either > 0.05 else "better" if there.p_value < back.p_value else "worse"
-    plain = {"gain": there.gain, "low": there.low, "high": there.high, "wins": there.wins, "losses": there.losses}
-    return {"benchmark": one.benchmark, **plain, "p_value": either, "verdict": verdict}
-
-
 def facts(found: Sequence[Measurement], rows: list[dict[str, Any]], place: Path) -> dict[str, Any]:
     """For scripts."""
     return {"models": [measured(one) for one in found], "compared": rows, "out": str(place)}
-
-
-def measured(one: Measurement) -> dict[str, Any]:
-    """One model; never an item."""
-    results = [
-        {**score.model_dump(mode="json", exclude={"items"}), "errors": errors(score), "key": one.keys[name]}
-        for name, score in one.scores.items()
-    ]
-    average = fmean(score.value for score in one.scores.values())
-    said = {"name": one.subject.name, "model": one.subject.described}
-    return {**said, "results": results, "average": average, "notes": list(one.notes)}
-
-
-def errors(score: Score) -> int:
-    """Items on which the scorer itself failed: wrong, and counted."""
-    return sum(bool(item.error) for item in score.items)
 
 
 def show(found: Sequence[Measurement], rows: list[dict[str, Any]], place: Path) -> None:

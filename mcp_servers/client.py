@@ -67,11 +67,12 @@ class McpToolbox:
         async with self._one:
             if server not in self._clients:
                 try:
-                    self._clients[server] = await self._opened.enter_async_context(self._new(server))
+                    client = await self._opened.enter_async_context(self._new(server))
                 except RuntimeError as e:  # what fastmcp raises when nobody listens
                     url = self.scope.settings.servers.get(server, "in this process")
                     cure = f"start it with `tuneloop-mcp {server} --http`, or leave its URL out"
                     raise WorldError(f"MCP server {server} ({url}) does not answer: {e}; {cure}") from e
+                self._clients[server] = ours(client, server)
             return self._clients[server]
 
     def _new(self, server: str) -> Client[Any]:
@@ -86,6 +87,13 @@ class McpToolbox:
 def _local(server: str, scope: Scope) -> FastMCP:
     """A server in this process; made once, it serves every caller of the scope."""
     return build(server, scope)
+
+
+def ours(client: Client[Any], server: str) -> Client[Any]:
+    """The client of a server that callers of a run may use. Raises WorldError for one that serves the machine's owner."""
+    if client.server_info is not None and client.server_info.name == f"{server}-owner":
+        raise WorldError(f"MCP server {server} was started with --owner, which is not for a run: start another without it")
+    return client
 
 
 def plain(content: dict[str, Any] | None) -> Any:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json
 from tuneloop.core.score import Score
-from tuneloop.mcp_servers.arguments import Count, Measured, Offset, Split
+from tuneloop.mcp_servers.arguments import Count, Group, Kind, Measured, Name, Offset, Split
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.benchmarks import BenchmarkFolder, items, prompt
@@ -22,12 +20,6 @@ from tuneloop.tools.measuring import evaluation_status, start_evaluation, stop_e
 if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
     from fastmcp import FastMCP
 
-Kind = Annotated[
-    Literal["any", "empty", "cut_off", "unparsed", "scorer_failed", "judge_unknown", "partly_right", "wrong"],
-    Field(description="which failures are shown as items; the counts are always of all"),
-]
-Name = Annotated[str, Field(max_length=200, description="a benchmark of this run; empty: the one that decides")]
-Group = Annotated[str, Field(max_length=200, description="only items of this part of the benchmark; empty: all")]
 INSTRUCTIONS = "Scores of a run's models on the splits open to you. The test split is sealed until the run ends."
 
 
@@ -74,7 +66,7 @@ class EvaluationTools:
         scores = None
         if self._file(experiment).is_file():
             names = [folder.benchmark.name for folder in bench.benchmarks]
-            scores = [self._score(experiment, name).model_dump(mode="json", exclude={"items"}) for name in names]
+            scores = [self.score(experiment, name).model_dump(mode="json", exclude={"items"}) for name in names]
         return {**evaluation_status(bench, experiment), "scores": scores}
 
     def stop(self, experiment: Measured) -> dict[str, Any]:
@@ -98,7 +90,7 @@ class EvaluationTools:
         """
         folder = self._folder(benchmark)
         asked = {i.id: prompt(folder.benchmark, i) for i in items(folder, "validation")}
-        score = self._score(experiment, folder.benchmark.name)
+        score = self.score(experiment, folder.benchmark.name)
         prompts = {r.id: asked[r.id if r.id in asked else r.id.rpartition("~")[0]] for r in score.items}
         longest = folder.benchmark.max_new_tokens
         return explain(score, prompts, longest, kind=kind, group=group, count=count, offset=offset)
@@ -106,7 +98,7 @@ class EvaluationTools:
     def compare(self, candidate: Measured, incumbent: Measured, benchmark: Name = "") -> dict[str, Any]:
         """Did one experiment beat another, significantly or by luck? Paired on the same items: gain, wins, losses, p-value."""
         name = self._folder(benchmark).benchmark.name
-        pair = self._score(candidate, name), self._score(incumbent, name)
+        pair = self.score(candidate, name), self.score(incumbent, name)
         return compare(*pair, candidates=1).model_dump(mode="json")
 
     def _folder(self, benchmark: str) -> BenchmarkFolder:
@@ -119,7 +111,8 @@ class EvaluationTools:
         run = self.scope.bench().run
         return (run.experiment(experiment).root if experiment else run.baseline) / "scores.json"
 
-    def _score(self, experiment: int, benchmark: str) -> Score:
+    def score(self, experiment: int, benchmark: str) -> Score:
+        """With its items. Raises ToolError where there is none."""
         file = self._file(experiment)
         if not file.is_file():
             raise ToolError(f"experiment {experiment} has no score (yet)")
@@ -130,7 +123,11 @@ class EvaluationTools:
 
 
 def build_server(scope: Scope) -> FastMCP:
-    """The server for one scope."""
+    """The server for one scope. An owner's has another name: agents of a run refuse to use it."""
     t = EvaluationTools(scope)
+    if scope.owner:
+        from tuneloop.mcp_servers import evaluation_owner  # endpoints and model folders, which no node needs
+
+        return evaluation_owner.build_server(scope, t)
     tools = (t.list_benchmarks, t.evaluate, t.get_result, t.stop, t.compare, t.explain_failures)
     return make_server("evaluation", INSTRUCTIONS, tools)

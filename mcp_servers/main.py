@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -41,12 +41,12 @@ def find_run(home: Home, run_id: str | None) -> RunFolder | None:
     return home.run(run_id)
 
 
-def serve(name: str, run_id: str | None, http: bool, host: str, port: int | None, roots: tuple[Path, ...] = ()) -> None:
-    """Run the server until its client or a signal ends it."""
+def serve(name: str, run_id: str | None, http: bool, host: str, port: int | None, **whose: Any) -> None:
+    """Run the server until its client or a signal ends it. `whose`: `roots` and `owner` of its scope."""
     gc.disable()  # a sixth of the start would be looking for garbage among imports, which stay
     settings = load_settings()
     os.environ.update(FASTMCP_SHOW_SERVER_BANNER="false", FASTMCP_CHECK_FOR_UPDATES="off")
-    server = build(name, Scope(find_run(settings.home, run_id), settings, follow=True, roots=roots))
+    server = build(name, Scope(find_run(settings.home, run_id), settings, follow=True, **whose))
     gc.freeze()
     gc.enable()
     if not http:
@@ -80,14 +80,19 @@ def check_token(host: str, token: str | None) -> None:
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="folder to work in: its .env is read, and the server `runs` opens what lies below it",
+    help="folder to work in: its .env is read, and `runs` and `evaluation --owner` open what lies below it",
 )
 @click.option(
     "--root",
     "roots",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="for `runs`: a further folder whose models, data and benchmarks may be named",
+    help="for `runs` and `evaluation --owner`: a further folder whose models, data and benchmarks may be named",
+)
+@click.option(
+    "--owner",
+    is_flag=True,
+    help="for `evaluation`: also models outside of runs, for you alone; agents of a run refuse such a server",
 )
 @click.option("--http", is_flag=True, help="streamable HTTP at /mcp instead of stdio")
 @click.option(
@@ -106,6 +111,7 @@ def command(
     run_id: str | None,
     folder: Path | None,
     roots: tuple[Path, ...],
+    owner: bool,
     http: bool,
     host: str,
     port: int | None,
@@ -113,10 +119,12 @@ def command(
     """Serve the tools of one MCP server, for Claude, an IDE or any client."""
     if name == "runs" and run_id:
         raise click.UsageError("--run: the server `runs` serves all of them")
+    if owner and name != "evaluation":
+        raise click.UsageError("--owner: is for the server `evaluation`")
     opened = tuple(root.resolve() for root in (*((folder,) if folder else ()), *roots))
     if folder:
         os.chdir(folder)
-    serve(name, run_id, http, host, port, opened)
+    serve(name, run_id, http, host, port, roots=opened, owner=owner)
 
 
 def main() -> None:

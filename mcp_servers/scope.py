@@ -19,8 +19,9 @@ if TYPE_CHECKING:  # sandboxes, engines and benchmarks come with it: questions a
 class Scope:
     """Given to `build_server`; the sealed test is in no scope, `finish` reads it without a server.
 
-    `follow`: a server that was started before any run serves the newest one. `roots`: folders below which a new run's
-    benchmark, model and data may lie; only the server `runs`, which is the owner's, looks at them.
+    `follow`: a server that was started before any run serves the newest one. `roots`: folders below which benchmarks,
+    models and data may lie that the owner names; only `runs` and the owner's `evaluation` look at them. `owner`: who asks
+    owns this machine, and may measure any model; never an agent of a run.
     """
 
     run: RunFolder | None
@@ -28,6 +29,7 @@ class Scope:
     splits: frozenset[Split] = field(default=frozenset({"validation"}))
     follow: bool = False
     roots: tuple[Path, ...] = ()
+    owner: bool = False
 
     @property
     def newest(self) -> RunFolder | None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+from tuneloop.core.bridge import pause
 from tuneloop.core.errors import WorldError
 from tuneloop.sandboxes.local import ROOT
 
@@ -14,6 +18,7 @@ from tuneloop.sandboxes.local import ROOT
 ORPHAN = "import os, sys; os.fork() and os._exit(0); os.execv(sys.argv[1], sys.argv[1:])"
 BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from {module} import main; main(*sys.argv[2:])"
 START_SECONDS = 60.0
+GLANCE = 0.05
 
 
 def start_detached(module: str, *words: str, told: bytes, log: Path, lock: int) -> None:
@@ -71,3 +76,19 @@ def start_command_line(*words: str, cwd: Path, log: Path) -> int:
     finally:
         os.close(alive)
     return ended
+
+
+def ended_first(ended: int, accepted: Callable[[], bool], seconds: float) -> bool:
+    """Wait until what was started has accepted, has ended, or `seconds` are over; whether it ended without accepting.
+
+    `ended`: the descriptor that `start_command_line` gave; it is closed.
+    """
+    try:
+        deadline = time.monotonic() + seconds
+        while not accepted() and time.monotonic() < deadline:
+            if select.select([ended], [], [], 0)[0]:
+                return not accepted()
+            pause(GLANCE)
+    finally:
+        os.close(ended)
+    return False

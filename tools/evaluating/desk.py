@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tuneloop.core.bridge import pause
-from tuneloop.core.errors import RecipeError, WorldError
+from tuneloop.core.errors import Paused, RecipeError, WorldError
 from tuneloop.core.job import JobStatus, Sandbox
 from tuneloop.core.run import SandboxKind
 from tuneloop.core.score import Score
@@ -82,7 +82,7 @@ def wait_for(bench: Workbench, jobs: Path, name: str, say: Progress, stop: Calla
             if status.state != "running":
                 return status
             pause(LOOK)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Paused):
         stop()
         raise
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tuneloop
-from tuneloop.core.files import write_atomic, write_json
+from tuneloop.core.files import read_json, write_atomic, write_json
 from tuneloop.core.score import ItemResult, Score
 from tuneloop.tools.benchmarks import prompt
 from tuneloop.tools.evaluating.measure import Measurement
@@ -109,3 +109,14 @@ def write_parquet(path: Path, items: Sequence[ItemResult], asked: Mapping[str, s
     sink = arrow.BufferOutputStream()
     parquet.write_table(arrow.Table.from_pylist(rows, schema=arrow.schema(columns)), sink)
     write_atomic(path, sink.getvalue().to_pybytes())
+
+
+def read_set(place: Path, model: str, name: str) -> tuple[Score, dict[str, str], int]:
+    """What was written of a set of an open split: the score with its items, prompts by id, tokens that a reply may have."""
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    rows = parquet.read_table(place / "results" / model / f"{name}.parquet").to_pylist()
+    prompts = {row["id"]: row.pop("prompt") for row in rows}
+    items = [{**row, "extra": json.loads(row["extra"])} for row in rows]
+    score = Score.model_validate({**read_json(place / "results" / model / f"{name}.json"), "items": items})
+    asked = read_json(place / "configs" / f"{model}.json")["sets"]
+    return score, prompts, next(one["max_new_tokens"] for one in asked if one["name"] == name)

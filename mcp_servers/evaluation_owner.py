@@ -1,0 +1,216 @@
+"""Tools of the server `evaluation` for the owner of the machine: any model on any benchmarks, besides a run's experiments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from tuneloop.core.errors import ToolError
+from tuneloop.core.files import read_json
+from tuneloop.core.score import Score
+from tuneloop.mcp_servers.arguments import Count, Group, Kind, Measured, Name, Offset, Split
+from tuneloop.mcp_servers.scope import Scope
+from tuneloop.mcp_servers.server import make_server
+from tuneloop.tools.benchmarks.cards import cards
+from tuneloop.tools.evaluating.begin import begin, find
+from tuneloop.tools.evaluating.facts import difference
+from tuneloop.tools.evaluating.question import Question
+from tuneloop.tools.evaluating.record import Record, request_stop
+from tuneloop.tools.failures import explain
+from tuneloop.tools.runs.naming import Open
+
+if TYPE_CHECKING:
+    from fastmcp import FastMCP
+
+    from tuneloop.mcp_servers.evaluation import EvaluationTools
+
+Word = Annotated[str, Field(min_length=1, max_length=4096)]
+Model = Annotated[
+    str,
+    Field(
+        max_length=4096,
+        description="folder with whole or merged weights or an adapter, registered name, hub id, .jsonl file of replies, "
+        "or a model's name at the endpoint",
+    ),
+]
+Benchmarks = Annotated[list[Word], Field(max_length=50, description="names as list_benchmarks gives them, or folders")]
+Base = Annotated[str, Field(max_length=4096, description="model below an adapter; empty: the one that it names")]
+Endpoint = Annotated[
+    str, Field(max_length=2000, description="URL of an OpenAI-compatible endpoint, e.g. http://127.0.0.1:8000/v1")
+]
+Called = Annotated[
+    str,
+    Field(
+        max_length=60, pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$", description="what results call it; empty: as it is"
+    ),
+]
+Limit = Annotated[int | None, Field(ge=1, le=10**7, description="items of each benchmark, chosen by hash; empty: all")]
+Tokens = Annotated[int | None, Field(ge=1, le=10**6, description="tokens; empty: as declared")]
+Temperature = Annotated[float | None, Field(ge=0, le=2, description="instead of the benchmark's own")]
+TopP = Annotated[float | None, Field(gt=0, le=1, description="instead of the benchmark's own")]
+Batch = Annotated[int | None, Field(ge=1, le=4096, description="prompts answered together; empty: by device")]
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1, description="of answers that are drawn")]
+Id = Annotated[str, Field(max_length=80, description="of an evaluation, as evaluate returned it")]
+Number = Annotated[int | None, Field(ge=0, le=999_999, description="experiment of the run; 0 is the untouched model")]
+Which = Annotated[Measured | Id, Field(description="experiment number of the run, or id of an evaluation")]
+INSTRUCTIONS = (
+    "Measure any model on benchmarks: evaluate returns an id at once, get_result says how far it is and the scores, compare "
+    "tests two of them, explain_failures shows wrong answers. Experiments of a run are named by number. Always on the "
+    "validation split: the sealed test is closed."
+)
+
+
+class OwnerTools:
+    """Functions of the owner's server. No agent of a run may have them: they reach beyond the run."""
+
+    def __init__(self, scope: Scope, of_run: EvaluationTools) -> None:
+        self.scope, self.of_run = scope, of_run
+
+    def list_benchmarks(self) -> list[dict[str, Any]]:
+        """All registered benchmarks: what is asked, metric, licence, source, what scoring needs, what cannot be had here."""
+        return cards(self.scope.settings.home)
+
+    def evaluate(
+        self,
+        model: Model = "",
+        benchmarks: Benchmarks = [],  # noqa: B006 - never changed, and the schema shows it
+        experiment: Number = None,
+        split: Split = "validation",
+        base_model: Base = "",
+        endpoint: Endpoint = "",
+        name: Called = "",
+        limit: Limit = None,
+        max_out_len: Tokens = None,
+        max_seq_len: Tokens = None,
+        temperature: Temperature = None,
+        top_p: TopP = None,
+        batch_size: Batch = None,
+        seed: Seed = 1,
+    ) -> dict[str, Any]:
+        """Measure (evaluate, benchmark, score) any model: a folder, an adapter, a hub id, a model at an endpoint, replies.
+
+        Give model and benchmarks; it works in the background, survives this server, and the same question again starts
+        nothing twice. Returns an evaluation's id: ask get_result with it. Or give experiment alone: one of the run's.
+        """
+        self.scope.allow(split)
+        if experiment is not None:
+            if model or benchmarks:
+                raise ToolError("give model and benchmarks, or experiment: an experiment is measured on its run's own")
+            return self.of_run.evaluate(experiment, split)
+        if not model or not benchmarks:
+            raise ToolError("nothing to measure: right is model and benchmarks, e.g. 'tiny' and ['wordproblems']")
+        asked = Question(
+            model=model,
+            benchmark=tuple(benchmarks),
+            base_model=base_model,
+            endpoint=endpoint,
+            name=name,
+            limit=limit,
+            max_out_len=max_out_len,
+            max_seq_len=max_seq_len,
+            temperature=temperature,
+            top_p=top_p,
+            batch_size=batch_size,
+            seed=seed,
+        )
+        settings = self.scope.settings
+        question = asked.checked(Open(settings.home, self.scope.roots), settings)
+        own = question.id(settings)
+        return {"evaluation": own, "state": begin(settings.home, question, own).state}
+
+    def get_result(self, evaluation: Id = "", experiment: Number = None, split: Split = "validation") -> dict[str, Any]:
+        """What score a model got; before that how far its evaluation is: running, over, failed, stopped or lost.
+
+        `results` is null before it is over; then value, 95 % interval, n, parse rate and further metrics of each benchmark.
+        """
+        self.scope.allow(split)
+        if not evaluation:
+            return self.of_run.get_result(numbered(experiment), split)
+        return {"evaluation": evaluation, **facts(self._record(evaluation))}
+
+    def stop(self, evaluation: Id = "", experiment: Number = None) -> dict[str, Any]:
+        """Stop an evaluation that is under way; what was answered is kept, evaluate again goes on."""
+        if not evaluation:
+            return self.of_run.stop(numbered(experiment))
+        request_stop(self._record(evaluation))
+        return self.get_result(evaluation)
+
+    def explain_failures(
+        self,
+        evaluation: Id = "",
+        experiment: Number = None,
+        benchmark: Name = "",
+        kind: Kind = "any",
+        group: Group = "",
+        count: Count = 10,
+        offset: Offset = 0,
+    ) -> dict[str, Any]:
+        """Why a model failed on validation: counts of all failures, and a page of the items.
+
+        Kinds with examples, the weakest groups, wrong answers that come again and again; of an item the prompt, what was
+        said, the answer found in it and the right one.
+        """
+        if not evaluation:
+            return self.of_run.explain_failures(numbered(experiment), benchmark, kind, group, count, offset)
+        score, prompts, longest = self._record(evaluation).score(benchmark)
+        return explain(score, prompts, longest, kind=kind, group=group, count=count, offset=offset)
+
+    def compare(self, candidate: Which, incumbent: Which, benchmark: Name = "") -> dict[str, Any]:
+        """Is one model better than another, significantly or by luck? Paired on the same items: gain, wins, losses, p-value.
+
+        Two evaluations, two experiments, or one of each. p is two-sided where an evaluation is among them, and uncorrected
+        for tries.
+        """
+        if isinstance(candidate, int) and isinstance(incumbent, int):
+            return self.of_run.compare(candidate, incumbent, benchmark)
+        of = next(which for which in (candidate, incumbent) if isinstance(which, str))
+        names = [benchmark] if benchmark else self._record(of).benchmarks
+        try:
+            rows = [difference(self._score(candidate, name), self._score(incumbent, name)) for name in names]
+        except ValueError as e:
+            raise ToolError(f"{candidate} and {incumbent} cannot be compared: {e}") from e
+        return {"candidate": candidate, "incumbent": incumbent, "compared": rows}
+
+    def _record(self, evaluation: str) -> Record:
+        return find(self.scope.settings.home, evaluation)
+
+    def _score(self, which: int | str, benchmark: str) -> Score:
+        return (
+            self.of_run.score(which, benchmark) if isinstance(which, int) else self._record(which).score(benchmark)[0]
+        )
+
+
+def build_server(scope: Scope, of_run: EvaluationTools) -> FastMCP:
+    """The owner's server."""
+    t = OwnerTools(scope, of_run)
+    tools = (t.list_benchmarks, t.evaluate, t.get_result, t.stop, t.compare, t.explain_failures)
+    return make_server("evaluation-owner", INSTRUCTIONS, tools)
+
+
+def numbered(experiment: int | None) -> int:
+    """The experiment that was named. Raises ToolError without one."""
+    if experiment is None:
+        raise ToolError("which one? right is evaluation, as evaluate returned it, or experiment, a number of the run")
+    return experiment
+
+
+def facts(record: Record) -> dict[str, Any]:
+    """State, progress, scores without items, and why there are none."""
+    state = record.state
+    told = read_json(record.outcome) if state in ("over", "failed") else {}
+    now = read_json(record.progress) if record.progress.is_file() else {}
+    return {
+        "state": state,
+        "doing": now.get("note", "") if state == "running" else "",
+        "done": now.get("done", 0),
+        "total": now.get("total", 0),
+        "why": told.get("error")
+        or (f"its process is gone; see {record.log}, or evaluate again" if state == "lost" else ""),
+        "name": told.get("name"),
+        "model": told.get("model"),
+        "results": told.get("results"),
+        "average": told.get("average"),
+        "notes": told.get("notes", []),
+        "folder": told.get("place"),
+    }
