@@ -92,7 +92,9 @@ def _local(server: str, scope: Scope) -> FastMCP:
 def ours(client: Client[Any], server: str) -> Client[Any]:
     """The client of a server that callers of a run may use. Raises WorldError for one that serves the machine's owner."""
     if client.server_info is not None and client.server_info.name == f"{server}-owner":
-        raise WorldError(f"MCP server {server} was started with --owner, which is not for a run: start another without it")
+        raise WorldError(
+            f"MCP server {server} was started with --owner, which is not for a run: start another without it"
+        )
     return client
 
 

@@ -10,9 +10,9 @@ from tuneloop.core.benchmark import Item
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import digest, read_json, write_atomic, write_json
 from tuneloop.core.score import Score
-from tuneloop.mcp_servers.arguments import Count, Experiment, Measured, Offset, Split
+from tuneloop.mcp_servers.arguments import Count, Experiment, Kind, Measured, Offset, Split
 from tuneloop.mcp_servers.data_rows import LONG, Dataset, RowTools, named
-from tuneloop.mcp_servers.evaluation import EvaluationTools, Kind
+from tuneloop.mcp_servers.evaluation import EvaluationTools
 from tuneloop.mcp_servers.marking import marked, marked_list, plain
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
