@@ -131,7 +131,7 @@ async def offered(settings: Settings) -> list[Offered]:
     """The tools of all servers."""
     found = []
     for server in SERVERS:
-        async with Client(build(server, Scope(None, settings))) as client:
+        async with Client(build(server, Scope(None, settings, owner=True))) as client:
             for tool in await client.list_tools():
                 found.append(Offered(f"{server}_{tool.name}", tool.description or "", tool.input_schema))
     return found

@@ -85,7 +85,8 @@ def entry(program: Program, server: str) -> dict[str, Any]:
     """The server as `program` starts it: this installation's script, in this folder, with this home."""
     home = os.environ.get("FT_FILE_PATH")
     env = {"FT_FILE_PATH": str(Path(home).expanduser().absolute())} if home else {}
-    return program.entry(script(), (server, "--folder", str(Path.cwd())), env)
+    owner = ("--owner",) if server == "evaluation" else ()  # whoever installs it is
+    return program.entry(script(), (server, *owner, "--folder", str(Path.cwd())), env)
 
 
 def script() -> str:

@@ -68,7 +68,7 @@ class OwnerTools:
         self.scope, self.of_run = scope, of_run
 
     def list_benchmarks(self) -> list[dict[str, Any]]:
-        """All registered benchmarks: what is asked, metric, licence, source, what scoring needs, what cannot be had here."""
+        """Which benchmarks can be measured: all that are registered, with metric, licence, source and what is missing here."""
         return cards(self.scope.settings.home)
 
     def evaluate(
@@ -88,10 +88,10 @@ class OwnerTools:
         batch_size: Batch = None,
         seed: Seed = 1,
     ) -> dict[str, Any]:
-        """Measure (evaluate, benchmark, score) any model: a folder, an adapter, a hub id, a model at an endpoint, replies.
+        """Measure (evaluate) any model on benchmarks, on validation: a folder, an adapter, a hub id, an endpoint, replies.
 
-        Give model and benchmarks; it works in the background, survives this server, and the same question again starts
-        nothing twice. Returns an evaluation's id: ask get_result with it. Or give experiment alone: one of the run's.
+        Give model and benchmarks: it works in the background, survives this server, and the same question again starts
+        nothing twice. Returns an evaluation's id for get_result. Or give experiment alone, to measure the model of one.
         """
         self.scope.allow(split)
         if experiment is not None:

@@ -139,7 +139,7 @@ def test_server_and_graph_files_name_real_things() -> None:
         ["params"],
         ["data"],
         ["training"],
-        ["evaluation"],
+        ["evaluation", "--owner", "--folder", "."],
         ["runs", "--folder", "."],
     ]
     for server in servers.values():
