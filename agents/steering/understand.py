@@ -3,45 +3,130 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from itertools import product
 
-from tuneloop.core.directive import Directive, Finish, Meaning, Pause, Question, Reply, Revoke, Unclear
+from tuneloop.agents.steering.amounts import amounts
+from tuneloop.agents.steering.asking import OFFER, question
+from tuneloop.agents.steering.clause import Clause, tagged
+from tuneloop.agents.steering.control import approval, control, dangerous_words, ends
+from tuneloop.agents.steering.known import Known
+from tuneloop.agents.steering.plain import after_joint, bare, cuts, plain, sentences
+from tuneloop.agents.steering.recipes import DOING, NOT, recipes
+from tuneloop.agents.steering.replies import reply, revocation
+from tuneloop.agents.steering.sources import sources
+from tuneloop.core.directive import Finish, Focus, Meaning, Unclear, dangerous
 
-YES = re.compile(r"(?:yes|y|ok|okay|sure|go ahead|do it|confirmed?|approved?)\b(?:[,.: ]+(?P<why>.*))?", re.I)
-NO = re.compile(r"(?:no|n|nope|don'?t|cancel|reject(?:ed)?)\b(?:[,.: ]+(?P<why>.*))?", re.I)
-REVOKE = re.compile(r"(?:revoke|undo|take back|drop)\b(?P<ids>[ \d,#and]*)", re.I)
-RULES: tuple[tuple[re.Pattern[str], Meaning], ...] = (
-    (re.compile(r"\b(?:stop|finish|end)\b.*\bafter\b.*\b(?:this|current)\b", re.I), Finish()),
-    (re.compile(r"^(?:please )?(?:stop|pause|halt|hold on|wait)(?: now| please)?$", re.I), Pause()),
-    (re.compile(r"\bwhy\b.*\bfail", re.I), Question(about="failure")),
-    (re.compile(r"\b(?:status|how.*going|what.*doing)\b", re.I), Question(about="status")),
-    (re.compile(r"\b(?:directives|what did i (?:say|ask))\b", re.I), Question(about="directives")),
-    (re.compile(r"^(?:help|\?)$", re.I), Question(about="help")),
+SUPPOSED = re.compile(
+    r"\b(?:if|unless|provided|assuming|in case|suppose|whether|wonder\w*|imagine|hypothetical\w*|what would happen|would it|(?:he|she|they|someone|somebody|my \w+|people|everyone|boss|colleague) (?:said|says|told|tells|wants|wanted|asked|thinks?|suggests?))\b"
 )
+IDEA = re.compile(
+    r"^(?:focus|concentrate|try|consider|explore|look (?:at|into)|pay|emphasi[sz]e|prioriti[sz]e|work on|prefer|experiment with|investigate|think about|care about|aim|go (?:for|bolder|smaller|easy)|be (?:more|less|bolder|careful|conservative|creative)|"
+    r"i (?:think|believe|suspect|guess|feel|suggest|bet)|idea|hint|tip|note|keep in mind|bear in mind|remember|the (?:problem|issue|trick|key|model|answers?|data|rows|outputs?) (?:is|are|may|might|seems?|should)|it (?:seems|looks|might|may|could)|"
+    r"use|raise|lower|increase|decrease|reduce|make|get|improve|mix|more|less|fewer|clean|filter|balance|shorten|try out|give more|train (?:longer|shorter|more|less|harder)|longer|shorter|smaller|bigger|higher)\b"
+)
+QUOTED = re.compile(r"[\x00-\x08\x0b-\x1f]")
+Found = tuple[Meaning, ...]
 
 
-@dataclass(frozen=True)
-class Known:
-    """What a run knows when it is spoken to: the run's directives, its data sets, its newest experiment."""
-
-    directives: tuple[Directive, ...] = ()
-    datasets: tuple[str, ...] = ()
-    experiment: int = 0
-
-    @property
-    def pending(self) -> Directive | None:
-        """What waits for a yes, the newest."""
-        return next((d for d in reversed(self.directives) if d.state == "pending"), None)
+def understand(text: str, known: Known) -> Found:
+    """Meanings of one message, in order; at least one. The same message is always read alike."""
+    said = plain(QUOTED.sub(" ", text))
+    found = list[Meaning]()
+    for sentence in sentences(said):
+        found += [meaning for meaning in of_sentence(sentence, known) if meaning not in found]
+    unclear = [meaning for meaning in found if isinstance(meaning, Unclear)]
+    if unclear and len(unclear) == len(found):
+        return (Unclear(text=" ".join(text.split())[:500]),)
+    return tuple(found) or (Unclear(text=" ".join(text.split())[:500]),)
 
 
-def understand(text: str, known: Known) -> tuple[Meaning, ...]:
-    """Meanings of one message, in order; at least one."""
-    said = " ".join(text.split()).strip(" .!?")
-    if known.pending and (match := YES.fullmatch(said)):
-        return (Reply(yes=True, reason=match["why"] or ""),)
-    if known.pending and (match := NO.fullmatch(said)):
-        return (Reply(yes=False, reason=match["why"] or ""),)
-    if match := REVOKE.fullmatch(said):
-        return (Revoke(ids=tuple(re.findall(r"\d+", match["ids"]))),)
-    found = next((meaning for pattern, meaning in RULES if pattern.search(said)), None)
-    return (found or Unclear(text=said),)
+def of_sentence(sentence: str, known: Known) -> Found:
+    """The whole where it is clear, else the clearest way to cut it at its joints."""
+    asks = sentence.endswith("?")
+    sentence = sentence.rstrip("? ")
+    whole = of_clause(sentence, known, asks=asks)
+    pieces = cuts(sentence)
+    if len(pieces) == 1:
+        return whole
+    best, fewest = whole, (0 if clear(whole) else len(pieces) + 2, -kinds(whole), 1)
+    for joined in product((True, False), repeat=len(pieces) - 1):
+        parts = [pieces[0]]
+        for piece, cut in zip(pieces[1:], joined, strict=True):
+            if cut:
+                parts.append(after_joint(piece))
+            else:
+                parts[-1] += piece
+        if len(parts) == 1:
+            continue
+        found = [of_clause(part, known, asks=asks and i == len(parts) - 1, asked=asks) for i, part in enumerate(parts)]
+        found = [some if not named_only(parts, i, some) else (Unclear(text=parts[i]),) for i, some in enumerate(found)]
+        meanings = tuple(meaning for some in found for meaning in some)
+        cost = (sum(not clear(some) for some in found), -kinds(meanings) if all(map(clear, found)) else 0, len(parts))
+        if cost[0] < len(found) and cost < fewest:
+            best, fewest = meanings, cost
+    cut = best is not whole
+    denied = NOT.search(sentence) and any(map(_dangerous, best))
+    return safe(best, sentence) if fewest[0] or (cut and denied) else best
+
+
+def kinds(found: Found) -> int:
+    """How many different kinds of wishes; the same kind twice is rather one wish cut in two."""
+    return len({meaning.kind for meaning in found})
+
+
+def named_only(parts: list[str], place: int, found: Found) -> bool:
+    """Whether a part only names values behind a denial, to which they may belong: `never rank 8, rank 16`."""
+    denied = any(NOT.search(part) for part in parts[:place])
+    return denied and any(meaning.kind == "use" for meaning in found) and DOING.search(parts[place]) is None
+
+
+def safe(found: Found, sentence: str) -> Found:
+    """Of a sentence that is understood in part nothing dangerous and no end is taken: the rest could deny it."""
+    careful = [m for m in found if not (m.kind in ("pause", "finish", "reply", "revoke", "extend") or _dangerous(m))]
+    return tuple(careful) if len(careful) == len(found) else (Unclear(text=sentence),)
+
+
+def _dangerous(meaning: Meaning) -> bool:
+    return meaning.kind in ("delete", "publish", "extend") and dangerous(meaning)  # type: ignore[arg-type]
+
+
+def clear(found: Found) -> bool:
+    """Whether everything was understood."""
+    return not any(isinstance(meaning, Unclear | Focus) for meaning in found)
+
+
+def of_clause(said: str, known: Known, *, asks: bool, asked: bool = False) -> Found:
+    """One clause, read by the first reader that understands it; `asked`: its sentence ends in a question mark."""
+    raw, text = said.strip(" ,"), bare(said)
+    unclear = (Unclear(text=raw),)
+    if answer := reply(text, raw, known, asks=asks or asked):
+        return answer
+    if not text:
+        return unclear
+    clause = tagged(text, known)
+    if found := revocation(clause, known):
+        return found
+    if SUPPOSED.search(clause.text) and not OFFER.match(raw):
+        return question(clause, raw, asks=True) or unclear
+    if not asks and not clause.has(r"<[pvs]\d+>") and (found := early(clause)):
+        return found
+    if found := question(clause, raw, asks=asks):
+        return found
+    for found in (control(clause, known), sources(clause), amounts(clause, known), recipes(clause, known)):
+        if found:
+            return found
+    return idea(clause)
+
+
+def early(clause: Clause) -> Found:
+    """What begins like a question and is none: `when this is over, stop`, `let me see the plan first`."""
+    if dangerous_words(clause):
+        return ()
+    return (Finish(),) if ends(clause.text) else approval(clause.text)
+
+
+def idea(clause: Clause) -> Found:
+    """What is meant for who plans, in its own words."""
+    if IDEA.match(clause.text) and len(clause.text.split()) > 1 and not re.search(r"<[mket]\d+>", clause.text):
+        return (Focus(text=clause.said),)
+    return (Unclear(text=clause.said),)

@@ -60,7 +60,7 @@ class Lexicon:
 
 
 @cache
-def _tables() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def tables() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """`words.yaml` and `concepts.yaml`, read once."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     words, concepts = (
@@ -85,7 +85,7 @@ def stems(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=4)
 def lexicon_of(catalog: Catalog) -> Lexicon:
     """Everything that can be said about one release."""
-    words, concepts = _tables()
+    words, concepts = tables()
     names = _other_names(words, catalog)
     phrases: dict[tuple[str, ...], list[Meaning]] = defaultdict(list)
     for phrase, meaning in (*_concepts(concepts, catalog), *_names(words, catalog), *_decisions(words), *_cues(words)):

@@ -1,0 +1,140 @@
+"""One clause with what it names: parameters, values, numbers, times, amounts and data sources, each a tag in its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from tuneloop.agents.steering.known import Known
+from tuneloop.agents.steering.numbers import NUMBER, ONE, number, seconds_in
+from tuneloop.core.experiment import Value
+
+MORE = r"(?:more|additional|extra|further|other|fewer|less)"
+FEWER = ("fewer", "less")
+MONEY = re.compile(
+    rf"(?:[$€£]\s?(?P<a>{NUMBER})(?:\s(?P<m1>{MORE})\b)?|(?P<b>{NUMBER}|{ONE})\s(?:(?P<m2>{MORE})\s)?"
+    r"(?:dollars?|bucks?|usd|eur|euros?|cents?)\b|(?P<c>\d+(?:\.\d+)?)[$€£](?:\s(?P<m3>more)\b)?)"
+)
+TOKENS = re.compile(rf"\b(?P<n>{NUMBER})\s?(?:(?P<more>{MORE})\s)?(?:model |chat |prompt )?tokens?\b")
+EXPERIMENTS = re.compile(
+    rf"\b(?P<n>{NUMBER}|{ONE})\s(?:(?P<more>{MORE})\s)?(?:training |new )?(?:experiments?|tries|attempts?|rounds?|iterations?|loops?|"
+    r"trials?|turns?|runs?)\b"
+)
+WORD = re.compile(r"[a-z0-9]")
+
+
+@dataclass
+class Clause:
+    """`text`: its words, with tags such as `p0` in pointed brackets for what `things` holds; `said`: without tags."""
+
+    said: str
+    text: str
+    things: dict[str, object] = field(default_factory=dict)
+
+    def all(self, letter: str) -> list[object]:
+        """What was named of one kind, in order."""
+        return [self.things[tag] for tag in re.findall(rf"<({letter}\d+)>", self.text)]
+
+    def has(self, pattern: str) -> bool:
+        """Whether the tagged text holds the pattern."""
+        return re.search(pattern, self.text) is not None
+
+    def tag(self, letter: str, thing: object) -> str:
+        """A tag for a thing."""
+        name = f"{letter}{len(self.things)}"
+        self.things[name] = thing
+        return f"<{name}>"
+
+
+def tagged(said: str, known: Known) -> Clause:
+    """The clause with its tags: amounts before parameters, parameters before bare numbers."""
+    clause = Clause(said, said)
+    clause.text = MONEY.sub(_money(clause), clause.text)
+    clause.text = TOKENS.sub(_counted(clause, "k"), clause.text)
+    clause.text = EXPERIMENTS.sub(_counted(clause, "e"), clause.text)
+    clause.text = seconds_in(clause.text, lambda seconds: clause.tag("t", seconds))
+    clause.text = _named(clause, known)
+    clause.text = re.sub(rf"(?<![\w<.])(?:{NUMBER})(?![\w>])", _number(clause), clause.text)
+    clause.text = re.sub(r"<(p\d+)>((?: of| to| =| at| :)? <n\d+>) <(p\d+)>", _unit(clause), clause.text)
+    return clause
+
+
+def _unit(clause: Clause) -> Callable[[re.Match[str]], str]:
+    """`warmup of 100 steps`: the steps are the unit, no parameter of their own."""
+
+    def take(match: re.Match[str]) -> str:
+        owner, unit = str(clause.things[match[1]]), str(clause.things[match[3]])
+        return f"<{match[1]}>{match[2]}" if unit == "max_steps" and owner.endswith("_steps") else match[0]
+
+    return take
+
+
+def _money(clause: Clause) -> Callable[[re.Match[str]], str]:
+    def take(match: re.Match[str]) -> str:
+        amount = number(match["a"] or match["b"] or match["c"])
+        cents = "cent" in match[0] and "$" not in match[0]
+        tag = clause.tag("m", amount / 100 if cents else amount)
+        more = match["m1"] or match["m2"] or match["m3"] or ""
+        return f"{'more' if more and more not in FEWER else more} {tag}".strip()
+
+    return take
+
+
+def _counted(clause: Clause, letter: str) -> Callable[[re.Match[str]], str]:
+    def take(match: re.Match[str]) -> str:
+        tag = clause.tag(letter, number(match["n"]))
+        more = match["more"] or ("more" if match["n"].startswith("another") else "")
+        return f"{'more' if more and more not in FEWER else more} {tag}".strip()
+
+    return take
+
+
+def _number(clause: Clause) -> Callable[[re.Match[str]], str]:
+    return lambda match: match[0] if match[0] == "one" else clause.tag("n", number(match[0]))
+
+
+def _named(clause: Clause, known: Known) -> str:
+    """The longest phrases that are sources, values or parameters."""
+    words, found = clause.text.split(), list[str]()
+    at = 0
+    while at < len(words):
+        length, tag = _longest(clause, words[at : at + 6], known)
+        found.append(tag or words[at])
+        at += max(1, length)
+    return " ".join(found)
+
+
+def _longest(clause: Clause, words: list[str], known: Known) -> tuple[int, str]:
+    for length in range(len(words), 0, -1):
+        phrase = normal(words[:length])
+        if not phrase or not all(WORD.match(word) for word in words[:length]):
+            continue
+        if phrase in known.parameters:
+            return length, clause.tag("p", known.parameters[phrase])
+        if phrase in known.values:
+            return length, clause.tag("v", tuple(known.values[phrase]))
+        if sources := known.sources_called(phrase):
+            return length, clause.tag("s", sources)
+    return 0, ""
+
+
+def normal(words: Iterable[str]) -> str:
+    """Words as vocabularies spell them: no hyphens, no underscores, no plural."""
+    apart = " ".join(words).replace("-", " ").replace("_", " ").replace("'s", "").split()
+    return " ".join(singular(word.strip(".,:'")) for word in apart)
+
+
+def singular(word: str) -> str:
+    """Without a plural's s."""
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def numbers_of(clause: Clause) -> list[float]:
+    """Its bare numbers."""
+    return [thing for thing in clause.all("n") if isinstance(thing, float)]
+
+
+def as_value(amount: float) -> Value:
+    """Whole numbers as such."""
+    return int(amount) if amount == int(amount) and abs(amount) < 1e15 else amount

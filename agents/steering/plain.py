@@ -1,0 +1,75 @@
+"""A message in plain words: one way of writing contractions, signs and powers of ten; cut into sentences and clauses."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+LONGEST = 2000  # letters that are read; nobody says more in one message
+MOST_CLAUSES = 6
+POWER = re.compile(
+    r"(?:(?P<times>\d+(?:\.\d+)?)\s*[×x*·]\s*)?\b10\s*(?:(?:\^|\*\*)\s*(?P<plain>[-+−]?\d+)|(?P<high>[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+))"
+)
+HIGH = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹−", "-+0123456789-")
+SIGNS = {
+    "≤": " at most ", "<=": " at most ", "=<": " at most ", "≥": " at least ", ">=": " at least ", "<": " below ",
+    ">": " above ", "→": " to ", "->": " to ", "…": ".", "–": "-", "—": " - ", "’": "'", "‘": "'",
+}  # fmt: skip
+SHORT = (
+    (r"\bcan(?:'?t|not)\b", "can not"), (r"\bwon'?t\b", "will not"), (r"\bshan'?t\b", "shall not"), (r"\b(do|does|did|is|are|was|should|must|would|could|need|has|have)n'?t\b", r"\1 not"), (r"\b(i|you|we|they)'d\b", r"\1 would"), (r"\b(it|that|what|how|here|there|who|where|when)'?s\b", r"\1 is"), (r"\blet'?s\b", "let us"), (r"\bi'?m\b", "i am"), (r"\b(you|we|they)'re\b", r"\1 are"), (r"\b(i|you|we|they)'ve\b", r"\1 have"), (r"\b(i|you|we|it)'ll\b", r"\1 will"), (r"\bgonna\b", "going to"), (r"\bw/o\b", "without"), (r"\bu\b", "you"), (r"\bpls\b|\bplz\b", "please"),
+)  # fmt: skip
+COURTESY = re.compile(
+    r"^(?:(?:hi|hey|hello|ok|okay|so|well|now|and|but|also|then|actually|oh|hmm|alright|right|great|good|thanks|thank you|"
+    r"please|kindly|just|tuneloop|team|maybe|perhaps|(?:could|can|would|will) you|i (?:would like|want|need|wish) you to|"
+    r"i (?:would|'d) (?:like|prefer|love) (?:it if you|you) ?(?:could|would)?|you (?:should|must|have to|need to|had better)|"
+    r"make sure (?:that )?(?:you|to)|be sure to|go ahead and|feel free to|remember to|i(?: would|'d) say|let us|"
+    r"we (?:should|must|need to)|for me|if you (?:could|can|would)|if possible)\b[ ,:-]*)+"
+)
+LATER = re.compile(r"[ ,]*\b(?:please|thanks|thank you|thx|for me|if you (?:can|could|please)|will you|would you)$")
+JOINT = re.compile(r"\s*(?:,|;|\band also\b|\band then\b|\band\b|\bbut\b|\bthen\b|\balso\b|\bplus\b|\bafter that\b| - )\s*")
+
+
+def plain(text: str) -> str:
+    """Lower case, one blank between words, signs as words; never longer than what is read."""
+    cut = POWER.sub(_power, text[:LONGEST])
+    for sign, word in SIGNS.items():
+        cut = cut.replace(sign, word)
+    cut = unicodedata.normalize("NFKC", cut).lower()
+    for short, full in SHORT:
+        cut = re.sub(short, full, cut)
+    cut = re.sub(r"[\"`“”«»*{}<>\[\]()|\\]|(?<!\w)'|'(?!\w)", " ", cut)
+    return " ".join(re.sub(r"(?<=[a-z_])\s*([:=,])\s*|(?<=\d)\s*([=,])\s+|\s+([,:=])\s*", _apart, cut).split())
+
+
+def _apart(match: re.Match[str]) -> str:
+    return f" {match[1] or match[2] or match[3]} "
+
+
+def _power(match: re.Match[str]) -> str:
+    exponent = (match["plain"] or match["high"]).translate(HIGH)
+    return f"{match['times'] or '1'}e{exponent}"
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Of plain text; a question keeps its mark."""
+    for piece in re.findall(r"(?:[^.!?;\n]|[.](?=\S))+[?]?", text):
+        if said := piece.strip(" .,!;:-"):
+            yield said
+
+
+def bare(clause: str) -> str:
+    """Without words of courtesy at both ends."""
+    return LATER.sub("", COURTESY.sub("", clause.strip(" ,.!;:-"))).strip(" ,.!;:-")
+
+
+def cuts(sentence: str) -> list[str]:
+    """The sentence in pieces at its joints, which are kept with what follows them, so that pieces can be joined again."""
+    places = [match.start() for match in JOINT.finditer(sentence) if match.start()][: MOST_CLAUSES - 1]
+    return [sentence[a:b] for a, b in zip([0, *places], [*places, len(sentence)], strict=True)]
+
+
+def after_joint(piece: str) -> str:
+    """The piece without the joint before it."""
+    match = JOINT.match(piece)
+    return piece[match.end() :] if match else piece

@@ -1,0 +1,64 @@
+"""Phrasings with what they mean, and how far understanding agrees with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter
+
+from tuneloop.agents.steering import Known, understand
+from tuneloop.core.directive import Bound, Directive, Meaning, Publish, Sources, Unclear
+from tuneloop.tools.params.spoken import parameter_names, value_names
+
+HERE = Path(__file__).parent
+MEANING: TypeAdapter[Meaning] = TypeAdapter(Meaning)
+GIVEN = (
+    Directive(id="1", said="lr <= 1e-4", wish=Bound(parameter="learning_rate", at_most=1e-4)),
+    Directive(id="2", said="no forum", wish=Sources(never=("raw/forum_posts.jsonl",))),
+)
+WAITING = Directive(id="3", said="push it to the hub", wish=Publish(to="hub"), state="pending")
+
+
+def phrasings(name: str) -> list[dict[str, Any]]:
+    """The lines of a corpus."""
+    found: list[dict[str, Any]] = yaml.safe_load((HERE / f"{name}.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def known(*, pending: bool = False) -> Known:
+    """A run with three sources of one data set and a further set, two directives, and a best config."""
+    return Known(
+        directives=(*GIVEN, WAITING) if pending else GIVEN,
+        sources=("raw", "raw/textbook.jsonl", "raw/forum_posts.jsonl", "raw/web_scrape.jsonl", "extra", "extra/problems.json"),
+        experiment=3,
+        parameters=parameter_names(None),
+        values=value_names(),
+        now={"learning_rate": 2e-4, "lora_rank": 8},
+        experiments_left=3,
+        seconds_left=3600.0,
+    )
+
+
+def read(line: dict[str, Any]) -> tuple[Meaning, ...]:
+    """What is understood of a line."""
+    return understand(line["say"], known(pending=line.get("pending", False)))
+
+
+def right(line: dict[str, Any]) -> bool:
+    """Whether it is what the line means, in any order; of what is unclear the words do not count."""
+    return sorted(map(plainly, read(line))) == sorted(map(plainly, map(meant, line["means"])))
+
+
+def meant(value: dict[str, Any]) -> Meaning:
+    """A line's meaning."""
+    return MEANING.validate_python({"text": "", **value} if value["kind"] == "unclear" else value)
+
+
+def plainly(meaning: Meaning) -> str:
+    """A meaning as text, numbers alike."""
+    if isinstance(meaning, Unclear):
+        return "unclear"
+    told = meaning.model_dump()
+    return repr(sorted((k, float(v) if isinstance(v, int) and not isinstance(v, bool) else tuple(sorted(v)) if isinstance(v, tuple) else v) for k, v in told.items() if v not in (None, (), "")))

@@ -1,0 +1,89 @@
+"""What people call parameters and values when they tell somebody what to do; known without an installed release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from tuneloop.core.experiment import Value
+from tuneloop.tools.params.catalog import Catalog
+from tuneloop.tools.params.dimensions import BY_NAME
+from tuneloop.tools.params.lexicon import tables
+from tuneloop.tools.params.names import KNOWN_AS
+
+Settings = tuple[tuple[str, Value], ...]
+# Parameters that are turned in words; others are named as they are written.
+TURNED = frozenset(
+    "learning_rate per_device_train_batch_size gradient_accumulation_steps num_train_epochs max_steps warmup_steps warmup_ratio "
+    "lr_scheduler_type optim weight_decay max_grad_norm adam_beta1 adam_beta2 adam_epsilon label_smoothing_factor "
+    "neftune_noise_alpha use_adam_mini use_muon flash_attn disable_gradient_checkpointing use_unsloth enable_liger_kernel "
+    "bf16 fp16 fp8 tf32 pure_bf16 lora_rank lora_alpha lora_dropout lora_target use_rslora use_dora pissa_init "
+    "loraplus_lr_ratio freeze_trainable_layers use_llama_pro oft_rank oft_block_size mixture_of_depths "
+    "quantization_method quantization_type double_quantization cutoff_len rope_scaling packing neat_packing "
+    "train_on_prompt mask_history template early_stopping_steps pref_beta quantization_bit finetuning_type max_samples "
+    "disable_shuffling seed eval_steps save_steps logging_steps val_size".split()
+)
+# Words of everyday speech that a question about parameters may take for one, an order may not.
+EVERYDAY = frozenset(
+    "r|method|model|task|train|data|output|resume|stream|device|system|memory|half|stage|decay|patience|monitor|bit|beta|shuffle|"
+    "clip|eps|l2|momentum|subset|curriculum|deterministic|reproducible|reproducibility|determinism|regularization|regularisation|"
+    "smoothing|clipping|pack|compile|annealing|truncation|adapter|dataset|peft|number of example|fewer example|how long to train|"
+    "train longer|training length|training duration|exploding gradient|first moment|second moment|same result|order of data|"
+    "keep the order|no shuffle|only last layer|train last layer|small sample|use only example|limit sample|first example|"
+    "loss on prompt|only last answer|last response|stop early|stop when validation stop improving|stop training when".split("|")
+)
+KEPT = {"rank": "lora_rank", "alpha": "lora_alpha", "batch": "per_device_train_batch_size", "step": "max_steps", "epoch": "num_train_epochs",
+        "fine tuning method": "finetuning_type", "finetuning method": "finetuning_type", "training method": "finetuning_type",
+        "dropout": "lora_dropout", "max length": "cutoff_len", "sequence length": "cutoff_len", "cutoff": "cutoff_len"}  # fmt: skip
+VALUES: Mapping[str, Mapping[str, Any]] = {
+    "adamw": {"optim": "adamw_torch"}, "sgd": {"optim": "sgd"}, "adafactor": {"optim": "adafactor"}, "cosine": {"lr_scheduler_type": "cosine"},
+    "cosine schedule": {"lr_scheduler_type": "cosine"}, "cosine scheduler": {"lr_scheduler_type": "cosine"}, "cosine decay": {"lr_scheduler_type": "cosine"},
+    "cosine learning rate schedule": {"lr_scheduler_type": "cosine"}, "linear schedule": {"lr_scheduler_type": "linear"},
+    "linear scheduler": {"lr_scheduler_type": "linear"}, "linear decay": {"lr_scheduler_type": "linear"}, "constant learning rate": {"lr_scheduler_type": "constant"},
+    "constant schedule": {"lr_scheduler_type": "constant"}, "lora training": {"finetuning_type": "lora"}, "lora tuning": {"finetuning_type": "lora"},
+    "lora fine tuning": {"finetuning_type": "lora"}, "lora adapter": {"finetuning_type": "lora"},
+    "dora": {"use_dora": True}, "rslora": {"use_rslora": True}, "qlora": {"finetuning_type": "lora", "quantization_bit": 4},
+    "full finetune": {"finetuning_type": "full"}, "full fine tune": {"finetuning_type": "full"},
+}  # fmt: skip
+WEAK = frozenset("full text half standard stream image video audio packed packing freeze single".split())
+
+
+@lru_cache(maxsize=4)
+def parameter_names(catalog: Catalog | None) -> Mapping[str, str]:
+    """Phrase, singular and without hyphens → parameter."""
+    words, concepts = tables()
+    found: dict[str, str] = {}
+    for entry in concepts:
+        name = next(iter(entry["keys"]))
+        if entry.get("form", "one") == "one" and name in TURNED:
+            found |= {phrase: name for phrase in _split(entry["asked"]) if phrase not in VALUES}
+    found |= {_spoken(other): name for other, name in KNOWN_AS.items() if name in TURNED}
+    found |= {_spoken(other): name for name, text in words["names"].items() if name in TURNED for other in _split(text)}
+    found = {phrase: name for phrase, name in found.items() if phrase not in EVERYDAY}
+    found |= {_spoken(name): name for name in TURNED if not name.startswith("disable_")} | KEPT
+    if catalog is not None:
+        found |= {_spoken(name): name for name in catalog.parameters if "_" in name and not name.startswith("disable_")}
+        found = {phrase: name for phrase, name in found.items() if name in catalog.parameters}
+    return {phrase: name for phrase, name in found.items() if phrase not in value_names()}
+
+
+@lru_cache(maxsize=1)
+def value_names() -> Mapping[str, Settings]:
+    """Phrase → what it writes: `qlora`, `full fine tuning`, `adamw`."""
+    words, _ = tables()
+    found: dict[str, Mapping[str, Any]] = {}
+    for dimension in ("method", "quantization", "optimizer"):
+        for value, text in words["decisions"][dimension].items():
+            if writes := BY_NAME[dimension].value(value).writes:
+                found |= {phrase: writes for phrase in _split(text) if phrase not in WEAK}
+    return {_spoken(phrase): tuple(writes.items()) for phrase, writes in {**found, **VALUES}.items()}
+
+
+def _split(text: str) -> list[str]:
+    return [_spoken(part) for part in text.split("|")]
+
+
+def _spoken(name: str) -> str:
+    words = name.lower().replace("_", " ").replace("-", " ").split()
+    return " ".join(w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith(("ss", "us", "is")) else w for w in words)
