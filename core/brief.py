@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tuneloop.core.benchmark import Direction
 from tuneloop.core.directive import Wish
-from tuneloop.core.experiment import Diagnosis, Hypothesis, Training
+from tuneloop.core.experiment import Diagnosis, Hypothesis, Training, Value
 from tuneloop.core.score import Comparison, Score
 
 
@@ -93,3 +93,4 @@ class Brief(BaseModel):
     reasons: tuple[str, ...] = ()
     training: Training | None = None
     wishes: tuple[Wish, ...] = Field((), description="what the user wants, in force now")
+    kept: dict[str, Value] = Field({}, description="values of the best config that shall stay as they are")

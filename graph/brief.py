@@ -10,9 +10,12 @@ from tuneloop.core.directive_log import open_directives
 from tuneloop.core.experiment import Diagnosis, Experiment, Hypothesis, Training
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.obedience import allowed
 from tuneloop.core.score import Decision, Score
 from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
+from tuneloop.graph.obeying import kept
+from tuneloop.tools.data_view import wanted
 from tuneloop.tools.proxy.access import data_access
 from tuneloop.tools.runs.journal import baseline, load_journal, other_scores
 
@@ -52,6 +55,7 @@ def brief(
         reasons=decision.reasons if decision else (),
         training=training,
         wishes=tuple(d.wish for d in open_directives(ctx.run.directives)),
+        kept=kept(ctx),
     )
 
 
@@ -70,7 +74,7 @@ def task(ctx: Context) -> Task:
         direction=b.direction,
         max_new_tokens=b.max_new_tokens,
         base_model=setup.model_name,
-        datasets=tuple(setup.datasets),
+        datasets=tuple(name for name in setup.datasets if allowed(wanted(ctx.run), name)) or tuple(setup.datasets),
         row_limit=spec.upper_data_size_limit,
         seed=spec.seed,
         device=setup.device,

@@ -9,10 +9,12 @@ from pydantic import ValidationError
 from tuneloop.agents.steering import Known, understand
 from tuneloop.core.directive import (
     MEANING,
+    Delete,
     Directive,
     Line,
     Meaning,
     Pause,
+    Publish,
     Question,
     Reply,
     Revoke,
@@ -24,9 +26,15 @@ from tuneloop.core.directive_log import read_conversation, read_directives, writ
 from tuneloop.core.errors import Paused
 from tuneloop.core.events import Told
 from tuneloop.core.files import read_json
+from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
-from tuneloop.graph.telling import acknowledged, answered, unclear
+from tuneloop.graph.obeying import written
+from tuneloop.graph.telling import acknowledged, answered, scope, unclear, yourself
+from tuneloop.graph.weighing import catalog, objection, replaced
+from tuneloop.tools.data_view import sources_of
+from tuneloop.tools.params.spoken import parameter_names, value_names
 from tuneloop.tools.runs.inbox import waiting
+from tuneloop.tools.runs.journal import load_journal
 
 
 def obey(ctx: Context) -> None:
@@ -64,8 +72,20 @@ def hear(ctx: Context, message: str, text: str, meant: tuple[Meaning, ...] = ())
 
 def known(ctx: Context) -> Known:
     """What the run knows when it is spoken to."""
-    names = tuple(ctx.bench.setup.datasets) if ctx.run.setup.is_file() else ctx.bench.spec.datasets
-    return Known(tuple(read_directives(ctx.run.directives)), names, ctx.state.experiment)
+    given = tuple(read_directives(ctx.run.directives))
+    names = sources_of(ctx.bench.setup.datasets) if ctx.run.setup.is_file() else ctx.bench.spec.datasets
+    journal, limit = load_journal(ctx.run), experiments_limit(ctx.run, ctx.bench.spec)
+    best = journal.best
+    return Known(
+        directives=given,
+        sources=names,
+        experiment=ctx.state.experiment,
+        parameters=parameter_names(catalog(ctx)),
+        values=value_names(),
+        now=written(ctx.run, best.number) if best else {},
+        experiments_left=None if limit is None else limit - len(journal.experiments),
+        seconds_left=ctx.seconds_left(),
+    )
 
 
 def take(ctx: Context, message: str, text: str, meaning: Meaning) -> str:
@@ -84,14 +104,27 @@ def take(ctx: Context, message: str, text: str, meaning: Meaning) -> str:
 
 
 def give(ctx: Context, message: str, text: str, wish: Wish) -> str:
-    """Write a directive down, once for each place of each message."""
+    """Write a directive down, once for each place of each message; one that cannot be met is only answered."""
     given = read_directives(ctx.run.directives)
     found = next((d for d in given if d.message == message), None)
     if found is None:
+        if wrong := objection(ctx, wish, given):
+            return f"That cannot be done: {wrong}. Nothing was changed."
         state = "pending" if dangerous(wish) else "done" if isinstance(wish, Pause) else "open"
         found = Directive(id=str(len(given) + 1), message=message, said=text, wish=wish, state=state)
         write_down(ctx.run.directives, found)
-    return acknowledged(found)
+    return in_force(ctx, found) if found.state == "open" else acknowledged(found)
+
+
+def in_force(ctx: Context, found: Directive) -> str:
+    """The answer to a directive that is obeyed from now on; what it replaces is over."""
+    given = read_directives(ctx.run.directives)
+    over = replaced(found.wish, [d for d in given if d.id != found.id])
+    for directive in given:
+        if directive.id in over:
+            write_down(ctx.run.directives, directive.model_copy(update={"state": "revoked"}))
+    instead = f" It takes the place of {', '.join(over)}." if over else ""
+    return f"{acknowledged(found)}{instead}{scope(ctx, found.wish)}"
 
 
 def revoke(ctx: Context, meaning: Revoke) -> str:
@@ -110,6 +143,9 @@ def decide(ctx: Context, meaning: Reply) -> str:
     pending = next((d for d in reversed(read_directives(ctx.run.directives)) if d.state == "pending"), None)
     if pending is None:
         return "Nothing waits for a yes or a no."
-    state = "open" if meaning.yes else "revoked"
+    by_hand = isinstance(pending.wish, Delete | Publish)
+    state = "revoked" if not meaning.yes else "done" if by_hand else "open"
     write_down(ctx.run.directives, decided := pending.model_copy(update={"state": state}))
-    return acknowledged(decided) if meaning.yes else f"Left alone: {pending.said}"
+    if not meaning.yes:
+        return f"Left alone: {pending.said}"
+    return yourself(ctx, decided) if by_hand else in_force(ctx, decided)

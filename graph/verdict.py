@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.run import Guard
 from tuneloop.core.score import Decision, Score
+from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
 from tuneloop.tools.compare import decide, share
 from tuneloop.tools.runs.journal import baseline, load_journal, scores, whole_scores
@@ -32,8 +33,10 @@ def verdict(ctx: Context, score: Score, others: Mapping[str, Score]) -> Decision
 
 def divisor(ctx: Context) -> int:
     """The share of 5 % that the next candidate has, as its divisor."""
-    journal = load_journal(ctx.run)
-    return share(ctx.bench.spec.loop_n, journal.scored + 1, journal.failed)
+    done = load_journal(ctx.run).experiments
+    limit = experiments_limit(ctx.run, ctx.bench.spec)
+    spent = [e.feedback.comparison.candidates for e in done if e.feedback.comparison]
+    return share(None if limit is None else limit - len(done), spent)
 
 
 def guards(ctx: Context) -> tuple[Guard, ...]:

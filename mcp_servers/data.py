@@ -114,7 +114,7 @@ class DataTools(RowTools):
                 "sizes": {"validation": len(open_items), "test": sealed_count(bench.benchmark)},
                 "measured_beside_it": list(bench.spec.measured[1:]),
                 "guards": {guard.benchmark: guard.points for guard in bench.spec.guards},
-                "smallest_gain": round(smallest_gain(precision, share(bench.spec.loop_n, 1)), 1),
+                "smallest_gain": round(smallest_gain(precision, share(bench.spec.loop_n)), 1),
                 "base_score": score,
                 "items": [self._item(bench, item) for item in open_items[:count]],
             }

@@ -35,7 +35,10 @@ def script_key(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> st
     prints = sorted(f"{k}:{v}" for k, v in bench.setup.dataset_fingerprints.items())
     access = data_access(bench.settings)
     models = [f"{access.strong} {access.weak} {upstreams(bench.settings)['data'].base}"] if access else []
-    return digest(folder.script.read_bytes(), str(debug), bench.engine("llamafactory").identity, *prints, *models)
+    seen = [bench.view.key] if bench.view.key else []
+    return digest(
+        folder.script.read_bytes(), str(debug), bench.engine("llamafactory").identity, *prints, *models, *seen
+    )
 
 
 def script_output(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> Path:
@@ -48,7 +51,6 @@ def start_script(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> 
     engine, settings = bench.engine("llamafactory"), bench.settings
     out = script_output(bench, folder, debug=debug)
     out.mkdir(parents=True, exist_ok=True)
-    links = bench.run.root / "datasets"
     access = data_access(settings)
     client = (str(CLIENT),) if access else ()
     # Not -I: it would not heed the seed of hashes either, and the order of a set shall be the same every time.
@@ -56,8 +58,8 @@ def start_script(bench: Workbench, folder: ExperimentFolder, *, debug: bool) -> 
     command = Command(
         argv=(str(engine.python), str(folder.script), *(["--debug"] if debug else [])),
         cwd=str(out),
-        env={**bench.environment(out), **engine.env, **alone, "DATASETS_DIR": str(links)},
-        read=(*engine.readable, *client, str(folder.script), str(links), *map(str, bench.setup.datasets.values())),
+        env={**bench.environment(out), **engine.env, **alone, "DATASETS_DIR": str(bench.view.root)},
+        read=(*engine.readable, *client, str(folder.script), str(bench.view.root), *bench.view.read),
         write=(str(out),),
         generated=True,
         limits=job_limits(settings, settings.debug_data_timeout if debug else settings.data_timeout, folder.root),
@@ -90,7 +92,8 @@ def script_result(bench: Workbench, folder: ExperimentFolder, status: JobStatus,
     vain = in_vain(bench.run, job) if status.exit and not status.exit.killed else ""
     if vain or status.exit is None or not status.exit.ok:
         why = open_lines(guard_of(bench.benchmarks), bench.why(job, status))
-        raise RecipeError(f"{vain or 'process_data.py failed.'} {why}", culprit="script")
+        ruled_out = " Some sources are not there: the user ruled them out." if bench.view.key else ""
+        raise RecipeError(f"{vain or 'process_data.py failed.'}{ruled_out} {why}", culprit="script")
     if data.is_symlink() or not data.is_file():  # a link could lead to what the script may not read
         raise RecipeError("process_data.py ended well but wrote no data.json in its working folder", culprit="script")
     return data

@@ -19,6 +19,7 @@ from tuneloop.core.setup import Setup
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, newest
 from tuneloop.tools.benchmarks import BenchmarkFolder
+from tuneloop.tools.data_view import View, view, wanted
 from tuneloop.tools.disk import remove
 from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.engines.pinned import pinned
@@ -58,6 +59,11 @@ class Workbench:
     def spec(self) -> RunSpec:
         """What the user asked for."""
         return _spec(self.run.spec, self.run.spec.stat().st_mtime_ns)
+
+    @cached_property
+    def view(self) -> View:
+        """The raw data that scripts see, by the user's wishes when it was first asked for: one job is not told two things."""
+        return view(self.run, self.setup.datasets, wanted(self.run))
 
     @cached_property
     def setup(self) -> Setup:

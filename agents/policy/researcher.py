@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from tuneloop.agents.policy.asked import as_permitted, asked_moves, honest, limited, permitted, within
 from tuneloop.agents.policy.data_engineer import FEWER, SOFTEN
 from tuneloop.agents.policy.data_moves import coverage_moves, noise_moves
 from tuneloop.agents.policy.evidence import call, parent_of, read_evidence
@@ -54,9 +55,12 @@ async def propose(brief: Brief, tools: Toolbox) -> Hypothesis:
     situation, knobs = await asyncio.gather(read_situation(brief, tools), read_knobs(tools))
     parent = parent_of(brief.journal, brief.task.direction)
     if parent is None:
-        return after_failures(situation, knobs, await first(situation, knobs, tools))
+        idea = after_failures(situation, knobs, await first(situation, knobs, tools))
+        plan, values = permitted(idea.data_plan, situation), within(brief, dict(idea.training_plan))
+        return honest(idea.model_copy(update={"data_plan": plan, "training_plan": values}), brief)
     evidence = await read_evidence(situation, parent, tools)
-    return hypothesis_of(choose(Case(situation, evidence, knobs), parent), parent.number)
+    case = Case(situation, as_permitted(evidence, situation), knobs)
+    return honest(hypothesis_of(choose(case, parent), parent.number), brief)
 
 
 async def first(situation: Situation, knobs: Knobs, tools: Toolbox) -> Hypothesis:
@@ -136,7 +140,11 @@ def choose(case: Case, parent: JournalRow) -> Move:
     """The untried move with the most weight. Raises RecipeError when everything was tried."""
     journal = case.situation.brief.journal
     tried = {fingerprint(r.hypothesis.data_plan, dict(r.hypothesis.training_plan)) for r in journal}
-    untried = [m for m in moves(case) if fingerprint(m.plan, m.training) not in tried]
+    possible = [*asked_moves(case, parent.hypothesis.data_plan, dict(parent.hypothesis.training_plan))]
+    possible += [
+        m for m in (limited(m, case) for m in moves(case)) if (m.plan, m.training) != (case.plan, case.training)
+    ]
+    untried = [m for m in possible if fingerprint(m.plan, m.training) not in tried]
     if not untried:
         raise RecipeError("every change that the evidence allows was tried")
     losses = rejections(journal, parent)

@@ -11,6 +11,7 @@ from typing import Any
 from tuneloop.agents.policy.compose import Form
 from tuneloop.agents.policy.final import final_form
 from tuneloop.core.brief import Brief, Task
+from tuneloop.core.obedience import allowed
 from tuneloop.core.profile import BenchmarkFacts, DatasetProfile, SourceProfile
 from tuneloop.core.toolbox import Toolbox
 
@@ -129,7 +130,10 @@ async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
     told = await asyncio.gather(*(tools.call("data_profile_dataset", dataset=name) for name in names))
     profiles = [DatasetProfile.model_validate(answer) for answer in told]
     sources = tuple(
-        Source(name, s, contradicted(p, s.name)) for name, p in zip(names, profiles, strict=True) for s in p.sources
+        Source(name, s, contradicted(p, s.name))
+        for name, p in zip(names, profiles, strict=True)
+        for s in p.sources
+        if allowed(brief.wishes, name, s.file)
     )
     return Situation(brief, profiles[0].benchmark, sources, read_card(await tools.call("params_model_card"), brief))
 

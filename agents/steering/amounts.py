@@ -9,12 +9,14 @@ from tuneloop.agents.steering.known import Known
 from tuneloop.core.directive import Extend, Meaning, Unclear
 
 MORE = re.compile(
-    r"\b(?:more|additional|additionally|extra|further|another|longer|extend|extended|extension|add|adds|give (?:it|you|them|the run|this|yourself)|"
+    r"\b(?:more|additional|additionally|extra|further|another|longer|extend|extended|extension|add|adds|"
+    r"give (?:it|you|them|the run|this|yourself)|"
     r"you (?:get|have|may have|can have)|grant|raise .*budget|increase|prolong|allow(?:ed)?|top up|on top)\b"
 )
 LESS = re.compile(r"\b(?:less|fewer|shorten|cut|reduce|decrease|take off|take away|subtract|shorter|drop|lower)\b")
 REST = re.compile(
-    r"\b(?:only|at most|no more than|not more than|up to|max(?:imum)?(?: of)?|within|in|finish|stop after|limit\w*|be done|cap|no longer than|remaining|left|just|instead|in total|altogether|overall|until)\b"
+    r"\b(?:only|at most|no more than|not more than|up to|max(?:imum)?(?: of)?|within|in|finish|stop after|"
+    r"limit\w*|be done|cap|no longer than|remaining|left|just|instead|in total|altogether|overall|until)\b"
 )
 NO = re.compile(r"\b(?:not|never|no|without|nor|too much|too many|too long|already|took|lasted|so far)\b")
 
@@ -34,10 +36,25 @@ def amounts(clause: Clause, known: Known) -> tuple[Meaning, ...]:
     if total and not re.search(r"\b(?:give|extend|add|extra|additional)\b", least):
         return rest(found, known) or unclear
     sign = -1 if LESS.search(least) and not MORE.search(least) else 1
-    if sign > 0 and not MORE.search(least) and not re.fullmatch(r"(?:run|go on|keep going|train|continue|work|search|do|try|make)(?: \w+){0,3}? for (?:more )?<t\d+>(?: more| longer)?", least):
+    if (
+        sign > 0
+        and not MORE.search(least)
+        and not re.fullmatch(
+            r"(?:run|go on|keep going|train|continue|work|search|do|try|"
+            r"make)(?: \w+){0,3}? for (?:more )?<t\d+>(?: more| longer)?",
+            least,
+        )
+    ):
         return unclear
     said = {letter: sign * some[0] for letter, some in found.items() if some}
-    return (Extend(seconds=said.get("t", 0), experiments=int(said.get("e", 0)), tokens=int(said.get("k", 0)), money=said.get("m", 0)),)
+    return (
+        Extend(
+            seconds=said.get("t", 0),
+            experiments=int(said.get("e", 0)),
+            tokens=int(said.get("k", 0)),
+            money=said.get("m", 0),
+        ),
+    )
 
 
 def rest(found: dict[str, list[float]], known: Known) -> tuple[Meaning, ...]:

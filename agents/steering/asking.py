@@ -8,22 +8,72 @@ from tuneloop.agents.steering.clause import Clause
 from tuneloop.core.directive import Meaning, Question, Unclear
 
 ASKS = re.compile(
-    r"^(?:why|what|how|which|when|where|who|whose|is|are|was|were|did|does|do (?:you|we|i)|has|have (?:you|we|i)|am i|should|shall|will|"
+    r"^(?:why|what|how|which|when|where|who|whose|is|are|was|were|did|does|do (?:you|we|i)|has|"
+    r"have (?:you|we|i)|am i|should|shall|will|"
     r"would|could|can (?:you|i|we) (?:tell|show|explain|see|know|say)|any|so what|anything)\b"
 )
-TELL = re.compile(r"^(?:tell|show|explain|list|give|print|report|describe|summari[sz]e|remind|let me (?:see|know)|i (?:want|would like) to (?:see|know)|what)\b")
-OFFER = re.compile(r"^(?:how about|what about|what if (?:we|you) (?:use|try)|why not|why do not (?:you|we)|can (?:you|we)|could (?:you|we)|would you|will you)\b")
-FAILED = r"(?:fail\w*|crash\w*|di(?:e|ed|es)\b|wrong|broke\w*|break\w*|error\w*|reject\w*|turned down|not (?:accepted|taken|work\w*|better|good|improve\w*)|no good|bad|worse|go badly|problem|trouble|lost|did it not)"
+TELL = re.compile(
+    r"^(?:tell|show|explain|list|give|print|report|describe|summari[sz]e|remind|let me (?:see|know)|"
+    r"i (?:want|would like) to (?:see|know)|what)\b"
+)
+OFFER = re.compile(
+    r"^(?:how about|what about|what if (?:we|you) (?:use|try)|why not|why do not (?:you|we)|can (?:you|"
+    r"we)|could (?:you|we)|would you|will you)\b"
+)
+FAILED = (
+    r"(?:fail\w*|crash\w*|di(?:e|ed|es)\b|wrong|broke\w*|break\w*|error\w*|reject\w*|turned down|"
+    r"not (?:accepted|taken|work\w*|better|good|improve\w*)|no good|bad|worse|go badly|problem|trouble|"
+    r"lost|did it not)"
+)
 EXPERIMENT = r"(?:experiment|number|attempt|run|nr\.?|no\.?|#)\s*(?:<n(?P<n>\d+)>|#?(?P<d>\d+))"
 ABOUT = (
-    ("failure", rf"\bwhy\b.*{FAILED}|\b(?:reason|cause|explain|what|how come|tell me)\b.*{FAILED}|^{FAILED}.*\bwhy\b|\bfailure\b|^why$|\bwhy did (?:it|that|this|the last)\b.*\bnot\b"),
-    ("directives", r"\b(?:did|have|had) i (?:\w+ )?(?:ask|asked|say|said|tell|told|want|wanted|request|requested|order|ordered|forbid|forbidden|set|given|give)\b|\b(?:my|the|open|active|current|all|which|any|list) (?:\w+ )?(?:directives?|wishes|rules|instructions|constraints|orders|requests|restrictions|limits)\b|^(?:directives|wishes|rules|instructions|constraints)$|^(?:list|show) (?:my |the |all )?(?:directives|wishes|rules|constraints|instructions)\b"),
-    ("budget", r"\b(?:left|remain\w*|budget|eta|how much (?:time|longer|money|more)|how long (?:until|till|will|does|is|more)|when (?:will|are|is|do|does|can)\b.*\b(?:done|finish\w*|over|ready|end\w*|complete\w*)|how many (?:more )?(?:<e\d+>|experiments?|tries|rounds|attempts|tokens?)|spent|used up|cost so far|did (?:it|this|that|we) cost|how expensive)\b"),
-    ("plan", r"\b(?:what|which|whats)\b.*\b(?:next|plan\w*|will you|are you going to|going to try|intend\w*|do you want|would you|(?:try|tried|do|happens?|comes?) (?:next|then|after\w*))\b|^(?:the |your )?(?:plan|next)$|\b(?:show|tell|see)\b.*\b(?:plan|next|idea)\b|\byour (?:plan|next|idea|hypothesis)\b|\bcurrent (?:plan|idea|hypothesis)\b"),
-    ("best", r"\b(?:best|top|highest|leading|leader|winner|winning|incumbent|ahead)\b|\bhow good\b|\bscores?\b(?!.*\bnext\b)|\bhow (?:much|far) (?:did|have|has) (?:it|we|you|the \w+) (?:improv\w*|gain\w*)|\bimproved\b|\bresults?\b|\baccuracy\b|\bbetter than\b"),
-    ("help", r"^(?:help|commands?|manual|usage)(?: me)?$|\bwhat (?:can|could|may|do) (?:i|you) (?:say|ask|do|tell|understand)\b|\bhow (?:do|can|does) (?:i|this|you) (?:talk|steer|work|use|speak|tell)\b|\bwhat (?:do|can) you understand\b"),
-    ("status", r"\b(?:status|progress|state|update|report|going|doing|happening|how far|where (?:are|do|is)|up to|running|on with|working on|alive|still (?:there|running|training|at it)|news|stand\w*|summary|overview|so far|done|finished|which <e\d+>|which experiment|current|what is up|what is new|how is (?:it|everything|this))\b"),
-)  # fmt: skip
+    (
+        "failure",
+        rf"\bwhy\b.*{FAILED}|\b(?:reason|cause|explain|what|how come|tell me)\b.*{FAILED}|^{FAILED}.*\bwhy\b|"
+        rf"\bfailure\b|^why$|\bwhy did (?:it|that|this|the last)\b.*\bnot\b",
+    ),
+    (
+        "directives",
+        r"\b(?:did|have|had) i (?:\w+ )?(?:ask|asked|say|said|tell|told|want|wanted|request|requested|order|"
+        r"ordered|forbid|forbidden|set|given|give)\b|\b(?:my|the|open|active|current|all|which|any|"
+        r"list) (?:\w+ )?(?:directives?|wishes|rules|instructions|constraints|orders|requests|restrictions|"
+        r"limits)\b|^(?:directives|wishes|rules|instructions|constraints)$|^(?:list|show) (?:my |the |"
+        r"all )?(?:directives|wishes|rules|constraints|instructions)\b",
+    ),
+    (
+        "budget",
+        r"\b(?:left|remain\w*|budget|eta|how much (?:time|longer|money|more)|how long (?:until|till|will|does|"
+        r"is|more)|when (?:will|are|is|do|does|can)\b.*\b(?:done|finish\w*|over|ready|end\w*|complete\w*)|"
+        r"how many (?:more )?(?:<e\d+>|experiments?|tries|rounds|attempts|tokens?)|spent|used up|cost so far|"
+        r"did (?:it|this|that|we) cost|how expensive)\b",
+    ),
+    (
+        "plan",
+        r"\b(?:what|which|whats)\b.*\b(?:next|plan\w*|will you|are you going to|going to try|intend\w*|"
+        r"do you want|would you|(?:try|tried|do|happens?|comes?) (?:next|then|after\w*))\b|^(?:the |"
+        r"your )?(?:plan|next)$|\b(?:show|tell|see)\b.*\b(?:plan|next|idea)\b|\byour (?:plan|next|idea|"
+        r"hypothesis)\b|\bcurrent (?:plan|idea|hypothesis)\b",
+    ),
+    (
+        "best",
+        r"\b(?:best|top|highest|leading|leader|winner|winning|incumbent|ahead)\b|\bhow good\b|"
+        r"\bscores?\b(?!.*\bnext\b)|\bhow (?:much|far) (?:did|have|has) (?:it|we|you|the \w+) (?:improv\w*|"
+        r"gain\w*)|\bimproved\b|\bresults?\b|\baccuracy\b|\bbetter than\b",
+    ),
+    (
+        "help",
+        r"^(?:help|commands?|manual|usage)(?: me)?$|\bwhat (?:can|could|may|do) (?:i|you) (?:say|ask|do|tell|"
+        r"understand)\b|\bhow (?:do|can|does) (?:i|this|you) (?:talk|steer|work|use|speak|tell)\b|"
+        r"\bwhat (?:do|can) you understand\b",
+    ),
+    (
+        "status",
+        r"\b(?:status|progress|state|update|report|going|doing|happening|how far|where (?:are|do|is)|up to|"
+        r"running|on with|working on|alive|still (?:there|running|training|at it)|news|stand\w*|summary|"
+        r"overview|so far|done|finished|which <e\d+>|which experiment|current|what is up|what is new|"
+        r"how is (?:it|everything|this))\b",
+    ),
+)
 
 
 def question(clause: Clause, raw: str, *, asks: bool) -> tuple[Meaning, ...]:
@@ -34,7 +84,13 @@ def question(clause: Clause, raw: str, *, asks: bool) -> tuple[Meaning, ...]:
     text = clause.text
     short = len(text.split()) <= 4
     starts = ASKS.match(text) or TELL.match(text)
-    if OFFER.match(raw) and not re.match(r"(?:can|could|would|will) (?:you|we) (?:tell|show|explain|list|give me|report|remind|summari)", raw) and not _about(text, ("failure", "directives")):
+    if (
+        OFFER.match(raw)
+        and not re.match(
+            r"(?:can|could|would|will) (?:you|we) (?:tell|show|explain|list|give me|report|remind|summari)", raw
+        )
+        and not _about(text, ("failure", "directives"))
+    ):
         return ()
     if not (starts or asks or short):
         return ()
@@ -52,8 +108,11 @@ def _bare(text: str, about: str) -> bool:
     """Whether a few words that ask nothing by themselves are a question all the same: `status`, `the best so far`."""
     return about in ("status", "help", "directives", "budget", "best", "plan", "failure") and bool(
         re.fullmatch(
-            r"(?:the |your |my |any |a |all |current |open |quick )*(?:status|progress|update|news|report|summary|overview|help|commands?|directives|wishes|rules|"
-            r"constraints|instructions|budget|eta|time left|money left|tokens left|remaining (?:time|budget)|best|best (?:model|score|result|experiment|one)|score|scores|results?|plan|next|next (?:step|plan|idea)|failure|last failure)"
+            r"(?:the |your |my |any |a |all |current |open |quick )*(?:status|progress|update|news|report|summary|"
+            r"overview|help|commands?|directives|wishes|rules|"
+            r"constraints|instructions|budget|eta|time left|money left|tokens left|remaining (?:time|budget)|best|"
+            r"best (?:model|score|result|experiment|one)|score|scores|results?|plan|next|next (?:step|plan|idea)|"
+            r"failure|last failure)"
             r"(?: update| report| please| so far| now| left)*",
             text,
         )

@@ -18,7 +18,8 @@ MONEY = re.compile(
 )
 TOKENS = re.compile(rf"\b(?P<n>{NUMBER})\s?(?:(?P<more>{MORE})\s)?(?:model |chat |prompt )?tokens?\b")
 EXPERIMENTS = re.compile(
-    rf"\b(?P<n>{NUMBER}|{ONE})\s(?:(?P<more>{MORE})\s)?(?:training |new )?(?:experiments?|tries|attempts?|rounds?|iterations?|loops?|"
+    rf"\b(?P<n>{NUMBER}|{ONE})\s(?:(?P<more>{MORE})\s)?(?:training |new )?(?:experiments?|tries|attempts?|"
+    rf"rounds?|iterations?|loops?|"
     r"trials?|turns?|runs?)\b"
 )
 WORD = re.compile(r"[a-z0-9]")

@@ -12,55 +12,95 @@ THIS = (
     r"(?:this|that|the|it|(?:this|that|the) ?(?:one|experiment|training|round|run|iteration|attempt|turn|job|<e\d+>)|"
     r"(?:the )?(?:current|open|running|ongoing|present) ?(?:one|experiment|training|round|run|iteration|job)?)"
 )
-OVER = r"(?:is |has )?(?:been )?(?:done|over|finished|finishes|complete[sd]?|completed|ends|ended|through|trained|scored|evaluated)"
-STOP = r"(?:stop|finish|end|quit|halt|wrap (?:it |things |this |everything )?up|conclude|call it (?:a day|quits)|be done|we are done|you are done|terminate|close)"
+OVER = (
+    r"(?:is |has )?(?:been )?(?:done|over|finished|finishes|complete[sd]?|completed|ends|ended|through|"
+    r"trained|scored|evaluated)"
+)
+STOP = (
+    r"(?:stop|finish|end|quit|halt|wrap (?:it |things |this |everything )?up|conclude|call it (?:a day|"
+    r"quits)|be done|we are done|you are done|terminate|close)"
+)
 FINISH = (
     rf"\b{STOP}\b.*\b(?:after|once|when|as soon as|following)\b {THIS}(?: {OVER})?(?: right)?$",
     rf"\b(?:after|once|when|as soon as) {THIS}(?: {OVER})?\b.*?\b{STOP}\b",
     rf"\blet {THIS} (?:finish|end|complete|run)(?: through)? .*\b{STOP}\b",
     rf"\bfinish {THIS} (?:and|,|then)+ .*\b{STOP}\b",
-    r"^(?:wrap (?:it |things |this |everything )?up|finish up|finish (?:now|soon)|come to an end|conclude|call it a day|finish the (?:run|search))(?: now)?$",
-    r"\b(?:no|not|without|never)\b.*\b(?:more|further|new|another|other|additional)\b.*(?:experiments?|rounds?|tries|attempts|<e\d+>)(?: after this(?: one)?| please)?$",
-    r"\bthis (?:should|shall|will|must|can|is|has to)?(?: be| is)? ?(?:the|your|our)? ?(?:last|final) (?:one|experiment|round|run|attempt|try|<e\d+>)",
+    r"^(?:wrap (?:it |things |this |everything )?up|finish up|finish (?:now|soon)|come to an end|conclude|"
+    r"call it a day|finish the (?:run|search))(?: now)?$",
+    r"\b(?:no|not|without|never)\b.*\b(?:more|further|new|another|other|additional)\b.*(?:experiments?|"
+    r"rounds?|tries|attempts|<e\d+>)(?: after this(?: one)?| please)?$",
+    r"\bthis (?:should|shall|will|must|can|is|has to)?(?: be| is)? ?(?:the|your|our)? ?(?:last|"
+    r"final) (?:one|experiment|round|run|attempt|try|<e\d+>)",
     r"\bmake (?:this|it|that) (?:the|your) (?:last|final)(?: (?:one|experiment|round|run|attempt))?$",
     r"\b(?:that is|this is|it is) (?:enough|sufficient|good enough)\b(?!.*\?)",
     rf"\b(?:last|final) (?:one|experiment|round)\b.*\b{STOP}\b",
-    r"\bdo not (?:start|begin|run|do|open|launch|try) (?:any(?:thing)?|another|a new|a further|more|the next)(?: (?:more|other|new|further|one|experiments?|rounds?|else|<e\d+>))*(?: after (?:this|that)(?: one)?)?$",
+    r"\bdo not (?:start|begin|run|do|open|launch|try) (?:any(?:thing)?|another|a new|a further|more|"
+    r"the next)(?: (?:more|other|new|further|one|experiments?|rounds?|else|<e\d+>))*(?: after (?:this|"
+    r"that)(?: one)?)?$",
     r"\bdo not (?:start|begin|run|do|open|launch|try)\b.*(?:more )?<e\d+>(?: after (?:this|that)(?: one)?)?$",
-)  # fmt: skip
-PAUSE = (
-    r"^(?:stop|pause|halt|hold|hold on|hold it|wait|suspend|freeze|interrupt|abort|cancel|take a break|stop working|stop everything|kill)"
-    r"(?: (?:it|now|here|there|immediately|at once|right now|right away|everything|all|a (?:moment|minute|second|bit)|for (?:now|a (?:moment|while|bit))|"
-    r"for <t\d+>|<t\d+>|the (?:run|training|job|current job|current training|experiment)|this (?:run|training|job|experiment)|running|training|until i am back|till i am back))*$",
-    r"^(?:put (?:it|this|the run) on hold|stop what you are doing|i need the (?:machine|gpu|computer|cpu)(?: back)?(?: now)?)$",
 )
-GO_ON = r"^(?:resume|continue|carry on|go on|keep going|keep on|proceed|unpause|do not stop(?: after (?:this|that)(?: one)?)?|keep (?:searching|trying|working|experimenting)|go on (?:searching|trying)|do not finish(?: yet)?)(?: (?:the run|it|now|with (?:the|this) run|working|searching|then|anyway))*$"
-ASK = r"\b(?:ask|check with|consult|wait for|let|show|tell|run (?:it|that|this|them|the plan) (?:by|past)|get my|need my|want my|i (?:want|would like|need|have) to|i must|i will|confirm with)\b"
+PAUSE = (
+    r"^(?:stop|pause|halt|hold|hold on|hold it|wait|suspend|freeze|interrupt|abort|cancel|take a break|"
+    r"stop working|stop everything|kill)"
+    r"(?: (?:it|now|here|there|immediately|at once|right now|right away|everything|all|a (?:moment|minute|"
+    r"second|bit)|for (?:now|a (?:moment|while|bit))|"
+    r"for <t\d+>|<t\d+>|the (?:run|training|job|current job|current training|experiment)|this (?:run|"
+    r"training|job|experiment)|running|training|until i am back|till i am back))*$",
+    r"^(?:put (?:it|this|the run) on hold|stop what you are doing|i need the (?:machine|gpu|computer|"
+    r"cpu)(?: back)?(?: now)?)$",
+)
+GO_ON = (
+    r"^(?:resume|continue|carry on|go on|keep going|keep on|proceed|unpause|do not stop(?: after (?:this|"
+    r"that)(?: one)?)?|keep (?:searching|trying|working|experimenting)|go on (?:searching|trying)|"
+    r"do not finish(?: yet)?)(?: (?:the run|it|now|with (?:the|this) run|working|searching|then|anyway))*$"
+)
+ASK = (
+    r"\b(?:ask|check with|consult|wait for|let|show|tell|run (?:it|that|this|them|the plan) (?:by|past)|"
+    r"get my|need my|want my|i (?:want|would like|need|have) to|i must|i will|confirm with)\b"
+)
 WANT_ASK = re.compile(
-    rf"{ASK}.*\b(?:before|first|ok|okay|approval|approve|approves|permission|confirmation|sign off|go ahead|review|see|each|every|beforehand)\b|"
+    rf"{ASK}.*\b(?:before|first|ok|okay|approval|approve|approves|permission|confirmation|sign off|"
+    rf"go ahead|review|see|each|every|beforehand)\b|"
     r"\b(?:approval|permission|confirmation|my (?:ok|okay|consent|go))\b.*\b(?:before|required|needed|each|every)\b|"
-    r"\bnever\b.*\bwithout (?:asking|my|telling)\b|\b(?:do not|no)\b.*\b(?:without|until|unless|before)\b.*\b(?:asking|my|i (?:say|approve|agree|have|confirm|ok))\b|"
+    r"\bnever\b.*\bwithout (?:asking|my|telling)\b|\b(?:do not|no)\b.*\b(?:without|until|unless|"
+    r"before)\b.*\b(?:asking|my|i (?:say|approve|agree|have|confirm|ok))\b|"
     r"\bnothing\b.*\bwithout (?:asking|my)\b"
 )
 STOP_ASK = re.compile(
-    r"\b(?:do not|stop|no need to|never|without|you need not|no longer|quit) (?:need to |have to )?(?:ask|asking|check|checking|wait|waiting|bother|confirm)\b(?!.*\bbefore\b.*\bi\b)|"
-    r"\bno (?:more )?(?:approvals?|questions?|confirmations?)\b(?! from)|\b(?:decide|go ahead|do it|run|go) (?:on your own|by yourself|without (?:asking|me|approval))\b|\bturn approvals? off\b|\bapprovals? off\b"
+    r"\b(?:do not|stop|no need to|never|without|you need not|no longer|quit) (?:need to |have to )?(?:ask|"
+    r"asking|check|checking|wait|waiting|bother|confirm)\b(?!.*\bbefore\b.*\bi\b)|"
+    r"\bno (?:more )?(?:approvals?|questions?|confirmations?)\b(?! from)|\b(?:decide|go ahead|do it|run|"
+    r"go) (?:on your own|by yourself|without (?:asking|me|approval))\b|\bturn approvals? off\b|"
+    r"\bapprovals? off\b"
 )
-LAUNCH = re.compile(r"\b(?:train|trains|training|trainings|launch|launching|start|starting|run|runs|running|job|jobs|gpu|fit)\b")
-PLAN = re.compile(r"\b(?:plan|plans|idea|ideas|hypothesis|hypotheses|propose|proposal|recipe|experiment|experiments|anything|next|try|trying|decide|step|<e\d+>)\b|<e\d+>")
+LAUNCH = re.compile(
+    r"\b(?:train|trains|training|trainings|launch|launching|start|starting|run|runs|running|job|jobs|gpu|fit)\b"
+)
+PLAN = re.compile(
+    r"\b(?:plan|plans|idea|ideas|hypothesis|hypotheses|propose|proposal|recipe|experiment|experiments|"
+    r"anything|next|try|trying|decide|step|<e\d+>)\b|<e\d+>"
+)
 DANGER = re.compile(
-    r"\b(?:delet\w*|eras\w*|wip(?:e|es|ed|ing)\b|purg\w*|destroy\w*|rm\b|unlink\w*|trash\w*|nuke\w*|shred\w*|publish\w*|upload\w*|push (?:it|this|that|the|to|everything|all|model|my|our)|push_to_hub|hugging ?face|"
-    r"spend\w*|buy\w*|pay\b|paid\b|purchase\w*|release (?:it|the model|the weights)|make (?:it|the model) public|clean (?:up|out)|free (?:up )?(?:some )?(?:disk|space))"
-)  # fmt: skip
+    r"\b(?:delet\w*|eras\w*|wip(?:e|es|ed|ing)\b|purg\w*|destroy\w*|rm\b|unlink\w*|trash\w*|nuke\w*|"
+    r"shred\w*|publish\w*|upload\w*|push (?:it|this|that|the|to|everything|all|model|my|our)|push_to_hub|"
+    r"hugging ?face|"
+    r"spend\w*|buy\w*|pay\b|paid\b|purchase\w*|release (?:it|the model|the weights)|make (?:it|"
+    r"the model) public|clean (?:up|out)|free (?:up )?(?:some )?(?:disk|space))"
+)
 BARE_DELETE = re.compile(
-    r"^(?:delete|erase|wipe|purge|remove|throw away|get rid of|destroy) (?P<what>(?:all |all of |the |this |that |these |every |my |old |whole |entire )*"
-    r"(?:experiments? (?:<n\d+>|\d+)|<e\d+>|experiments?|run|runs|checkpoints?|weights|models?|adapters?|logs?|cache|caches|artifacts?|folders?|jobs?|results?|reports?|everything|outputs?|files?)"
-    r"(?: (?:of|from) (?:the |this |that |all )?(?:experiments? ?(?:<n\d+>|\d+)?|run|baseline|old ones?|failed ones?|failed experiments?|last (?:one|experiment)))?(?: (?:weights|folder|checkpoints?|model))?)(?: now| from disk)?$"
+    r"^(?:delete|erase|wipe|purge|remove|throw away|get rid of|destroy) (?P<what>(?:all |all of |the |"
+    r"this |that |these |every |my |old |whole |entire )*"
+    r"(?:experiments? (?:<n\d+>|\d+)|<e\d+>|experiments?|run|runs|checkpoints?|weights|models?|adapters?|"
+    r"logs?|cache|caches|artifacts?|folders?|jobs?|results?|reports?|everything|outputs?|files?)"
+    r"(?: (?:of|from) (?:the |this |that |all )?(?:experiments? ?(?:<n\d+>|\d+)?|run|baseline|old ones?|"
+    r"failed ones?|failed experiments?|last (?:one|experiment)))?(?: (?:weights|folder|checkpoints?|"
+    r"model))?)(?: now| from disk)?$"
 )
 BARE_PUBLISH = re.compile(
-    r"^(?:publish|push|upload|release|share|send) (?:it|this|(?:the |this |our |my )?(?:best |final |trained |current |tuned )*(?:model|adapter|weights|result|checkpoint))"
+    r"^(?:publish|push|upload|release|share|send) (?:it|this|(?:the |this |our |my )?(?:best |final |"
+    r"trained |current |tuned )*(?:model|adapter|weights|result|checkpoint))"
     r"(?: (?:to|on|at|onto) (?:the |my |our )?(?P<to>[\w./ -]+))$"
-)  # fmt: skip
+)
 
 
 def control(clause: Clause, known: Known) -> tuple[Meaning, ...]:
@@ -93,7 +133,9 @@ def approval(text: str) -> tuple[Meaning, ...]:
     if WANT_ASK.search(text):
         behind = re.split(r"\b(?:before|until|without|unless|prior to)\b", text, maxsplit=1)[-1]
         where = behind if LAUNCH.search(behind) or PLAN.search(behind) else text
-        launch = LAUNCH.search(where) and not re.search(r"\b(?:plan|plans|idea|ideas|hypothesis|proposal|recipe|next)\b|<e\d+>|experiment", where)
+        launch = LAUNCH.search(where) and not re.search(
+            r"\b(?:plan|plans|idea|ideas|hypothesis|proposal|recipe|next)\b|<e\d+>|experiment", where
+        )
         return (Approve(at="launch" if launch else "plan"),)
     return (Approve(at="none"),) if STOP_ASK.search(text) else ()
 

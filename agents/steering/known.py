@@ -14,7 +14,9 @@ LEAST = 4  # letters of a word that stands for a source
 
 @dataclass(frozen=True)
 class Known:
-    """`sources`: data sets, and files as `dataset/file`. `parameters`, `values`: what they are called, singular, without
+    """What words are held against.
+
+    `sources`: data sets, and files as `dataset/file`. `parameters`, `values`: what they are called, singular, without
     hyphens, to a parameter's name, to what a value writes. `now`: values of the best config. `asked`: the run waits for
     a yes or no that is no directive's. `left`: experiments and seconds, None: unlimited.
     """
@@ -60,6 +62,39 @@ def words_of(name: str) -> list[str]:
 
 
 EVERYDAY = frozenset(
-    "data dataset train training test file source json jsonl csv parquet text with main part parts full best last this that "
-    "from only more time train rate model learning value values step steps".split()
+    [
+        "data",
+        "dataset",
+        "train",
+        "training",
+        "test",
+        "file",
+        "source",
+        "json",
+        "jsonl",
+        "csv",
+        "parquet",
+        "text",
+        "with",
+        "main",
+        "part",
+        "parts",
+        "full",
+        "best",
+        "last",
+        "this",
+        "that",
+        "from",
+        "only",
+        "more",
+        "time",
+        "train",
+        "rate",
+        "model",
+        "learning",
+        "value",
+        "values",
+        "step",
+        "steps",
+    ]
 )

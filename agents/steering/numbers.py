@@ -5,16 +5,46 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-UNITS = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-         "eighteen nineteen").split()  # fmt: skip
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+UNITS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 WORDS = {word: float(i) for i, word in enumerate(UNITS)} | {word: 20.0 + 10 * i for i, word in enumerate(TENS)}
-SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "k": 1e3, "m": 1e6, "%": 0.01, "percent": 0.01, "dozen": 12.0}
+SCALES = {
+    "hundred": 1e2,
+    "thousand": 1e3,
+    "million": 1e6,
+    "k": 1e3,
+    "m": 1e6,
+    "%": 0.01,
+    "percent": 0.01,
+    "dozen": 12.0,
+}
 SPOKEN = "|".join(sorted(WORDS, key=len, reverse=True))
 DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d[\d_]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d{1,3})?"
 NUMBER = (
     rf"(?:-?{DIGITS}(?:\s?(?:k|m|%|percent|thousand|million))?(?![a-z0-9])|"
-    rf"(?:a |one )?(?:{SPOKEN}|hundred|thousand|million|dozen|couple of)(?:[ -](?:{SPOKEN}|hundred|thousand|million))*(?![a-z]))"
+    rf"(?:a |one )?(?:{SPOKEN}|hundred|thousand|million|dozen|couple of)(?:[ -](?:{SPOKEN}|hundred|"
+    rf"thousand|million))*(?![a-z]))"
 )
 ONE = r"(?:an?|another|one|a single|a couple of|a couple)"
 HOUR, MINUTE, DAY, SECOND = r"(?:hours?|hrs?|h)", r"(?:minutes?|mins?|min|m)", r"(?:days?|d)", r"(?:seconds?|secs?|s)"
@@ -23,17 +53,31 @@ UNIT = {"h": 3600.0, "m": 60.0, "d": 86400.0, "s": 1.0, "w": 604800.0}
 MORE = r"(?:\s(?P<more>more|additional|extra|further|other))?"
 TIMES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], float]], ...] = (
     (re.compile(rf"\b(?:an?|another|one) hour and a half\b|\b(?:one|1) and a half{MORE} hours?\b"), lambda _: 5400.0),
-    (re.compile(rf"\b(?P<n>{AMOUNT})(?: and a half{MORE} hours?| hours? and a half)\b"), lambda m: 3600 * (number(m["n"]) + 0.5)),
+    (
+        re.compile(rf"\b(?P<n>{AMOUNT})(?: and a half{MORE} hours?| hours? and a half)\b"),
+        lambda m: 3600 * (number(m["n"]) + 0.5),
+    ),
     (re.compile(r"\b(?:another )?half an(?:other)? hour\b|\banother half hour\b|\ba half hour\b"), lambda _: 1800.0),
     (re.compile(r"\b(?:another )?three quarters of an hour\b"), lambda _: 2700.0),
     (re.compile(r"\b(?:another )?(?:a )?quarter of an hour\b|\ba quarter hour\b"), lambda _: 900.0),
     (re.compile(r"\b(?:another )?half a day\b"), lambda _: 43200.0),
-    (re.compile(r"\b(\d{1,3}) ?h(?:ours?|rs?)?(?: and)? ?(\d{1,2}) ?(?:m|min|mins|minutes)?(?![\w.])"), lambda m: 3600.0 * int(m[1]) + 60 * int(m[2])),
+    (
+        re.compile(r"\b(\d{1,3}) ?h(?:ours?|rs?)?(?: and)? ?(\d{1,2}) ?(?:m|min|mins|minutes)?(?![\w.])"),
+        lambda m: 3600.0 * int(m[1]) + 60 * int(m[2]),
+    ),
     (re.compile(r"\b(\d{1,3}):(\d{2})(?: ?h| hours?)\b"), lambda m: 3600.0 * int(m[1]) + 60 * int(m[2])),
-    (re.compile(rf"\b(?P<n>-?{DIGITS}) ?(?P<unit>h|hr|hrs|min|mins|m|d|s|sec|secs)(?![\w.])"), lambda m: number(m["n"]) * UNIT[m["unit"][0]]),
-    (re.compile(rf"\b(?P<n>{AMOUNT}|an?|another){MORE} (?P<unit>hours?|minutes?|days?|seconds?|mins?|hrs?|secs?|weeks?)\b"),
-     lambda m: number(m["n"]) * UNIT[m["unit"][0]]),
-)  # fmt: skip
+    (
+        re.compile(rf"\b(?P<n>-?{DIGITS}) ?(?P<unit>h|hr|hrs|min|mins|m|d|s|sec|secs)(?![\w.])"),
+        lambda m: number(m["n"]) * UNIT[m["unit"][0]],
+    ),
+    (
+        re.compile(
+            rf"\b(?P<n>{AMOUNT}|an?|another){MORE} (?P<unit>hours?|minutes?|days?|seconds?|mins?|hrs?|secs?|"
+            rf"weeks?)\b"
+        ),
+        lambda m: number(m["n"]) * UNIT[m["unit"][0]],
+    ),
+)
 
 
 def number(said: str) -> float:

@@ -9,25 +9,57 @@ from collections.abc import Iterator
 LONGEST = 2000  # letters that are read; nobody says more in one message
 MOST_CLAUSES = 6
 POWER = re.compile(
-    r"(?:(?P<times>\d+(?:\.\d+)?)\s*[×x*·]\s*)?\b10\s*(?:(?:\^|\*\*)\s*(?P<plain>[-+−]?\d+)|(?P<high>[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+))"
+    r"(?:(?P<times>\d+(?:\.\d+)?)\s*[×x*·]\s*)?\b10\s*(?:(?:\^|\*\*)\s*(?P<plain>[-+−]?\d+)|"
+    r"(?P<high>[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+))"
 )
 HIGH = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹−", "-+0123456789-")
 SIGNS = {
-    "≤": " at most ", "<=": " at most ", "=<": " at most ", "≥": " at least ", ">=": " at least ", "<": " below ",
-    ">": " above ", "→": " to ", "->": " to ", "…": ".", "–": "-", "—": " - ", "’": "'", "‘": "'",
-}  # fmt: skip
+    "≤": " at most ",
+    "<=": " at most ",
+    "=<": " at most ",
+    "≥": " at least ",
+    ">=": " at least ",
+    "<": " below ",
+    ">": " above ",
+    "→": " to ",
+    "->": " to ",
+    "…": ".",
+    "–": "-",
+    "—": " - ",
+    "’": "'",
+    "‘": "'",
+}
 SHORT = (
-    (r"\bcan(?:'?t|not)\b", "can not"), (r"\bwon'?t\b", "will not"), (r"\bshan'?t\b", "shall not"), (r"\b(do|does|did|is|are|was|should|must|would|could|need|has|have)n'?t\b", r"\1 not"), (r"\b(i|you|we|they)'d\b", r"\1 would"), (r"\b(it|that|what|how|here|there|who|where|when)'?s\b", r"\1 is"), (r"\blet'?s\b", "let us"), (r"\bi'?m\b", "i am"), (r"\b(you|we|they)'re\b", r"\1 are"), (r"\b(i|you|we|they)'ve\b", r"\1 have"), (r"\b(i|you|we|it)'ll\b", r"\1 will"), (r"\bgonna\b", "going to"), (r"\bw/o\b", "without"), (r"\bu\b", "you"), (r"\bpls\b|\bplz\b", "please"),
-)  # fmt: skip
+    (r"\bcan(?:'?t|not)\b", "can not"),
+    (r"\bwon'?t\b", "will not"),
+    (r"\bshan'?t\b", "shall not"),
+    (r"\b(do|does|did|is|are|was|should|must|would|could|need|has|have)n'?t\b", r"\1 not"),
+    (r"\b(i|you|we|they)'d\b", r"\1 would"),
+    (r"\b(it|that|what|how|here|there|who|where|when)'?s\b", r"\1 is"),
+    (r"\blet'?s\b", "let us"),
+    (r"\bi'?m\b", "i am"),
+    (r"\b(you|we|they)'re\b", r"\1 are"),
+    (r"\b(i|you|we|they)'ve\b", r"\1 have"),
+    (r"\b(i|you|we|it)'ll\b", r"\1 will"),
+    (r"\bgonna\b", "going to"),
+    (r"\bw/o\b", "without"),
+    (r"\bu\b", "you"),
+    (r"\bpls\b|\bplz\b", "please"),
+)
 COURTESY = re.compile(
-    r"^(?:(?:hi|hey|hello|ok|okay|so|well|now|and|but|also|then|actually|oh|hmm|alright|right|great|good|thanks|thank you|"
-    r"please|kindly|just|tuneloop|team|maybe|perhaps|(?:could|can|would|will) you|i (?:would like|want|need|wish) you to|"
-    r"i (?:would|'d) (?:like|prefer|love) (?:it if you|you) ?(?:could|would)?|you (?:should|must|have to|need to|had better)|"
+    r"^(?:(?:hi|hey|hello|ok|okay|so|well|now|and|but|also|then|actually|oh|hmm|alright|right|great|good|"
+    r"thanks|thank you|"
+    r"please|kindly|just|tuneloop|team|maybe|perhaps|(?:could|can|would|will) you|i (?:would like|want|"
+    r"need|wish) you to|"
+    r"i (?:would|'d) (?:like|prefer|love) (?:it if you|you) ?(?:could|would)?|you (?:should|must|have to|"
+    r"need to|had better)|"
     r"make sure (?:that )?(?:you|to)|be sure to|go ahead and|feel free to|remember to|i(?: would|'d) say|let us|"
     r"we (?:should|must|need to)|for me|if you (?:could|can|would)|if possible)\b[ ,:-]*)+"
 )
 LATER = re.compile(r"[ ,]*\b(?:please|thanks|thank you|thx|for me|if you (?:can|could|please)|will you|would you)$")
-JOINT = re.compile(r"\s*(?:,|;|\band also\b|\band then\b|\band\b|\bbut\b|\bthen\b|\balso\b|\bplus\b|\bafter that\b| - )\s*")
+JOINT = re.compile(
+    r"\s*(?:,|;|\band also\b|\band then\b|\band\b|\bbut\b|\bthen\b|\balso\b|\bplus\b|\bafter that\b| - )\s*"
+)
 
 
 def plain(text: str) -> str:

@@ -10,29 +10,66 @@ from tuneloop.agents.steering.known import Known
 from tuneloop.core.directive import Avoid, Bound, Keep, Meaning, Use
 from tuneloop.core.experiment import Value
 
-NOT = re.compile(r"\b(?:never|not|no|without|avoid\w*|refrain|stop|nothing|neither|nor|forbid\w*|forbidden|off limits|hands off|quit|skip|stay away|keep away|leave out|exclude|ban|banned|prohibit\w*|must not|taboo|veto)\b")
+NOT = re.compile(
+    r"\b(?:never|not|no|without|avoid\w*|refrain|stop|nothing|neither|nor|forbid\w*|forbidden|off limits|"
+    r"hands off|quit|skip|stay away|keep away|leave out|exclude|ban|banned|prohibit\w*|must not|taboo|"
+    r"veto)\b"
+)
 ABSOLUTE_HIGH = re.compile(
-    r"\b(?:no|not) (?:more|higher|greater|larger|bigger|longer|further) than\b|\b(?:not|never) (?:to )?(?:exceed|go over|over|above|beyond|be over|be above)\b|\bat (?:the )?(?:very )?most\b|\bup to\b|"
-    r"\bmax(?:imum|imal|imally)?(?: of| value| is| at)?\b|\bcap(?:ped|s)?\b|\blimit(?:ed|s)?\b(?! from below)|\b(?:upper|top|hard) (?:limit|bound|end)\b|\bceiling\b|\bor (?:less|lower|below|smaller|fewer|under)\b|\btops\b|\bas (?:much|high|large) as\b"
+    r"\b(?:no|not) (?:more|higher|greater|larger|bigger|longer|further) than\b|\b(?:not|"
+    r"never) (?:to )?(?:exceed|go over|over|above|beyond|be over|be above)\b|"
+    r"\bat (?:the )?(?:very )?most\b|\bup to\b|"
+    r"\bmax(?:imum|imal|imally)?(?: of| value| is| at)?\b|\bcap(?:ped|s)?\b|\blimit(?:ed|"
+    r"s)?\b(?! from below)|\b(?:upper|top|hard) (?:limit|bound|end)\b|\bceiling\b|\bor (?:less|lower|"
+    r"below|smaller|fewer|under)\b|\btops\b|\bas (?:much|high|large) as\b"
 )
 ABSOLUTE_LOW = re.compile(
-    r"\b(?:no|not) (?:less|lower|smaller|fewer|shorter) than\b|\b(?:not|never) (?:to )?(?:go (?:under|below)|under|below|be under|be below)\b|\bat (?:the )?(?:very )?least\b|\bmin(?:imum|imal|imally)?(?: of| value| is| at)?\b|\b(?:lower|bottom) (?:limit|bound|end)\b|\bfloor\b|\bor (?:more|higher|above|larger|bigger|greater|over|up)\b"
+    r"\b(?:no|not) (?:less|lower|smaller|fewer|shorter) than\b|\b(?:not|never) (?:to )?(?:go (?:under|"
+    r"below)|under|below|be under|be below)\b|\bat (?:the )?(?:very )?least\b|\bmin(?:imum|imal|"
+    r"imally)?(?: of| value| is| at)?\b|\b(?:lower|bottom) (?:limit|bound|end)\b|\bfloor\b|\bor (?:more|"
+    r"higher|above|larger|bigger|greater|over|up)\b"
 )
-HIGH = re.compile(r"\b(?:above|over|beyond|past|(?:higher|more|greater|larger|bigger|longer) than|exceed\w*|north of|surpass\w*)\b")
+HIGH = re.compile(
+    r"\b(?:above|over|beyond|past|(?:higher|more|greater|larger|bigger|longer) than|exceed\w*|north of|surpass\w*)\b"
+)
 LOW = re.compile(r"\b(?:below|under|beneath|underneath|(?:lower|less|smaller|fewer|shorter) than|south of)\b")
-BETWEEN = re.compile(r"\b(?:between|from|in|within|range|inside|limited to)\b.*?<n\d+> ?(?:and|to|-|,|:) ?<n\d+>|<n\d+> ?(?:-|to) ?<n\d+>")
+BETWEEN = re.compile(
+    r"\b(?:between|from|in|within|range|inside|limited to)\b.*?<n\d+> ?(?:and|to|-|,|:) ?<n\d+>|"
+    r"<n\d+> ?(?:-|to) ?<n\d+>"
+)
 KEEP = re.compile(
-    r"\b(?:keep|leave|hold|hands off|lock|freeze|fix|pin|stays?|remains?|unchanged|constant|alone|off limits|as (?:it|they) (?:is|are|was|were)|fixed)\b"
+    r"\b(?:keep|leave|hold|hands off|lock|freeze|fix|pin|stays?|remains?|unchanged|constant|alone|"
+    r"off limits|as (?:it|they) (?:is|are|was|were)|fixed)\b"
 )
-UNTOUCHED = re.compile(r"\b(?:touch\w*|chang\w*|modif\w*|alter\w*|adjust\w*|tun(?:e|es|ing)\b|vary|varying|mess|mess\w*|play\w*|fiddl\w*|tinker\w*|mov(?:e|ing)|edit\w*|meddle|tweak\w*|hands off|off limits|taboo|alone)\b")
-ALWAYS = re.compile(r"\b(?:always|from now on|henceforth|in (?:all|every|each)|for (?:all|every|each)|every (?:time|experiment|run)|all experiments|permanently|stick (?:to|with)|keep\w*|only|stay (?:with|at|on)|throughout|forever|for the rest|fix(?:ed)?|pin|lock|hold|remain\w*|exclusively|must be|has to be|nothing but)\b")
+UNTOUCHED = re.compile(
+    r"\b(?:touch\w*|chang\w*|modif\w*|alter\w*|adjust\w*|tun(?:e|es|ing)\b|vary|varying|mess|mess\w*|"
+    r"play\w*|fiddl\w*|tinker\w*|mov(?:e|ing)|edit\w*|meddle|tweak\w*|hands off|off limits|taboo|alone)\b"
+)
+ALWAYS = re.compile(
+    r"\b(?:always|from now on|henceforth|in (?:all|every|each)|for (?:all|every|each)|every (?:time|"
+    r"experiment|run)|all experiments|permanently|stick (?:to|with)|keep\w*|only|stay (?:with|at|on)|"
+    r"throughout|forever|for the rest|fix(?:ed)?|pin|lock|hold|remain\w*|exclusively|must be|has to be|"
+    r"nothing but)\b"
+)
 DOING = re.compile(
-    r"\b(?:try|trying|test|use|using|set|go (?:with|for|to)|switch|change|take|give|make|pick|choose|run|train|start|put|have|want|like|prefer|need|experiment with|raise|lower|increase|decrease|reduce|bump|drop|push|"
-    r"crank|dial|turn|enable|disable|activate|deactivate|apply|with|should be|shall be|must be|to be|has to be|how about|what about|what if|why not|suggest|propose|recommend|next time|next|let|keep|stick|stay|always|only|fix|pin|lock|hold|at|move|double|halve|cut|instead)\b|=|:"
+    r"\b(?:try|trying|test|use|using|set|go (?:with|for|to)|switch|change|take|give|make|pick|choose|run|"
+    r"train|start|put|have|want|like|prefer|need|experiment with|raise|lower|increase|decrease|reduce|"
+    r"bump|drop|push|"
+    r"crank|dial|turn|enable|disable|activate|deactivate|apply|with|should be|shall be|must be|to be|"
+    r"has to be|how about|what about|what if|why not|suggest|propose|recommend|next time|next|let|keep|"
+    r"stick|stay|always|only|fix|pin|lock|hold|at|move|double|halve|cut|instead)\b|=|:"
 )
-ON = re.compile(r"\b(?:enable|activate|turn (?:\w+ )?on|switch (?:\w+ )?on|turn <p\d+> on|switch <p\d+> on|<p\d+> on)\b")
-OFF = re.compile(r"\b(?:disable|deactivate|turn (?:\w+ )?off|switch (?:\w+ )?off|turn <p\d+> off|switch <p\d+> off|<p\d+> off|without)\b")
-TIMES = re.compile(r"\b(?P<twice>double|twice|2x)\b|\b(?P<half>halve|half|cut <p\d+> in half)\b|\b(?P<triple>triple|thrice)\b|\b(?P<quadruple>quadruple)\b")
+ON = re.compile(
+    r"\b(?:enable|activate|turn (?:\w+ )?on|switch (?:\w+ )?on|turn <p\d+> on|switch <p\d+> on|<p\d+> on)\b"
+)
+OFF = re.compile(
+    r"\b(?:disable|deactivate|turn (?:\w+ )?off|switch (?:\w+ )?off|turn <p\d+> off|switch <p\d+> off|"
+    r"<p\d+> off|without)\b"
+)
+TIMES = re.compile(
+    r"\b(?P<twice>double|twice|2x)\b|\b(?P<half>halve|half|cut <p\d+> in half)\b|\b(?P<triple>triple|"
+    r"thrice)\b|\b(?P<quadruple>quadruple)\b"
+)
 FACTOR = {"twice": 2.0, "half": 0.5, "triple": 3.0, "quadruple": 4.0}
 THING = re.compile(r"<([pvn]\d+)>")
 RELATIVE = re.compile(r"\bby (?:more )?<n\d+>|\b(?:times|factor)\b|<p\d+> more\b|\bmore <p\d+>")
@@ -87,7 +124,15 @@ def kept(clause: Clause) -> tuple[Meaning, ...]:
     text = clause.text
     denied = NOT.search(text) is not None
     hands = re.search(r"\b(?:hands off|off limits|taboo|alone)\b", text)
-    if (denied and UNTOUCHED.search(text)) or hands or (not denied and KEEP.search(text) and not re.search(r"\b(?:keep|continue) (?:\w+ing)\b|\b(?:low|high|small|large|short|down|up)\b", text)):
+    if (
+        (denied and UNTOUCHED.search(text))
+        or hands
+        or (
+            not denied
+            and KEEP.search(text)
+            and not re.search(r"\b(?:keep|continue) (?:\w+ing)\b|\b(?:low|high|small|large|short|down|up)\b", text)
+        )
+    ):
         return tuple(Keep(parameter=str(name)) for name in dict.fromkeys(clause.all("p")))
     return ()
 
@@ -120,15 +165,22 @@ def scaled(now: Value, factor: float) -> Value:
     return max(1, round(value)) if isinstance(now, int) else float(f"{value:.3g}")
 
 
-def used(clause: Clause) -> tuple[Meaning, ...]:
+def used(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a reading
     """Values for parameters, or values that are not wanted; every value must find its parameter."""
     text = clause.text
     pairs = tuple(paired(clause))
-    if not pairs or EITHER.search(text) and not NOT.search(text) or RELATIVE.search(text) or direction(text, denied=bool(NOT.search(text))):
+    if (
+        not pairs
+        or (EITHER.search(text) and not NOT.search(text))
+        or RELATIVE.search(text)
+        or direction(text, denied=bool(NOT.search(text)))
+    ):
         return ()
     denied = NOT.search(text)
     if denied:
-        if re.search(r"<[vn]\d+>.*\b(?:instead of|rather than|not)\b|\b(?:instead of|rather than)\b.*<[vn]\d+>.*<[vn]\d+>", text):
+        if re.search(
+            r"<[vn]\d+>.*\b(?:instead of|rather than|not)\b|\b(?:instead of|rather than)\b.*<[vn]\d+>.*<[vn]\d+>", text
+        ):
             return ()
         if re.search(r"\b(?:not|never) (?:only|just|necessarily|sure|bad|yet)\b|\bwhy not\b|\bnothing but\b", text):
             return tuple(Use(parameter=p, value=v, always=True) for p, v in pairs) if "nothing but" in text else ()
@@ -138,7 +190,12 @@ def used(clause: Clause) -> tuple[Meaning, ...]:
         pairs = tuple(paired(Clause(clause.said, first, clause.things)))
         if not pairs:
             return ()
-    if not (DOING.search(text) or re.fullmatch(r"(?:(?:a|an|the|of|value|and|,|with|is|method|training|fine-?tuning|only|tuning) ?|<[pvn]\d+> ?)+", text)):
+    if not (
+        DOING.search(text)
+        or re.fullmatch(
+            r"(?:(?:a|an|the|of|value|and|,|with|is|method|training|fine-?tuning|only|tuning) ?|<[pvn]\d+> ?)+", text
+        )
+    ):
         return ()
     if len({name for name, _ in pairs}) < len(pairs):
         return ()

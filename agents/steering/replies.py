@@ -8,25 +8,63 @@ from tuneloop.agents.steering.clause import Clause
 from tuneloop.agents.steering.known import Known
 from tuneloop.core.directive import Approve, Bound, Directive, Extend, Finish, Meaning, Reply, Revoke, Sources
 
-SURE = r"(?:yes|yep|yeah|yup|y|aye|do it|do that|go ahead|go for it|confirm(?:ed)?|approved?|i (?:approve|confirm|agree)|agreed|granted|permission granted|lgtm|affirmative|absolutely|definitely|of course|by all means|please do|sounds good|looks good|go on|proceed|continue|make it so|that is (?:right|correct|fine)|correct)"
-WEAK = r"(?:ok|okay|k|sure|fine|alright|all right|good|right|great|fine by me|fine with me)"
-POLITE = r"(?:please|thanks|thank you|do it|do that|go ahead|go for it|go on|i am sure|that is (?:fine|ok|okay|right|correct)|it|this|that|the plan|you can|sure|now|then|with it|with that|for it)"
-YES = re.compile(rf"^(?:(?:{WEAK}[ ,]+)*{SURE}|{WEAK})(?:[ ,]+(?:{SURE}|{POLITE}))*(?:[ ,:-]+(?P<why>(?:because|since|as|it is|this is|that is|looks|seems|i (?:trust|like)|the)\b.*))?$")
-NO = re.compile(
-    r"^(?:no|n|nope|nah|never mind|nevermind|never|do not(?: do (?:it|that))?|cancel(?: (?:it|that))?|reject(?:ed)?|i reject(?: (?:it|that|this))?|refuse[d]?|denied|deny|decline[d]?|not now|not yet|no way|better not|rather not|i would rather not|"
-    r"leave it(?: alone)?|leave it be|skip (?:it|that)|stop that|please do not|forget it|forget that|absolutely not|definitely not|of course not|disagree|i disagree|veto|not (?:this|that) one|certainly not|let us not|negative)\b(?:[ ,:-]+(?P<why>.+))?$"
+SURE = (
+    r"(?:yes|yep|yeah|yup|y|aye|do it|do that|go ahead|go for it|confirm(?:ed)?|approved?|i (?:approve|"
+    r"confirm|agree)|agreed|granted|permission granted|lgtm|affirmative|absolutely|definitely|of course|"
+    r"by all means|please do|sounds good|looks good|go on|proceed|continue|make it so|that is (?:right|"
+    r"correct|fine)|correct)"
 )
-HEDGE = re.compile(r"\b(?:but|if|only|unless|except|wait|not|maybe|perhaps|however|although|first|later|instead|until|before|after|sure\?)\b")
-TAKE = r"(?:forget|undo|revoke|cancel|ignore|take back|lift|withdraw|scrap|scratch|disregard|retract|drop|remove|clear|delete|discard|reset|abandon|rescind|end|waive|abolish|never mind|nevermind|release)"
-WISH = r"(?:directives?|wish(?:es)?|rules?|instructions?|constraints?|orders?|requests?|restrictions?|limits?|bounds?|caps?|ban|bans|ceiling|floor|condition)"
-SAID = r"(?:what(?:ever)? i (?:\w+ )?(?:said|asked|told|wanted|wrote|ordered|requested)|my (?:\w+ )?(?:wish|wishes|request|requests|instruction|instructions|rule|rules|words|message|order|orders|directive|directives))"
+WEAK = r"(?:ok|okay|k|sure|fine|alright|all right|good|right|great|fine by me|fine with me)"
+POLITE = (
+    r"(?:please|thanks|thank you|do it|do that|go ahead|go for it|go on|i am sure|that is (?:fine|ok|okay|"
+    r"right|correct)|it|this|that|the plan|you can|sure|now|then|with it|with that|for it)"
+)
+YES = re.compile(
+    rf"^(?:(?:{WEAK}[ ,]+)*{SURE}|{WEAK})(?:[ ,]+(?:{SURE}|{POLITE}))*(?:[ ,:-]+(?P<why>(?:because|since|"
+    rf"as|it is|this is|that is|looks|seems|i (?:trust|like)|the)\b.*))?$"
+)
+NO = re.compile(
+    r"^(?:no|n|nope|nah|never mind|nevermind|never|do not(?: do (?:it|that))?|cancel(?: (?:it|that))?|"
+    r"reject(?:ed)?|i reject(?: (?:it|that|this))?|refuse[d]?|denied|deny|decline[d]?|not now|not yet|"
+    r"no way|better not|rather not|i would rather not|"
+    r"leave it(?: alone)?|leave it be|skip (?:it|that)|stop that|please do not|forget it|forget that|"
+    r"absolutely not|definitely not|of course not|disagree|i disagree|veto|not (?:this|that) one|"
+    r"certainly not|let us not|negative)\b(?:[ ,:-]+(?P<why>.+))?$"
+)
+HEDGE = re.compile(
+    r"\b(?:but|if|only|unless|except|wait|not|maybe|perhaps|however|although|first|later|instead|until|"
+    r"before|after|sure\?)\b"
+)
+TAKE = (
+    r"(?:forget|undo|revoke|cancel|ignore|take back|lift|withdraw|scrap|scratch|disregard|retract|drop|"
+    r"remove|clear|delete|discard|reset|abandon|rescind|end|waive|abolish|never mind|nevermind|release)"
+)
+WISH = (
+    r"(?:directives?|wish(?:es)?|rules?|instructions?|constraints?|orders?|requests?|restrictions?|"
+    r"limits?|bounds?|caps?|ban|bans|ceiling|floor|condition)"
+)
+SAID = (
+    r"(?:what(?:ever)? i (?:\w+ )?(?:said|asked|told|wanted|wrote|ordered|requested)|my (?:\w+ )?(?:wish|"
+    r"wishes|request|requests|instruction|instructions|rule|rules|words|message|order|orders|directive|"
+    r"directives))"
+)
 TAKEN = re.compile(rf"^{TAKE}\b(?P<what>.*)$|^take (?P<back>.*?) ?back$")
-NEWEST = re.compile(rf"^(?:that|it|this|the last(?: (?:one|thing|{WISH}|message))?|my last(?: \w+)?|last(?: one| {WISH})?|{SAID}|the (?:latest|newest|previous)(?: (?:one|{WISH}))?|what i (?:just )?(?:said|asked)(?: last| before| just now)?|that last (?:one|thing|{WISH})|the {WISH})?(?: again| please)?$")
-ALL = re.compile(rf"^(?:all|everything|every|any)(?: of)?(?: (?:my|the|those|these))?(?: (?:{WISH}|i (?:\w+ )?(?:said|asked|told you|wanted)))*(?: so far)?$")
+NEWEST = re.compile(
+    rf"^(?:that|it|this|the last(?: (?:one|thing|{WISH}|message))?|my last(?: \w+)?|last(?: one| {WISH})?|"
+    rf"{SAID}|the (?:latest|newest|previous)(?: (?:one|{WISH}))?|what i (?:just )?(?:said|asked)(?: last|"
+    rf" before| just now)?|that last (?:one|thing|{WISH})|the {WISH})?(?: again| please)?$"
+)
+ALL = re.compile(
+    rf"^(?:all|everything|every|any)(?: of)?(?: (?:my|the|those|these))?(?: (?:{WISH}|i (?:\w+ )?(?:said|"
+    rf"asked|told you|wanted)))*(?: so far)?$"
+)
 FREE = re.compile(
-    r"\b(?:may|can|are allowed to|are free to|feel free to) (?:\w+ )?(?:touch|change|tune|use|raise|lower|vary|move|read|train on|go above|go below|try)\b.*\bagain\b|\b(?:is|are) (?:free|allowed|ok|okay|fine|back in|open) again\b|"
-    r"\b(?:no longer|not any ?more) (?:limited|restricted|bound|fixed|forbidden|banned|off limits)\b|\bany <p\d+> is (?:fine|ok|okay)\b"
-)  # fmt: skip
+    r"\b(?:may|can|are allowed to|are free to|feel free to) (?:\w+ )?(?:touch|change|tune|use|raise|lower|"
+    r"vary|move|read|train on|go above|go below|try)\b.*\bagain\b|\b(?:is|are) (?:free|allowed|ok|okay|"
+    r"fine|back in|open) again\b|"
+    r"\b(?:no longer|not any ?more) (?:limited|restricted|bound|fixed|forbidden|banned|off limits)\b|"
+    r"\bany <p\d+> is (?:fine|ok|okay)\b"
+)
 
 
 def reply(text: str, raw: str, known: Known, *, asks: bool) -> tuple[Meaning, ...]:
@@ -41,7 +79,7 @@ def reply(text: str, raw: str, known: Known, *, asks: bool) -> tuple[Meaning, ..
     return ()
 
 
-def revocation(clause: Clause, known: Known) -> tuple[Meaning, ...]:
+def revocation(clause: Clause, known: Known) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a reading
     """Wishes taken back: by number, by what they are about, the newest, or all; () where nothing is."""
     text = clause.text
     if FREE.search(text) and (ids := about(clause, known)):
@@ -51,14 +89,20 @@ def revocation(clause: Clause, known: Known) -> tuple[Meaning, ...]:
         return ()
     what = (match["what"] or match["back"] or "").strip(" ,")
     if NEWEST.match(what):
-        return (Revoke(),) if what or re.match(r"(?:undo|revoke|take back|never ?mind|scratch|retract|withdraw|rescind)", text) else ()
+        return (
+            (Revoke(),)
+            if what or re.match(r"(?:undo|revoke|take back|never ?mind|scratch|retract|withdraw|rescind)", text)
+            else ()
+        )
     if ALL.match(what):
         live = tuple(d.id for d in known.directives if d.state in ("open", "pending"))
         return (Revoke(ids=live or ("all",)),)
     numbers = re.findall(r"<n\d+>", what)
     if numbers and re.fullmatch(rf"(?:(?:the )?(?:{WISH}|number|nr\.?|no\.?|#|and|,|<n\d+>|[#]) ?)+", what):
         return (Revoke(ids=tuple(f"{clause.things[n[1:-1]]:g}" for n in numbers)),)
-    if re.search(rf"\b{WISH}\b|{SAID}|\b(?:about|approval|approvals)\b", what) or re.match(r"(?:undo|revoke|take back|lift|withdraw|retract|rescind|waive)", text):
+    if re.search(rf"\b{WISH}\b|{SAID}|\b(?:about|approval|approvals)\b", what) or re.match(
+        r"(?:undo|revoke|take back|lift|withdraw|retract|rescind|waive)", text
+    ):
         return (Revoke(ids=about(clause, known) or (topic(clause),)),)
     return ()
 
@@ -80,18 +124,24 @@ def _named(directive: Directive, names: set[str]) -> bool:
     return getattr(directive.wish, "parameter", None) in names
 
 
-def _kind(directive: Directive, clause: Clause) -> bool:
+def _kind(directive: Directive, clause: Clause) -> bool:  # noqa: PLR0911 - one line a reading
     wish, text = directive.wish, clause.text
     if clause.has(r"<p\d+>"):
         return False
     match wish:
         case Sources():
             said = {name for found in clause.all("s") for name in found}  # type: ignore[attr-defined]
-            return bool(said & {*wish.only, *wish.never}) or bool(re.search(r"\b(?:sources?|data ?sets?|data|files?)\b", text))
+            return bool(said & {*wish.only, *wish.never}) or bool(
+                re.search(r"\b(?:sources?|data ?sets?|data|files?)\b", text)
+            )
         case Finish():
             return bool(re.search(r"\b(?:stop|stopping|finish|finishing|end|ending|last one)\b", text))
         case Extend():
-            return bool(re.search(r"\b(?:time|hours?|minutes?|experiments?|extension|extra|budget|money|tokens?)\b|<[tekm]\d+>", text))
+            return bool(
+                re.search(
+                    r"\b(?:time|hours?|minutes?|experiments?|extension|extra|budget|money|tokens?)\b|<[tekm]\d+>", text
+                )
+            )
         case Approve():
             return bool(re.search(r"\b(?:approv\w*|ask\w*|permission)\b", text))
         case Bound():

@@ -8,20 +8,61 @@ from tuneloop.agents.steering.clause import Clause
 from tuneloop.core.directive import Meaning, Sources
 
 DATA = r"(?:sources?|data ?sets?|files?|corpus|corpora|data|rows|records|examples|collection)"
-ONLY = re.compile(r"\b(?:only|just|solely|exclusively|nothing but|nothing else|no other|restrict\w*|limit\w*|stick (?:to|with)|confine\w*|alone|no others|purely|keep to|none but)\b")
-BUT = re.compile(r"\b(?:all|everything|every|any|anything)\b.*\b(?:but|except(?: for)?|other than|apart from|besides|excluding|minus)\b|\b(?:except(?: for)?|apart from|excluding)\b")
+ONLY = re.compile(
+    r"\b(?:only|just|solely|exclusively|nothing but|nothing else|no other|restrict\w*|limit\w*|"
+    r"stick (?:to|with)|confine\w*|alone|no others|purely|keep to|none but)\b"
+)
+BUT = re.compile(
+    r"\b(?:all|everything|every|any|anything)\b.*\b(?:but|except(?: for)?|other than|apart from|besides|"
+    r"excluding|minus)\b|\b(?:except(?: for)?|apart from|excluding)\b"
+)
 NOT = re.compile(
-    r"\b(?:not|never|no|without|avoid\w*|skip|ignore|ignoring|leave out|leave|drop|exclude|excluding|remove|omit|ban|stop (?:using|reading|training)|stay away|keep away|discard|get rid of|throw out|throw away|quit (?:using)|hands off|off limits|do away with|reject|blacklist|out|distrust|forget)\b"
+    r"\b(?:not|never|no|without|avoid\w*|skip|ignore|ignoring|leave out|leave|drop|exclude|excluding|"
+    r"remove|omit|ban|stop (?:using|reading|training)|stay away|keep away|discard|get rid of|throw out|"
+    r"throw away|quit (?:using)|hands off|off limits|do away with|reject|blacklist|out|distrust|forget)\b"
 )
-DOING = re.compile(r"\b(?:use|using|train|read|take|learn|only|never|restrict|limit|stick|data|source|from|on|with)\b|^<s\d+>|<s\d+>$")
+DOING = re.compile(
+    r"\b(?:use|using|train|read|take|learn|only|never|restrict|limit|stick|data|source|from|on|with)\b|^<s\d+>|<s\d+>$"
+)
 NAMED = re.compile(
-    rf"\b(?:only|just|solely|exclusively|nothing but|restrict\w* (?:\w+ )*to|stick (?:to|with)) (?:use |using |train on |take |read |from |on |with |rows from |data from )*(?:the )?(?P<a>[\w./ -]+?) {DATA}\b|"
-    rf"\b(?:not|never|without|avoid|skip|ignore|leave out|drop|exclude|stop using) (?:use |using |train on |read |any |anything from |touch )*(?:the )?(?P<b>[\w./ -]+?) {DATA}\b"
+    rf"\b(?:only|just|solely|exclusively|nothing but|restrict\w* (?:\w+ )*to|stick (?:to|with)) (?:use |"
+    rf"using |train on |take |read |from |on |with |rows from |"
+    rf"data from )*(?:the )?(?P<a>[\w./ -]+?) {DATA}\b|"
+    rf"\b(?:not|never|without|avoid|skip|ignore|leave out|drop|exclude|stop using) (?:use |using |"
+    rf"train on |read |any |anything from |touch )*(?:the )?(?P<b>[\w./ -]+?) {DATA}\b"
 )
-VAGUE = frozenset("training train same new other all any that this more own my your of good clean best first raw the bad noisy some these those".split())
+VAGUE = frozenset(
+    [
+        "training",
+        "train",
+        "same",
+        "new",
+        "other",
+        "all",
+        "any",
+        "that",
+        "this",
+        "more",
+        "own",
+        "my",
+        "your",
+        "of",
+        "good",
+        "clean",
+        "best",
+        "first",
+        "raw",
+        "the",
+        "bad",
+        "noisy",
+        "some",
+        "these",
+        "those",
+    ]
+)
 
 
-def sources(clause: Clause) -> tuple[Meaning, ...]:
+def sources(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a reading
     """What may be read; () when the clause is about something else. Names that nobody knows stay as they were said."""
     text = clause.text
     names = tuple(dict.fromkeys(name for found in clause.all("s") for name in found))  # type: ignore[attr-defined]
@@ -31,7 +72,11 @@ def sources(clause: Clause) -> tuple[Meaning, ...]:
         return ()
     if BUT.search(text) and not re.search(r"\b(?:never|not)\b", text):
         return (Sources(never=names),)
-    if re.search(r"\b(?:nothing (?:but|except|other than)|none but|not? (?:\w+ )*(?:anything|other|others|else)\b|and nothing else|no other)\b", text):
+    if re.search(
+        r"\b(?:nothing (?:but|except|other than)|none but|not? (?:\w+ )*(?:anything|other|others|else)\b|"
+        r"and nothing else|no other)\b",
+        text,
+    ):
         return (Sources(only=names),)
     mixed = re.split(r"\b(?:instead of|rather than|not|without|never)\b", text, maxsplit=1)
     if len(mixed) == 2 and "<s" in mixed[0] and "<s" in mixed[1]:
@@ -39,10 +84,19 @@ def sources(clause: Clause) -> tuple[Meaning, ...]:
         return (Sources(never=never, only=names_in(clause, mixed[0]) if ONLY.search(text) else ()),)
     only, never = ONLY.search(text), NOT.search(text)
     if only and never and not re.search(r"\bonly\b", never[0]):
-        return (Sources(never=names),) if re.search(r"\bjust (?:drop|skip|ignore|leave|do not|not|exclude|remove)", text) else ()
+        return (
+            (Sources(never=names),)
+            if re.search(r"\bjust (?:drop|skip|ignore|leave|do not|not|exclude|remove)", text)
+            else ()
+        )
     if only:
         return (Sources(only=names),)
-    return (Sources(never=names),) if never and not re.search(r"\b(?:do|does|did) not (?:drop|skip|ignore|leave|exclude|remove|omit|forget)\b", text) else ()
+    return (
+        (Sources(never=names),)
+        if never
+        and not re.search(r"\b(?:do|does|did) not (?:drop|skip|ignore|leave|exclude|remove|omit|forget)\b", text)
+        else ()
+    )
 
 
 def names_in(clause: Clause, text: str) -> tuple[str, ...]:

@@ -17,12 +17,20 @@ from tuneloop.agents.steering.sources import sources
 from tuneloop.core.directive import Finish, Focus, Meaning, Unclear, dangerous
 
 SUPPOSED = re.compile(
-    r"\b(?:if|unless|provided|assuming|in case|suppose|whether|wonder\w*|imagine|hypothetical\w*|what would happen|would it|(?:he|she|they|someone|somebody|my \w+|people|everyone|boss|colleague) (?:said|says|told|tells|wants|wanted|asked|thinks?|suggests?))\b"
+    r"\b(?:if|unless|provided|assuming|in case|suppose|whether|wonder\w*|imagine|hypothetical\w*|"
+    r"what would happen|would it|(?:he|she|they|someone|somebody|my \w+|people|everyone|boss|"
+    r"colleague) (?:said|says|told|tells|wants|wanted|asked|thinks?|suggests?))\b"
 )
 IDEA = re.compile(
-    r"^(?:focus|concentrate|try|consider|explore|look (?:at|into)|pay|emphasi[sz]e|prioriti[sz]e|work on|prefer|experiment with|investigate|think about|care about|aim|go (?:for|bolder|smaller|easy)|be (?:more|less|bolder|careful|conservative|creative)|"
-    r"i (?:think|believe|suspect|guess|feel|suggest|bet)|idea|hint|tip|note|keep in mind|bear in mind|remember|the (?:problem|issue|trick|key|model|answers?|data|rows|outputs?) (?:is|are|may|might|seems?|should)|it (?:seems|looks|might|may|could)|"
-    r"use|raise|lower|increase|decrease|reduce|make|get|improve|mix|more|less|fewer|clean|filter|balance|shorten|try out|give more|train (?:longer|shorter|more|less|harder)|longer|shorter|smaller|bigger|higher)\b"
+    r"^(?:focus|concentrate|try|consider|explore|look (?:at|into)|pay|emphasi[sz]e|prioriti[sz]e|work on|"
+    r"prefer|experiment with|investigate|think about|care about|aim|go (?:for|bolder|smaller|easy)|"
+    r"be (?:more|less|bolder|careful|conservative|creative)|"
+    r"i (?:think|believe|suspect|guess|feel|suggest|bet)|idea|hint|tip|note|keep in mind|bear in mind|"
+    r"remember|the (?:problem|issue|trick|key|model|answers?|data|rows|outputs?) (?:is|are|may|might|"
+    r"seems?|should)|it (?:seems|looks|might|may|could)|"
+    r"use|raise|lower|increase|decrease|reduce|make|get|improve|mix|more|less|fewer|clean|filter|balance|"
+    r"shorten|try out|give more|train (?:longer|shorter|more|less|harder)|longer|shorter|smaller|bigger|"
+    r"higher)\b"
 )
 QUOTED = re.compile(r"[\x00-\x08\x0b-\x1f]")
 Found = tuple[Meaning, ...]
@@ -95,7 +103,7 @@ def clear(found: Found) -> bool:
     return not any(isinstance(meaning, Unclear | Focus) for meaning in found)
 
 
-def of_clause(said: str, known: Known, *, asks: bool, asked: bool = False) -> Found:
+def of_clause(said: str, known: Known, *, asks: bool, asked: bool = False) -> Found:  # noqa: PLR0911 - one line a reading
     """One clause, read by the first reader that understands it; `asked`: its sentence ends in a question mark."""
     raw, text = said.strip(" ,"), bare(said)
     unclear = (Unclear(text=raw),)

@@ -12,6 +12,7 @@ from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.asking import ask
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
+from tuneloop.graph.obeying import settle_uses
 from tuneloop.graph.onward import after
 from tuneloop.graph.retold import ended
 from tuneloop.graph.verdict import guards, verdict
@@ -23,6 +24,7 @@ def critique(ctx: Context) -> dict[str, Any]:
     """Close the experiment; go on, or finish when loops, time or luck are out."""
     if not ctx.folder.result.is_file():
         close(ctx)
+    settle_uses(ctx)
     prune(ctx.run, load_journal(ctx.run), ctx.settings.keep_models)
     return {"stage": after(ctx), "attempt": 0, "trouble": None}
 

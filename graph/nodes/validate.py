@@ -7,6 +7,7 @@ from typing import Any
 from tuneloop.core.errors import RecipeError
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.build_data import run_script
+from tuneloop.graph.obeying import broken
 from tuneloop.tools.building import gate_sample
 from tuneloop.tools.scripts import script_findings
 
@@ -22,8 +23,9 @@ def validate(ctx: Context) -> dict[str, Any]:
 
 
 def check_config_file(ctx: Context) -> None:
-    """Raises RecipeError with every error that the parameter server finds."""
+    """Raises RecipeError with every error that the parameter server finds, and all that breaks a wish of the user."""
     found = ctx.call("params_check_config", yaml=ctx.folder.config.read_text())["findings"]
     errors = [f"train.yaml:{f['line']} {f['key']}: {f['text']}" for f in found if f["level"] == "error"]
+    errors += broken(ctx, ctx.folder.config.read_text())
     if errors:
         raise RecipeError("\n".join(errors), culprit="config")

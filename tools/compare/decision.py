@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from tuneloop.core.run import Guard
 from tuneloop.core.score import Comparison, Decision, GuardCheck, Score
@@ -11,13 +13,20 @@ from tuneloop.tools.compare.paired import compare, pair
 from tuneloop.tools.compare.power import precision_in, smallest_allowance
 
 
-def share(planned: int | None, nth: int, failed: int = 0) -> int:
-    """Which part of the 5 % the n-th measured candidate may use, as a divisor, so that all together use no more.
+def share(to_come: int | None, spent: Sequence[int] = ()) -> int:
+    """Which part of the 5 % the next measured candidate may use, as a divisor, so that all together use no more.
 
-    Planned experiments share alike (Bonferroni); what failed before it was measured leaves its share to those that
-    follow. Without a plan the n-th gets 1/(n(n+1)), which sums to 1.
+    `to_come`: experiments planned from here on, this one counted; `spent`: divisors of the candidates measured before.
+    What is left is shared alike by those to come (Bonferroni): what failed before it was measured leaves its share, and
+    experiments added on the way make the shares of all that follow smaller. Without a plan the n-th gets 1/(n(n+1)),
+    which sums to 1. Where all was given away when experiments were added, they get a second allowance of that kind: with
+    N candidates before, it sums to 1/(N+1) of 5 % more.
     """
-    return max(planned - failed, nth) if planned is not None else nth * (nth + 1)
+    nth = len(spent) + 1
+    left = 1 - sum(Fraction(1, divisor) for divisor in spent)
+    if to_come is None or left <= 0:
+        return nth * (nth + 1)
+    return math.ceil(max(1, to_come) / left)
 
 
 def decide(

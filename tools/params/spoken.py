@@ -15,38 +15,182 @@ from tuneloop.tools.params.names import KNOWN_AS
 Settings = tuple[tuple[str, Value], ...]
 # Parameters that are turned in words; others are named as they are written.
 TURNED = frozenset(
-    "learning_rate per_device_train_batch_size gradient_accumulation_steps num_train_epochs max_steps warmup_steps warmup_ratio "
-    "lr_scheduler_type optim weight_decay max_grad_norm adam_beta1 adam_beta2 adam_epsilon label_smoothing_factor "
-    "neftune_noise_alpha use_adam_mini use_muon flash_attn disable_gradient_checkpointing use_unsloth enable_liger_kernel "
-    "bf16 fp16 fp8 tf32 pure_bf16 lora_rank lora_alpha lora_dropout lora_target use_rslora use_dora pissa_init "
-    "loraplus_lr_ratio freeze_trainable_layers use_llama_pro oft_rank oft_block_size mixture_of_depths "
-    "quantization_method quantization_type double_quantization cutoff_len rope_scaling packing neat_packing "
-    "train_on_prompt mask_history template early_stopping_steps pref_beta quantization_bit finetuning_type max_samples "
-    "disable_shuffling seed eval_steps save_steps logging_steps val_size".split()
+    [
+        "learning_rate",
+        "per_device_train_batch_size",
+        "gradient_accumulation_steps",
+        "num_train_epochs",
+        "max_steps",
+        "warmup_steps",
+        "warmup_ratio",
+        "lr_scheduler_type",
+        "optim",
+        "weight_decay",
+        "max_grad_norm",
+        "adam_beta1",
+        "adam_beta2",
+        "adam_epsilon",
+        "label_smoothing_factor",
+        "neftune_noise_alpha",
+        "use_adam_mini",
+        "use_muon",
+        "flash_attn",
+        "disable_gradient_checkpointing",
+        "use_unsloth",
+        "enable_liger_kernel",
+        "bf16",
+        "fp16",
+        "fp8",
+        "tf32",
+        "pure_bf16",
+        "lora_rank",
+        "lora_alpha",
+        "lora_dropout",
+        "lora_target",
+        "use_rslora",
+        "use_dora",
+        "pissa_init",
+        "loraplus_lr_ratio",
+        "freeze_trainable_layers",
+        "use_llama_pro",
+        "oft_rank",
+        "oft_block_size",
+        "mixture_of_depths",
+        "quantization_method",
+        "quantization_type",
+        "double_quantization",
+        "cutoff_len",
+        "rope_scaling",
+        "packing",
+        "neat_packing",
+        "train_on_prompt",
+        "mask_history",
+        "template",
+        "early_stopping_steps",
+        "pref_beta",
+        "quantization_bit",
+        "finetuning_type",
+        "max_samples",
+        "disable_shuffling",
+        "seed",
+        "eval_steps",
+        "save_steps",
+        "logging_steps",
+        "val_size",
+    ]
 )
 # Words of everyday speech that a question about parameters may take for one, an order may not.
 EVERYDAY = frozenset(
-    "r|method|model|task|train|data|output|resume|stream|device|system|memory|half|stage|decay|patience|monitor|bit|beta|shuffle|"
-    "clip|eps|l2|momentum|subset|curriculum|deterministic|reproducible|reproducibility|determinism|regularization|regularisation|"
-    "smoothing|clipping|pack|compile|annealing|truncation|adapter|dataset|peft|number of example|fewer example|how long to train|"
-    "train longer|training length|training duration|exploding gradient|first moment|second moment|same result|order of data|"
-    "keep the order|no shuffle|only last layer|train last layer|small sample|use only example|limit sample|first example|"
-    "loss on prompt|only last answer|last response|stop early|stop when validation stop improving|stop training when".split("|")
+    [
+        "r",
+        "method",
+        "model",
+        "task",
+        "train",
+        "data",
+        "output",
+        "resume",
+        "stream",
+        "device",
+        "system",
+        "memory",
+        "half",
+        "stage",
+        "decay",
+        "patience",
+        "monitor",
+        "bit",
+        "beta",
+        "shuffle",
+        "clip",
+        "eps",
+        "l2",
+        "momentum",
+        "subset",
+        "curriculum",
+        "deterministic",
+        "reproducible",
+        "reproducibility",
+        "determinism",
+        "regularization",
+        "regularisation",
+        "smoothing",
+        "clipping",
+        "pack",
+        "compile",
+        "annealing",
+        "truncation",
+        "adapter",
+        "dataset",
+        "peft",
+        "number of example",
+        "fewer example",
+        "how long to train",
+        "train longer",
+        "training length",
+        "training duration",
+        "exploding gradient",
+        "first moment",
+        "second moment",
+        "same result",
+        "order of data",
+        "keep the order",
+        "no shuffle",
+        "only last layer",
+        "train last layer",
+        "small sample",
+        "use only example",
+        "limit sample",
+        "first example",
+        "loss on prompt",
+        "only last answer",
+        "last response",
+        "stop early",
+        "stop when validation stop improving",
+        "stop training when",
+    ]
 )
-KEPT = {"rank": "lora_rank", "alpha": "lora_alpha", "batch": "per_device_train_batch_size", "step": "max_steps", "epoch": "num_train_epochs",
-        "fine tuning method": "finetuning_type", "finetuning method": "finetuning_type", "training method": "finetuning_type",
-        "dropout": "lora_dropout", "max length": "cutoff_len", "sequence length": "cutoff_len", "cutoff": "cutoff_len"}  # fmt: skip
+KEPT = {
+    "rank": "lora_rank",
+    "alpha": "lora_alpha",
+    "batch": "per_device_train_batch_size",
+    "step": "max_steps",
+    "epoch": "num_train_epochs",
+    "fine tuning method": "finetuning_type",
+    "finetuning method": "finetuning_type",
+    "training method": "finetuning_type",
+    "dropout": "lora_dropout",
+    "max length": "cutoff_len",
+    "sequence length": "cutoff_len",
+    "cutoff": "cutoff_len",
+}
 VALUES: Mapping[str, Mapping[str, Any]] = {
-    "adamw": {"optim": "adamw_torch"}, "sgd": {"optim": "sgd"}, "adafactor": {"optim": "adafactor"}, "cosine": {"lr_scheduler_type": "cosine"},
-    "cosine schedule": {"lr_scheduler_type": "cosine"}, "cosine scheduler": {"lr_scheduler_type": "cosine"}, "cosine decay": {"lr_scheduler_type": "cosine"},
-    "cosine learning rate schedule": {"lr_scheduler_type": "cosine"}, "linear schedule": {"lr_scheduler_type": "linear"},
-    "linear scheduler": {"lr_scheduler_type": "linear"}, "linear decay": {"lr_scheduler_type": "linear"}, "constant learning rate": {"lr_scheduler_type": "constant"},
-    "constant schedule": {"lr_scheduler_type": "constant"}, "lora training": {"finetuning_type": "lora"}, "lora tuning": {"finetuning_type": "lora"},
-    "lora fine tuning": {"finetuning_type": "lora"}, "lora adapter": {"finetuning_type": "lora"},
-    "dora": {"use_dora": True}, "rslora": {"use_rslora": True}, "qlora": {"finetuning_type": "lora", "quantization_bit": 4},
-    "full finetune": {"finetuning_type": "full"}, "full fine tune": {"finetuning_type": "full"},
-}  # fmt: skip
-WEAK = frozenset("full text half standard stream image video audio packed packing freeze single".split())
+    "adamw": {"optim": "adamw_torch"},
+    "sgd": {"optim": "sgd"},
+    "adafactor": {"optim": "adafactor"},
+    "cosine": {"lr_scheduler_type": "cosine"},
+    "cosine schedule": {"lr_scheduler_type": "cosine"},
+    "cosine scheduler": {"lr_scheduler_type": "cosine"},
+    "cosine decay": {"lr_scheduler_type": "cosine"},
+    "cosine learning rate schedule": {"lr_scheduler_type": "cosine"},
+    "linear schedule": {"lr_scheduler_type": "linear"},
+    "linear scheduler": {"lr_scheduler_type": "linear"},
+    "linear decay": {"lr_scheduler_type": "linear"},
+    "constant learning rate": {"lr_scheduler_type": "constant"},
+    "constant schedule": {"lr_scheduler_type": "constant"},
+    "lora training": {"finetuning_type": "lora"},
+    "lora tuning": {"finetuning_type": "lora"},
+    "lora fine tuning": {"finetuning_type": "lora"},
+    "lora adapter": {"finetuning_type": "lora"},
+    "dora": {"use_dora": True},
+    "rslora": {"use_rslora": True},
+    "qlora": {"finetuning_type": "lora", "quantization_bit": 4},
+    "full finetune": {"finetuning_type": "full"},
+    "full fine tune": {"finetuning_type": "full"},
+}
+WEAK = frozenset(
+    ["full", "text", "half", "standard", "stream", "image", "video", "audio", "packed", "packing", "freeze", "single"]
+)
 
 
 @lru_cache(maxsize=4)
@@ -86,4 +230,6 @@ def _split(text: str) -> list[str]:
 
 def _spoken(name: str) -> str:
     words = name.lower().replace("_", " ").replace("-", " ").split()
-    return " ".join(w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith(("ss", "us", "is")) else w for w in words)
+    return " ".join(
+        w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith(("ss", "us", "is")) else w for w in words
+    )

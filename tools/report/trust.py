@@ -15,7 +15,8 @@ def honesty(data: ReportData) -> list[str]:
     lines = [
         "Code decides, by an exact paired test on the same items (signs of differences; where items are right or wrong "
         "this is McNemar's; items that share a context count as one). p must be at most the candidate's share of 5 %: "
-        "planned experiments share alike, those that failed leave theirs; without a plan the n-th gets 1/(n(n+1)) of it. "
+        "planned experiments share alike, those that failed leave theirs, and with experiments added on the way what is left is "
+        "shared by more; without a plan the n-th gets 1/(n(n+1)) of it. "
         f"Candidates measured on validation: {data.journal.scored}.",
         *_sealed(data),
         _reads(data.reads_of_test),

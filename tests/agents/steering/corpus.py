@@ -31,7 +31,14 @@ def known(*, pending: bool = False) -> Known:
     """A run with three sources of one data set and a further set, two directives, and a best config."""
     return Known(
         directives=(*GIVEN, WAITING) if pending else GIVEN,
-        sources=("raw", "raw/textbook.jsonl", "raw/forum_posts.jsonl", "raw/web_scrape.jsonl", "extra", "extra/problems.json"),
+        sources=(
+            "raw",
+            "raw/textbook.jsonl",
+            "raw/forum_posts.jsonl",
+            "raw/web_scrape.jsonl",
+            "extra",
+            "extra/problems.json",
+        ),
         experiment=3,
         parameters=parameter_names(None),
         values=value_names(),
@@ -61,4 +68,17 @@ def plainly(meaning: Meaning) -> str:
     if isinstance(meaning, Unclear):
         return "unclear"
     told = meaning.model_dump()
-    return repr(sorted((k, float(v) if isinstance(v, int) and not isinstance(v, bool) else tuple(sorted(v)) if isinstance(v, tuple) else v) for k, v in told.items() if v not in (None, (), "")))
+    return repr(
+        sorted(
+            (
+                k,
+                float(v)
+                if isinstance(v, int) and not isinstance(v, bool)
+                else tuple(sorted(v))
+                if isinstance(v, tuple)
+                else v,
+            )
+            for k, v in told.items()
+            if v not in (None, (), "")
+        )
+    )

@@ -1,6 +1,10 @@
 """A candidate is accepted when it is better and forgot nothing; whatever speaks against it is said."""
 
+from fractions import Fraction
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.tools.compare.worlds import score
 from tuneloop.core.run import Guard
@@ -78,19 +82,45 @@ def test_a_guard_that_was_not_measured_is_an_error() -> None:
 
 @pytest.mark.parametrize("planned", [1, 3, 10])
 def test_planned_candidates_share_five_percent(planned: int) -> None:
-    assert sum(1 / share(planned, n) for n in range(1, planned + 1)) == pytest.approx(1)
+    assert shares([*"m" * planned], planned) == [planned] * planned
 
 
 def test_what_failed_leaves_its_share_to_those_that_follow() -> None:
-    outcomes = ["m", "f", "m", "f", "f", "m", "m", "f", "m", "m"]
-    failed = measured = 0
-    spent = 0.0
+    spent = shares([*"mfmffmmfmm"], 10)
+    assert spent == sorted(spent, reverse=True)
+    assert 9 / 10 < sum(1 / divisor for divisor in spent) <= 1
+    assert share(1) == 1
+
+
+@given(st.lists(st.sampled_from("mf+-"), max_size=30), st.integers(1, 8))
+def test_whatever_is_added_or_taken_away_on_the_way_all_together_stay_within(outcomes: list[str], planned: int) -> None:
+    assert sum(Fraction(1, divisor) for divisor in shares(outcomes, planned)) <= 1
+
+
+def test_what_is_added_when_nothing_is_left_has_a_small_second_allowance() -> None:
+    spent = shares([*"mmmm"], 4)
+    for _ in range(200):
+        spent.append(share(1, spent))
+    assert 1 < sum(1 / divisor for divisor in spent) <= 1 + 1 / 5
+
+
+def shares(outcomes: list[str], planned: int) -> list[int]:
+    """Divisors of a run's candidates: `m` measured, `f` failed, `+` and `-` an experiment more or less while one is open."""
+    spent, done = list[int](), 0
     for outcome in outcomes:
-        failed, measured = failed + (outcome == "f"), measured + (outcome == "m")
-        spent += 1 / share(10, measured, failed) if outcome == "m" else 0
-    assert 6 / 10 < spent <= 1
-    assert share(10, 1, failed=9) == 1
+        if outcome in "+-":
+            planned += 1 if outcome == "+" else -1
+        if done >= planned:
+            break
+        if outcome == "m":
+            spent.append(share(planned - done, spent))
+        done += outcome in "mf"
+    return spent
 
 
 def test_without_a_plan_the_shares_never_use_it_up() -> None:
-    assert sum(1 / share(None, n) for n in range(1, 10_000)) < 1
+    spent = list[int]()
+    for _ in range(500):
+        spent.append(share(None, spent))
+    assert spent[:3] == [2, 6, 12]
+    assert sum(1 / divisor for divisor in spent) < 1

@@ -1,0 +1,73 @@
+"""What the user wants of the next plan: values that are asked for, sources that are left, limits for every move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tuneloop.agents.policy.compose import READ
+from tuneloop.agents.policy.evidence import Evidence
+from tuneloop.agents.policy.knobs import Values
+from tuneloop.agents.policy.moves import Case, Move
+from tuneloop.agents.policy.plan import Plan, choose_sources, find, reads, with_sources
+from tuneloop.agents.policy.situation import Situation
+from tuneloop.core.brief import Brief
+from tuneloop.core.directive import Focus, Use
+from tuneloop.core.experiment import Hypothesis
+from tuneloop.core.obedience import obeyed, same
+
+# Weights: of what is asked for, before everything that evidence asks for; of limits alone, which any other move keeps too.
+FIRST, LAST = 100.0, 0.01
+
+
+def within(brief: Brief, values: Values) -> Values:
+    """The training values as the user wants them."""
+    return obeyed(brief.wishes, values, brief.kept)
+
+
+def permitted(plan: Plan, situation: Situation) -> Plan:
+    """The plan without sources that were ruled out; with the best of the others where none is left."""
+    left = tuple(step for step in plan if step.do != READ or any(reads(step, s) for s in situation.sources))
+    return left if find(left, READ) else with_sources(left, choose_sources(situation))
+
+
+def as_permitted(evidence: Evidence, situation: Situation) -> Evidence:
+    """The evidence with a plan from which one may go on."""
+    idea = evidence.hypothesis
+    plan = permitted(idea.data_plan, situation)
+    values = within(situation.brief, dict(idea.training_plan))
+    return replace(evidence, hypothesis=idea.model_copy(update={"data_plan": plan, "training_plan": values}))
+
+
+def asked_moves(case: Case, plan: Plan, before: Values) -> Iterator[Move]:
+    """The plan so far with what was asked for, alone: so its effect is seen. `plan`, `before`: what was used."""
+    brief = case.situation.brief
+    wanted = [
+        w
+        for w in brief.wishes
+        if isinstance(w, Use) and not (w.parameter in before and same(before[w.parameter], w.value))
+    ]
+    if wanted:
+        said = ", ".join(f"{w.parameter} = {w.value}" for w in wanted)
+        yield case.move("asked", FIRST, f"{said}, as the user asks.", "the user wants it tried", training=case.training)
+    elif not unchanged(case.training, before) or case.plan != plan:
+        yield case.move("asked", LAST, "The best recipe within the user's limits.", "limits came after it")
+
+
+def unchanged(values: Values, before: Values) -> bool:
+    """Whether the values do the same."""
+    return values.keys() == before.keys() and all(same(values[key], before[key]) for key in values)
+
+
+def limited(move: Move, case: Case) -> Move:
+    """The move within the user's limits."""
+    return replace(
+        move, plan=permitted(move.plan, case.situation), training=within(case.situation.brief, move.training)
+    )
+
+
+def honest(idea: Hypothesis, brief: Brief) -> Hypothesis:
+    """With a word on ideas that only a chat model could follow."""
+    if not any(isinstance(w, Focus) for w in brief.wishes):
+        return idea
+    return idea.model_copy(update={"reason": f"{idea.reason}; ideas in words wait for a chat model, none is set up"})

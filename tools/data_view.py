@@ -1,0 +1,81 @@
+"""What a data script sees of the raw data: all of it, or what the user's wishes leave."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuneloop.core.directive import Sources
+from tuneloop.core.directive_log import open_directives
+from tuneloop.core.files import digest
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.obedience import allowed
+
+MOST = 2000  # files of one data set that are looked at one by one
+
+
+@dataclass(frozen=True)
+class View:
+    """`root`: the folder named in DATASETS_DIR, links only; `read`: where they lead; `key`: "" where all is seen."""
+
+    root: Path
+    read: tuple[str, ...]
+    key: str = ""
+
+
+def wanted(run: RunFolder) -> tuple[Sources, ...]:
+    """The user's wishes about sources, in force now."""
+    return tuple(d.wish for d in open_directives(run.directives) if isinstance(d.wish, Sources))
+
+
+def view(run: RunFolder, datasets: Mapping[str, Path], wishes: tuple[Sources, ...]) -> View:
+    """The links of the run, or a folder of links to what may be read; made once for the same wishes."""
+    if not wishes:
+        return View(run.root / "datasets", tuple(str(place) for place in datasets.values()))
+    key = digest(*(wish.model_dump_json() for wish in wishes))[:16]
+    root, read = run.root / f"datasets-{key}", list[str]()
+    for name, place in datasets.items():
+        if not allowed(wishes, name):
+            continue
+        root.mkdir(parents=True, exist_ok=True)
+        if whole(wishes, name, place):
+            link(root / name, place)
+            read.append(str(place))
+            continue
+        for file in files_of(place):
+            if allowed(wishes, name, file):
+                link(root / name / file, place / file)
+                read.append(str(place / file))
+    root.mkdir(parents=True, exist_ok=True)
+    return View(root, tuple(read), key)
+
+
+def whole(wishes: Iterable[Sources], name: str, place: Path) -> bool:
+    """Whether no file of it is ruled out."""
+    return all(allowed(wishes, name, file) for file in files_of(place))
+
+
+def files_of(place: Path) -> Iterator[str]:
+    """Files of a data set, relative, in order; of very large ones the first."""
+    found = sorted(p.relative_to(place).as_posix() for p in place.rglob("*") if p.is_file()) if place.is_dir() else []
+    yield from found[:MOST]
+
+
+def sources_of(datasets: Mapping[str, Path]) -> tuple[str, ...]:
+    """Names that people may use: data sets, and their files."""
+    return tuple(
+        source
+        for name, place in datasets.items()
+        for source in (name, *(f"{name}/{file}" for file in files_of(place) if not file.startswith(".")))
+    )
+
+
+def link(place: Path, target: Path) -> None:
+    """A link, made again where it leads elsewhere."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.is_symlink() and os.readlink(place) == str(target):  # noqa: PTH115 - compared as text
+        return
+    place.unlink(missing_ok=True)
+    place.symlink_to(target)
