@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 
 from pydantic import ValidationError
 
@@ -112,8 +113,16 @@ def give(ctx: Context, message: str, text: str, wish: Wish) -> str:
             return f"That cannot be done: {wrong}. Nothing was changed."
         state = "pending" if dangerous(wish) else "done" if isinstance(wish, Pause) else "open"
         found = Directive(id=str(len(given) + 1), message=message, said=text, wish=wish, state=state)
+        leave_alone(ctx, given if state == "pending" else ())
         write_down(ctx.run.directives, found)
     return in_force(ctx, found) if found.state == "open" else acknowledged(found)
+
+
+def leave_alone(ctx: Context, given: Iterable[Directive]) -> None:
+    """Only the newest waits for a yes, so that no yes is taken for another."""
+    for directive in given:
+        if directive.state == "pending":
+            write_down(ctx.run.directives, directive.model_copy(update={"state": "revoked"}))
 
 
 def in_force(ctx: Context, found: Directive) -> str:

@@ -6,6 +6,8 @@ import re
 from statistics import fmean
 
 from tuneloop.core.brief import Brief, JournalRow, Task
+from tuneloop.core.directive import Avoid, Bound, Focus, Keep, Sources, Use, Wish
+from tuneloop.core.directive_words import described
 from tuneloop.core.experiment import Hypothesis, Training
 from tuneloop.core.score import Score
 
@@ -24,7 +26,14 @@ def parts(brief: Brief) -> dict[str, str]:
         "script": fenced("python", brief.script),
         "config": fenced("yaml", brief.config),
         "result": result(brief),
+        "wishes": wishes(brief.wishes),
     }
+
+
+def wishes(given: tuple[Wish, ...]) -> str:
+    """What the user wants of recipes, in a line; what concerns the run alone is left out."""
+    told = [described(w) for w in given if isinstance(w, Use | Bound | Keep | Avoid | Sources | Focus)]
+    return "; ".join(" ".join(text.split()) for text in told) or "none"
 
 
 def fenced(language: str, text: str) -> str:

@@ -30,11 +30,11 @@ ABOUT = (
     (
         "failure",
         rf"\bwhy\b.*{FAILED}|\b(?:reason|cause|explain|what|how come|tell me)\b.*{FAILED}|^{FAILED}.*\bwhy\b|"
-        rf"\bfailure\b|^why$|\bwhy did (?:it|that|this|the last)\b.*\bnot\b",
+        rf"\bfailure\b|\bwhat happened\b|^why$|\bwhy did (?:it|that|this|the last)\b.*\bnot\b",
     ),
     (
         "directives",
-        r"\b(?:did|have|had) i (?:\w+ )?(?:ask|asked|say|said|tell|told|want|wanted|request|requested|order|"
+        r"\bwhat i (?:\w+ )?(?:asked|said|told|wanted|ordered)\b|\b(?:did|have|had) i (?:\w+ )?(?:ask|asked|say|said|tell|told|want|wanted|request|requested|order|"
         r"ordered|forbid|forbidden|set|given|give)\b|\b(?:my|the|open|active|current|all|which|any|"
         r"list) (?:\w+ )?(?:directives?|wishes|rules|instructions|constraints|orders|requests|restrictions|"
         r"limits)\b|^(?:directives|wishes|rules|instructions|constraints)$|^(?:list|show) (?:my |the |"

@@ -51,15 +51,16 @@ HOUR, MINUTE, DAY, SECOND = r"(?:hours?|hrs?|h)", r"(?:minutes?|mins?|min|m)", r
 AMOUNT = rf"(?:{NUMBER})"
 UNIT = {"h": 3600.0, "m": 60.0, "d": 86400.0, "s": 1.0, "w": 604800.0}
 MORE = r"(?:\s(?P<more>more|additional|extra|further|other))?"
+AGAIN = r"(?:(?P<more>another|an extra|an additional|a further|an other) )"
 TIMES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], float]], ...] = (
     (re.compile(rf"\b(?:an?|another|one) hour and a half\b|\b(?:one|1) and a half{MORE} hours?\b"), lambda _: 5400.0),
     (
         re.compile(rf"\b(?P<n>{AMOUNT})(?: and a half{MORE} hours?| hours? and a half)\b"),
         lambda m: 3600 * (number(m["n"]) + 0.5),
     ),
-    (re.compile(r"\b(?:another )?half an(?:other)? hour\b|\banother half hour\b|\ba half hour\b"), lambda _: 1800.0),
-    (re.compile(r"\b(?:another )?three quarters of an hour\b"), lambda _: 2700.0),
-    (re.compile(r"\b(?:another )?(?:a )?quarter of an hour\b|\ba quarter hour\b"), lambda _: 900.0),
+    (re.compile(rf"\b(?:{AGAIN}|a )?half (?:an hour|hour|another hour)\b"), lambda _: 1800.0),
+    (re.compile(rf"\b{AGAIN}?three quarters of an hour\b"), lambda _: 2700.0),
+    (re.compile(rf"\b(?:{AGAIN}|a )?quarter (?:of an hour|hour)\b"), lambda _: 900.0),
     (re.compile(r"\b(?:another )?half a day\b"), lambda _: 43200.0),
     (
         re.compile(r"\b(\d{1,3}) ?h(?:ours?|rs?)?(?: and)? ?(\d{1,2}) ?(?:m|min|mins|minutes)?(?![\w.])"),

@@ -42,6 +42,8 @@ SHORT = (
     (r"\b(i|you|we|they)'ve\b", r"\1 have"),
     (r"\b(i|you|we|it)'ll\b", r"\1 will"),
     (r"\bgonna\b", "going to"),
+    (r"\bcall it (?:a day|quits)\b", "wrap it up"),
+    (r"\bwhy (?:do )?not (?:(?:we|you|just) )*(?=\w)", "how about "),
     (r"\bw/o\b", "without"),
     (r"\bu\b", "you"),
     (r"\bpls\b|\bplz\b", "please"),

@@ -45,7 +45,7 @@ def understand(text: str, known: Known) -> Found:
     unclear = [meaning for meaning in found if isinstance(meaning, Unclear)]
     if unclear and len(unclear) == len(found):
         return (Unclear(text=" ".join(text.split())[:500]),)
-    return tuple(found) or (Unclear(text=" ".join(text.split())[:500]),)
+    return tuple(dict.fromkeys(found)) or (Unclear(text=" ".join(text.split())[:500]),)
 
 
 def of_sentence(sentence: str, known: Known) -> Found:
@@ -122,7 +122,7 @@ def of_clause(said: str, known: Known, *, asks: bool, asked: bool = False) -> Fo
         return found
     for found in (control(clause, known), sources(clause), amounts(clause, known), recipes(clause, known)):
         if found:
-            return found
+            return unclear if (asks or asked) and any(map(_dangerous, found)) else found
     return idea(clause)
 
 

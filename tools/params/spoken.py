@@ -221,7 +221,8 @@ def value_names() -> Mapping[str, Settings]:
         for value, text in words["decisions"][dimension].items():
             if writes := BY_NAME[dimension].value(value).writes:
                 found |= {phrase: writes for phrase in _split(text) if phrase not in WEAK}
-    return {_spoken(phrase): tuple(writes.items()) for phrase, writes in {**found, **VALUES}.items()}
+    switches = {name.replace("_", " "): {name: True} for name in TURNED if name.startswith(("use_", "enable_"))}
+    return {_spoken(phrase): tuple(writes.items()) for phrase, writes in {**found, **switches, **VALUES}.items()}
 
 
 def _split(text: str) -> list[str]:
