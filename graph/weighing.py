@@ -124,8 +124,8 @@ def replaced(wish: Wish, given: Sequence[Directive]) -> tuple[str, ...]:
 def instead(wish: Wish, before: Wish) -> bool:
     """Whether the new wish says anew what the earlier one said."""
     match wish, before:
-        case (Use(), Use()) | (Bound(), Bound()):
-            return wish.parameter == before.parameter
+        case (Use(parameter=name), Use(parameter=other)) | (Bound(parameter=name), Bound(parameter=other)):
+            return name == other
         case Sources(), Sources():
             return (bool(wish.only) and bool(before.only)) or bool(set(wish.only) & set(before.never))
     return wish.kind == before.kind == "approve"

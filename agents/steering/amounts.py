@@ -15,8 +15,8 @@ MORE = re.compile(
 )
 LESS = re.compile(r"\b(?:less|fewer|shorten|cut|reduce|decrease|take off|take away|subtract|shorter|drop|lower)\b")
 REST = re.compile(
-    r"\b(?:only|at most|no more than|not more than|up to|max(?:imum)?(?: of)?|within|in|finish|stop after|"
-    r"limit\w*|be done|cap|no longer than|remaining|left|just|instead|in total|altogether|overall|until)\b"
+    r"\b(?:only|at most|no more than|not more than|up to|max(?:imum)?(?: of)?|within|in (?:the next )?<t|finish|stop after|"
+    r"limit\w*|be done|cap|no longer than|remaining|left|instead|in total|altogether|overall|until)(?![a-z])"
 )
 NO = re.compile(r"\b(?:not|never|no|without|nor|too much|too many|too long|already|took|lasted|so far)\b")
 

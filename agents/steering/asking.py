@@ -10,7 +10,7 @@ from tuneloop.core.directive import Meaning, Question, Unclear
 ASKS = re.compile(
     r"^(?:why|what|how|which|when|where|who|whose|is|are|was|were|did|does|do (?:you|we|i)|has|"
     r"have (?:you|we|i)|am i|should|shall|will|"
-    r"would|could|can (?:you|i|we) (?:tell|show|explain|see|know|say)|any|so what|anything)\b"
+    r"would|could|can (?:you|i|we) (?:tell|show|explain|see|know|say)|any (?:news|updates?|progress|idea)|so what)\b"
 )
 TELL = re.compile(
     r"^(?:tell|show|explain|list|give|print|report|describe|summari[sz]e|remind|let me (?:see|know)|"
@@ -69,7 +69,7 @@ ABOUT = (
     (
         "status",
         r"\b(?:status|progress|state|update|report|going|doing|happening|how far|where (?:are|do|is)|up to|"
-        r"running|on with|working on|alive|still (?:there|running|training|at it)|news|stand\w*|summary|"
+        r"running|on with|working on|alive|nearly|almost|close|still (?:there|running|training|at it)|news|stand\w*|summary|"
         r"overview|so far|done|finished|which <e\d+>|which experiment|current|what is up|what is new|"
         r"how is (?:it|everything|this))\b",
     ),
@@ -101,7 +101,7 @@ def question(clause: Clause, raw: str, *, asks: bool) -> tuple[Meaning, ...]:
         return (Unclear(text=clause.said),) if (ASKS.match(text) or asks) else ()
     if not (starts or asks) and not _bare(text, about):
         return ()
-    return (Question(about=about, experiment=_experiment(clause)),)  # type: ignore[arg-type]
+    return (Question(about=about, experiment=_experiment(clause)),)
 
 
 def _bare(text: str, about: str) -> bool:

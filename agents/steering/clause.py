@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tuneloop.agents.steering.known import Known
-from tuneloop.agents.steering.numbers import NUMBER, ONE, number, seconds_in
+from tuneloop.agents.steering.numbers import NUMBER, ONE, joined, number, seconds_in
 from tuneloop.core.experiment import Value
 
 MORE = r"(?:more|additional|extra|further|other|fewer|less)"
@@ -55,6 +55,7 @@ def tagged(said: str, known: Known) -> Clause:
     clause.text = TOKENS.sub(_counted(clause, "k"), clause.text)
     clause.text = EXPERIMENTS.sub(_counted(clause, "e"), clause.text)
     clause.text = seconds_in(clause.text, lambda seconds: clause.tag("t", seconds))
+    clause.text = joined(clause.text, lambda a, b: clause.tag("t", _sum(clause.things[a], clause.things[b])))
     clause.text = _named(clause, known)
     clause.text = re.sub(rf"(?<![\w<.])(?:{NUMBER})(?![\w>])", _number(clause), clause.text)
     clause.text = re.sub(r"<(p\d+)>((?: of| to| =| at| :)? <n\d+>) <(p\d+)>", _unit(clause), clause.text)
@@ -69,6 +70,10 @@ def _unit(clause: Clause) -> Callable[[re.Match[str]], str]:
         return f"<{match[1]}>{match[2]}" if unit == "max_steps" and owner.endswith("_steps") else match[0]
 
     return take
+
+
+def _sum(one: object, other: object) -> float:
+    return float(str(one)) + float(str(other))
 
 
 def _money(clause: Clause) -> Callable[[re.Match[str]], str]:

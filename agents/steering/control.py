@@ -20,7 +20,14 @@ STOP = (
     r"(?:stop|finish|end|quit|halt|wrap (?:it |things |this |everything )?up|conclude|call it (?:a day|"
     r"quits)|be done|we are done|you are done|terminate|close)"
 )
+NOW = (
+    r"(?:this|the (?:current|present|ongoing|running|open)|your (?:current|present)|what you are (?:doing|at|on|running)|"
+    r"whatever (?:is|you are) (?:running|doing))"
+)
 FINISH = (
+    rf"^(?:once|after|when|as soon as|upon)\b.*{NOW}\b.*?\b(?:{STOP}|that is it|that is all|we are through|no more|over and out)\b",
+    rf"^(?:complete|finish|end|conclude|let|wait for|see)\b.*{NOW}\b.*\b(?:and|then|,) .*?\b(?:{STOP}|that is it|that is all)\b",
+    rf"^(?:complete|finish|end)\b.*{NOW}\b.*\bdo not (?:start|begin|open|launch)\b",
     rf"\b{STOP}\b.*\b(?:after|once|when|as soon as|following)\b {THIS}(?: {OVER})?(?: right)?$",
     rf"\b(?:after|once|when|as soon as) {THIS}(?: {OVER})?\b.*?\b{STOP}\b",
     rf"\blet {THIS} (?:finish|end|complete|run)(?: through)? .*\b{STOP}\b",
@@ -40,7 +47,7 @@ FINISH = (
     r"\bdo not (?:start|begin|run|do|open|launch|try)\b.*(?:more )?<e\d+>(?: after (?:this|that)(?: one)?)?$",
 )
 PAUSE = (
-    r"^(?:stop|pause|halt|hold|hold on|hold it|wait|suspend|freeze|interrupt|abort|cancel|take a break|"
+    r"^(?:stop|pause|halt|hang on|hold|hold on|hold it|wait|suspend|freeze|interrupt|abort|cancel|take a break|"
     r"stop working|stop everything|kill)"
     r"(?: (?:it|now|here|there|immediately|at once|right now|right away|everything|all|a (?:moment|minute|"
     r"second|bit)|for (?:now|a (?:moment|while|bit))|"
@@ -54,24 +61,23 @@ GO_ON = (
     r"that)(?: one)?)?|keep (?:searching|trying|working|experimenting)|go on (?:searching|trying)|"
     r"do not finish(?: yet)?)(?: (?:the run|it|now|with (?:the|this) run|working|searching|then|anyway))*$"
 )
-ASK = (
-    r"\b(?:ask|check with|consult|wait for|let|show|tell|run (?:it|that|this|them|the plan) (?:by|past)|"
-    r"get my|need my|want my|i (?:want|would like|need|have) to|i must|i will|confirm with)\b"
+ASK = re.compile(
+    r"\b(?:ask|asked|asking|check with|consult(?:ed)?|wait for|show|run (?:it|that|this|them|the plan) (?:by|past)|confirm with|"
+    r"let me|get my|need my|want my|(?:approval|permission|consent|confirmation|sign[- ]off)|my (?:ok|okay|consent|go|blessing|word)|"
+    r"i (?:want|would like|need|have) to (?:be asked|approve|see|review|check|confirm|agree|decide|sign)|i (?:must|will|shall) "
+    r"(?:approve|agree|see|review|check|confirm|decide|sign))\b"
 )
-WANT_ASK = re.compile(
-    rf"{ASK}.*\b(?:before|first|ok|okay|approval|approve|approves|permission|confirmation|sign off|"
-    rf"go ahead|review|see|each|every|beforehand)\b|"
-    r"\b(?:approval|permission|confirmation|my (?:ok|okay|consent|go))\b.*\b(?:before|required|needed|each|every)\b|"
-    r"\bnever\b.*\bwithout (?:asking|my|telling)\b|\b(?:do not|no)\b.*\b(?:without|until|unless|"
-    r"before)\b.*\b(?:asking|my|i (?:say|approve|agree|have|confirm|ok))\b|"
-    r"\bnothing\b.*\bwithout (?:asking|my)\b"
+BEFORE = re.compile(
+    r"\b(?:before|first|beforehand|each|every|any|prior to|until|unless|in advance|required|needed|always|without)\b|"
+    r"\b(?:approve|review|see|check) (?:the|your|all) (?:\w+ )?(?:plans?|ideas?|recipes?|experiments?|hypothes[ie]s)\b"
 )
+DENIED = re.compile(r"\b(?:never|nothing|do not|not|no)\b.*\b(?:without|until|unless|before)\b.*\b(?:ask\w*|my|i|me)\b")
 STOP_ASK = re.compile(
-    r"\b(?:do not|stop|no need to|never|without|you need not|no longer|quit) (?:need to |have to )?(?:ask|"
-    r"asking|check|checking|wait|waiting|bother|confirm)\b(?!.*\bbefore\b.*\bi\b)|"
-    r"\bno (?:more )?(?:approvals?|questions?|confirmations?)\b(?! from)|\b(?:decide|go ahead|do it|run|"
-    r"go) (?:on your own|by yourself|without (?:asking|me|approval))\b|\bturn approvals? off\b|"
-    r"\bapprovals? off\b"
+    r"\b(?:do not|stop|no need to|never|without|you need not|no longer|quit) (?:need to |have to )?(?:be )?(?:ask|asking|check|"
+    r"checking|wait|waiting|bother\w*|confirm)\b|\b(?:do not|no longer) (?:need|require|want)\b.*\b(?:approval|permission|ok|okay|"
+    r"consent|confirmation|asked|sign[- ]off)\b|\bno (?:more )?(?:approvals?|questions?|confirmations?)\b(?! from)|"
+    r"\b(?:decide|go ahead|do it|run|go|work|act) (?:on your own|by yourself|alone|autonomously|without (?:asking|me|approval))\b|"
+    r"\b(?:turn )?approvals? off\b|\bno (?:approval|permission|confirmation) (?:is )?(?:needed|necessary|required)\b"
 )
 LAUNCH = re.compile(
     r"\b(?:train|trains|training|trainings|launch|launching|start|starting|run|runs|running|job|jobs|gpu|fit)\b"
@@ -130,14 +136,15 @@ def gone_on(known: Known) -> Meaning:
 
 def approval(text: str) -> tuple[Meaning, ...]:
     """Whether the run shall ask before it goes on."""
-    if WANT_ASK.search(text):
-        behind = re.split(r"\b(?:before|until|without|unless|prior to)\b", text, maxsplit=1)[-1]
-        where = behind if LAUNCH.search(behind) or PLAN.search(behind) else text
-        launch = LAUNCH.search(where) and not re.search(
-            r"\b(?:plan|plans|idea|ideas|hypothesis|proposal|recipe|next)\b|<e\d+>|experiment", where
-        )
-        return (Approve(at="launch" if launch else "plan"),)
-    return (Approve(at="none"),) if STOP_ASK.search(text) else ()
+    if not DENIED.search(text) and STOP_ASK.search(text):
+        return (Approve(at="none"),)
+    if not (DENIED.search(text) or (ASK.search(text) and BEFORE.search(text))) or re.search(r"<[tkm]\d+>", text):
+        return ()
+    behind = re.split(r"\b(?:before|until|without|unless|prior to)\b", text, maxsplit=1)
+    parts = (behind[0], text) if DENIED.search(text) else (behind[-1], text)
+    where = next(part for part in parts if part is text or LAUNCH.search(part) or PLAN.search(part))
+    plan = re.search(r"\b(?:plans?|ideas?|hypothes[ie]s|proposals?|recipes?|next)\b|<e\d+>|experiment", where)
+    return (Approve(at="plan" if plan or not LAUNCH.search(where) else "launch"),)
 
 
 def dangerous_words(clause: Clause) -> tuple[Meaning, ...]:

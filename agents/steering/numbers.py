@@ -111,3 +111,8 @@ def seconds_in(text: str, tag: Callable[[float], str]) -> str:
 
         text = pattern.sub(take, text)
     return text
+
+
+def joined(text: str, add: Callable[[str, str], str]) -> str:
+    """`an hour and thirty minutes`: two times beside each other are one."""
+    return re.sub(r"<(t\d+)>(?: and|,| ,)? <(t\d+)>", lambda match: add(match[1], match[2]), text)

@@ -11,7 +11,7 @@ from tuneloop.core.directive import Avoid, Bound, Keep, Meaning, Use
 from tuneloop.core.experiment import Value
 
 NOT = re.compile(
-    r"\b(?:never|not|no|without|avoid\w*|refrain|stop|nothing|neither|nor|forbid\w*|forbidden|off limits|"
+    r"\b(?:never|not|no|without|avoid\w*|refrain|stop|nothing|unacceptable|too (?:much|many|high|large|big|long|low|small|little|few)|neither|nor|forbid\w*|forbidden|off limits|"
     r"hands off|quit|skip|stay away|keep away|leave out|exclude|ban|banned|prohibit\w*|must not|taboo|"
     r"veto)\b"
 )
@@ -51,13 +51,14 @@ ALWAYS = re.compile(
     r"throughout|forever|for the rest|fix(?:ed)?|pin|lock|hold|remain\w*|exclusively|must be|has to be|"
     r"nothing but)\b"
 )
+RAISED = "raise|bump|increase|crank|turn|dial|push|bring|set|move|go with|pull|get"
 DOING = re.compile(
     r"\b(?:try|trying|test|use|using|set|go (?:with|for|to)|switch|change|take|give|make|pick|choose|run|"
     r"train|start|put|have|want|like|prefer|need|experiment with|raise|lower|increase|decrease|reduce|"
     r"bump|drop|push|"
     r"crank|dial|turn|enable|disable|activate|deactivate|apply|with|should be|shall be|must be|to be|"
     r"has to be|how about|what about|what if|why not|suggest|propose|recommend|next time|next|let|keep|"
-    r"stick|stay|always|only|fix|pin|lock|hold|at|move|double|halve|cut|instead)\b|=|:"
+    r"stick|stay|always|only|fix|pin|lock|hold|at|move|double|halve|cut|instead|swap|replace|exchange|substitute|bring|shot|go|performs?|behaves?|does|works?|see|check out|evaluate|benefit)\b|=|:"
 )
 ON = re.compile(
     r"\b(?:enable|activate|turn (?:\w+ )?on|switch (?:\w+ )?on|turn <p\d+> on|switch <p\d+> on|<p\d+> on)\b"
@@ -107,6 +108,7 @@ def bounds(clause: Clause) -> tuple[Meaning, ...]:
 
 def direction(text: str, *, denied: bool) -> str:
     """`at_most` or `at_least`, "" where the words say neither or both."""
+    text = re.sub(rf"\b(?:{RAISED})\b(.*?)\bup to\b", r"raise\1to", text)
     fixed = {end for end, words in (("at_most", ABSOLUTE_HIGH), ("at_least", ABSOLUTE_LOW)) if words.search(text)}
     rest = ABSOLUTE_LOW.sub(" ", ABSOLUTE_HIGH.sub(" ", text))
     high, low = HIGH.search(rest), LOW.search(rest)
@@ -174,6 +176,7 @@ def used(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a r
         or (EITHER.search(text) and not NOT.search(text))
         or RELATIVE.search(text)
         or direction(text, denied=bool(NOT.search(text)))
+        or (numbers_of(clause) and (HIGH.search(text) or LOW.search(text)))
     ):
         return ()
     denied = NOT.search(text)
@@ -185,6 +188,8 @@ def used(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a r
         if re.search(r"\b(?:not|never) (?:only|just|necessarily|sure|bad|yet)\b|\bwhy not\b|\bnothing but\b", text):
             return tuple(Use(parameter=p, value=v, always=True) for p, v in pairs) if "nothing but" in text else ()
         return tuple(Avoid(parameter=p, value=v) for p, v in pairs)
+    if swap := re.search(r"\b(?:swap|replace|exchange|substitute|switch(?: over)?(?: from)?|change(?: from)?)\b.*?<v\d+>.*?\b(?:with|by|for|to) (.*)", text):
+        pairs = tuple(paired(Clause(clause.said, swap[1], clause.things)))
     if re.search(r"\b(?:instead of|rather than)\b", text):
         first = text.split("instead of")[0].split("rather than")[0]
         pairs = tuple(paired(Clause(clause.said, first, clause.things)))

@@ -62,9 +62,13 @@ FREE = re.compile(
     r"\b(?:may|can|are allowed to|are free to|feel free to) (?:\w+ )?(?:touch|change|tune|use|raise|lower|"
     r"vary|move|read|train on|go above|go below|try)\b.*\bagain\b|\b(?:is|are) (?:free|allowed|ok|okay|"
     r"fine|back in|open) again\b|"
-    r"\b(?:no longer|not any ?more) (?:limited|restricted|bound|fixed|forbidden|banned|off limits)\b|"
+    r"\b(?:no longer|not any ?more) (?:limited|restricted|bound|fixed|forbidden|banned|off limits|appl\w*|holds?|counts?|valid|needed|"
+    r"matters?|in force|required)\b|\b(?:does|do) not (?:apply|hold|count|matter) any ?(?:more|longer)\b|"
     r"\bany <p\d+> is (?:fine|ok|okay)\b"
 )
+
+
+NAMED = {"publish": "publish|push|upload|release|send|share", "delete": "delete|remove|erase|wipe", "extend": "spend|extend|add"}
 
 
 def reply(text: str, raw: str, known: Known, *, asks: bool) -> tuple[Meaning, ...]:
@@ -74,9 +78,15 @@ def reply(text: str, raw: str, known: Known, *, asks: bool) -> tuple[Meaning, ..
     for said in (raw, text):
         if match := NO.match(said):
             return (Reply(yes=False, reason=match["why"] or ""),)
-        if (match := YES.match(said)) and not HEDGE.search(said):
+        if (match := YES.match(done(said, known))) and not HEDGE.search(said):
             return (Reply(yes=True, reason=match["why"] or ""),)
     return ()
+
+
+def done(said: str, known: Known) -> str:
+    """A yes that names what waits says no more than yes: `yes, publish it`."""
+    words = NAMED.get(known.pending.wish.kind, "") if known.pending else ""
+    return re.sub(rf"[ ,]+(?:and )?(?:{words}) (?:it|that|this|them)$", "", said) if words else said
 
 
 def revocation(clause: Clause, known: Known) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a reading

@@ -10,7 +10,8 @@ from tuneloop.core.directive import Meaning, Sources
 DATA = r"(?:sources?|data ?sets?|files?|corpus|corpora|data|rows|records|examples|collection)"
 ONLY = re.compile(
     r"\b(?:only|just|solely|exclusively|nothing but|nothing else|no other|restrict\w*|limit\w*|"
-    r"stick (?:to|with)|confine\w*|alone|no others|purely|keep to|none but)\b"
+    r"stick (?:to|with)|confine\w*|alone|no others|purely|keep to|none but)\b|"
+    r"\b(?:all|every|each)\b.*\b(?:from|in|of) (?:the )?<s\d+>"
 )
 BUT = re.compile(
     r"\b(?:all|everything|every|any|anything)\b.*\b(?:but|except(?: for)?|other than|apart from|besides|"
@@ -80,8 +81,8 @@ def sources(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line 
         return (Sources(only=names),)
     mixed = re.split(r"\b(?:instead of|rather than|not|without|never)\b", text, maxsplit=1)
     if len(mixed) == 2 and "<s" in mixed[0] and "<s" in mixed[1]:
-        never = names_in(clause, mixed[1])
-        return (Sources(never=never, only=names_in(clause, mixed[0]) if ONLY.search(text) else ()),)
+        away = names_in(clause, mixed[1])
+        return (Sources(never=away, only=names_in(clause, mixed[0]) if ONLY.search(text) else ()),)
     only, never = ONLY.search(text), NOT.search(text)
     if only and never and not re.search(r"\bonly\b", never[0]):
         return (

@@ -95,7 +95,7 @@ def safe(found: Found, sentence: str) -> Found:
 
 
 def _dangerous(meaning: Meaning) -> bool:
-    return meaning.kind in ("delete", "publish", "extend") and dangerous(meaning)  # type: ignore[arg-type]
+    return meaning.kind in ("delete", "publish", "extend") and dangerous(meaning)
 
 
 def clear(found: Found) -> bool:
