@@ -22,7 +22,7 @@ OFFER = re.compile(
 )
 FAILED = (
     r"(?:fail\w*|crash\w*|di(?:e|ed|es)\b|wrong|broke\w*|break\w*|error\w*|reject\w*|turned down|"
-    r"not (?:accepted|taken|work\w*|better|good|improve\w*)|no good|bad|worse|go badly|problem|trouble|"
+    r"not (?:\w+ |<\w+> )*?(?:accepted|taken|work\w*|better|good|improve\w*)|no good|bad|worse|go badly|problem|trouble|"
     r"lost|did it not)"
 )
 EXPERIMENT = r"(?:experiment|number|attempt|run|nr\.?|no\.?|#)\s*(?:<n(?P<n>\d+)>|#?(?P<d>\d+))"

@@ -64,7 +64,7 @@ GO_ON = (
 ASK = re.compile(
     r"\b(?:ask|asked|asking|check with|consult(?:ed)?|wait for|show|run (?:it|that|this|them|the plan) (?:by|past)|confirm with|"
     r"let me|get my|need my|want my|(?:approval|permission|consent|confirmation|sign[- ]off)|my (?:ok|okay|consent|go|blessing|word)|"
-    r"i (?:want|would like|need|have) to (?:be asked|approve|see|review|check|confirm|agree|decide|sign)|i (?:must|will|shall) "
+    r"i (?:want|would like|need|have) to (?:be asked|approve|look at|have a look at|inspect|read|see|review|check|confirm|agree|decide|sign)|i (?:must|will|shall) "
     r"(?:approve|agree|see|review|check|confirm|decide|sign))\b"
 )
 BEFORE = re.compile(

@@ -59,7 +59,7 @@ COURTESY = re.compile(
     r"i (?:would|'d) (?:like|prefer|love) (?:it if you|you) ?(?:could|would)?|you (?:should|must|have to|"
     r"need to|had better)|"
     r"make sure (?:that )?(?:you|to)|i am (?:curious|interested)(?: (?:in|to (?:see|know|learn)))?(?: how| what| whether)?|"
-    r"i (?:would|'d) (?:be|like to be) (?:curious|interested|glad|happy)(?: (?:in|to (?:see|know|learn)))?(?: how| what| whether| if)?|whatever you do|be sure to|go ahead and|feel free to|remember to|i(?: would|'d) say|let us|"
+    r"i (?:would|'d) (?:be|like to be) (?:curious|interested|glad|happy)(?: (?:in|to (?:see|know|learn)))?(?: how| what| whether| if)?|whatever you do|i (?=take back|revoke|withdraw|retract|cancel)|be sure to|go ahead and|feel free to|remember to|i(?: would|'d) say|let us|"
     r"we (?:should|must|need to)|for me|if you (?:could|can|would)|if possible)\b[ ,:-]*)+"
 )
 LATER = re.compile(r"[ ,]*\b(?:please|thanks|thank you|thx|for me|if you (?:can|could|please)|will you|would you)$")

@@ -182,7 +182,7 @@ def used(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a r
     denied = NOT.search(text)
     if denied:
         if re.search(
-            r"<[vn]\d+>.*\b(?:instead of|rather than|not)\b|\b(?:instead of|rather than)\b.*<[vn]\d+>.*<[vn]\d+>", text
+            r"<[vn]\d+>.*\b(?:instead of|rather than|not)\b.*<[vn]\d+>|\b(?:instead of|rather than)\b.*<[vn]\d+>.*<[vn]\d+>", text
         ):
             return ()
         if re.search(r"\b(?:not|never) (?:only|just|necessarily|sure|bad|yet)\b|\bwhy not\b|\bnothing but\b", text):

@@ -24,7 +24,7 @@ YES = re.compile(
     rf"as|it is|this is|that is|looks|seems|i (?:trust|like)|the)\b.*))?$"
 )
 NO = re.compile(
-    r"^(?:no|n|nope|nah|never mind|nevermind|never|do not(?: do (?:it|that))?|cancel(?: (?:it|that))?|"
+    r"^(?:no way|no thanks|no thank you|no|n|nope|nah|never mind|nevermind|never|do not(?: do (?:it|that))?|cancel(?: (?:it|that))?|"
     r"reject(?:ed)?|i reject(?: (?:it|that|this))?|refuse[d]?|denied|deny|decline[d]?|not now|not yet|"
     r"no way|better not|rather not|i would rather not|"
     r"leave it(?: alone)?|leave it be|skip (?:it|that)|stop that|please do not|forget it|forget that|"

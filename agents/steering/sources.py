@@ -71,7 +71,7 @@ def sources(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line 
         return () if names else unknown(text)
     if not DOING.search(text) and not NOT.search(text):
         return ()
-    if BUT.search(text) and not re.search(r"\b(?:never|not)\b", text):
+    if BUT.search(text) and not re.search(r"\b(?:never|not|nothing|none|no)\b", text):
         return (Sources(never=names),)
     if re.search(
         r"\b(?:nothing (?:but|except|other than)|none but|not? (?:\w+ )*(?:anything|other|others|else)\b|"
