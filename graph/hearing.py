@@ -29,9 +29,9 @@ from tuneloop.core.events import Told
 from tuneloop.core.files import read_json
 from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
-from tuneloop.graph.obeying import written
+from tuneloop.graph.obeying import catalog, written
 from tuneloop.graph.telling import acknowledged, answered, scope, unclear, yourself
-from tuneloop.graph.weighing import catalog, objection, replaced
+from tuneloop.graph.weighing import objection, replaced
 from tuneloop.tools.data_view import sources_of
 from tuneloop.tools.params.spoken import parameter_names, value_names
 from tuneloop.tools.runs.inbox import waiting

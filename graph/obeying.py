@@ -11,8 +11,9 @@ from tuneloop.core.experiment import Value
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.obedience import Values, breaches, same
 from tuneloop.graph.context import Context
+from tuneloop.tools.params.catalog import Catalog
 from tuneloop.tools.params.config_text import ConfigError, parse_config
-from tuneloop.tools.params.installed import installed_catalog
+from tuneloop.tools.params.installed import NAME, find_catalog, installed_catalog
 from tuneloop.tools.runs.journal import load_journal
 
 QUOTED = 120  # letters of the user's words that a finding repeats
@@ -44,15 +45,21 @@ def plain_values(text: str) -> Values:
     return {key: value for key, value in values.items() if isinstance(value, str | int | float | bool)}
 
 
+def catalog(ctx: Context) -> Catalog | None:
+    """Of the run's engine, else of this machine's; None where none is built: then nothing is held against a wish."""
+    try:
+        if ctx.run.setup.is_file() and ctx.bench.setup.versions.get(NAME):
+            return installed_catalog(ctx.bench.engine(NAME))
+        return find_catalog(ctx.settings)
+    except (SetupError, WorldError):
+        return None
+
+
 def with_defaults(ctx: Context, values: Values) -> Values:
     """With what the engine takes where nothing is written."""
-    try:
-        known = installed_catalog(ctx.bench.engine("llamafactory")).parameters
-    except (SetupError, WorldError):
-        return values
-    plain = {
-        name: p.default for name, p in known.items() if p.literal and isinstance(p.default, str | int | float | bool)
-    }
+    known = catalog(ctx)
+    found = known.parameters.values() if known else ()
+    plain = {p.name: p.default for p in found if p.literal and isinstance(p.default, str | int | float | bool)}
     return {**plain, **values}
 
 

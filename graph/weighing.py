@@ -6,13 +6,11 @@ import difflib
 from collections.abc import Sequence
 
 from tuneloop.core.directive import Avoid, Bound, Directive, Extend, Keep, Sources, Use, Wish
-from tuneloop.core.errors import SetupError, ToolError, WorldError
 from tuneloop.core.obedience import allowed, same, within
 from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
+from tuneloop.graph.obeying import catalog
 from tuneloop.tools.data_view import files_of, sources_of
-from tuneloop.tools.params.catalog import Catalog
-from tuneloop.tools.params.installed import find_catalog, installed_catalog
 from tuneloop.tools.params.names import unknown
 from tuneloop.tools.params.profile import overwritten, refusal
 from tuneloop.tools.params.values import complaint
@@ -31,16 +29,6 @@ def objection(ctx: Context, wish: Wish, given: Sequence[Directive]) -> str:
         case Extend():
             return limits(ctx, wish)
     return ""
-
-
-def catalog(ctx: Context) -> Catalog | None:
-    """Of the run's engine, else of this machine's; None where none is built yet: then nothing is held against a wish."""
-    try:
-        if ctx.run.setup.is_file():
-            return installed_catalog(ctx.bench.engine("llamafactory"))
-        return find_catalog(ctx.settings)
-    except (SetupError, WorldError, ToolError):
-        return None
 
 
 def parameter(ctx: Context, wish: Use | Bound | Keep | Avoid) -> str:

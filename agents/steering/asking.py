@@ -22,7 +22,8 @@ OFFER = re.compile(
 )
 FAILED = (
     r"(?:fail\w*|crash\w*|di(?:e|ed|es)\b|wrong|broke\w*|break\w*|error\w*|reject\w*|turned down|"
-    r"not (?:\w+ |<\w+> )*?(?:accepted|taken|work\w*|better|good|improve\w*)|no good|bad|worse|go badly|problem|trouble|"
+    r"not (?:\w+ |<\w+> )*?(?:accepted|taken|work\w*|better|good|improve\w*)|no good|bad|worse|go badly|"
+    r"problem|trouble|"
     r"lost|did it not)"
 )
 EXPERIMENT = r"(?:experiment|number|attempt|run|nr\.?|no\.?|#)\s*(?:<n(?P<n>\d+)>|#?(?P<d>\d+))"
@@ -34,7 +35,8 @@ ABOUT = (
     ),
     (
         "directives",
-        r"\bwhat i (?:\w+ )?(?:asked|said|told|wanted|ordered)\b|\b(?:did|have|had) i (?:\w+ )?(?:ask|asked|say|said|tell|told|want|wanted|request|requested|order|"
+        r"\bwhat i (?:\w+ )?(?:asked|said|told|wanted|ordered)\b|\b(?:did|have|had) i (?:\w+ )?(?:ask|asked|"
+        r"say|said|tell|told|want|wanted|request|requested|order|"
         r"ordered|forbid|forbidden|set|given|give)\b|\b(?:my|the|open|active|current|all|which|any|"
         r"list) (?:\w+ )?(?:directives?|wishes|rules|instructions|constraints|orders|requests|restrictions|"
         r"limits)\b|^(?:directives|wishes|rules|instructions|constraints)$|^(?:list|show) (?:my |the |"
@@ -69,7 +71,8 @@ ABOUT = (
     (
         "status",
         r"\b(?:status|progress|state|update|report|going|doing|happening|how far|where (?:are|do|is)|up to|"
-        r"running|on with|working on|alive|nearly|almost|close|still (?:there|running|training|at it)|news|stand\w*|summary|"
+        r"running|on with|working on|alive|nearly|almost|close|still (?:there|running|training|at it)|news|"
+        r"stand\w*|summary|"
         r"overview|so far|done|finished|which <e\d+>|which experiment|current|what is up|what is new|"
         r"how is (?:it|everything|this))\b",
     ),

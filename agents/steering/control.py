@@ -21,12 +21,15 @@ STOP = (
     r"quits)|be done|we are done|you are done|terminate|close)"
 )
 NOW = (
-    r"(?:this|the (?:current|present|ongoing|running|open)|your (?:current|present)|what you are (?:doing|at|on|running)|"
+    r"(?:this|the (?:current|present|ongoing|running|open)|your (?:current|present)|"
+    r"what you are (?:doing|at|on|running)|"
     r"whatever (?:is|you are) (?:running|doing))"
 )
 FINISH = (
-    rf"^(?:once|after|when|as soon as|upon)\b.*{NOW}\b.*?\b(?:{STOP}|that is it|that is all|we are through|no more|over and out)\b",
-    rf"^(?:complete|finish|end|conclude|let|wait for|see)\b.*{NOW}\b.*\b(?:and|then|,) .*?\b(?:{STOP}|that is it|that is all)\b",
+    rf"^(?:once|after|when|as soon as|upon)\b.*{NOW}\b.*?\b(?:{STOP}|that is it|that is all|"
+    rf"we are through|no more|over and out)\b",
+    rf"^(?:complete|finish|end|conclude|let|wait for|see)\b.*{NOW}\b.*\b(?:and|then|,) .*?\b(?:{STOP}|"
+    rf"that is it|that is all)\b",
     rf"^(?:complete|finish|end)\b.*{NOW}\b.*\bdo not (?:start|begin|open|launch)\b",
     rf"\b{STOP}\b.*\b(?:after|once|when|as soon as|following)\b {THIS}(?: {OVER})?(?: right)?$",
     rf"\b(?:after|once|when|as soon as) {THIS}(?: {OVER})?\b.*?\b{STOP}\b",
@@ -62,9 +65,13 @@ GO_ON = (
     r"do not finish(?: yet)?)(?: (?:the run|it|now|with (?:the|this) run|working|searching|then|anyway))*$"
 )
 ASK = re.compile(
-    r"\b(?:ask|asked|asking|check with|consult(?:ed)?|wait for|show|run (?:it|that|this|them|the plan) (?:by|past)|confirm with|"
-    r"let me|get my|need my|want my|(?:approval|permission|consent|confirmation|sign[- ]off)|my (?:ok|okay|consent|go|blessing|word)|"
-    r"i (?:want|would like|need|have) to (?:be asked|approve|look at|have a look at|inspect|read|see|review|check|confirm|agree|decide|sign)|i (?:must|will|shall) "
+    r"\b(?:ask|asked|asking|check with|consult(?:ed)?|wait for|show|run (?:it|that|this|them|"
+    r"the plan) (?:by|past)|confirm with|"
+    r"let me|get my|need my|want my|(?:approval|permission|consent|confirmation|sign[- ]off)|my (?:ok|"
+    r"okay|consent|go|blessing|word)|"
+    r"i (?:want|would like|need|have) to (?:be asked|approve|look at|have a look at|inspect|read|see|"
+    r"review|check|confirm|agree|decide|sign)|i (?:must|"
+    r"will|shall) "
     r"(?:approve|agree|see|review|check|confirm|decide|sign))\b"
 )
 BEFORE = re.compile(
@@ -73,10 +80,13 @@ BEFORE = re.compile(
 )
 DENIED = re.compile(r"\b(?:never|nothing|do not|not|no)\b.*\b(?:without|until|unless|before)\b.*\b(?:ask\w*|my|i|me)\b")
 STOP_ASK = re.compile(
-    r"\b(?:do not|stop|no need to|never|without|you need not|no longer|quit) (?:need to |have to )?(?:be )?(?:ask|asking|check|"
-    r"checking|wait|waiting|bother\w*|confirm)\b|\b(?:do not|no longer) (?:need|require|want)\b.*\b(?:approval|permission|ok|okay|"
+    r"\b(?:do not|stop|no need to|never|without|you need not|no longer|quit) (?:need to |"
+    r"have to )?(?:be )?(?:ask|asking|check|"
+    r"checking|wait|waiting|bother\w*|confirm)\b|\b(?:do not|no longer) (?:need|require|"
+    r"want)\b.*\b(?:approval|permission|ok|okay|"
     r"consent|confirmation|asked|sign[- ]off)\b|\bno (?:more )?(?:approvals?|questions?|confirmations?)\b(?! from)|"
-    r"\b(?:decide|go ahead|do it|run|go|work|act) (?:on your own|by yourself|alone|autonomously|without (?:asking|me|approval))\b|"
+    r"\b(?:decide|go ahead|do it|run|go|work|act) (?:on your own|by yourself|alone|autonomously|"
+    r"without (?:asking|me|approval))\b|"
     r"\b(?:turn )?approvals? off\b|\bno (?:approval|permission|confirmation) (?:is )?(?:needed|necessary|required)\b"
 )
 LAUNCH = re.compile(

@@ -44,10 +44,10 @@ DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d[\d_]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d{
 NUMBER = (
     rf"(?:-?{DIGITS}(?:\s?(?:k|m|%|percent|thousand|million))?(?![a-z0-9])|"
     rf"(?:a |one )?(?:{SPOKEN}|hundred|thousand|million|dozen|couple of)(?:[ -](?:{SPOKEN}|hundred|"
-    rf"thousand|million))*(?![a-z]))"
+    rf"thousand|million))*(?!-?[a-z]))"
 )
 ONE = r"(?:an?|another|one|a single|a couple of|a couple)"
-HOUR, MINUTE, DAY, SECOND = r"(?:hours?|hrs?|h)", r"(?:minutes?|mins?|min|m)", r"(?:days?|d)", r"(?:seconds?|secs?|s)"
+
 AMOUNT = rf"(?:{NUMBER})"
 UNIT = {"h": 3600.0, "m": 60.0, "d": 86400.0, "s": 1.0, "w": 604800.0}
 MORE = r"(?:\s(?P<more>more|additional|extra|further|other))?"

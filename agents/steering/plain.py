@@ -42,7 +42,10 @@ SHORT = (
     (r"\b(i|you|we|they)'ve\b", r"\1 have"),
     (r"\b(i|you|we|it)'ll\b", r"\1 will"),
     (r"\bgonna\b", "going to"),
-    (r"\b(?:under no circumstances?|in no case|on no account|by no means|at no (?:time|point)|no matter what)\b", "never"),
+    (
+        r"\b(?:under no circumstances?|in no case|on no account|by no means|at no (?:time|point)|no matter what)\b",
+        "never",
+    ),
     (r"\b(?:hell|heck|oh) (?=no\b|yes\b|yeah\b)", ""),
     (r"\br ?= ?(?=\d)", "rank = "),
     (r"\bcall it (?:a day|quits)\b", "wrap it up"),
@@ -58,8 +61,12 @@ COURTESY = re.compile(
     r"need|wish) you to|"
     r"i (?:would|'d) (?:like|prefer|love) (?:it if you|you) ?(?:could|would)?|you (?:should|must|have to|"
     r"need to|had better)|"
-    r"make sure (?:that )?(?:you|to)|i am (?:curious|interested)(?: (?:in|to (?:see|know|learn)))?(?: how| what| whether)?|"
-    r"i (?:would|'d) (?:be|like to be) (?:curious|interested|glad|happy)(?: (?:in|to (?:see|know|learn)))?(?: how| what| whether| if)?|whatever you do|i (?=take back|revoke|withdraw|retract|cancel)|be sure to|go ahead and|feel free to|remember to|i(?: would|'d) say|let us|"
+    r"make sure (?:that )?(?:you|to)|i am (?:curious|interested)(?: (?:in|to (?:see|know|"
+    r"learn)))?(?: how| what| whether)?|"
+    r"i (?:would|'d) (?:be|like to be) (?:curious|interested|glad|happy)(?: (?:in|to (?:see|know|"
+    r"learn)))?(?: how| what| whether| if)?|whatever you do|i (?=take back|revoke|withdraw|retract|"
+    r"cancel)|be sure to|go ahead and|feel free to|remember to|i(?: would|"
+    r"'d) say|let us|"
     r"we (?:should|must|need to)|for me|if you (?:could|can|would)|if possible)\b[ ,:-]*)+"
 )
 LATER = re.compile(r"[ ,]*\b(?:please|thanks|thank you|thx|for me|if you (?:can|could|please)|will you|would you)$")

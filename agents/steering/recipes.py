@@ -11,7 +11,9 @@ from tuneloop.core.directive import Avoid, Bound, Keep, Meaning, Use
 from tuneloop.core.experiment import Value
 
 NOT = re.compile(
-    r"\b(?:never|not|no|without|avoid\w*|refrain|stop|nothing|unacceptable|too (?:much|many|high|large|big|long|low|small|little|few)|neither|nor|forbid\w*|forbidden|off limits|"
+    r"\b(?:never|not|no|without|avoid\w*|refrain|stop|nothing|unacceptable|too (?:much|many|high|large|"
+    r"big|long|low|small|little|few)|neither|nor|forbid\w*|forbidden|"
+    r"off limits|"
     r"hands off|quit|skip|stay away|keep away|leave out|exclude|ban|banned|prohibit\w*|must not|taboo|"
     r"veto)\b"
 )
@@ -58,7 +60,9 @@ DOING = re.compile(
     r"bump|drop|push|"
     r"crank|dial|turn|enable|disable|activate|deactivate|apply|with|should be|shall be|must be|to be|"
     r"has to be|how about|what about|what if|why not|suggest|propose|recommend|next time|next|let|keep|"
-    r"stick|stay|always|only|fix|pin|lock|hold|at|move|double|halve|cut|instead|swap|replace|exchange|substitute|bring|shot|go|performs?|behaves?|does|works?|see|check out|evaluate|benefit)\b|=|:"
+    r"stick|stay|always|only|fix|pin|lock|hold|at|move|double|halve|cut|instead|swap|replace|exchange|"
+    r"substitute|bring|shot|go|performs?|behaves?|does|works?|see|check out|evaluate|"
+    r"benefit)\b|=|:"
 )
 ON = re.compile(
     r"\b(?:enable|activate|turn (?:\w+ )?on|switch (?:\w+ )?on|turn <p\d+> on|switch <p\d+> on|<p\d+> on)\b"
@@ -182,13 +186,19 @@ def used(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a r
     denied = NOT.search(text)
     if denied:
         if re.search(
-            r"<[vn]\d+>.*\b(?:instead of|rather than|not)\b.*<[vn]\d+>|\b(?:instead of|rather than)\b.*<[vn]\d+>.*<[vn]\d+>", text
+            r"<[vn]\d+>.*\b(?:instead of|rather than|not)\b.*<[vn]\d+>|\b(?:instead of|"
+            r"rather than)\b.*<[vn]\d+>.*<[vn]\d+>",
+            text,
         ):
             return ()
         if re.search(r"\b(?:not|never) (?:only|just|necessarily|sure|bad|yet)\b|\bwhy not\b|\bnothing but\b", text):
             return tuple(Use(parameter=p, value=v, always=True) for p, v in pairs) if "nothing but" in text else ()
         return tuple(Avoid(parameter=p, value=v) for p, v in pairs)
-    if swap := re.search(r"\b(?:swap|replace|exchange|substitute|switch(?: over)?(?: from)?|change(?: from)?)\b.*?<v\d+>.*?\b(?:with|by|for|to) (.*)", text):
+    if swap := re.search(
+        r"\b(?:swap|replace|exchange|substitute|switch(?: over)?(?: from)?|"
+        r"change(?: from)?)\b.*?<v\d+>.*?\b(?:with|by|for|to) (.*)",
+        text,
+    ):
         pairs = tuple(paired(Clause(clause.said, swap[1], clause.things)))
     if re.search(r"\b(?:instead of|rather than)\b", text):
         first = text.split("instead of")[0].split("rather than")[0]

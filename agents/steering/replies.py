@@ -24,7 +24,8 @@ YES = re.compile(
     rf"as|it is|this is|that is|looks|seems|i (?:trust|like)|the)\b.*))?$"
 )
 NO = re.compile(
-    r"^(?:no way|no thanks|no thank you|no|n|nope|nah|never mind|nevermind|never|do not(?: do (?:it|that))?|cancel(?: (?:it|that))?|"
+    r"^(?:no way|no thanks|no thank you|no|n|nope|nah|never mind|nevermind|never|do not(?: do (?:it|"
+    r"that))?|cancel(?: (?:it|that))?|"
     r"reject(?:ed)?|i reject(?: (?:it|that|this))?|refuse[d]?|denied|deny|decline[d]?|not now|not yet|"
     r"no way|better not|rather not|i would rather not|"
     r"leave it(?: alone)?|leave it be|skip (?:it|that)|stop that|please do not|forget it|forget that|"
@@ -62,13 +63,18 @@ FREE = re.compile(
     r"\b(?:may|can|are allowed to|are free to|feel free to) (?:\w+ )?(?:touch|change|tune|use|raise|lower|"
     r"vary|move|read|train on|go above|go below|try)\b.*\bagain\b|\b(?:is|are) (?:free|allowed|ok|okay|"
     r"fine|back in|open) again\b|"
-    r"\b(?:no longer|not any ?more) (?:limited|restricted|bound|fixed|forbidden|banned|off limits|appl\w*|holds?|counts?|valid|needed|"
+    r"\b(?:no longer|not any ?more) (?:limited|restricted|bound|fixed|forbidden|banned|off limits|"
+    r"appl\w*|holds?|counts?|valid|needed|"
     r"matters?|in force|required)\b|\b(?:does|do) not (?:apply|hold|count|matter) any ?(?:more|longer)\b|"
     r"\bany <p\d+> is (?:fine|ok|okay)\b"
 )
 
 
-NAMED = {"publish": "publish|push|upload|release|send|share", "delete": "delete|remove|erase|wipe", "extend": "spend|extend|add"}
+NAMED = {
+    "publish": "publish|push|upload|release|send|share",
+    "delete": "delete|remove|erase|wipe",
+    "extend": "spend|extend|add",
+}
 
 
 def reply(text: str, raw: str, known: Known, *, asks: bool) -> tuple[Meaning, ...]:
