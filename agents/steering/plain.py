@@ -9,7 +9,7 @@ from collections.abc import Iterator
 LONGEST = 2000  # letters that are read; nobody says more in one message
 MOST_CLAUSES = 6
 POWER = re.compile(
-    r"(?:(?P<times>\d+(?:\.\d+)?)\s*[×x*·]\s*)?\b10\s*(?:(?:\^|\*\*)\s*(?P<plain>[-+−]?\d+)|"
+    r"(?:(?P<times>\d+(?:\.\d+)?)\s*[×x*·]\s*|\b)10\s*(?:(?:\^|\*\*)\s*(?P<plain>[-+−]?\d+)|"
     r"(?P<high>[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+))"
 )
 HIGH = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹−", "-+0123456789-")
