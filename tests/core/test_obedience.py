@@ -34,13 +34,13 @@ def test_what_is_broken_is_named_and_mended(wish: Wish, changes: dict[str, Any])
 
 
 def test_what_the_engine_does_not_look_at_breaks_nothing() -> None:
-    by_steps = {"finetuning_type": "full", "max_steps": 100, "num_train_epochs": 9.0, "lora_rank": 99}
+    by_steps: dict[str, Any] = {"finetuning_type": "full", "max_steps": 100, "num_train_epochs": 9.0, "lora_rank": 99}
     bounds = [Bound(parameter="num_train_epochs", at_most=3), Bound(parameter="lora_rank", at_most=8)]
     assert breaches(bounds, by_steps, {}) == []
 
 
 def test_a_value_that_is_asked_for_brings_what_it_needs() -> None:
-    full = {"finetuning_type": "full", "max_steps": 100}
+    full: dict[str, Any] = {"finetuning_type": "full", "max_steps": 100}
     assert obeyed([Use(parameter="lora_rank", value=4)], full, {})["finetuning_type"] == "lora"
     assert obeyed([Use(parameter="num_train_epochs", value=2)], full, {}) == {
         "finetuning_type": "full",
