@@ -108,10 +108,10 @@ def shares(outcomes: list[str], planned: int) -> list[int]:
     """Divisors of a run's candidates: `m` measured, `f` failed, `+` and `-` an experiment more or less while one is open."""
     spent, done = list[int](), 0
     for outcome in outcomes:
-        if outcome in "+-":
-            planned += 1 if outcome == "+" else -1
         if done >= planned:
             break
+        if outcome in "+-":
+            planned = max(done + 1, planned + (1 if outcome == "+" else -1))
         if outcome == "m":
             spent.append(share(planned - done, spent))
         done += outcome in "mf"
