@@ -256,6 +256,11 @@ class ExperimentFolder:
         return self.root / "answers"
 
     @property
+    def approvals(self) -> Path:
+        """What a person was asked, and what was answered."""
+        return self.root / "approvals"
+
+    @property
     def troubles(self) -> Path:
         """`<attempt>.json`: what failed, and where the work went then."""
         return self.root / "troubles"

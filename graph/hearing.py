@@ -7,6 +7,7 @@ import contextlib
 from pydantic import ValidationError
 
 from tuneloop.agents.steering import Known, understand
+from tuneloop.core.approval import Decision
 from tuneloop.core.directive import (
     MEANING,
     Directive,
@@ -25,7 +26,9 @@ from tuneloop.core.errors import Paused
 from tuneloop.core.events import Told
 from tuneloop.core.files import read_json
 from tuneloop.graph.context import Context
+from tuneloop.graph.deciding import answered as answered_question
 from tuneloop.graph.telling import acknowledged, answered, unclear
+from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.inbox import waiting
 
 
@@ -65,7 +68,8 @@ def hear(ctx: Context, message: str, text: str, meant: tuple[Meaning, ...] = ())
 def known(ctx: Context) -> Known:
     """What the run knows when it is spoken to."""
     names = tuple(ctx.bench.setup.datasets) if ctx.run.setup.is_file() else ctx.bench.spec.datasets
-    return Known(tuple(read_directives(ctx.run.directives)), names, ctx.state.experiment)
+    asked = open_question(ctx.run) is not None
+    return Known(tuple(read_directives(ctx.run.directives)), names, ctx.state.experiment, asked=asked)
 
 
 def take(ctx: Context, message: str, text: str, meaning: Meaning) -> str:
@@ -109,7 +113,18 @@ def decide(ctx: Context, meaning: Reply) -> str:
     """Yes or no to what is pending."""
     pending = next((d for d in reversed(read_directives(ctx.run.directives)) if d.state == "pending"), None)
     if pending is None:
-        return "Nothing waits for a yes or a no."
+        return approve(ctx, meaning)
     state = "open" if meaning.yes else "revoked"
     write_down(ctx.run.directives, decided := pending.model_copy(update={"state": state}))
     return acknowledged(decided) if meaning.yes else f"Left alone: {pending.said}"
+
+
+def approve(ctx: Context, meaning: Reply) -> str:
+    """Yes or no to the plan or the launch that waits."""
+    asked = open_question(ctx.run)
+    if asked is None:
+        return "Nothing waits for a yes or a no."
+    answer = Decision(decision="yes" if meaning.yes else "no", reason=meaning.reason)
+    answered_question(ctx, asked, answer)
+    told = "goes on" if meaning.yes else "is turned down"
+    return f"The {asked.at} of experiment {asked.experiment} {told}."

@@ -27,6 +27,7 @@ class Known:
     directives: tuple[Directive, ...] = ()
     datasets: tuple[str, ...] = ()
     experiment: int = 0
+    asked: bool = False
 
     @property
     def pending(self) -> Directive | None:
@@ -37,9 +38,9 @@ class Known:
 def understand(text: str, known: Known) -> tuple[Meaning, ...]:
     """Meanings of one message, in order; at least one."""
     said = " ".join(text.split()).strip(" .!?")
-    if known.pending and (match := YES.fullmatch(said)):
+    if (known.pending or known.asked) and (match := YES.fullmatch(said)):
         return (Reply(yes=True, reason=match["why"] or ""),)
-    if known.pending and (match := NO.fullmatch(said)):
+    if (known.pending or known.asked) and (match := NO.fullmatch(said)):
         return (Reply(yes=False, reason=match["why"] or ""),)
     if match := REVOKE.fullmatch(said):
         return (Revoke(ids=tuple(re.findall(r"\d+", match["ids"]))),)
