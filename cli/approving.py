@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sys
 import tempfile
@@ -38,14 +39,14 @@ def shown(asked: Asked) -> str:
 def ask_here(run: RunFolder, settings: Settings, asked: Asked) -> bool:
     """Until it is answered, here or by another process; False when the person leaves it open."""
     click.echo(shown(asked), err=True)
-    folder = run.experiment(asked.experiment)
+    folder, lines = run.experiment(asked.experiment), Lines(sys.stdin.fileno())
     while find_decision(folder, asked.at, asked.key) is None:
         click.echo(CHOICES, nl=False, err=True)
-        while not (typed := select.select([sys.stdin], [], [], GLANCE)[0]):
+        while not lines.ready(GLANCE):
             if find_decision(folder, asked.at, asked.key):
                 click.echo("answered elsewhere", err=True)
                 return True
-        line = sys.stdin.readline() if typed else ""
+        line = lines.next()
         if not line or line.strip().lower() in ("q", "quit"):
             return False
         try:
@@ -53,6 +54,24 @@ def ask_here(run: RunFolder, settings: Settings, asked: Asked) -> bool:
         except SetupError as e:
             click.echo(clean(str(e), 2000), err=True)
     return True
+
+
+class Lines:
+    """Lines of a descriptor, which can be waited for: a buffered file would hide those that it has read already."""
+
+    def __init__(self, source: int) -> None:
+        self.source, self.rest = source, b""
+
+    def ready(self, seconds: float) -> bool:
+        """Whether there is a line, or the beginning of one, within so many seconds."""
+        return b"\n" in self.rest or bool(select.select([self.source], [], [], seconds)[0])
+
+    def next(self) -> str:
+        """The next line; "" at the end."""
+        while b"\n" not in self.rest and (more := os.read(self.source, 4096)):
+            self.rest += more
+        line, end, self.rest = self.rest.partition(b"\n")
+        return (line + end).decode(errors="replace")
 
 
 def take(run: RunFolder, settings: Settings, asked: Asked, said: str) -> None:

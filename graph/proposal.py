@@ -110,7 +110,7 @@ def of_words(text: str, ctx: Context) -> Decision | None:
     """Yes or no, with a reason."""
     said = understand(text, known(ctx))
     reply = next((meaning for meaning in said if isinstance(meaning, Reply)), None)
-    return reply and Decision(decision="yes" if reply.yes else "no", reason=reply.reason)
+    return Decision(decision="yes" if reply.yes else "no", reason=reply.reason) if reply else None
 
 
 def of_object(value: dict[str, Any], ctx: Context) -> Decision | None:
