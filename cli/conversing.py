@@ -37,7 +37,7 @@ STAND = {
     "new": "nobody works on it, /resume starts it",
     "running": "somebody works on it",
     "paused": "nobody works on it, /resume goes on",
-    "finished": "it is over: /report",
+    "finished": "it is over: /report; tuneloop fork goes on from any of its experiments",
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
@@ -29,6 +30,7 @@ from tuneloop.graph.build import stage
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.engineer_data import engineer_data
 from tuneloop.graph.nodes.write_config import write_config
+from tuneloop.graph.persistence import open_checkpoints
 from tuneloop.graph.proposal import understood
 from tuneloop.graph.rebuild import rebuild
 from tuneloop.graph.repair import repair
@@ -79,7 +81,7 @@ def no_data_sets_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proposal, "known", known)
 
 
-def graph(saver: InMemorySaver | None = None) -> Any:
+def graph(saver: BaseCheckpointSaver[Any] | None = None) -> Any:
     """Both nodes that ask, as in the whole graph; behind them nothing is done."""
     made = StateGraph(State)
     places = {"build_data": "plan", "train": "launch"}
@@ -245,3 +247,14 @@ def test_edits_are_no_repairs(run: RunFolder, tmp_path: Path) -> None:
     for attempt, culprit in enumerate(("user", "config", "user")):
         write_json(ctx.folder.troubles / f"{attempt}.json", {"culprit": culprit})
     assert changes(ctx) == 2
+
+
+def test_the_runs_own_checkpoints_hold_a_question(run: RunFolder) -> None:
+    with open_checkpoints(run, None) as store:
+        assert "__interrupt__" in graph(store.saver).invoke(at("build_data"), store.config)
+    with open_checkpoints(run, None) as store:
+        assert not store.lost
+        values = store.values()
+        assert values is not None and values["stage"] == "build_data"
+        assert graph(store.saver).invoke(Command(resume="no, too dear"), store.config)["stage"] == "critique"
+        assert "__interrupt__" not in graph(store.saver).invoke(at("build_data"), store.config), "a new entry asks nobody"
