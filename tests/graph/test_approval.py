@@ -257,4 +257,6 @@ def test_the_runs_own_checkpoints_hold_a_question(run: RunFolder) -> None:
         values = store.values()
         assert values is not None and values["stage"] == "build_data"
         assert graph(store.saver).invoke(Command(resume="no, too dear"), store.config)["stage"] == "critique"
-        assert "__interrupt__" not in graph(store.saver).invoke(at("build_data"), store.config), "a new entry asks nobody"
+        assert "__interrupt__" not in graph(store.saver).invoke(at("build_data"), store.config), (
+            "a new entry asks nobody"
+        )

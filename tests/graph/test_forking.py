@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tuneloop.core.directive import Bound, Directive, Extend, Finish, Use
+from tuneloop.core.directive import Bound, Directive, Extend, Finish, Use, Wish
 from tuneloop.core.directive_log import read_directives, write_down
 from tuneloop.core.errors import SetupError
 from tuneloop.core.files import read_json, write_json
@@ -94,7 +94,7 @@ def test_what_is_needed_and_gone_is_said_in_one_line(home: Home, parent: RunFold
 
 
 def test_what_holds_in_every_experiment_holds_in_the_fork(home: Home, parent: RunFolder) -> None:
-    wishes = (
+    wishes: tuple[Wish, ...] = (
         Extend(experiments=3),
         Bound(parameter="learning_rate", at_most=1e-4),
         Finish(),
@@ -102,7 +102,7 @@ def test_what_holds_in_every_experiment_holds_in_the_fork(home: Home, parent: Ru
         Use(parameter="seed", value=2, always=True),
     )
     for number, wish in enumerate(wishes, 1):
-        write_down(parent.directives, Directive(id=str(number), said=f"{wish.kind}", wish=wish))
+        write_down(parent.directives, Directive(id=str(number), said=wish.kind, wish=wish))
     run = made(home, parent, 2)
     assert [(d.id, d.wish.kind) for d in read_directives(run.directives)] == [("1", "bound"), ("2", "use")]
 
