@@ -19,7 +19,9 @@ class Board:
     foreseen: e.Foreseen | None = None
     baseline: e.BaselineMeasured | None = None
     node: e.NodeStarted | None = None
-    words: tuple[e.AgentAnswered | e.Problem | e.Watched | e.Forecasted | e.Told | e.PlannerFellBack, ...] = ()
+    words: tuple[
+        e.AgentAnswered | e.Problem | e.Watched | e.Forecasted | e.Told | e.Approval | e.PlannerFellBack, ...
+    ] = ()
     thinks: e.AgentThinks | e.ToolUsed | e.ModelCalled | None = None
     progress: Mapping[str, tuple[e.JobProgress, e.JobProgress]] = field(default_factory=dict)
     rows: tuple[e.ExperimentFinished, ...] = ()
@@ -35,7 +37,15 @@ def advance(board: Board, event: e.Event) -> Board:  # noqa: PLR0911 - one line 
             return replace(board, node=event, end=None, progress={}, thinks=None)
         case e.NodeFinished():
             return replace(board, progress={}, thinks=None)
-        case e.AgentAnswered() | e.Problem() | e.Watched() | e.Forecasted() | e.Told() | e.PlannerFellBack():
+        case (
+            e.AgentAnswered()
+            | e.Problem()
+            | e.Watched()
+            | e.Forecasted()
+            | e.Told()
+            | e.Approval()
+            | e.PlannerFellBack()
+        ):
             return replace(board, words=(*board.words, event)[-WORDS_KEPT:], thinks=None)
         case e.AgentThinks() | e.ToolUsed() | e.ModelCalled():
             return replace(board, thinks=event)

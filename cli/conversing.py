@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 from rich.markdown import Markdown
 
+from tuneloop.cli.approving import edit, shown
 from tuneloop.cli.exchange import await_answer
 from tuneloop.cli.plain import too_soon
 from tuneloop.cli.screen import Screen, remembering
@@ -24,6 +25,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import Settings
 from tuneloop.core.wording import clean
+from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.background import resume_behind
 from tuneloop.tools.runs.status import run_state, run_status
 from tuneloop.tools.runs.talking import say
@@ -35,7 +37,7 @@ STAND = {
     "new": "nobody works on it, /resume starts it",
     "running": "somebody works on it",
     "paused": "nobody works on it, /resume goes on",
-    "finished": "it is over: /report",
+    "finished": "it is over: /report; tuneloop fork goes on from any of its experiments",
 }
 
 
@@ -75,12 +77,21 @@ class Conversation:
         self.heard = len(said)
         for one in said[-SHOWN:]:
             self.screen.say(voice(one))
+        asked = open_question(self.run)
+        if asked is not None:
+            self.screen.say(f"{shown(asked)}\n/approve, /approve no REASON, or /edit")
 
     def turn(self) -> bool:
         """One line that was typed; False ends the chat."""
         typed = self.screen.ask().strip()
         name = typed[1:].partition(" ")[0] if typed.startswith("/") else ""
-        own = {"help": self.help, "resume": self.resume, "report": self.report, "status": self.status}
+        own = {
+            "help": self.help,
+            "resume": self.resume,
+            "report": self.report,
+            "status": self.status,
+            "edit": self.edit,
+        }
         try:
             if name == "quit":
                 return False
@@ -144,6 +155,15 @@ class Conversation:
             return
         refusal = resume_behind(self.run)
         self.screen.say(clean(refusal, 2000) or "it goes on in the background; leaving this chat does not stop it")
+
+    def edit(self) -> None:
+        """Change what waits for approval."""
+        asked = open_question(self.run)
+        if asked is None:
+            self.screen.say("nothing waits for approval")
+            return
+        decision = edit(self.run, asked)
+        self.screen.say(f"{decision.decision}: {STAND[run_state(self.run)]}")
 
     def report(self) -> None:
         """The whole report."""

@@ -29,7 +29,7 @@ Examples:
   tuneloop report --open    the result
   tuneloop doctor           what this machine has and what is missing
 """
-ORDER = ("run", "resume", "status", "watch", "chat", "stop", "report", "list", "clean", "doctor", "engines")
+ORDER = ("run", "resume", "status", "watch", "chat", "fork", "stop", "report", "list", "clean", "doctor", "engines")
 ALIASES = {"llm-finetune": "run"}
 INTERRUPTED = 130
 LONGEST = 20_000  # characters of an error: what a job said may be in it

@@ -18,6 +18,7 @@ from tuneloop.cli.plain import Show
 from tuneloop.cli.words import finish_line, forecast, foreseen, line, progress
 from tuneloop.core.events import (
     AgentAnswered,
+    Approval,
     Event,
     ExperimentFinished,
     Forecasted,
@@ -76,10 +77,10 @@ def _cells(row: ExperimentFinished, best: int | None) -> list[RenderableType]:
     ]
 
 
-def _voice(event: AgentAnswered | Problem | Watched | Forecasted | Told | PlannerFellBack) -> Text:
+def _voice(event: AgentAnswered | Problem | Watched | Forecasted | Told | Approval | PlannerFellBack) -> Text:
     if isinstance(event, Told):
         return Text.assemble(("you ", "bold magenta"), clean(event.said), f"\n    {clean(event.answer)}")
-    if isinstance(event, PlannerFellBack):
+    if isinstance(event, Approval | PlannerFellBack):
         return Text(line(event) or "", style="yellow")
     if isinstance(event, Forecasted):
         return Text(forecast(event))

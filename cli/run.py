@@ -11,7 +11,7 @@ from tuneloop.cli.notes import dotenv_notes, spec_notes
 from tuneloop.cli.pick import pick
 from tuneloop.cli.spec import build_spec
 from tuneloop.cli.work import work
-from tuneloop.core.run import SandboxKind
+from tuneloop.core.run import ApproveAt, SandboxKind
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.runs import create_run
 from tuneloop.tools.runs.manifest import read_spec
@@ -64,6 +64,11 @@ POSITIVE = click.IntRange(min=1)
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of sampling and training.  [default: 1]")
 @click.option("--sandbox", type=click.Choice(get_args(SandboxKind)), help="Where jobs run.  [default: auto]")
 @click.option("--allow-unsandboxed", is_flag=True, default=None, help="Run generated code without protection.")
+@click.option(
+    "--approve",
+    type=click.Choice(get_args(ApproveAt)),
+    help="Ask before each experiment's plan is carried out, or before each training.  [default: none]",
+)
 @click.option("--run-id", help="Name of the run.  [default: benchmark and time]")
 @click.option("--again", metavar="RUN", help="Repeat a run from its manifest; other options change it.")
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")

@@ -49,6 +49,7 @@ SLASHES = {
     "approve": Slash(
         "/approve [yes|no REASON|none|plan|launch]", "answer what the run asks, or say when it asks", approval
     ),
+    "edit": Slash("/edit", "change what waits for approval in $EDITOR"),
     "report": Slash("/report", "the result"),
     "quit": Slash("/quit", "leave; the run goes on"),
 }

@@ -51,6 +51,8 @@ def line(event: e.Event) -> str | None:  # noqa: PLR0911, PLR0912 - one line an 
             return f"{event.outcome}: {score}, p {p(event.p_value)}: {clean(event.statement)}{why}"
         case e.Told():
             return f"you: {clean(event.said)} -> {clean(event.answer)}"
+        case e.Approval():
+            return approval(event)
         case e.RunPaused():
             return f"paused: {clean(event.reason)}"
         case e.RunFinished():
@@ -65,6 +67,12 @@ def called(event: e.ModelCalled) -> str:
     cost = "" if event.cost is None else f", cost {event.cost:.4f}"
     cached = f", {event.cached} of them cached" if event.cached else ""
     return f"{who} said {event.tokens_out} tokens in {duration(event.seconds)} ({event.tokens_in} in{cached}){cost}"
+
+
+def approval(event: e.Approval) -> str:
+    """`approval of the plan: asked`, or the answer with its reason."""
+    reason = f" ({clean(event.reason)})" if event.reason else ""
+    return f"approval of the {event.when}: {event.decision}{reason}"
 
 
 def foreseen(event: e.Foreseen) -> str:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
+from tuneloop.cli.approving import ask_here, shown
 from tuneloop.cli.live import showing
 from tuneloop.cli.main import INTERRUPTED, fail
 from tuneloop.core.errors import WorldError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
-from tuneloop.graph.runs import drive
+from tuneloop.graph.runs import RunOutcome, drive
+from tuneloop.tools.runs.approvals import open_question
 
 
 def work(run: RunFolder, settings: Settings, *, step_n: int | None, as_json: bool) -> int:
     """Work on the run until it is finished or paused; the exit code. 0: finished, or paused as asked."""
     try:
-        with showing(run, as_json):
-            outcome = drive(run, settings, step_n=step_n)
+        outcome = sitting(run, settings, step_n, as_json)
+        while outcome.asks and asked_here(run, settings, as_json):
+            outcome = sitting(run, settings, step_n, as_json)
     except KeyboardInterrupt:
         code = fail("interrupted; everything is on disk", INTERRUPTED)
     except WorldError as e:
@@ -28,3 +33,20 @@ def work(run: RunFolder, settings: Settings, *, step_n: int | None, as_json: boo
         code = 0
     click.echo(f"to go on: tuneloop resume {run.id}", err=True)
     return code
+
+
+def sitting(run: RunFolder, settings: Settings, step_n: int | None, as_json: bool) -> RunOutcome:
+    """One drive, shown."""
+    with showing(run, as_json):
+        return drive(run, settings, step_n=step_n)
+
+
+def asked_here(run: RunFolder, settings: Settings, as_json: bool) -> bool:
+    """Ask the person at this terminal, where there is one; whether the run may go on with an answer."""
+    asked = open_question(run)
+    if asked is None:
+        return True
+    if not as_json and sys.stdin.isatty() and sys.stderr.isatty():
+        return ask_here(run, settings, asked)
+    click.echo(f"{shown(asked)}\nto answer: tuneloop chat {run.id}", err=True)
+    return False

@@ -198,6 +198,15 @@ class Told(Base):
     answer: str
 
 
+class Approval(Base):
+    """A person is asked whether an experiment may go on, or has answered."""
+
+    kind: Literal["approval"] = "approval"
+    when: Literal["plan", "launch"]
+    decision: Literal["asked", "yes", "no", "edit"]
+    reason: str = ""
+
+
 class RunPaused(Base):
     """The run stopped before its end; `tuneloop resume` goes on."""
 
@@ -232,6 +241,7 @@ Event = Annotated[
     | BaselineMeasured
     | ExperimentFinished
     | Told
+    | Approval
     | RunPaused
     | RunFinished,
     Field(discriminator="kind"),

@@ -129,6 +129,11 @@ class RunFolder:
         return self.root / "selection.json"
 
     @property
+    def fork(self) -> Path:
+        """`fork.json`: the run that this one was forked from, and after which experiment."""
+        return self.root / "fork.json"
+
+    @property
     def setup(self) -> Path:
         """`setup.json`: what `prepare` chose and fetched; written last by it."""
         return self.root / "setup.json"
@@ -254,6 +259,11 @@ class ExperimentFolder:
     def answers(self) -> Path:
         """What each agent was told and answered."""
         return self.root / "answers"
+
+    @property
+    def approvals(self) -> Path:
+        """What a person was asked, and what was answered."""
+        return self.root / "approvals"
 
     @property
     def troubles(self) -> Path:

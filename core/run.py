@@ -47,6 +47,7 @@ class Guard(BaseModel):
 
 
 Seconds = Annotated[Annotated[float, Field(gt=0)] | None, BeforeValidator(seconds)]
+ApproveAt = Literal["none", "plan", "launch"]
 SandboxKind = Literal["auto", "docker", "bubblewrap", "process"]
 
 
@@ -71,6 +72,7 @@ class RunSpec(BaseModel):
         False, description="training rows that hold validation items are dropped; else the recipe is refused"
     )
     guards: tuple[Guard, ...] = Field((), description="benchmarks on which a candidate must not lose much")
+    approve: ApproveAt = Field("none", description="what a person is asked before; a directive may change it later")
     seeds: int = Field(1, gt=0, le=20, description="trainings of a candidate, while time allows, before it is accepted")
 
     @field_validator("guards")

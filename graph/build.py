@@ -6,6 +6,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START, StateGraph
 
 from tuneloop.core.bridge import in_thread
+from tuneloop.graph.approval import asks
 from tuneloop.graph.nodes.build_data import build_data
 from tuneloop.graph.nodes.critique import critique
 from tuneloop.graph.nodes.engineer_data import engineer_data
@@ -29,9 +30,9 @@ NODES = {
     "engineer_data": (step("engineer_data", engineer_data), ["write_config", "critique"]),
     "write_config": (step("write_config", write_config), ["validate", "critique"]),
     "validate": (step("validate", validate, repair), ["build_data", *REPAIRED]),
-    "build_data": (step("build_data", build_data, repair), ["rehearse", *REPAIRED]),
+    "build_data": (step("build_data", asks("plan", build_data), repair), ["rehearse", *REPAIRED]),
     "rehearse": (step("rehearse", rehearse, repair), ["train", *REPAIRED]),
-    "train": (step("train", train), ["evaluate", "critique"]),
+    "train": (step("train", asks("launch", train)), ["evaluate", "engineer_data", "critique"]),
     "evaluate": (step("evaluate", evaluate), ["critique"]),
     "critique": (step("critique", critique), ["research", "finish"]),
     "finish": (step("finish", finish), [END]),

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pydantic import ValidationError
 
 from tuneloop.agents.steering import Known, understand
+from tuneloop.core.approval import Decision
 from tuneloop.core.directive import (
     MEANING,
     Delete,
@@ -29,11 +30,13 @@ from tuneloop.core.events import Told
 from tuneloop.core.files import read_json
 from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
+from tuneloop.graph.deciding import answered as answered_question
 from tuneloop.graph.obeying import catalog, written
 from tuneloop.graph.telling import acknowledged, answered, scope, unclear, yourself
 from tuneloop.graph.weighing import objection, replaced
 from tuneloop.tools.data_view import sources_of
 from tuneloop.tools.params.spoken import parameter_names, value_names
+from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.inbox import waiting
 from tuneloop.tools.runs.journal import load_journal
 
@@ -86,6 +89,7 @@ def known(ctx: Context) -> Known:
         now=written(ctx.run, best.number) if best else {},
         experiments_left=None if limit is None else limit - len(journal.experiments),
         seconds_left=ctx.seconds_left(),
+        asked=open_question(ctx.run) is not None,
     )
 
 
@@ -151,10 +155,21 @@ def decide(ctx: Context, meaning: Reply) -> str:
     """Yes or no to what is pending."""
     pending = next((d for d in reversed(read_directives(ctx.run.directives)) if d.state == "pending"), None)
     if pending is None:
-        return "Nothing waits for a yes or a no."
+        return approve(ctx, meaning)
     by_hand = isinstance(pending.wish, Delete | Publish)
     state = "revoked" if not meaning.yes else "done" if by_hand else "open"
     write_down(ctx.run.directives, decided := pending.model_copy(update={"state": state}))
     if not meaning.yes:
         return f"Left alone: {pending.said}"
     return yourself(ctx, decided) if by_hand else in_force(ctx, decided)
+
+
+def approve(ctx: Context, meaning: Reply) -> str:
+    """Yes or no to the plan or the launch that waits."""
+    asked = open_question(ctx.run)
+    if asked is None:
+        return "Nothing waits for a yes or a no."
+    answer = Decision(decision="yes" if meaning.yes else "no", reason=meaning.reason)
+    answered_question(ctx, asked, answer)
+    told = "goes on" if meaning.yes else "is turned down"
+    return f"The {asked.at} of experiment {asked.experiment} {told}."

@@ -23,6 +23,6 @@ def after(ctx: Context) -> str:
 
 
 def stuck(journal: Journal) -> bool:
-    """Three failures in a row: more of the same would only cost."""
+    """Three failures in a row: more of the same would only cost. What a user turned down is none."""
     last = journal.experiments[-FAILURES_IN_A_ROW:]
-    return len(last) == FAILURES_IN_A_ROW and all(e.outcome == "failed" for e in last)
+    return len(last) == FAILURES_IN_A_ROW and all(e.failure and e.failure.culprit != "user" for e in last)

@@ -72,7 +72,9 @@ def troubles(folder: ExperimentFolder) -> list[Trouble]:
 
 def unwritten(folder: ExperimentFolder, attempt: int, trouble: Trouble | None) -> str:
     """The author whose answer of this attempt does not lie in its place yet, or ""."""
-    wanted = {trouble.leads} if trouble else {"engineer_data", "write_config"}
+    wanted = {"engineer_data", "write_config"}
+    if trouble is not None and trouble.culprit != "user":  # a user who changes a recipe gives all of it
+        wanted = {trouble.leads}
     for node, agent, key, file in (
         ("engineer_data", "data_engineer", "code", folder.script),
         ("write_config", "config_coder", "yaml", folder.config),

@@ -6,7 +6,7 @@ from typing import Any
 
 from tuneloop.agents.validator import VALIDATOR
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.files import write_json
+from tuneloop.core.files import read_json, write_json
 from tuneloop.graph.asking import ask
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
@@ -23,7 +23,7 @@ def give_up(ctx: Context, node: str, error: RecipeError) -> dict[str, Any]:
 
 def repair(ctx: Context, node: str, error: RecipeError) -> dict[str, Any]:
     """Ask the validator for the culprit and send the work back to its author."""
-    if ctx.state.attempt >= REPAIRS or error.culprit == "environment":
+    if ctx.state.attempt - changes(ctx) >= REPAIRS or error.culprit in ("environment", "user"):
         return give_up(ctx, node, error)
     try:
         diagnosis = ask(ctx, VALIDATOR, brief(ctx, failure=f"{node}: {error}", blamed=error.culprit))
@@ -34,6 +34,12 @@ def repair(ctx: Context, node: str, error: RecipeError) -> dict[str, Any]:
     culprit = diagnosis.culprit
     back = settle(ctx, Trouble(node=node, culprit=culprit, text=str(error)[:4000], leads=PLACE[culprit]))
     return {**back, "attempt": ctx.state.attempt + 1}
+
+
+def changes(ctx: Context) -> int:
+    """Attempts that the user wrote: no repairs."""
+    files = ctx.folder.troubles.glob("[0-9]*.json")
+    return sum(read_json(file)["culprit"] == "user" for file in files)
 
 
 def settle(ctx: Context, trouble: Trouble) -> dict[str, Any]:

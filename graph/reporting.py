@@ -17,8 +17,10 @@ from tuneloop.tools.compare import check, compare
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.gate.verdict import refused_overlaps
 from tuneloop.tools.proxy.ledger import sums_by_job
+from tuneloop.tools.reads import has_read
 from tuneloop.tools.report.data import Also, Curve, ReportData
 from tuneloop.tools.report.timing import node_times
+from tuneloop.tools.runs.forking import read_fork
 from tuneloop.tools.runs.journal import baseline, load_journal, other_scores, scores
 from tuneloop.tools.trained import log_points
 
@@ -28,6 +30,7 @@ def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
     run, setup, spec = ctx.run, ctx.bench.setup, ctx.bench.spec
     journal = load_journal(run)
     untouched = baseline(run)
+    origin = read_fork(run) if run.fork.is_file() else None
     assert untouched is not None, "finish comes after prepare"
     numbers = [e.number for e in journal.experiments]
     measured = {"Base on validation": untouched, "Base on the test": test.base[0]}
@@ -62,6 +65,8 @@ def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
         sandbox=setup.sandbox,
         planner=setup.planner,
         answers=answers(run),
+        fork=origin,
+        fork_read_test=origin is not None and has_read(ctx.bench, (origin.run, *origin.before)),
         reads_of_test=reads - 1,
     )
 

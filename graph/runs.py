@@ -34,12 +34,17 @@ SHRINK_EVERY = 40
 __all__ = ["RunOutcome", "create_run", "drive", "load_journal"]
 
 
+class Asks(Paused):
+    """The graph was interrupted for a person's answer."""
+
+
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a sitting ended."""
+    """How a sitting ended; `asks`: a person is to say whether it may go on."""
 
     state: Literal["finished", "paused"]
     reason: str = ""
+    asks: bool = False
 
 
 def create_run(spec: RunSpec, settings: Settings, run_id: str | None = None) -> RunFolder:
@@ -71,7 +76,7 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None) -> R
             with contextlib.suppress(OSError):  # a full disk takes no last words
                 ctx.emit(RunPaused(reason=str(e) or "interrupted"))
             if isinstance(e, Paused):
-                return RunOutcome("paused", str(e))
+                return RunOutcome("paused", str(e), asks=isinstance(e, Asks))
             raise
     return RunOutcome("finished")
 
@@ -105,6 +110,8 @@ def _stream(store: Checkpoints, given: State, step_n: int | None) -> None:
     store.shrink()
     done = 0
     for update in graph.stream(given, config, stream_mode="updates", durability="sync"):
+        if "__interrupt__" in update:
+            raise Asks("a person is asked whether it may go on")
         done += "steer" not in update
         if done and done % SHRINK_EVERY == 0:
             store.shrink()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,12 @@ def note_reading(home: Home, folders: Iterable[BenchmarkFolder], reader: str) ->
     with exclusive(file.with_suffix(".lock")):
         rows = list(read_lines(file)) if file.is_file() else []
         write_lines(file, [*rows, *({"test": folder.test_split, "run": reader} for folder in folders)])
+
+
+def has_read(bench: Workbench, runs: Collection[str]) -> bool:
+    """Whether one of these runs has read this very test split."""
+    split = bench.benchmark.test_split
+    return any(row["test"] == split and row["run"] in runs for row in _rows(bench))
 
 
 def count_reads(bench: Workbench) -> int:

@@ -14,7 +14,7 @@ from tuneloop.agents.steering.plain import after_joint, bare, cuts, plain, sente
 from tuneloop.agents.steering.recipes import DOING, NOT, recipes
 from tuneloop.agents.steering.replies import reply, revocation
 from tuneloop.agents.steering.sources import sources
-from tuneloop.core.directive import Finish, Focus, Meaning, Unclear, dangerous
+from tuneloop.core.directive import Finish, Focus, Meaning, Reply, Unclear, dangerous
 
 SUPPOSED = re.compile(
     r"\b(?:if|unless|provided|assuming|in case|suppose|whether|wonder\w*|imagine|hypothetical\w*|"
@@ -73,6 +73,8 @@ def of_sentence(sentence: str, known: Known) -> Found:
         if cost[0] < len(found) and cost < fewest:
             best, fewest = meanings, cost
     cut = best is not whole
+    if cut and isinstance(whole[0], Reply):
+        best = tuple(whole[0] if isinstance(meaning, Reply) else meaning for meaning in best)  # with its reason
     denied = NOT.search(sentence) and any(map(_dangerous, best))
     return safe(best, sentence) if fewest[0] or (cut and denied) else best
 

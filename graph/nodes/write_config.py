@@ -14,7 +14,8 @@ from tuneloop.graph.context import Context
 def write_config(ctx: Context) -> dict[str, Any]:
     """Write the config, unless a repair concerns only the script or the data."""
     trouble = ctx.state.trouble
-    if trouble is None or trouble.leads == "write_config" or not ctx.folder.config.is_file():
+    wanted = trouble is None or trouble.leads == "write_config" or trouble.culprit == "user"
+    if wanted or not ctx.folder.config.is_file():
         answer = ask(ctx, CONFIG_CODER, brief(ctx))
         write_atomic(ctx.folder.config, answer.yaml)
     return {"stage": "validate"}

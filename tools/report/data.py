@@ -11,6 +11,7 @@ from tuneloop.core.score import Comparison, GuardCheck, Score
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.proxy.ledger import Sums
 from tuneloop.tools.report.timing import NodeTime, total
+from tuneloop.tools.runs.forking import Fork
 
 Curve = tuple[tuple[int, float], ...]
 
@@ -63,6 +64,8 @@ class ReportData(BaseModel):
     sandbox: str
     planner: str
     answers: dict[str, int] = Field({}, description="who gave how many answers of agents, where chat models were asked")
+    fork: Fork | None = Field(None, description="the run on whose first experiments this one stands")
+    fork_read_test: bool = Field(False, description="whether that run, or one it stands on, has read this test split")
     reads_of_test: int = Field(ge=0, description="how many runs on this machine have read this test split before")
 
     @property

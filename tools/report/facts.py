@@ -35,6 +35,7 @@ def facts(run_id: str, data: ReportData) -> dict[str, Any]:
         "comparison_test": data.comparison_test.model_dump() if data.comparison_test else None,
         "guards_test": [check.model_dump() for check in data.guards_test],
         "reads_of_test": data.reads_of_test,
+        "forked_from": forked(data),
         "contamination": {str(number): overlaps(report) for number, report in sorted(data.data.items())},
         "raw_overlaps": data.raw_overlaps,
         "refused_overlaps": {str(number): rows for number, rows in data.refused.items()},
@@ -43,6 +44,11 @@ def facts(run_id: str, data: ReportData) -> dict[str, Any]:
         "calls": {job: asked.model_dump() for job, asked in data.calls.items()},
         "answers": data.answers,
     }
+
+
+def forked(data: ReportData) -> dict[str, Any] | None:
+    """What it stands on."""
+    return {"run": data.fork.run, "at": data.fork.at, "read_test": data.fork_read_test} if data.fork else None
 
 
 def also(one: Also) -> dict[str, Any]:

@@ -20,6 +20,7 @@ def honesty(data: ReportData) -> list[str]:
         f"Candidates measured on validation: {data.journal.scored}.",
         *_sealed(data),
         _reads(data.reads_of_test),
+        *_forked(data),
         f"An answer that cannot be parsed counts as wrong. Parsed on validation: base {_parsed(data.baseline_validation)}"
         f"{f', best {_parsed(data.best.score)}' if data.best else ''}"
         f"{f'; on the test: base {_parsed(data.baseline_test)}, best {_parsed(data.best_test)}' if data.best_test else ''}.",
@@ -61,6 +62,16 @@ def _reads(count: int) -> str:
     if count == 0:
         return "This test split has never been read before on this machine."
     return f"Runs on this machine have read this test split {count} times before: the more, the less it proves."
+
+
+def _forked(data: ReportData) -> list[str]:
+    if data.fork is None:
+        return []
+    line = (
+        f"Forked from run {data.fork.run} after experiment {data.fork.at}: the experiments until then are that run's."
+    )
+    seen = " It had read this test split when this was written: who forked it may have known its result."
+    return [line + (seen if data.fork_read_test else "")]
 
 
 def _sealed(data: ReportData) -> list[str]:

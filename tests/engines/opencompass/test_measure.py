@@ -212,7 +212,8 @@ def test_a_bad_model_is_an_error_and_leaves_no_results(
     if kind == "gone":
         job_file = Path(command.argv[2])
         job = json.loads(job_file.read_text())
-        job["models"][1]["path"] = str(tmp_path / "nowhere")
+        # Another key, too: what was measured under the same key a moment ago is the same model's.
+        job["models"][1] |= {"path": str(tmp_path / "nowhere"), "keys": {asked.name: "0" * 16}}
         job_file.write_text(json.dumps(job))
     code, _ = run_job(command)
     assert code != 0

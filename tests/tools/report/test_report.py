@@ -37,6 +37,7 @@ MORE = [
     "comparison_test",
     "guards_test",
     "reads_of_test",
+    "forked_from",
     "contamination",
     "raw_overlaps",
     "refused_overlaps",

@@ -1,0 +1,66 @@
+"""`tuneloop fork`: branch off from any experiment of a run, with something to say to the new one."""
+
+from __future__ import annotations
+
+import click
+from pydantic import TypeAdapter, ValidationError
+
+from tuneloop.cli.pick import pick
+from tuneloop.core.errors import SetupError
+from tuneloop.core.run import Seconds
+from tuneloop.core.settings import load_settings
+from tuneloop.tools.runs.forking import fork, say_first
+
+EXAMPLES = """\b
+Examples:
+  tuneloop fork my-run --at 3 "try LoRA rank 32"
+  tuneloop fork my-run --at 1 --loop-n 2 --timeout 4h
+"""
+SECONDS: TypeAdapter[float | None] = TypeAdapter(Seconds)
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("run_id", metavar="RUN")
+@click.argument("text", metavar="[TEXT]", required=False)
+@click.option(
+    "--at", type=click.IntRange(min=0), required=True, help="The last experiment it stands on; 0: the base model."
+)
+@click.option("--loop-n", type=click.IntRange(min=1), help="Experiments from there on.  [default: as RUN was given]")
+@click.option(
+    "--timeout", metavar="TIME", help="Time from there on: seconds, or 90m, 12h.  [default: as RUN was given]"
+)
+@click.option("--run-id", "name", help="Name of the new run.  [default: RUN-at-N]")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    run_id: str,
+    text: str | None,
+    at: int,
+    loop_n: int | None,
+    timeout: str | None,
+    name: str | None,
+    as_json: bool,
+) -> None:
+    """Start a new run from experiment N of RUN; TEXT is the first thing it is told.
+
+    It has RUN's setup, baseline and experiments 1 to N; large files are shared, removing either run hurts the other not.
+    The report says what it was forked from.
+    """
+    settings = load_settings()
+    parent = pick(settings.home, run_id)
+    run = fork(settings.home, parent, at, name, loop_n=loop_n, timeout=time(timeout))
+    if text:
+        say_first(run, text)
+    click.echo(f"run {run.id} in {run.root}, forked from {parent.id} after experiment {at}", err=True)
+    from tuneloop.cli.work import work  # brings the graph: a refusal does not wait for it
+
+    ctx.exit(work(run, settings, step_n=None, as_json=as_json))
+
+
+def time(text: str | None) -> float | None:
+    """Seconds. Raises SetupError."""
+    try:
+        return SECONDS.validate_python(text)
+    except ValidationError as e:
+        raise SetupError(f"--timeout {text!r}: {e.errors()[0]['msg'].removeprefix('Value error, ')}") from e

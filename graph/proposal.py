@@ -1,0 +1,140 @@
+"""What a person is shown before an experiment goes on, in words and as Studio and Agent Inbox show it, and his answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from tuneloop.agents.steering import understand
+from tuneloop.core.approval import Asked, Decision, When
+from tuneloop.core.cost import Forecast
+from tuneloop.core.directive import Reply
+from tuneloop.core.experiment import Hypothesis
+from tuneloop.core.files import read_json
+from tuneloop.core.wording import duration, size
+from tuneloop.graph.context import Context
+from tuneloop.graph.hearing import known
+from tuneloop.tools.proxy.ledger import sums_by_job
+from tuneloop.tools.runs.journal import load_journal
+
+FILES = ("process_data.py", "train.yaml")
+TAKES = {
+    "approve": "yes",
+    "accept": "yes",
+    "edit": "edit",
+    "reject": "no",
+    "ignore": "no",
+    "response": "no",
+    "respond": "no",
+}
+
+
+def proposal(ctx: Context, at: When) -> str:
+    """Idea, steps, recipe, what was spent so far, and what this will cost."""
+    folder = ctx.folder
+    idea = Hypothesis.model_validate(read_json(folder.hypothesis))
+    values = ", ".join(f"{name}: {value}" for name, value in idea.training_plan.items())
+    steps = [
+        f"  {number}. {step.do}{f' ({step.why})' if step.why else ''}" for number, step in enumerate(idea.data_plan, 1)
+    ]
+    asked = "carry out this plan" if at == "plan" else "launch this training"
+    lines = [
+        f"Experiment {ctx.state.experiment}: {asked}?",
+        f"Idea: {idea.statement}",
+        f"Because: {idea.reason}",
+        f"Wrong if: {idea.disproof}",
+        *(["Data:", *steps] if steps else []),
+        *([f"Training: {values}"] if values else []),
+        f"Recipe: {folder.script}, {folder.config}",
+        f"So far: {spent(ctx)}",
+        f"This one: {forecast(ctx, at)}",
+    ]
+    return "\n".join(lines)
+
+
+def spent(ctx: Context) -> str:
+    """Experiments, time, and what models were asked."""
+    done, left = load_journal(ctx.run).experiments, ctx.seconds_left()
+    tokens = sum(asked.tokens_in + asked.tokens_out for asked in sums_by_job(ctx.run.ledger).values())
+    parts = [f"{len(done)} experiments over", f"{duration(ctx.state.spent)} of work"]
+    parts += [f"{duration(max(0.0, left))} left"] if left is not None else []
+    return ", ".join([*parts, *([f"{tokens} tokens"] if tokens else [])])
+
+
+def forecast(ctx: Context, at: When) -> str:
+    """What the micro-run says; before it, what experiments took so far."""
+    if at == "launch" and ctx.folder.forecast.is_file():
+        said = Forecast.model_validate(read_json(ctx.folder.forecast))
+        device = f", {size(said.device_memory)} on the device" if said.device_memory else ""
+        whole = f"{said.steps} steps in about {duration(said.seconds)} ({said.cpu:.0f} CPU-s)"
+        return f"{whole}, {size(said.memory)} of memory{device}, {size(said.disk)} of disk"
+    took = [e.seconds for e in load_journal(ctx.run).experiments if e.score is not None]
+    if took:
+        return f"experiments took {duration(min(took))} to {duration(max(took))} so far; its training is forecast before it starts"
+    return "the first one; its training is forecast before it starts"
+
+
+def payload(ctx: Context, asked: Asked, note: str) -> dict[str, Any]:
+    """The interrupt, in the form of langchain's human-in-the-loop middleware, which Studio and Agent Inbox show."""
+    name = "carry_out_plan" if asked.at == "plan" else "launch_training"
+    folder = ctx.folder
+    args = {file.name: file.read_text() for file in (folder.script, folder.config)}
+    text = f"{note}\n\n{asked.text}" if note else asked.text
+    return {
+        "action_requests": [
+            {"name": name, "args": {**args, "hypothesis": read_json(folder.hypothesis)}, "description": text}
+        ],
+        "review_configs": [{"action_name": name, "allowed_decisions": ["approve", "edit", "reject"]}],
+        "run_id": ctx.run.id,
+        "experiment": asked.experiment,
+    }
+
+
+def understood(value: Any, ctx: Context) -> Decision | None:
+    """The answer, in any of the forms in which one comes: true, "no, too dear", the middleware's or the inbox's object."""
+    if isinstance(value, bool):
+        return Decision(decision="yes" if value else "no")
+    if isinstance(value, str):
+        return of_words(value, ctx)
+    if isinstance(value, list) and len(value) == 1:
+        return understood(value[0], ctx)
+    if not isinstance(value, dict):
+        return None
+    if "decisions" in value:
+        return understood(value["decisions"], ctx)
+    return of_object(value, ctx)
+
+
+def of_words(text: str, ctx: Context) -> Decision | None:
+    """Yes or no, with a reason."""
+    said = understand(text, known(ctx))
+    reply = next((meaning for meaning in said if isinstance(meaning, Reply)), None)
+    return Decision(decision="yes" if reply.yes else "no", reason=reply.reason) if reply else None
+
+
+def of_object(value: dict[str, Any], ctx: Context) -> Decision | None:
+    """`{"type": "approve"}`, `{"type": "reject", "message": …}`, `{"type": "edit", "edited_action": {"args": …}}`."""
+    kind = TAKES.get(str(value.get("type", value.get("decision", ""))), str(value.get("decision", "")))
+    args = value.get("edited_action") or value.get("args") or {}
+    if kind == "edit" and isinstance(args, dict):
+        return changes(args.get("args", args), ctx)
+    if kind not in ("yes", "no"):
+        return None
+    reason = value.get("message") or value.get("reason") or (args if isinstance(args, str) else "")
+    return Decision.model_validate({"decision": kind, "reason": str(reason)})
+
+
+def changes(args: dict[str, Any], ctx: Context) -> Decision | None:
+    """What differs from what was shown; nothing does: it is a yes."""
+    folder = ctx.folder
+    now = {file.name: file.read_text() for file in (folder.script, folder.config)}
+    files = {name: str(args[name]) for name in FILES if args.get(name) and args[name] != now[name]}
+    idea = args.get("hypothesis")
+    idea = None if idea in (None, read_json(folder.hypothesis)) else idea
+    try:
+        return Decision.model_validate(
+            {"decision": "edit" if files or idea else "yes", "files": files, "hypothesis": idea}
+        )
+    except ValidationError:
+        return None

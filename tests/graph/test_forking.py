@@ -1,0 +1,116 @@
+"""A fork stands on its own feet: either run may be pruned or removed, and what is missing is refused in one line."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from tuneloop.core.directive import Bound, Directive, Extend, Finish, Use, Wish
+from tuneloop.core.directive_log import read_directives, write_down
+from tuneloop.core.errors import SetupError
+from tuneloop.core.files import read_json, write_json
+from tuneloop.core.layout import Home, RunFolder
+from tuneloop.core.run import RunSpec
+from tuneloop.core.settings import load_settings
+from tuneloop.graph.rebuild import rebuild
+from tuneloop.tools.pruning import prune_experiment
+from tuneloop.tools.runs import forking
+from tuneloop.tools.runs.forking import fork, read_fork, say_first
+from tuneloop.tools.runs.inbox import waiting
+from tuneloop.tools.runs.journal import load_journal
+from tuneloop.tools.runs.manifest import read_spec, write_manifest
+
+
+@pytest.fixture
+def home() -> Home:
+    return load_settings().home
+
+
+@pytest.fixture
+def parent(home: Home, make_long_run: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    """Nine experiments, of which the seventh was accepted; every model holds a little."""
+    monkeypatch.setattr(forking, "LINKED", 10)
+    run = home.run("p")
+    run.root.mkdir(parents=True)
+    make_long_run(run, experiments=9, progress=1)
+    write_manifest(run, RunSpec(benchmark="b", base_model="m", loop_n=4, timeout=3600))
+    for number in range(1, 10):
+        write_json(run.experiment(number).model / "model.safetensors", "weights of " + str(number))
+    (run.root / "datasets").mkdir()
+    (run.root / "datasets" / "d").symlink_to(home.root)
+    return run
+
+
+def made(home: Home, parent: RunFolder, at: int, name: str | None = None) -> RunFolder:
+    return fork(home, parent, at, name, loop_n=None, timeout=None)
+
+
+def test_it_has_what_it_stands_on_and_goes_on_after_it(home: Home, parent: RunFolder) -> None:
+    run = made(home, parent, 8)
+    assert (run.id, read_fork(run).run, read_fork(run).at) == ("p-at-8", "p", 8)
+    assert [e.number for e in load_journal(run).experiments] == [*range(1, 9)]
+    spent = 5 + 8 * 80
+    assert (read_spec(run).loop_n, read_spec(run).timeout) == (12, 3600 + spent)
+    found = rebuild(run, load_settings())
+    assert (found.stage, found.experiment, found.spent) == ("research", 8, spent)
+    assert (run.root / "datasets" / "d").readlink() == home.root
+    assert not run.events.exists()
+    say_first(run, "try LoRA rank 32")
+    assert [read_json(file)["text"] for file in waiting(run.inbox)] == ["try LoRA rank 32"]
+    again = fork(home, run, 8, None, loop_n=1, timeout=60)
+    assert (again.id, read_fork(again).before) == ("p-at-8-at-8", ("p",))
+    assert (read_spec(again).loop_n, read_spec(again).timeout) == (9, spent + 60)
+    assert made(home, parent, 8).id == "p-at-8-2"
+    assert not list(home.runs.glob(".*"))
+
+
+def test_either_may_be_removed(home: Home, parent: RunFolder) -> None:
+    run = made(home, parent, 8)
+    weights = run.experiment(7).model / "model.safetensors"
+    assert weights.stat().st_nlink == 2, "large files are shared"
+    prune_experiment(parent.experiment(7), weights=True, raw=True, rule="best")
+    shutil.rmtree(parent.root)
+    assert read_json(weights) == "weights of 7"
+    assert len(load_journal(run).experiments) == 8
+
+
+def test_what_is_needed_and_gone_is_said_in_one_line(home: Home, parent: RunFolder) -> None:
+    prune_experiment(parent.experiment(7), weights=True, raw=True, rule="best")
+    with pytest.raises(
+        SetupError, match=r"experiment 7, whose weights were pruned .*right is one of 0, 1, 2, 3, 4, 5, 6"
+    ):
+        made(home, parent, 8)
+    assert made(home, parent, 6).id == "p-at-6"
+    with pytest.raises(SetupError, match="right is 0 to 9"):
+        made(home, parent, 10)
+    with pytest.raises(SetupError, match="exists"):
+        made(home, parent, 1, "p")
+    (parent.baseline / "scores.json").unlink()
+    with pytest.raises(SetupError, match="not measured its base model"):
+        made(home, parent, 0)
+    assert sorted(p.name for p in home.runs.iterdir()) == ["p", "p-at-6"]
+
+
+def test_what_holds_in_every_experiment_holds_in_the_fork(home: Home, parent: RunFolder) -> None:
+    wishes: tuple[Wish, ...] = (
+        Extend(experiments=3),
+        Bound(parameter="learning_rate", at_most=1e-4),
+        Finish(),
+        Use(parameter="lora_rank", value=32),
+        Use(parameter="seed", value=2, always=True),
+    )
+    for number, wish in enumerate(wishes, 1):
+        write_down(parent.directives, Directive(id=str(number), said=wish.kind, wish=wish))
+    run = made(home, parent, 2)
+    assert [(d.id, d.wish.kind) for d in read_directives(run.directives)] == [("1", "bound"), ("2", "use")]
+
+
+def test_on_a_disk_without_links_it_copies(home: Home, parent: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError("no links here")
+
+    monkeypatch.setattr("pathlib.Path.hardlink_to", refused)
+    run = made(home, parent, 7)
+    assert (run.experiment(7).model / "model.safetensors").stat().st_nlink == 1

@@ -1,0 +1,60 @@
+"""Approvals in an experiment's folder: what was asked (`<when>-<key>.asked.json`) and, beside it, what was answered."""
+
+from __future__ import annotations
+
+from tuneloop.core.approval import Asked, Decision, When
+from tuneloop.core.directive import Approve
+from tuneloop.core.directive_log import open_directives
+from tuneloop.core.files import digest, read_json, write_json
+from tuneloop.core.layout import ExperimentFolder, RunFolder
+from tuneloop.core.run import ApproveAt, RunSpec
+
+
+def approve_at(run: RunFolder, spec: RunSpec) -> ApproveAt:
+    """When the run asks: as it was told last, else as it was started."""
+    told = [d.wish.at for d in open_directives(run.directives) if isinstance(d.wish, Approve)]
+    return told[-1] if told else spec.approve
+
+
+def key(folder: ExperimentFolder, attempt: int) -> str:
+    """Of a recipe as it is now: another recipe is another question."""
+    return digest(str(attempt), folder.script.read_bytes(), folder.config.read_bytes())
+
+
+def put_question(folder: ExperimentFolder, asked: Asked) -> bool:
+    """Write it down; whether it is new."""
+    file = folder.approvals / f"{asked.at}-{asked.key}.asked.json"
+    if file.is_file():
+        return False
+    write_json(file, asked.model_dump(mode="json"))
+    return True
+
+
+def was_asked(folder: ExperimentFolder) -> bool:
+    """Whether anything was asked of this experiment."""
+    return any(folder.approvals.glob("*.asked.json"))
+
+
+def find_decision(folder: ExperimentFolder, at: When, key: str) -> Decision | None:
+    """What was answered to this question."""
+    file = folder.approvals / f"{at}-{key}.json"
+    return Decision.model_validate(read_json(file)) if file.is_file() else None
+
+
+def decide(folder: ExperimentFolder, at: When, key: str, decision: Decision) -> Decision:
+    """Answer once: the first answer holds. The caller holds the run's lock."""
+    found = find_decision(folder, at, key)
+    if found is None:
+        write_json(folder.approvals / f"{at}-{key}.json", decision.model_dump(mode="json"))
+    return found or decision
+
+
+def open_question(run: RunFolder) -> Asked | None:
+    """What the run waits for, the newest; None: nothing."""
+    for place in sorted(run.experiments.glob("[0-9]*"), key=lambda p: int(p.name), reverse=True)[:1]:
+        folder = ExperimentFolder(place)
+        if not folder.result.is_file():
+            asked = sorted(folder.approvals.glob("*.asked.json"), key=lambda f: f.stat().st_mtime_ns)
+            still = [f for f in asked if not f.with_name(f.name.replace(".asked.json", ".json")).exists()]
+            return Asked.model_validate(read_json(still[-1])) if still else None
+    return None
