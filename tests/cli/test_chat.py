@@ -73,7 +73,7 @@ def test_a_run_that_nobody_works_on_answers_and_remembers(run: RunFolder) -> Non
     put(run.inbox, do="pause")  # of before; it stands still already
     told = chat("r1", "stop after this one")
     assert (told.exit_code, "finish after the open experiment" in told.stdout) == (0, True)
-    assert chat("/directives").stdout.strip() == "1 open: finish after the open experiment"
+    assert "| 1 | open | finish after the open experiment | stop after this one |" in chat("/directives").stdout
     assert "Taken back: 1" in chat("r1", "/revoke 1").stdout
     assert [d.state for d in read_directives(run.directives)] == ["revoked"]
     assert waiting(run.inbox) == []
