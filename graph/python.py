@@ -134,7 +134,9 @@ def ask_to_pause(run: RunFolder, over: bool) -> None:
 
 
 def sit(folder: RunFolder, settings: Settings, steps: int | None) -> RunResult:
-    """One sitting. Raises SetupError when this very process works on the run already."""
+    """One sitting; of a finished run none. Raises SetupError when this very process works on the run already."""
+    if folder.report_json.is_file():
+        return RunResult(folder.id, folder.root, "finished")
     with using(settings), alone(folder):
         outcome = drive(folder, settings, step_n=steps)
     return RunResult(folder.id, folder.root, outcome.state, outcome.reason)
