@@ -110,9 +110,7 @@ async def test_the_notebook_runs(finished: Settings, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
-async def test_two_at_a_time_then_one_to_its_end(
-    warm_home: Path, whole_run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_two_at_a_time_then_one_to_its_end(warm_home: Path) -> None:
     """Each has its own home though one process holds both; the environment's is not touched. One is followed to its end."""
     homes = [warm_home, warm_home.with_name("other")]
     homes[1].mkdir()
