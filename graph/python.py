@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -103,8 +103,8 @@ def stream(
 
 async def astream(
     what: RunSpec | str, settings: Settings | None = None, *, name: str = "", steps: int | None = None
-) -> AsyncIterator[Event]:
-    """As `stream`, without blocking the event loop."""
+) -> AsyncGenerator[Event, None]:
+    """As `stream`, without blocking the event loop; who leaves it early closes it (`contextlib.aclosing`)."""
     settings = settings or load_settings()
     folder = await asyncio.to_thread(opened, what, settings, name)
     offset = size(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -121,11 +122,10 @@ async def test_two_at_a_time_then_one_to_its_end(warm_home: Path) -> None:
     for home, result in zip(homes, results, strict=True):
         assert (result.state, result.reason, result.folder) == ("paused", "1 nodes done", home / "runs" / "one")
         assert (result.folder / "baseline" / "scores.json").is_file()
-    kinds = []
-    async for event in astream("one", settings[0]):
-        kinds.append(event.kind)
-        if event.kind == "node_finished":
-            break
+    async with contextlib.aclosing(astream("one", settings[0])) as events:
+        async for event in events:
+            if event.kind == "node_finished":
+                break
     assert run("one", settings[0], steps=1).state == "paused"
     kinds = [event.kind for event in stream("one", settings[0])]
     assert kinds[0] == "run_started"
