@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import select
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tuneloop.core.bridge import pause
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
-from tuneloop.sandboxes.detached import start_command_line
+from tuneloop.sandboxes.detached import ended_first, start_command_line
 
 LOG = "command.log"
 ACCEPT_SECONDS = 60.0  # until a request is taken or refused; what takes longer is still on its way
-GLANCE = 0.05
 WORKED = ("to go on: ", "report: ")  # how the command line ends when it was not refused
 
 
@@ -29,15 +24,7 @@ def launched(run: RunFolder, words: tuple[str, ...], accepted: Callable[[], bool
     log = run.root / LOG
     begun = log.stat().st_size if log.exists() else 0
     ended = start_command_line(*words, cwd=Path.cwd(), log=log)
-    try:
-        deadline = time.monotonic() + ACCEPT_SECONDS
-        while not accepted() and time.monotonic() < deadline:
-            if select.select([ended], [], [], 0)[0]:
-                return "" if accepted() else last_word(log, begun)
-            pause(GLANCE)
-    finally:
-        os.close(ended)
-    return ""
+    return last_word(log, begun) if ended_first(ended, accepted, ACCEPT_SECONDS) else ""
 
 
 def last_word(log: Path, begun: int) -> str:
