@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
+from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -270,11 +273,27 @@ def read_dotenv(path: Path) -> dict[str, str]:
     return values
 
 
+_given: ContextVar[Settings | None] = ContextVar("settings", default=None)
+
+
+@contextlib.contextmanager
+def using(settings: Settings) -> Iterator[None]:
+    """Inside, and in what is started from there, `load_settings` gives these: several runs of a process have their own."""
+    token = _given.set(settings)
+    try:
+        yield
+    finally:
+        _given.reset(token)
+
+
 def load_settings(dotenv: Path | None = None) -> Settings:
     """Settings from the environment, what is not there from `.env` in the working directory.
 
     Raises SetupError in one line.
     """
+    told = _given.get()
+    if told is not None and dotenv is None:
+        return told
     values = read_dotenv(dotenv or Path(".env"))
     lower = {str(field.alias).lower(): str(field.alias) for field in Settings.model_fields.values()}
     said = {name.lower() for name, value in os.environ.items() if value}

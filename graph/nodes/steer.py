@@ -6,12 +6,16 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END
 
-from tuneloop.core.directive_log import read_conversation
+from tuneloop.core.directive import Line
+from tuneloop.core.directive_log import write_down
 from tuneloop.core.errors import Paused, SetupError
 from tuneloop.core.events import RunStarted
-from tuneloop.core.settings import load_settings
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.settings import Settings, load_settings
 from tuneloop.graph.context import Context
+from tuneloop.graph.first_words import first_words, summary
 from tuneloop.graph.hearing import hear, obey
 from tuneloop.graph.lock import hold
 from tuneloop.graph.opening import open_run
@@ -24,9 +28,11 @@ def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
     settings = load_settings()
     run_id = state.run_id
     if not run_id:
-        if state.spec is None:
-            raise SetupError('nothing to do: give {"spec": {"benchmark": …, "base_model": …}} or the run_id of a run')
-        run_id = open_run(state.spec, settings, str(config.get("configurable", {}).get("thread_id", ""))).id
+        try:
+            run_id = opened(state, config, settings).id
+        except Unsaid as e:
+            return {"stage": END, "messages": [AIMessage(content=str(e))]}
+        state = state.model_copy(update={"stage": "prepare"})
     ctx = Context(settings.home.run(run_id), settings, state)
     if not ctx.run.spec.is_file():
         raise SetupError(f"run {run_id!r} is not in {settings.home.runs}")
@@ -39,12 +45,41 @@ def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
     return {**kept, "run_id": run_id, "spec": None, "messages": answers}
 
 
+class Unsaid(Exception):  # noqa: N818 - a question back, not a failure
+    """What is still to be said before there can be a run."""
+
+
+def opened(state: State, config: RunnableConfig, settings: Settings) -> RunFolder:
+    """The folder of a new run. Raises SetupError without spec or words, Unsaid when the words do not say enough."""
+    name, said = str(config.get("configurable", {}).get("thread_id", "")), state.messages[-1:]
+    if state.spec is not None:
+        return open_run(state.spec, settings, name)
+    if not said or not isinstance(said[0], HumanMessage):
+        raise SetupError('nothing to do: give {"spec": {"benchmark": …, "base_model": …}} or the run_id of a run')
+    spec = first_words(said[0].text)
+    if isinstance(spec, str):
+        raise Unsaid(spec)
+    try:
+        run = open_run(spec, settings, name)
+    except SetupError as e:
+        raise Unsaid(f"{e}.") from e
+    message = said[0].id or run.id
+    write_down(run.conversation, Line(id=message, who="user", text=said[0].text))
+    write_down(
+        run.conversation, Line(id=f"{message}.answer", who="tuneloop", text=f"{summary(spec)}.", answers=message)
+    )
+    return run
+
+
 def listen(ctx: Context, messages: list[AnyMessage]) -> list[AIMessage]:
-    """Answers to what was said and not heard yet. Raises Paused when the last of it asks for that."""
-    heard = {line.id for line in read_conversation(ctx.run.conversation)}
+    """Answers to what was said and has none here yet; what was heard before is answered as it was then.
+
+    Raises Paused when the last of it asks for that.
+    """
+    known = {message.id for message in messages}
     answers, pause = list[AIMessage](), False
     for message in messages:
-        if isinstance(message, HumanMessage) and message.id and message.id not in heard:
+        if isinstance(message, HumanMessage) and message.id and f"{message.id}.answer" not in known:
             text, pause = hear(ctx, message.id, message.text)
             answers.append(AIMessage(content=text, id=f"{message.id}.answer"))
     if pause:

@@ -1,3 +1,50 @@
 """An autonomous fine-tuning team: name a benchmark, a base model and a budget, get a model that is proved better."""
 
+TYPE_CHECKING = False  # jobs' supervisors import this package too: typing and importlib would be half of their start
+
 __version__ = "0.1.0"
+__all__ = [
+    "RunResult",
+    "RunSpec",
+    "Settings",
+    "SetupError",
+    "WorldError",
+    "arun",
+    "astream",
+    "build_graph",
+    "load_settings",
+    "run",
+    "stream",
+]
+
+if TYPE_CHECKING:
+    from tuneloop.core.errors import SetupError, WorldError
+    from tuneloop.core.run import RunSpec
+    from tuneloop.core.settings import Settings, load_settings
+    from tuneloop.graph.build import build_graph
+    from tuneloop.graph.python import RunResult, arun, astream, run, stream
+
+PLACES = {
+    "SetupError": "core.errors",
+    "WorldError": "core.errors",
+    "RunSpec": "core.run",
+    "Settings": "core.settings",
+    "load_settings": "core.settings",
+    "build_graph": "graph.build",
+    **dict.fromkeys(("RunResult", "arun", "astream", "run", "stream"), "graph.python"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """A public name, imported when it is first asked for: `import tuneloop` alone costs nothing."""
+    if name not in PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    found: object = getattr(importlib.import_module(f"{__name__}.{PLACES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

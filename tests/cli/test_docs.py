@@ -8,11 +8,14 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
 
 from tuneloop.cli.main import ALIASES, cli, commands
+from tuneloop.cli.slash import SLASHES
+from tuneloop.core.directive import Wish
 from tuneloop.core.settings import Settings
 from tuneloop.tools import benchmarks
 from tuneloop.tools.benchmarks.own import CATALOG, read_own
@@ -104,6 +107,13 @@ def test_the_benchmarks_page_says_what_is_declared(name: str) -> None:
     asked = (ROOT / "docs" / "evaluation.md").read_text().partition("## A language model as judge")[2]
     assert (f"`{name}`" in asked.partition("\n## ")[0]) == benchmark.judge
     assert "judge" not in benchmark.description
+
+
+def test_the_steering_page_names_every_directive_and_command() -> None:
+    text = (ROOT / "docs" / "steering.md").read_text()
+    rows = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+    assert rows == {kind.model_fields["kind"].default for kind in get_args(get_args(Wish)[0])}
+    assert all(f"/{name}" in text for name in SLASHES)
 
 
 def test_the_own_task_page_works_as_written(tmp_path: Path) -> None:

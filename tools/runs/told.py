@@ -6,10 +6,10 @@ import time
 from typing import Any
 
 from tuneloop.core.bridge import pause
-from tuneloop.core.directive_log import read_conversation
 from tuneloop.core.errors import ToolError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
+from tuneloop.tools.runs import talking
 from tuneloop.tools.runs.inbox import put
 
 TAKE_SECONDS = 5.0  # for whoever works on the run to take a message
@@ -20,25 +20,21 @@ def say(run: RunFolder, text: str) -> dict[str, Any]:
     """Leave a message of the user's for the run; its answer, when it comes soon. Raises ToolError when the run is over."""
     if run.report_json.is_file():
         raise ToolError(f"run {run.id} is finished: nothing can be changed any more; start_run begins another")
-    file = put(run.inbox, do="say", text=text)
+    message = talking.say(run, text)
+    file = run.inbox / f"{message}.json"
     if not is_locked(run.lock):
         note = "nobody works on the run now; it reads this first when it goes on (resume_run)"
         return {"run": run.id, "taken": False, "answer": None, "note": note}
     deadline = time.monotonic() + TAKE_SECONDS
-    while (answer := answered(run, file.stem)) is None and file.exists() and time.monotonic() < deadline:
+    while (found := talking.answer(run, message)) is None and file.exists() and time.monotonic() < deadline:
         pause(GLANCE)
-    taken = answer is not None or not file.exists()
+    taken = found is not None or not file.exists()
     note = (
         ""
         if taken
         else "not taken yet: the run looks at it between two steps of its work; run_status shows its directives"
     )
-    return {"run": run.id, "taken": taken, "answer": answer, "note": note}
-
-
-def answered(run: RunFolder, message: str) -> str | None:
-    """What the run has answered to a message."""
-    return next((line.text for line in read_conversation(run.conversation) if line.answers == message), None)
+    return {"run": run.id, "taken": taken, "answer": found.text if found else None, "note": note}
 
 
 def stop(run: RunFolder) -> dict[str, Any]:
