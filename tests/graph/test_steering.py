@@ -28,6 +28,7 @@ from tuneloop.graph.verdict import divisor
 from tuneloop.graph.wait import wait
 from tuneloop.tools.benchmarks import resolve
 from tuneloop.tools.compare import compare
+from tuneloop.tools.engines import Engine
 from tuneloop.tools.runs.inbox import put
 
 IDEA = Hypothesis(statement="Twice the steps.", reason="loss still falls", disproof="-", aspect="underfit")
@@ -226,3 +227,20 @@ def test_two_wishes_in_one_message(ctx: Context) -> None:
 def test_a_directive_of_another_process_is_no_surprise(ctx: Context) -> None:
     write_down(ctx.run.directives, Directive(id="1", said="-", wish=Bound(parameter="nonsense", at_most=1)))
     assert broken(ctx, "lora_rank: 3\n") == []
+
+
+def test_wishes_are_held_against_the_installed_release(ctx: Context, llamafactory: Engine) -> None:
+    settings = ctx.settings.model_copy(update={"llama_factory_path": str(llamafactory.folder)})
+    here = Context(ctx.run, settings, ctx.state)
+    assert "lora_rank" in (refused := told(here, "use a rank of 2.5")) and "cannot be done" in refused
+    assert "cannot be done" in told(here, "never use fewer than -3 epochs")
+    assert wishes(here) == []
+    assert "Understood" in told(here, "set neftune_noise_alpha to 5")
+    assert "write 0.0001" in broken_by(here, "keep lr below 1e-4", "learning_rate: 1.0e-3\n")
+    assert "is 5e-05; write 1e-05" in broken_by(here, "lr at most 1e-5", "lora_rank: 8\n"), "the engine's own default"
+
+
+def broken_by(ctx: Context, text: str, config: str) -> str:
+    """What is wrong with a config after a message."""
+    told(ctx, text)
+    return "\n".join(broken(ctx, config))
