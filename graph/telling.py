@@ -38,11 +38,15 @@ def acknowledged(directive: Directive) -> str:
     return f"{text}. Understood."
 
 
+# Stages at which the open experiment's config is still to be checked.
+BEFORE_RUNG_ONE = ("research", "engineer_data", "write_config")
+
+
 def scope(ctx: Context, wish: Wish) -> str:
     """From when on it holds, and who cannot follow it."""
     if isinstance(wish, Focus) and ctx.planner.name == "offline":
         return " But the offline policy cannot follow ideas in words: it is kept for a chat model."
-    late = ctx.folder.config.is_file() and not ctx.folder.result.is_file()
+    late = ctx.folder.config.is_file() and not ctx.folder.result.is_file() and ctx.state.stage not in BEFORE_RUNG_ONE
     if late and isinstance(wish, Use | Bound | Keep | Avoid):
         return f" The recipe of experiment {ctx.state.experiment} is written already: it holds from the next one on."
     late = (ctx.folder.data / "report.json").is_file() and not ctx.folder.result.is_file()
