@@ -48,7 +48,9 @@ def obey(ctx: Context) -> None:
         message = read_json(file)
         pause = pause or message.get("do") == "pause"
         if message.get("do") == "say":
-            pause = hear(ctx, file.stem, str(message.get("text", "")), meant(message))[1] or pause
+            pause = (
+                hear(ctx, str(message.get("id", file.stem)), str(message.get("text", "")), meant(message))[1] or pause
+            )
         file.unlink()
     if pause:
         raise Paused("stopped on request")

@@ -57,6 +57,10 @@ def opened(state: State, config: RunnableConfig, settings: Settings) -> RunFolde
     if not said or not isinstance(said[0], HumanMessage):
         raise SetupError('nothing to do: give {"spec": {"benchmark": …, "base_model": …}} or the run_id of a run')
     spec = first_words(said[0].text)
+    if isinstance(spec, str):  # an answer to a question back: with what was said before it may say enough
+        words = [m.text for m in state.messages if isinstance(m, HumanMessage) and "{" not in m.text]
+        together = first_words(" ".join(words))
+        spec = spec if isinstance(together, str) else together
     if isinstance(spec, str):
         raise Unsaid(spec)
     try:

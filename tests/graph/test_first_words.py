@@ -53,6 +53,12 @@ def said(text: str, **more: Any) -> State:
     return State.model_validate({"messages": [HumanMessage(text, id="m1")], **more})
 
 
+def test_what_is_missing_is_said_in_the_next_message() -> None:
+    words = [HumanMessage(text, id=text) for text in ("hello", "make wordproblems better", "tiny")]
+    opened = steer(State(messages=list(words), stage=END), {"configurable": {"thread_id": "t2"}})
+    assert (opened["run_id"], read_spec(load_settings().home.run("t2")).base_model) == ("t2", "tiny")
+
+
 def test_a_chat_opens_a_run_or_asks_back() -> None:
     config: Any = {"configurable": {"thread_id": "t1"}}
     asked = steer(said("hello"), config)
