@@ -40,14 +40,15 @@ def view(run: RunFolder, datasets: Mapping[str, Path], wishes: tuple[Sources, ..
         if not allowed(wishes, name):
             continue
         root.mkdir(parents=True, exist_ok=True)
-        if whole(wishes, name, place):
+        if place.is_dir() and whole(wishes, name, place):
             link(root / name, place)
             read.append(str(place))
             continue
         for file in files_of(place):
             if allowed(wishes, name, file):
-                link(root / name / file, place / file)
-                read.append(str(place / file))
+                target = place / file if place.is_dir() else place
+                link(root / name / file, target)
+                read.append(str(target))
     root.mkdir(parents=True, exist_ok=True)
     return View(root, tuple(read), key)
 
@@ -58,7 +59,9 @@ def whole(wishes: Iterable[Sources], name: str, place: Path) -> bool:
 
 
 def files_of(place: Path) -> Iterator[str]:
-    """Files of a data set, relative, in order; of very large ones the first."""
+    """Files of a data set, relative, in order; of very large ones the first. A data set may be one file."""
+    if place.is_file():
+        yield place.name
     found = sorted(p.relative_to(place).as_posix() for p in place.rglob("*") if p.is_file()) if place.is_dir() else []
     yield from found[:MOST]
 
