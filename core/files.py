@@ -112,7 +112,9 @@ def read_lines(path: Path) -> Iterator[Any]:
 def append_line(path: Path, line: str) -> None:
     """Append one line in one write. A line that a crash tore is ended first, so that only it is lost."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab+", buffering=0) as f:  # one call of the system: lines of several threads do not mix
+    with path.open("ab+", buffering=0) as f:
+        with contextlib.suppress(OSError):  # a disk without locks; with them nobody sees half of another's line
+            fcntl.flock(f, fcntl.LOCK_EX)
         size = f.seek(0, 2)
         torn = size > 0 and (f.seek(size - 1), f.read(1))[1] != b"\n"
         f.write((b"\n" if torn else b"") + line.encode() + b"\n")

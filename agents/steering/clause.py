@@ -58,16 +58,18 @@ def tagged(said: str, known: Known) -> Clause:
     clause.text = joined(clause.text, lambda a, b: clause.tag("t", _sum(clause.things[a], clause.things[b])))
     clause.text = _named(clause, known)
     clause.text = re.sub(rf"(?<![\w<.])(?:{NUMBER})(?![\w>])", _number(clause), clause.text)
-    clause.text = re.sub(r"<(p\d+)>((?: of| to| =| at| :)? <n\d+>) <(p\d+)>", _unit(clause), clause.text)
+    clause.text = re.sub(
+        r"<(p\d+)>((?: of| to| =| at| :)? <n\d+>) <(p\d+)>", _unit(clause, known.parameters.get("step")), clause.text
+    )
     return clause
 
 
-def _unit(clause: Clause) -> Callable[[re.Match[str]], str]:
+def _unit(clause: Clause, steps: str | None) -> Callable[[re.Match[str]], str]:
     """`warmup of 100 steps`: the steps are the unit, no parameter of their own."""
 
     def take(match: re.Match[str]) -> str:
         owner, unit = str(clause.things[match[1]]), str(clause.things[match[3]])
-        return f"<{match[1]}>{match[2]}" if unit == "max_steps" and owner.endswith("_steps") else match[0]
+        return f"<{match[1]}>{match[2]}" if unit == steps and owner.endswith("_steps") else match[0]
 
     return take
 

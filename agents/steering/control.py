@@ -98,7 +98,7 @@ PLAN = re.compile(
 )
 DANGER = re.compile(
     r"\b(?:delet\w*|eras\w*|wip(?:e|es|ed|ing)\b|purg\w*|destroy\w*|rm\b|unlink\w*|trash\w*|nuke\w*|"
-    r"shred\w*|publish\w*|upload\w*|push (?:it|this|that|the|to|everything|all|model|my|our)|push_to_hub|"
+    r"shred\w*|publish\w*|upload\w*|push (?:it|this|that|the|to|everything|all|model|my|our)|push.to.hub|"
     r"hugging ?face|"
     r"spend\w*|buy\w*|pay\b|paid\b|purchase\w*|release (?:it|the model|the weights)|make (?:it|"
     r"the model) public|clean (?:up|out)|free (?:up )?(?:some )?(?:disk|space))"
