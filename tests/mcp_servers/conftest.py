@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -44,8 +45,10 @@ def foreign() -> Foreign:
         shutil.copy(HERE / name, folder)
     pip = (sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", "node", "-r", "node.txt")
     npm = (made.node, str(node / "lib/node_modules/npm/bin/npm-cli.js"), "ci", "--ignore-scripts", "--no-audit")
+    # Node has a name of its own for the certificates that the rest of the machine trusts.
+    trusted = {"NODE_EXTRA_CA_CERTS": os.environ["SSL_CERT_FILE"]} if "SSL_CERT_FILE" in os.environ else {}
     for argv in (pip, npm):
-        p = subprocess.run(argv, cwd=folder, capture_output=True, text=True)
+        p = subprocess.run(argv, cwd=folder, capture_output=True, text=True, env=trusted | os.environ)
         assert p.returncode == 0, p.stdout[-2000:] + p.stderr[-2000:]
     write_atomic(done, pinned)
     return made
