@@ -17,7 +17,6 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.files import digest, digest_file
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
-from tuneloop.tools.datasets import of_benchmarks
 from tuneloop.tools.hub import Progress, fetch_hub, is_hub_id
 from tuneloop.tools.profiling.reading import records, sources
 from tuneloop.tools.registry import entries, unknown
@@ -36,6 +35,8 @@ class DatasetFolder:
 
 def cards() -> dict[str, Dataset]:
     """Cards of all registered data sets, by name."""
+    from tuneloop.tools.datasets import of_benchmarks  # every benchmark comes with it: not for a folder of the user's
+
     own = {name: module.DATASET for name, module in entries(HERE, "DATASET").items()}
     return dict(sorted({**of_benchmarks.cards(), **own}.items()))
 
@@ -43,6 +44,11 @@ def cards() -> dict[str, Dataset]:
 def names() -> list[str]:
     """Registered data sets."""
     return list(cards())
+
+
+def is_registered(name: str) -> bool:
+    """Whether it is a registered data set; paths and hub ids have a slash, no registered name has."""
+    return "/" not in name and name in names()
 
 
 def card(name: str) -> Dataset:
@@ -53,7 +59,7 @@ def card(name: str) -> Dataset:
 def check(name: str) -> None:
     """Refuse what can be seen to be wrong before anything is fetched. Raises SetupError."""
     path = Path(name).expanduser()
-    if name in names():
+    if is_registered(name):
         return
     if path.exists():
         _check_records(path)
@@ -81,7 +87,7 @@ def _check_records(path: Path) -> None:
 def resolve(name: str, home: Home, settings: Settings, progress: Progress | None = None) -> DatasetFolder:
     """The data set, fetched when it is not there yet. Raises SetupError as `check` does, or WorldError."""
     check(name)
-    if name in names():
+    if is_registered(name):
         return DatasetFolder(card(name), _registered(name, home, settings, progress))
     path = Path(name).expanduser()
     if path.exists():
@@ -106,6 +112,8 @@ def resolve_all(
 
 
 def _registered(name: str, home: Home, settings: Settings, progress: Progress | None) -> Path:
+    from tuneloop.tools.datasets import of_benchmarks
+
     module = entries(HERE, "DATASET").get(name)
     if module is None:
         return of_benchmarks.make(name, home, settings)
