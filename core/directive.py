@@ -128,10 +128,14 @@ def dangerous(wish: Wish) -> bool:
 
 
 class Directive(Base):
-    """A wish with the words it came from. `done`: obeyed, and over; `message`: what it was read from, and its place there."""
+    """A wish with the words it came from. `done`: obeyed, and over; `message`: what it was read from, and its place there.
+
+    `ended_by`: the message, and its place there, that took it back or said yes or no to it.
+    """
 
     id: str
     message: str = ""
+    ended_by: str = ""
     at: datetime = Field(default_factory=lambda: datetime.now(UTC))
     said: str
     wish: Wish

@@ -101,9 +101,9 @@ def take(ctx: Context, message: str, text: str, meaning: Meaning) -> str:
         case Question():
             return answered(ctx, meaning)
         case Revoke():
-            return revoke(ctx, meaning)
+            return revoke(ctx, message, meaning)
         case Reply():
-            return decide(ctx, meaning)
+            return decide(ctx, message, meaning)
         case Unclear():
             return unclear(meaning)
         case _:
@@ -142,25 +142,30 @@ def in_force(ctx: Context, found: Directive) -> str:
     return f"{acknowledged(found)}{instead}{scope(ctx, found.wish)}"
 
 
-def revoke(ctx: Context, meaning: Revoke) -> str:
-    """Take directives back."""
-    given = [d for d in read_directives(ctx.run.directives) if d.state in ("open", "pending")]
-    meant = [d for d in given if d.id in meaning.ids] if meaning.ids else given[-1:]
+def revoke(ctx: Context, message: str, meaning: Revoke) -> str:
+    """Take directives back, once for each place of each message."""
+    known = read_directives(ctx.run.directives)
+    given = [d for d in known if d.state in ("open", "pending")]
+    meant = [d for d in known if d.ended_by == message]
+    if not meant:
+        meant = [d for d in given if d.id in meaning.ids] if meaning.ids else given[-1:]
     for directive in meant:
-        write_down(ctx.run.directives, directive.model_copy(update={"state": "revoked"}))
+        write_down(ctx.run.directives, directive.model_copy(update={"state": "revoked", "ended_by": message}))
     if not meant:
         return "There is no such directive. /directives lists them."
     return "Taken back: " + "; ".join(f"{d.id} ({d.said})" for d in meant)
 
 
-def decide(ctx: Context, meaning: Reply) -> str:
-    """Yes or no to what is pending."""
-    pending = next((d for d in reversed(read_directives(ctx.run.directives)) if d.state == "pending"), None)
+def decide(ctx: Context, message: str, meaning: Reply) -> str:
+    """Yes or no to what is pending, once for each place of each message: no yes is taken for another."""
+    given = read_directives(ctx.run.directives)
+    before = [d for d in given if d.ended_by == message]
+    pending = next((d for d in reversed(before or given) if before or d.state == "pending"), None)
     if pending is None:
         return approve(ctx, meaning)
     by_hand = isinstance(pending.wish, Delete | Publish)
     state = "revoked" if not meaning.yes else "done" if by_hand else "open"
-    write_down(ctx.run.directives, decided := pending.model_copy(update={"state": state}))
+    write_down(ctx.run.directives, decided := pending.model_copy(update={"state": state, "ended_by": message}))
     if not meaning.yes:
         return f"Left alone: {pending.said}"
     return yourself(ctx, decided) if by_hand else in_force(ctx, decided)

@@ -116,3 +116,26 @@ def test_a_bound_has_an_end() -> None:
         Bound(parameter="learning_rate", at_least=2, at_most=1)
     assert Bound(parameter="learning_rate", at_most=1e-4).at_least is None
     assert not dangerous(Finish())
+
+
+def test_undo_and_yes_that_a_crash_left_in_the_inbox_take_no_second_one(ctx: Context) -> None:
+    """Killed between the effect and the answer, a message is heard again."""
+    hear(ctx, "1", "stop after this one")
+    hear(ctx, "2", "never raise the learning rate above 1e-4")
+    hear(ctx, "3", "undo that")
+    forget_the_answer_to(ctx, "3")
+    assert "2 (never raise" in hear(ctx, "3", "undo that")[0]
+    assert [d.state for d in read_directives(ctx.run.directives)] == ["open", "revoked"]
+    wishes = [Extend(money=5), Extend(money=7)]
+    for number, wish in enumerate(wishes, 3):
+        given = Directive(id=str(number), said="spend more", wish=wish, state="pending")
+        write_down(ctx.run.directives, given)
+    hear(ctx, "5", "yes")
+    forget_the_answer_to(ctx, "5")
+    hear(ctx, "5", "yes")
+    assert [d.state for d in read_directives(ctx.run.directives)[2:]] == ["pending", "open"]
+
+
+def forget_the_answer_to(ctx: Context, message: str) -> None:
+    lines = ctx.run.conversation.read_text().splitlines(keepends=True)
+    ctx.run.conversation.write_text("".join(line for line in lines if f'"answers":"{message}"' not in line))

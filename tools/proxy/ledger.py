@@ -7,6 +7,7 @@ books it with the tokens that were set aside. No line holds words of a request o
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import secrets
@@ -149,11 +150,21 @@ def _open(path: Path) -> int:
 
 
 def _append(handle: int, entry: Entry) -> None:
-    """One write; what is torn by a full disk is taken back. Raises OSError."""
-    data, size = entry.model_dump_json().encode() + b"\n", os.fstat(handle).st_size
-    if os.write(handle, data) != len(data):
-        os.ftruncate(handle, size)
-        raise OSError("the disk is full")
+    """One write; what is torn by a full disk is taken back. Raises OSError.
+
+    Under the file's lock: the proxy and the run's agents book in the same file, and nobody may take back another's line.
+    """
+    data = entry.model_dump_json().encode() + b"\n"
+    with contextlib.suppress(OSError):  # a disk without locks
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        size = os.fstat(handle).st_size
+        if os.write(handle, data) != len(data):
+            os.ftruncate(handle, size)
+            raise OSError("the disk is full")
+    finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 def now() -> float:

@@ -41,14 +41,7 @@ def test_an_equal_model_is_accepted_in_at_most_one_case_of_twenty(kind: str, tri
 def test_the_best_of_ten_equal_candidates_is_accepted_in_at_most_one_run_of_twenty(
     kind: str, planned: int | None, trials: int
 ) -> None:
-    world = World(kind, np.random.default_rng(2), units=40)
-    fooled = 0
-    for _ in range(trials // 2):
-        skill = world.skill()
-        base = score(world.answers(world.related(skill)), world.clusters)
-        candidates = (score(world.answers(world.related(skill)), world.clusters) for _ in range(10))
-        fooled += any(found.accepted for found in judged(candidates, base, planned))
-    assert fooled <= trials // 2 * (0.05 + error(0.05, trials // 2))
+    assert_rarely_fooled(World(kind, np.random.default_rng(2), units=40), trials // 2, planned)
 
 
 @pytest.mark.parametrize("trials", TRIALS)
@@ -57,14 +50,18 @@ def test_who_adds_experiments_until_one_is_accepted_is_fooled_in_at_most_one_run
     kind: str, trials: int
 ) -> None:
     """Four are planned; while the last of them is open and none was accepted, six more are asked for, two at a time."""
-    world = World(kind, np.random.default_rng(7), units=40)
+    assert_rarely_fooled(World(kind, np.random.default_rng(7), units=40), trials // 2, 4, added={4: 2, 6: 2, 8: 2})
+
+
+def assert_rarely_fooled(world: World, runs: int, planned: int | None, added: Mapping[int, int] | None = None) -> None:
+    """Of ten candidates that are as good as the base, one is accepted in at most one run of twenty."""
     fooled = 0
-    for _ in range(trials // 2):
+    for _ in range(runs):
         skill = world.skill()
         base = score(world.answers(world.related(skill)), world.clusters)
         candidates = (score(world.answers(world.related(skill)), world.clusters) for _ in range(10))
-        fooled += any(found.accepted for found in judged(candidates, base, 4, added={4: 2, 6: 2, 8: 2}))
-    assert fooled <= trials // 2 * (0.05 + error(0.05, trials // 2))
+        fooled += any(found.accepted for found in judged(candidates, base, planned, added))
+    assert fooled <= runs * (0.05 + error(0.05, runs))
 
 
 def judged(

@@ -183,8 +183,8 @@ def test_it_asks_in_every_sandbox(open_house: OpenHouse, provider: Provider, kin
     assert len(json.loads((work / "data.json").read_text())) == len(provider.seen) == 24
 
 
-def test_a_killed_script_pays_nothing_twice(make: Make, provider: Provider) -> None:
-    """Killed while answers are on their way: these, too, are there for the next attempt."""
+def held_up(make: Make, provider: Provider) -> tuple[Workbench, str, threading.Event]:
+    """A script with eight answers and four on their way, its job, and what lets these come."""
     bench, hold = make(), threading.Event()
 
     def late(*_: Any) -> bool:
@@ -196,6 +196,12 @@ def test_a_killed_script_pays_nothing_twice(make: Make, provider: Provider) -> N
     name = start(bench, COPIES)
     for _ in range(4):
         assert provider.waiting.acquire(timeout=60)
+    return bench, name, hold
+
+
+def test_a_killed_script_pays_nothing_twice(make: Make, provider: Provider) -> None:
+    """Killed while answers are on their way: these, too, are there for the next attempt."""
+    bench, name, hold = held_up(make, provider)
     kill_the_job(bench, bench.run.experiment(1).script)
     status, _ = over(bench, name)
     assert status.exit is not None
@@ -211,17 +217,7 @@ def test_a_killed_script_pays_nothing_twice(make: Make, provider: Provider) -> N
 
 
 def test_a_killed_proxy_costs_only_what_was_under_way(make: Make, provider: Provider) -> None:
-    bench, hold = make(), threading.Event()
-
-    def late(*_: Any) -> bool:
-        provider.waiting.release()
-        hold.wait(60)
-        return False
-
-    provider.next = [lambda *_: False] * 8 + [late] * 4
-    name = start(bench, COPIES)
-    for _ in range(4):
-        assert provider.waiting.acquire(timeout=60)
+    bench, name, hold = held_up(make, provider)
     kill_the_proxy(bench)
     hold.set()
     keep_open(bench.run, bench.settings)
