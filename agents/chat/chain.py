@@ -1,25 +1,19 @@
-"""One request of an agent to the models of its chain, until one answers: retries, dialects, the book, the transcript."""
+"""One request of an agent to the models of its chain, until one answers: recorded calls, retries, dialects."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from langchain_core.language_models import BaseChatModel
-
-from tuneloop.agents.chat.asking import Request, estimate, send
+from tuneloop.agents.chat.asking import Request
+from tuneloop.agents.chat.call import Caller
 from tuneloop.agents.chat.dialects import Card, below, name_of
-from tuneloop.agents.chat.failures import CutError, Failure, NobodyAnswersError, failure
-from tuneloop.agents.chat.live import Live
+from tuneloop.agents.chat.failures import Failure, NobodyAnswersError
 from tuneloop.agents.chat.memory import Known, Memory
-from tuneloop.agents.chat.models import make
-from tuneloop.agents.chat.transcript import Transcript, numbered
-from tuneloop.core.errors import RecipeError, SetupError, WorldError
-from tuneloop.core.model_call import Book, Message, ModelCall, Tokens, request_hash
-from tuneloop.core.secret import Secrets
-from tuneloop.core.settings import Settings
+from tuneloop.core.errors import RecipeError, WorldError
+from tuneloop.core.model_call import Message, ModelCall, request_hash
 
 TRIES = 5
 LONGEST_WAIT = 120.0
@@ -35,14 +29,9 @@ class _GivenUpError(Exception):
 class Chain:
     """For one answer of one agent; a model that was left is not asked again for it."""
 
-    agent: str
+    caller: Caller
     models: tuple[str, ...]
-    settings: Settings
-    secrets: Secrets
-    transcript: Transcript
     memory: Memory
-    book: Book
-    live: Live
     first_wait: float
     spent: int = 0
     used: str = ""
@@ -51,15 +40,15 @@ class Chain:
     async def ask(self, messages: Sequence[Message], tools: Sequence[Card], answer: str) -> Message:
         """The reply, recorded or new. Raises NobodyAnswersError, RecipeError, WorldError."""
         name = request_hash(messages, [name_of(card) for card in tools])
-        known = self.transcript.call(name)
+        known = self.caller.transcript.call(name)
         if known is not None and known.reply is not None:
             return self._counted(known)
-        if not self.transcript.live:
+        if not self.caller.transcript.live:
             raise self._as_before(known, name)
         reasons: list[str] = []
         order = self._in_order()
         if order and order[0] != self.models[0] and not self._left:
-            self.live.fell_back(self.models[0], order[0], "it failed a moment ago")
+            self.caller.live.fell_back(self.models[0], order[0], "it failed a moment ago")
         for model in order:
             try:
                 return self._counted(await self._with(model, name, messages, tools, answer))
@@ -76,7 +65,7 @@ class Chain:
 
     def _counted(self, call: ModelCall) -> Message:
         assert call.reply is not None
-        self.spent += self.transcript.spent(call.request)
+        self.spent += self.caller.transcript.spent(call.request)
         self.used = call.model
         return call.reply
 
@@ -89,7 +78,7 @@ class Chain:
         self._left.add(model)
         self.memory.learn(model, self.memory.of(model).model_copy(update={"down": time.time()}))
         following = self._in_order()
-        self.live.fell_back(model, following[0] if following else "offline", reason)
+        self.caller.live.fell_back(model, following[0] if following else "offline", reason)
 
     async def _with(
         self, model: str, name: str, messages: Sequence[Message], tools: Sequence[Card], answer: str
@@ -98,10 +87,10 @@ class Chain:
         known, wait, tries = self.memory.of(model), self.first_wait, 0
         while True:
             request = Request(
-                messages, tools, answer, known.dialect, self.settings.chat_timeout,
-                self.settings.chat_stream and "stream" not in known.without, self._room(),
+                messages, tools, answer, known.dialect, self.caller.settings.chat_timeout,
+                self.caller.settings.chat_stream and "stream" not in known.without, self._room(),
             )  # fmt: skip
-            call, found = await self._once(model, known, request, name)
+            call, found = await self.caller.once(model, known, request, name)
             if found is None:
                 known = self._learnt(model, known, call)
                 if known.dialect == request.dialect:
@@ -114,13 +103,13 @@ class Chain:
             if found.meaning != "again" or tries >= TRIES or (found.wait or 0) > LONGEST_WAIT:
                 raise _GivenUpError(found.text)
             seconds = wait if found.wait is None else found.wait
-            self.live.waits(model, found.text, seconds)
+            self.caller.live.waits(model, found.text, seconds)
             await asyncio.sleep(seconds)
             wait *= 2
 
     def _room(self) -> int:
         """Tokens that the answer may still take."""
-        return max(1, self.settings.chat_tokens - self.spent)
+        return max(1, self.caller.settings.chat_tokens - self.spent)
 
     def _mended(self, model: str, known: Known, found: Failure) -> tuple[Known, bool]:
         """How to ask so that the model can answer, and whether that is another way than before.
@@ -143,7 +132,7 @@ class Chain:
     def _hopeless(self, text: str, meaning: str) -> RecipeError | None:
         """What every model would say to this request."""
         said = {"long": "is too long for the model", "refused": "is refused by the provider"}.get(meaning)
-        return RecipeError(f"{self.agent}: what it was told {said}: {text}", culprit="planner") if said else None
+        return RecipeError(f"{self.caller.agent}: what it was told {said}: {text}", culprit="planner") if said else None
 
     def _learnt(self, model: str, known: Known, call: ModelCall) -> Known:
         """After an answer: what worked is kept. Words from a model that never called a tool: it can't see them."""
@@ -155,67 +144,3 @@ class Chain:
             known = known.model_copy(update={"dialect": "schema"})
         self.memory.learn(model, known.model_copy(update={"down": 0.0}))
         return known
-
-    async def _once(self, model: str, known: Known, request: Request, name: str) -> tuple[ModelCall, Failure | None]:
-        """One call, booked and written down whatever becomes of it."""
-        client = self._client(model, known)
-        into = estimate(request.messages, request.tools)
-        aside = Tokens(into=into, out=min(into, 1024), estimated=True)
-        booked = self.book.begin(self.agent, model, aside)
-        kept, new = self.transcript.new(request.messages)
-        began, reply, used, found = time.monotonic(), None, Tokens(), None
-
-        def over() -> ModelCall:
-            call = ModelCall(
-                request=name,
-                model=model,
-                dialect=request.dialect,
-                kept=kept,
-                messages=new,
-                tools=tuple(name_of(card) for card in request.tools),
-                outcome="failed" if found else "answered",
-                reply=reply,
-                error=found.text if found else "",
-                meaning=found.meaning if found else "",
-                tokens=used,
-                seconds=round(time.monotonic() - began, 3),
-                cost=self._cost(model, used),
-            )
-            self.book.end(booked, call)
-            return call
-
-        try:
-            reply, used = await send(client, request, self.live.listener(model))
-            reply = self._clean(reply, name)
-        except asyncio.CancelledError:
-            used, found = aside, Failure("again", "interrupted")
-            over()
-            raise
-        except Exception as e:  # noqa: BLE001 - every provider's client fails with classes of its own
-            found = self._blotted(failure(e))
-            used = aside if isinstance(e, TimeoutError | CutError) else Tokens()
-        call = over()
-        self.transcript.write(call)
-        if found is None:
-            self.live.called(call)
-        return call, found
-
-    def _blotted(self, found: Failure) -> Failure:
-        """Providers repeat what they were sent, keys too."""
-        return replace(found, text=self.secrets.blot(found.text))
-
-    def _client(self, model: str, known: Known) -> BaseChatModel:
-        try:
-            return make(model, self.settings, known.without)
-        except SetupError as e:
-            raise WorldError(str(e)) from e
-
-    def _clean(self, reply: Message, name: str) -> Message:
-        """Without secrets, and with a name for every wish."""
-        clean = Message.model_validate(self.secrets.blot(reply.model_dump(mode="json")))
-        return clean.model_copy(update={"asks": numbered(clean.asks, int(name[:6], 16))})
-
-    def _cost(self, model: str, used: Tokens) -> float | None:
-        """In the currency of the prices; None: nobody said what the model costs."""
-        price = self.settings.api_prices.get(model) or self.settings.api_prices.get(model.partition(":")[2])
-        return None if price is None else (used.into * price[0] + used.out * price[1]) / 1e6

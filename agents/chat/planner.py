@@ -12,6 +12,7 @@ from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import HumanMessage
 from pydantic import BaseModel, ValidationError
 
+from tuneloop.agents.chat.call import Caller
 from tuneloop.agents.chat.chain import Chain
 from tuneloop.agents.chat.desk import Desk
 from tuneloop.agents.chat.dialects import BROKEN
@@ -123,17 +124,8 @@ class ChatPlanner:
 
     def _chain(self, agent: str, transcript: Transcript, live: Live, book: Book) -> Chain:
         settings = self._desk.settings
-        return Chain(
-            agent=agent,
-            models=chain_of(agent, settings),
-            settings=settings,
-            secrets=self._secrets,
-            transcript=transcript,
-            memory=Memory(self._desk.memory),
-            book=book,
-            live=live,
-            first_wait=self._desk.first_wait,
-        )
+        caller = Caller(agent, settings, self._secrets, transcript, book, live)
+        return Chain(caller, chain_of(agent, settings), Memory(self._desk.memory), self._desk.first_wait)
 
 
 def _again(ended: Ended, want: type[Answer]) -> Answer:
@@ -146,7 +138,7 @@ def _again(ended: Ended, want: type[Answer]) -> Answer:
 async def _think(chain: Chain, toolkit: Toolkit, prompt: str, want: type[Answer]) -> Answer:
     """The loop of model and tools, until there is an answer or a limit is reached."""
     stable, now = split_prompt(prompt)
-    referee = Referee(chain.agent, want.__name__)
+    referee = Referee(chain.caller.agent, want.__name__)
     seat = Seat(talk=Talk(chain, toolkit, want.__name__))
     agent = create_agent(
         seat,
@@ -154,7 +146,7 @@ async def _think(chain: Chain, toolkit: Toolkit, prompt: str, want: type[Answer]
         system_prompt=f"{stable}\n\n{HOW.format(answer=want.__name__)}".strip(),
         response_format=ToolStrategy(want, handle_errors=referee.invalid),
         checkpointer=False,
-        name=chain.agent,
+        name=chain.caller.agent,
     )
     given: Any = {"messages": [HumanMessage(now)]}
     while True:

@@ -39,7 +39,7 @@ class Talk:
 
     async def next(self, messages: Sequence[Message], tools: Sequence[Card]) -> Message:
         """The reply to a conversation. Raises RecipeError at the limits."""
-        settings, self.steps = self.chain.settings, self.steps + 1
+        settings, self.steps = self.chain.caller.settings, self.steps + 1
         if self.steps > settings.chat_steps:
             raise self._out(f"{settings.chat_steps} calls of its model (TUNELOOP_CHAT_STEPS)")
         if self.chain.spent >= settings.chat_tokens:
@@ -49,7 +49,9 @@ class Talk:
             return await self.chain.ask(messages, tools, self.answer)
         self.hurried += 1
         if self.hurried > HURRIES:
-            raise RecipeError(f"{self.chain.agent} gave no answer when nothing else was left to do", culprit="planner")
+            raise RecipeError(
+                f"{self.chain.caller.agent} gave no answer when nothing else was left to do", culprit="planner"
+            )
         told = Message(role="user", content=LAST.format(answer=self.answer))
         return await self.chain.ask(
             [*messages, told], [card for card in tools if name_of(card) == self.answer], self.answer
@@ -63,12 +65,12 @@ class Talk:
         return short
 
     def _hurry(self) -> bool:
-        settings = self.chain.settings
+        settings = self.chain.caller.settings
         spent = self.chain.spent >= ENOUGH * settings.chat_tokens
         return spent or self.toolkit.stuck or self.steps == settings.chat_steps
 
     def _out(self, limit: str) -> RecipeError:
-        return RecipeError(f"{self.chain.agent} gave no answer within {limit}", culprit="planner")
+        return RecipeError(f"{self.chain.caller.agent} gave no answer within {limit}", culprit="planner")
 
 
 class Seat(BaseChatModel):
