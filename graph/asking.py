@@ -16,12 +16,11 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import AgentAnswered
 from tuneloop.core.files import read_json, write_atomic, write_json
 from tuneloop.graph.context import Context
-from tuneloop.graph.hearing import obey
+from tuneloop.graph.ear import called, heed
 from tuneloop.graph.parameters import allowed, static_list
-from tuneloop.tools.runs.inbox import waiting
 
 Answer = TypeVar("Answer", bound=BaseModel)
-GLANCE = 0.25  # seconds between looks into the inbox
+GLANCE = 0.25  # seconds between looks whether it shall pause
 
 
 def ask(ctx: Context, agent: Agent[Answer], brief: Brief) -> Answer:
@@ -58,7 +57,7 @@ async def _attended(ctx: Context, work: asyncio.Task[Answer], name: str) -> None
     clock = ctx.clock() if left is not None and left > 0 else lambda: None
     while not work.done():
         await asyncio.wait({work}, timeout=GLANCE)
-        if waiting(ctx.run.inbox):
-            await asyncio.to_thread(obey, ctx)
+        if called(ctx):
+            await asyncio.to_thread(heed, ctx)
         if (now := clock()) is not None and now < 0 and not work.done():
             raise RecipeError(f"the run's time was over while the {name} thought", culprit="environment")

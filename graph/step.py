@@ -13,7 +13,7 @@ from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.events import NodeFinished, NodeStarted, Problem
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.context import Context
-from tuneloop.graph.hearing import obey
+from tuneloop.graph.ear import listening
 from tuneloop.graph.lock import hold
 from tuneloop.graph.repair import give_up
 from tuneloop.graph.state import State
@@ -30,8 +30,7 @@ def step(name: str, node: Node, failed: Failed = give_up) -> RunnableLambda[Stat
     def face(state: State) -> Update:
         settings = load_settings()
         ctx = Context(settings.home.run(state.run_id), settings, state)
-        with hold(ctx.run.lock):
-            obey(ctx)
+        with hold(ctx.run.lock), listening(ctx):
             return _timed(ctx, name, node, failed)
 
     return RunnableLambda(face, afunc=in_thread(face), name=name)

@@ -12,12 +12,11 @@ from tuneloop.core.errors import Paused, RecipeError
 from tuneloop.core.events import JobProgress, Watched
 from tuneloop.core.job import Exit
 from tuneloop.graph.context import Context
-from tuneloop.graph.hearing import obey
-from tuneloop.tools.runs.inbox import waiting
+from tuneloop.graph.ear import called, heed
 
 # Seconds between looks: a sixth of the time waited so far, so that short jobs are not delayed and long ones are cheap.
 FIRST, LONGEST, SHARE, SAID = 0.25, 5.0, 6, 2.0
-# Seconds between glances at the job's proof of its end and at the inbox, which cost next to nothing.
+# Seconds between glances at the job's proof of its end and at what people ask, which cost next to nothing.
 QUICK, SLOW = 0.05, 0.25
 KILLS = 5  # of one job in one sitting before the run pauses: something keeps ending it
 ENDING = 300.0  # seconds to watch a job end before the run pauses without it
@@ -44,7 +43,7 @@ def wait(
         if alarm(status):
             return status
         try:
-            obey(ctx)
+            heed(ctx)
         except Paused:
             stop()
             until_over(poll)
@@ -60,12 +59,12 @@ def wait(
 
 
 def rest(ctx: Context, waited: float, proof: Path | None) -> None:
-    """Sleep until the next poll, or until the job has ended or a message has come."""
+    """Sleep until the next poll, or until the job has ended or somebody asks for a pause."""
     until = time.monotonic() + min(LONGEST, max(FIRST, waited / SHARE))
     glance = min(SLOW, max(QUICK, waited / 4 / SHARE))
     while (left := until - time.monotonic()) > 0:
         pause(min(glance, left))
-        if (proof is not None and proof.exists()) or waiting(ctx.run.inbox):
+        if (proof is not None and proof.exists()) or called(ctx):
             return
 
 

@@ -15,6 +15,7 @@ from tuneloop.core.events import BaselineMeasured, JobProgress
 from tuneloop.core.files import write_json
 from tuneloop.core.setup import Placed, Setup
 from tuneloop.graph.context import Context
+from tuneloop.graph.ear import heed
 from tuneloop.graph.foresight import foreseen, visible
 from tuneloop.graph.nodes.evaluate import measure
 from tuneloop.graph.onward import after
@@ -88,9 +89,10 @@ class Reporter:
         self.over = False
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Say it if it is time; the end is always said."""
+        """Say it if it is time; the end is always said. Raises Paused."""
         if self.over:
             raise Paused("the other preparation was interrupted")
+        heed(self.ctx)
         now = time.monotonic()
         if now - self.said.get(what, 0.0) >= SAY_EVERY or (total and done >= total):
             self.said[what] = now
