@@ -53,7 +53,7 @@ def meant(home: Home, first: str | None, text: str | None) -> tuple[RunFolder, s
 def say_all(run: RunFolder, settings: Settings, lines: Iterable[str], as_json: bool) -> int:
     """Say each line and print its answer; 1 when somebody works on the run and did not answer one in time."""
     for said in filter(None, map(str.strip, lines)):
-        answer = tell(run, settings, said)
+        answer = tell(run, settings, said, heard)
         if as_json:
             click.echo(json.dumps(spoken(said, answer)))
         elif answer is not None:
@@ -63,6 +63,11 @@ def say_all(run: RunFolder, settings: Settings, lines: Iterable[str], as_json: b
                 f"who works on run {run.id} has not answered yet; {said!r} lies in its inbox and is read next", 1
             )
     return 0
+
+
+def heard(line: Line) -> None:
+    """Said beside the answer, which follows."""
+    click.echo(clean(line.text, 2000), err=True)
 
 
 def spoken(said: str, answer: Line | None) -> dict[str, str | None]:

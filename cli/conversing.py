@@ -28,7 +28,7 @@ from tuneloop.core.wording import clean
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.background import resume_behind
 from tuneloop.tools.runs.status import run_state, run_status
-from tuneloop.tools.runs.talking import say
+from tuneloop.tools.runs.talking import acknowledgement, say
 
 POLL, PATIENCE, SHOWN = 0.25, 2.0, 20
 # What the conversation itself shows, or comes too often to be read beside it.
@@ -108,7 +108,8 @@ class Conversation:
         said, meaning = parsed(typed)
         message = say(self.run, said, meaning)
         self.sent.add(message)
-        if await_answer(self.run, self.settings, message, PATIENCE) is None:
+        answered = await_answer(self.run, self.settings, message, PATIENCE)
+        if answered is None and acknowledgement(self.run, message) is None:
             self.screen.say("not read yet: who works on the run reads between two steps; the answer appears here")
         self.look()
 

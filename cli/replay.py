@@ -7,7 +7,7 @@ import click
 from tuneloop.cli.pick import pick
 from tuneloop.cli.transcripts import markdown
 from tuneloop.core.errors import SetupError
-from tuneloop.core.model_call import ENDING, read_transcript, transcripts
+from tuneloop.core.model_call import ENDING, experiment_of, read_transcript, transcripts
 from tuneloop.core.settings import load_settings
 from tuneloop.core.wording import clean
 
@@ -29,13 +29,12 @@ def command(ctx: click.Context, run_id: str | None, show: bool, experiment: int 
 
     settings = load_settings()
     run = pick(settings.home, run_id)
-    wanted = f"{experiment:03d}" if experiment else ""
-    files = [path for path in transcripts(run) if path.parts[-3] == wanted or not wanted]
+    files = [path for path in transcripts(run) if experiment in (None, experiment_of(path))]
     if not files:
         raise SetupError(f"run {run.id} has no transcript: the offline policy decides by itself, and asks nobody")
     if show:
         for path in files:
-            click.echo(markdown(path.name.removesuffix(ENDING), int(path.parts[-3]), read_transcript(path)))
+            click.echo(markdown(path.name.removesuffix(ENDING), experiment_of(path), read_transcript(path)))
         return
     differ = 0
     for found in replay(run, settings):

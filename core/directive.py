@@ -177,10 +177,11 @@ MEANING: TypeAdapter[Meaning] = TypeAdapter(Meaning)
 
 
 class Line(Base):
-    """One line of the conversation; `answers`: the id of the message that it answers."""
+    """One line of the conversation; `answers`, `heard`: the id of the message that it answers, or acknowledges."""
 
     id: str
     at: datetime = Field(default_factory=lambda: datetime.now(UTC))
     who: Literal["user", "tuneloop"]
     text: str
     answers: str = ""
+    heard: str = ""

@@ -94,6 +94,16 @@ class RunFolder:
         return self.root / "inbox"
 
     @property
+    def heard(self) -> Path:
+        """Messages that were acknowledged and left to a chat model."""
+        return self.inbox / "heard"
+
+    @property
+    def answers(self) -> Path:
+        """What the listener was told and answered."""
+        return self.root / "answers"
+
+    @property
     def conversation(self) -> Path:
         """`conversation.jsonl`: what was said to the run and what it answered."""
         return self.root / "conversation.jsonl"

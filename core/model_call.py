@@ -157,8 +157,13 @@ def read_transcript(path: Path) -> Iterator[Line]:
 
 def transcripts(run: RunFolder) -> list[Path]:
     """All of a run, in the order in which they were begun."""
-    found = run.experiments.glob(f"*/answers/*{ENDING}")
-    return sorted(found, key=lambda path: (path.parts[-3], attempt_of(path), path.stat().st_mtime))
+    found = [*run.experiments.glob(f"*/answers/*{ENDING}"), *run.answers.glob(f"*{ENDING}")]
+    return sorted(found, key=lambda path: (experiment_of(path), path.stat().st_mtime))
+
+
+def experiment_of(path: Path) -> int:
+    """Of a transcript: its experiment; 0: the conversation with the user."""
+    return int(path.parts[-3]) if path.parts[-4] == "experiments" else 0
 
 
 def attempt_of(path: Path) -> int:

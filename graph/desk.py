@@ -77,12 +77,12 @@ class LedgerBook:
         self._ledger.write(self._begun.pop(name).model_copy(update=over))
 
 
-def opened(run: RunFolder) -> Callable[[], AbstractContextManager[LedgerBook]]:
-    """Opens the run's ledger while an answer is found."""
+def opened(run: RunFolder, who: str = "") -> Callable[[], AbstractContextManager[LedgerBook]]:
+    """Opens the run's ledger while an answer is found; `who` thinks beside the agents and notes its calls apart."""
 
     @contextmanager
     def book() -> Iterator[LedgerBook]:
-        with closing(Ledger(run.ledger, run.root / "calls_begun.jsonl")) as ledger:
+        with closing(Ledger(run.ledger, run.root / f"{who}calls_begun.jsonl")) as ledger:
             yield LedgerBook(ledger)
 
     return book

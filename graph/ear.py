@@ -11,6 +11,7 @@ from pathlib import Path
 from tuneloop.core.errors import Paused
 from tuneloop.graph.context import Context
 from tuneloop.graph.hearing import obey
+from tuneloop.graph.pondering import ponder
 from tuneloop.tools.runs.inbox import put, waiting
 
 GLANCE = 0.2  # seconds between looks into the inbox
@@ -55,6 +56,7 @@ class Ear:
     def _hear(self) -> None:
         try:
             obey(self._ctx)
+            ponder(self._ctx)
         except Paused:
             self._pause.set()
         except Exception as e:  # noqa: BLE001 - a full disk, say: the node raises it
@@ -66,6 +68,7 @@ class Ear:
 def listening(ctx: Context) -> Iterator[None]:
     """Hear people while a node works; what was said before holds in it. Raises Paused when that asks for it."""
     obey(ctx)
+    ponder(ctx)
     place = ctx.run.root.resolve()
     ear, done = Ear(ctx), False
     _ears[place] = ear

@@ -1,9 +1,11 @@
-"""What people say to a run: taken from the inbox, understood, answered, turned into directives; each message once."""
+"""What people say to a run: taken from the inbox, understood by rules, answered, turned into directives; each message once."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -40,6 +42,17 @@ from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.inbox import waiting
 from tuneloop.tools.runs.journal import load_journal
 
+# One thread of a process at a time hears, or says what a model understood: numbers of directives are given in order.
+TURN = threading.RLock()
+
+
+class Heard(NamedTuple):
+    """`text`: what was answered; `over` False: it is an acknowledgement, a chat model is asked for the rest."""
+
+    text: str
+    pause: bool
+    over: bool = True
+
 
 def obey(ctx: Context) -> None:
     """Take every message. Raises Paused when one asks for it."""
@@ -48,9 +61,12 @@ def obey(ctx: Context) -> None:
         message = read_json(file)
         pause = pause or message.get("do") == "pause"
         if message.get("do") == "say":
-            pause = (
-                hear(ctx, str(message.get("id", file.stem)), str(message.get("text", "")), meant(message))[1] or pause
-            )
+            heard = hear(ctx, str(message.get("id", file.stem)), str(message.get("text", "")), meant(message))
+            pause = pause or heard.pause
+            if not heard.over:
+                ctx.run.heard.mkdir(exist_ok=True)
+                file.replace(ctx.run.heard / file.name)
+                continue
         file.unlink()
     if pause:
         raise Paused("stopped on request")
@@ -63,17 +79,37 @@ def meant(message: dict[str, str]) -> tuple[Meaning, ...]:
     return ()
 
 
-def hear(ctx: Context, message: str, text: str, meant: tuple[Meaning, ...] = ()) -> tuple[str, bool]:
-    """Answer one message, and whether it asks for a pause. One that was answered before gets the same answer and no effect."""
-    before = next((line for line in read_conversation(ctx.run.conversation) if line.answers == message), None)
-    if before is not None:
-        return before.text, False
-    write_down(ctx.run.conversation, Line(id=message, who="user", text=text))
-    meanings = meant or understand(text, known(ctx))
-    told = "\n".join(take(ctx, f"{message}#{place}", text, meaning) for place, meaning in enumerate(meanings))
-    write_down(ctx.run.conversation, Line(id=f"{message}.answer", who="tuneloop", text=told, answers=message))
-    ctx.emit(Told(experiment=ctx.state.experiment, said=text[:500], answer=told[:2000]))
-    return told, any(isinstance(meaning, Pause) for meaning in meanings)
+def hear(ctx: Context, message: str, text: str, meant: tuple[Meaning, ...] = ()) -> Heard:
+    """Answer one message, or acknowledge it. One that was answered before gets the same answer and no effect."""
+    with TURN:
+        said = read_conversation(ctx.run.conversation)
+        before = next((line for line in said if message in (line.answers, line.heard)), None)
+        if before is not None:
+            over = any(line.answers == message for line in said)
+            return Heard(before.text if not over else next(x.text for x in said if x.answers == message), False, over)
+        write_down(ctx.run.conversation, Line(id=message, who="user", text=text))
+        meanings = meant or understand(text, known(ctx))
+        left = [m for m in meanings if isinstance(m, Unclear)] if ctx.settings.chat_model and not meant else []
+        told = [take(ctx, f"{message}#{place}", text, m) for place, m in enumerate(meanings) if m not in left]
+        pause = any(isinstance(meaning, Pause) for meaning in meanings)
+        if left:
+            return Heard(acknowledge(ctx, message, told), pause, over=False)
+        return Heard(reply(ctx, message, text, told), pause)
+
+
+def acknowledge(ctx: Context, message: str, told: Sequence[str]) -> str:
+    """Say what is done already, and that a model is asked for the rest."""
+    line = "\n".join((*told, f"Heard; {ctx.settings.chat_model} is asked what {'the rest' if told else 'it'} means."))
+    write_down(ctx.run.conversation, Line(id=f"{message}.heard", who="tuneloop", text=line, heard=message))
+    return line
+
+
+def reply(ctx: Context, message: str, text: str, told: Sequence[str]) -> str:
+    """The answer to a message, written last."""
+    line = "\n".join(told)
+    write_down(ctx.run.conversation, Line(id=f"{message}.answer", who="tuneloop", text=line, answers=message))
+    ctx.emit(Told(experiment=ctx.state.experiment, said=text[:500], answer=line[:2000]))
+    return line
 
 
 def known(ctx: Context) -> Known:
@@ -110,14 +146,17 @@ def take(ctx: Context, message: str, text: str, meaning: Meaning) -> str:
             return give(ctx, message, text, meaning)
 
 
-def give(ctx: Context, message: str, text: str, wish: Wish) -> str:
-    """Write a directive down, once for each place of each message; one that cannot be met is only answered."""
+def give(ctx: Context, message: str, text: str, wish: Wish, *, sure: bool = True) -> str:
+    """Write a directive down, once for each place of each message; one that cannot be met is only answered.
+
+    What is not `sure` to be meant waits for a yes, as what is dangerous does.
+    """
     given = read_directives(ctx.run.directives)
     found = next((d for d in given if d.message == message), None)
     if found is None:
         if wrong := objection(ctx, wish, given):
             return f"That cannot be done: {wrong}. Nothing was changed."
-        state = "pending" if dangerous(wish) else "done" if isinstance(wish, Pause) else "open"
+        state = "pending" if dangerous(wish) or not sure else "done" if isinstance(wish, Pause) else "open"
         found = Directive(id=str(len(given) + 1), message=message, said=text, wish=wish, state=state)
         leave_alone(ctx, given if state == "pending" else ())
         write_down(ctx.run.directives, found)

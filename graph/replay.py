@@ -13,6 +13,7 @@ from tuneloop.agents.chat.desk import Desk
 from tuneloop.agents.config_coder import CONFIG_CODER
 from tuneloop.agents.critic import CRITIC
 from tuneloop.agents.data_engineer import DATA_ENGINEER
+from tuneloop.agents.listener import LISTENER
 from tuneloop.agents.researcher import RESEARCHER
 from tuneloop.agents.validator import VALIDATOR
 from tuneloop.core.bridge import run_sync
@@ -20,10 +21,22 @@ from tuneloop.core.brief import Brief
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest, json_text
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.model_call import ENDING, Begun, Ended, ModelCall, Tokens, attempt_of, read_transcript, transcripts
+from tuneloop.core.model_call import (
+    ENDING,
+    Begun,
+    Ended,
+    ModelCall,
+    Tokens,
+    attempt_of,
+    experiment_of,
+    read_transcript,
+    transcripts,
+)
 from tuneloop.core.settings import Settings
 
-AGENTS: dict[str, Agent[Any]] = {a.name: a for a in (RESEARCHER, DATA_ENGINEER, CONFIG_CODER, VALIDATOR, CRITIC)}
+AGENTS: dict[str, Agent[Any]] = {
+    a.name: a for a in (RESEARCHER, DATA_ENGINEER, CONFIG_CODER, VALIDATOR, CRITIC, LISTENER)
+}
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,7 @@ def replay(run: RunFolder, settings: Settings) -> Iterator[Replayed]:
     for path in transcripts(run):
         agent, attempt = path.name.split(".")[0], attempt_of(path)
         verdict, says = _compared(path, agent, settings)
-        yield Replayed(int(path.parts[-3]), agent, attempt, verdict, says)
+        yield Replayed(experiment_of(path), agent, attempt, verdict, says)
 
 
 def _compared(path: Path, agent: str, settings: Settings) -> tuple[Literal["same", "differs", "unfinished"], str]:

@@ -14,6 +14,7 @@ from tuneloop.core.directive import (
     Unclear,
     Use,
     Wish,
+    dangerous,
 )
 from tuneloop.core.directive_log import read_directives
 from tuneloop.core.directive_words import described
@@ -33,6 +34,8 @@ EXAMPLES = (
 def acknowledged(directive: Directive) -> str:
     """What becomes of it."""
     text = f"{directive.id}: {described(directive.wish)}"
+    if directive.state == "pending" and not dangerous(directive.wish):
+        return f"{text}. Is that what you want? Say yes to do it, no to leave it."
     if directive.state == "pending":
         return f"{text}. This cannot be taken back or costs money: say yes to do it, no to leave it."
     return f"{text}. Understood."

@@ -70,8 +70,8 @@ def _openai(settings: Settings) -> dict[str, Any]:
 def check_models(settings: Settings) -> None:
     """Everything that can be seen to be wrong before anything is asked. Raises SetupError."""
     for agent in settings.chat_models:
-        if agent not in AGENTS:
-            raise SetupError(f"TUNELOOP_CHAT_MODELS: no agent {agent!r}; there are {', '.join(AGENTS)}")
+        if agent not in (names := (*AGENTS, "listener")):
+            raise SetupError(f"TUNELOOP_CHAT_MODELS: no agent {agent!r}; there are {', '.join(names)}")
     for name in every_model(settings):
         provider, _ = split(name, settings)
         if provider == "openai" and not (settings.api_key or settings.api_base):

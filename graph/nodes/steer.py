@@ -16,9 +16,10 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.first_words import first_words, summary
-from tuneloop.graph.hearing import hear, obey
+from tuneloop.graph.hearing import obey
 from tuneloop.graph.lock import hold
 from tuneloop.graph.opening import open_run
+from tuneloop.graph.pondering import converse
 from tuneloop.graph.rebuild import rebuild
 from tuneloop.graph.state import State
 
@@ -84,8 +85,9 @@ def listen(ctx: Context, messages: list[AnyMessage]) -> list[AIMessage]:
     answers, pause = list[AIMessage](), False
     for message in messages:
         if isinstance(message, HumanMessage) and message.id and f"{message.id}.answer" not in known:
-            text, pause = hear(ctx, message.id, message.text)
-            answers.append(AIMessage(content=text, id=f"{message.id}.answer"))
+            heard = converse(ctx, message.id, message.text)
+            pause = heard.pause
+            answers.append(AIMessage(content=heard.text, id=f"{message.id}.answer"))
     if pause:
         raise Paused("stopped on request")
     return answers

@@ -73,9 +73,9 @@ def test_pausing_by_word(ctx: Context) -> None:
 
 
 def test_what_is_not_understood_changes_nothing(ctx: Context) -> None:
-    text, pause = hear(ctx, "1", "the weather is nice")
-    assert "changed nothing" in text
-    assert not pause
+    heard = hear(ctx, "1", "the weather is nice")
+    assert "changed nothing" in heard.text
+    assert heard.over and not heard.pause
     assert read_directives(ctx.run.directives) == []
 
 

@@ -17,3 +17,8 @@ def say(run: RunFolder, text: str, meaning: Meaning | None = None) -> str:
 def answer(run: RunFolder, message: str) -> Line | None:
     """What the run answered; None: nothing yet."""
     return next((line for line in read_conversation(run.conversation) if line.answers == message), None)
+
+
+def acknowledgement(run: RunFolder, message: str) -> Line | None:
+    """That the run has heard it and asks a chat model; None: nothing yet, or it was answered at once."""
+    return next((line for line in read_conversation(run.conversation) if line.heard == message), None)

@@ -26,11 +26,11 @@ def say(run: RunFolder, text: str) -> dict[str, Any]:
         note = "nobody works on the run now; it reads this first when it goes on (resume_run)"
         return {"run": run.id, "taken": False, "answer": None, "note": note}
     deadline = time.monotonic() + TAKE_SECONDS
-    while (found := talking.answer(run, message)) is None and file.exists() and time.monotonic() < deadline:
+    while (found := talking.answer(run, message)) is None and time.monotonic() < deadline:
         pause(GLANCE)
     taken = found is not None or not file.exists()
     note = (
-        ""
+        ("" if found else "heard; a chat model is asked what it means, the answer follows in its conversation")
         if taken
         else "not taken yet: the run looks at it between two steps of its work; run_status shows its directives"
     )
