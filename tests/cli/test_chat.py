@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.chat_server import Call, Reply, chat_server
+from tests.chat_server import Call, chat_server
+from tests.chat_server import Reply as Said
 from tuneloop.cli import exchange
 from tuneloop.cli.main import cli
 from tuneloop.cli.slash import SLASHES, listed, parsed
@@ -190,7 +191,7 @@ def test_in_a_terminal_events_appear_above_what_is_typed(run: RunFolder) -> None
 def test_where_a_chat_model_is_set_it_is_asked_for_what_the_rules_do_not_understand(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    understood = Reply("", (Call("Understood", {"says": "It was the data."}),))
+    understood = Said("", (Call("Understood", {"says": "It was the data."}),))
     with chat_server(lambda _: understood) as model:
         for name, value in {"CHAT_MODEL": "m", "OPENAI_API_KEY": "k", "OPENAI_API_BASE": model.url}.items():
             monkeypatch.setenv(name, value)
