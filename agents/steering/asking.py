@@ -74,7 +74,7 @@ ABOUT = (
         r"running|on with|working on|alive|nearly|almost|close|still (?:there|running|training|at it)|news|"
         r"stand\w*|summary|"
         r"overview|so far|done|finished|which <e\d+>|which experiment|current|what is up|what is new|"
-        r"how is (?:it|everything|this))\b",
+        r"how is (?:it|everything|this))\b|\b(?:take|takes|taking|took|needs?)\b.*\b(?:long|longer|forever|ages|time)\b",
     ),
 )
 

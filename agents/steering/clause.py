@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from tuneloop.agents.steering.known import Known
 from tuneloop.agents.steering.numbers import NUMBER, ONE, joined, number, seconds_in
+from tuneloop.agents.steering.spelling import name_near
 from tuneloop.core.experiment import Value
 
 MORE = r"(?:more|additional|extra|further|other|fewer|less)"
@@ -124,6 +125,8 @@ def _longest(clause: Clause, words: list[str], known: Known) -> tuple[int, str]:
             return length, clause.tag("v", tuple(known.values[phrase]))
         if sources := known.sources_called(phrase):
             return length, clause.tag("s", sources)
+        if re.fullmatch(r"[a-z ]+", phrase) and (name := name_near(phrase, known.parameters)):
+            return length, clause.tag("p", known.parameters[name])
     return 0, ""
 
 

@@ -6,6 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from tuneloop.agents.steering.spelling import mended
+
 LONGEST = 2000  # letters that are read; nobody says more in one message
 MOST_CLAUSES = 6
 POWER = re.compile(
@@ -84,6 +86,7 @@ def plain(text: str) -> str:
     for short, full in SHORT:
         cut = re.sub(short, full, cut)
     cut = re.sub(r"[\"`“”«»*{}<>\[\]()|\\]|(?<!\w)'|'(?!\w)", " ", cut)
+    cut = mended(cut)
     return " ".join(re.sub(r"(?<=[a-z_])\s*([:=,])\s*|(?<=\d)\s*([=,])\s+|\s+([,:=])\s*", _apart, cut).split())
 
 

@@ -34,13 +34,23 @@ ABSOLUTE_LOW = re.compile(
 HIGH = re.compile(
     r"\b(?:above|over|beyond|past|(?:higher|more|greater|larger|bigger|longer) than|exceed\w*|north of|surpass\w*)\b"
 )
+# `above 32 is a waste`: a judgement, which denies; `above 32 is fine`, or one that is not understood, bounds nothing.
+JUDGED = re.compile(
+    r"<n\d+>(?: <p\d+>)? (?:is|are|was|seems?|looks?|sounds?|feels?|would be|will be|gets?|makes?|leads?|tends?)\b(?P<how>.*)"
+)
+BAD = re.compile(
+    r"\b(?:wast\w*|pointless|useless|senseless|nonsense|overkill|silly|stupid|insane|crazy|mad|absurd|excessive|"
+    r"harm\w*|bad|wrong|worse|worst|danger\w*|unstable|risky|unsafe|diverg\w*|unwanted|undesirable|unreasonable|"
+    r"impossible|foolish|hopeless|out of the question)\b"
+)
 LOW = re.compile(r"\b(?:below|under|beneath|underneath|(?:lower|less|smaller|fewer|shorter) than|south of)\b")
 BETWEEN = re.compile(
     r"\b(?:between|from|in|within|range|inside|limited to)\b.*?<n\d+> ?(?:and|to|-|,|:) ?<n\d+>|"
     r"<n\d+> ?(?:-|to) ?<n\d+>"
 )
 KEEP = re.compile(
-    r"\b(?:keep|leave|hold|hands off|lock|freeze|fix|pin|stays?|remains?|unchanged|constant|alone|"
+    r"\b(?:keep(?:ing)?|leav(?:e|ing)|hold(?:ing)?|hands off|"
+    r"lock(?:ing)?|freez(?:e|ing)|fix(?:ing)?|pin(?:ning)?|stays?|remains?|unchanged|constant|alone|"
     r"off limits|as (?:it|they) (?:is|are|was|were)|fixed)\b"
 )
 UNTOUCHED = re.compile(
@@ -94,6 +104,10 @@ def bounds(clause: Clause) -> tuple[Meaning, ...]:
     if len(names) != 1 or clause.all("v") or not 0 < len(values) < 3:
         return ()
     name, denied = str(names[0]), NOT.search(text) is not None
+    if not denied and (judged := JUDGED.search(text)) and (HIGH.search(text) or LOW.search(text)):
+        if not BAD.search(judged["how"]):
+            return ()
+        denied = True
     if len(values) == 2 and BETWEEN.search(text):
         outside = re.search(r"\b(?:outside|out of|leave)\b", text) is not None
         return (Bound(parameter=name, at_least=min(values), at_most=max(values)),) if denied == outside else ()
@@ -174,7 +188,8 @@ def scaled(now: Value, factor: float) -> Value:
 def used(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a reading
     """Values for parameters, or values that are not wanted; every value must find its parameter."""
     text = clause.text
-    pairs = tuple(paired(clause))
+    kept_part = re.split(r"\b(?:instead of|rather than)\b", text)[0]
+    pairs = tuple(paired(clause)) or tuple(paired(Clause(clause.said, kept_part, clause.things)))
     if (
         not pairs
         or (EITHER.search(text) and not NOT.search(text))

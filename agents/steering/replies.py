@@ -55,6 +55,8 @@ NEWEST = re.compile(
     rf"{SAID}|the (?:latest|newest|previous)(?: (?:one|{WISH}))?|what i (?:just )?(?:said|asked)(?: last|"
     rf" before| just now)?|that last (?:one|thing|{WISH})|the {WISH})?(?: again| please)?$"
 )
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+NTH = re.compile(rf"^(?:the |my )?(?:({'|'.join(ORDINALS)})|(\d{{1,3}})(?:st|nd|rd|th)) (?:one|{WISH})$")
 ALL = re.compile(
     rf"^(?:all|everything|every|any)(?: of)?(?: (?:my|the|those|these))?(?: (?:{WISH}|i (?:\w+ )?(?:said|"
     rf"asked|told you|wanted)))*(?: so far)?$"
@@ -83,10 +85,16 @@ def reply(text: str, raw: str, known: Known, *, asks: bool) -> tuple[Meaning, ..
         return ()
     for said in (raw, text):
         if match := NO.match(said):
-            return (Reply(yes=False, reason=match["why"] or ""),)
+            return (Reply(yes=False, reason=reason(match["why"])),)
         if (match := YES.match(done(said, known))) and not HEDGE.search(said):
             return (Reply(yes=True, reason=match["why"] or ""),)
     return ()
+
+
+def reason(why: str | None) -> str:
+    """What is left when no is said twice: `nah, leave it`."""
+    again = NO.match(why or "")
+    return reason(again["why"]) if again else why or ""
 
 
 def done(said: str, known: Known) -> str:
@@ -104,6 +112,9 @@ def revocation(clause: Clause, known: Known) -> tuple[Meaning, ...]:  # noqa: PL
     if match is None:
         return ()
     what = (match["what"] or match["back"] or "").strip(" ,")
+    if nth := NTH.match(what):
+        return (Revoke(ids=(str(ORDINALS.index(nth[1]) + 1 if nth[1] in ORDINALS else int(nth[2])),)),)
+    numbers = re.findall(r"<n\d+>", what)
     if NEWEST.match(what):
         return (
             (Revoke(),)
@@ -113,7 +124,6 @@ def revocation(clause: Clause, known: Known) -> tuple[Meaning, ...]:  # noqa: PL
     if ALL.match(what):
         live = tuple(d.id for d in known.directives if d.state in ("open", "pending"))
         return (Revoke(ids=live or ("all",)),)
-    numbers = re.findall(r"<n\d+>", what)
     if numbers and re.fullmatch(rf"(?:(?:the )?(?:{WISH}|number|nr\.?|no\.?|#|and|,|<n\d+>|[#]) ?)+", what):
         return (Revoke(ids=tuple(f"{clause.things[n[1:-1]]:g}" for n in numbers)),)
     if re.search(rf"\b{WISH}\b|{SAID}|\b(?:about|approval|approvals)\b", what) or re.match(

@@ -12,9 +12,11 @@ from tests.agents.steering.corpus import known, phrasings, read, right
 from tuneloop.agents.steering import Known, understand
 from tuneloop.agents.steering.clause import tagged
 from tuneloop.agents.steering.numbers import number
+from tuneloop.agents.steering.spelling import near
 from tuneloop.core.directive import Bound, Delete, Extend, Publish, Reply, Unclear, Use, dangerous
 
 DEVELOPMENT, HELD_OUT = phrasings("development"), phrasings("held_out")
+READ_SINCE = phrasings("held_out_4") + phrasings("held_out_5")
 WORDS = sorted({word for line in DEVELOPMENT for word in line["say"].lower().split()})
 HARMLESS = st.lists(st.sampled_from([w for w in WORDS if w.isalpha()]), max_size=12).map(" ".join)
 
@@ -26,7 +28,7 @@ def grave(meaning: Any) -> bool:
     return isinstance(meaning, Delete | Publish) or (isinstance(meaning, Extend) and dangerous(meaning))
 
 
-@pytest.mark.parametrize("line", DEVELOPMENT, ids=lambda line: str(line["say"])[:50])
+@pytest.mark.parametrize("line", DEVELOPMENT + READ_SINCE, ids=lambda line: str(line["say"])[:50])
 def test_phrasings_that_the_rules_were_written_with(line: dict[str, Any]) -> None:
     assert right(line), read(line)
 
@@ -37,7 +39,7 @@ def test_phrasings_that_the_rules_have_not_seen() -> None:
     assert len(wrong) <= len(HELD_OUT) / 10, wrong
 
 
-@pytest.mark.parametrize("line", DEVELOPMENT + HELD_OUT, ids=lambda line: str(line["say"])[:50])
+@pytest.mark.parametrize("line", DEVELOPMENT + HELD_OUT + READ_SINCE, ids=lambda line: str(line["say"])[:50])
 def test_nothing_dangerous_is_guessed(line: dict[str, Any]) -> None:
     meant = [
         m
@@ -119,3 +121,32 @@ def test_powers_of_ten_as_people_write_them() -> None:
 def test_a_long_message_is_cut_and_not_an_error() -> None:
     assert understand("try " * 5000, known())
     assert isinstance(understand("", known())[0], Unclear)
+
+
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [
+        ("lerning", "learning"),
+        ("bathc", "batch"),
+        ("epcoh", "epoch"),
+        ("experiemnt", "experiment"),
+        ("finsh", "finish"),
+    ],
+)
+def test_one_slip_is_forgiven(said: str, right: str) -> None:
+    assert near(said, right)
+
+
+@pytest.mark.parametrize(
+    ("said", "other"),
+    [
+        ("doubled", "double"),
+        ("newer", "never"),
+        ("ever", "never"),
+        ("lost", "loss"),
+        ("approved", "approve"),
+        ("epoch", "epoch"),
+    ],
+)
+def test_another_word_is_no_slip(said: str, other: str) -> None:
+    assert not near(said, other)
