@@ -34,7 +34,8 @@ from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
 from tuneloop.graph.deciding import answered as answered_question
 from tuneloop.graph.obeying import catalog, written
-from tuneloop.graph.telling import acknowledged, answered, scope, unclear, yourself
+from tuneloop.graph.removing import removed
+from tuneloop.graph.telling import acknowledged, answered, publish, scope, unclear
 from tuneloop.graph.weighing import objection, replaced
 from tuneloop.tools.data_view import sources_of
 from tuneloop.tools.params.spoken import parameter_names, value_names
@@ -207,7 +208,9 @@ def decide(ctx: Context, message: str, meaning: Reply) -> str:
     write_down(ctx.run.directives, decided := pending.model_copy(update={"state": state, "ended_by": message}))
     if not meaning.yes:
         return f"Left alone: {pending.said}"
-    return yourself(ctx, decided) if by_hand else in_force(ctx, decided)
+    if isinstance(decided.wish, Delete):
+        return removed(ctx, decided.wish.what)
+    return publish(ctx) if by_hand else in_force(ctx, decided)
 
 
 def approve(ctx: Context, meaning: Reply) -> str:

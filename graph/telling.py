@@ -5,7 +5,6 @@ from __future__ import annotations
 from tuneloop.core.directive import (
     Avoid,
     Bound,
-    Delete,
     Directive,
     Focus,
     Keep,
@@ -60,10 +59,8 @@ def scope(ctx: Context, wish: Wish) -> str:
     )
 
 
-def yourself(ctx: Context, directive: Directive) -> str:
-    """A run removes and publishes nothing: what would."""
-    if isinstance(directive.wish, Delete):
-        return f"A run deletes nothing of its own: `tuneloop clean {ctx.run.id}` shows what may go, and removes it."
+def publish(ctx: Context) -> str:
+    """A run shows nothing to others: what would."""
     return f"A run publishes nothing: its best model lies in {ctx.run.best}, from where you can upload it."
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from tuneloop.core.directive import Avoid, Bound, Directive, Extend, Keep, Sources, Use, Wish
+from tuneloop.core.directive import Avoid, Bound, Delete, Directive, Extend, Keep, Sources, Use, Wish
 from tuneloop.core.obedience import allowed, same, within
 from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
 from tuneloop.graph.obeying import catalog
+from tuneloop.graph.removing import needed
 from tuneloop.tools.data_view import files_of, sources_of
 from tuneloop.tools.params.names import unknown
 from tuneloop.tools.params.profile import overwritten, refusal
@@ -28,6 +29,8 @@ def objection(ctx: Context, wish: Wish, given: Sequence[Directive]) -> str:
             return sources(ctx, wish, given)
         case Extend():
             return limits(ctx, wish)
+        case Delete(what=what):
+            return needed(ctx, what)
     return ""
 
 

@@ -87,7 +87,7 @@ def standing_on(parent: RunFolder, at: int) -> Journal:
     if best is not None and read_note(parent.experiment(best.number)).weights:
         raise SetupError(
             f"--at {at}: the best until then is experiment {best.number}, whose weights were pruned "
-            f"(FT_KEEP_MODELS); {forkable(parent, done)}"
+            f"(FT_KEEP_MODELS, or a wish); {forkable(parent, done)}"
         )
     return kept
 
