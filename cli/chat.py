@@ -13,6 +13,7 @@ from tuneloop.cli.exchange import tell
 from tuneloop.cli.main import fail
 from tuneloop.cli.pick import pick
 from tuneloop.core.directive import Line
+from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.core.wording import clean
@@ -47,7 +48,12 @@ def meant(home: Home, first: str | None, text: str | None) -> tuple[RunFolder, s
     """The run and what to say to it; one argument that is no name is said to the newest run. Raises SetupError."""
     if first is not None and text is None and (" " in first.strip() or first.startswith("/")):
         return pick(home, None), first
-    return pick(home, first), text
+    try:
+        return pick(home, first), text
+    except SetupError as e:
+        if first is None or text is not None:
+            raise
+        raise SetupError(f"{e}; to say it to the newest run: tuneloop chat {pick(home, None).id} {first}") from e
 
 
 def say_all(run: RunFolder, settings: Settings, lines: Iterable[str], as_json: bool) -> int:

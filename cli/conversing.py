@@ -137,7 +137,7 @@ class Conversation:
             return None
         text = line(event)
         where = f"[{event.experiment}] " if event.experiment else ""
-        return None if text is None else f"{event.at:%H:%M:%S} {where}{text}"
+        return None if text is None else shortened(f"{event.at:%H:%M:%S} {where}{text}")
 
     def help(self) -> None:
         """All commands."""
@@ -175,6 +175,12 @@ class Conversation:
         text = self.run.report.read_text(encoding="utf-8")
         Console(file=out, width=Console().width, force_terminal=True).print(Markdown(text))
         self.screen.say(f"{out.getvalue().rstrip()}\n({self.run.report})")
+
+
+def shortened(text: str) -> str:
+    """Beside a conversation an event has two lines at most; /status and /report have it whole."""
+    most = 2 * Console().width
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def voice(one: Line) -> str:

@@ -15,6 +15,7 @@ from tuneloop.core.directive import (
     MEANING,
     Delete,
     Directive,
+    Extend,
     Line,
     Meaning,
     Pause,
@@ -27,6 +28,7 @@ from tuneloop.core.directive import (
     dangerous,
 )
 from tuneloop.core.directive_log import read_conversation, read_directives, write_down
+from tuneloop.core.directive_words import described
 from tuneloop.core.errors import Paused
 from tuneloop.core.events import Told
 from tuneloop.core.files import read_json
@@ -157,6 +159,9 @@ def give(ctx: Context, message: str, text: str, wish: Wish, *, sure: bool = True
     if found is None:
         if wrong := objection(ctx, wish, given):
             return f"That cannot be done: {wrong}. Nothing was changed."
+        holds = [d for d in given if d.state == "open" and d.wish == wish and not isinstance(wish, Extend)]
+        if holds:
+            return f"{holds[0].id}: {described(wish)}. It holds already."
         state = "pending" if dangerous(wish) or not sure else "done" if isinstance(wish, Pause) else "open"
         found = Directive(id=str(len(given) + 1), message=message, said=text, wish=wish, state=state)
         leave_alone(ctx, given if state == "pending" else ())

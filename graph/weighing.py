@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from tuneloop.core.directive import Avoid, Bound, Delete, Directive, Extend, Keep, Sources, Use, Wish
+from tuneloop.core.directive import Avoid, Bound, Delete, Directive, Extend, Keep, Publish, Sources, Use, Wish
 from tuneloop.core.obedience import allowed, same, within
 from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
@@ -22,6 +22,8 @@ SHOWN = 8
 
 def objection(ctx: Context, wish: Wish, given: Sequence[Directive]) -> str:
     """Why the wish cannot be met, and what would be right; "" where it can."""
+    if ctx.run.report_json.is_file() and not isinstance(wish, Delete | Publish):
+        return f'the run is over; tuneloop fork {ctx.run.id} --at N "…" goes on from any of its experiments'
     match wish:
         case Use() | Bound() | Keep() | Avoid():
             return parameter(ctx, wish) or contradiction(wish, given)
@@ -86,12 +88,19 @@ def sources(ctx: Context, wish: Sources, given: Sequence[Directive]) -> str:
     there = sources_of(datasets)
     for name in (*wish.only, *wish.never):
         if name not in there:
-            close = difflib.get_close_matches(name, there, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(there[:SHOWN])}"
+            close = closest(name, there)
+            hint = f"did you mean {close}?" if close else f"there are {', '.join(there[:SHOWN])}"
             return f"no source is called {name!r}: {hint}"
     wishes = [wish, *(d.wish for d in given if d.state == "open" and d.id not in replaced(wish, given))]
     left = (allowed(wishes, name, file) for name, place in datasets.items() for file in files_of(place))
     return "" if any(left) else "with what was said before, no source would be left to train on"
+
+
+def closest(name: str, there: Sequence[str]) -> str:
+    """The source whose name, or whose file's name, is most like it; "" none."""
+    called = {part: one for one in reversed(there) for part in (one, one.rpartition("/")[2].partition(".")[0])}
+    found = difflib.get_close_matches(name, called, n=1)
+    return called[found[0]] if found else ""
 
 
 def limits(ctx: Context, wish: Extend) -> str:

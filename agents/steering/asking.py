@@ -59,6 +59,7 @@ ABOUT = (
     (
         "best",
         r"\b(?:best|top|highest|leading|leader|winner|winning|incumbent|ahead)\b|\bhow good\b|"
+        r"\bwhy\b.*\b(?:accepted|taken|kept|won|wins)\b|"
         r"\bscores?\b(?!.*\bnext\b)|\bhow (?:much|far) (?:did|have|has) (?:it|we|you|the \w+) (?:improv\w*|"
         r"gain\w*)|\bimproved\b|\bresults?\b|\baccuracy\b|\bbetter than\b",
     ),

@@ -93,8 +93,23 @@ def test_a_new_word_takes_the_place_of_the_old(ctx: Context) -> None:
     assert [d.state for d in read_directives(ctx.run.directives)] == ["revoked", "open", "revoked", "open"]
 
 
-def test_only_the_newest_waits_for_a_yes_and_a_run_removes_and_publishes_nothing(ctx: Context) -> None:
-    told(ctx, "delete experiment 1")
+def test_what_is_said_twice_holds_once(ctx: Context) -> None:
+    told(ctx, "try LoRA rank 32")
+    assert "holds already" in told(ctx, "lora rank 32 please")
+    told(ctx, "give it two more hours")
+    told(ctx, "give it two more hours")
+    assert len(read_directives(ctx.run.directives)) == 3
+
+
+def test_a_run_that_is_over_takes_no_wish(ctx: Context) -> None:
+    ctx.run.report_json.write_text("{}")
+    assert "tuneloop fork" in told(ctx, "try LoRA rank 32")
+    assert "Run " in told(ctx, "status")
+    assert wishes(ctx) == []
+
+
+def test_only_the_newest_waits_for_a_yes_and_a_run_publishes_nothing(ctx: Context) -> None:
+    told(ctx, "delete the run")
     assert "say yes" in told(ctx, "publish the best model to me/model")
     assert [d.state for d in read_directives(ctx.run.directives)] == ["revoked", "pending"]
     assert "A run publishes nothing" in told(ctx, "yes")
