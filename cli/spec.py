@@ -29,7 +29,9 @@ def build_spec(given: Mapping[str, Any], settings: Settings, again: RunSpec | No
     values = {**base, **options}
     several = [part for name in split_names([values["benchmark"], *values.get("also", ())]) for part in family(name)]
     values["benchmark"], *values["also"] = dict.fromkeys(locate(name, benchmarks.names()) for name in several)
-    values["base_model"] = locate(values.get("base_model") or default_model(values["benchmark"]), models.names())
+    values["base_model"] = locate(
+        values.get("base_model") or default_model(values["benchmark"], settings), models.names()
+    )
     values["guards"] = [part for text in values.get("guards", ()) for part in guarded(text)]
     values["datasets"] = tuple(locate(name, datasets.names()) for name in split_names(values["datasets"]))
     try:
@@ -88,10 +90,11 @@ def guarded(given: str | Mapping[str, Any]) -> Iterator[Guard]:
             yield Guard(benchmark=locate(part, benchmarks.names()), points=guard.points)
 
 
-def default_model(benchmark: str) -> str:
-    """The embedded model for the embedded benchmark; for any other the user has to choose."""
+def default_model(benchmark: str, settings: Settings) -> str:
+    """The embedded model for the embedded benchmark; for any other the user has to choose. Raises SetupError."""
     if benchmark == DEFAULT_BENCHMARK:
         return DEFAULT_MODEL
+    benchmarks.check(benchmark, settings)  # who mistyped this one wants to hear of that first
     raise SetupError("no base model: right is --base-model FOLDER|ID, or FT_BASE_MODEL in the environment or .env")
 
 

@@ -130,7 +130,8 @@ def test_timeouts(bare: Path, text: str, seconds: float | None) -> None:
         ({"timeout": "-5"}, "--timeout '-5'"),
         ({"timeout": "soon"}, "right is a number of seconds or 90m, 12h, 2d"),
         ({"loop_n": -1}, "--loop-n -1"),
-        ({"benchmark": "other"}, "no base model"),
+        ({"benchmark": "gsm8k"}, "no base model"),
+        ({"benchmark": "gsm8"}, "did you mean"),
     ],
 )
 def test_bad_values_are_one_line_naming_the_option(bare: Path, given: dict[str, Any], says: str) -> None:
