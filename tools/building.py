@@ -56,7 +56,7 @@ def _gate(bench: Workbench, folder: ExperimentFolder, raw: Path, out: Path) -> G
         guard=guard_of(bench.benchmarks),
         drop_overlaps=bench.spec.drop_overlaps,
         tokenizer=bench.setup.model_root / "tokenizer.json",
-        cutoff_len=cutoff(folder),
+        cutoff_len=cutoff(bench, folder),
         wrapping=wrapping(bench, folder),
         usual_script=known.script,
     )
@@ -93,10 +93,14 @@ def leaked(bench: Workbench, folder: ExperimentFolder, most: int = 20) -> tuple[
     return tuple(itertools.islice((row["instruction"] for row, hit in hits if hit and hit.split == "test"), most))
 
 
-def cutoff(folder: ExperimentFolder) -> int | None:
-    """The config's `cutoff_len`, None when it is left to the engine."""
+def cutoff(bench: Workbench, folder: ExperimentFolder) -> int:
+    """Tokens of a record that are trained on: the config's `cutoff_len`, else the engine's own."""
     value = _values(folder).get("cutoff_len")
-    return value if isinstance(value, int) else None
+    if isinstance(value, int):
+        return value
+    usual = installed_catalog(bench.engine("llamafactory")).parameters["cutoff_len"].default
+    assert isinstance(usual, int)
+    return usual
 
 
 def wrapping(bench: Workbench, folder: ExperimentFolder) -> Wrapping | None:
