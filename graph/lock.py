@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import os
 import re
 import socket
@@ -14,8 +15,10 @@ from tuneloop.core.bridge import pause
 from tuneloop.core.errors import SetupError
 from tuneloop.core.locks import is_locked, take
 
-# A process that holds a run's lock enters it again: the driver holds it for a whole sitting, every node for itself.
-_held: dict[Path, int] = {}
+# Who holds a run's lock enters it again: the driver holds it for a whole sitting, every node for itself. Other threads
+# of the process are told from it by their context.
+_held: dict[Path, object] = {}
+_own: contextvars.ContextVar[frozenset[object]] = contextvars.ContextVar("holds", default=frozenset())
 _guard = threading.Lock()
 PATIENCE = 25
 
@@ -23,21 +26,25 @@ PATIENCE = 25
 @contextlib.contextmanager
 def hold(path: Path) -> Iterator[None]:
     """Hold the run's lock. Raises SetupError naming who holds it."""
-    path = path.resolve()
+    path, mine = path.resolve(), object()
     with _guard:
-        if _held.get(path, 0):
-            _held[path] += 1
-            file = None
-        else:
+        holder = _held.get(path)
+        if holder is None:
             file = _take(path)
-            _held[path] = 1
-    try:
-        yield
-    finally:
-        with _guard:
-            _held[path] -= 1
-            if file is not None:
+            _held[path] = mine
+    if holder is None:
+        before = _own.set(_own.get() | {mine})
+        try:
+            yield
+        finally:
+            _own.reset(before)
+            with _guard:
+                del _held[path]
                 os.close(file)
+    elif holder in _own.get():
+        yield
+    else:
+        raise SetupError(f"run {path.parent.name} is worked on by another thread of this process; wait for it")
 
 
 def _take(path: Path) -> int:
@@ -66,4 +73,4 @@ def _holder(handle: int) -> str:
 
 def is_held(path: Path) -> bool:
     """Whether some process works on the run now."""
-    return bool(_held.get(path.resolve(), 0)) or is_locked(path)
+    return path.resolve() in _held or is_locked(path)

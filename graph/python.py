@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tuneloop.core.bridge import in_thread
-from tuneloop.core.errors import SetupError
 from tuneloop.core.event_log import read_events
 from tuneloop.core.events import Event
 from tuneloop.core.experiment import Journal
@@ -31,7 +29,6 @@ from tuneloop.tools.runs.naming import is_path
 
 GLANCE = 0.1  # seconds between looks for new events
 _guard = threading.Lock()
-_at_work = set[Path]()
 
 
 @dataclass(frozen=True)
@@ -137,23 +134,9 @@ def sit(folder: RunFolder, settings: Settings, steps: int | None) -> RunResult:
     """One sitting; of a finished run none. Raises SetupError when this very process works on the run already."""
     if folder.report_json.is_file():
         return RunResult(folder.id, folder.root, "finished")
-    with using(settings), alone(folder):
+    with using(settings):
         outcome = drive(folder, settings, step_n=steps)
     return RunResult(folder.id, folder.root, outcome.state, outcome.reason)
-
-
-@contextlib.contextmanager
-def alone(folder: RunFolder) -> Iterator[None]:
-    """The run's lock keeps other processes away; this keeps our other threads away."""
-    with _guard:
-        if folder.root in _at_work:
-            raise SetupError(f"run {folder.id} is worked on by another thread of this process; wait for it")
-        _at_work.add(folder.root)
-    try:
-        yield
-    finally:
-        with _guard:
-            _at_work.discard(folder.root)
 
 
 def opened(what: RunSpec | str, settings: Settings, name: str) -> RunFolder:

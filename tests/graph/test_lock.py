@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import contextvars
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,21 @@ def test_a_failure_inside_frees_it(tmp_path: Path) -> None:
     with pytest.raises(KeyError), hold(tmp_path / "lock"):
         raise KeyError("x")
     assert not is_held(tmp_path / "lock")
+
+
+def test_another_thread_is_refused_and_what_the_holder_starts_is_not(tmp_path: Path) -> None:
+    lock = tmp_path / "r1" / "lock"
+
+    def enter() -> bool:
+        with hold(lock):
+            return is_held(lock)
+
+    with ThreadPoolExecutor(1) as pool:
+        with hold(lock):
+            inside = contextvars.copy_context()
+            assert pool.submit(inside.run, enter).result()
+            with pytest.raises(SetupError, match="run r1 is worked on by another thread of this process"):
+                pool.submit(enter).result()
+        assert pool.submit(enter).result()
+        with hold(lock), pytest.raises(SetupError, match="another thread"):
+            pool.submit(inside.run, enter).result()

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -16,10 +17,13 @@ from typing import Any
 
 import pytest
 
+import tuneloop
+from tests.conftest import linked_home
+from tests.crash.world import write_task
 from tuneloop import RunSpec, Settings, SetupError, arun, astream, load_settings, run, stream
-from tuneloop.core.layout import RunFolder
+from tuneloop.agents.policy import training
 from tuneloop.core.settings import using
-from tuneloop.graph.python import alone, unused
+from tuneloop.graph.python import unused
 
 ROOT = Path(__file__).parents[2]
 SPEC = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1)
@@ -54,14 +58,6 @@ def test_settings_are_of_the_caller_and_his_tasks(tmp_path: Path) -> None:
         assert asyncio.run(asyncio.to_thread(load_settings)) is mine
     assert seen[0] is not mine
     assert load_settings() is not mine
-
-
-def test_a_run_is_worked_on_once(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    with alone(folder), pytest.raises(SetupError, match="another thread"), alone(folder):
-        pass
-    with alone(folder):
-        pass
 
 
 def test_names_of_one_second_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,15 +106,21 @@ async def test_the_notebook_runs(finished: Settings, monkeypatch: pytest.MonkeyP
     assert space["result"].id == "whole"
 
 
+@pytest.fixture
+def little(tmp_path: Path, warm_home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What makes a run small: an own task with few items and rows, and trainings of few steps."""
+    monkeypatch.setattr(training, "TINY_STEPS", 40)
+    task = write_task(tmp_path / "task")
+    return {"benchmark": str(task), "datasets": (str(task / "data"),)}
+
+
 @pytest.mark.slow
-async def test_two_at_a_time_then_one_to_its_end(warm_home: Path) -> None:
+async def test_two_at_a_time_then_one_to_its_end(warm_home: Path, little: dict[str, Any]) -> None:
     """Each has its own home though one process holds both; the environment's is not touched. One is followed to its end."""
-    homes = [warm_home, warm_home.with_name("other")]
-    homes[1].mkdir()
-    for name in ("engines", "models"):
-        (homes[1] / name).symlink_to(warm_home / name)
+    homes = [warm_home, linked_home(warm_home.with_name("other"))]
     settings = [Settings(FT_FILE_PATH=home) for home in homes]
-    results = await asyncio.gather(*(arun(SPEC, each, name="one", steps=1) for each in settings))
+    spec = SPEC.model_copy(update=little)
+    results = await asyncio.gather(*(arun(spec, each, name="one", steps=1) for each in settings))
     for home, result in zip(homes, results, strict=True):
         assert (result.state, result.reason, result.folder) == ("paused", "1 nodes done", home / "runs" / "one")
         assert (result.folder / "baseline" / "scores.json").is_file()
@@ -131,3 +133,21 @@ async def test_two_at_a_time_then_one_to_its_end(warm_home: Path) -> None:
     assert kinds[0] == "run_started"
     assert "run_finished" in kinds
     assert kinds[-1] == "node_finished"
+
+
+@pytest.mark.slow
+def test_the_examples_run(
+    warm_home: Path, little: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As they are, but for a smaller task."""
+    monkeypatch.setenv("FT_FILE_PATH", str(warm_home))
+    monkeypatch.setattr(tuneloop, "RunSpec", lambda **asked: RunSpec(**{**asked, **little}))
+    runpy.run_path(str(ROOT / "examples" / "run.py"))
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("run small-")
+    assert {line.partition(":")[0] for line in told[1:-1]} >= {"researcher", "data_engineer", "critic", "experiment 1"}
+    assert Path(told[-1]).name == "report.md"
+    runpy.run_path(str(ROOT / "examples" / "several.py"))
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in told] == ["finished", "finished"]
+    assert len({line.split()[0] for line in told}) == 2
