@@ -57,23 +57,29 @@ class RunSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     benchmark: str = Field(min_length=1)
-    also: tuple[str, ...] = Field((), description="further benchmarks: measured and reported, they decide nothing")
+    also: tuple[str, ...] = Field(
+        default=(), description="further benchmarks: measured and reported, they decide nothing"
+    )
     benchmark_description: str | None = None
     base_model: str = Field(min_length=1)
-    datasets: tuple[str, ...] = Field((), description="empty: the researcher selects among the registered")
-    upper_data_size_limit: int = Field(2000, gt=0)
-    loop_n: int | None = Field(None, gt=0, description="experiments; None: until the time is over")
-    timeout: Seconds = Field(None, description="wall-clock seconds for everything")
-    seed: int = Field(1, ge=0)
+    datasets: tuple[str, ...] = Field(default=(), description="empty: the researcher selects among the registered")
+    upper_data_size_limit: int = Field(default=2000, gt=0)
+    loop_n: int | None = Field(default=None, gt=0, description="experiments; None: until the time is over")
+    timeout: Seconds = Field(default=None, description="wall-clock seconds for everything")
+    seed: int = Field(default=1, ge=0)
     sandbox: SandboxKind = "auto"
     allow_unsandboxed: bool = False
-    benchmark_limit: int | None = Field(None, gt=0, description="validation items used, chosen by hash")
+    benchmark_limit: int | None = Field(default=None, gt=0, description="validation items used, chosen by hash")
     drop_overlaps: bool = Field(
-        False, description="training rows that hold validation items are dropped; else the recipe is refused"
+        default=False, description="training rows that hold validation items are dropped; else the recipe is refused"
     )
-    guards: tuple[Guard, ...] = Field((), description="benchmarks on which a candidate must not lose much")
-    approve: ApproveAt = Field("none", description="what a person is asked before; a directive may change it later")
-    seeds: int = Field(1, gt=0, le=20, description="trainings of a candidate, while time allows, before it is accepted")
+    guards: tuple[Guard, ...] = Field(default=(), description="benchmarks on which a candidate must not lose much")
+    approve: ApproveAt = Field(
+        default="none", description="what a person is asked before; a directive may change it later"
+    )
+    seeds: int = Field(
+        default=1, gt=0, le=20, description="trainings of a candidate, while time allows, before it is accepted"
+    )
 
     @field_validator("guards")
     @classmethod

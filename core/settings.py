@@ -78,9 +78,9 @@ class Allowance(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    requests: int | None = Field(None, gt=0)
-    tokens: int | None = Field(None, gt=0, description="in and out together")
-    money: float | None = Field(None, gt=0, description="in the currency of the prices")
+    requests: int | None = Field(default=None, gt=0)
+    tokens: int | None = Field(default=None, gt=0, description="in and out together")
+    money: float | None = Field(default=None, gt=0, description="in the currency of the prices")
 
 
 Limits = Annotated[Allowance, NoDecode, BeforeValidator(table)]
@@ -93,140 +93,178 @@ class Settings(BaseSettings):
         extra="ignore", frozen=True, case_sensitive=False, populate_by_name=True, env_ignore_empty=True
     )
 
-    file_path: Path = Field(Path("tuneloop_files"), alias="FT_FILE_PATH", description="models, data sets, runs")
+    file_path: Path = Field(default=Path("tuneloop_files"), alias="FT_FILE_PATH", description="models, data sets, runs")
     target_benchmark: Text = Field(
-        None, alias="FT_TARGET_BENCHMARK", description="benchmark when --benchmark is not given"
+        default=None, alias="FT_TARGET_BENCHMARK", description="benchmark when --benchmark is not given"
     )
-    target_benchmarks: OptionalNames = Field(None, alias="FT_BENCHMARK_DATASETS", description="list; the first decides")
+    target_benchmarks: OptionalNames = Field(
+        default=None, alias="FT_BENCHMARK_DATASETS", description="list; the first decides"
+    )
     benchmark_list: OptionalNames = Field(
-        None, alias="BENCHMARK_DATASETS", description="seeds' other name of FT_BENCHMARK_DATASETS"
+        default=None, alias="BENCHMARK_DATASETS", description="seeds' other name of FT_BENCHMARK_DATASETS"
     )
-    benchmark_description: Text = Field(None, alias="FT_BENCHMARK_DESCRIPTION", description="overrides the task text")
-    base_model: Text = Field(None, alias="FT_BASE_MODEL", description="model when --base-model is not given")
-    dataset: Names = Field((), alias="FT_DATASET", description="data sets when --dataset is not given")
+    benchmark_description: Text = Field(
+        default=None, alias="FT_BENCHMARK_DESCRIPTION", description="overrides the task text"
+    )
+    base_model: Text = Field(default=None, alias="FT_BASE_MODEL", description="model when --base-model is not given")
+    dataset: Names = Field(default=(), alias="FT_DATASET", description="data sets when --dataset is not given")
     upper_data_size_limit: int = Field(
-        2000, gt=0, alias="FT_UPPER_DATA_SIZE_LIMIT", description="rows of one experiment"
+        default=2000, gt=0, alias="FT_UPPER_DATA_SIZE_LIMIT", description="rows of one experiment"
     )
-    benchmark_limit: Count = Field(None, alias="FT_BENCHMARK_LIMIT", description="validation items used; empty: all")
+    benchmark_limit: Count = Field(
+        default=None, alias="FT_BENCHMARK_LIMIT", description="validation items used; empty: all"
+    )
     data_timeout: Seconds = Field(
-        3600.0, alias="FT_DATA_PROCESSING_TIMEOUT", description="seconds for the whole data script"
+        default=3600.0, alias="FT_DATA_PROCESSING_TIMEOUT", description="seconds for the whole data script"
     )
     debug_data_timeout: Seconds = Field(
-        1200.0, alias="FT_DEBUG_DATA_PROCESSING_TIMEOUT", description="seconds for the data script on samples"
+        default=1200.0, alias="FT_DEBUG_DATA_PROCESSING_TIMEOUT", description="seconds for the data script on samples"
     )
     micro_batch_timeout: Seconds = Field(
-        1800.0, alias="FT_MICRO_BATCH_TIMEOUT", description="seconds for the micro-run"
+        default=1800.0, alias="FT_MICRO_BATCH_TIMEOUT", description="seconds for the micro-run"
     )
     debug_timeout: Seconds = Field(
-        1800.0, alias="FT_DEBUG_TIMEOUT", description="seeds' older name of FT_MICRO_BATCH_TIMEOUT, which wins"
+        default=1800.0, alias="FT_DEBUG_TIMEOUT", description="seeds' older name of FT_MICRO_BATCH_TIMEOUT, which wins"
     )
-    full_timeout: Seconds = Field(360000.0, alias="FT_FULL_TIMEOUT", description="seconds for one training")
+    full_timeout: Seconds = Field(default=360000.0, alias="FT_FULL_TIMEOUT", description="seconds for one training")
     benchmark_timeout: Seconds = Field(
-        None, alias="FT_BENCHMARK_TIMEOUT", description="seconds for one evaluation; 0: unlimited"
+        default=None, alias="FT_BENCHMARK_TIMEOUT", description="seconds for one evaluation; 0: unlimited"
     )
     enable_cache: On = Field(
-        True, alias="FT_DOCKER_ENABLE_CACHE", description="use results of evaluations again, across runs; false: never"
+        default=True,
+        alias="FT_DOCKER_ENABLE_CACHE",
+        description="use results of evaluations again, across runs; false: never",
     )
     eval_backend: Backend = Field(
-        "auto", alias="TUNELOOP_EVAL_BACKEND", description="hf, vllm, or auto: vllm on a GPU when the engine has it"
+        default="auto",
+        alias="TUNELOOP_EVAL_BACKEND",
+        description="hf, vllm, or auto: vllm on a GPU when the engine has it",
     )
-    env_type: Text = Field(None, alias="FT_Coder_CoSTEER_env_type", description="seeds' name of the sandbox choice")
+    env_type: Text = Field(
+        default=None, alias="FT_Coder_CoSTEER_env_type", description="seeds' name of the sandbox choice"
+    )
     llama_factory_path: Text = Field(
-        None, alias="LLAMA_FACTORY_PATH", description="an existing environment or checkout"
+        default=None, alias="LLAMA_FACTORY_PATH", description="an existing environment or checkout"
     )
-    opencompass_path: Text = Field(None, alias="OPENCOMPASS_PATH", description="an existing environment")
-    mcp_urls: Table = Field({}, alias="TUNELOOP_MCP_URLS", description="JSON: server → URL; others in process")
+    opencompass_path: Text = Field(default=None, alias="OPENCOMPASS_PATH", description="an existing environment")
+    mcp_urls: Table = Field(default={}, alias="TUNELOOP_MCP_URLS", description="JSON: server → URL; others in process")
     params_port: Annotated[Port, BeforeValidator(lambda value: empty_is_none(value) or 8124)] = Field(
-        8124, alias="MCP_LLAMA_PORT", description="port of the parameter server"
+        default=8124, alias="MCP_LLAMA_PORT", description="port of the parameter server"
     )
     params_url: Text = Field(
-        None, alias="LLAMA_FACTORY_MCP_URL", description="the parameter server, e.g. http://localhost:8124/mcp"
+        default=None, alias="LLAMA_FACTORY_MCP_URL", description="the parameter server, e.g. http://localhost:8124/mcp"
     )
     params_timeout: Seconds = Field(
-        60.0, alias="LLAMA_FACTORY_MCP_TIMEOUT", description="seconds for an answer of the parameter server"
+        default=60.0, alias="LLAMA_FACTORY_MCP_TIMEOUT", description="seconds for an answer of the parameter server"
     )
     param_search: Annotated[bool, BeforeValidator(lambda value: True if empty_is_none(value) is None else value)] = (
         Field(
-            True,
+            default=True,
             alias="FT_ENABLE_MCP_PARAM_SEARCH",
             description="false: agents get a static list of parameters instead",
         )
     )
-    mcp_token: Text = Field(None, alias="TUNELOOP_MCP_TOKEN", description="token of HTTP servers and `langgraph dev`")
+    mcp_token: Text = Field(
+        default=None, alias="TUNELOOP_MCP_TOKEN", description="token of HTTP servers and `langgraph dev`"
+    )
     checkpoint_url: Text = Field(
-        None, alias="TUNELOOP_CHECKPOINT_URL", description="postgresql://… keeps checkpoints there; empty: in the run"
+        default=None,
+        alias="TUNELOOP_CHECKPOINT_URL",
+        description="postgresql://… keeps checkpoints there; empty: in the run",
     )
     chat_model: Text = Field(
-        None, alias="CHAT_MODEL", description="model that thinks for the agents, gpt-5 or provider:name; none: offline"
+        default=None,
+        alias="CHAT_MODEL",
+        description="model that thinks for the agents, gpt-5 or provider:name; none: offline",
     )
     chat_models: Table = Field(
-        {}, alias="TUNELOOP_CHAT_MODELS", description="JSON: agent → model, for agents with one of their own"
+        default={}, alias="TUNELOOP_CHAT_MODELS", description="JSON: agent → model, for agents with one of their own"
     )
     chat_fallbacks: Names = Field(
-        (),
+        default=(),
         alias="TUNELOOP_CHAT_FALLBACKS",
         description="models asked when one does not answer; last: the offline policy",
     )
     chat_temperature: Annotated[Annotated[float, Field(ge=0)] | None, BeforeValidator(empty_is_none)] = Field(
-        None, alias="CHAT_TEMPERATURE", description="of the agents' model; empty: the provider's"
+        default=None, alias="CHAT_TEMPERATURE", description="of the agents' model; empty: the provider's"
     )
-    chat_stream: On = Field(True, alias="CHAT_STREAM", description="false: answers of the agents' model come whole")
+    chat_stream: On = Field(
+        default=True, alias="CHAT_STREAM", description="false: answers of the agents' model come whole"
+    )
     chat_timeout: Annotated[float, Field(gt=0), BeforeValidator(lambda value: seconds(empty_is_none(value) or 180))] = (
-        Field(180.0, alias="TUNELOOP_CHAT_TIMEOUT", description="seconds a model may be silent")
+        Field(default=180.0, alias="TUNELOOP_CHAT_TIMEOUT", description="seconds a model may be silent")
     )
     chat_steps: Annotated[int, Field(gt=0), BeforeValidator(lambda value: empty_is_none(value) or 24)] = Field(
-        24, alias="TUNELOOP_CHAT_STEPS", description="calls of the model for one answer of an agent"
+        default=24, alias="TUNELOOP_CHAT_STEPS", description="calls of the model for one answer of an agent"
     )
     chat_tokens: Annotated[int, Field(gt=0), BeforeValidator(lambda value: empty_is_none(value) or 200_000)] = Field(
-        200_000, alias="TUNELOOP_CHAT_TOKENS", description="tokens in and out for one answer of an agent"
+        default=200_000, alias="TUNELOOP_CHAT_TOKENS", description="tokens in and out for one answer of an agent"
     )
-    api_key: Secret = Field(None, alias="OPENAI_API_KEY", description="key for models; no job ever sees it")
-    api_base: Text = Field(None, alias="OPENAI_API_BASE", description="OpenAI-compatible endpoint, e.g. http://host/v1")
+    api_key: Secret = Field(default=None, alias="OPENAI_API_KEY", description="key for models; no job ever sees it")
+    api_base: Text = Field(
+        default=None, alias="OPENAI_API_BASE", description="OpenAI-compatible endpoint, e.g. http://host/v1"
+    )
     strong_models: Names = Field(
-        (), alias="FT_STRONG_MODELS", description="models that data scripts may call for hard steps; none: no model"
+        default=(),
+        alias="FT_STRONG_MODELS",
+        description="models that data scripts may call for hard steps; none: no model",
     )
     weak_models: Names = Field(
-        (), alias="FT_WEAK_MODELS", description="models that data scripts may call for easy steps"
+        default=(), alias="FT_WEAK_MODELS", description="models that data scripts may call for easy steps"
     )
     api_workers: Annotated[int, Field(gt=0, le=1000), BeforeValidator(lambda value: empty_is_none(value) or 8)] = Field(
-        8, alias="FT_API_MAX_WORKERS", description="requests of one job under way at the same time"
+        default=8, alias="FT_API_MAX_WORKERS", description="requests of one job under way at the same time"
     )
     api_job_limits: Limits = Field(
-        Allowance(requests=10_000),
+        default=Allowance(requests=10_000),
         alias="TUNELOOP_API_JOB_LIMITS",
         description='JSON: "requests", "tokens", "money" that one job may use',
     )
     api_run_limits: Limits = Field(
-        Allowance(), alias="TUNELOOP_API_RUN_LIMITS", description="JSON: the same for all jobs of a run together"
+        default=Allowance(),
+        alias="TUNELOOP_API_RUN_LIMITS",
+        description="JSON: the same for all jobs of a run together",
     )
     api_prices: Prices = Field(
-        {}, alias="TUNELOOP_API_PRICES", description="JSON: model → [price of a million tokens in, out]"
+        default={}, alias="TUNELOOP_API_PRICES", description="JSON: model → [price of a million tokens in, out]"
     )
-    judge_model: Text = Field(None, alias="FT_JUDGE_MODEL", description="model that judges answers of a benchmark")
-    judge_api_key: Secret = Field(None, alias="FT_JUDGE_API_KEY", description="its key; empty: OPENAI_API_KEY")
-    judge_api_base: Text = Field(None, alias="FT_JUDGE_API_BASE", description="its endpoint; empty: OPENAI_API_BASE")
+    judge_model: Text = Field(
+        default=None, alias="FT_JUDGE_MODEL", description="model that judges answers of a benchmark"
+    )
+    judge_api_key: Secret = Field(default=None, alias="FT_JUDGE_API_KEY", description="its key; empty: OPENAI_API_KEY")
+    judge_api_base: Text = Field(
+        default=None, alias="FT_JUDGE_API_BASE", description="its endpoint; empty: OPENAI_API_BASE"
+    )
     eval_api_key: Secret = Field(
-        None, alias="TUNELOOP_EVAL_API_KEY", description="of an endpoint that `eval` measures; empty: OPENAI_API_KEY"
+        default=None,
+        alias="TUNELOOP_EVAL_API_KEY",
+        description="of an endpoint that `eval` measures; empty: OPENAI_API_KEY",
     )
     eval_api_base: Text = Field(
-        None, alias="TUNELOOP_EVAL_API_BASE", description="that endpoint, --endpoint; empty: OPENAI_API_BASE"
+        default=None, alias="TUNELOOP_EVAL_API_BASE", description="that endpoint, --endpoint; empty: OPENAI_API_BASE"
     )
     hub: HubName = Field(
-        "huggingface", alias="FT_HUB", description="huggingface or modelscope: where ids are looked up"
+        default="huggingface", alias="FT_HUB", description="huggingface or modelscope: where ids are looked up"
     )
-    hf_token: Secret = Field(None, alias="HF_TOKEN", description="for gated models and data sets")
-    hf_endpoint: Text = Field(None, alias="HF_ENDPOINT", description="hub mirror")
-    modelscope_token: Secret = Field(None, alias="MODELSCOPE_API_TOKEN", description="the same for ModelScope")
+    hf_token: Secret = Field(default=None, alias="HF_TOKEN", description="for gated models and data sets")
+    hf_endpoint: Text = Field(default=None, alias="HF_ENDPOINT", description="hub mirror")
+    modelscope_token: Secret = Field(default=None, alias="MODELSCOPE_API_TOKEN", description="the same for ModelScope")
     modelscope_endpoint: Text = Field(
-        None, alias="MODELSCOPE_ENDPOINT", description="another site of ModelScope; empty: https://www.modelscope.cn"
+        default=None,
+        alias="MODELSCOPE_ENDPOINT",
+        description="another site of ModelScope; empty: https://www.modelscope.cn",
     )
     keep_models: Annotated[KeepModels, BeforeValidator(keep_rule)] = Field(
-        "best,last", alias="FT_KEEP_MODELS", description="weights kept: best,last, best or all"
+        default="best,last", alias="FT_KEEP_MODELS", description="weights kept: best,last, best or all"
     )
     scorer_files: Annotated[Path | None, BeforeValidator(empty_is_none)] = Field(
-        None, alias="TUNELOOP_SCORER_FILES", description="folder with models that some scorers need: docs/benchmarks.md"
+        default=None,
+        alias="TUNELOOP_SCORER_FILES",
+        description="folder with models that some scorers need: docs/benchmarks.md",
     )
-    job_memory: Count = Field(None, alias="TUNELOOP_JOB_MEMORY", description="bytes a job may use; empty: what is free")
+    job_memory: Count = Field(
+        default=None, alias="TUNELOOP_JOB_MEMORY", description="bytes a job may use; empty: what is free"
+    )
 
     @property
     def endpoint(self) -> str | None:
