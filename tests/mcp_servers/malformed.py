@@ -241,11 +241,16 @@ class Draw:
             return r.choice(
                 (*there, 2, 999, *(n for n in NUMBERS if n not in {0, 1}), "1/..", "../1", "one", None, [1], 2.5)
             )
+        if name in ("run", "runs") and r.random() < 0.5:  # it is finished: there is nothing to steer, stop or resume
+            return "whole" if name == "run" else ["whole", r.choice(("whole", self.path()))]
         kinds = {schema.get("type")} | {part.get("type") for part in schema.get("anyOf", ())}
         right: list[Any] = [*schema.get("enum", ())]
         right += [*NUMBERS] * bool(kinds & {"integer", "number"}) + [*TEXTS, *PATHS] * ("string" in kinds)
         right += [[r.choice((*TEXTS, *PATHS)) for _ in range(r.randint(0, 5))]] * ("array" in kinds)
-        right += ["wordproblems", "textbook.csv", "validation"] * ("string" in kinds)
+        known = (
+            ("textbook.csv", "validation") if tool == "start_run" else ("wordproblems", "textbook.csv", "validation")
+        )
+        right += [*known] * ("string" in kinds)
         return r.choice(right) if right and r.random() < 0.7 else self.some()
 
     def path(self) -> str:
