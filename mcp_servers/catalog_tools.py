@@ -72,7 +72,7 @@ class CatalogTools:
         return {"name": found, "lines": text.count("\n"), "text": text}
 
     def read_constants(self, name: Constant = None) -> dict[str, Any]:
-        """Constants of the release: methods, stages, file types, templates, supported models and more."""
+        """Which constants the installed release has, e.g. SUPPORTED_MODELS: methods, stages, file types, templates and more."""
         return {"constants": constants(self._catalog(), name)}
 
     def get_decision_guidance(
@@ -93,7 +93,7 @@ class CatalogTools:
         )
 
     def query_parameters(self, text: Question) -> dict[str, Any]:
-        """Answer a question in words: which parameters for a setup (qlora, deepspeed), what to do against out of memory."""
+        """Find parameters (options) by words: for a purpose or setup (qlora, packing), what helps against out of memory."""
         found = answer(text, self._catalog())
         return {
             "understood": found.said,
@@ -104,7 +104,7 @@ class CatalogTools:
         }
 
     def describe_parameter(self, name: Name) -> dict[str, Any]:
-        """What one parameter means: type, default, choices, usual values, full help and source line."""
+        """What one parameter (option) means: type, default, choices it may take, usual values, full help, source line."""
         catalog = self._catalog()
         if name not in catalog.parameters:
             close = closest(name, catalog)

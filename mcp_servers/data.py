@@ -48,7 +48,7 @@ class DataTools(RowTools):
     """Functions of the server, one run in the hand."""
 
     def list_datasets(self) -> list[dict[str, Any]]:
-        """List the data sets of this run: name, files in them with their bytes, and the card that came with them. Start here."""
+        """List the data sets (raw data to learn from) of this run: name, files with their bytes, the card of each. Start here."""
         found = []
         for name, root in self.scope.bench().setup.datasets.items():
             files = [{"path": path, "bytes": file.stat().st_size} for path, file in named(root).items()]
@@ -75,7 +75,7 @@ class DataTools(RowTools):
         return marked(brief(kept_inspection(bench.settings.home, bench.setup, dataset, self._guard()), count, offset))
 
     def profile_dataset(self, dataset: Dataset) -> dict[str, Any]:
-        """Facts about a data set: fields, formats, duplicates, agreement of labels, lengths, likeness to the benchmark."""
+        """How good a data set is: fields, formats, duplicates, agreement of labels, lengths, likeness to the benchmark."""
         bench = self.scope.bench()
         self.root(dataset)
         file = bench.run.root / "profiles" / f"{digest(dataset, bench.setup.dataset_fingerprints[dataset])}.json"
@@ -96,7 +96,7 @@ class DataTools(RowTools):
     def benchmark_card(
         self, count: Annotated[int, Field(ge=0, le=20, description="sample items")] = 2
     ) -> dict[str, Any]:
-        """What the benchmark asks and how it is scored: task, what the scorer wants, metric, sizes, base score, some items.
+        """What the benchmark asks and how answers are scored: task, form that the scorer wants, metric, sizes, base score, items.
 
         All items are of validation; those of the test are sealed. `smallest_gain`: points that are accepted four times in
         five; `guards`: benchmarks and how many points a candidate may lose on them against the untouched model.
@@ -128,7 +128,7 @@ class DataTools(RowTools):
         return marked_list(found["items"])
 
     def show_items(self, count: Count = 5, offset: Offset = 0, split: Split = "validation") -> list[dict[str, Any]]:
-        """Show benchmark items (questions) with the prompt a model gets and the gold answer; only splits open to you."""
+        """Show some benchmark items (exam questions) with the prompt a model gets and the gold answer; only splits open to you."""
         self.scope.allow(split)
         bench = self.scope.bench()
         chosen = items(bench.benchmark, "validation", bench.spec.benchmark_limit)[offset : offset + count]

@@ -43,9 +43,10 @@ class RowTools:
         self.scope = scope
 
     def sample_rows(self, dataset: Dataset, path: File, count: Count = 5, offset: Offset = 0) -> dict[str, Any]:
-        """Show rows of one file of a data set (first rows, or from `offset` on) with their lines; texts beyond 2,000 are cut.
+        """Show rows (examples) of one file of a data set, the first ten or from `offset` on, with their lines.
 
-        Rows that hold items of the sealed test are `withheld`, here and everywhere: their number is told.
+        Rows that hold items of the sealed test are `withheld`, here and everywhere: their number is told. Texts beyond
+        2,000 are cut.
         """
         file = RawFile(self._file(dataset, path))
         pairs = (pair for numbers, rows in file.batches() for pair in zip(numbers, rows, strict=True))
@@ -73,7 +74,7 @@ class RowTools:
         count: Count = 5,
         offset: Offset = 0,
     ) -> dict[str, Any]:
-        """Search the raw data: find rows that contain a text or word, in one column or anywhere; how many, and a page of them."""
+        """Search the raw data: find (look for) rows that contain a text or word, in one column or anywhere; how many, a page."""
         hits, total = search(self._files(dataset, path), text, column, offset, count)
         rows = [
             {"where": hit.where, "path": hit.path, "around": hit.around, "row": shown(hit.row, MEDIUM)} for hit in hits
@@ -83,7 +84,7 @@ class RowTools:
     def find_duplicates(
         self, dataset: Dataset, path: AnyFile = "", column: AnyColumn = "", count: Count = 5, offset: Offset = 0
     ) -> dict[str, Any]:
-        """Find duplicate rows, there twice or more: equal, or by one column (say the question) but for case, punctuation, spacing.
+        """Find duplicate rows, there twice or more: equal, or by one column (say the question) but for case and spacing.
 
         `repeated` rows come after an equal one, `near` are nearly like an earlier one beside that (same numbers, seven eighths
         of the words). The groups are paged, the largest first. At most 200,000 rows are compared; `whole`: that was all.

@@ -120,9 +120,10 @@ class OwnerTools:
         return {"evaluation": own, "state": begin(settings.home, question, own).state}
 
     def get_result(self, evaluation: Id = "", experiment: Number = None, split: Split = "validation") -> dict[str, Any]:
-        """What score a model got; before that how far its evaluation is: running, over, failed, stopped or lost.
+        """What score (accuracy) a model or experiment got on validation; before that how far its evaluation is.
 
-        `results` is null before it is over; then value, 95 % interval, n, parse rate and further metrics of each benchmark.
+        `state`: running, over, failed, stopped or lost. `results` is null before it is over; then value, 95 % interval, n,
+        parse rate and further metrics of each benchmark.
         """
         self.scope.allow(split)
         if not evaluation:

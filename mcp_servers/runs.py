@@ -104,7 +104,7 @@ class RunTools:
         seed: Seed = None,
         drop_overlaps: Drop = False,
     ) -> dict[str, Any]:
-        """Start a new run: fine-tune (train) a base model on data, for hours or days, until it is provably better on a benchmark.
+        """Start a new run: make a base model better at a benchmark by fine-tuning (training) it on data, for hours or days.
 
         Returns the run's name as soon as the request is accepted; the run works in the background and survives this
         server. Give experiments or timeout, or both. Follow it with run_status.
@@ -128,13 +128,13 @@ class RunTools:
         return self._begun(run)
 
     def resume_run(self, run: Run) -> dict[str, Any]:
-        """Continue (go on with) a run that was stopped, is paused or has crashed, where it stopped. Returns at once."""
+        """Go on with (continue, pick up, wake) an unfinished run that nobody works on, also after a crash. Returns at once."""
         found = self._run(run)
         start.resume(self.scope.settings.home, found)
         return self._begun(found)
 
     def run_status(self, run: AnyRun = "") -> dict[str, Any]:
-        """How a fine-tuning run is going: where it stands now, what it is doing, is it still running or crashed, why it paused.
+        """How a fine-tuning run is going: where it stands now, what it is doing, did it finish, crash or pause, why.
 
         State, step, progress of its job, base score, how many experiments it has done so far, what each brought, the best.
         """
@@ -146,7 +146,7 @@ class RunTools:
         return marked({**known, **now, "experiments": shown[-LAST:], "experiments_in_all": len(shown)})
 
     def steer(self, run: Run, text: Message) -> dict[str, Any]:
-        """Tell a run what the user wants from now on: "try LoRA rank 32", "never above learning rate 1e-4", "two more hours".
+        """Tell (inform, ask) a run what the user wants from now on: "try LoRA rank 32", "not the chat data", "two hours more".
 
         Gives the run's answer, and whether the message was taken. Where it asks for a yes, ask the user and pass on what
         he says, never your own. To pause at once use stop_run.
@@ -154,7 +154,7 @@ class RunTools:
         return told.say(self._run(run), text)
 
     def stop_run(self, run: Run) -> dict[str, Any]:
-        """Pause (halt, interrupt) a whole run that is at work: its job is ended, its files are kept, resume_run goes on."""
+        """Pause (stop, halt, interrupt) a whole run that is at work: its job is ended, its files are kept, it can go on later."""
         return told.stop(self._run(run))
 
     def list_runs(self, count: Count = 20, offset: Offset = 0) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class RunTools:
         )
 
     def compare_runs(self, runs: Several) -> dict[str, Any]:
-        """Compare whole runs side by side: which run gave the better model, on validation and the sealed test, in what time.
+        """Compare two or more whole runs side by side: which gave the better model, really or by chance, in what time.
 
         Each run's best model is tested against the first run's, item by item, where both were measured on the same items.
         """

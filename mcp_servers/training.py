@@ -39,14 +39,14 @@ class TrainingTools:
         self.scope = scope
 
     def launch(self, experiment: Experiment, kind: Kind) -> dict[str, Any]:
-        """Start the micro-run or the full training of an experiment; returns at once, poll training_status."""
+        """Start (launch) the micro-run (rehearsal) or the full training of an experiment; returns at once, poll training_status."""
         bench = self.scope.bench()
         folder = self._with_data(experiment)
         start = start_rehearsal if kind == "rehearse" else start_training
         return {"experiment": experiment, "kind": kind, "job": start(bench, folder)}
 
     def status(self, experiment: Experiment, kind: Kind, seconds_left: Left = None) -> dict[str, Any]:
-        """At which step an experiment's training is, its loss, and what its watch finds; absent, running, over or lost.
+        """How far an experiment's training is: at which step, its loss, what its watch finds; absent, running, over, lost.
 
         A finding of level `stop` (NaN, divergence, stall, a full disk, a deadline) is one that waiting cannot mend.
         """

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from tests.chat_server import Call, Reply, chat_server
 from tuneloop.core.settings import Settings
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "tool_choice.py"
@@ -45,6 +49,19 @@ async def test_descriptions_matter(choice: ModuleType, tmp_path: Path) -> None:
     ]
     asked = [question for question in choice.questions() if not question.held]
     assert choice.shares(asked, choice.ByWords(turned).rank)[0] < 0.5
+
+
+def test_a_chat_model_that_is_named_is_asked(choice: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    with chat_server(lambda _: Reply("", (Call("runs_list_runs", {}),))) as chat:
+        for name, value in {"CHAT_MODEL": "m", "OPENAI_API_BASE": chat.url, "OPENAI_API_KEY": "k"}.items():
+            monkeypatch.setenv(name, value)
+        few = [question for question in choice.questions() if "runs_list_runs" in question.right][:2]
+        monkeypatch.setattr(choice, "questions", lambda: [*few, replace(few[0], held=True)])
+        with pytest.raises(SystemExit) as ended:
+            choice.main()
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (ended.value.code, told["by"], told["first"], told["held_first"]) == (0, "m", 1, 1)
+    assert len(chat.seen) == 3
 
 
 def test_every_tool_is_asked_for(choice: ModuleType) -> None:
