@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import os
 import re
 import socket
@@ -15,10 +14,9 @@ from tuneloop.core.bridge import pause
 from tuneloop.core.errors import SetupError
 from tuneloop.core.locks import is_locked, take
 
-# Who holds a run's lock enters it again: the driver holds it for a whole sitting, every node for itself. Other threads
-# of the process are told from it by their context.
-_held: dict[Path, object] = {}
-_own: contextvars.ContextVar[frozenset[object]] = contextvars.ContextVar("holds", default=frozenset())
+# A process that holds a run's lock enters it again: the driver holds it for a whole sitting, every node for itself.
+_held: dict[Path, int] = {}
+_driven = set[Path]()
 _guard = threading.Lock()
 PATIENCE = 25
 
@@ -26,25 +24,37 @@ PATIENCE = 25
 @contextlib.contextmanager
 def hold(path: Path) -> Iterator[None]:
     """Hold the run's lock. Raises SetupError naming who holds it."""
-    path, mine = path.resolve(), object()
+    path = path.resolve()
     with _guard:
-        holder = _held.get(path)
-        if holder is None:
+        if _held.get(path, 0):
+            _held[path] += 1
+            file = None
+        else:
             file = _take(path)
-            _held[path] = mine
-    if holder is None:
-        before = _own.set(_own.get() | {mine})
-        try:
-            yield
-        finally:
-            _own.reset(before)
-            with _guard:
-                del _held[path]
-                os.close(file)
-    elif holder in _own.get():
+            _held[path] = 1
+    try:
         yield
-    else:
-        raise SetupError(f"run {path.parent.name} is worked on by another thread of this process; wait for it")
+    finally:
+        with _guard:
+            _held[path] -= 1
+            if file is not None:
+                os.close(file)
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold it as the only sitting of this process, too. Raises SetupError likewise."""
+    path = path.resolve()
+    with _guard:
+        if path in _driven:
+            raise SetupError(f"run {path.parent.name} is worked on by another thread of this process; wait for it")
+        _driven.add(path)
+    try:
+        with hold(path):
+            yield
+    finally:
+        with _guard:
+            _driven.discard(path)
 
 
 def _take(path: Path) -> int:
@@ -73,4 +83,4 @@ def _holder(handle: int) -> str:
 
 def is_held(path: Path) -> bool:
     """Whether some process works on the run now."""
-    return path.resolve() in _held or is_locked(path)
+    return bool(_held.get(path.resolve(), 0)) or is_locked(path)

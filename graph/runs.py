@@ -17,7 +17,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.graph.build import build_graph
 from tuneloop.graph.context import Context
 from tuneloop.graph.guard import check_unchanged
-from tuneloop.graph.lock import hold
+from tuneloop.graph.lock import alone
 from tuneloop.graph.migrations import migrate
 from tuneloop.graph.opening import open_run
 from tuneloop.graph.persistence import Checkpoints, open_checkpoints
@@ -60,11 +60,11 @@ def create_run(spec: RunSpec, settings: Settings, run_id: str | None = None) -> 
 def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None) -> RunOutcome:
     """Run or resume the graph until it is finished or paused; `step_n` pauses after that many nodes.
 
-    Raises SetupError when another process works on the run or what it stands on has changed, WorldError when the world
+    Raises SetupError when another process or thread works on the run or what it stands on has changed, WorldError when the world
     is broken; both leave a run that can be resumed.
     """
     check_unchanged(run, settings)
-    with named(run.root), hold(run.lock), open_checkpoints(run, settings.checkpoint_url) as store:
+    with named(run.root), alone(run.lock), open_checkpoints(run, settings.checkpoint_url) as store:
         ctx = Context(run, settings, State(version=VERSION, run_id=run.id))
         given = entry(ctx, store)
         if given.stage == END:

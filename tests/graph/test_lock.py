@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import contextvars
 import os
 import signal
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.errors import SetupError
-from tuneloop.graph.lock import hold, is_held
+from tuneloop.graph.lock import alone, hold, is_held
 
 HOLDER = "import sys,time;from pathlib import Path;from tuneloop.graph.lock import hold\n"
 HOLDER += "with hold(Path(sys.argv[1])):\n  print('held',flush=True)\n  time.sleep(60)"
@@ -54,19 +53,15 @@ def test_a_failure_inside_frees_it(tmp_path: Path) -> None:
     assert not is_held(tmp_path / "lock")
 
 
-def test_another_thread_is_refused_and_what_the_holder_starts_is_not(tmp_path: Path) -> None:
+def test_one_thread_of_a_process_has_a_sitting(tmp_path: Path) -> None:
     lock = tmp_path / "r1" / "lock"
-
-    def enter() -> bool:
-        with hold(lock):
-            return is_held(lock)
-
-    with ThreadPoolExecutor(1) as pool:
-        with hold(lock):
-            inside = contextvars.copy_context()
-            assert pool.submit(inside.run, enter).result()
-            with pytest.raises(SetupError, match="run r1 is worked on by another thread of this process"):
-                pool.submit(enter).result()
-        assert pool.submit(enter).result()
-        with hold(lock), pytest.raises(SetupError, match="another thread"):
-            pool.submit(inside.run, enter).result()
+    with hold(lock), alone(lock):  # `tuneloop resume` holds it before it drives
+        with ThreadPoolExecutor(1) as pool:
+            second = pool.submit(alone(lock).__enter__)
+            with pytest.raises(SetupError, match="another thread of this process"):
+                second.result()
+        with hold(lock):  # a node
+            assert is_held(lock)
+    with alone(lock):
+        assert is_held(lock)
+    assert not is_held(lock)
