@@ -1,0 +1,138 @@
+"""Where a task of the bench lives: a run of its own in a home that links to the real engines and models."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from planner.space import Space
+from planner.tasks import Made, make
+from tuneloop.agents.critic import CRITIC
+from tuneloop.agents.policy.knobs import read_knobs
+from tuneloop.agents.policy.situation import read_situation
+from tuneloop.agents.researcher import RESEARCHER
+from tuneloop.core.bridge import run_sync
+from tuneloop.core.brief import Brief, Budget
+from tuneloop.core.files import write_json
+from tuneloop.core.run import RunSpec
+from tuneloop.core.settings import Settings, load_settings
+from tuneloop.core.toolbox import Toolbox, ToolCard
+from tuneloop.graph.brief import task
+from tuneloop.graph.context import Context
+from tuneloop.graph.nodes.prepare import settle
+from tuneloop.graph.runs import create_run
+from tuneloop.graph.state import State
+from tuneloop.mcp_servers import direct
+from tuneloop.tools import models
+from tuneloop.tools.engines import ensure_engine
+from tuneloop.tools.workers import stop_workers
+
+MAY_ASK = tuple(dict.fromkeys((*RESEARCHER.tools, *CRITIC.tools)))
+
+
+def silent(_what: str, _done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
+def home(folder: Path) -> Settings:
+    """Settings of a home at `folder` with the engines and models of the real one."""
+    real = load_settings()
+    for name in ("llamafactory", "opencompass"):
+        ensure_engine(name, real, silent)
+    models.resolve("tiny", real, silent)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("engines", "models"):
+        if not (folder / name).exists():
+            (folder / name).symlink_to((real.home.root / name).resolve())
+    return Settings.model_validate({"FT_FILE_PATH": folder.resolve(), "FT_DOCKER_ENABLE_CACHE": False})
+
+
+class DirectTools:
+    """The Toolbox of a run without a wire; what profile, card and suggestions say does not change and is kept."""
+
+    LASTING = ("data_profile_dataset", "params_model_card", "params_suggest_config", "params_query_parameters")
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self._kept: dict[str, Any] = {}
+
+    async def call(self, tool: str, **arguments: Any) -> Any:
+        """The function behind the tool."""
+        if tool not in self.LASTING:
+            return direct.call(self.ctx.scope, tool, **arguments)
+        key = repr((tool, sorted(arguments.items())))
+        if key not in self._kept:
+            self._kept[key] = direct.call(self.ctx.scope, tool, **arguments)
+        return self._kept[key]
+
+    async def names(self) -> Sequence[str]:
+        """What researcher and critic may ask about data and parameters."""
+        return tuple(name for name in MAY_ASK if name.startswith(("data_", "params_")))
+
+    async def cards(self) -> Sequence[ToolCard]:
+        """As the servers describe them; what is told of experiments included."""
+        from tuneloop.mcp_servers.client import open_toolbox  # only chat models read cards
+
+        async with open_toolbox(self.ctx.scope, MAY_ASK) as tools:
+            return await tools.cards()
+
+
+@dataclass(frozen=True)
+class Arena:
+    """A task as players see it: its raw data, what agents are told of it, its tools, its recipe space."""
+
+    made: Made
+    data: Path
+    brief: Brief
+    tools: Toolbox
+
+    @functools.cached_property
+    def space(self) -> Space:
+        """Of this task."""
+        return Space(run_sync(read_situation(self.brief, self.tools)), run_sync(read_knobs(self.tools)))
+
+
+@dataclass(frozen=True)
+class Site:
+    """A task that is set up for real runs."""
+
+    arena: Arena
+    ctx: Context
+
+    def at(self, number: int) -> Context:
+        """The context of one experiment."""
+        return Context(self.ctx.run, self.ctx.settings, State(run_id=self.ctx.run.id, experiment=number))
+
+
+@contextmanager
+def site(name: str, settings: Settings) -> Iterator[Site]:
+    """The task `name` in the home of `settings`, found or made; its engines' workers are ended behind it."""
+    made = make(name)
+    benchmark, data = made.write(settings.home.root / "tasks")
+    ctx = opened(spec_of(benchmark, data), settings, f"bench-{name}")
+    brief = Brief(task=task(ctx), experiment=1, budget=Budget(experiments_left=None, seconds_left=None))
+    try:
+        yield Site(Arena(made, data.resolve(), brief, DirectTools(ctx)), ctx)
+    finally:
+        stop_workers(ctx.bench)
+
+
+def spec_of(benchmark: Path, data: Path, **more: Any) -> RunSpec:
+    """A run on a task; rows that hold validation items are dropped, as every player's script leaves them out anyway."""
+    where = {"benchmark": str(benchmark.resolve()), "datasets": (str(data.resolve()),)}
+    return RunSpec.model_validate({**where, "base_model": "tiny", "drop_overlaps": True, **more})
+
+
+def opened(spec: RunSpec, settings: Settings, name: str) -> Context:
+    """The run called `name`, prepared but for its baseline."""
+    run = settings.home.run(name)
+    if not run.spec.is_file():
+        create_run(spec, settings, run.id)
+    ctx = Context(run, settings, State(run_id=run.id))
+    if not run.setup.is_file():
+        write_json(run.setup, settle(ctx).model_dump(mode="json"))
+    return ctx

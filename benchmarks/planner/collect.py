@@ -1,0 +1,138 @@
+"""Real runs of recipes drawn from the space: the policy's own scripts and configs, real trainings, real evaluations."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from planner.arena import Arena, Site
+from planner.space import STYLES, Point
+from tuneloop.agents.policy import OfflinePolicy
+from tuneloop.core.bridge import run_sync
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.experiment import DataScript, TrainConfig, Training
+from tuneloop.core.files import read_json, read_lines, write_atomic, write_json
+from tuneloop.core.score import ItemResult, Score
+from tuneloop.graph.nodes.build_data import build_data
+from tuneloop.graph.nodes.evaluate import measure
+from tuneloop.graph.nodes.train import finished_training
+from tuneloop.tools.failures import kind_of
+from tuneloop.tools.trained import log_points
+
+RUNS = Path(__file__).with_name("runs.jsonl")
+NEAR_RATES, NEAR_STEPS = (5e-4, 6e-3), 60
+SHOWN, OF_BASE, LONGEST, CURVE = 6, 30, 240, 12
+
+
+def drawn(arena: Arena, number: int) -> Point:
+    """The recipe of a task's n-th run: one in four uniform, the others uniform where recipes that work lie.
+
+    The good part is what the model's own pre-training says (equations, enough steps, a usual rate), not what a player does.
+    """
+    rng = Random(f"{arena.made.name} {number}")
+    while True:
+        point = arena.space.draw(rng)
+        near = point.style in STYLES[1:3] and NEAR_RATES[0] <= point.rate <= NEAR_RATES[1] and point.steps >= NEAR_STEPS
+        if number % 4 == 1 or near:
+            return point
+
+
+def known(path: Path = RUNS) -> list[dict[str, Any]]:
+    """The runs so far."""
+    return list(read_lines(path)) if path.is_file() else []
+
+
+def collect(site: Site, count: int, say: Callable[[str], None], path: Path = RUNS) -> None:
+    """Measure the untouched model and make the task's runs up to number `count`; what is in the file is not run again."""
+    name = site.arena.made.name
+    done = {row["number"] for row in known(path) if row["task"] == name}
+    for number in range(count + 1):
+        if number not in done:
+            row = run(site, number, drawn(site.arena, number)) if number else untouched(site)
+            with path.open("a", encoding="utf-8") as f:
+                f.write(json.dumps(row) + "\n")
+            say(f"{name} {number}: {row.get('value', row.get('failure'))}")
+
+
+def untouched(site: Site) -> dict[str, Any]:
+    """The base model, as run 0."""
+    return {
+        "task": site.arena.made.name,
+        "number": 0,
+        "versions": site.ctx.bench.setup.versions,
+        **outcome(measure(site.ctx, 0)[0], site.arena.brief.task.max_new_tokens, OF_BASE),
+    }
+
+
+def run(site: Site, number: int, point: Point) -> dict[str, Any]:
+    """One recipe through the graph's own nodes; a recipe that breaks leaves its failure."""
+    began = time.monotonic()
+    head = {
+        "task": site.arena.made.name,
+        "number": number,
+        "point": point.dumped(),
+        "versions": site.ctx.bench.setup.versions,
+    }
+    try:
+        found = measured(site, number, point)
+    except RecipeError as e:
+        found = {"failure": str(e)[:400]}
+    shutil.rmtree(site.ctx.run.experiment(number).root, ignore_errors=True)
+    return {**head, **found, "seconds": round(time.monotonic() - began, 1)}
+
+
+def measured(site: Site, number: int, point: Point) -> dict[str, Any]:
+    """What came out. Raises RecipeError."""
+    ctx, policy, arena = site.at(number), OfflinePolicy(), site.arena
+    folder, idea = ctx.folder, arena.space.hypothesis(point)
+    brief = arena.brief.model_copy(update={"hypothesis": idea, "experiment": number})
+    write_json(folder.hypothesis, idea.model_dump(mode="json"))
+    script = run_sync(policy.answer("data_engineer", "", brief, arena.tools, DataScript))
+    write_atomic(folder.script, script.code)
+    config = run_sync(policy.answer("config_coder", "", brief, arena.tools, TrainConfig))
+    write_atomic(folder.config, config.yaml)
+    build_data(ctx)
+    training = finished_training(ctx)
+    score = measure(ctx, number)[0]
+    return {
+        "rows": read_json(folder.data / "report.json")["rows"],
+        **outcome(score, brief.task.max_new_tokens, SHOWN),
+        "training": told(training),
+        "curve": curve(folder.model),
+    }
+
+
+def outcome(score: Score, longest: int, shown: int) -> dict[str, Any]:
+    """Value, what could be read, right and wrong by item in the items' order, some failures."""
+    items = sorted(score.items, key=lambda item: item.id)
+    failed = [item for item in items if not item.correct]
+    kinds = [kind_of(item, longest) for item in failed]
+    return {
+        "value": score.value,
+        "parsed": score.parsed,
+        "items": "".join("01"[item.correct] for item in items),
+        "kinds": {str(kind): kinds.count(kind) for kind in sorted(set(kinds), key=str)},
+        "failures": [failure(item) for item in Random(score.n).sample(failed, min(shown, len(failed)))],
+    }
+
+
+def failure(item: ItemResult) -> dict[str, Any]:
+    """An item that was not solved, its reply cut to what is looked at."""
+    return {"id": item.id, "prediction": item.prediction[:LONGEST], "parsed": item.parsed, "answer": item.answer}
+
+
+def told(training: Training) -> dict[str, Any]:
+    """What the journal says of a training."""
+    keys = ("steps", "seconds", "rows", "first_loss", "last_loss", "tail_slope", "method", "stopped")
+    return {key: training.model_dump(mode="json")[key] for key in keys}
+
+
+def curve(model: Path) -> list[tuple[int, float]]:
+    """A few points of the training loss."""
+    points = [(int(p["current_steps"]), float(p["loss"])) for p in log_points(model) if "loss" in p]
+    return points[:: max(1, len(points) // CURVE)]

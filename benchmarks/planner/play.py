@@ -1,0 +1,141 @@
+"""All players on all tasks over one surface: from the file of real runs to curves of regret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from planner import rows as rows_module
+from planner.arena import Arena, Site, site
+from planner.players import Asked, Player, RandomSearch, chat, offline
+from planner.regret import Curve, best_of, curve, played
+from planner.rows import Kitchen, Made
+from planner.simulate import World
+from planner.space import Point, loaded
+from planner.surface import Array, Surface, features, held_out, surface
+from tuneloop.agents.policy import operations
+from tuneloop.core.files import digest, digest_file, read_json, write_json
+from tuneloop.core.settings import Settings, load_settings
+
+UNSEEN = ("stories11", "stories12", "till11", "till12")  # no real run of these went into the surface
+DATA = 160  # data parts that random search draws from, themselves drawn uniformly
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is simulated: trials of each player, and data parts."""
+
+    tasks: tuple[str, ...] = UNSEEN
+    random: int = 200
+    policy: int = 30
+    chat: int = 3
+    data: int = DATA
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The surface, and how it predicts real runs that it was not fitted to."""
+
+    surface: Surface
+    real: Array
+    predicted: Array
+    r2: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Played:
+    """A task's outcome; `best` is the surface's highest score, `moves` the policy's first trial in words."""
+
+    task: str
+    best: float
+    recipe: Point
+    base: float
+    curves: tuple[Curve, ...]
+    moves: tuple[str, ...]
+    projected: tuple[str, ...]
+
+
+def family(task: str) -> str:
+    """`till12` → `till`."""
+    return task.rstrip("0123456789")
+
+
+class Bench:
+    """Tasks that are open, their kitchens, and the real runs."""
+
+    def __init__(self, runs: Sequence[dict[str, Any]], settings: Settings, stack: ExitStack, say: Say) -> None:
+        self.runs, self.settings, self.say = runs, settings, say
+        self._stack = stack
+        self._open: dict[str, tuple[Site, Kitchen]] = {}
+
+    def at(self, task: str) -> tuple[Site, Kitchen]:
+        """A task and its kitchen, opened once."""
+        if task not in self._open:
+            here = self._stack.enter_context(site(task, self.settings))
+            self._open[task] = here, Kitchen(here.arena)
+        return self._open[task]
+
+    def fitted(self) -> Fitted:
+        """Fit the surface; every run's features come from its rows made again."""
+        good = [run for run in self.runs if run["number"] and "value" in run]
+        x = np.stack([self._features(run) for run in good])
+        y = np.array([run["value"] for run in good]) / 100
+        self.say(f"surface: {len(good)} real runs")
+        predicted, r2, error = held_out(x, y)
+        return Fitted(surface(good, x), y, predicted, r2, error)
+
+    def _features(self, run: dict[str, Any]) -> Array:
+        point = loaded(run["point"])
+        return features(family(run["task"]), self.at(run["task"])[1].stats(point), point)
+
+    def play(self, task: str, fitted: Fitted, extent: Extent) -> Played:
+        """All players on one task."""
+        here, kitchen = self.at(task)
+        base = next(run for run in self.runs if run["number"] == 0 and family(run["task"]) == family(task))
+        world = World(here.arena, kitchen, fitted.surface, base, family(task))
+        data = self._data(here.arena, kitchen, extent.data)
+        policy = offline()
+        players: list[tuple[Player, int]] = [(RandomSearch(data), extent.random), (policy, extent.policy)]
+        if (settings := load_settings()).chat_model and extent.chat:
+            folder = self.settings.home.root / "chat"
+            players.append((chat(settings, here.ctx.run, folder), extent.chat))
+        trials = {}
+        for player, count in players:
+            self.say(f"{task}: {player.name}, {count} trials")
+            trials[player.name] = played(world, player, count)
+        seen = [p for many in trials.values() for t in many for p in t.points if p]
+        best, recipe = best_of(world, data, seen)
+        floor = base["value"] / 100
+        return Played(
+            task, best, recipe, floor,
+            tuple(curve(name, task, many, best, floor) for name, many in trials.items()),
+            tuple(f"{row.outcome} {row.value}: {row.hypothesis.statement}" for row in trials[policy.name][0].journal),
+            tuple(sorted({said for p, _ in players if isinstance(p, Asked) for said in p.projected})),
+        )  # fmt: skip
+
+    def _data(self, arena: Arena, kitchen: Kitchen, count: int) -> list[Point]:
+        """Data parts drawn uniformly; what their rows are like is kept while code and task stay."""
+        rng = Random(f"data {arena.made.name}")
+        points = [arena.space.draw(rng) for _ in range(count)]
+        code = [digest_file(Path(str(module.__file__))) for module in (operations, rows_module)]
+        kept = self.settings.home.root / "rows" / f"{arena.made.name}-{digest(*code)}.json"
+        known: dict[str, dict[str, Any]] = read_json(kept) if kept.is_file() else {}
+        for i, point in enumerate(points):
+            key = json.dumps(point.data)
+            if key not in known:
+                known[key] = asdict(kitchen.stats(point))
+                write_json(kept, known)
+            kitchen.learn(point, Made(**known[key]))
+            if i % 40 == 39:
+                self.say(f"{arena.made.name}: rows of {i + 1} of {count} data parts")
+        return points

@@ -1,0 +1,103 @@
+"""The training rows that a recipe makes, by the policy's own operations, and what they are like: the surface's features."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from planner.arena import Arena
+from planner.space import Point
+from tuneloop.agents.policy import operations
+from tuneloop.agents.policy.compose import FORM, READ, SELECT, form_entry, pairs, source_entry
+from tuneloop.agents.policy.rows import Row, read_source
+from tuneloop.agents.policy.situation import form_of
+from tuneloop.core.experiment import Step
+from tuneloop.core.text import equations, plain_number, tokens
+
+BARE_LINE = re.compile(r"[\d\s+\-*/=]+$")
+
+
+@dataclass(frozen=True)
+class Made:
+    """Rows and shares of them, 0 to 1; `wrong` by the generator's own key, which no player is shown."""
+
+    rows: int
+    wrong: float
+    false_steps: float
+    compact: float
+    spaced: float
+    prose: float
+    worded: float
+    unknown: float
+    unique: float
+    products: float
+
+
+class Kitchen:
+    """Makes rows for points of one task; sources are read once, the same data are made once."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        situation = arena.space.situation
+        self.skip = {source.id: source.profile.overlapping for source in situation.sources}
+        self.form = form_of(situation.task, situation.facts)
+        self.read = functools.cache(self._read)
+        self._made: dict[tuple[object, ...], Made] = {}
+
+    def stats(self, point: Point) -> Made:
+        """What the rows of a recipe are like."""
+        if point.data not in self._made:
+            self.learn(point, described(self.rows(point), self.arena.made.truth))
+        return self._made[point.data]
+
+    def learn(self, point: Point, made: Made) -> None:
+        """What was found out before."""
+        self._made[point.data] = made
+
+    def _read(self, name: str) -> tuple[Row, ...]:
+        point = Point((name,), "own_words", "none", (), "full", 1e-3, 100, 0)
+        step = next(s for s in self.arena.space.plan(point) if s.do == READ)
+        task = form_entry(self.form, (Step(do=FORM),))
+        return tuple(read_source(self.arena.data.parent, source_entry(step, self.form, self.skip), task, None))
+
+    def rows(self, point: Point) -> list[Row]:
+        """As the script of the policy makes them."""
+        plan, task = self.arena.space.plan(point), self.arena.space.situation.task
+        rows = [row for step in plan if step.do == READ for row in self.read(source_entry(step, self.form, {})["name"])]
+        words: dict[str, float] = {}
+        for step in plan:
+            if step.do == SELECT:
+                words = pairs(step.options.get("words", []))
+            elif step.do not in (READ, FORM):
+                rows = getattr(operations, step.do)(rows, **step.options)
+        return operations.select(rows, task.row_limit, task.seed, words)
+
+
+def described(rows: list[Row], truth: Any) -> Made:
+    """Shares over the rows."""
+    n = max(1, len(rows))
+    known = [row for row in rows if row.name in truth]
+    wrong = [row for row in known if plain_number(row.answer or "") != truth[row.name]]
+    looks = [look(row) for row in rows]
+    right = [row for row in known if plain_number(row.answer or "") == truth[row.name]]
+    return Made(
+        rows=len(rows),
+        wrong=len(wrong) / max(1, len(known)),
+        false_steps=sum(any(not holds for _, _, holds in equations(row.solution)) for row in rows) / n,
+        **{name: looks.count(name) / n for name in ("compact", "spaced", "prose", "worded")},
+        unknown=1 - len(known) / n,
+        unique=len({row.name for row in rows}) / n,
+        products=sum(any(c in row.solution for c in "*/") for row in right) / max(1, len(right)),
+    )
+
+
+def look(row: Row) -> str:
+    """How a solution is written."""
+    text = "\n".join(line for line in row.solution.splitlines() if not line.startswith("Answer"))
+    if equations(text):
+        if not BARE_LINE.match(text):
+            return "prose"
+        return "spaced" if " = " in text else "compact"
+    return "worded" if len(tokens(text)) > 2 else "bare"

@@ -1,0 +1,95 @@
+"""Regret of random search, the offline policy and, with CHAT_MODEL, a chat model; `make bench-planner` runs it.
+
+    python benchmarks/planner_bench.py                  fit, simulate, a few real experiments; minutes
+    python benchmarks/planner_bench.py --collect 40     more real runs for the surface, up to 40 a task; hours
+
+Writes `benchmarks/out/planner.json`, the tables of `docs/planner_bench.md` and its plot. Exit status 1 with `--check` when a
+goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE))  # PYTHONSAFEPATH leaves a script's own folder out
+
+from planner.arena import home, site  # noqa: E402
+from planner.collect import RUNS, collect, known  # noqa: E402
+from planner.play import UNSEEN, Bench, Extent  # noqa: E402
+from planner.real import Real, really  # noqa: E402
+from planner.report import draw, rows, told, write_page  # noqa: E402
+
+from tuneloop.core.files import write_json  # noqa: E402
+
+OUT = HERE / "out" / "planner.json"
+DOCS = HERE.parent / "docs"
+COLLECTED = ("till3", "stories3")
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--collect", type=int, default=0, metavar="N", help="make real runs up to N a task, nothing else"
+    )
+    parser.add_argument(
+        "--real", type=int, default=2, metavar="N", help="real experiments of policy and random (default 2)"
+    )
+    parser.add_argument("--trials", type=int, nargs=2, default=[200, 30], metavar=("RANDOM", "POLICY"))
+    parser.add_argument(
+        "--tasks", nargs="+", default=list(UNSEEN), help=f"seeds to play on (default {' '.join(UNSEEN)})"
+    )
+    parser.add_argument("--home", type=Path, default=HERE / "out" / "planner-home", help="where runs are made")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="where planner_bench.md and its plot are")
+    parser.add_argument("--out", type=Path, default=OUT, help=f"rows as JSON (default: {OUT})")
+    parser.add_argument("--check", action="store_true", help="exit status 1 when a goal is missed")
+    return parser.parse_args()
+
+
+def say(text: str) -> None:
+    """One line of progress."""
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+def more_runs(given: argparse.Namespace) -> None:
+    """A run of each task in turn, so that what is there when it is stopped is even."""
+    with ExitStack() as stack:
+        sites = [stack.enter_context(site(name, home(given.home))) for name in COLLECTED]
+        for number in range(1, given.collect + 1):
+            for here in sites:
+                collect(here, number, say)
+
+
+def main() -> int:
+    """All of it; the exit status."""
+    given = arguments()
+    if given.collect:
+        more_runs(given)
+        return 0
+    random, policy = given.trials
+    extent = Extent(tuple(given.tasks), random=random, policy=policy)
+    with ExitStack() as stack:
+        bench = Bench(known(RUNS), home(given.home), stack, say)
+        fitted = bench.fitted()
+        played = [bench.play(task, fitted, extent) for task in extent.tasks]
+        real: Real | None = really(bench.at(extent.tasks[0])[0], given.real) if given.real else None
+    found = rows(played, fitted)
+    write_json(given.out, found)
+    details = [{"task": one.task, "moves": one.moves, "projected": one.projected} for one in played]
+    write_json(given.out.with_name("planner-details.json"), details)
+    write_page(given.docs / "planner_bench.md", told(played, fitted, real, extent))
+    draw(given.docs / "planner_bench.svg", played)
+    for one in found:
+        print(
+            f"{one['name']:<70} {one['value']:>8g} {one['unit']:<12} {one['goal']:>9}  {'ok' if one['ok'] else 'missed'}"
+        )
+    return int(given.check and not all(one["ok"] for one in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""A task of the bench without an engine: real profiles, a real suggestion, made-up runs under the surface."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.agents.policy.conftest import World as Tools
+from tuneloop.core.benchmark import Item
+from tuneloop.tools.benchmarks.own import read_declaration
+
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+
+if TYPE_CHECKING:
+    from planner.arena import Arena
+    from planner.rows import Kitchen
+    from planner.simulate import World
+
+
+@pytest.fixture(scope="session")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    """The second task, with a seed of its own; fewer rows."""
+    from planner.tasks import make
+
+    folder = tmp_path_factory.mktemp("tasks")
+    made = make("till77")
+    made = type(made)(**{**vars(made), "files": {name: rows[:300] for name, rows in made.files.items()}})
+    benchmark, _ = made.write(folder)
+    items = [Item(id=row["id"], fields={"question": row["question"]}, answer=row["answer"]) for row in made.validation]
+    return Tools(folder, read_declaration(benchmark / "benchmark.yaml", None), items)
+
+
+@pytest.fixture(scope="session")
+def arena(tools: Tools) -> Arena:
+    """What players see of it."""
+    from planner.arena import Arena
+    from planner.tasks import make
+
+    data = tools.root / "till77-raw"
+    task = tools.brief().task.model_copy(update={"datasets": (data.name,)})
+    brief = tools.brief(task=task)
+    tools.answers["params_query_parameters"] = {
+        "kind": "list",
+        "names": ["finetuning_type", "learning_rate", "max_steps", "num_train_epochs", "lora_rank"],
+    }
+    return Arena(make("till77"), data, brief, tools)
+
+
+@pytest.fixture(scope="session")
+def kitchen(arena: Arena) -> Kitchen:
+    """Makes its rows."""
+    from planner.rows import Kitchen
+
+    return Kitchen(arena)
+
+
+@pytest.fixture(scope="session")
+def world(arena: Arena, kitchen: Kitchen) -> World:
+    """Over a surface of made-up runs: equations with right answers are worth something."""
+    from planner.simulate import World
+    from planner.surface import features, surface
+
+    rng = Random(5)
+    points = [arena.space.draw(rng) for _ in range(14)]
+    made = [kitchen.stats(point) for point in points]
+    runs = [run(i, 80 * m.compact * (1 - m.wrong)) for i, m in enumerate(made)]
+    x = np.stack([features("till", m, p) for m, p in zip(made, points, strict=True)])
+    base = {"value": 1.0, "parsed": 100.0, "items": "1" * 2 + "0" * 198, "failures": run(0, 0.0)["failures"]}
+    return World(arena, kitchen, surface(runs, x), base, "till")
+
+
+def run(number: int, value: float) -> dict[str, Any]:
+    """A made-up real run."""
+    training = {"first_loss": 2.0, "last_loss": 0.2, "tail_slope": -0.02}
+    failures = [
+        {"id": "validation-001", "prediction": f"{number}+2=9\nAnswer: 9", "parsed": "9", "answer": "8"},
+        {"id": "validation-002", "prediction": "what", "parsed": None, "answer": "8"},
+    ]
+    return {
+        "task": "till3",
+        "number": number,
+        "value": value,
+        "parsed": 95.0,
+        "training": training,
+        "failures": failures,
+    }

@@ -1,0 +1,46 @@
+"""The rows from which features are made are those that the policy's script writes."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from tests.agents.policy.conftest import World as Tools
+from tuneloop.agents.policy.compose import FORM, form_entry
+from tuneloop.agents.policy.rows import alpaca
+from tuneloop.core.experiment import Step
+
+if TYPE_CHECKING:
+    from planner.arena import Arena
+    from planner.rows import Kitchen
+
+
+def test_rows_are_those_of_the_script(arena: Arena, kitchen: Kitchen, tools: Tools) -> None:
+    rng = Random(6)
+    point = next(p for p in iter(lambda: arena.space.draw(rng), None) if kitchen.stats(p).rows > 20)
+    task = form_entry(kitchen.form, (Step(do=FORM),))
+    script = tools.script(arena.space.hypothesis(point), task=arena.brief.task)
+    assert tools.run(script.code) == [alpaca(row, task) for row in kitchen.rows(point)]
+
+
+def test_wrong_rows_are_known_by_the_generators_key(arena: Arena, kitchen: Kitchen) -> None:
+    from planner.space import Point
+
+    def wrong(source: str, votes: str) -> float:
+        point = Point((f"{arena.data.name}/{source}",), "own_words", votes, (), "full", 1e-3, 100, 0)
+        return kitchen.stats(point).wrong
+
+    assert wrong("receipts.csv", "none") > 0.3
+    assert wrong("tutors.jsonl", "voted") < wrong("tutors.jsonl", "none") < 0.3
+
+
+def test_styles_are_told_apart(arena: Arena, kitchen: Kitchen) -> None:
+    from planner.space import Point
+
+    name = (f"{arena.data.name}/receipts.csv",)
+    looks = {
+        s: kitchen.stats(Point(name, s, "none", (), "full", 1e-3, 100, 0)) for s in ("own_words", "compact", "spaced")
+    }
+    assert looks["own_words"].prose > 0.95
+    assert looks["compact"].compact > 0.95
+    assert looks["spaced"].spaced > 0.95
