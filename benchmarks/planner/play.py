@@ -15,16 +15,17 @@ import numpy as np
 from planner import rows as rows_module
 from planner.arena import Arena, Site, site
 from planner.players import Asked, Player, RandomSearch, chat, offline
-from planner.regret import Curve, best_of, curve, played
+from planner.regret import Curve, best_of, curve, joined, played
 from planner.rows import Kitchen, Made
-from planner.simulate import World
 from planner.space import Point, loaded
 from planner.surface import Array, Surface, features, held_out, surface
+from planner.world import World
 from tuneloop.agents.policy import operations
 from tuneloop.core.files import digest, digest_file, read_json, write_json
 from tuneloop.core.settings import Settings, load_settings
 
 UNSEEN = ("stories11", "stories12", "till11", "till12")  # no real run of these went into the surface
+SURFACES = 5
 DATA = 160  # data parts that random search draws from, themselves drawn uniformly
 
 Say = Callable[[str], None]
@@ -43,9 +44,9 @@ class Extent:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The surface, and how it predicts real runs that it was not fitted to."""
+    """Surfaces, each without another part of the real runs, and how runs are predicted by fits that do not know them."""
 
-    surface: Surface
+    surfaces: tuple[Surface, ...]
     real: Array
     predicted: Array
     r2: float
@@ -54,7 +55,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Played:
-    """A task's outcome; `best` is the surface's highest score, `moves` the policy's first trial in words."""
+    """A task's outcome; `best` is the surface's highest score, `moves` the policy's first trial on each surface."""
 
     task: str
     best: float
@@ -92,7 +93,10 @@ class Bench:
         y = np.array([run["value"] for run in good]) / 100
         self.say(f"surface: {len(good)} real runs")
         predicted, r2, error = held_out(x, y)
-        return Fitted(surface(good, x), y, predicted, r2, error)
+        order = np.random.default_rng(1).permutation(len(good))
+        kept = [np.setdiff1d(order, order[fold::SURFACES]) for fold in range(SURFACES)]
+        surfaces = tuple(surface([good[i] for i in some], x[some]) for some in kept)
+        return Fitted(surfaces, y, predicted, r2, error)
 
     def _features(self, run: dict[str, Any]) -> Array:
         point = loaded(run["point"])
@@ -102,24 +106,27 @@ class Bench:
         """All players on one task."""
         here, kitchen = self.at(task)
         base = next(run for run in self.runs if run["number"] == 0 and family(run["task"]) == family(task))
-        world = World(here.arena, kitchen, fitted.surface, base, family(task))
         data = self._data(here.arena, kitchen, extent.data)
         policy = offline()
         players: list[tuple[Player, int]] = [(RandomSearch(data), extent.random), (policy, extent.policy)]
         if (settings := load_settings()).chat_model and extent.chat:
             folder = self.settings.home.root / "chat"
             players.append((chat(settings, here.ctx.run, folder), extent.chat))
-        trials = {}
-        for player, count in players:
-            self.say(f"{task}: {player.name}, {count} trials")
-            trials[player.name] = played(world, player, count)
-        seen = [p for many in trials.values() for t in many for p in t.points if p]
-        best, recipe = best_of(world, data, seen)
-        floor = base["value"] / 100
+        found: dict[str, list[Curve]] = {player.name: [] for player, _ in players}
+        tops, moves = [], []
+        for i, one in enumerate(fitted.surfaces):
+            self.say(f"{task}: surface {i + 1} of {len(fitted.surfaces)}")
+            world = World(here.arena, kitchen, one, base, family(task))
+            trials = {p.name: played(world, p, range(i + 1, n + 1, len(fitted.surfaces))) for p, n in players}
+            moves.append(trials[policy.name][0])
+            tops.append(best_of(world, data, [p for many in trials.values() for t in many for p in t.points if p]))
+            for name, many in trials.items():
+                if many:
+                    found[name].append(curve(name, task, many, tops[-1][0], base["value"] / 100, i))
         return Played(
-            task, best, recipe, floor,
-            tuple(curve(name, task, many, best, floor) for name, many in trials.items()),
-            tuple(f"{row.outcome} {row.value}: {row.hypothesis.statement}" for row in trials[policy.name][0].journal),
+            task, float(np.mean([top for top, _ in tops])), tops[0][1], base["value"] / 100,
+            tuple(joined(curves, task) for curves in found.values()),
+            tuple(f"{row.outcome} {row.value}: {row.hypothesis.statement}" for t in moves for row in t.journal),
             tuple(sorted({said for p, _ in players if isinstance(p, Asked) for said in p.projected})),
         )  # fmt: skip
 

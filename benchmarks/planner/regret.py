@@ -9,9 +9,10 @@ from random import Random
 import numpy as np
 
 from planner.players import Player, anew
-from planner.simulate import Trial, World
+from planner.simulate import Trial
 from planner.space import Point
 from planner.surface import Array, features
+from planner.world import World
 
 BUDGET = 8
 CANDIDATES = 20_000  # recipes among which the best is looked for
@@ -19,11 +20,12 @@ CANDIDATES = 20_000  # recipes among which the best is looked for
 
 @dataclass(frozen=True)
 class Curve:
-    """Regrets after each experiment, a row a trial; shares of (best - untouched model)."""
+    """Regrets after each experiment, a row a trial; shares of (best - untouched model). `surface`: which one it was on."""
 
     player: str
     task: str
     regrets: Array
+    surface: Array
 
     def mean(self, after: int) -> float:
         """Over trials."""
@@ -64,17 +66,31 @@ def best_of(
     return float(scores[i]), points[i]
 
 
-def played(world: World, player: Player, trials: int, budget: int = BUDGET) -> list[Trial]:
-    """Trials with seeds 1, 2 and so on."""
+def played(world: World, player: Player, seeds: Sequence[int], budget: int = BUDGET) -> list[Trial]:
+    """A trial for each seed."""
     done = []
-    for seed in range(1, trials + 1):
+    for seed in seeds:
         trial = Trial(world, budget, seed)
         player.play(trial, seed)
         done.append(trial)
     return done
 
 
-def curve(name: str, task: str, trials: Sequence[Trial], best: float, base: float) -> Curve:
-    """Regrets of trials."""
+def curve(name: str, task: str, trials: Sequence[Trial], best: float, base: float, surface: int = 0) -> Curve:
+    """Regrets of trials on one surface."""
     shipped = np.array([[max(base, value) for value in t.shipped] for t in trials])
-    return Curve(name, task, (best - shipped) / (best - base))
+    return Curve(name, task, (best - shipped) / (best - base), np.full(len(trials), surface, dtype=np.float64))
+
+
+def joined(curves: Sequence[Curve], task: str) -> Curve:
+    """Trials of one player on several surfaces or seeds of a task, as one."""
+    regrets, surface = (np.concatenate([getattr(c, name) for c in curves]) for name in ("regrets", "surface"))
+    return Curve(curves[0].player, task, regrets, surface)
+
+
+def by_surface(policy: Curve, other: Curve, after: int) -> list[float]:
+    """The ratio of means on each surface alone: how far it hangs on which real runs are behind it."""
+    return [
+        ratio(policy.regrets[policy.surface == i, after - 1], other.regrets[other.surface == i, after - 1], 1)[0]
+        for i in sorted(set(policy.surface))
+    ]

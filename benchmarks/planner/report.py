@@ -7,11 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from planner.play import Extent, Fitted, Played, family
 from planner.real import Real, shipped
-from planner.regret import BUDGET, Curve, bootstrap, ratio
+from planner.regret import BUDGET, Curve, bootstrap, by_surface, joined, ratio
 
 MARK, END = "<!-- measured -->", "<!-- end -->"
 RANDOM, POLICY = "random search", "offline policy"
@@ -22,13 +20,11 @@ COLOURS = ("#888888", "#2a7f3f", "#2b6cb0", "#b7791f")
 
 def together(played: Sequence[Played]) -> dict[str, dict[str, Curve]]:
     """Family → player → the trials of all its seeds as one curve."""
-    found: dict[str, dict[str, Curve]] = {}
+    found: dict[str, dict[str, list[Curve]]] = {}
     for one in played:
         for c in one.curves:
-            before = found.setdefault(family(one.task), {}).get(c.player)
-            regrets = c.regrets if before is None else np.concatenate([before.regrets, c.regrets])
-            found[family(one.task)][c.player] = Curve(c.player, family(one.task), regrets)
-    return found
+            found.setdefault(family(one.task), {}).setdefault(c.player, []).append(c)
+    return {name: {player: joined(many, name) for player, many in of.items()} for name, of in found.items()}
 
 
 def rows(played: Sequence[Played], fitted: Fitted) -> list[dict[str, Any]]:
@@ -68,7 +64,8 @@ def table(played: Sequence[Played]) -> Iterator[str]:
         cells = [f"{ratio(a[:, k], b[:, k])[0]:.2f}" for k in range(BUDGET)]
         yield f"| {POLICY} / {RANDOM} | " + " | ".join(cells) + " |"
         value, low, high = ratio(a[:, DECIDES - 1], b[:, DECIDES - 1])
-        yield f"\nAfter {DECIDES} experiments {value:.2f} (95 %: {low:.2f} to {high:.2f}).\n"
+        each = ", ".join(f"{v:.2f}" for v in by_surface(curves[POLICY], curves[RANDOM], DECIDES))
+        yield f"\nAfter {DECIDES} experiments {value:.2f} (95 %: {low:.2f} to {high:.2f}); by surface {each}.\n"
 
 
 def interval(c: Curve, after: int) -> str:
@@ -82,7 +79,7 @@ def told(played: Sequence[Played], fitted: Fitted, real: Real | None, extent: Ex
     lines = [
         f"Real runs behind the surface: {len(fitted.real)}. Predicted by a fit to the others, ten folds: R² {fitted.r2:.2f}, "
         f"mean error {100 * fitted.error:.1f} points. Trials on each seed: {extent.random} of random search, {extent.policy} of "
-        "the policy.\n",
+        f"the policy, shared by {len(fitted.surfaces)} surfaces, each without another fifth of the runs.\n",
         "Regret in percent of what there is to gain, mean (95 % interval):\n",
         *table(played),
         "| seed | best of the surface | untouched | the best recipe |",

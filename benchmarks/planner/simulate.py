@@ -4,79 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from planner.arena import Arena
-from planner.rows import Kitchen
+from planner.outcomes import SILENCE, curve, score, trained, untouched
 from planner.space import Point
-from planner.surface import Array, Surface, features
+from planner.world import Truth, World
 from tuneloop.core.brief import Brief, Budget, JournalRow
 from tuneloop.core.errors import ToolError
 from tuneloop.core.experiment import Critique, Hypothesis, Training
-from tuneloop.core.score import Decision, ItemResult, Score
-from tuneloop.tools.compare import decide, share, wilson
+from tuneloop.core.score import Decision, Score
+from tuneloop.tools.compare import decide, share
 from tuneloop.tools.failures import explain
 
 ITEMS, COUNTED = 200, 0.5 / math.sqrt(200)
 ALIKE = 0.6  # correlation of two models' answers; `tools/compare/power.py` assumes the same
-NEIGHBOURS, CURVE = 8, 12
-STEP_SECONDS = 0.15
-SILENCE = {"prediction": "", "parsed": None, "answer": "0"}
 SIMULATED = ("evaluation_explain_failures", "data_report", "training_loss_curve")
-
-
-@dataclass(frozen=True)
-class Truth:
-    """What a recipe gives without noise; shares 0 to 1."""
-
-    score: float
-    parsed: float
-    first_loss: float
-    last_loss: float
-    tail: float
-    rows: int
-    x: Array
-
-
-@dataclass
-class World:
-    """One task: its space, its rows, the surface. `base`: the real evaluation of the untouched model."""
-
-    arena: Arena
-    kitchen: Kitchen
-    surface: Surface
-    base: dict[str, Any]
-    family: str
-    _known: dict[Point, Truth | None] = field(default_factory=dict)
-
-    def truth(self, point: Point) -> Truth | None:
-        """None where the data gate leaves no row."""
-        if point not in self._known:
-            self._known[point] = self._found(point)
-        return self._known[point]
-
-    def _found(self, point: Point) -> Truth | None:
-        made = self.kitchen.stats(point)
-        if made.rows == 0:
-            return None
-        x = features(self.family, made, point)
-        one, s = x[None, :], self.surface
-        score, parsed, first, last, tail = (
-            float(f.at(one)[0]) for f in (s.score, s.parsed, s.first_loss, s.last_loss, s.tail)
-        )
-        return Truth(min(score, parsed), parsed, first, last, tail, made.rows, x)
-
-    def replies(self, x: Array, *, readable: bool) -> list[dict[str, Any]]:
-        """Failures that the nearest real runs of this family recorded."""
-        order = np.argsort(-self.surface.score.near(x))
-        ours = [i for i in order if self.surface.runs[i]["task"].startswith(self.family)]
-        found = [[f for f in self.surface.runs[i]["failures"] if (f["parsed"] is not None) == readable] for i in ours]
-        some = [rows for rows in found if rows][:NEIGHBOURS]
-        return [row for rows in some for row in rows]
 
 
 class Trial:
@@ -198,41 +143,3 @@ class Trial:
         one = self.scores[number]
         prompts = {item.id: "" for item in one.items}
         return explain(one, prompts, self.brief.task.max_new_tokens, count=count)
-
-
-def untouched(base: dict[str, Any]) -> Score:
-    """The base model's score, item by item as recorded."""
-    right = [mark == "1" for mark in base["items"]]
-    return score(["0"] * len(right), right, [SILENCE] * len(right)).model_copy(update={"parsed": base["parsed"]})
-
-
-def score(answers: Sequence[str], right: Sequence[bool], said: Sequence[dict[str, Any]]) -> Score:
-    """A score of items; those that are right say nothing of interest."""
-    items = tuple(
-        ItemResult.model_construct(
-            id=f"validation-{i:03}", prediction="" if ok else str(f["prediction"]), parsed=answer if ok else f["parsed"],
-            answer=answer, correct=ok, value=float(ok), group="", cluster="", error="", extra={},
-        )
-        for i, (answer, ok, f) in enumerate(zip(answers, right, said, strict=True))
-    )  # fmt: skip
-    n, good = len(items), sum(right)
-    low, high = wilson(good, n)
-    return Score(
-        benchmark="simulated", split="validation", metric="accuracy", value=100 * good / n, low=low, high=high, n=n,
-        parsed=100 * sum(item.parsed is not None for item in items) / n, items=items,
-    )  # fmt: skip
-
-
-def trained(truth: Truth, point: Point) -> Training:
-    """What the journal would say of the training."""
-    return Training(
-        steps=point.steps, seconds=STEP_SECONDS * point.steps, rows=truth.rows, first_loss=truth.first_loss,
-        last_loss=truth.last_loss, tail_slope=truth.tail, method="lora" if point.method == "lora" else "full",
-    )  # fmt: skip
-
-
-def curve(training: Training) -> list[dict[str, float]]:
-    """A falling loss between the two that are fitted."""
-    fall = [(i / CURVE, math.exp(-4 * i / CURVE)) for i in range(CURVE + 1)]
-    a, b = training.first_loss, training.last_loss
-    return [{"step": max(1, round(t * training.steps)), "loss": round(b + (a - b) * part, 4)} for t, part in fall]

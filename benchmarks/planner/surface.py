@@ -20,12 +20,13 @@ from planner.space import Point
 Array = npt.NDArray[np.float64]
 FEATURES = (
     "family", "log rows", "wrong", "false steps", "compact", "spaced", "prose", "worded", "unknown", "log questions",
-    "products", "lora", "log rate", "log steps", "log rank", "log epochs",
+    "products", "lora", "log rate", "log steps", "log rank", "log epochs", "log way",
 )  # fmt: skip
 # Widths that are likely before anything was seen, in the unit of each feature.
-USUAL = (2.0, 1.5, 0.4, 0.3, 0.5, 0.5, 0.5, 0.5, 0.5, 1.5, 0.5, 1.0, 1.0, 1.2, 3.0, 2.0)
+USUAL = (2.0, 1.5, 0.4, 0.3, 0.5, 0.5, 0.5, 0.5, 0.5, 1.5, 0.5, 1.0, 1.0, 1.2, 3.0, 2.0, 1.0)
 DOUBT = 0.7  # of the logarithm of a width
 NOISE = 0.06  # usual residual on the scale of the fit; counting 200 items alone makes 0.035
+LORA_RATE = 3.0  # adapters bear so many times the rate, by the parameter server's own suggestions for this model
 ROUNDS = 12
 
 
@@ -50,6 +51,7 @@ def features(family: str, made: Made, point: Point) -> Array:
             math.log(point.steps),
             math.log2(point.rank or 16),
             math.log(epochs + 0.1),
+            math.log(point.steps * point.rate / (LORA_RATE if point.method == "lora" else 1)),
         ]
     )
 

@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 if TYPE_CHECKING:
     from planner.arena import Arena
     from planner.rows import Kitchen
-    from planner.simulate import World
+    from planner.world import World
 
 
 @pytest.fixture(scope="session")
@@ -62,8 +62,8 @@ def kitchen(arena: Arena) -> Kitchen:
 @pytest.fixture(scope="session")
 def world(arena: Arena, kitchen: Kitchen) -> World:
     """Over a surface of made-up runs: equations with right answers are worth something."""
-    from planner.simulate import World
     from planner.surface import features, surface
+    from planner.world import World
 
     rng = Random(5)
     points = [arena.space.draw(rng) for _ in range(14)]

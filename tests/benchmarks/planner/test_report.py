@@ -11,7 +11,7 @@ import pytest
 def curves(mean: float):
     from planner.regret import Curve
 
-    return lambda player, task: Curve(player, task, np.full((5, 8), mean))
+    return lambda player, task: Curve(player, task, np.full((5, 8), mean), np.arange(5.0) % 2)
 
 
 def one():
@@ -26,7 +26,7 @@ def one():
 def fitted():
     from planner.play import Fitted
 
-    return Fitted(None, np.zeros(3), np.zeros(3), 0.7, 0.08)  # type: ignore[arg-type]
+    return Fitted((), np.zeros(3), np.zeros(3), 0.7, 0.08)
 
 
 def test_rows_are_as_those_of_the_other_benchmarks() -> None:

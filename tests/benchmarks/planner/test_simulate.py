@@ -17,7 +17,8 @@ from tuneloop.core.errors import ToolError
 
 if TYPE_CHECKING:
     from planner.players import Player
-    from planner.simulate import Trial, World
+    from planner.simulate import Trial
+from planner.world import World
 
 
 def players(world: World) -> list[Player]:
@@ -30,7 +31,7 @@ def players(world: World) -> list[Player]:
 def trials(world: World, count: int = 2) -> list[tuple[str, list[Trial]]]:
     from planner.regret import played
 
-    return [(player.name, played(world, player, count, budget=4)) for player in players(world)]
+    return [(player.name, played(world, player, range(1, count + 1), budget=4)) for player in players(world)]
 
 
 def test_what_is_shipped_changes_when_the_loop_accepts(world: World) -> None:
@@ -99,9 +100,9 @@ def test_noise_is_that_of_items(world: World) -> None:
     truth = world.truth(point)
     assert truth is not None
     values = []
-    for seed in range(150):
+    for seed in range(80):
         found = Trial(world, 4, seed).experiment(point)
         assert found is not None
         values.append(found[0].value / 100)
-    assert abs(float(np.mean(values)) - truth.score) < 0.04
+    assert abs(float(np.mean(values)) - truth.score) < 0.05
     assert 0.02 < float(np.std(values)) < 0.2
