@@ -61,6 +61,12 @@ def in_thread(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
     return call
 
 
+def given_up() -> bool:
+    """Whether the asynchronous caller gave up."""
+    event = _cancelled.get()
+    return event is not None and event.is_set()
+
+
 def pause(seconds: float) -> None:
     """Sleep, unless the asynchronous caller gave up. Raises Paused then."""
     event = _cancelled.get()

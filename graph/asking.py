@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from tuneloop import agents
 from tuneloop.agents import Agent
-from tuneloop.core.bridge import run_sync
+from tuneloop.core.bridge import given_up, run_sync
 from tuneloop.core.brief import Brief
-from tuneloop.core.errors import RecipeError
+from tuneloop.core.errors import Paused, RecipeError
 from tuneloop.core.events import AgentAnswered
 from tuneloop.core.files import read_json, write_atomic, write_json
 from tuneloop.graph.context import Context
@@ -57,6 +57,8 @@ async def _attended(ctx: Context, work: asyncio.Task[Answer], name: str) -> None
     clock = ctx.clock() if left is not None and left > 0 else lambda: None
     while not work.done():
         await asyncio.wait({work}, timeout=GLANCE)
+        if given_up():
+            raise Paused("cancelled by the caller")
         if called(ctx):
             await asyncio.to_thread(heed, ctx)
         if (now := clock()) is not None and now < 0 and not work.done():

@@ -22,6 +22,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.graph.budget import seconds_limit
 from tuneloop.graph.desk import desk
 from tuneloop.graph.state import State
+from tuneloop.graph.streaming import Show, silent
 from tuneloop.graph.tracing import note
 from tuneloop.mcp_servers import direct
 from tuneloop.mcp_servers.scope import Scope
@@ -32,11 +33,12 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Context:
-    """One run in the hand of one node."""
+    """One run in the hand of one node. `show`: to who watches the graph's stream."""
 
     run: RunFolder
     settings: Settings
     state: State
+    show: Show = silent
 
     @cached_property
     def bench(self) -> Workbench:
@@ -104,3 +106,4 @@ class Context:
         """Append to `events.jsonl`; only the holder of the run's lock comes here."""
         append(self.run.events, event)
         note(self.run, event)
+        self.show(event)

@@ -57,6 +57,25 @@ def alone(path: Path) -> Iterator[None]:
             _driven.discard(path)
 
 
+_working: dict[Path, threading.Lock] = {}
+
+
+@contextlib.contextmanager
+def one_node(path: Path) -> Iterator[None]:
+    """Of a run's nodes one at a time works in this process: one that was cancelled may still be on its last step.
+
+    Raises Paused when the asynchronous caller gives up waiting.
+    """
+    with _guard:
+        turn = _working.setdefault(path.resolve(), threading.Lock())
+    while not turn.acquire(timeout=0.2):
+        pause(0)
+    try:
+        yield
+    finally:
+        turn.release()
+
+
 def _take(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from tuneloop.agents.listener import Understood
@@ -18,6 +19,7 @@ from tuneloop.graph.consulting import consult
 from tuneloop.graph.context import Context
 from tuneloop.graph.hearing import TURN, Heard, give, hear, known, reply, take
 from tuneloop.graph.lock import hold
+from tuneloop.graph.streaming import silent
 from tuneloop.graph.telling import unclear
 from tuneloop.tools.runs.inbox import put, waiting
 
@@ -29,7 +31,10 @@ def ponder(ctx: Context) -> None:
     place = ctx.run.root.resolve()
     with TURN:
         if place not in _thinking and waiting(ctx.run.heard):
-            _thinking[place] = threading.Thread(target=_think, args=(ctx, place), name="tuneloop-listener", daemon=True)
+            after = replace(ctx, show=silent)  # it may outlive the node
+            _thinking[place] = threading.Thread(
+                target=_think, args=(after, place), name="tuneloop-listener", daemon=True
+            )
             _thinking[place].start()
 
 

@@ -14,9 +14,10 @@ from tuneloop.core.events import NodeFinished, NodeStarted, Problem
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.ear import listening
-from tuneloop.graph.lock import hold
+from tuneloop.graph.lock import hold, one_node
 from tuneloop.graph.repair import give_up
 from tuneloop.graph.state import State
+from tuneloop.graph.streaming import live
 from tuneloop.sandboxes.jobs import no_room
 
 Update = dict[str, Any]
@@ -29,8 +30,8 @@ def step(name: str, node: Node, failed: Failed = give_up) -> RunnableLambda[Stat
 
     def face(state: State) -> Update:
         settings = load_settings()
-        ctx = Context(settings.home.run(state.run_id), settings, state)
-        with hold(ctx.run.lock), listening(ctx):
+        ctx = Context(settings.home.run(state.run_id), settings, state, live())
+        with hold(ctx.run.lock), one_node(ctx.run.lock), listening(ctx):
             return _timed(ctx, name, node, failed)
 
     return RunnableLambda(face, afunc=in_thread(face), name=name)

@@ -17,11 +17,12 @@ from tuneloop.core.settings import Settings, load_settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.first_words import first_words, summary
 from tuneloop.graph.hearing import obey
-from tuneloop.graph.lock import hold
+from tuneloop.graph.lock import hold, one_node
 from tuneloop.graph.opening import open_run
 from tuneloop.graph.pondering import converse
 from tuneloop.graph.rebuild import rebuild
 from tuneloop.graph.state import State
+from tuneloop.graph.streaming import live
 
 
 def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
@@ -34,10 +35,10 @@ def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
         except Unsaid as e:
             return {"stage": END, "messages": [AIMessage(content=str(e))]}
         state = state.model_copy(update={"stage": "prepare"})
-    ctx = Context(settings.home.run(run_id), settings, state)
+    ctx = Context(settings.home.run(run_id), settings, state, live())
     if not ctx.run.spec.is_file():
         raise SetupError(f"run {run_id!r} is not in {settings.home.runs}")
-    with hold(ctx.run.lock):
+    with hold(ctx.run.lock), one_node(ctx.run.lock):
         announce(ctx)
         found = rebuild(ctx.run, settings) if state.stage == "prepare" else state
         obey(ctx)
