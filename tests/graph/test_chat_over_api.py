@@ -6,8 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,36 +15,47 @@ import httpx
 import pytest
 from langgraph_sdk import get_sync_client
 
-from tuneloop.core.files import read_json
+from tests.chat_server import Hang, chat_server
+from tests.graph.conftest import score
+from tests.prepared import prepared
+from tests.waiting import until
+from tuneloop.core.directive_log import open_directives, read_conversation
+from tuneloop.core.files import read_json, write_json
+from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.lock import hold
+from tuneloop.tools.benchmarks import resolve
 from tuneloop.tools.runs.inbox import waiting
 from tuneloop.tools.runs.manifest import write_manifest
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
+KEPT = ROOT / ".langgraph_api"
 URL, PORT = "http://127.0.0.1:18733", 18733
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[None]:
-    """`langgraph dev` as the README starts it."""
-    shutil.rmtree(ROOT / ".langgraph_api", ignore_errors=True)
+@contextmanager
+def dev(log: Path, **more: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`langgraph dev` as the README starts it, until it answers."""
     argv = [str(Path(sys.executable).with_name("langgraph")), "dev", "--no-browser", "--no-reload", "--port", str(PORT)]
-    env = {**os.environ, "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
-    with (tmp_path / "log.txt").open("wb") as out:
+    env = {**os.environ, "LANGGRAPH_CLI_NO_ANALYTICS": "1", **more}
+    with log.open("ab") as out:
         p = subprocess.Popen(argv, env=env, cwd=ROOT, stdout=out, stderr=out)
     try:
-        deadline = time.monotonic() + 120
-        while not answers():
-            assert time.monotonic() < deadline, (tmp_path / "log.txt").read_text()
-            time.sleep(0.2)
-        yield
+        until(answers, 120)
+        yield p
     finally:
         p.terminate()
         p.wait(30)
-        shutil.rmtree(ROOT / ".langgraph_api", ignore_errors=True)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Path]:
+    """Where servers of a test write; what they keep is theirs alone."""
+    shutil.rmtree(KEPT, ignore_errors=True)
+    yield tmp_path / "log.txt"
+    shutil.rmtree(KEPT, ignore_errors=True)
 
 
 def answers() -> bool:
@@ -58,8 +69,7 @@ def words(text: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
-def test_a_question_back_and_a_busy_run(server: None) -> None:
-    client = get_sync_client(url=URL)
+def question_back_and_busy_run(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     for said, asked in (("hello", "Which benchmark"), ("make wordproblems better", "Which model")):
         state: Any = client.runs.wait(thread, "tuneloop", input=words(said))
@@ -72,3 +82,52 @@ def test_a_question_back_and_a_busy_run(server: None) -> None:
         (message,) = waiting(run.inbox)
         assert read_json(message)["text"] == "stop after this one"
         client.runs.join(busy, queued["run_id"])
+
+
+def begun(thread: str, model: Path) -> RunFolder:
+    """A run whose base model is measured: next is the researcher."""
+    home = load_settings().home
+    spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=2)
+    run = prepared(home.run(thread), spec, resolve("wordproblems", home, None), model)
+    write_json(run.baseline / "scores.json", score(10).model_dump(mode="json"))
+    write_json(run.baseline / "spent.json", {"seconds": 5.0})
+    return run
+
+
+def test_a_thread_that_is_interrupted_rolled_back_and_killed_goes_on(log: Path, tmp_path: Path) -> None:
+    """Its researcher thinks all the time, with a model that never answers."""
+    with chat_server(lambda _: Hang()) as chat:
+        more = {"CHAT_MODEL": "m", "OPENAI_API_KEY": "k", "OPENAI_API_BASE": chat.url}
+        with dev(log, **more) as server:
+            client = get_sync_client(url=URL)
+            question_back_and_busy_run(client)
+            thread = client.threads.create()["thread_id"]
+            run = begun(thread, tmp_path)
+            first = client.runs.create(thread, "tuneloop", input={"run_id": thread})
+            until(lambda: len(chat.seen) == 1)
+            second = told(client, run, "never raise the learning rate above 1e-4", "interrupt")
+            until(lambda: len(chat.seen) == 2)
+            assert client.runs.get(thread, first["run_id"])["status"] == "interrupted"
+            told(client, run, "try LoRA rank 32", "rollback")
+            until(lambda: len(chat.seen) == 3)
+            assert second["run_id"] not in {r["run_id"] for r in client.runs.list(thread)}
+            until(lambda: thread.encode() in kept(), 30)
+            server.kill()
+            server.wait()
+        with dev(log, **more):
+            until(lambda: len(chat.seen) == 4)
+            said = client.runs.create(thread, "tuneloop", input={"run_id": thread, **words("stop after this one")})
+            until(lambda: len(open_directives(run.directives)) == 3)
+            client.runs.cancel(thread, said["run_id"])
+    assert [d.wish.kind for d in open_directives(run.directives)] == ["bound", "use", "finish"]
+    assert sum(line.who == "user" for line in read_conversation(run.conversation)) == 3
+
+
+def told(client: Any, run: RunFolder, text: str, strategy: str) -> Any:
+    given = {"run_id": run.id, **words(text)}
+    return client.runs.create(run.id, "tuneloop", input=given, multitask_strategy=strategy)
+
+
+def kept() -> bytes:
+    """What the server would find after a kill."""
+    return b"".join(file.read_bytes() for file in KEPT.glob("*") if file.is_file())
