@@ -20,7 +20,8 @@ class Board:
     baseline: e.BaselineMeasured | None = None
     node: e.NodeStarted | None = None
     words: tuple[
-        e.AgentAnswered | e.Problem | e.Watched | e.Forecasted | e.Told | e.Approval | e.PlannerFellBack, ...
+        e.AgentAnswered | e.Problem | e.Watched | e.Forecasted | e.Told | e.Approval | e.PlannerFellBack | e.LimitNear,
+        ...,
     ] = ()
     thinks: e.AgentThinks | e.ToolUsed | e.ModelCalled | None = None
     progress: Mapping[str, tuple[e.JobProgress, e.JobProgress]] = field(default_factory=dict)
@@ -44,6 +45,7 @@ def advance(board: Board, event: e.Event) -> Board:  # noqa: PLR0911 - one line 
             | e.Forecasted()
             | e.Told()
             | e.Approval()
+            | e.LimitNear()
             | e.PlannerFellBack()
         ):
             return replace(board, words=(*board.words, event)[-WORDS_KEPT:], thinks=None)

@@ -18,7 +18,7 @@ from tuneloop.core.settings import Settings, load_settings
 from tuneloop.core.wording import size
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.daemon import probe_docker, probe_gpu
-from tuneloop.tools.proxy.access import data_access, judge_access, upstreams
+from tuneloop.tools.proxy.access import data_access, judge_access, missing, unpriced, upstreams
 
 Verdict = Literal["ok", "note", "missing"]
 MEMORY_WANTED = 3_000_000_000
@@ -151,11 +151,8 @@ def check_agents(settings: Settings) -> Check:
     where = urlsplit(settings.endpoint).hostname if settings.endpoint else "its provider"
     says = f"{settings.chat_model} at {where}{own}; where it does not answer: {then}"
     named = dict.fromkeys((settings.chat_model, *settings.chat_models.values(), *settings.chat_fallbacks))
-    unpriced = [model for model in named if model not in settings.api_prices]
-    if unpriced:
-        return Check(
-            "planner", "note", says, f"cost is not counted: no price for {', '.join(unpriced)} in TUNELOOP_API_PRICES"
-        )
+    if unknown := unpriced(named, settings):
+        return Check("planner", "note", says, f"cost is not counted: {missing(unknown)}")
     return Check("planner", "ok", says)
 
 
@@ -178,11 +175,8 @@ def check_models(settings: Settings) -> Check:
     ]
     where = urlsplit(upstreams(settings)["data"].base).hostname
     says = f"data scripts may ask {', '.join(access.models)} at {where}, {access.workers} at once; {', '.join(told) or 'no limit'}"
-    unpriced = [model for model in access.models if model not in access.prices]
-    if unpriced:
-        return Check(
-            "models", "note", says, f"cost is not counted: no price for {', '.join(unpriced)} in TUNELOOP_API_PRICES"
-        )
+    if unknown := unpriced(access.models, settings):
+        return Check("models", "note", says, f"cost is not counted: {missing(unknown)}")
     return Check("models", "ok", says)
 
 

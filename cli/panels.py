@@ -23,6 +23,7 @@ from tuneloop.core.events import (
     ExperimentFinished,
     Forecasted,
     JobProgress,
+    LimitNear,
     PlannerFellBack,
     Problem,
     RunFinished,
@@ -77,10 +78,12 @@ def _cells(row: ExperimentFinished, best: int | None) -> list[RenderableType]:
     ]
 
 
-def _voice(event: AgentAnswered | Problem | Watched | Forecasted | Told | Approval | PlannerFellBack) -> Text:
+def _voice(
+    event: AgentAnswered | Problem | Watched | Forecasted | Told | Approval | PlannerFellBack | LimitNear,
+) -> Text:
     if isinstance(event, Told):
         return Text.assemble(("you ", "bold magenta"), clean(event.said), f"\n    {clean(event.answer)}")
-    if isinstance(event, Approval | PlannerFellBack):
+    if isinstance(event, Approval | PlannerFellBack | LimitNear):
         return Text(line(event) or "", style="yellow")
     if isinstance(event, Forecasted):
         return Text(forecast(event))

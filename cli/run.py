@@ -20,12 +20,14 @@ EXAMPLES = """\b
 Examples:
   tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
   tuneloop run --benchmark ./my_task --dataset ./raw.csv --base-model ./my_model --timeout 12h
+  tuneloop run --benchmark gsm8k --base-model org/name --max-cost 5 --max-gpu-hours 8
   tuneloop run --again wordproblems-20260101-120000 --seed 2
   tuneloop run --loop-n 1 --json | jq .kind
 
 \b
 Names are catalog entries (tuneloop list benchmarks), folders or files, or hub ids like org/name. What is not given
-comes from FT_* variables or .env. Docs: docs/own_task.md, docs/seeds.md.
+comes from FT_* variables or .env. At a limit (--timeout, --max-...) you are asked for more where you sit at a terminal;
+else the best model so far is tested and delivered. Docs: docs/budget.md, docs/own_task.md, docs/seeds.md.
 """
 POSITIVE = click.IntRange(min=1)
 
@@ -51,6 +53,16 @@ POSITIVE = click.IntRange(min=1)
 @click.option("--loop-n", type=POSITIVE, help="Experiments.  [default: unlimited]")
 @click.option("--step-n", type=POSITIVE, help="Pause after so many nodes of the graph.")
 @click.option("--timeout", metavar="TIME", help="Time for everything: seconds, or 90m, 12h, 2d.  [default: unlimited]")
+@click.option(
+    "--max-cost",
+    metavar="USD",
+    help="Money for models, asked by agents, data scripts and judge, e.g. 5 or 0.50 (US dollars, at the prices of "
+    "docs/budget.md).  [default: unlimited]",
+)
+@click.option(
+    "--max-tokens", metavar="N", help="Tokens of all these, in and out, e.g. 2M or 500k.  [default: unlimited]"
+)
+@click.option("--max-gpu-hours", metavar="H", help="GPUs times hours of all jobs, e.g. 8 or 2.5.  [default: unlimited]")
 @click.option(
     "--guard",
     "guards",

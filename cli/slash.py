@@ -39,6 +39,7 @@ def approval(words: str) -> Meaning:
 SLASHES = {
     "help": Slash("/help", "this list"),
     "status": Slash("/status", "where the run stands", lambda _: Question(about="status")),
+    "budget": Slash("/budget", "what is spent, and what is left", lambda _: Question(about="budget")),
     "directives": Slash(
         "/directives", "what was asked of the run and still holds", lambda _: Question(about="directives")
     ),

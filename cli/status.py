@@ -11,8 +11,9 @@ from rich.text import Text
 
 from tuneloop.cli.pick import pick
 from tuneloop.core.experiment import Experiment
+from tuneloop.core.ledger import NEAR, Line, amount, lines
 from tuneloop.core.settings import load_settings
-from tuneloop.core.wording import clean, duration, interval, p
+from tuneloop.core.wording import clean, duration, interval, p, size
 from tuneloop.tools.runs.status import RunStatus, facts, run_status
 
 LAST = 30
@@ -46,12 +47,35 @@ def show(status: RunStatus, console: Console, last: int) -> None:
     for e in shown:
         table.add_row(*cells(e, status.best))
     console.print(table)
+    console.print(spending(status))
     if len(shown) < len(done):
         console.print(Text(f"{len(done) - len(shown)} earlier experiments: tuneloop status {status.id} --all"))
     if status.state == "paused":
         console.print(Text(f"to go on: tuneloop resume {status.id}"))
     if status.report:
         console.print(Text(f"report: {status.report}"))
+
+
+def spending(status: RunStatus) -> Table:
+    """Spent, limit and left; what is neither limited nor used is left out."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("", "spent", "limit", "left"):
+        table.add_column(name, no_wrap=True)
+    for line in lines(status.spent, status.limits):
+        if line.spent or line.limit is not None:
+            table.add_row(line.kind, *(written(line, value) for value in (line.spent, line.limit, line.left)))
+    table.add_row("disk", size(status.spent.disk), "", "")
+    if status.spent.unpriced:
+        table.add_row("", Text(f"money without {', '.join(status.spent.unpriced)}, whose price nobody knows"), "", "")
+    return table
+
+
+def written(line: Line, value: float | None) -> str:
+    """An amount; of four fifths or more of a limit with its share."""
+    if value is None:
+        return "-"
+    near = f" ({100 * line.share:.0f} %)" if value is line.spent and line.share >= NEAR else ""
+    return amount(line.kind, value) + near
 
 
 def cells(e: Experiment, best: Experiment | None) -> list[str | Text]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tuneloop.core import events as e
 from tuneloop.core.cost import off
+from tuneloop.core.ledger import Line
 from tuneloop.core.wording import clean, duration, interval, p, size
 
 
@@ -53,6 +54,8 @@ def line(event: e.Event) -> str | None:  # noqa: PLR0911, PLR0912 - one line an 
             return f"you: {clean(event.said)} -> {clean(event.answer)}"
         case e.Approval():
             return approval(event)
+        case e.LimitNear():
+            return near(event)
         case e.RunPaused():
             return f"paused: {clean(event.reason)}"
         case e.RunFinished():
@@ -73,6 +76,12 @@ def approval(event: e.Approval) -> str:
     """`approval of the plan: asked`, or the answer with its reason."""
     reason = f" ({clean(event.reason)})" if event.reason else ""
     return f"approval of the {event.when}: {event.decision}{reason}"
+
+
+def near(event: e.LimitNear) -> str:
+    """`money: 4.10 of 5.00 USD are spent (82 %)`."""
+    said = Line(event.of, event.spent, event.limit)
+    return f"{event.of}: {said} are spent ({100 * said.share:.0f} %)"
 
 
 def foreseen(event: e.Foreseen) -> str:

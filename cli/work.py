@@ -7,6 +7,7 @@ import sys
 import click
 
 from tuneloop.cli.approving import ask_here, shown
+from tuneloop.cli.extending import ask_for_more
 from tuneloop.cli.live import showing
 from tuneloop.cli.main import INTERRUPTED, fail
 from tuneloop.core.errors import WorldError
@@ -20,7 +21,7 @@ def work(run: RunFolder, settings: Settings, *, step_n: int | None, as_json: boo
     """Work on the run until it is finished or paused; the exit code. 0: finished, or paused as asked."""
     try:
         outcome = sitting(run, settings, step_n, as_json)
-        while outcome.asks and asked_here(run, settings, as_json):
+        while outcome.asks and asked_here(run, settings, outcome, as_json):
             outcome = sitting(run, settings, step_n, as_json)
     except KeyboardInterrupt:
         code = fail("interrupted; everything is on disk", INTERRUPTED)
@@ -38,15 +39,20 @@ def work(run: RunFolder, settings: Settings, *, step_n: int | None, as_json: boo
 def sitting(run: RunFolder, settings: Settings, step_n: int | None, as_json: bool) -> RunOutcome:
     """One drive, shown."""
     with showing(run, as_json):
-        return drive(run, settings, step_n=step_n)
+        return drive(run, settings, step_n=step_n, attended=there(as_json))
 
 
-def asked_here(run: RunFolder, settings: Settings, as_json: bool) -> bool:
+def there(as_json: bool) -> bool:
+    """Whether somebody sits at this terminal."""
+    return not as_json and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def asked_here(run: RunFolder, settings: Settings, outcome: RunOutcome, as_json: bool) -> bool:
     """Ask the person at this terminal, where there is one; whether the run may go on with an answer."""
     asked = open_question(run)
     if asked is None:
-        return True
-    if not as_json and sys.stdin.isatty() and sys.stderr.isatty():
+        return ask_for_more(run, settings, outcome.question) if outcome.question else True
+    if there(as_json):
         return ask_here(run, settings, asked)
     click.echo(f"{shown(asked)}\nto answer: tuneloop chat {run.id}", err=True)
     return False

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tuneloop.core.benchmark import Direction
 from tuneloop.core.directive import Wish
 from tuneloop.core.experiment import Diagnosis, Hypothesis, Training, Value
+from tuneloop.core.ledger import Amounts
 from tuneloop.core.score import Comparison, Score
 
 
@@ -64,6 +65,17 @@ class Budget(BaseModel):
     seconds_left: float | None
     seconds_per_experiment: float | None = None
     training_seconds: float | None = None
+    gpu_hours_left: float | None = None
+    gpus: int = 1
+    tokens_left: int | None = None
+    money_left: float | None = Field(None, description="USD")
+    usual: Amounts | None = Field(None, description="what experiments took, the median of each; None: nothing is known")
+
+    @property
+    def training_left(self) -> float | None:
+        """Seconds that are left for trainings: of the time, and of the GPU-hours."""
+        held = None if self.gpu_hours_left is None else self.gpu_hours_left * 3600 / self.gpus
+        return min((left for left in (self.seconds_left, held) if left is not None), default=None)
 
 
 class Brief(BaseModel):

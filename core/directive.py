@@ -81,6 +81,7 @@ class Extend(Base):
     experiments: int = 0
     tokens: int = 0
     money: float = 0
+    gpu_hours: float = 0
 
 
 class Finish(Base):

@@ -54,8 +54,9 @@ def extended(wish: Extend) -> str:
     """How much more."""
     parts = (
         (wish.seconds / 3600, "hours"),
+        (wish.gpu_hours, "GPU-hours"),
         (wish.experiments, "experiments"),
         (wish.tokens, "tokens"),
-        (wish.money, "of money"),
+        (wish.money, "USD"),
     )
     return ", ".join(f"{amount:+g} {unit}" for amount, unit in parts if amount)

@@ -16,12 +16,27 @@ class RecipeError(Exception):
         self.culprit = culprit
 
 
+class LimitReachedError(RecipeError):
+    """What comes next does not fit into a limit of the run: someone who is there is asked, else the run comes to its end."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, culprit="environment")
+
+
 class WorldError(Exception):
     """Disk full, engine gone, provider down: the run pauses and can be resumed."""
 
 
 class Paused(Exception):  # noqa: N818 - a request that was granted, not a failure
     """Someone asked the run to stop here; everything is on disk."""
+
+
+class AsksError(Paused):
+    """A person is asked whether and how the run goes on; `question`: in words, "" where it lies in the run's files."""
+
+    def __init__(self, reason: str, question: str = "") -> None:
+        super().__init__(reason)
+        self.question = question
 
 
 class ToolError(Exception):

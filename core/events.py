@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from tuneloop.core.cost import Cost, Forecast
+from tuneloop.core.ledger import Kind
 
 
 class Base(BaseModel):
@@ -207,6 +208,15 @@ class Approval(Base):
     reason: str = ""
 
 
+class LimitNear(Base):
+    """Four fifths of a limit are spent, said once for each limit; seconds, GPU-hours, tokens or USD."""
+
+    kind: Literal["limit_near"] = "limit_near"
+    of: Kind
+    spent: float
+    limit: float
+
+
 class RunPaused(Base):
     """The run stopped before its end; `tuneloop resume` goes on."""
 
@@ -242,6 +252,7 @@ Event = Annotated[
     | ExperimentFinished
     | Told
     | Approval
+    | LimitNear
     | RunPaused
     | RunFinished,
     Field(discriminator="kind"),

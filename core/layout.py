@@ -150,8 +150,17 @@ class RunFolder:
 
     @property
     def ledger(self) -> Path:
-        """`ledger.jsonl`: one line per request of a job to a model."""
+        """`ledger.jsonl`: one line per request of a job or an agent to a model."""
         return self.root / "ledger.jsonl"
+
+    def calls_begun(self, who: str = "") -> Path:
+        """`calls_begun.jsonl`: requests of agents, or of `who`, that are under way, or were when somebody was killed."""
+        return self.root / f"{who}calls_begun.jsonl"
+
+    @property
+    def budget(self) -> Path:
+        """`budget.json`: of which limits there was a warning, and which were reached."""
+        return self.root / "budget.json"
 
     @property
     def models(self) -> Path:

@@ -129,7 +129,10 @@ class Book(Protocol):
     """Where calls of models are booked, so that one that was killed half-way is counted too."""
 
     def begin(self, agent: str, model: str, tokens: Tokens) -> str:
-        """Note a call before it leaves, with the tokens to book should nobody come back; its name."""
+        """Note a call before it leaves, with the tokens to book should nobody come back; its name.
+
+        Raises LimitReachedError when they do not fit into what the run may spend.
+        """
         ...
 
     def end(self, name: str, call: ModelCall) -> None:

@@ -23,6 +23,30 @@ def seconds(value: object) -> object:
     return float(match[1]) * UNITS[match[2] or "s"]
 
 
+def tokens(value: object) -> object:
+    """`200000`, `200k`, `1.5M` → tokens."""
+    if value is None or isinstance(value, int):
+        return value
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmM]?)", str(value).strip())
+    if match is None:
+        raise ValueError(f"{value!r} is no number of tokens; right is e.g. 200000, 200k or 1.5M")
+    return round(float(match[1]) * {"": 1, "k": 1000, "m": 1_000_000}[match[2].lower()])
+
+
+def positive(unit: str) -> BeforeValidator:
+    """A number above 0 of some unit, and nothing beside it."""
+
+    def check(value: object) -> object:
+        if value is None:
+            return None
+        said = re.fullmatch(r"\d+(?:\.\d+)?", str(value).strip()) if isinstance(value, int | float | str) else None
+        if said is None or not 0 < float(said[0]) < float("inf"):
+            raise ValueError(f"{value!r} is no number of {unit}; right is a number above 0, e.g. 2.5")
+        return float(said[0])
+
+    return BeforeValidator(check)
+
+
 class Guard(BaseModel):
     """A benchmark on which a candidate must not lose more than so many points against the base model."""
 
@@ -47,6 +71,9 @@ class Guard(BaseModel):
 
 
 Seconds = Annotated[Annotated[float, Field(gt=0)] | None, BeforeValidator(seconds)]
+Tokens = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(tokens)]
+Dollars = Annotated[float | None, positive("US dollars")]
+GpuHours = Annotated[float | None, positive("GPU-hours")]
 ApproveAt = Literal["none", "plan", "launch"]
 SandboxKind = Literal["auto", "docker", "bubblewrap", "process"]
 
@@ -66,6 +93,9 @@ class RunSpec(BaseModel):
     upper_data_size_limit: int = Field(default=2000, gt=0)
     loop_n: int | None = Field(default=None, gt=0, description="experiments; None: until the time is over")
     timeout: Seconds = Field(default=None, description="wall-clock seconds for everything")
+    max_tokens: Tokens = Field(default=None, description="of agents, data scripts and judge, in and out together")
+    max_cost: Dollars = Field(default=None, description="USD for those tokens")
+    max_gpu_hours: GpuHours = Field(default=None, description="devices times hours")
     seed: int = Field(default=1, ge=0)
     sandbox: SandboxKind = "auto"
     allow_unsandboxed: bool = False

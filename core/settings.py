@@ -18,6 +18,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home
+from tuneloop.core.prices import Price
 from tuneloop.core.run import Seconds, seconds
 
 
@@ -58,9 +59,7 @@ def keep_rule(value: object) -> object:
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(names)]
 OptionalNames = Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(lambda value: names(empty_is_none(value)))]
 Table = Annotated[dict[str, str], NoDecode, BeforeValidator(table)]
-Prices = Annotated[
-    dict[str, tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]]], NoDecode, BeforeValidator(table)
-]
+Prices = Annotated[dict[str, Price], NoDecode, BeforeValidator(table)]
 Secret = Annotated[SecretStr | None, BeforeValidator(empty_is_none)]
 Text = Annotated[str | None, BeforeValidator(empty_is_none)]
 Port = Annotated[int, Field(gt=0, lt=65536)]
@@ -80,7 +79,7 @@ class Allowance(BaseModel):
 
     requests: int | None = Field(default=None, gt=0)
     tokens: int | None = Field(default=None, gt=0, description="in and out together")
-    money: float | None = Field(default=None, gt=0, description="in the currency of the prices")
+    money: float | None = Field(default=None, gt=0, description="USD")
 
 
 Limits = Annotated[Allowance, NoDecode, BeforeValidator(table)]
@@ -226,7 +225,9 @@ class Settings(BaseSettings):
         description="JSON: the same for all jobs of a run together",
     )
     api_prices: Prices = Field(
-        default={}, alias="TUNELOOP_API_PRICES", description="JSON: model → [price of a million tokens in, out]"
+        default={},
+        alias="TUNELOOP_API_PRICES",
+        description="JSON: model → [in, out] or [in, out, cached], USD for a million tokens; wins over list prices",
     )
     judge_model: Text = Field(
         default=None, alias="FT_JUDGE_MODEL", description="model that judges answers of a benchmark"

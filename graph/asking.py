@@ -12,9 +12,10 @@ from tuneloop import agents
 from tuneloop.agents import Agent
 from tuneloop.core.bridge import given_up, run_sync
 from tuneloop.core.brief import Brief
-from tuneloop.core.errors import Paused, RecipeError
+from tuneloop.core.errors import AsksError, LimitReachedError, Paused, RecipeError
 from tuneloop.core.events import AgentAnswered
 from tuneloop.core.files import read_json, write_atomic, write_json
+from tuneloop.graph.budget import asked_to_finish
 from tuneloop.graph.context import Context
 from tuneloop.graph.ear import called, heed
 from tuneloop.graph.parameters import allowed, static_list
@@ -31,7 +32,12 @@ def ask(ctx: Context, agent: Agent[Answer], brief: Brief) -> Answer:
         return agent.answer.model_validate(read_json(file))
     prompt = agent.prompt(brief) + static_list(agent.tools, brief, ctx.settings, ctx.call)
     write_atomic(Path(f"{place}.md"), prompt)
-    answer = run_sync(_thought(ctx, agent, prompt, brief))
+    try:
+        answer = run_sync(_thought(ctx, agent, prompt, brief))
+    except LimitReachedError as e:
+        if ctx.attended and not asked_to_finish(ctx.run):
+            raise AsksError(str(e)) from e
+        raise
     write_json(file, answer.model_dump(mode="json"))
     says, why = agent.summary(answer)
     ctx.emit(AgentAnswered(experiment=ctx.state.experiment, agent=agent.name, says=says, why=why))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from tuneloop.core.brief import Brief, Budget, JournalRow, Task
 from tuneloop.core.directive_log import open_directives
 from tuneloop.core.experiment import Diagnosis, Experiment, Hypothesis, Training
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.ledger import Amounts
 from tuneloop.core.obedience import allowed
 from tuneloop.core.score import Decision, Score
 from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
 from tuneloop.graph.obeying import kept
 from tuneloop.tools.data_view import wanted
+from tuneloop.tools.ledger.devices import count
+from tuneloop.tools.ledger.spent import of_experiments
 from tuneloop.tools.proxy.access import data_access
 from tuneloop.tools.runs.journal import baseline, load_journal, other_scores
 
@@ -116,6 +121,34 @@ def budget(ctx: Context) -> Budget:
         seconds_left=ctx.seconds_left(),
         seconds_per_experiment=max((e.seconds for e in done), default=None),
         training_seconds=max((e.training.seconds for e in done if e.training), default=None),
+        **spending(ctx),
+    )
+
+
+def spending(ctx: Context) -> dict[str, Any]:
+    """What is left of the other limits that the run has, and what an experiment takes; {} without one."""
+    lines = {line.kind: line for line in ctx.limited() if line.kind != "time"}
+    if not lines:
+        return {}
+    left = {kind: line.left for kind, line in lines.items()}
+    took = list(of_experiments(ctx.run).values())
+    tokens = left.get("tokens")
+    return {
+        "gpu_hours_left": left.get("GPU-hours") if ctx.bench.device != "cpu" else None,
+        "gpus": count(),
+        "tokens_left": None if tokens is None else int(tokens),
+        "money_left": left.get("money"),
+        "usual": usual(took) if took else None,
+    }
+
+
+def usual(took: Sequence[Amounts]) -> Amounts:
+    """The median of each."""
+    return Amounts(
+        seconds=round(median(one.seconds for one in took), 1),
+        gpu_hours=median(one.gpu_hours for one in took),
+        tokens=round(median(one.tokens for one in took)),
+        money=median(one.money for one in took),
     )
 
 

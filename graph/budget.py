@@ -1,21 +1,27 @@
-"""What a run may use: what was asked for at its start, and what directives added."""
+"""What a run may use and has used: what was asked for at its start, what directives added, what the ledger says."""
 
 from __future__ import annotations
 
-from tuneloop.core.directive import Extend, Finish
+from collections.abc import Iterator
+
+from tuneloop.core.directive import Finish
 from tuneloop.core.directive_log import open_directives
+from tuneloop.core.errors import LimitReachedError, WorldError
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.ledger import Kind, Limits, Line, amount, lines
 from tuneloop.core.run import RunSpec
-
-
-def extensions(run: RunFolder) -> list[Extend]:
-    """What directives added."""
-    return [d.wish for d in open_directives(run.directives) if isinstance(d.wish, Extend)]
+from tuneloop.tools.ledger.devices import count, gpu_hours
+from tuneloop.tools.ledger.limits import extensions, limits
+from tuneloop.tools.ledger.marks import set_mark
+from tuneloop.tools.ledger.spent import entries, money, spent, tokens
+from tuneloop.tools.proxy.access import missing
+from tuneloop.tools.proxy.ledger import Entry
+from tuneloop.tools.runs.manifest import read_spec
 
 
 def seconds_limit(run: RunFolder, spec: RunSpec) -> float | None:
     """Seconds of work, all sittings together; None: unlimited."""
-    return None if spec.timeout is None else spec.timeout + sum(e.seconds for e in extensions(run))
+    return limits(run, spec).seconds
 
 
 def experiments_limit(run: RunFolder, spec: RunSpec) -> int | None:
@@ -26,3 +32,43 @@ def experiments_limit(run: RunFolder, spec: RunSpec) -> int | None:
 def asked_to_finish(run: RunFolder) -> bool:
     """Whether no experiment shall follow the open one."""
     return any(isinstance(d.wish, Finish) for d in open_directives(run.directives))
+
+
+def limited(run: RunFolder, spec: RunSpec, seconds: float) -> list[Line]:
+    """What was spent of each limit that there is; `seconds` of work so far."""
+    allowed = limits(run, spec)
+    return (
+        [] if allowed == Limits() else [line for line in lines(spent(run, seconds), allowed) if line.limit is not None]
+    )
+
+
+def device_seconds(run: RunFolder, spec: RunSpec) -> float | None:
+    """Seconds for which a job may still hold this machine's GPUs; None: unlimited."""
+    hours = limits(run, spec).gpu_hours
+    return None if hours is None else (hours - sum(gpu_hours(run).values())) * 3600 / count()
+
+
+def check(run: RunFolder, entry: Entry) -> None:
+    """Whether a call fits beside all that was spent and is set aside.
+
+    Raises LimitReachedError, and notes which limit it was; WorldError where money is limited and nobody knows the price.
+    """
+    allowed = limits(run, read_spec(run)) if run.spec.is_file() else Limits()
+    if allowed.money is not None and entry.cost is None:
+        raise WorldError(f"money is limited, and there is {missing([entry.model])}")
+    for kind, used, limit in wanted(run, entry, allowed):
+        if used > limit:
+            set_mark(run, "reached", kind, limit)
+            raise LimitReachedError(
+                f"the run may spend {amount(kind, limit)}, and with the next call of a model it would be up to "
+                f"{amount(kind, used)}"
+            )
+
+
+def wanted(run: RunFolder, entry: Entry, allowed: Limits) -> Iterator[tuple[Kind, float, float]]:
+    """Limited kind, what would be spent of it with the call at most, limit."""
+    rows = (*entries(run), entry) if allowed.tokens is not None or allowed.money is not None else ()
+    if allowed.tokens is not None:
+        yield "tokens", tokens(rows), allowed.tokens
+    if allowed.money is not None:
+        yield "money", money(rows), allowed.money

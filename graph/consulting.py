@@ -46,7 +46,9 @@ def consult(ctx: Context, message: str, text: str, unclear: Sequence[str], sourc
 async def _asked(ctx: Context, prompt: str, calls: Path) -> Understood:
     from tuneloop.agents.chat.planner import ChatPlanner  # langchain is slow to import
 
-    desk = Desk(ctx.settings, lambda _: calls, ctx.run.models, ctx.emit, opened(ctx.run, LISTENER.name))
+    desk = Desk(
+        ctx.settings, lambda _: calls, ctx.run.models, ctx.emit, opened(ctx.run, ctx.settings, who=LISTENER.name)
+    )
     try:
         async with asyncio.timeout(LONGEST):
             return await ChatPlanner(desk).answer(LISTENER.name, prompt, brief(ctx), None, Understood)

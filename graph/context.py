@@ -16,10 +16,11 @@ from tuneloop.core.bridge import run_sync
 from tuneloop.core.event_log import append
 from tuneloop.core.events import Event
 from tuneloop.core.layout import ExperimentFolder, RunFolder
+from tuneloop.core.ledger import Line
 from tuneloop.core.model_call import transcript_of
 from tuneloop.core.planner import Planner
 from tuneloop.core.settings import Settings
-from tuneloop.graph.budget import seconds_limit
+from tuneloop.graph.budget import device_seconds, limited, seconds_limit
 from tuneloop.graph.desk import desk
 from tuneloop.graph.state import State
 from tuneloop.graph.streaming import Show, silent
@@ -33,12 +34,18 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Context:
-    """One run in the hand of one node. `show`: to who watches the graph's stream."""
+    """One run in the hand of one node.
+
+    `show`: to who watches the graph's stream; `attended`: somebody is there and can be asked; `at_most`: seconds that this
+    node may take, whatever the run's time.
+    """
 
     run: RunFolder
     settings: Settings
     state: State
     show: Show = silent
+    attended: bool = False
+    at_most: float | None = None
 
     @cached_property
     def bench(self) -> Workbench:
@@ -55,10 +62,31 @@ class Context:
         """The open experiment."""
         return self.run.experiment(self.state.experiment)
 
+    @property
+    def number(self) -> int:
+        """Of the open experiment."""
+        return self.state.experiment
+
     def seconds_left(self) -> float | None:
-        """Of the run's time when this node began; None: unlimited."""
+        """Of the run's time, or of what this node may take, when it began; None: unlimited."""
         limit = seconds_limit(self.run, self.bench.spec)
-        return None if limit is None else limit - self.state.spent
+        left = None if limit is None else limit - self.state.spent
+        return min((seconds for seconds in (left, self.at_most) if seconds is not None), default=None)
+
+    def limited(self, since: float = 0.0) -> list[Line]:
+        """What was spent of each limit that the run has, `since` seconds after this node began."""
+        return limited(self.run, self.bench.spec, max(0.0, self.state.spent) + since)
+
+    @property
+    def scarcest(self) -> str:
+        """What ends this node first: `time` or `GPU-hours`."""
+        whole = replace(self, at_most=None).seconds_left()
+        return "time" if self.at_most is None or (whole is not None and whole <= self.at_most) else "GPU time"
+
+    def holding(self) -> Context:
+        """The same for a node whose jobs hold the GPUs: no longer than the run's GPU-hours reach."""
+        left = device_seconds(self.run, self.bench.spec)
+        return self if left is None or self.bench.device == "cpu" else replace(self, at_most=left)
 
     def clock(self) -> Callable[[], float | None]:
         """The same at any later moment of this node; what was added meanwhile counts."""
@@ -72,7 +100,7 @@ class Context:
 
     def unhurried(self) -> Context:
         """The same without a deadline: the end of a run is not skipped because its time is over."""
-        return replace(self, state=self.state.model_copy(update={"spent": float("-inf")}))
+        return replace(self, state=self.state.model_copy(update={"spent": float("-inf")}), at_most=None)
 
     @cached_property
     def scope(self) -> Scope:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -11,7 +12,9 @@ from tuneloop.agents.chat.desk import Desk
 from tuneloop.core.events import Event
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.model_call import ModelCall, Tokens
+from tuneloop.core.prices import price_of
 from tuneloop.core.settings import Settings
+from tuneloop.graph.budget import check
 from tuneloop.tools.proxy.ledger import Entry, Ledger, new_id, now
 
 ENDPOINT = "agents"
@@ -30,6 +33,11 @@ class Place(Protocol):
         """Those of the machine."""
         ...
 
+    @property
+    def number(self) -> int:
+        """The open experiment."""
+        ...
+
     def transcript(self, agent: str) -> Path:
         """Where calls are written."""
         ...
@@ -42,22 +50,28 @@ class Place(Protocol):
 def desk(place: Place) -> Desk:
     """For the agents of a run."""
     run = place.run
-    return Desk(place.settings, place.transcript, run.models, place.emit, opened(run))
+    return Desk(place.settings, place.transcript, run.models, place.emit, opened(run, place.settings, place.number))
 
 
 class LedgerBook:
-    """A line in the run's `ledger.jsonl` per call; what was under way when the process died is booked by the next one."""
+    """A line in the run's `ledger.jsonl` per call; what was under way when the process died is booked by the next one.
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    `allow` raises LimitReachedError for a call that does not fit into what the run may spend.
+    """
+
+    def __init__(self, ledger: Ledger, settings: Settings, experiment: int, allow: Callable[[Entry], None]) -> None:
+        self._ledger, self._settings, self._experiment, self._allow = ledger, settings, experiment, allow
         self._begun: dict[str, Entry] = {}
 
     def begin(self, agent: str, model: str, tokens: Tokens) -> str:
         """Note it as killed, which it is unless `end` comes."""
+        price = price_of(model, self._settings.api_prices)
         entry = Entry(
             id=new_id(), at=now(), job=f"agent:{agent}", model=model, endpoint=ENDPOINT, outcome="killed", status=0,
-            tokens_in=tokens.into, tokens_out=tokens.out, estimated=True, tries=1,
+            tokens_in=tokens.into, tokens_out=tokens.out, estimated=True, tries=1, experiment=self._experiment,
+            cost=price and price.cost(tokens.into, tokens.out),
         )  # fmt: skip
+        self._allow(entry)
         self._ledger.begin(entry)
         self._begun[entry.id] = entry
         return entry.id
@@ -69,6 +83,7 @@ class LedgerBook:
             "status": 200 if call.outcome == "answered" else 0,
             "tokens_in": call.tokens.into,
             "tokens_out": call.tokens.out,
+            "tokens_cached": call.tokens.cached,
             "estimated": call.tokens.estimated,
             "cost": call.cost,
             "seconds": call.seconds,
@@ -77,12 +92,14 @@ class LedgerBook:
         self._ledger.write(self._begun.pop(name).model_copy(update=over))
 
 
-def opened(run: RunFolder, who: str = "") -> Callable[[], AbstractContextManager[LedgerBook]]:
+def opened(
+    run: RunFolder, settings: Settings, experiment: int = 0, who: str = ""
+) -> Callable[[], AbstractContextManager[LedgerBook]]:
     """Opens the run's ledger while an answer is found; `who` thinks beside the agents and notes its calls apart."""
 
     @contextmanager
     def book() -> Iterator[LedgerBook]:
-        with closing(Ledger(run.ledger, run.root / f"{who}calls_begun.jsonl")) as ledger:
-            yield LedgerBook(ledger)
+        with closing(Ledger(run.ledger, run.calls_begun(who))) as ledger:
+            yield LedgerBook(ledger, settings, experiment, partial(check, run))
 
     return book

@@ -18,7 +18,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.choose import check_sandbox
 from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.judge import find_judge
-from tuneloop.tools.proxy.access import data_access
+from tuneloop.tools.proxy.access import data_access, missing, unpriced
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 
 LEAST_DISK = 2 << 30
@@ -49,6 +49,21 @@ def check(spec: RunSpec, settings: Settings) -> None:
     data_access(settings)
     find_judge(settings, declared)
     check_planner(settings)
+    check_prices(spec, settings, declared)
+
+
+def check_prices(spec: RunSpec, settings: Settings, declared: list[Benchmark]) -> None:
+    """Money can be limited only where it is known. Raises SetupError."""
+    if spec.max_cost is None:
+        return
+    chat = (
+        (settings.chat_model, *settings.chat_models.values(), *settings.chat_fallbacks) if settings.chat_model else ()
+    )
+    data, judge = data_access(settings), find_judge(settings, declared)
+    asked = (*chat, *(data.models if data else ()), *(judge.models if judge else ()))
+    unknown = unpriced([model for model in dict.fromkeys(asked) if model], settings)
+    if unknown:
+        raise SetupError(f"--max-cost {spec.max_cost:g}: {missing(unknown)}")
 
 
 def choice(benchmark: Benchmark) -> Selection:

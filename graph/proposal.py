@@ -12,10 +12,13 @@ from tuneloop.core.cost import Forecast
 from tuneloop.core.directive import Reply
 from tuneloop.core.experiment import Hypothesis
 from tuneloop.core.files import read_json
+from tuneloop.core.ledger import KINDS, Line, amount, lines
 from tuneloop.core.wording import duration, size
 from tuneloop.graph.context import Context
 from tuneloop.graph.hearing import known
-from tuneloop.tools.proxy.ledger import sums_by_job
+from tuneloop.tools.ledger.limits import limits
+from tuneloop.tools.ledger.spent import of_experiments
+from tuneloop.tools.ledger.spent import spent as spent_by
 from tuneloop.tools.runs.journal import load_journal
 
 FILES = ("process_data.py", "train.yaml")
@@ -54,12 +57,17 @@ def proposal(ctx: Context, at: When) -> str:
 
 
 def spent(ctx: Context) -> str:
-    """Experiments, time, and what models were asked."""
-    done, left = load_journal(ctx.run).experiments, ctx.seconds_left()
-    tokens = sum(asked.tokens_in + asked.tokens_out for asked in sums_by_job(ctx.run.ledger).values())
-    parts = [f"{len(done)} experiments over", f"{duration(ctx.state.spent)} of work"]
-    parts += [f"{duration(max(0.0, left))} left"] if left is not None else []
-    return ", ".join([*parts, *([f"{tokens} tokens"] if tokens else [])])
+    """Experiments, time, and what models and GPUs were used."""
+    done, used = load_journal(ctx.run).experiments, spent_by(ctx.run, ctx.state.spent)
+    found = [line for line in lines(used, limits(ctx.run, ctx.bench.spec)) if line.spent or line.limit is not None]
+    more = f" (without {', '.join(used.unpriced)}, whose price nobody knows)" if used.unpriced else ""
+    return ", ".join((f"{len(done)} experiments over", *map(told, found))) + more
+
+
+def told(line: Line) -> str:
+    """`time 1 h 05 min of 2 h 00 min, 55 min 00 s left`."""
+    left = "" if line.left is None else f", {amount(line.kind, line.left)} left"
+    return f"{line.kind} {line}{left}"
 
 
 def forecast(ctx: Context, at: When) -> str:
@@ -71,7 +79,14 @@ def forecast(ctx: Context, at: When) -> str:
         return f"{whole}, {size(said.memory)} of memory{device}, {size(said.disk)} of disk"
     took = [e.seconds for e in load_journal(ctx.run).experiments if e.score is not None]
     if took:
-        return f"experiments took {duration(min(took))} to {duration(max(took))} so far; its training is forecast before it starts"
+        dear = [*of_experiments(ctx.run).values()]
+        each = [
+            f"up to {amount(kind, most)}"
+            for kind in KINDS[1:]
+            if (most := max((one.of(kind) for one in dear), default=0))
+        ]
+        so_far = ", ".join((f"{duration(min(took))} to {duration(max(took))}", *each))
+        return f"experiments took {so_far} so far; its training is forecast before it starts"
     return "the first one; its training is forecast before it starts"
 
 

@@ -14,6 +14,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.onward import after
 from tuneloop.graph.state import VERSION, State, Trouble
+from tuneloop.tools.ledger.spent import work
 from tuneloop.tools.runs.journal import load_journal
 
 # What a node leaves first: who finds it knows that the nodes before it are over, as long as nothing was sent back.
@@ -34,7 +35,7 @@ def rebuild(run: RunFolder, settings: Settings) -> State:
     """The state that the files prove. A node that is entered once too often finds its work done."""
     journal = load_journal(run).experiments
     number = len(journal) + 1
-    state = State(version=VERSION, run_id=run.id, experiment=len(journal), spent=spent(run))
+    state = State(version=VERSION, run_id=run.id, experiment=len(journal), spent=work(run))
     if run.report_json.is_file():
         return state.model_copy(update={"stage": END, "report": str(run.report)})
     if not (run.setup.is_file() and (run.baseline / "scores.json").is_file()):
@@ -104,16 +105,6 @@ def said(run: RunFolder, number: int, place: Place) -> str:
     repairs = sum(node in FORWARD and then in ("engineer_data", "write_config") for node, then in leads)
     known = leads and repairs == place.attempt and leads[-1][1] in FORWARD
     return leads[-1][1] if known else place.stage
-
-
-def spent(run: RunFolder) -> float:
-    """Seconds of work over all sittings: what closed experiments and the nodes since say; all nodes, if that is more."""
-    closed = load_journal(run).experiments
-    nodes = [e for e in every_event(run.events, "node_finished") if isinstance(e, NodeFinished)]
-    prepared = run.baseline / "spent.json"
-    known = float(read_json(prepared)["seconds"]) if prepared.is_file() else 0.0
-    known += sum(e.seconds for e in closed) + sum(e.seconds for e in nodes if e.experiment > len(closed))
-    return max(known, sum(e.seconds for e in nodes))
 
 
 def is_behind(state: State, run: RunFolder) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.model_call import Ended, read_transcript, transcripts
+from tuneloop.core.prices import said_by
 from tuneloop.core.profile import DatasetProfile
 from tuneloop.core.score import GuardCheck, Score, SealedTest
 from tuneloop.graph.context import Context
@@ -16,9 +18,11 @@ from tuneloop.tools.building import leaked
 from tuneloop.tools.compare import check, compare
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.gate.verdict import refused_overlaps
+from tuneloop.tools.ledger.limits import limits
+from tuneloop.tools.ledger.spent import by_whom, spent, with_disk
 from tuneloop.tools.proxy.ledger import sums_by_job
 from tuneloop.tools.reads import has_read
-from tuneloop.tools.report.data import Also, Curve, ReportData
+from tuneloop.tools.report.data import Also, Curve, ModelUse, ReportData
 from tuneloop.tools.report.timing import node_times
 from tuneloop.tools.runs.forking import read_fork
 from tuneloop.tools.runs.journal import baseline, load_journal, other_scores, scores
@@ -60,6 +64,9 @@ def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
         times=node_times(run),
         scorer_failed={who: failed for who, score in measured.items() if (failed := score.scorer_failed())},
         calls=sums_by_job(run.ledger),
+        spent=with_disk(run, spent(run, ctx.state.spent)),
+        limits=limits(run, spec),
+        models=tuple(models(ctx)),
         versions=setup.versions,
         seeds={"data": spec.seed, "training": spec.seed, "evaluation": spec.seed},
         sandbox=setup.sandbox,
@@ -69,6 +76,12 @@ def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
         fork_read_test=origin is not None and has_read(ctx.bench, (origin.run, *origin.before)),
         reads_of_test=reads - 1,
     )
+
+
+def models(ctx: Context) -> Iterator[ModelUse]:
+    """Who asked which model for how much."""
+    for (who, model), found in by_whom(ctx.run).items():
+        yield ModelUse(who=who, model=model, price=said_by(model, ctx.settings.api_prices), sums=found)
 
 
 def raw_overlaps(run: RunFolder) -> dict[str, int]:

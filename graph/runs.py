@@ -9,7 +9,7 @@ from typing import Literal
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
 
-from tuneloop.core.errors import Paused, SetupError, WorldError
+from tuneloop.core.errors import AsksError, Paused, SetupError, WorldError
 from tuneloop.core.events import Problem, RunPaused
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
@@ -34,17 +34,14 @@ SHRINK_EVERY = 40
 __all__ = ["RunOutcome", "create_run", "drive", "load_journal"]
 
 
-class Asks(Paused):
-    """The graph was interrupted for a person's answer."""
-
-
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a sitting ended; `asks`: a person is to say whether it may go on."""
+    """How a sitting ended; `asks`: a person is to say whether it may go on; `question`: what is asked about limits."""
 
     state: Literal["finished", "paused"]
     reason: str = ""
     asks: bool = False
+    question: str = ""
 
 
 def create_run(spec: RunSpec, settings: Settings, run_id: str | None = None) -> RunFolder:
@@ -57,8 +54,10 @@ def create_run(spec: RunSpec, settings: Settings, run_id: str | None = None) -> 
         return open_run(spec, settings, run_id or "")
 
 
-def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None) -> RunOutcome:
+def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, attended: bool = False) -> RunOutcome:
     """Run or resume the graph until it is finished or paused; `step_n` pauses after that many nodes.
+
+    `attended`: somebody is there who can be asked for more when a limit is reached; else the run finishes then.
 
     Raises SetupError when another process or thread works on the run or what it stands on has changed, WorldError when the world
     is broken; both leave a run that can be resumed.
@@ -71,12 +70,13 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None) -> R
             return RunOutcome("finished")
         try:
             with warm_engines(ctx.bench):
-                _stream(store, given, step_n)
+                _stream(store, given, step_n, attended)
         except (Paused, WorldError, OSError, KeyboardInterrupt) as e:
             with contextlib.suppress(OSError):  # a full disk takes no last words
                 ctx.emit(RunPaused(reason=str(e) or "interrupted"))
             if isinstance(e, Paused):
-                return RunOutcome("paused", str(e), asks=isinstance(e, Asks))
+                asks = isinstance(e, AsksError)
+                return RunOutcome("paused", str(e), asks, e.question if isinstance(e, AsksError) else "")
             raise
     return RunOutcome("finished")
 
@@ -103,15 +103,17 @@ def entry(ctx: Context, store: Checkpoints) -> State:
     return ctx.state
 
 
-def _stream(store: Checkpoints, given: State, step_n: int | None) -> None:
+def _stream(store: Checkpoints, given: State, step_n: int | None, attended: bool) -> None:
     """Step by step to the end. Raises Paused after `step_n` nodes, `steer` not counted."""
     graph = build_graph().compile(checkpointer=store.saver, name="tuneloop")
     config: RunnableConfig = {**store.config, "recursion_limit": 1_000_000}
+    config["configurable"] = {**config["configurable"], "attended": attended}
     store.shrink()
     done = 0
     for update in graph.stream(given, config, stream_mode="updates", durability="sync"):
         if "__interrupt__" in update:
-            raise Asks("a person is asked whether it may go on")
+            asked = update["__interrupt__"][0].value
+            raise AsksError("a person is asked whether it may go on", str(asked.get("question", "")))
         done += "steer" not in update
         if done and done % SHRINK_EVERY == 0:
             store.shrink()

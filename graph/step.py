@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 
 from tuneloop.core.bridge import in_thread
 from tuneloop.core.errors import RecipeError, WorldError
@@ -14,6 +15,7 @@ from tuneloop.core.events import NodeFinished, NodeStarted, Problem
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.ear import listening
+from tuneloop.graph.limiting import extended, refused, warn
 from tuneloop.graph.lock import hold, one_node
 from tuneloop.graph.repair import give_up
 from tuneloop.graph.state import State
@@ -23,18 +25,33 @@ from tuneloop.sandboxes.jobs import no_room
 Update = dict[str, Any]
 Node = Callable[[Context], Update]
 Failed = Callable[[Context, str, RecipeError], Update]
+HOLDING = frozenset({"rehearse", "train", "evaluate"})  # their jobs hold the GPUs
+# Where agents are asked, but for nodes that ask a person themselves: answers to two questions of a node could be mixed up.
+GATED = frozenset({"research", "engineer_data", "write_config", "validate", "rehearse"})
+ASKING = GATED | {"prepare", "critique"}  # the last two ask before another experiment begins
 
 
 def step(name: str, node: Node, failed: Failed = give_up) -> RunnableLambda[State, Update]:
     """The node with a synchronous and an asynchronous face; `failed` decides where a recipe's failure leads."""
 
-    def face(state: State) -> Update:
+    def face(state: State, config: RunnableConfig) -> Update:
         settings = load_settings()
-        ctx = Context(settings.home.run(state.run_id), settings, state, live())
+        ctx = Context(settings.home.run(state.run_id), settings, state, live(), attended(config) and name in ASKING)
         with hold(ctx.run.lock), one_node(ctx.run.lock), listening(ctx):
-            return _timed(ctx, name, node, failed)
+            warn(ctx)
+            if name in GATED:
+                extended(ctx, partial(refused, ctx))
+            update = _timed(ctx.holding() if name in HOLDING else ctx, name, node, failed)
+            warn(ctx, update["spent"] - state.spent)
+            return update
 
     return RunnableLambda(face, afunc=in_thread(face), name=name)
+
+
+def attended(config: RunnableConfig) -> bool:
+    """Whether somebody is there and can be asked: whoever drives the graph says so, and who looks on in Studio is there."""
+    told = config.get("configurable", {})
+    return bool(told.get("attended", "graph_id" in told))
 
 
 def _timed(ctx: Context, name: str, node: Node, failed: Failed) -> Update:

@@ -19,9 +19,12 @@ from tuneloop.core.directive_log import read_directives
 from tuneloop.core.directive_words import described
 from tuneloop.core.experiment import Experiment, Hypothesis
 from tuneloop.core.files import read_json
+from tuneloop.core.ledger import amount, lines
 from tuneloop.core.wording import duration
 from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
+from tuneloop.tools.ledger.limits import limits
+from tuneloop.tools.ledger.spent import spent
 from tuneloop.tools.runs.journal import baseline, load_journal
 
 EXAMPLES = (
@@ -152,17 +155,24 @@ def best(ctx: Context) -> str:
 
 
 def left(ctx: Context) -> str:
-    """Time and experiments."""
+    """Time, experiments, and what else is limited or was spent."""
     done = load_journal(ctx.run).experiments
     seconds, limit = ctx.seconds_left(), experiments_limit(ctx.run, ctx.bench.spec)
+    used = spent(ctx.run, ctx.state.spent)
+    others = [line for line in lines(used, limits(ctx.run, ctx.bench.spec)) if line.kind != "time"]
     parts = ["no limit of time" if seconds is None else f"{duration(max(0.0, seconds))} of time"]
     parts += [
         "no limit of experiments"
         if limit is None
         else f"{max(0, limit - len(done))} of {limit} experiments, the open one included"
     ]
+    parts += [amount(line.kind, line.left) for line in others if line.left is not None]
+    used_up = [str(line) for line in others if line.spent]
     longest = max((e.seconds for e in done), default=0.0)
-    return f"Left: {', '.join(parts)}.{f' The longest experiment took {duration(longest)}.' if longest else ''}"
+    last = f" The longest experiment took {duration(longest)}." if longest else ""
+    unknown = f", without {', '.join(used.unpriced)}, whose price nobody knows" if used.unpriced else ""
+    so_far = f" Spent: {', '.join(used_up)}{unknown}." if used_up else ""
+    return f"Left: {', '.join(parts)}.{so_far}{last}"
 
 
 def plan(ctx: Context) -> str:

@@ -13,6 +13,7 @@ from tuneloop.core.events import JobProgress, Watched
 from tuneloop.core.job import Exit
 from tuneloop.graph.context import Context
 from tuneloop.graph.ear import called, heed
+from tuneloop.graph.limiting import warn
 
 # Seconds between looks: a sixth of the time waited so far, so that short jobs are not delayed and long ones are cheap.
 FIRST, LONGEST, SHARE, SAID = 0.25, 5.0, 6, 2.0
@@ -33,6 +34,7 @@ def wait(
     if ctx.run.training > 1:
         job = f"{job} with seed {ctx.bench.spec.seed + ctx.run.training - 1}"
     began, said, last, warned = time.monotonic(), 0.0, (-1, -1), set[str]()
+    looked = began
     while (status := poll())["state"] == "running":
         now = time.monotonic()
         seen = (status.get("done", 0), status.get("total", 0))
@@ -40,6 +42,9 @@ def wait(
             said, last = now, seen
             _say(ctx, job, status)
         warned |= _warn(ctx, job, status, warned)
+        if now - looked >= SAID and ctx.state.spent >= 0:
+            looked = now
+            warn(ctx, now - began)
         if alarm(status):
             return status
         try:
@@ -51,7 +56,7 @@ def wait(
         left = ctx.seconds_left()
         if left is not None and left < now - began:
             stop()
-            raise RecipeError(f"the run's time was over during {job}", culprit="environment")
+            raise RecipeError(f"the run's {ctx.scarcest} was over during {job}", culprit="environment")
         rest(ctx, now - began, proof)
     if status.get("total"):
         _say(ctx, job, status)

@@ -6,12 +6,14 @@ import difflib
 from collections.abc import Sequence
 
 from tuneloop.core.directive import Avoid, Bound, Delete, Directive, Extend, Keep, Publish, Sources, Use, Wish
+from tuneloop.core.ledger import Amounts, amount, lines
 from tuneloop.core.obedience import allowed, same, within
 from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
 from tuneloop.graph.obeying import catalog
 from tuneloop.graph.removing import needed
 from tuneloop.tools.data_view import files_of, sources_of
+from tuneloop.tools.ledger.limits import limits as limits_of
 from tuneloop.tools.params.names import unknown
 from tuneloop.tools.params.profile import overwritten, refusal
 from tuneloop.tools.params.values import complaint
@@ -108,6 +110,14 @@ def limits(ctx: Context, wish: Extend) -> str:
     spec = ctx.bench.spec
     if wish.seconds and spec.timeout is None and not wish.experiments:
         return "this run has no limit of time; `stop after this one` ends it"
+    known = ((wish.tokens, spec.max_tokens, "tokens"), (wish.money, spec.max_cost, "money"))
+    for asked, limit, name in (*known, (wish.gpu_hours, spec.max_gpu_hours, "GPU-hours")):
+        if asked and limit is None:
+            return f"this run has no limit of {name}"
+    now = limits_of(ctx.run, spec)
+    for line in lines(Amounts(gpu_hours=wish.gpu_hours, tokens=wish.tokens, money=wish.money), now):
+        if line.spent < 0 and line.limit is not None and line.limit + line.spent <= 0:
+            return f"{amount(line.kind, line.limit)} is all that there is; `stop after this one` ends the run"
     limit, done = experiments_limit(ctx.run, spec), len(load_journal(ctx.run).experiments)
     if wish.experiments and limit is None:
         return "this run has no limit of experiments; `stop after this one` ends it"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -55,6 +55,18 @@ Experiments = Annotated[
     int | None, Field(ge=1, le=10_000, description="how many experiments; empty: until the time is over")
 ]
 Timeout = Annotated[str, Field(max_length=20, description="time for everything, e.g. 90m, 12h, 2d; empty: no limit")]
+Cost = Annotated[
+    float | None,
+    Field(gt=0, le=1e6, description="US dollars for chat models that agents and data ask; empty: no limit"),
+]
+TokenCount = Annotated[
+    int | None, Field(ge=1, le=10**12, description="tokens of those models, in and out; empty: no limit")
+]
+GpuHours = Annotated[float | None, Field(gt=0, le=1e6, description="GPUs times hours of all its jobs; empty: no limit")]
+ApproveAt = Annotated[
+    Literal["none", "plan", "launch"],
+    Field(description="ask before each plan is carried out, or before each training; answer with steer, yes or no"),
+]
 Description = Annotated[
     str, Field(max_length=10_000, description="task and answer format, instead of the benchmark's own")
 ]
@@ -96,6 +108,10 @@ class RunTools:
         datasets: Datasets = [],  # noqa: B006 - never changed, and the schema shows it
         experiments: Experiments = None,
         timeout: Timeout = "",
+        max_cost: Cost = None,
+        max_tokens: TokenCount = None,
+        max_gpu_hours: GpuHours = None,
+        approve: ApproveAt = "none",
         also: Also = [],  # noqa: B006
         guards: Guards = [],  # noqa: B006
         benchmark_description: Description = "",
@@ -120,6 +136,10 @@ class RunTools:
             drop_overlaps=drop_overlaps,
             loop_n=experiments,
             timeout=timeout,
+            max_cost=max_cost,
+            max_tokens=max_tokens,
+            max_gpu_hours=max_gpu_hours,
+            approve=approve,
             guards=tuple(guards),
             seeds=seeds,
             seed=seed,

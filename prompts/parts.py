@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from statistics import fmean
 
-from tuneloop.core.brief import Brief, JournalRow, Task
+from tuneloop.core.brief import Brief, Budget, JournalRow, Task
 from tuneloop.core.directive import Avoid, Bound, Focus, Keep, Sources, Use, Wish
 from tuneloop.core.directive_words import described
 from tuneloop.core.experiment import Hypothesis, Training
+from tuneloop.core.ledger import KINDS, Kind, amount
 from tuneloop.core.score import Score
 
 
@@ -121,7 +122,18 @@ def budget(brief: Brief) -> str:
     left = "unlimited" if b.experiments_left is None else str(b.experiments_left)
     time = "unlimited" if b.seconds_left is None else f"{b.seconds_left:.0f} s"
     each = "" if b.seconds_per_experiment is None else f"; one experiment took {b.seconds_per_experiment:.0f} s"
-    return f"Experiments left, this one included: {left}. Time left: {time}{each}."
+    return f"Experiments left, this one included: {left}. Time left: {time}{each}.{_spending(b)}"
+
+
+def _spending(b: Budget) -> str:
+    """What is left of the other limits that there are, and what experiments took."""
+    left: tuple[tuple[Kind, float | None], ...] = (
+        ("GPU-hours", b.gpu_hours_left), ("tokens", b.tokens_left), ("money", b.money_left)
+    )  # fmt: skip
+    told = [amount(kind, value) for kind, value in left if value is not None]
+    took = b.usual and ", ".join(amount(kind, b.usual.of(kind)) for kind in KINDS if b.usual.of(kind))
+    each = f"; an experiment usually takes {took}" if took else ""
+    return f" Left to spend: {', '.join(told)}{each}." if told else ""
 
 
 def hypothesis(value: Hypothesis | None) -> str:

@@ -17,8 +17,12 @@ from tuneloop.agents.chat.models import make
 from tuneloop.agents.chat.transcript import Transcript, numbered
 from tuneloop.core.errors import SetupError, WorldError
 from tuneloop.core.model_call import Book, Message, ModelCall, Tokens
+from tuneloop.core.prices import price_of
 from tuneloop.core.secret import Secrets
 from tuneloop.core.settings import Settings
+
+# Tokens set aside for an answer: models that think aloud say much, and none is told a maximum.
+ANSWER = 8192
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Caller:
         """The call, and what went wrong."""
         client = self._client(model, known)
         into = estimate(request.messages, request.tools)
-        aside = Tokens(into=into, out=min(into, 1024), estimated=True)
+        aside = Tokens(into=into, out=min(request.most_tokens, ANSWER), estimated=True)
         booked = self.book.begin(self.agent, model, aside)
         kept, new = self.transcript.new(request.messages)
         began, reply, used, found = time.monotonic(), None, Tokens(), None
@@ -92,6 +96,6 @@ class Caller:
         return clean.model_copy(update={"asks": numbered(clean.asks, int(name[:6], 16))})
 
     def _cost(self, model: str, used: Tokens) -> float | None:
-        """In the currency of the prices; None: nobody said what the model costs."""
-        price = self.settings.api_prices.get(model) or self.settings.api_prices.get(model.partition(":")[2])
-        return None if price is None else (used.into * price[0] + used.out * price[1]) / 1e6
+        """USD; None: nobody knows what the model costs."""
+        price = price_of(model, self.settings.api_prices)
+        return None if price is None else price.cost(used.into, used.out, used.cached)

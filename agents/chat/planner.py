@@ -25,7 +25,7 @@ from tuneloop.agents.chat.toolkit import Recorded, Toolkit
 from tuneloop.agents.chat.transcript import Transcript
 from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.core.brief import Brief
-from tuneloop.core.errors import RecipeError
+from tuneloop.core.errors import LimitReachedError, RecipeError
 from tuneloop.core.files import digest
 from tuneloop.core.model_call import Begun, Book, Ended
 from tuneloop.core.secret import secrets_of
@@ -92,6 +92,8 @@ class ChatPlanner:
             transcript.begin(self._told(agent, prompt, brief, offered, want))
         try:
             found, by = await self._found(agent, prompt, brief, recorded, transcript, live, want)
+        except LimitReachedError:  # no answer: with more to spend it is found where it was left
+            raise
         except RecipeError as e:
             transcript.write(Ended(by=self.name, error=str(e)))
             raise

@@ -31,10 +31,10 @@ def seconds_allowed(situation: Situation) -> float:
     """Seconds one training may take: a fair part of what is left, and on its own a minute or so for a tiny model."""
     budget = situation.brief.budget
     own = (TINY_SECONDS if situation.experiment_one else LONGEST_SECONDS) if situation.card.tiny else float("inf")
-    if budget.seconds_left is None:
+    if budget.training_left is None:
         return own
     overhead = max(0.0, (budget.seconds_per_experiment or 0.0) - (budget.training_seconds or 0.0))
-    share = 0.7 * budget.seconds_left / max(1, min(budget.experiments_left or 3, 4)) - overhead
+    share = 0.7 * budget.training_left / max(1, min(budget.experiments_left or 3, 4)) - overhead
     return max(5.0, min(own, share))
 
 
@@ -43,7 +43,7 @@ def allowed_steps(situation: Situation, wanted: int, seconds_per_step: float) ->
 
     What was measured counts only where the user set a time: else a busy machine would change the journal.
     """
-    timed = situation.brief.budget.seconds_left is not None
+    timed = situation.brief.budget.training_left is not None
     each = (seconds_per_step if timed else 0.0) or situation.card.seconds_per_step(guessed_tokens(situation))
     possible = seconds_allowed(situation) / each
     return max(20, wanted if wanted <= possible else int(possible) // 10 * 10)

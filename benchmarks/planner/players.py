@@ -133,9 +133,14 @@ class Place:
     trial: Trial
     folder: Path
 
+    @property
+    def number(self) -> int:
+        """Of the experiment at hand."""
+        return len(self.trial.points) + 1
+
     def transcript(self, agent: str) -> Path:
         """A file an answer."""
-        return self.folder / f"{len(self.trial.points) + 1}.{agent}.calls.jsonl"
+        return self.folder / f"{self.number}.{agent}.calls.jsonl"
 
     def emit(self, _event: Event) -> None:
         """Nobody watches."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tuneloop.agents.critic import CRITIC
@@ -23,7 +24,7 @@ from tuneloop.tools.runs.journal import load_journal, other_scores, scores, whol
 def critique(ctx: Context) -> dict[str, Any]:
     """Close the experiment; go on, or finish when loops, time or luck are out."""
     if not ctx.folder.result.is_file():
-        close(ctx)
+        close(replace(ctx, attended=False))  # an experiment is closed without a critic rather than left open
     settle_uses(ctx)
     prune(ctx.run, load_journal(ctx.run), ctx.settings.keep_models)
     return {"stage": after(ctx), "attempt": 0, "trouble": None}

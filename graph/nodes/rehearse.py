@@ -39,7 +39,7 @@ def rehearse(ctx: Context) -> dict[str, Any]:
         Forecasted(
             experiment=ctx.state.experiment,
             forecast=found,
-            seconds_left=left if ctx.bench.spec.timeout is not None else None,
+            seconds_left=left if ctx.seconds_left() is not None else None,
             memory_limit=memory_limit(ctx.settings),
         )
     )

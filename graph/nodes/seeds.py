@@ -9,7 +9,6 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Training
 from tuneloop.core.files import read_json
 from tuneloop.core.score import Score
-from tuneloop.graph.budget import seconds_limit
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.train import finished_training
 from tuneloop.graph.verdict import verdict
@@ -47,10 +46,7 @@ def confirmed(ctx: Context, first: list[Score], measure: Measure) -> list[Score]
 
 def on_the_clock(ctx: Context, left: float | None) -> Context:
     """The same with the time that is left now, not when the node began."""
-    limit = seconds_limit(ctx.run, ctx.bench.spec)
-    if limit is None or left is None:
-        return ctx
-    return replace(ctx, state=ctx.state.model_copy(update={"spent": limit - left}))
+    return replace(ctx, at_most=left)
 
 
 def affordable(ctx: Context, left: float | None) -> bool:

@@ -61,3 +61,31 @@ def test_a_guard_as_people_write_it(text: str, benchmark: str, points: float) ->
 def test_no_guard_is_refused_with_what_would_be_right(text: str) -> None:
     with pytest.raises(ValidationError, match=r"right is BENCHMARK:-POINTS, e\.g\. mmlu:-2"):
         Guard.model_validate(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [("200000", 200_000), ("200k", 200_000), ("1.5M", 1_500_000), (7, 7), (None, None)]
+)
+def test_tokens(given: object, found: int | None) -> None:
+    assert RunSpec(benchmark="b", base_model="m", max_tokens=given).max_tokens == found
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "right"),
+    [
+        ("max_tokens", "many", "e.g. 200000, 200k or 1.5M"),
+        ("max_tokens", "-5", "e.g. 200000"),
+        ("max_tokens", "0", "greater than 0"),
+        ("max_cost", "5$", "no number of US dollars; right is a number above 0"),
+        ("max_cost", "nan", "right is a number above 0"),
+        ("max_cost", -1, "right is a number above 0"),
+        ("max_cost", "0", "right is a number above 0"),
+        ("max_cost", "1e9999", "right is a number above 0"),
+        ("max_cost", True, "right is a number above 0"),
+        ("max_gpu_hours", "2h", "no number of GPU-hours"),
+        ("max_gpu_hours", float("inf"), "no number of GPU-hours"),
+    ],
+)
+def test_limits_that_are_none(name: str, wrong: object, right: str) -> None:
+    with pytest.raises(ValidationError, match=right):
+        RunSpec.model_validate({"benchmark": "b", "base_model": "m", name: wrong})

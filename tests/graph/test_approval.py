@@ -117,7 +117,7 @@ def test_a_plan_is_shown_and_asked_for_once(run: RunFolder) -> None:
         "train longer",
         "drop_contradicted (noise)",
         "num_train_epochs: 4",
-        "1 min 05 s of work",
+        "time 1 min 05 s of 2 h 00 min",
         "1 h 58 min left",
     ):
         assert said in request["description"]

@@ -12,6 +12,7 @@ from tuneloop.core.directive import Directive, Extend, Finish, Wish
 from tuneloop.core.directive_log import write_down
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.ledger import Amounts, Line
 from tuneloop.graph import onward
 
 IDEA = Hypothesis(statement="s", reason="r", disproof="d", aspect="first")
@@ -25,7 +26,8 @@ def experiment(number: int, seconds: float = 60) -> Experiment:
 
 def context(run: RunFolder, loop_n: int | None, left: float | None) -> Any:
     bench = SimpleNamespace(spec=SimpleNamespace(loop_n=loop_n))
-    return SimpleNamespace(bench=bench, run=run, seconds_left=lambda: left)
+    lines = [] if left is None else [Line("time", 0.0, left)]
+    return SimpleNamespace(bench=bench, run=run, limited=lambda: lines, attended=False)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +48,8 @@ def test_onward(
 ) -> None:
     journal = Journal(experiments=tuple(experiment(i) for i in range(1, done + 1)))
     monkeypatch.setattr(onward, "load_journal", lambda _: journal)
+    took = {e.number: Amounts(seconds=e.seconds) for e in journal.experiments}
+    monkeypatch.setattr(onward, "of_experiments", lambda _: took)
     assert onward.after(context(RunFolder(tmp_path), loop_n, left)) == then
 
 

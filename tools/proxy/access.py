@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from tuneloop.core.errors import SetupError
+from tuneloop.core.ledger import Limits
+from tuneloop.core.prices import Price, price_of
 from tuneloop.core.settings import Allowance, Settings, versioned
 
 PUBLIC = "https://api.openai.com/v1"
 Purpose = Literal["data", "judge", "served"]
+N = TypeVar("N", int, float)
 
 
 class Access(BaseModel):
@@ -24,17 +28,22 @@ class Access(BaseModel):
     workers: int = Field(gt=0, description="requests under way at the same time")
     job: Allowance = Allowance()
     run: Allowance = Allowance()
-    prices: dict[str, tuple[float, float]] = Field({}, description="model → price of a million tokens in, out")
+    prices: dict[str, Price] = Field({}, description="of the models whose price is known")
 
     @property
     def models(self) -> tuple[str, ...]:
         """All of them, each once."""
         return tuple(dict.fromkeys((*self.strong, *self.weak)))
 
-    def cost(self, model: str, tokens_in: int, tokens_out: int) -> float | None:
-        """None: nobody said what the model costs."""
+    def cost(self, model: str, tokens_in: int, tokens_out: int, cached: int = 0) -> float | None:
+        """USD; None: nobody knows what the model costs."""
         price = self.prices.get(model)
-        return None if price is None else (tokens_in * price[0] + tokens_out * price[1]) / 1e6
+        return None if price is None else price.cost(tokens_in, tokens_out, cached)
+
+    def within(self, limits: Limits) -> Access:
+        """The same, and no more in the run than its limits allow."""
+        both = {"tokens": least(self.run.tokens, limits.tokens), "money": least(self.run.money, limits.money)}
+        return self.model_copy(update={"run": self.run.model_copy(update=both)})
 
 
 class Upstream(BaseModel):
@@ -59,8 +68,8 @@ def data_access(settings: Settings) -> Access | None:
             workers=settings.api_workers,
             job=settings.api_job_limits,
             run=settings.api_run_limits,
-            prices=settings.api_prices,
-        )
+        ),
+        settings,
     )
 
 
@@ -76,8 +85,8 @@ def judge_access(settings: Settings) -> Access | None:
             workers=settings.api_workers,
             job=settings.api_job_limits,
             run=settings.api_run_limits,
-            prices=settings.api_prices,
-        )
+        ),
+        settings,
     )
 
 
@@ -90,8 +99,8 @@ def served_access(settings: Settings, model: str) -> Access:
             workers=settings.api_workers,
             job=settings.api_job_limits,
             run=settings.api_run_limits,
-            prices=settings.api_prices,
-        )
+        ),
+        settings,
     )
 
 
@@ -110,13 +119,29 @@ def _upstream(settings: Settings, base: str | None, key: SecretStr | None) -> Up
     return Upstream(base=versioned(base or settings.api_base or PUBLIC), key=found.get_secret_value() if found else "")
 
 
-def _checked(access: Access) -> Access:
+def _checked(access: Access, settings: Settings) -> Access:
     """A limit on money means nothing for a model without a price. Raises SetupError."""
     limited = access.job.money is not None or access.run.money is not None
-    unknown = [model for model in access.models if model not in access.prices]
+    unknown = unpriced(access.models, settings)
     if limited and unknown:
-        raise SetupError(
-            f"there is a limit on money, and no price for {', '.join(unknown)}; right is "
-            f'TUNELOOP_API_PRICES={{"{unknown[0]}": [price of a million tokens in, out]}}, or no "money" in the limits'
-        )
-    return access
+        raise SetupError(f'there is a limit on money, and {missing(unknown)}, or no "money" in the limits')
+    known = {model: price for model in access.models if (price := price_of(model, settings.api_prices))}
+    return access.model_copy(update={"prices": known})
+
+
+def unpriced(models: Iterable[str], settings: Settings) -> list[str]:
+    """Those whose price nobody knows."""
+    return [model for model in models if price_of(model, settings.api_prices) is None]
+
+
+def missing(models: Sequence[str]) -> str:
+    """What to do about it."""
+    return (
+        f"no price for {', '.join(models)}; right is "
+        f'TUNELOOP_API_PRICES={{"{models[0]}": [USD for a million tokens in, out]}}'
+    )
+
+
+def least(one: N | None, other: N | None) -> N | None:
+    """The smaller limit; None: neither is one."""
+    return min((limit for limit in (one, other) if limit is not None), default=None)

@@ -23,6 +23,10 @@ class Amount:
     def __sub__(self, other: Amount) -> Amount:
         return Amount(self.requests - other.requests, self.tokens - other.tokens, self.money - other.money)
 
+    def most(self, other: Amount) -> Amount:
+        """The larger of each."""
+        return Amount(max(self.requests, other.requests), max(self.tokens, other.tokens), max(self.money, other.money))
+
 
 def amount(entry: Entry) -> Amount:
     """What it takes from an allowance."""

@@ -20,16 +20,17 @@ Keep = Callable[[Answer], Awaitable[None]]
 
 @dataclass
 class Ticket:
-    """A request on its way: what is booked when it is over, however it ends. `cost` of tokens in, out."""
+    """A request on its way: what is booked when it is over, however it ends. `cost` of tokens in, out, in from a cache."""
 
     entry: Entry
-    cost: Callable[[int, int], float | None]
+    cost: Callable[[int, int, int], float | None]
     begun: float = field(default_factory=time.monotonic)
 
-    def use(self, tokens_in: int, tokens_out: int, *, told: bool) -> None:
-        """What it took; `told` by the provider, or guessed."""
-        facts = {"tokens_in": tokens_in, "tokens_out": tokens_out, "cost": self.cost(tokens_in, tokens_out)}
-        self.entry = self.entry.model_copy(update={**facts, "estimated": not told})
+    def use(self, tokens_in: int, tokens_out: int, *, told: bool, cached: int = 0) -> None:
+        """What it took; `told` by the provider, or guessed; `cached`: of those in, read from its cache."""
+        facts = {"tokens_in": tokens_in, "tokens_out": tokens_out, "tokens_cached": cached}
+        cost = self.cost(tokens_in, tokens_out, cached)
+        self.entry = self.entry.model_copy(update={**facts, "cost": cost, "estimated": not told})
 
     def settle(self, outcome: Outcome, status: int, **facts: object) -> None:
         """How it ended."""
@@ -55,7 +56,7 @@ async def whole(asked: Asked, reply: Reply, ticket: Ticket, keep: Keep) -> bytes
             usage.guess(found)
     text = body.decode(errors="replace")
     await keep(Answer(text, usage.tokens_in, usage.tokens_out, usage.told))
-    ticket.use(usage.tokens_in, usage.tokens_out, told=usage.told)
+    ticket.use(usage.tokens_in, usage.tokens_out, told=usage.told, cached=usage.cached)
     ticket.settle("answered", 200)
     return text.encode()
 
@@ -84,5 +85,6 @@ async def streamed(
         ticket.settle("cut", e.status, code=e.code)
         return b"data: " + e.body + b"\n\n"
     finally:
-        ticket.use(stream.usage.tokens_in, stream.usage.tokens_out, told=stream.usage.told)
+        usage = stream.usage
+        ticket.use(usage.tokens_in, usage.tokens_out, told=usage.told, cached=usage.cached)
     return LAST

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import Any
 
 from tuneloop.tools.proxy.access import Access
 from tuneloop.tools.proxy.account import Account, Amount, amount
@@ -16,7 +17,7 @@ from tuneloop.tools.proxy.answering import Keep, Ticket, forget, streamed, whole
 from tuneloop.tools.proxy.answers import Answer, Answers, key_of
 from tuneloop.tools.proxy.asked import Asked, read_asked
 from tuneloop.tools.proxy.events import Usage
-from tuneloop.tools.proxy.ledger import Entry, Ledger, new_id, now, read_ledger
+from tuneloop.tools.proxy.ledger import Entry, Ledger, experiment_of, new_id, now, read_ledger
 from tuneloop.tools.proxy.refusal import Refused
 from tuneloop.tools.proxy.room import Room
 from tuneloop.tools.proxy.upstream import Provider, Unanswered
@@ -163,8 +164,10 @@ class Door:
 
     def _new_ticket(self, asked: Asked) -> Ticket:
         """As it is booked when the proxy is killed before the answer is there."""
-        facts = {"id": new_id(), "at": now(), "job": self.name, "model": asked.model, "endpoint": asked.endpoint}
-        entry = Entry.model_validate({**facts, "outcome": "killed", "status": 0, "stream": asked.stream})
+        facts: dict[str, Any] = {"id": new_id(), "at": now(), "job": self.name, "model": asked.model}
+        facts["endpoint"] = asked.endpoint
+        facts |= {"outcome": "killed", "status": 0, "stream": asked.stream, "experiment": experiment_of(self.name)}
+        entry = Entry.model_validate(facts)
         ticket = Ticket(entry, partial(self.access.cost, asked.model))
         ticket.use(asked.expected_in, asked.expected_out, told=False)
         return ticket

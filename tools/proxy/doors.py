@@ -15,11 +15,14 @@ from tuneloop.core.errors import WorldError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.job import Command
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.ledger import Limits
 from tuneloop.core.locks import exclusive, is_locked, locked
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.detached import start_detached
+from tuneloop.tools.ledger.limits import limits
 from tuneloop.tools.paths import ENGINES
 from tuneloop.tools.proxy.access import Access, upstreams
+from tuneloop.tools.runs.manifest import read_spec
 
 FORWARD = ENGINES / "forward.py"
 READY_SECONDS = 20.0
@@ -38,6 +41,7 @@ def through_door(
     Its limits go on from what earlier attempts of the job have used. Raises WorldError when the proxy does not come up.
     """
     door = place_of(run, settings) / door_name(run, jobs, name)
+    access = access.within(allowed(run, jobs))
     token = open_door(run, settings, door, {"jobs": str(jobs), "name": name, "access": access.model_dump()})
     told = {
         "STRONG_MODEL_POOL": json.dumps(access.strong),
@@ -53,6 +57,13 @@ def through_door(
             "worker": "",
         }
     )
+
+
+def allowed(run: RunFolder, jobs: Path) -> Limits:
+    """What the run may spend; none where there is no run, and for the sealed test, which ends every run."""
+    if not run.spec.is_file() or jobs.is_relative_to(run.final):
+        return Limits()
+    return limits(run, read_spec(run))
 
 
 def door_name(run: RunFolder, jobs: Path, name: str) -> str:

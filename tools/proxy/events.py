@@ -17,7 +17,7 @@ class Usage:
     """Tokens as the provider counts them; guessed until it says so."""
 
     def __init__(self, asked: Asked) -> None:
-        self.tokens_in, self.tokens_out, self.told = asked.expected_in, 0, False
+        self.tokens_in, self.tokens_out, self.cached, self.told = asked.expected_in, 0, 0, False
 
     def hear(self, found: object) -> None:
         """What an answer says under `usage`."""
@@ -26,7 +26,7 @@ class Usage:
         counts = found.get("prompt_tokens", 0), found.get("completion_tokens", 0)
         if all(isinstance(count, int) and count >= 0 for count in counts):
             self.tokens_in, self.tokens_out = counts
-            self.told = True
+            self.cached, self.told = from_cache(found, counts[0]), True
 
     def guess(self, answer: dict[str, Any]) -> None:
         """From the length of what was written."""
@@ -35,6 +35,13 @@ class Usage:
             said = choice.get("delta") or choice.get("message") or choice if isinstance(choice, dict) else {}
             text = said.get("content") or said.get("text") or ""
             self.tokens_out += max(1, len(text) // CHARACTERS_PER_TOKEN)
+
+
+def from_cache(usage: dict[str, Any], tokens_in: int) -> int:
+    """Tokens in that the provider read from its cache; 0 where it does not say."""
+    details = usage.get("prompt_tokens_details")
+    told = details.get("cached_tokens") if isinstance(details, dict) else usage.get("prompt_cache_hit_tokens")
+    return min(told, tokens_in) if isinstance(told, int) and told > 0 else 0
 
 
 class Stream:

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -22,7 +23,11 @@ Outcome = Literal["answered", "cached", "refused", "failed", "cut", "killed"]
 
 
 class Entry(BaseModel):
-    """One request. `estimated`: nobody said how many tokens it took; `cost` None: nobody knows the price."""
+    """One request; `cost` in USD, None: nobody knows the price.
+
+    `estimated`: nobody said how many tokens it took; `tokens_cached`: of those in, read from the provider's cache;
+    `experiment`: 0 for those of the run itself.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -35,6 +40,8 @@ class Entry(BaseModel):
     status: int
     tokens_in: int = 0
     tokens_out: int = 0
+    tokens_cached: int = 0
+    experiment: int = 0
     cost: float | None = None
     estimated: bool = False
     stream: bool = False
@@ -46,6 +53,12 @@ class Entry(BaseModel):
     def paid(self) -> bool:
         """Whether it counts against limits: it reached a provider."""
         return self.outcome in ("answered", "cut", "killed") or (self.outcome == "failed" and self.tries > 0)
+
+
+def experiment_of(door: str) -> int:
+    """The experiment of a job by the name of its door; 0: the run itself."""
+    found = re.match(r"experiments-(\d+)-", door)
+    return int(found[1]) if found else 0
 
 
 def new_id() -> str:
@@ -101,6 +114,7 @@ class Sums(BaseModel):
     requests: int
     tokens_in: int
     tokens_out: int
+    tokens_cached: int = 0
     cost: float | None
     cached: int
     refused: int
@@ -116,6 +130,7 @@ def sums(entries: Iterable[Entry]) -> Sums:
         requests=len(paid),
         tokens_in=sum(entry.tokens_in for entry in paid),
         tokens_out=sum(entry.tokens_out for entry in paid),
+        tokens_cached=sum(entry.tokens_cached for entry in paid),
         cost=sum(costs) if len(costs) == len(paid) else None,
         cached=sum(entry.outcome == "cached" for entry in rows),
         refused=sum(entry.outcome == "refused" for entry in rows),

@@ -24,7 +24,7 @@ from tuneloop.core.settings import Allowance
 from tuneloop.sandboxes.jobs import newest
 from tuneloop.tools.disk import remove
 from tuneloop.tools.proxy.access import Access, Upstream
-from tuneloop.tools.proxy.account import Account, amount
+from tuneloop.tools.proxy.account import Account, Amount, amount
 from tuneloop.tools.proxy.answers import Answers
 from tuneloop.tools.proxy.door import Door
 from tuneloop.tools.proxy.ledger import Ledger, read_ledger
@@ -68,8 +68,7 @@ class Proxy:
         self._ledger = Ledger(told.ledger, folder / "begun.jsonl")
         self._answers = Answers(told.answers)
         self._run = Account("this run", Allowance())
-        for entry in read_ledger(told.ledger):
-            self._run.spent += amount(entry)
+        self._count()
         self._providers: dict[str, Provider] = {}
         self._doors: dict[str, Door] = {}
         self._plates: dict[str, tuple[int, Plate]] = {}
@@ -90,6 +89,11 @@ class Proxy:
                 self._trouble(asyncio.get_running_loop(), {"exception": e})
             await asyncio.sleep(TICK)
 
+    def _count(self) -> None:
+        """What the run has spent by the ledger, in which its agents book as well; nothing is forgotten."""
+        booked = sum((amount(entry) for entry in read_ledger(self._told.ledger)), start=Amount())
+        self._run.spent = booked.most(self._run.spent)
+
     async def _refresh(self) -> None:
         """Open the doors that were added or changed."""
         for path in self._folder.glob(DOORS):
@@ -100,6 +104,7 @@ class Proxy:
             plate = Plate.model_validate_json(path.read_bytes())
             known = self._plates.get(name)
             self._run.allowance = plate.access.run
+            self._count()
             if known is None or known[1] != plate:
                 self._doors[name] = Door(name, plate.token, plate.access, self._run, self._ledger)
             if known is None:

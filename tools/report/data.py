@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.experiment import Experiment, Journal
+from tuneloop.core.ledger import Limits, Spent
 from tuneloop.core.run import RunSpec
 from tuneloop.core.score import Comparison, GuardCheck, Score
 from tuneloop.tools.gate.report import GateReport
@@ -26,6 +27,17 @@ class Also(BaseModel):
     best_validation: Score | None
     baseline_test: Score
     best_test: Score | None
+
+
+class ModelUse(BaseModel):
+    """What agents, data scripts or the judge asked of one model; `price`: `own`, `list`, or "" where nobody knows it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    who: str
+    model: str
+    price: str
+    sums: Sums
 
 
 class ReportData(BaseModel):
@@ -59,6 +71,9 @@ class ReportData(BaseModel):
     times: tuple[NodeTime, ...] = Field((), description="what each node of each experiment took")
     scorer_failed: dict[str, str] = Field({}, description="model and split → on what items the scorer itself failed")
     calls: dict[str, Sums] = Field({}, description="job → what it asked of models")
+    spent: Spent = Spent()
+    limits: Limits = Limits()
+    models: tuple[ModelUse, ...] = Field((), description="what was asked of each model, and by whom")
     versions: dict[str, str] = {}
     seeds: dict[str, int] = {}
     sandbox: str

@@ -6,6 +6,8 @@ from statistics import fmean
 from typing import Any
 
 from tuneloop.core.experiment import Experiment
+from tuneloop.core.ledger import lines
+from tuneloop.core.prices import price_list
 from tuneloop.core.score import Score
 from tuneloop.tools.report.data import Also, ReportData, overlaps
 from tuneloop.tools.report.timing import NodeTime
@@ -112,6 +114,19 @@ def budget(data: ReportData) -> dict[str, Any]:
         "loop_n": data.spec.loop_n,
         "nodes": {part.node: round(part.seconds, 1) for part in data.nodes},
         "times": [_rounded(part) for part in data.times],
+        "spent": spent(data),
+    }
+
+
+def spent(data: ReportData) -> dict[str, Any]:
+    """Spent, limit and left of time, GPU-hours, tokens and money; bytes of disk; what was asked of each model by whom."""
+    rows = {str(line.kind): (line.spent, line.limit, line.left) for line in lines(data.spent, data.limits)}
+    return {
+        **{kind: dict(zip(("spent", "limit", "left"), row, strict=True)) for kind, row in rows.items()},
+        "disk": data.spent.disk,
+        "unpriced": list(data.spent.unpriced),
+        "models": [use.model_dump(mode="json") for use in data.models],
+        "prices_of": price_list().date,
     }
 
 

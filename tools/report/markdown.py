@@ -27,7 +27,7 @@ def report(run_id: str, data: ReportData) -> str:
         *(_lesson(e) for e in data.journal.experiments),
         *_data(data),
         "## Budget",
-        _spent(data),
+        tables.spent(data),
         *(_times(data) if data.times else []),
         *_calls(data),
         "## Made with",
@@ -73,12 +73,6 @@ def _data(data: ReportData) -> list[str]:
     return ["## Data", tables.data_reports(data)] if data.data else []
 
 
-def _spent(data: ReportData) -> str:
-    loops = f" of {data.spec.loop_n}" if data.spec.loop_n else ""
-    limit = f" of {duration(data.spec.timeout)}" if data.spec.timeout else ""
-    return f"Experiments: {len(data.journal.experiments)}{loops}. Time: {duration(data.seconds)}{limit}."
-
-
 def _times(data: ReportData) -> list[str]:
     whole = total(data.times)
     cut = (
@@ -105,7 +99,7 @@ def _calls(data: ReportData) -> list[str]:
         "(`agent:…`) ask by themselves, and their calls stand in `experiments/*/answers/*.calls.jsonl`. Requests under way "
         "when somebody was killed are counted with the tokens that were set aside for them."
     )
-    return ["## Models asked", tables.calls(data), text]
+    return ["## Models asked", *([tables.models(data)] if data.models else []), tables.calls(data), text]
 
 
 def made_with(data: ReportData) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tuneloop.core.cost import off
 from tuneloop.core.experiment import Experiment
+from tuneloop.core.ledger import amount, lines
+from tuneloop.core.prices import price_list
 from tuneloop.core.score import GuardCheck, Score
 from tuneloop.core.wording import clean, duration, interval, p, size
 from tuneloop.tools.report.data import ReportData
@@ -89,6 +91,32 @@ def _how(check: GuardCheck) -> str:
 
 def _n(s: Score | None) -> int:
     return s.n if s else 0
+
+
+def spent(data: ReportData) -> str:
+    """Spent, limit and left; what is neither limited nor used is left out."""
+    loops, done = data.spec.loop_n, len(data.journal.experiments)
+    rows: list[Sequence[object]] = [("experiments", done, *((loops, loops - done) if loops else ("-", "-")))]
+    for line in lines(data.spent, data.limits):
+        if line.spent or line.limit is not None:
+            amounts = (line.spent, line.limit, line.left)
+            rows.append((line.kind, *("-" if n is None else amount(line.kind, n) for n in amounts)))
+    rows.append(("disk", size(data.spent.disk), "-", "-"))
+    return table(("", "spent", "limit", "left"), rows)
+
+
+def models(data: ReportData) -> str:
+    """Who asked which model: requests, tokens, money, and whose price it is."""
+    header = ("who", "model", "requests", "tokens in", "of them cached", "tokens out", "USD", "price")
+    known = {"own": "TUNELOOP_API_PRICES", "list": f"list of {price_list().date}", "": "unknown"}
+    rows = [
+        (
+            use.who, use.model, use.sums.requests, use.sums.tokens_in, use.sums.tokens_cached, use.sums.tokens_out,
+            "unknown" if use.sums.cost is None else f"{use.sums.cost:.4f}", known[use.price],
+        )
+        for use in data.models
+    ]  # fmt: skip
+    return table(header, rows)
 
 
 def calls(data: ReportData) -> str:

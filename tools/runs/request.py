@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel, ConfigDict
 
 from tuneloop.core.errors import ToolError
-from tuneloop.core.run import Guard, seconds
+from tuneloop.core.run import ApproveAt, Guard, seconds
 from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.runs.naming import Open
 
@@ -27,6 +27,10 @@ class Request(BaseModel):
     drop_overlaps: bool = False
     loop_n: int | None = None
     timeout: str = ""
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    max_gpu_hours: float | None = None
+    approve: ApproveAt = "none"
     guards: tuple[str, ...] = ()
     seeds: int | None = None
     seed: int | None = None
@@ -58,7 +62,7 @@ class Request(BaseModel):
         told = self.model_dump(exclude={"also", "datasets", "guards", "drop_overlaps", "benchmark"})
         yield "--benchmark=" + ",".join((self.benchmark, *self.also))
         for name, value in told.items():
-            if value not in (None, ""):
+            if value not in (None, "", "none"):
                 yield f"--{name.replace('_', '-')}={value}"
         yield from (f"--dataset={name}" for name in self.datasets)
         yield from (f"--guard={text}" for text in self.guards)

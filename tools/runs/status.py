@@ -11,8 +11,11 @@ from tuneloop.core.event_log import last_event
 from tuneloop.core.events import NodeStarted
 from tuneloop.core.experiment import Experiment, Journal
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.ledger import Limits, Spent, lines
 from tuneloop.core.locks import is_locked
 from tuneloop.core.score import Score
+from tuneloop.tools.ledger.limits import limits
+from tuneloop.tools.ledger.spent import spent, with_disk
 from tuneloop.tools.runs.journal import baseline, load_journal
 from tuneloop.tools.runs.manifest import read_spec
 
@@ -35,6 +38,8 @@ class RunStatus:
     baseline: Score | None
     journal: Journal
     report: Path | None
+    spent: Spent
+    limits: Limits
 
     @property
     def best(self) -> Experiment | None:
@@ -66,6 +71,8 @@ def run_status(run: RunFolder) -> RunStatus:
         baseline=baseline(run),
         journal=load_journal(run),
         report=run.report if finished else None,
+        spent=with_disk(run, spent(run)),
+        limits=limits(run, spec),
     )
 
 
@@ -87,8 +94,17 @@ def facts(status: RunStatus) -> dict[str, Any]:
         "baseline": short(status.baseline),
         "best": status.best.number if status.best else None,
         "experiments": [row(e) for e in status.journal.experiments],
+        "spent": budget(status.spent, status.limits),
         "report": str(status.report) if status.report else None,
     }
+
+
+def budget(used: Spent, allowed: Limits) -> dict[str, Any]:
+    """Spent, limit and left of each: seconds, GPU-hours, tokens, USD; null: no limit."""
+    rows: dict[str, Any] = {
+        line.kind: {"spent": line.spent, "limit": line.limit, "left": line.left} for line in lines(used, allowed)
+    }
+    return {**rows, "disk": used.disk, "unpriced": list(used.unpriced)}
 
 
 def short(score: Score | None) -> dict[str, float] | None:

@@ -27,7 +27,7 @@ def main(url: str, root: Path) -> None:
         lambda agent: transcript_of(answers, agent, 0),
         run.models,
         lambda e: append(run.events, e),
-        opened(run),
+        opened(run, settings, 1),
     )
     answer = run_sync(ChatPlanner(desk).answer("critic", PROMPT, BRIEF, Tools(), Critique))
     sys.stdout.write(answer.model_dump_json())

@@ -16,12 +16,13 @@ from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.cost import Cost, Forecast
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal, Training
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.ledger import Limits, Spent
 from tuneloop.core.run import RunSpec
 from tuneloop.core.score import Comparison, GuardCheck, ItemResult, Score
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.proxy.ledger import Sums
 from tuneloop.tools.report import tables
-from tuneloop.tools.report.data import ReportData
+from tuneloop.tools.report.data import ModelUse, ReportData
 from tuneloop.tools.report.facts import facts
 from tuneloop.tools.report.markdown import made_with, report
 from tuneloop.tools.report.tables import table
@@ -46,6 +47,9 @@ MORE = [
     "calls",
     "answers",
 ]
+ASKED = Sums(
+    requests=3, tokens_in=100, tokens_out=50, tokens_cached=40, cost=0.25, cached=2, refused=1, failed=0
+)  # fmt: skip
 
 
 def score(value: float, n: int = 200, split: str = "validation") -> Score:
@@ -106,6 +110,13 @@ def report_data(*experiments: Experiment, **changes: object) -> ReportData:
             )
         },
         "seconds": 260.0,
+        "spent": Spent(seconds=260, tokens=300, money=0.25, unpriced=("j",)),
+        "limits": Limits(seconds=600),
+        "models": (
+            ModelUse(who="agents", model="gpt-5", price="list", sums=ASKED),
+            ModelUse(who="judge", model="j", price="", sums=ASKED.model_copy(update={"cost": None})),
+        ),
+        "calls": {"agent:critic": ASKED},
         "times": [
             NodeTime(experiment=1, node="train", turns=1, seconds=90, cpu=0.5, jobs=85, attempts=1),
             NodeTime(experiment=1, node="evaluate", turns=1, seconds=30, cpu=0.2, cut=1, lost=61, jobs=40, attempts=2),
@@ -225,7 +236,11 @@ def test_the_page_is_honest(tmp_path: Path) -> None:
         "Parsed on validation: base 97 %, best 97 %",
         "experiment 1: 0 validation, 7 test",
         "It failed in train (config): loss is NaN",
-        "Experiments: 3 of 3. Time: 4 min 20 s.",
+        "| experiments | 3 | 3 | 0 |",
+        "| time | 4 min 20 s | 10 min 00 s | 5 min 40 s |",
+        "| money | 0.25 USD | - | - |",
+        "| agents | gpt-5 | 3 | 100 | 40 | 50 | 0.2500 | list of 20",
+        "| judge | j | 3 | 100 | 40 | 50 | unknown | unknown |",
     ):
         assert said in text
 
@@ -287,8 +302,8 @@ def test_writing_again_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_what_models_were_asked_is_told_with_its_cost() -> None:
-    assert "Models asked" not in report("r", whole())
-    one = Sums(requests=3, tokens_in=100, tokens_out=50, cost=0.25, cached=2, refused=1, failed=0)
+    assert "Models asked" not in report("r", report_data(calls={}))
+    one = ASKED
     page = report("r", report_data(calls={"experiments-001-build_data": one}))
     assert "| experiments-001-build_data | 3 | 100 | 50 | 0.2500 | 2 | 0 | 1 |" in page
     assert "| all | 3 | 100" not in page

@@ -1,0 +1,81 @@
+"""Near a limit there is a warning; at one a person is asked for more where one is there, else the run comes to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langgraph.types import interrupt
+
+from tuneloop.core.directive import Finish, Meaning
+from tuneloop.core.errors import Paused
+from tuneloop.core.events import LimitNear
+from tuneloop.core.files import digest
+from tuneloop.core.ledger import NEAR, Line
+from tuneloop.graph.budget import asked_to_finish
+from tuneloop.graph.context import Context
+from tuneloop.graph.hearing import hear
+from tuneloop.graph.pondering import converse
+from tuneloop.tools.ledger.marks import marked, set_mark
+
+MARGIN = 1.2  # what the next experiment may take more than the dearest so far
+NO = ("finish", "no", "reject", "ignore", "false")
+EXAMPLES = {
+    "time": '"two more hours"',
+    "GPU-hours": '"another 2 GPU hours"',
+    "tokens": '"200k more tokens"',
+    "money": '"give it 5 more dollars"',
+}
+
+
+def warn(ctx: Context, since: float = 0.0) -> None:
+    """Say, once for each limit, that four fifths of it are spent; `since`: seconds since this node began."""
+    for line in ctx.limited(since):
+        if line.share >= NEAR and not marked(ctx.run, "warned", line):
+            assert line.limit is not None
+            ctx.emit(LimitNear(experiment=ctx.state.experiment, of=line.kind, spent=line.spent, limit=line.limit))
+            set_mark(ctx.run, "warned", line.kind, line.limit)
+
+
+def refused(ctx: Context) -> list[Line]:
+    """Limits into which a call of a model did not fit."""
+    return [line for line in ctx.limited() if marked(ctx.run, "reached", line)]
+
+
+def extended(ctx: Context, short: Callable[[], Sequence[Line]]) -> bool:
+    """Whether nothing is short, perhaps because a person who is there gave more; he may say "finish" instead.
+
+    Each answer is heard once, whatever is run again of the node.
+    """
+    note, number = "", 0
+    while lines := short():
+        if not ctx.attended or asked_to_finish(ctx.run):
+            return False
+        message = f"budget.{digest(*(str(line.limit) for line in lines))[:12]}.{number}"
+        text = words(interrupt({"question": f"{note}{question(lines)}", "run_id": ctx.run.id}))
+        meant: tuple[Meaning, ...] = (Finish(),) if text.lower().strip(" .!") in NO else ()
+        heard = hear(ctx, message, text, meant) if meant else converse(ctx, message, text)
+        if heard.pause:
+            raise Paused("stopped on request")
+        note, number = f"{heard.text}\n\n", number + 1
+    return True
+
+
+def question(lines: Sequence[Line]) -> str:
+    """What is asked."""
+    spent = "; ".join(f"{line.kind}: {line}" for line in lines)
+    examples = " or ".join(EXAMPLES[line.kind] for line in lines)
+    return (
+        f"What comes next does not fit into what is left. Spent: {spent}. Say how much more, e.g. {examples}; or say "
+        '"finish": the best model so far is tested and delivered.'
+    )
+
+
+def words(value: Any) -> str:
+    """An answer in any of the forms in which one comes: a text, false, or an object with a text."""
+    if isinstance(value, list) and len(value) == 1:
+        return words(value[0])
+    if isinstance(value, dict):
+        said = (value.get(name) for name in ("text", "message", "args", "reason", "type", "decision"))
+        return words(next((one for one in said if one), ""))
+    return str(value)

@@ -1,0 +1,214 @@
+"""Limits of a run: nothing is under-counted, warnings come once, a person who is there is asked, else the run ends."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command
+
+from tuneloop.core.directive import Directive, Extend
+from tuneloop.core.directive_log import open_directives, write_down
+from tuneloop.core.errors import LimitReachedError, WorldError
+from tuneloop.core.event_log import every_event
+from tuneloop.core.events import LimitNear
+from tuneloop.core.layout import Home, RunFolder
+from tuneloop.core.model_call import ModelCall, Tokens
+from tuneloop.core.run import RunSpec
+from tuneloop.core.settings import Settings, load_settings
+from tuneloop.graph.budget import asked_to_finish
+from tuneloop.graph.context import Context
+from tuneloop.graph.desk import LedgerBook, opened
+from tuneloop.graph.limiting import warn
+from tuneloop.graph.onward import after
+from tuneloop.graph.state import State
+from tuneloop.graph.step import step
+from tuneloop.tools.ledger.spent import spent
+from tuneloop.tools.runs.manifest import write_manifest
+
+PRICED: dict[str, Any] = {"TUNELOOP_API_PRICES": {"m": (1.0, 10.0, 0.1)}}
+OPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("begin"), st.integers(1, 400), st.integers(0, 400)),
+        st.tuples(st.just("end"), st.integers(0, 5), st.integers(0, 500)),
+        st.just(("kill", 0, 0)),
+        st.just(("reload", 0, 0)),
+    ),
+    max_size=30,
+)
+
+
+def made(home: Path, **limits: Any) -> RunFolder:
+    run = Home(home).run("r1")
+    write_manifest(run, RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=3, **limits))
+    return run
+
+
+def call(tokens: Tokens, **more: Any) -> ModelCall:
+    return ModelCall(
+        request="r",
+        model="m",
+        dialect="tools",
+        kept=0,
+        messages=(),
+        tools=(),
+        outcome="answered",
+        tokens=tokens,
+        **more,
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(ops=OPS)
+def test_nothing_is_under_counted_and_a_limit_is_passed_by_one_call_at_most(
+    tmp_path_factory: pytest.TempPathFactory, ops: list[tuple[str, int, int]]
+) -> None:
+    """What begun calls may have taken is counted at every moment, whoever was killed; one answer may be longer than told."""
+    run, limit = made(tmp_path_factory.mktemp("home"), max_tokens=1000), 1000
+    under_way: dict[str, int] = {}
+    graves = list[object]()  # who is killed closes nothing
+    took = lost = beyond = 0  # settled; of killed calls at most; more than was set aside
+
+    def opens() -> tuple[contextlib.AbstractContextManager[LedgerBook], LedgerBook]:
+        place = opened(run, Settings(**PRICED), 1)()
+        return place, place.__enter__()
+
+    place, book = opens()
+    for op, a, b in ops:
+        match op:
+            case "begin":
+                with contextlib.suppress(LimitReachedError):
+                    under_way[book.begin("critic", "m", Tokens(into=a, out=b, estimated=True))] = a + b
+            case "end" if under_way:
+                name = sorted(under_way)[a % len(under_way)]
+                beyond += max(0, b - under_way.pop(name))
+                book.end(name, call(Tokens(into=b), cost=b / 1e6))
+                took += b
+            case "kill":
+                lost += sum(under_way.values())
+                under_way.clear()
+                graves.append(place)
+                place, book = opens()
+            case "reload" if not under_way:
+                place.__exit__(None, None, None)
+                place, book = opens()
+        told = spent(run, 0.0)
+        assert told.tokens == took + lost + sum(under_way.values())
+        assert told.tokens <= limit + beyond
+
+
+def test_what_does_not_fit_is_refused_before_it_costs(tmp_path: Path) -> None:
+    run = made(tmp_path, max_cost=0.01)
+    with opened(run, Settings(**PRICED), 1)() as book:
+        name = book.begin("critic", "m", Tokens(into=100, out=800))
+        assert spent(run, 0.0).money == pytest.approx(0.0081)
+        with pytest.raises(LimitReachedError, match=r"may spend 0.0100 USD, .* up to 0.0162 USD"):
+            book.begin("critic", "m", Tokens(into=100, out=800))
+        book.end(name, call(Tokens(into=1000, out=10, cached=900), cost=0.00029))
+        book.begin("critic", "m", Tokens(into=100, out=800))
+        with pytest.raises(WorldError, match=r"no price for other; right is TUNELOOP_API_PRICES="):
+            book.begin("critic", "other", Tokens(into=1, out=1))
+    (first, *_) = [e for e in run.ledger.read_text().splitlines() if "answered" in e]
+    assert '"tokens_cached":900' in first and '"experiment":1' in first
+
+
+@pytest.fixture
+def ctx() -> Context:
+    """Of a run that has spent 900 of 1000 tokens."""
+    found = load_settings()
+    run = made(found.home.root, max_tokens=1000)
+    with opened(run, found, 1)() as book:
+        name = book.begin("critic", "m", Tokens(into=900))
+        book.end(name, call(Tokens(into=900)))
+    return Context(run, found, State(run_id="r1", experiment=1))
+
+
+def warnings(ctx: Context) -> list[tuple[str, float]]:
+    return [(e.of, e.limit) for e in every_event(ctx.run.events) if isinstance(e, LimitNear)]
+
+
+def test_a_warning_comes_once_for_each_limit_whoever_sits_down(ctx: Context) -> None:
+    for _ in range(2):
+        warn(ctx)
+        warn(Context(ctx.run, ctx.settings, ctx.state))
+    assert warnings(ctx) == [("tokens", 1000)]
+    write_down(ctx.run.directives, Directive(id="1", said="…", wish=Extend(tokens=500)))
+    warn(ctx)
+    assert warnings(ctx) == [("tokens", 1000)], "900 of 1500 are not near"
+    write_down(ctx.run.directives, Directive(id="2", said="…", wish=Extend(tokens=-400)))
+    warn(ctx)
+    assert warnings(ctx) == [("tokens", 1000), ("tokens", 1100)]
+
+
+def graph(asked: list[str]) -> Any:
+    """One node whose agent wants 200 tokens."""
+
+    def research(ctx: Context) -> dict[str, Any]:
+        with opened(ctx.run, ctx.settings, 1)() as book:
+            book.begin("researcher", "m", Tokens(into=200))
+        asked.append("asked")
+        return {"stage": END}
+
+    app = StateGraph(State)
+    app.add_node("research", step("research", research))
+    app.add_edge(START, "research")
+    app.add_edge("research", END)
+    return app.compile(checkpointer=InMemorySaver())
+
+
+def config(**more: Any) -> RunnableConfig:
+    return {"configurable": {"thread_id": "r1", **more}}
+
+
+def test_who_is_there_is_asked_and_gives_more(ctx: Context, known: None) -> None:
+    """As Studio does it: the answer resumes the node, which is run again from its beginning."""
+    asked = list[str]()
+    app, there = graph(asked), config(graph_id="tuneloop")
+    state = State(run_id="r1", experiment=1)
+    app.invoke(state, config())  # nobody is there: the experiment fails, and the limit is noted
+    first = app.invoke(state, there)["__interrupt__"][0].value["question"]
+    assert "tokens: 900 of 1000 tokens" in first and '"200k more tokens"' in first
+    again = app.invoke(Command(resume="the weather is nice"), there)["__interrupt__"][0].value["question"]
+    assert again.startswith("I did not understand")
+    dear = app.invoke(Command(resume="500 more tokens"), there)["__interrupt__"][0].value["question"]
+    assert "say yes to do it" in dear
+    assert asked == []
+    app.invoke(Command(resume="yes"), there)
+    assert asked == ["asked"]
+    assert [d.wish for d in open_directives(ctx.run.directives)] == [Extend(tokens=500)]
+
+
+def test_who_is_there_may_say_finish(ctx: Context, known: None) -> None:
+    app, there = graph([]), config(attended=True)
+    state = State(run_id="r1", experiment=1)
+    app.invoke(state, config())
+    app.invoke(state, there)
+    end = app.invoke(Command(resume={"type": "reject"}), there)
+    assert "__interrupt__" not in end
+    assert asked_to_finish(ctx.run)
+    assert end["stage"] == "critique", "its agent is refused, and the experiment is closed"
+
+
+def test_where_nobody_is_the_run_comes_to_its_end(ctx: Context) -> None:
+    assert after(ctx) == "research"
+    graph([]).invoke(State(run_id="r1", experiment=1), config())
+    assert after(ctx) == "finish"
+    write_down(ctx.run.directives, Directive(id="1", said="…", wish=Extend(tokens=500)))
+    assert after(ctx) == "research"
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run knows of its parameters is not what is tested here."""
+    from tuneloop.agents.steering import Known
+    from tuneloop.core.directive_log import read_directives
+    from tuneloop.graph import hearing
+
+    monkeypatch.setattr(hearing, "known", lambda ctx: Known(directives=tuple(read_directives(ctx.run.directives))))
