@@ -40,6 +40,7 @@ from tuneloop.graph.removing import removed
 from tuneloop.graph.telling import acknowledged, answered, publish, scope, unclear
 from tuneloop.graph.weighing import objection, replaced
 from tuneloop.tools.data_view import sources_of
+from tuneloop.tools.ledger.limits import limits
 from tuneloop.tools.params.spoken import parameter_names, value_names
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.inbox import waiting
@@ -131,6 +132,8 @@ def known(ctx: Context) -> Known:
         now=written(ctx.run, best.number) if best else {},
         experiments_left=None if limit is None else limit - len(journal.experiments),
         seconds_left=ctx.seconds_left(),
+        limits=limits(ctx.run, ctx.bench.spec),
+        experiments_limit=limit,
         asked=open_question(ctx.run) is not None,
     )
 

@@ -17,6 +17,9 @@ MONEY = re.compile(
     rf"(?:[$€£]\s?(?P<a>{NUMBER})(?:\s(?P<m1>{MORE})\b)?|(?P<b>{NUMBER}|{ONE})\s(?:(?P<m2>{MORE})\s)?"
     r"(?:dollars?|bucks?|usd|eur|euros?|cents?)\b|(?P<c>\d+(?:\.\d+)?)[$€£](?:\s(?P<m3>more)\b)?)"
 )
+GPU_HOURS = re.compile(
+    rf"\b(?P<n>{NUMBER}|{ONE})\s?(?:(?P<more>{MORE})\s)?(?:gpu|device|accelerator)[ -]?(?:hours?|hrs?|h)\b"
+)
 TOKENS = re.compile(rf"\b(?P<n>{NUMBER})\s?(?:(?P<more>{MORE})\s)?(?:model |chat |prompt )?tokens?\b")
 EXPERIMENTS = re.compile(
     rf"\b(?P<n>{NUMBER}|{ONE})\s(?:(?P<more>{MORE})\s)?(?:training |new )?(?:experiments?|tries|attempts?|"
@@ -53,6 +56,7 @@ def tagged(said: str, known: Known) -> Clause:
     """The clause with its tags: amounts before parameters, parameters before bare numbers."""
     clause = Clause(said, said)
     clause.text = MONEY.sub(_money(clause), clause.text)
+    clause.text = GPU_HOURS.sub(_counted(clause, "g"), clause.text)
     clause.text = TOKENS.sub(_counted(clause, "k"), clause.text)
     clause.text = EXPERIMENTS.sub(_counted(clause, "e"), clause.text)
     clause.text = seconds_in(clause.text, lambda seconds: clause.tag("t", seconds))

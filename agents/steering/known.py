@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tuneloop.core.directive import Directive
 from tuneloop.core.experiment import Value
+from tuneloop.core.ledger import Limits
 
 Settings = tuple[tuple[str, Value], ...]
 LEAST = 4  # letters of a word that stands for a source
@@ -18,7 +19,7 @@ class Known:
 
     `sources`: data sets, and files as `dataset/file`. `parameters`, `values`: what they are called, singular, without
     hyphens, to a parameter's name, to what a value writes. `now`: values of the best config. `asked`: the run waits for
-    a yes or no that is no directive's. `left`: experiments and seconds, None: unlimited.
+    a yes or no that is no directive's. `left`: experiments and seconds, None: unlimited; `limits`: of the whole run.
     """
 
     directives: tuple[Directive, ...] = ()
@@ -30,6 +31,8 @@ class Known:
     asked: bool = False
     experiments_left: int | None = None
     seconds_left: float | None = None
+    limits: Limits = field(default_factory=Limits)
+    experiments_limit: int | None = None
 
     @property
     def pending(self) -> Directive | None:

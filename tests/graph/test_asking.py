@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from tests.chat_server import Call, Chat, Hang, Refuse, Reply, chat_server
 from tests.prepared import prepared
 from tests.waiting import until
 from tuneloop.agents.researcher import RESEARCHER
-from tuneloop.core.errors import Paused, RecipeError, SetupError, WorldError
+from tuneloop.core.directive import Directive, Extend
+from tuneloop.core.directive_log import write_down
+from tuneloop.core.errors import AsksError, LimitReachedError, Paused, RecipeError, SetupError, WorldError
 from tuneloop.core.event_log import every_event
 from tuneloop.core.experiment import Hypothesis
 from tuneloop.core.run import RunSpec
@@ -131,3 +134,16 @@ def test_every_argument_of_a_tool_is_told(open_run, chat: Chat) -> None:
     assert all(described.get("description") for described in rows["properties"].values())
     assert "statement" in told["Hypothesis"]["parameters"]["required"]
     assert all(card["description"] for card in told.values())
+
+
+def test_a_call_that_does_not_fit_ends_the_experiment_where_nobody_can_be_asked(open_run, chat: Chat) -> None:
+    ctx = open_run(max_tokens=5000)
+    with pytest.raises(LimitReachedError, match="the run may spend 5000 tokens"):
+        asked(ctx)
+    assert chat.seen == []
+    there = replace(ctx, attended=True)
+    with pytest.raises(AsksError):
+        asked(there)
+    write_down(ctx.run.directives, Directive(id="1", said="…", wish=Extend(tokens=95_000)))
+    assert asked(there) == Hypothesis.model_validate(IDEA), "nothing that was recorded says that there is no answer"
+    assert len(chat.seen) == 1

@@ -16,7 +16,7 @@ from langgraph.types import Command
 
 from tuneloop.core.directive import Directive, Extend
 from tuneloop.core.directive_log import open_directives, write_down
-from tuneloop.core.errors import LimitReachedError, WorldError
+from tuneloop.core.errors import LimitReachedError, SetupError, WorldError
 from tuneloop.core.event_log import every_event
 from tuneloop.core.events import LimitNear
 from tuneloop.core.layout import Home, RunFolder
@@ -28,6 +28,7 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.desk import LedgerBook, opened
 from tuneloop.graph.limiting import warn
 from tuneloop.graph.onward import after
+from tuneloop.graph.opening import check_prices
 from tuneloop.graph.state import State
 from tuneloop.graph.step import step
 from tuneloop.tools.ledger.spent import spent
@@ -202,6 +203,23 @@ def test_where_nobody_is_the_run_comes_to_its_end(ctx: Context) -> None:
     assert after(ctx) == "finish"
     write_down(ctx.run.directives, Directive(id="1", said="…", wish=Extend(tokens=500)))
     assert after(ctx) == "research"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"CHAT_MODEL": "odd"}, r"--max-cost 5: no price for odd; right is TUNELOOP_API_PRICES="),
+        ({"CHAT_MODEL": "gpt-5", "TUNELOOP_CHAT_FALLBACKS": "odd"}, "no price for odd"),
+        ({"FT_WEAK_MODELS": "odd"}, "no price for odd"),
+        ({"CHAT_MODEL": "gpt-5", "FT_WEAK_MODELS": "gpt-5-mini"}, ""),
+        ({}, ""),
+    ],
+)
+def test_money_is_limited_only_where_prices_are_known(more: dict[str, Any], said: str) -> None:
+    spec = RunSpec(benchmark="wordproblems", base_model="tiny", max_cost=5)
+    with pytest.raises(SetupError, match=said) if said else contextlib.nullcontext():
+        check_prices(spec, Settings(OPENAI_API_KEY="sk-x", **more), [])
+    check_prices(spec.model_copy(update={"max_cost": None}), Settings(OPENAI_API_KEY="sk-x", **more), [])
 
 
 @pytest.fixture

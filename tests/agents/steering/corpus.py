@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from tuneloop.agents.steering import Known, understand
 from tuneloop.core.directive import Bound, Directive, Meaning, Publish, Sources, Unclear
+from tuneloop.core.ledger import Limits
 from tuneloop.tools.params.spoken import parameter_names, value_names
 
 HERE = Path(__file__).parent
@@ -45,6 +46,8 @@ def known(*, pending: bool = False) -> Known:
         now={"learning_rate": 2e-4, "lora_rank": 8},
         experiments_left=3,
         seconds_left=3600.0,
+        limits=Limits(seconds=7200, gpu_hours=4, tokens=100_000, money=5),
+        experiments_limit=5,
     )
 
 

@@ -1,0 +1,60 @@
+"""A person at a terminal says what becomes of a limit that is reached; who is not there does not keep the run waiting."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tuneloop.cli.extending import ask_for_more
+from tuneloop.core.directive_log import read_conversation
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.run import RunSpec
+from tuneloop.core.settings import load_settings
+from tuneloop.graph.budget import asked_to_finish
+from tuneloop.tools.ledger.limits import limits
+from tuneloop.tools.runs.manifest import read_spec, write_manifest
+
+QUESTION = "Spent: money: 2.00 of 2.00 USD."
+Type = Callable[[str], None]
+
+
+@pytest.fixture
+def run() -> RunFolder:
+    made = load_settings().home.run("r1")
+    write_manifest(made, RunSpec(benchmark="wordproblems", base_model="tiny", max_cost=2))
+    return made
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Type:
+    out, into = os.pipe()
+    monkeypatch.setattr("sys.stdin", os.fdopen(out))
+    return lambda text: (os.write(into, text.encode()), None)[1]
+
+
+def test_more_is_given_after_a_yes(run: RunFolder, typed: Type, capsys: pytest.CaptureFixture[str]) -> None:
+    typed("hm\ngive it 5 more dollars\nyes\n")
+    assert ask_for_more(run, load_settings(), QUESTION)
+    assert limits(run, read_spec(run)).money == 7
+    said = capsys.readouterr().err
+    assert QUESTION in said and "did not understand 'hm'" in said and "say yes to do it" in said
+
+
+def test_finish_in_one_letter(run: RunFolder, typed: Type) -> None:
+    typed("f\n")
+    assert ask_for_more(run, load_settings(), QUESTION)
+    assert asked_to_finish(run)
+
+
+def test_left_open(run: RunFolder, typed: Type) -> None:
+    typed("q\n")
+    assert not ask_for_more(run, load_settings(), QUESTION)
+    assert not read_conversation(run.conversation)
+
+
+def test_nobody_is_there_after_all(run: RunFolder, typed: Type, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask_for_more(run, load_settings(), QUESTION, patience=0.01)
+    assert asked_to_finish(run)
+    assert "nobody answered" in capsys.readouterr().err
