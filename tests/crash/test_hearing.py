@@ -41,7 +41,7 @@ pytestmark = pytest.mark.slow
 def test_killed_at_every_boundary_of_a_conversation(tmp_path: Path) -> None:
     home, seen, past = tmp_path / "home", tmp_path / "seen", tmp_path / "past"
     run = Settings(FT_FILE_PATH=home).home.run("r1")
-    write_manifest(run, RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=2))
+    write_manifest(run, RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=2, max_cost=5))
     messages = [say(run, text) for text in SAID]
     seen.touch()
     with chat_server(lambda _: RANK) as model:

@@ -36,12 +36,12 @@ IDEA = Hypothesis(statement="Twice the steps.", reason="loss still falls", dispr
 
 @pytest.fixture
 def ctx(tmp_path: Path) -> Context:
-    """A prepared run of three planned experiments, two hours and one data set of two files; the first is open."""
+    """A prepared run of three planned experiments, two hours, some money and one data set of two files; the first is open."""
     settings = Settings.model_validate({"FT_FILE_PATH": tmp_path})
     raw = tmp_path / "raw"
     for name in ("textbook.jsonl", "web_scrape.jsonl"):
         write_atomic(raw / name, "{}\n")
-    spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=3, timeout=7200, sandbox="process")
+    spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=3, timeout=7200, max_cost=5, sandbox="process")
     found = resolve("wordproblems", settings.home, None)
     run = prepared(settings.home.run("r"), spec, found, tmp_path, datasets={"raw": str(raw)})
     return Context(run, settings, State(run_id="r", experiment=1, stage="research"))
