@@ -178,7 +178,10 @@ MEANING: TypeAdapter[Meaning] = TypeAdapter(Meaning)
 
 
 class Line(Base):
-    """One line of the conversation; `answers`, `heard`: the id of the message that it answers, or acknowledges."""
+    """One line of the conversation; `answers`, `heard`: the id of the message that it answers, or acknowledges.
+
+    `means`: of what a user said, as it was understood; heard again after a kill, it means the same.
+    """
 
     id: str
     at: datetime = Field(default_factory=lambda: datetime.now(UTC))
@@ -186,3 +189,4 @@ class Line(Base):
     text: str
     answers: str = ""
     heard: str = ""
+    means: tuple[Meaning, ...] = ()

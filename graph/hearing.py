@@ -91,9 +91,10 @@ def hear(ctx: Context, message: str, text: str, meant: tuple[Meaning, ...] = ())
         if before is not None:
             over = any(line.answers == message for line in said)
             return Heard(before.text if not over else next(x.text for x in said if x.answers == message), False, over)
-        if not any(line.id == message for line in said):  # else its answer was cut off by a kill
-            write_down(ctx.run.conversation, Line(id=message, who="user", text=text))
-        meanings = meant or understand(text, known(ctx))
+        meanings = next((line.means for line in said if line.id == message and line.means), ())
+        if not meanings:  # else its answer was cut off by a kill
+            meanings = meant or understand(text, known(ctx))
+            write_down(ctx.run.conversation, Line(id=message, who="user", text=text, means=meanings))
         left = [m for m in meanings if isinstance(m, Unclear)] if ctx.settings.chat_model and not meant else []
         told = [take(ctx, f"{message}#{place}", text, m) for place, m in enumerate(meanings) if m not in left]
         pause = any(isinstance(meaning, Pause) for meaning in meanings)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from tuneloop.agents.listener import Understood
-from tuneloop.agents.steering import understand
 from tuneloop.core.directive import Approve, Extend, Finish, Meaning, Pause, Reply, Revoke, Unclear
 from tuneloop.core.directive_log import read_conversation
 from tuneloop.core.errors import RecipeError, SetupError
@@ -82,7 +81,8 @@ def conclude(ctx: Context, message: str, text: str) -> Heard:
         if (before := next((line for line in said if line.answers == message), None)) is not None:
             return Heard(before.text, pause=False)
         now = known(ctx)
-        left = [m.text for m in understand(text, now) if isinstance(m, Unclear)] or [text]
+        means = next((line.means for line in said if line.id == message), ())
+        left = [meaning.text for meaning in means if isinstance(meaning, Unclear)]
         head = [line.text.rpartition("\n")[0] for line in said if line.heard == message]
         try:
             found = consult(ctx, message, text, left, now.sources)

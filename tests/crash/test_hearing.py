@@ -46,6 +46,7 @@ def test_killed_at_every_boundary_of_a_conversation(tmp_path: Path) -> None:
     seen.touch()
     with chat_server(lambda _: RANK) as model:
         env = {"FT_FILE_PATH": str(home), "CHAT_MODEL": "m", "OPENAI_API_KEY": "k", "OPENAI_API_BASE": model.url}
+        env["TUNELOOP_API_PRICES"] = '{"m": [1, 2]}'
         argv = [sys.executable, str(Path(__file__).with_name("hearing.py")), str(home), "r1", str(seen), str(past)]
         done = subprocess.run(argv, env={**os.environ, **env}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -136,6 +136,13 @@ def test_undo_and_yes_that_a_crash_left_in_the_inbox_take_no_second_one(ctx: Con
     assert [d.state for d in read_directives(ctx.run.directives)[2:]] == ["pending", "open"]
 
 
+def test_a_yes_that_a_crash_left_in_the_inbox_means_the_same_when_nothing_waits_any_more(ctx: Context) -> None:
+    hear(ctx, "1", "delete the run")
+    said = hear(ctx, "2", "yes").text
+    forget_the_answer_to(ctx, "2")
+    assert hear(ctx, "2", "yes").text == said
+
+
 def forget_the_answer_to(ctx: Context, message: str) -> None:
     lines = ctx.run.conversation.read_text().splitlines(keepends=True)
     ctx.run.conversation.write_text("".join(line for line in lines if f'"answers":"{message}"' not in line))
