@@ -70,7 +70,7 @@ class Tokens(Frozen):
 
 
 class Begun(Frozen):
-    """The first line: who is asked for what, and everything the decision rests on but the tools."""
+    """The first line, and one when it changed: who is asked for what, and all the decision rests on but the tools."""
 
     kind: Literal["begun"] = "begun"
     agent: str

@@ -72,7 +72,7 @@ def replay(run: RunFolder, settings: Settings) -> Iterator[Replayed]:
 
 def _compared(path: Path, agent: str, settings: Settings) -> tuple[Literal["same", "differs", "unfinished"], str]:
     lines = list(read_transcript(path))
-    told = next((line for line in lines if isinstance(line, Begun)), None)
+    told = next((line for line in reversed(lines) if isinstance(line, Begun)), None)
     ended = next((line for line in reversed(lines) if isinstance(line, Ended)), None)
     if agent not in AGENTS:
         return "unfinished", "this version has no such agent"

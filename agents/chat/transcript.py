@@ -46,8 +46,8 @@ class Transcript:
                 self.ended = line
 
     def begin(self, told: Begun) -> None:
-        """The first line, once."""
-        if self.told is None:
+        """The first line; once more where an answer that was interrupted is asked for in other words."""
+        if self.told != told:
             self._write(told)
             self.told = told
 

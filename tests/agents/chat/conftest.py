@@ -109,9 +109,9 @@ class Table:
     def transcript(self, agent: str = "critic") -> Path:
         return RunFolder(self.folder).experiment(1).answers / f"{agent}.0.calls.jsonl"
 
-    def ask(self, *, live: bool = True, agent: str = "critic", want: Any = Critique) -> Any:
+    def ask(self, *, live: bool = True, agent: str = "critic", want: Any = Critique, prompt: str = PROMPT) -> Any:
         tools = self.tools if live else None
-        return run_sync(ChatPlanner(self.desk, live=live).answer(agent, PROMPT, BRIEF, tools, want))
+        return run_sync(ChatPlanner(self.desk, live=live).answer(agent, prompt, BRIEF, tools, want))
 
     @property
     def lines(self) -> list[Line]:

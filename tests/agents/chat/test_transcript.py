@@ -16,10 +16,11 @@ from tests.agents.chat.conftest import ANSWER, CANARY, GOOD, PROMPT, Sit, Table
 from tests.chat_server import Call, Chat, Hang, Refuse, Reply, Said, chat_server
 from tests.waiting import until
 from tuneloop.cli.main import cli
-from tuneloop.core.errors import RecipeError
+from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.experiment import Critique
-from tuneloop.core.files import json_text
+from tuneloop.core.files import digest, json_text
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.model_call import Begun
 from tuneloop.graph.replay import replay
 from tuneloop.tools.proxy.ledger import read_ledger, sums_by_job
 
@@ -121,6 +122,20 @@ def test_a_run_is_replayed_bit_for_bit(sit: Sit, case: str) -> None:
     assert [(r.experiment, r.agent, r.attempt, r.verdict, r.says) for r in found] == [(1, "critic", 0, "same", "")]
     assert (len(table.chat.seen), len(table.tools.used)) == (asked, used)
     assert before == {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()}
+
+
+def test_what_was_asked_in_other_words_before_an_interruption_is_replayed(sit: Sit) -> None:
+    """A wish was heard meanwhile, say: the agent is told of it, and that is what it answers."""
+    table = sit(LOOK, Refuse(401), LOOK, GOOD)
+    with pytest.raises(WorldError):
+        table.ask(prompt=f"{PROMPT} Be kind.")
+    run = recorded(table)
+    assert [line.prompt for line in table.lines if isinstance(line, Begun)] == [
+        digest(f"{PROMPT} Be kind."),
+        digest(PROMPT),
+    ]
+    (found,) = replay(run, table.settings)
+    assert (found.verdict, found.says) == ("same", "")
 
 
 def test_a_difference_is_named(sit: Sit, monkeypatch: pytest.MonkeyPatch) -> None:
