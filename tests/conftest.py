@@ -18,6 +18,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.tools import models
 from tuneloop.tools.engines import Engine, ensure_engine
+from tuneloop.tools.runs.talking import say
 
 # A busy machine is no failure.
 hypothesis_settings.register_profile("tuneloop", deadline=None)
@@ -108,6 +109,9 @@ def warm_home(tmp_path: Path, llamafactory: Engine, opencompass: Engine, tiny: P
 
 COMMAND = (sys.executable, "-m", "tuneloop.cli.main")
 DEFAULT = ("--benchmark", "wordproblems", "--base-model", "tiny", "--loop-n", "1")
+# The same, small: a third of the items, a third of the steps, by the user's own wish.
+SMALL = {"FT_BENCHMARK_LIMIT": "60", "FT_UPPER_DATA_SIZE_LIMIT": "600"}
+WISH = "use max_steps 100"
 
 
 @dataclass(frozen=True)
@@ -125,9 +129,30 @@ def whole_run(
 ) -> WholeRun:
     """`tuneloop run` on the embedded default with one experiment, in a process of its own."""
     home = linked_home(tmp_path_factory.mktemp("whole") / "home")
-    argv = [*COMMAND, "run", *DEFAULT, "--run-id", "whole", "--json"]
-    p = subprocess.run(
-        argv, env={**os.environ, "FT_FILE_PATH": str(home)}, cwd=home.parent, capture_output=True, text=True
-    )
+    output = tuneloop(home, "run", *DEFAULT, "--run-id", "whole", "--json")
+    return WholeRun(RunFolder(home / "runs" / "whole"), home, output)
+
+
+@pytest.fixture(scope="session")
+def short_run(
+    tmp_path_factory: pytest.TempPathFactory, llamafactory: Engine, opencompass: Engine, tiny: Path
+) -> WholeRun:
+    """The same on few items and with a short training: what the run did is asked, not how good it became."""
+    home = linked_home(tmp_path_factory.mktemp("short") / "home")
+    begun = begin_small(home, "short")
+    return WholeRun(RunFolder(home / "runs" / "short"), home, begun + tuneloop(home, "resume", "short", "--json"))
+
+
+def begin_small(home: Path, name: str, *options: str, **env: str) -> str:
+    """Prepare a small run whose first training will be short; what it printed."""
+    printed = tuneloop(home, "run", *DEFAULT, *options, "--run-id", name, "--step-n", "1", "--json", **SMALL, **env)
+    say(RunFolder(home / "runs" / name), WISH)
+    return printed
+
+
+def tuneloop(home: Path, *words: str, **env: str) -> str:
+    """What the command line prints, in a process of its own that ends well."""
+    env = {**os.environ, **env, "FT_FILE_PATH": str(home)}
+    p = subprocess.run([*COMMAND, *words], env=env, cwd=home.parent, capture_output=True, text=True)
     assert p.returncode == 0, p.stdout[-2000:] + p.stderr[-2000:]
-    return WholeRun(RunFolder(home / "runs" / "whole"), home, p.stdout)
+    return p.stdout

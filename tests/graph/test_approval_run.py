@@ -22,15 +22,15 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def run(whole_run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
-    """Prepared already: the whole run's setup and baseline."""
-    monkeypatch.setenv("FT_FILE_PATH", str(whole_run.home))
-    made = Settings(FT_FILE_PATH=whole_run.home).home.run(f"asks-{tmp_path.name}")
+def run(short_run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    """Prepared already: the short run's setup and baseline."""
+    monkeypatch.setenv("FT_FILE_PATH", str(short_run.home))
+    made = Settings(FT_FILE_PATH=short_run.home).home.run(f"asks-{tmp_path.name}")
     made.root.mkdir()
-    write_manifest(made, read_spec(whole_run.run).model_copy(update={"approve": "plan", "loop_n": 2}))
-    shutil.copy(whole_run.run.setup, made.setup)
-    shutil.copytree(whole_run.run.baseline, made.baseline)
-    shutil.copytree(whole_run.run.root / "datasets", made.root / "datasets", symlinks=True)
+    write_manifest(made, read_spec(short_run.run).model_copy(update={"approve": "plan", "loop_n": 2}))
+    shutil.copy(short_run.run.setup, made.setup)
+    shutil.copytree(short_run.run.baseline, made.baseline)
+    shutil.copytree(short_run.run.root / "datasets", made.root / "datasets", symlinks=True)
     return made
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.chat_server import chat_server, text_of
-from tests.graph.test_repair import Scripted, here, nodes, prepared, read_state  # noqa: F401 - two are fixtures
+from tests.conftest import WholeRun
+from tests.graph.test_repair import Scripted, nodes, prepared_as, read_state
 from tuneloop.core.errors import WorldError
 from tuneloop.core.event_log import read_events
 from tuneloop.core.events import JobProgress, RunPaused
 from tuneloop.core.experiment import DataScript
-from tuneloop.core.layout import RunFolder
-from tuneloop.core.settings import Settings
 from tuneloop.graph.runs import drive
 
 pytestmark = pytest.mark.slow
@@ -31,13 +29,9 @@ json.dump(data, open("data.json", "w"))
 """
 
 
-def test_a_provider_that_takes_no_key_pauses_the_run(
-    prepared: tuple[RunFolder, Settings],  # noqa: F811
-    here: None,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    run, settings = prepared
+def test_a_provider_that_takes_no_key_pauses_the_run(short_run: WholeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FT_FILE_PATH", str(short_run.home))
+    run, settings = prepared_as(short_run, "asks-models")
     planner = Scripted("data_engineer", [DataScript(code=ASKS)])
     monkeypatch.setattr("tuneloop.graph.context.choose_planner", lambda *_: planner)
     refused: list[Any] = [(401, {"error": {"message": "no", "code": "invalid_api_key"}})]

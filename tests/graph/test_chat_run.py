@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from tests.chat_server import Call, Cut, Garbage, Hang, Refuse, Reply, Said, chat_server
-from tests.conftest import COMMAND, linked_home
+from tests.conftest import COMMAND, SMALL, linked_home
 from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.core.bridge import run_sync
 from tuneloop.core.brief import Brief
+from tuneloop.core.directive import Use
 from tuneloop.core.event_log import every_event
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
@@ -26,6 +27,7 @@ from tuneloop.mcp_servers.client import open_toolbox
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.proxy.ledger import read_ledger, sums_by_job
+from tuneloop.tools.runs.talking import say
 
 CANARY = "canary-2b8e61f07a9d4c35"
 BROKEN = Reply("", (Call("DataScript", '{"code": "import js'),))
@@ -98,13 +100,14 @@ def test_a_run_with_a_model_that_errs_in_every_way(
     with chat_server(mind) as chat:
         told = {
             "CHAT_MODEL": "m", "OPENAI_API_KEY": CANARY, "OPENAI_API_BASE": chat.url, "TUNELOOP_CHAT_TOKENS": "90000",
-            "TUNELOOP_API_PRICES": '{"m": [1, 2]}',
+            "TUNELOOP_API_PRICES": '{"m": [1, 2]}', **SMALL,
         }  # fmt: skip
         words = ("--benchmark", "wordproblems", "--base-model", "tiny", "--loop-n", "4", "--run-id", "chat")
         first = tuneloop(home, "run", *words, **told)
         assert mind.hangs.wait(900), first.communicate()
         first.kill()
         output = first.communicate()[0]
+        say(run, "make it short", Use(parameter="max_steps", value=100))
         second = tuneloop(home, "resume", "chat", **told)
         output += second.communicate()[0]
     assert second.returncode == 0, output[-5000:]

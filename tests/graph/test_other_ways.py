@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import SMALL, WISH, begin_small
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.tools.runs.journal import load_journal
@@ -57,13 +58,13 @@ def kill_at(argv: list[str], env: dict[str, str], home: Path, moment: Callable[[
         p.wait()
 
 
-def test_killed_in_three_places_and_resumed(whole_run, warm_home: Path) -> None:
+def test_killed_in_three_places_and_resumed(short_run, warm_home: Path) -> None:
     env = {**os.environ, "FT_FILE_PATH": str(warm_home)}
     run = RunFolder(warm_home / "runs" / "killed")
     folder = run.experiment(1)
-    start = [*COMMAND, *SPEC, "--run-id", "killed", "--json"]
+    begin_small(warm_home, "killed")
     resume = [*COMMAND, "resume", "killed", "--json"]
-    kill_at(start, env, warm_home, lambda: folder.hypothesis.is_file())
+    kill_at(resume, env, warm_home, lambda: folder.hypothesis.is_file())
     kill_at(resume, env, warm_home, lambda: (folder.model / "trainer_log.jsonl").is_file())
     log = folder.model / "trainer_log.jsonl"
     seen = log.stat().st_size
@@ -71,7 +72,7 @@ def test_killed_in_three_places_and_resumed(whole_run, warm_home: Path) -> None:
     kill_at(resume, env, warm_home, lambda: (folder.jobs / "evaluate.1").is_dir())
     p = subprocess.run(resume, env=env, cwd=warm_home.parent, capture_output=True, text=True)
     assert p.returncode == 0, p.stderr
-    assert story(run) == story(whole_run.run)
+    assert story(run) == story(short_run.run)
     assert sorted(j.name for j in folder.jobs.iterdir() if j.is_dir() and j.name.startswith("train")) == ["train.1"]
     assert not [f for f in run.root.rglob("*.part")]
 
@@ -102,10 +103,9 @@ def server(name: str, run_id: str, env: dict[str, str], port: int) -> Iterator[s
         p.wait(10)
 
 
-def test_with_all_servers_in_other_processes(whole_run, warm_home: Path) -> None:
+def test_with_all_servers_in_other_processes(short_run, warm_home: Path) -> None:
     env = {**os.environ, "FT_FILE_PATH": str(warm_home), "TUNELOOP_MCP_TOKEN": "sesame"}
-    first = [*COMMAND, *SPEC, "--run-id", "apart", "--step-n", "1", "--json"]
-    subprocess.run(first, env=env, cwd=warm_home.parent, check=True, stdout=subprocess.DEVNULL)
+    begin_small(warm_home, "apart")
     names = ("params", "data", "training", "evaluation")
     with ExitStack() as stack:
         urls = {n: stack.enter_context(server(n, "apart", env, 18124 + i)) for i, n in enumerate(names)}
@@ -116,7 +116,7 @@ def test_with_all_servers_in_other_processes(whole_run, warm_home: Path) -> None
             [*COMMAND, "resume", "apart", "--json"], env=over_http, cwd=warm_home.parent, capture_output=True
         )
         assert p.returncode == 0, p.stderr.decode()
-    assert story(RunFolder(warm_home / "runs" / "apart")) == story(whole_run.run)
+    assert story(RunFolder(warm_home / "runs" / "apart")) == story(short_run.run)
 
 
 def answers(url: str) -> bool:
@@ -130,14 +130,24 @@ def answers(url: str) -> bool:
     return True
 
 
-def test_from_a_script_of_ten_lines(whole_run, warm_home: Path) -> None:
+def small(spec: dict[str, Any]) -> dict[str, Any]:
+    """What the graph is given so that it does what the small run did."""
+    limits = {name: int(SMALL[f"FT_{name.upper()}"]) for name in ("benchmark_limit", "upper_data_size_limit")}
+    return {"spec": {**spec, **limits}, "messages": [{"role": "user", "content": WISH}]}
+
+
+def test_from_a_script_of_ten_lines(short_run, warm_home: Path) -> None:
     code = (ROOT / "examples" / "invoke.py").read_text()
     assert len(code.splitlines()) <= 10
+    given = '{"spec": spec}'
+    assert given in code
+    less = small({})
+    code = code.replace(given, f"{less} | {{'spec': spec | {less['spec']}}}")
     env = {**os.environ, "FT_FILE_PATH": str(warm_home)}
     p = subprocess.run([sys.executable, "-c", code], env=env, cwd=warm_home.parent, capture_output=True, text=True)
     assert p.returncode == 0, p.stderr
     report = Path(p.stdout.strip().splitlines()[-1])
-    assert story(RunFolder(report.parent)) == story(whole_run.run)
+    assert story(RunFolder(report.parent)) == story(short_run.run)
 
 
 TOKEN = "sesame-open-sesame"
@@ -157,7 +167,7 @@ def refused(url: str, **headers: str) -> int:
     return e.value.code
 
 
-def test_over_the_api_of_langgraph_dev(whole_run, warm_home: Path, tmp_path: Path) -> None:
+def test_over_the_api_of_langgraph_dev(short_run, warm_home: Path, tmp_path: Path) -> None:
     port, log = 18224, tmp_path / "log.txt"
     env = {**os.environ, "FT_FILE_PATH": str(warm_home), "LANGGRAPH_CLI_NO_ANALYTICS": "1", "TUNELOOP_MCP_TOKEN": TOKEN}
     shutil.rmtree(ROOT / ".langgraph_api", ignore_errors=True)
@@ -175,8 +185,8 @@ def test_over_the_api_of_langgraph_dev(whole_run, warm_home: Path, tmp_path: Pat
         assert post(f"{base}/threads/search", {}) == [], "nothing came of these"
         assert [a["graph_id"] for a in post(f"{base}/assistants/search", {})] == ["tuneloop"]
         thread = post(threads, {}, headers={"X-Api-Key": TOKEN})["thread_id"]
-        spec = {"benchmark": "wordproblems", "base_model": "tiny", "loop_n": 1}
-        state = post(f"{threads}/{thread}/runs/wait", {"assistant_id": "tuneloop", "input": {"spec": spec}}, 500)
+        asked = small({"benchmark": "wordproblems", "base_model": "tiny", "loop_n": 1})
+        state = post(f"{threads}/{thread}/runs/wait", {"assistant_id": "tuneloop", "input": asked}, 500)
         kept = [f for f in (ROOT / ".langgraph_api").rglob("*") if f.is_file()]
         assert not [f for f in (log, *kept) if TOKEN.encode() in f.read_bytes()]
     finally:
@@ -185,4 +195,4 @@ def test_over_the_api_of_langgraph_dev(whole_run, warm_home: Path, tmp_path: Pat
         shutil.rmtree(ROOT / ".langgraph_api", ignore_errors=True)
     assert state["run_id"] == thread
     assert read_json(Path(state["report"]).with_suffix(".json"))["best"]["experiment"] == 1
-    assert story(RunFolder(warm_home / "runs" / thread)) == story(whole_run.run)
+    assert story(RunFolder(warm_home / "runs" / thread)) == story(short_run.run)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import COMMAND, WholeRun, linked_home
+from tests.conftest import COMMAND, SMALL, WholeRun, linked_home
 from tuneloop.core.files import read_json
 from tuneloop.tools.engines import Engine
 
@@ -21,7 +21,7 @@ torch.save(load_file(sys.argv[1]), sys.argv[2])
 
 
 @pytest.mark.slow
-def test_it_scores_as_its_original(whole_run: WholeRun, llamafactory: Engine, tiny: Path, tmp_path: Path) -> None:
+def test_it_scores_as_its_original(short_run: WholeRun, llamafactory: Engine, tiny: Path, tmp_path: Path) -> None:
     home, own = linked_home(tmp_path / "home"), tmp_path / "own"
     (home / "models").unlink()  # the copy is no other home's
     shutil.copytree(tiny, own, ignore=shutil.ignore_patterns("*.safetensors", "manifest.json"))
@@ -30,7 +30,7 @@ def test_it_scores_as_its_original(whole_run: WholeRun, llamafactory: Engine, ti
     spec = ("--benchmark", "wordproblems", "--base-model", str(own), "--loop-n", "1", "--step-n", "2")
     done = subprocess.run(
         [*COMMAND, "run", *spec, "--run-id", "r"],
-        env={**os.environ, "FT_FILE_PATH": str(home)}, cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, **SMALL, "FT_FILE_PATH": str(home)}, cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     run = home / "runs" / "r"
     assert (run / "baseline" / "scores.json").is_file(), done.stdout[-2000:] + done.stderr[-2000:]
@@ -38,7 +38,7 @@ def test_it_scores_as_its_original(whole_run: WholeRun, llamafactory: Engine, ti
     assert copy.parent == home / "models" / "converted"
     assert (copy / "model.safetensors").is_file()
     assert not list(copy.glob("*.bin"))
-    mine, theirs = (read_json(root / "baseline" / "scores.json") for root in (run, whole_run.run.root))
+    mine, theirs = (read_json(root / "baseline" / "scores.json") for root in (run, short_run.run.root))
     assert mine["items"] == theirs["items"]
 
 

@@ -244,14 +244,14 @@ def test_at_every_node_of_a_real_run(whole_run, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_a_damaged_checkpoint_is_said_and_the_run_goes_on(whole_run) -> None:
-    run = RunFolder(whole_run.home / "runs" / "damaged")
-    copy_prepared(whole_run.run, run)
-    env = {**os.environ, "FT_FILE_PATH": str(whole_run.home)}
+def test_a_damaged_checkpoint_is_said_and_the_run_goes_on(short_run) -> None:
+    run = RunFolder(short_run.home / "runs" / "damaged")
+    copy_prepared(short_run.run, run)
+    env = {**os.environ, "FT_FILE_PATH": str(short_run.home)}
     resume = [sys.executable, "-m", "tuneloop.cli.main", "resume", "damaged", "--step-n", "2"]
-    subprocess.run(resume, env=env, cwd=whole_run.home, check=True, capture_output=True)
+    subprocess.run(resume, env=env, cwd=short_run.home, check=True, capture_output=True)
     run.checkpoint.write_bytes(run.checkpoint.read_bytes()[:6000])
-    p = subprocess.run(resume, env=env, cwd=whole_run.home, capture_output=True, text=True)
+    p = subprocess.run(resume, env=env, cwd=short_run.home, capture_output=True, text=True)
     assert p.returncode == 0, p.stderr
     assert "rebuilt from the run's files" in p.stdout
     assert (run.root / "checkpoint.sqlite.broken-1").is_file()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import WholeRun
 from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.core.experiment import DataScript, TrainConfig
 from tuneloop.core.layout import RunFolder
@@ -39,13 +40,18 @@ class Scripted(OfflinePolicy):
 @pytest.fixture
 def prepared(whole_run, tmp_path: Path) -> tuple[RunFolder, Settings]:
     """A run that is prepared already: the whole run's setup and baseline."""
-    settings = Settings(FT_FILE_PATH=whole_run.home)
-    run = settings.home.run(f"repair-{tmp_path.name}")
+    return prepared_as(whole_run, f"repair-{tmp_path.name}")
+
+
+def prepared_as(source: WholeRun, name: str) -> tuple[RunFolder, Settings]:
+    """Another run in the same home."""
+    settings = Settings(FT_FILE_PATH=source.home)
+    run = settings.home.run(name)
     run.root.mkdir()
-    for name in ("run.yaml", "setup.json"):
-        shutil.copy(whole_run.run.root / name, run.root / name)
-    shutil.copytree(whole_run.run.baseline, run.baseline)
-    shutil.copytree(whole_run.run.root / "datasets", run.root / "datasets", symlinks=True)
+    for file in ("run.yaml", "setup.json"):
+        shutil.copy(source.run.root / file, run.root / file)
+    shutil.copytree(source.run.baseline, run.baseline)
+    shutil.copytree(source.run.root / "datasets", run.root / "datasets", symlinks=True)
     return run, settings
 
 

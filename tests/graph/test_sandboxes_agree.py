@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import COMMAND, DEFAULT, linked_home
+from tests.conftest import begin_small, linked_home, tuneloop
 from tuneloop.core.files import digest_file
 from tuneloop.core.layout import RunFolder
 
-UNTIL_EVALUATED = 10  # nodes
+UNTIL_EVALUATED = 9  # nodes
 MADE = ("scores.json", "data/data.json", "process_data.py", "train.yaml", "model/model.safetensors")
 SAME = ("baseline/scores.json", *(f"experiments/001/{name}" for name in MADE))
 KINDS = {"process": ("--allow-unsandboxed",), "bubblewrap": (), "docker": ()}
 
 
 def experiment(home: Path, kind: str) -> RunFolder:
-    """The embedded default on fewer rows, until its first experiment is evaluated."""
-    steps = ("--upper-data-size-limit", "200", "--step-n", str(UNTIL_EVALUATED))
-    argv = [*COMMAND, "run", *DEFAULT, *steps, "--sandbox", kind, *KINDS[kind], "--run-id", kind]
-    environment = {**os.environ, "FT_FILE_PATH": str(home), "FT_DOCKER_ENABLE_CACHE": "False"}
-    p = subprocess.run(argv, env=environment, cwd=home.parent, capture_output=True, text=True, check=False)
-    assert (home / "runs" / kind / "experiments/001/scores.json").is_file(), p.stdout[-2000:] + p.stderr[-2000:]
-    return RunFolder(home / "runs" / kind)
+    """The small run until its experiment is evaluated."""
+    begin_small(home, kind, "--sandbox", kind, *KINDS[kind], FT_DOCKER_ENABLE_CACHE="False")
+    printed = tuneloop(home, "resume", kind, "--step-n", str(UNTIL_EVALUATED), FT_DOCKER_ENABLE_CACHE="False")
+    run = RunFolder(home / "runs" / kind)
+    assert run.experiment(1).scores.is_file(), printed[-2000:]
+    return run
 
 
 @pytest.mark.slow

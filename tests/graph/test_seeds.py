@@ -10,20 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import COMMAND
+from tests.conftest import COMMAND, begin_small
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 
 pytestmark = pytest.mark.slow
 
-RUN = ("--benchmark", "wordproblems", "--base-model", "tiny", "--loop-n", "1", "--seeds", "2", "--run-id", "seeds")
-LIMITS = {"FT_BENCHMARK_LIMIT": "60", "FT_UPPER_DATA_SIZE_LIMIT": "600"}
-
 
 def sitting(home: Path, *words: str) -> subprocess.Popen[bytes]:
     """An orchestrator at work."""
-    env = {**os.environ, **LIMITS, "FT_FILE_PATH": str(home)}
+    env = {**os.environ, "FT_FILE_PATH": str(home)}
     with (home.parent / "said.txt").open("ab") as said:
         return subprocess.Popen([*COMMAND, *words], env=env, cwd=home.parent, stdout=said, stderr=said)
 
@@ -31,7 +28,8 @@ def sitting(home: Path, *words: str) -> subprocess.Popen[bytes]:
 def test_the_second_seed_survives_a_kill_and_the_mean_decides(warm_home: Path) -> None:
     folder = RunFolder(warm_home / "runs" / "seeds").experiment(1)
     again = folder.root / "seeds" / "2"
-    first = sitting(warm_home, "run", *RUN)
+    begin_small(warm_home, "seeds", "--seeds", "2")
+    first = sitting(warm_home, "resume", "seeds")
     while not (is_locked(again / "jobs" / "train.1" / "lock") and (again / "model" / "pulse.json").is_file()):
         assert first.poll() is None, (warm_home.parent / "said.txt").read_text()[-2000:]
         time.sleep(0.1)

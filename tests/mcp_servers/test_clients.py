@@ -27,13 +27,13 @@ CALLS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any], str]] = {
     "data": ("list_datasets", {}, "show_items", {"split": "test"}, "closed"),
     "training": ("status", {"experiment": 1, "kind": "train"}, "loss_curve", {"experiment": 9}, "does not exist"),
     "evaluation": ("get_result", {"experiment": 1}, "get_result", {"experiment": 1, "split": "test"}, "closed"),
-    "runs": ("list_runs", {}, "get_report", {"run": "hole"}, "did you mean 'whole'?"),
+    "runs": ("list_runs", {}, "get_report", {"run": "shot"}, "did you mean 'short'?"),
 }
 
 
 def options(name: str) -> tuple[str, ...]:
     """What a server is started with; `runs` serves all of them."""
-    return () if name == "runs" else ("--run", "whole")
+    return () if name == "runs" else ("--run", "short")
 
 
 async def used(client: Client, name: str) -> tuple[set[str], Any, str]:
@@ -54,16 +54,16 @@ async def used(client: Client, name: str) -> tuple[set[str], Any, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
-async def test_both_ways_give_what_code_gets(whole_run: Any, name: str, tmp_path: Path) -> None:
-    env = {**os.environ, "FT_FILE_PATH": str(whole_run.home)}
+async def test_both_ways_give_what_code_gets(short_run: Any, name: str, tmp_path: Path) -> None:
+    env = {**os.environ, "FT_FILE_PATH": str(short_run.home)}
     argv = ["-m", "tuneloop.mcp_servers.main", name, *options(name)]
     over_stdio = await used(Client(StdioServerParameters(command=sys.executable, args=argv, env=env)), name)
-    with serving(whole_run.home, *options(name), name=name) as port:
+    with serving(short_run.home, *options(name), name=name) as port:
         over_http = await used(Client(f"http://127.0.0.1:{port}/mcp"), name)
     assert over_stdio == over_http
     tools, answer, refusal = over_http
     tool, arguments, *_, word = CALLS[name]
-    scope = Scope(whole_run.run, Settings(FT_FILE_PATH=whole_run.home))
+    scope = Scope(short_run.run, Settings(FT_FILE_PATH=short_run.home))
     own = RunTools(scope).list_runs() if name == "runs" else direct.call(scope, f"{name}_{tool}", **arguments)
     assert answer == own
     assert word in refusal
@@ -105,11 +105,11 @@ def by_inspector(foreign: Foreign, name: str, *where: str) -> tuple[set[str], An
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
-async def test_clients_of_others_get_the_same(whole_run: Any, foreign: Foreign, name: str) -> None:
-    env = {"FT_FILE_PATH": str(whole_run.home), **{k: v for k, v in os.environ.items() if k.startswith("PYTHON")}}
+async def test_clients_of_others_get_the_same(short_run: Any, foreign: Foreign, name: str) -> None:
+    env = {"FT_FILE_PATH": str(short_run.home), **{k: v for k, v in os.environ.items() if k.startswith("PYTHON")}}
     argv = ("-m", "tuneloop.mcp_servers.main", name, *options(name))
     stdio = by_typescript(foreign, name, command=sys.executable, args=argv, env=env)
-    with serving(whole_run.home, *options(name), name=name) as port:
+    with serving(short_run.home, *options(name), name=name) as port:
         url = f"http://127.0.0.1:{port}/mcp"
         python = await used(Client(url), name)
         over_http = by_typescript(foreign, name, url=url)

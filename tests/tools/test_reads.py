@@ -9,12 +9,12 @@ from tuneloop.tools.reads import count_reads
 from tuneloop.tools.workbench import Workbench
 
 
-def test_another_description_makes_no_new_test(whole_run, tmp_path: Path) -> None:
-    settings = Settings(FT_FILE_PATH=whole_run.home)
-    assert count_reads(Workbench(whole_run.run, settings)) == 1
+def test_another_description_makes_no_new_test(short_run, tmp_path: Path) -> None:
+    settings = Settings(FT_FILE_PATH=short_run.home)
+    assert count_reads(Workbench(short_run.run, settings)) == 1
     run = RunFolder(tmp_path / "later")
     run.root.mkdir()
-    setup = read_json(whole_run.run.setup)
+    setup = read_json(short_run.run.setup)
     setup["benchmark"]["description"] = "the same items in other words"
     write_json(run.setup, setup | {"benchmark_fingerprint": "0" * 16})
     assert count_reads(Workbench(run, settings)) == 1

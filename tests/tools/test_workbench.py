@@ -10,12 +10,12 @@ from tuneloop.core.settings import Settings
 from tuneloop.tools.workbench import Workbench
 
 
-def test_a_prepared_run_keeps_the_sandbox_that_auto_was(whole_run, tmp_path: Path) -> None:
+def test_a_prepared_run_keeps_the_sandbox_that_auto_was(short_run, tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "run")
     run.root.mkdir()
-    spec = yaml.safe_load(whole_run.run.spec.read_text()) | {"sandbox": "auto", "allow_unsandboxed": True}
+    spec = yaml.safe_load(short_run.run.spec.read_text()) | {"sandbox": "auto", "allow_unsandboxed": True}
     run.spec.write_text(yaml.safe_dump(spec))
-    bench = Workbench(run, Settings(FT_FILE_PATH=whole_run.home))
+    bench = Workbench(run, Settings(FT_FILE_PATH=short_run.home))
     assert bench.sandbox.kind == "bubblewrap"
-    write_json(run.setup, read_json(whole_run.run.setup) | {"sandbox": "process"})
+    write_json(run.setup, read_json(short_run.run.setup) | {"sandbox": "process"})
     assert Workbench(run, bench.settings).sandbox.kind == "process"
