@@ -45,13 +45,18 @@ class Sitting:
     inside: float
 
 
+def limits(place: Place) -> dict[str, str]:
+    """Small: of few items, the same for both runs, so that the second finds the score of the first."""
+    return {"FT_BENCHMARK_LIMIT": "20"} if place.small else {}
+
+
 def sitting(place: Place) -> Sitting:
     """`tuneloop run` to its end; small: five nodes of it."""
     count = 1 if place.small else EXPERIMENTS
     run = place.run("whole")
     log, cpu = place.root / "whole.txt", place.root / "cpu.txt"
     place.say(f"a whole run of {count} experiment(s)")
-    env = environment(place.home) | CACHED | ({"FT_BENCHMARK_LIMIT": "20"} if place.small else {})
+    env = environment(place.home) | CACHED | limits(place)
     given = (*DEFAULT, *(SMALL if place.small else ()), "--loop-n", str(count), "--run-id", run.id)
     argv = [sys.executable, "-c", COUNTED, str(cpu), "run", *given]
     spent = well(spend(argv, env=env, cwd=place.root, log=log), log)
@@ -106,7 +111,7 @@ def second_run(place: Place) -> float:
     """From `make` to the training's `command.json`; all is installed and another run was made in the same home."""
     place.once(sitting)
     log = place.root / "make.txt"
-    env = environment(place.home) | CACHED
+    env = environment(place.home) | CACHED | limits(place)
     well(spend(["make", "install", "sandbox"], env=env, cwd=ROOT, log=log), log)
     before = set(place.settings.home.runs.iterdir())
     began = time.time()
