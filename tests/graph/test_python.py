@@ -144,7 +144,7 @@ def test_the_examples_run(
     monkeypatch.setattr(tuneloop, "RunSpec", lambda **asked: RunSpec(**{**asked, **little}))
     runpy.run_path(str(ROOT / "examples" / "run.py"))
     told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("run small-")
+    assert told[0].startswith("run task-")
     assert {line.partition(":")[0] for line in told[1:-1]} >= {"researcher", "data_engineer", "critic", "experiment 1"}
     assert Path(told[-1]).name == "report.md"
     runpy.run_path(str(ROOT / "examples" / "several.py"))
