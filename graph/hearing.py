@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -50,6 +51,9 @@ from tuneloop.tools.runs.journal import load_journal
 TURN = threading.RLock()
 
 
+NOTHING_WAITS = "Nothing waits for a yes or a no."
+
+
 class Heard(NamedTuple):
     """`text`: what was answered; `over` False: it is an acknowledgement, a chat model is asked for the rest."""
 
@@ -87,20 +91,29 @@ def hear(ctx: Context, message: str, text: str, meant: tuple[Meaning, ...] = ())
     """Answer one message, or acknowledge it. One that was answered before gets the same answer and no effect."""
     with TURN:
         said = read_conversation(ctx.run.conversation)
-        before = next((line for line in said if message in (line.answers, line.heard)), None)
-        if before is not None:
-            over = any(line.answers == message for line in said)
-            return Heard(before.text if not over else next(x.text for x in said if x.answers == message), False, over)
-        meanings = next((line.means for line in said if line.id == message and line.means), ())
+        if (answer := next((line for line in said if line.answers == message), None)) is not None:
+            return Heard(answer.text, pause=False)
+        if (heard := next((line for line in said if line.heard == message), None)) is not None:
+            return Heard(heard.text, pause=False, over=False)
+        now, meanings = known(ctx), next((line.means for line in said if line.id == message), ())
         if not meanings:  # else its answer was cut off by a kill
-            meanings = meant or understand(text, known(ctx))
+            meanings = meant or understand(text, now)
             write_down(ctx.run.conversation, Line(id=message, who="user", text=text, means=meanings))
+        if not meant and idle(text, now) and isinstance(meanings[0], Unclear):
+            return Heard(reply(ctx, message, text, [NOTHING_WAITS]), pause=False)
         left = [m for m in meanings if isinstance(m, Unclear)] if ctx.settings.chat_model and not meant else []
         told = [take(ctx, f"{message}#{place}", text, m) for place, m in enumerate(meanings) if m not in left]
         pause = any(isinstance(meaning, Pause) for meaning in meanings)
         if left:
             return Heard(acknowledge(ctx, message, told), pause, over=False)
         return Heard(reply(ctx, message, text, told), pause)
+
+
+def idle(text: str, now: Known) -> bool:
+    """Whether it is a yes or a no to nothing: no model has to be asked what that means."""
+    if now.pending or now.asked:
+        return False
+    return all(isinstance(meaning, Reply) for meaning in understand(text, replace(now, asked=True)))
 
 
 def acknowledge(ctx: Context, message: str, told: Sequence[str]) -> str:
@@ -227,7 +240,7 @@ def approve(ctx: Context, meaning: Reply) -> str:
     """Yes or no to the plan or the launch that waits."""
     asked = open_question(ctx.run)
     if asked is None:
-        return "Nothing waits for a yes or a no."
+        return NOTHING_WAITS
     answer = Decision(decision="yes" if meaning.yes else "no", reason=meaning.reason)
     answered_question(ctx, asked, answer)
     told = "goes on" if meaning.yes else "is turned down"

@@ -95,7 +95,7 @@ def test_what_is_dangerous_waits_for_a_yes(ctx: Context) -> None:
     assert open_directives(ctx.run.directives) == []
     assert "Left alone" in hear(ctx, "1", "no")[0]
     assert [d.state for d in read_directives(ctx.run.directives)] == ["revoked"]
-    assert "not understand" in hear(ctx, "2", "yes")[0]
+    assert "Nothing waits" in hear(ctx, "2", "yes")[0]
 
 
 def test_more_time_and_more_experiments(ctx: Context) -> None:

@@ -113,7 +113,7 @@ def test_only_the_newest_waits_for_a_yes_and_a_run_publishes_nothing(ctx: Contex
     assert "say yes" in told(ctx, "publish the best model to me/model")
     assert [d.state for d in read_directives(ctx.run.directives)] == ["revoked", "pending"]
     assert "A run publishes nothing" in told(ctx, "yes")
-    assert "not understand" in told(ctx, "yes")
+    assert "Nothing waits" in told(ctx, "yes")
     assert [d.state for d in read_directives(ctx.run.directives)] == ["revoked", "done"]
 
 
