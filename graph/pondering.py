@@ -16,9 +16,10 @@ from tuneloop.core.files import read_json
 from tuneloop.core.locks import exclusive
 from tuneloop.graph.consulting import consult
 from tuneloop.graph.context import Context
-from tuneloop.graph.hearing import TURN, Heard, give, hear, known, reply, take
+from tuneloop.graph.hearing import TURN, Heard, hear, known, reply
 from tuneloop.graph.lock import hold
 from tuneloop.graph.streaming import silent
+from tuneloop.graph.taking import give, take
 from tuneloop.graph.telling import unclear
 from tuneloop.tools.runs.inbox import put, waiting
 
