@@ -21,7 +21,7 @@ sys.path.append(str(HERE))  # PYTHONSAFEPATH leaves a script's own folder out
 from planner.arena import home, site  # noqa: E402
 from planner.collect import RUNS, collect, known  # noqa: E402
 from planner.play import UNSEEN, Bench, Extent  # noqa: E402
-from planner.real import Real, really  # noqa: E402
+from planner.real import really  # noqa: E402
 from planner.report import draw, rows, told, write_page  # noqa: E402
 
 from tuneloop.core.files import write_json  # noqa: E402
@@ -77,13 +77,16 @@ def main() -> int:
         bench = Bench(known(RUNS), home(given.home), stack, say)
         fitted = bench.fitted()
         played = [bench.play(task, fitted, extent) for task in extent.tasks]
-        real: Real | None = really(bench.at(extent.tasks[0])[0], given.real) if given.real else None
-    found = rows(played, fitted)
-    write_json(given.out, found)
-    details = [{"task": one.task, "moves": one.moves, "projected": one.projected} for one in played]
-    write_json(given.out.with_name("planner-details.json"), details)
-    write_page(given.docs / "planner_bench.md", told(played, fitted, real, extent))
-    draw(given.docs / "planner_bench.svg", played)
+        found = rows(played, fitted)
+        write_json(given.out, found)
+        details = [{"task": one.task, "moves": one.moves, "projected": one.projected} for one in played]
+        write_json(given.out.with_name("planner-details.json"), details)
+        draw(given.docs / "planner_bench.svg", played)
+        write_page(given.docs / "planner_bench.md", told(played, fitted, None, extent))
+        if given.real:
+            say(f"{extent.tasks[0]}: {given.real} real experiments of each")
+            real = really(bench.at(extent.tasks[0])[0], given.real)
+            write_page(given.docs / "planner_bench.md", told(played, fitted, real, extent))
     for one in found:
         print(
             f"{one['name']:<70} {one['value']:>8g} {one['unit']:<12} {one['goal']:>9}  {'ok' if one['ok'] else 'missed'}"

@@ -113,18 +113,15 @@ def site(name: str, settings: Settings) -> Iterator[Site]:
     """The task `name` in the home of `settings`, found or made; its engines' workers are ended behind it."""
     made = make(name)
     benchmark, data = made.write(settings.home.root / "tasks")
-    ctx = opened(spec_of(benchmark, data), settings, f"bench-{name}")
+    spec = RunSpec(
+        benchmark=str(benchmark.resolve()), base_model="tiny", datasets=(str(data.resolve()),), drop_overlaps=True
+    )  # overlaps: every player's script leaves out what the profile names anyway
+    ctx = opened(spec, settings, f"bench-{name}")
     brief = Brief(task=task(ctx), experiment=1, budget=Budget(experiments_left=None, seconds_left=None))
     try:
         yield Site(Arena(made, data.resolve(), brief, DirectTools(ctx)), ctx)
     finally:
         stop_workers(ctx.bench)
-
-
-def spec_of(benchmark: Path, data: Path, **more: Any) -> RunSpec:
-    """A run on a task; rows that hold validation items are dropped, as every player's script leaves them out anyway."""
-    where = {"benchmark": str(benchmark.resolve()), "datasets": (str(data.resolve()),)}
-    return RunSpec.model_validate({**where, "base_model": "tiny", "drop_overlaps": True, **more})
 
 
 def opened(spec: RunSpec, settings: Settings, name: str) -> Context:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from planner.arena import Site, spec_of
+from processes import environment, spend, well
+
+from planner.arena import Site
 from planner.collect import run
-from tuneloop.core.errors import WorldError
 from tuneloop.core.experiment import Experiment
-from tuneloop.graph.runs import create_run, drive
 from tuneloop.tools.runs.journal import load_journal
 
 
@@ -25,17 +26,15 @@ class Real:
 
 
 def really(site: Site, count: int) -> Real:
-    """`count` experiments of each; the policy's are one run of the graph, from `tuneloop run`'s own functions."""
-    ctx, name = site.ctx, site.arena.made.name
+    """`count` experiments of each; the policy's are one `tuneloop run`. Raises RuntimeError when that fails."""
+    name, root = site.arena.made.name, site.ctx.settings.home.root
     drawn = [run(site, 1000 + i, site.arena.space.draw(Random(f"real {name} {i}"))) for i in range(1, count + 1)]
-    settings = ctx.settings
-    place = settings.home.run(f"loop-{name}")
-    shutil.rmtree(place.root, ignore_errors=True)
-    data = site.arena.data
-    loop = create_run(spec_of(settings.home.root / "tasks" / name, data, loop_n=count), settings, place.id)
-    done = drive(loop, settings)
-    if done.state != "finished":
-        raise WorldError(f"the run {loop.id} was not finished: {done.reason}")
+    loop = site.ctx.settings.home.run(f"loop-{name}")
+    shutil.rmtree(loop.root, ignore_errors=True)
+    given = ("--benchmark", str(root / "tasks" / name), "--dataset", str(site.arena.data), "--base-model", "tiny")
+    argv = [sys.executable, "-m", "tuneloop.cli.main", "run", *given, "--loop-n", str(count), "--run-id", loop.id]
+    log = root / "loop.txt"
+    well(spend(argv, env=environment(root) | {"CHAT_MODEL": ""}, cwd=root, log=log), log)
     return Real(name, load_journal(loop).experiments, tuple(drawn))
 
 

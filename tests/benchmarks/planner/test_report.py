@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis
+
 
 def curves(mean: float):
     from planner.regret import Curve
@@ -79,3 +81,20 @@ def test_the_checked_in_runs_are_whole() -> None:
                 **run["point"],
                 **{k: tuple(run["point"][k]) for k in ("sources", "does")},
             }
+
+
+def test_real_experiments_are_told_beside_each_other() -> None:
+    from planner.real import Real, shipped
+    from planner.report import real_table
+
+    assert shipped([None, 50.0, 40.0], 1.0) == [1.0, 50.0, 50.0]
+    lines = list(real_table(Real("till9", (), ({"failure": "no row"},))))
+    assert "Real experiments on till9" in lines[0]
+    experiment = Experiment(
+        number=1,
+        hypothesis=Hypothesis(statement="s", reason="r", disproof="d", aspect="first"),
+        feedback=Feedback(accepted=False, critique=Critique(explanation="e", lesson="l")),
+    )
+    assert list(real_table(Real("till9", (experiment,), ({"value": 61.0},))))[-1] == (
+        "| 1 | failed (best 0.0) | 61.0 (best 61.0) |"
+    )
