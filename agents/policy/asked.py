@@ -60,10 +60,15 @@ def unchanged(values: Values, before: Values) -> bool:
 
 
 def limited(move: Move, case: Case) -> Move:
-    """The move within the user's limits."""
-    return replace(
-        move, plan=permitted(move.plan, case.situation), training=within(case.situation.brief, move.training)
+    """The move within the user's limits; what they change of it is said."""
+    training = within(case.situation.brief, move.training)
+    bent = ", ".join(
+        f"{name} = {value}"
+        for name, value in training.items()
+        if name in move.training and move.training[name] != value
     )
+    statement = f"{move.statement} Within the user's limits: {bent}." if bent else move.statement
+    return replace(move, statement=statement, plan=permitted(move.plan, case.situation), training=training)
 
 
 def honest(idea: Hypothesis, brief: Brief) -> Hypothesis:

@@ -50,6 +50,15 @@ def test_no_plan_and_no_config_break_a_limit(messy, wish):
         assert breaches([wish], config, {}) == []
 
 
+def test_a_plan_that_limits_bend_says_so(messy):
+    first = messy.hypothesis()
+    most = Bound(parameter="max_steps", at_most=first.training_plan["max_steps"] + 10)
+    row = messy.row(1, first, training=training(tail_slope=-0.3, last_loss=1.0))
+    found = messy.hypothesis(experiment=2, journal=(row,), wishes=(most,))
+    assert found.training_plan["max_steps"] == most.at_most
+    assert f"Within the user's limits: max_steps = {most.at_most:.0f}." in found.statement
+
+
 def test_moves_that_limits_undo_are_left_out(messy):
     """With the rate kept, an experiment that would only turn it is none."""
     first = messy.hypothesis()
