@@ -76,7 +76,8 @@ def of_sentence(sentence: str, known: Known) -> Found:
     if cut and isinstance(whole[0], Reply):
         best = tuple(whole[0] if isinstance(meaning, Reply) else meaning for meaning in best)  # with its reason
     denied = NOT.search(sentence) and any(map(_dangerous, best))
-    return safe(best, sentence) if fewest[0] or (cut and denied) else best
+    supposed = SUPPOSED.search(sentence) and not OFFER.match(sentence) and not isinstance(whole[0], Reply)
+    return safe(best, sentence) if fewest[0] or (cut and (denied or supposed)) else best
 
 
 def kinds(found: Found) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.agents.steering.corpus import known, phrasings, read, right
@@ -67,6 +67,7 @@ def test_garbage_is_unclear(text: str) -> None:
 
 
 @given(HARMLESS)
+@example("running and")
 def test_a_no_before_what_is_dangerous_is_never_lost(words: str) -> None:
     for said in (
         f"do not delete experiment 1 {words}",
