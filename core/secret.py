@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from tuneloop.core.settings import Settings
+from tuneloop.core.settings import Program, Settings
 
 BLOT = "[secret]"
 SHORTEST = 8
@@ -42,6 +42,7 @@ class Secrets:
 def secrets_of(settings: Settings, environment: Mapping[str, str] = os.environ) -> Secrets:
     """Every key of the settings, and whatever variable is named like one."""
     own = [value.get_secret_value() for _, value in settings if isinstance(value, SecretStr)]
-    more = [value for name, value in environment.items() if NAMED.search(name)]
+    programs = [how.env for how in settings.servers.values() if isinstance(how, Program)]
+    more = [value for named in (environment, *programs) for name, value in named.items() if NAMED.search(name)]
     store = urlsplit(settings.checkpoint_url or "").password or ""
     return Secrets((*own, settings.mcp_token or "", store, *more))

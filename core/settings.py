@@ -85,6 +85,30 @@ class Allowance(BaseModel):
 Limits = Annotated[Allowance, NoDecode, BeforeValidator(table)]
 
 
+class Program(BaseModel):
+    """An MCP server that is started and spoken to over stdio, as clients' configurations write it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: str = Field(min_length=1)
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+
+
+def reached(value: object) -> object:
+    """How each server is reached: a URL, or the program to start. Raises ValueError for what is neither."""
+    found = table(value)
+    for name, how in found.items() if isinstance(found, dict) else ():
+        web = isinstance(how, str) and how.startswith(("http://", "https://"))
+        told = isinstance(how, dict) and {"command"} <= how.keys() <= Program.model_fields.keys()
+        if not (web or told or isinstance(how, Program)):
+            raise ValueError(f'{name}: {how!r}; right is a URL or {{"command": "…", "args": ["…"]}}')
+    return found
+
+
+Servers = Annotated[dict[str, Program | str], NoDecode, BeforeValidator(reached)]
+
+
 class Settings(BaseSettings):
     """One field per variable; the variable's name is the alias."""
 
@@ -146,7 +170,11 @@ class Settings(BaseSettings):
         default=None, alias="LLAMA_FACTORY_PATH", description="an existing environment or checkout"
     )
     opencompass_path: Text = Field(default=None, alias="OPENCOMPASS_PATH", description="an existing environment")
-    mcp_urls: Table = Field(default={}, alias="TUNELOOP_MCP_URLS", description="JSON: server → URL; others in process")
+    mcp_urls: Servers = Field(
+        default={},
+        alias="TUNELOOP_MCP_URLS",
+        description='JSON: server → URL, or {"command", "args"} to start for agents over stdio; others in process',
+    )
     params_port: Annotated[Port, BeforeValidator(lambda value: empty_is_none(value) or 8124)] = Field(
         default=8124, alias="MCP_LLAMA_PORT", description="port of the parameter server"
     )
@@ -282,8 +310,8 @@ class Settings(BaseSettings):
         return self.micro_batch_timeout if "micro_batch_timeout" in self.model_fields_set else self.debug_timeout
 
     @cached_property
-    def servers(self) -> dict[str, str]:
-        """MCP servers that live elsewhere: name → URL."""
+    def servers(self) -> dict[str, Program | str]:
+        """MCP servers that live elsewhere: name → URL, or the program that is one."""
         return {**({"params": self.params_url} if self.params_url else {}), **self.mcp_urls}
 
     @property

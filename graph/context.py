@@ -118,9 +118,11 @@ class Context:
     def call(self, tool: str, **arguments: Any) -> Any:
         """A tool of the servers, for code: over MCP where its server has a URL, else the function behind it.
 
-        Trainings with other seeds are unknown to servers: as merge and sealed test they are launched from here.
+        A program is started for agents, not for each look at a job. Trainings with other seeds are unknown to servers: as
+        merge and sealed test they are launched from here.
         """
-        if tool.partition("_")[0] not in self.settings.servers or self.run.training > 1:
+        web = isinstance(self.settings.servers.get(tool.partition("_")[0]), str)
+        if not web or self.run.training > 1:
             return direct.call(self.scope, tool, **arguments)
         return run_sync(self._called(tool, arguments))
 

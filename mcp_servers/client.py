@@ -1,17 +1,21 @@
-"""The Toolbox over MCP: servers in this process by default, over a URL where one is configured."""
+"""The Toolbox over MCP: servers in this process by default, over a URL or over stdio where that is configured."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, TextIO
 
 from fastmcp import Client, FastMCP
+from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import ToolError as McpToolError
+from mcp import MCPError as McpError
 
 from tuneloop.core.errors import ToolError, WorldError
+from tuneloop.core.settings import Program
 from tuneloop.core.toolbox import ToolCard
 from tuneloop.mcp_servers.main import OF_A_RUN, build
 from tuneloop.mcp_servers.scope import Scope
@@ -66,21 +70,42 @@ class McpToolbox:
     async def _client(self, server: str) -> Client[Any]:
         async with self._one:
             if server not in self._clients:
-                try:
-                    client = await self._opened.enter_async_context(self._new(server))
-                except RuntimeError as e:  # what fastmcp raises when nobody listens
-                    url = self.scope.settings.servers.get(server, "in this process")
-                    cure = f"start it with `tuneloop-mcp {server} --http`, or leave its URL out"
-                    raise WorldError(f"MCP server {server} ({url}) does not answer: {e}; {cure}") from e
-                self._clients[server] = ours(client, server)
+                self._clients[server] = ours(await self._reached(server), server)
             return self._clients[server]
 
-    def _new(self, server: str) -> Client[Any]:
+    async def _reached(self, server: str) -> Client[Any]:
         settings = self.scope.settings
-        url = settings.servers.get(server)
-        if url is not None:
-            return Client(url, auth=settings.mcp_token, timeout=settings.params_timeout if server == "params" else None)
-        return Client(_local(server, self.scope))
+        how = settings.servers.get(server)
+        if isinstance(how, Program):
+            return await self._started(server, how)
+        seconds = settings.params_timeout if server == "params" else None
+        new = Client(how, auth=settings.mcp_token, timeout=seconds) if how else Client(_local(server, self.scope))
+        try:
+            return await self._opened.enter_async_context(new)
+        except RuntimeError as e:  # what fastmcp raises when nobody listens
+            cure = f"start it with `tuneloop-mcp {server} --http`, or leave its URL out"
+            raise WorldError(f"MCP server {server} ({how or 'in this process'}) does not answer: {e}; {cure}") from e
+
+    async def _started(self, server: str, how: Program) -> Client[Any]:
+        """A client whose server is a process that ends with it.
+
+        The process gets what every MCP client hands on (PATH, HOME and the like), where this machine's runs lie, and what
+        the program's own `env` says: no key of ours.
+        """
+        env = {"FT_FILE_PATH": str(self.scope.settings.home.root), **how.env}
+        said = self._opened.enter_context(tempfile.TemporaryFile("w+", errors="replace"))  # noqa: SIM115 - it is closed there
+        transport = StdioTransport(how.command, list(how.args), env, keep_alive=False, log_file=said)
+        try:
+            return await self._opened.enter_async_context(Client(transport))
+        except (RuntimeError, OSError, McpError) as e:
+            right = f'right is e.g. {{"command": "tuneloop-mcp", "args": ["{server}"]}}'
+            raise WorldError(f"MCP server {server} ({how.command}) did not start: {last(said) or e}; {right}") from e
+
+
+def last(said: TextIO) -> str:
+    """The last line that a server wrote to its stderr."""
+    said.seek(0)
+    return next((line.strip()[:500] for line in reversed(said.read().splitlines()) if line.strip()), "")
 
 
 @functools.lru_cache(maxsize=16)

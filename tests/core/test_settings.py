@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.errors import SetupError
-from tuneloop.core.settings import load_settings
+from tuneloop.core.settings import Program, load_settings
 
 SEED = """\
 # LLM backend
@@ -106,3 +106,14 @@ def test_the_micro_runs_own_name_wins(tmp_path: Path) -> None:
     file = tmp_path / ".env"
     file.write_text("FT_DEBUG_TIMEOUT=60\nFT_MICRO_BATCH_TIMEOUT=unlimited\n")
     assert load_settings(file).rehearsal_timeout is None
+
+
+@pytest.mark.parametrize(
+    "how", ['"stdio: tuneloop"', '{"args": ["x"]}', '{"command": "x", "cwd": "/"}', "1", '"file:///etc/passwd"']
+)
+def test_a_server_is_a_url_or_a_program(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    monkeypatch.setenv("TUNELOOP_MCP_URLS", f'{{"params": {how}}}')
+    with pytest.raises(SetupError, match=r"params: .*; right is a URL or {\"command\""):
+        load_settings()
+    monkeypatch.setenv("TUNELOOP_MCP_URLS", '{"params": {"command": "x", "args": ["y"], "env": {"A": "b"}}}')
+    assert load_settings().servers == {"params": Program(command="x", args=("y",), env={"A": "b"})}

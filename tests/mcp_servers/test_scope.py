@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import sys
@@ -13,8 +14,9 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
+from tests.conftest import linked_home
 from tuneloop.agents.researcher import RESEARCHER
-from tuneloop.core.errors import ToolError
+from tuneloop.core.errors import ToolError, WorldError
 from tuneloop.core.files import read_json, read_lines
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
@@ -22,6 +24,7 @@ from tuneloop.mcp_servers import direct
 from tuneloop.mcp_servers.client import McpToolbox, open_toolbox
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.contamination import Guard
+from tuneloop.tools.engines import Engine
 from tuneloop.tools.gate.data import gate
 from tuneloop.tools.workbench import Workbench
 
@@ -116,3 +119,50 @@ def test_without_the_guard_test_items_would_be_trained_on(whole_run, tmp_path: P
     kept = read_json(run.experiment(1).data / "data.json")
     assert [r for r in kept if r["instruction"] in asked] == []
     assert read_json(run.experiment(1).data / "report.json")["dropped"]["overlap with test"] >= len(leaked)
+
+
+def over_stdio(home: Path, command: str, args: list[str]) -> Scope:
+    how = {"command": command, "args": args}
+    return Scope(None, Settings(FT_FILE_PATH=home, TUNELOOP_MCP_URLS={"params": how}))
+
+
+async def test_agents_reach_a_server_that_is_started_over_stdio(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, llamafactory: Engine
+) -> None:
+    """The same answer as from the server in this process; the program sees no key, and ends with its client."""
+    monkeypatch.setenv("OPENAI_API_KEY", "canary-key-4d81")
+    spy = "import os, runpy, sys; open('env', 'w').write(repr([dict(os.environ), os.getpid()])); sys.argv[1:] = ['params']; "
+    spy += "runpy.run_module('tuneloop.mcp_servers.main', run_name='__main__')"
+    monkeypatch.chdir(tmp_path)
+    asked = {"tool": "params_describe_parameter", "name": "lora_rank"}
+    home = linked_home(tmp_path / "home")
+    async with open_toolbox(Scope(None, Settings(FT_FILE_PATH=home)), None) as here:
+        right = await here.call(**asked)
+    scope = over_stdio(home, sys.executable, ["-c", spy])
+    async with open_toolbox(scope, ("params_describe_parameter",)) as there:
+        assert [card.name for card in await there.cards()] == ["params_describe_parameter"]
+        assert await there.call(**asked) == right
+        with pytest.raises(ToolError, match="not for you"):
+            await there.call("params_list_templates")
+    env, pid = ast.literal_eval((tmp_path / "env").read_text())
+    assert (env["FT_FILE_PATH"], "OPENAI_API_KEY" in env) == (str(home), False)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "why"),
+    [
+        ("no-such-program", [], "no-such-program"),
+        (sys.executable, ["-c", "raise SystemExit('what is this?')"], "what is this?"),
+    ],
+)
+async def test_a_program_that_does_not_serve_is_told_in_one_line(
+    tmp_path: Path, command: str, args: list[str], why: str
+) -> None:
+    with pytest.raises(WorldError) as e:
+        async with open_toolbox(over_stdio(tmp_path, command, args), None) as tools:
+            await tools.call("params_list_templates")
+    assert str(e.value).startswith(f"MCP server params ({command}) did not start: ")
+    assert why in str(e.value)
+    assert "\n" not in str(e.value)
