@@ -21,6 +21,7 @@ class Task(BaseModel):
     description: str
     answer: str
     final: str = ""
+    reads: str = Field("", description="what of a reply the scorer reads, in its own words")
     prompt: str
     metric: str
     direction: Direction
@@ -56,6 +57,29 @@ class JournalRow(BaseModel):
     failure: str | None
 
 
+class Failed(BaseModel):
+    """One validation item that a model got wrong; texts are shortened."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: str
+    asked: str
+    right: str
+    said: str
+    found: str | None
+
+
+class Failures(BaseModel):
+    """Why a model fails on validation; `experiment` 0 is the untouched model. `kinds`: kind → items, with what it means."""
+
+    model_config = ConfigDict(frozen=True)
+
+    experiment: int
+    n: int
+    kinds: dict[str, tuple[int, str]]
+    items: tuple[Failed, ...] = ()
+
+
 class Budget(BaseModel):
     """What is left; None: unlimited."""
 
@@ -81,7 +105,8 @@ class Budget(BaseModel):
 class Brief(BaseModel):
     """Everything that one agent is told for one answer.
 
-    `blamed`: the culprit that the failing rung itself names; `script`, `config`: the recipe's files of the last attempt.
+    `blamed`: the culprit that the failing rung itself names; `warnings`: what rungs found that stops nothing; `script`,
+    `config`: the recipe's files of the last attempt; `parent_…`: those of the experiment that the hypothesis builds on.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -96,8 +121,12 @@ class Brief(BaseModel):
     diagnosis: Diagnosis | None = None
     failure: str = ""
     blamed: str = ""
+    warnings: tuple[str, ...] = ()
     script: str = ""
     config: str = ""
+    parent_script: str = ""
+    parent_config: str = ""
+    failures: tuple[Failures, ...] = ()
     score: Score | None = None
     also: dict[str, Score] = {}
     also_baseline: dict[str, Score] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tuneloop.core.brief import Brief, Budget, JournalRow, Task
+from tuneloop.core.brief import Brief, Budget, Failures, JournalRow, Task
 from tuneloop.core.directive_log import open_directives
 from tuneloop.core.experiment import Diagnosis, Experiment, Hypothesis, Training
 from tuneloop.core.files import read_json
@@ -18,6 +18,9 @@ from tuneloop.core.score import Decision, Score
 from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
 from tuneloop.graph.obeying import kept
+from tuneloop.graph.warned import warnings
+from tuneloop.mcp_servers.marking import plain
+from tuneloop.tools.benchmarks.scorer import reads
 from tuneloop.tools.data_view import wanted
 from tuneloop.tools.ledger.devices import count
 from tuneloop.tools.ledger.spent import of_experiments
@@ -34,23 +37,30 @@ def brief(
     also: Mapping[str, Score] | None = None,
     decision: Decision | None = None,
     training: Training | None = None,
+    failures: tuple[Failures, ...] = (),
 ) -> Brief:
     """The brief for the agent that answers next."""
     base = baseline(ctx.run)
     folder = ctx.folder
+    idea = Hypothesis.model_validate(read_json(folder.hypothesis)) if folder.hypothesis.is_file() else None
+    parent = ctx.run.experiment(idea.parent) if idea and idea.parent in range(1, ctx.state.experiment) else None
     return Brief(
         task=task(ctx),
         experiment=ctx.state.experiment,
         baseline=base and base.model_copy(update={"items": ()}),
         journal=tuple(row(ctx.run, e) for e in load_journal(ctx.run).experiments),
         budget=budget(ctx),
-        hypothesis=Hypothesis.model_validate(read_json(folder.hypothesis)) if folder.hypothesis.is_file() else None,
+        hypothesis=idea,
         attempt=ctx.state.attempt,
         diagnosis=last_diagnosis(ctx),
-        failure=failure,
+        failure="\n".join(map(plain, failure.splitlines())),
         blamed=blamed,
+        warnings=tuple(map(plain, warnings(ctx.run, ctx.state.experiment))) if idea else (),
         script=tried(ctx, folder.script, failure),
         config=tried(ctx, folder.config, failure),
+        parent_script=text(parent.script) if parent else "",
+        parent_config=text(parent.config) if parent else "",
+        failures=failures,
         score=score and score.model_copy(update={"items": ()}),
         also=dict(also or {}),
         also_baseline=other_scores(ctx.run.baseline / "scores.json", [b.benchmark.name for b in ctx.bench.setup.also])
@@ -74,6 +84,7 @@ def task(ctx: Context) -> Task:
         description=b.description,
         answer=b.answer,
         final=b.final,
+        reads=reads(b),
         prompt=b.prompt,
         metric=b.metric,
         direction=b.direction,
@@ -154,7 +165,12 @@ def usual(took: Sequence[Amounts]) -> Amounts:
 
 def tried(ctx: Context, file: Path, failure: str) -> str:
     """A file of the recipe that failed; "" while nothing has failed."""
-    return file.read_text() if (failure or ctx.state.attempt) and file.is_file() else ""
+    return text(file) if failure or ctx.state.attempt else ""
+
+
+def text(file: Path) -> str:
+    """Its content; "" where there is none."""
+    return file.read_text() if file.is_file() else ""
 
 
 def last_diagnosis(ctx: Context) -> Diagnosis | None:

@@ -14,6 +14,7 @@ from tuneloop.core.score import GuardCheck, Score, SealedTest
 from tuneloop.graph.context import Context
 from tuneloop.graph.rebuild import troubles
 from tuneloop.graph.verdict import guards
+from tuneloop.graph.warned import warnings
 from tuneloop.tools.building import leaked
 from tuneloop.tools.compare import check, compare
 from tuneloop.tools.gate.report import GateReport
@@ -57,6 +58,7 @@ def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
             for n in numbers
             if (f := run.experiment(n).data / "report.json").is_file()
         },
+        warnings={n: found for n in numbers if (found := warnings(run, n))},
         raw_overlaps=raw_overlaps(run),
         refused={n: rows for n in numbers if (rows := refused(run, n))},
         leaked=leaked(ctx.bench, run.experiment(journal.best.number)) if journal.best else (),

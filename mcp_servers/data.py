@@ -124,7 +124,7 @@ class DataTools(RowTools):
         self, experiment: Measured, kind: Kind = "any", count: Count = 10, offset: Offset = 0
     ) -> list[dict[str, Any]]:
         """Which validation items a model got wrong: prompt, what it said, the answer found in it, the right one."""
-        found = EvaluationTools(self.scope).explain_failures(experiment, kind=kind, count=count, offset=offset)
+        found = EvaluationTools(self.scope).explained(experiment, kind=kind, count=count, offset=offset)
         return marked_list(found["items"])
 
     def show_items(self, count: Count = 5, offset: Offset = 0, split: Split = "validation") -> list[dict[str, Any]]:
@@ -144,7 +144,7 @@ class DataTools(RowTools):
         file = max((place for place in places if place.is_file()), key=lambda p: p.stat().st_mtime_ns, default=None)
         if file is None:
             raise ToolError(f"experiment {experiment} has no data yet")
-        found: dict[str, Any] = read_json(file)
+        found: dict[str, Any] = plain(read_json(file))
         return found
 
     def try_script(self, experiment: Experiment, code: Code) -> dict[str, Any]:

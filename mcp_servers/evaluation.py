@@ -9,6 +9,7 @@ from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json
 from tuneloop.core.score import Score
 from tuneloop.mcp_servers.arguments import Count, Group, Kind, Measured, Name, Offset, Split
+from tuneloop.mcp_servers.marking import marked
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.benchmarks import BenchmarkFolder, items, prompt
@@ -88,12 +89,16 @@ class EvaluationTools:
         Kinds with examples, the weakest groups, wrong answers that come again and again; of an item the prompt, what was
         said, the answer found in it and the right one.
         """
+        return marked(self.explained(experiment, benchmark, kind=kind, group=group, count=count, offset=offset))
+
+    def explained(self, experiment: int, benchmark: str = "", **page: Any) -> dict[str, Any]:
+        """The same with every text as it is."""
         folder = self._folder(benchmark)
         asked = {i.id: prompt(folder.benchmark, i) for i in items(folder, "validation")}
         score = self.score(experiment, folder.benchmark.name)
         prompts = {r.id: asked[r.id if r.id in asked else r.id.rpartition("~")[0]] for r in score.items}
         longest = folder.benchmark.max_new_tokens
-        return explain(score, prompts, longest, kind=kind, group=group, count=count, offset=offset)
+        return explain(score, prompts, longest, **page)
 
     def compare(self, candidate: Measured, incumbent: Measured, benchmark: Name = "") -> dict[str, Any]:
         """Did one experiment beat another, significantly or by luck? Paired on the same items: gain, wins, losses, p-value."""

@@ -10,6 +10,7 @@ from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json
 from tuneloop.core.score import Score
 from tuneloop.mcp_servers.arguments import Count, Group, Kind, Measured, Name, Offset, Split
+from tuneloop.mcp_servers.marking import marked
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.benchmarks.cards import cards
@@ -155,7 +156,7 @@ class OwnerTools:
         if not evaluation:
             return self.of_run.explain_failures(numbered(experiment), benchmark, kind, group, count, offset)
         score, prompts, longest = self._record(evaluation).score(benchmark)
-        return explain(score, prompts, longest, kind=kind, group=group, count=count, offset=offset)
+        return marked(explain(score, prompts, longest, kind=kind, group=group, count=count, offset=offset))
 
     def compare(self, candidate: Which, incumbent: Which, benchmark: Name = "") -> dict[str, Any]:
         """Is one model better than another, significantly or by luck? Paired on the same items: gain, wins, losses, p-value.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tuneloop.core.errors import RecipeError, SetupError, ToolError, WorldError
+from tuneloop.mcp_servers.marking import plain
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -32,6 +33,6 @@ def spoken(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except SPOKEN as e:
-            raise McpToolError(str(e), log_level=logging.INFO) from e
+            raise McpToolError(plain(str(e)), log_level=logging.INFO) from e  # words of a script, of data, may be in it
 
     return call

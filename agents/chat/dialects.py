@@ -14,6 +14,7 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from tuneloop.core.model_call import Asking, Message
+from tuneloop.core.quoting import fenced
 
 Dialect = Literal["tools", "schema", "text"]
 LADDER: tuple[Dialect, ...] = ("tools", "schema", "text")
@@ -66,7 +67,7 @@ def _described(card: Card) -> str:
 
 def _plain(message: Message) -> Message:
     if message.role == "tool":
-        return Message(role="user", content=f"Result of {message.name}:\n{message.text}")
+        return Message(role="user", content=f"Result of {message.name}:\n{fenced('', message.text)}")
     if message.role == "assistant" and message.asks:
         calls = (json.dumps({"tool": a.name, "arguments": a.arguments}, ensure_ascii=False) for a in message.asks)
         return Message(role="assistant", content="\n".join(calls))

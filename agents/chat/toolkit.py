@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from langchain_core.tools import BaseTool, StructuredTool
 
+from tuneloop.agents.chat.brevity import thin, told
 from tuneloop.agents.chat.dialects import BROKEN
 from tuneloop.agents.chat.live import Live
 from tuneloop.agents.chat.transcript import Transcript, key
@@ -19,7 +19,7 @@ from tuneloop.core.model_call import ToolUse
 from tuneloop.core.secret import Secrets
 from tuneloop.core.toolbox import Toolbox, ToolCard
 
-PAGE = 6000
+PAGE = 4000
 MOST_REPEATED = 3
 MORE = ToolCard(
     "read_more",
@@ -94,7 +94,7 @@ class Toolkit:
 
     async def all(self) -> list[BaseTool]:
         """What the agent may use."""
-        cards = await self._tools.cards()
+        cards = sorted(await self._tools.cards(), key=lambda card: card.name)
         return [*(_tool(card, self._asker(card.name)) for card in cards), _tool(MORE, self._more)]
 
     def _asker(self, name: str) -> Callable[..., Awaitable[str]]:
@@ -110,9 +110,9 @@ class Toolkit:
         if arguments.keys() == {BROKEN}:
             return f"Error: the arguments were no JSON object: {str(arguments[BROKEN])[:200]}"
         try:
-            text = _text(await self._tools.call(name, **arguments))
+            text = told(await self._tools.call(name, **arguments))
         except ToolError as e:
-            text, refused = f"Error: {e}", True
+            text, refused = told(f"Error: {e}"), True
         self._live.used(name, arguments, text, refused=refused)
         return self._again(key(name, arguments), text) or self._paged(text)
 
@@ -146,11 +146,7 @@ class Toolkit:
 
 
 def _tool(card: ToolCard, ask: Callable[..., Awaitable[str]]) -> BaseTool:
-    return StructuredTool(name=card.name, description=card.description, args_schema=card.schema, coroutine=ask)
-
-
-def _text(result: Any) -> str:
-    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    return StructuredTool(name=card.name, description=card.description, args_schema=thin(card.schema), coroutine=ask)
 
 
 def _pages(text: str) -> int:

@@ -127,7 +127,9 @@ class Situation:
 async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
     """Ask the servers. Raises ToolError with a server's own sentence."""
     names = brief.task.datasets or tuple(d["name"] for d in await tools.call("data_list_datasets"))
-    told = await asyncio.gather(*(tools.call("data_profile_dataset", dataset=name) for name in names))
+    card, *told = await asyncio.gather(
+        tools.call("params_model_card"), *(tools.call("data_profile_dataset", dataset=name) for name in names)
+    )
     profiles = [DatasetProfile.model_validate(answer) for answer in told]
     sources = tuple(
         Source(name, s, contradicted(p, s.name))
@@ -135,7 +137,7 @@ async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
         for s in p.sources
         if allowed(brief.wishes, name, s.file)
     )
-    return Situation(brief, profiles[0].benchmark, sources, read_card(await tools.call("params_model_card"), brief))
+    return Situation(brief, profiles[0].benchmark, sources, read_card(card, brief))
 
 
 def contradicted(profile: DatasetProfile, source: str) -> float:

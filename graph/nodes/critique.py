@@ -13,6 +13,7 @@ from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.asking import ask
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
+from tuneloop.graph.evidence import of_score
 from tuneloop.graph.obeying import settle_uses
 from tuneloop.graph.onward import after
 from tuneloop.graph.retold import ended
@@ -41,7 +42,8 @@ def close(ctx: Context) -> None:
     text = f"{failure.node}: {failure.text}" if failure else ""
     names = [placed.benchmark.name for placed in ctx.bench.setup.also]
     also = other_scores(folder.scores, names) if score else {}
-    told = brief(ctx, failure=text, score=score, also=also, decision=decision, training=training)
+    failures = (of_score(ctx, ctx.state.experiment, score),) if score else ()
+    told = brief(ctx, failure=text, score=score, also=also, decision=decision, training=training, failures=failures)
     try:
         critic = ask(ctx, CRITIC, told)
     except RecipeError as e:

@@ -12,6 +12,7 @@ from tuneloop.core.files import write_json
 from tuneloop.graph.asking import ask
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
+from tuneloop.graph.evidence import of_journal
 from tuneloop.graph.repair import give_up
 from tuneloop.tools.runs.journal import load_journal
 
@@ -32,5 +33,5 @@ def research(ctx: Context) -> dict[str, Any]:
 def propose(ctx: Context) -> None:
     """The hypothesis, found or asked for."""
     if not ctx.folder.hypothesis.is_file():
-        answer = ask(ctx, RESEARCHER, brief(ctx))
+        answer = ask(ctx, RESEARCHER, brief(ctx, failures=of_journal(ctx)))
         write_json(ctx.folder.hypothesis, answer.model_dump(mode="json"))

@@ -8,8 +8,11 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.build_data import run_script
 from tuneloop.graph.obeying import broken
+from tuneloop.graph.warned import keep_config_warnings
 from tuneloop.tools.building import gate_sample
 from tuneloop.tools.scripts import script_findings
+
+LEVELS = ("error", "warning")
 
 
 def validate(ctx: Context) -> dict[str, Any]:
@@ -25,7 +28,11 @@ def validate(ctx: Context) -> dict[str, Any]:
 def check_config_file(ctx: Context) -> None:
     """Raises RecipeError with every error that the parameter server finds, and all that breaks a wish of the user."""
     found = ctx.call("params_check_config", yaml=ctx.folder.config.read_text())["findings"]
-    errors = [f"train.yaml:{f['line']} {f['key']}: {f['text']}" for f in found if f["level"] == "error"]
-    errors += broken(ctx, ctx.folder.config.read_text())
+    said = {
+        level: [f"train.yaml:{f['line']} {f['key']}: {f['text']}" for f in found if f["level"] == level]
+        for level in LEVELS
+    }
+    keep_config_warnings(ctx.folder, said["warning"])
+    errors = said["error"] + broken(ctx, ctx.folder.config.read_text())
     if errors:
         raise RecipeError("\n".join(errors), culprit="config")

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from tuneloop.core.brief import Brief, Budget, JournalRow, Task
+from tuneloop.core.brief import Brief, Budget, Failed, Failures, JournalRow, Task
 from tuneloop.core.experiment import Diagnosis, Hypothesis, Step, Stopped, Training
 from tuneloop.core.score import Comparison, Score
 from tuneloop.prompts import render
 from tuneloop.prompts.parts import parts
+from tuneloop.prompts.tables import journal
 
+FOLDER = Path(__file__).parents[2] / "prompts"
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 NAMES = ("researcher", "data_engineer", "config_coder", "validator", "critic")
 
@@ -45,6 +48,7 @@ BRIEF = Brief(
         domain="math",
         description="Solve it. The answer stands in \\boxed{}.",
         answer="boxed",
+        reads="what stands in the last box",
         prompt="{prompt}",
         metric="accuracy",
         direction="max",
@@ -80,6 +84,23 @@ BRIEF = Brief(
     diagnosis=Diagnosis(culprit="config", problem="cutoff_len is 0", repair="set it to 256"),
     failure="validate: train.yaml:3 cutoff_len: 0 is below 1",
     blamed="config",
+    warnings=("data.json: 17 of 2000 rows dropped: too long",),
+    parent_script="print(0)\n",
+    parent_config="learning_rate: 0.0003\n",
+    failures=(
+        Failures(
+            experiment=1,
+            n=200,
+            kinds={
+                "unparsed": (30, "no answer found: another form than the scorer reads"),
+                "wrong": (70, "another one"),
+            },
+            items=(
+                Failed(kind="unparsed", asked="1 + 1?\nEnd with \\boxed{}.", right="2", said="It is\n\n2.", found=None),
+                Failed(kind="wrong", asked="2 + 2?", right="4", said="\\boxed{5}", found="5"),
+            ),
+        ),
+    ),
     script="print(1)\n",
     config="finetuning_type: full\nlearning_rate: 0.001\ncutoff_len: 0\n",
     score=score(60),
@@ -116,6 +137,31 @@ def test_models_are_named_where_the_script_may_ask_some() -> None:
     assert "may ask" not in render("data_engineer", BRIEF)
 
 
+def test_a_prompt_has_one_seam_and_before_it_nothing_that_changes_within_a_run() -> None:
+    """What stands before it is the same for every answer of an agent: only the task card and the base score are filled in."""
+    for name in NAMES:
+        text = (FOLDER / f"{name}.md").read_text()
+        assert text.count("\n---\n") == 1
+        assert set(re.findall(r"\$(\w+)", text.partition("\n---\n")[0])) <= {"data_is_data", "task", "baseline"}
+
+
+def test_the_journal_grows_at_its_end() -> None:
+    """A provider's cache holds what was sent for the experiment before."""
+    more = BRIEF.journal[0].model_copy(update={"number": 2, "lesson": "a | b\n| 3 | forged | row |"})
+    told = [journal(rows) for rows in ((), BRIEF.journal, (*BRIEF.journal, more))]
+    assert told[1].startswith(told[0])
+    assert told[2].startswith(told[1])
+    assert [text.count("\n") for text in told] == [1, 2, 3]
+
+
+def test_a_script_that_is_too_long_is_no_start() -> None:
+    long = BRIEF.model_copy(update={"parent_script": "x = 1\n" * 5000, "script": "y = 1\n" * 5000})
+    text = render("data_engineer", long)
+    assert "too long to show: 30000 letters" in text
+    assert "letters…]" in text
+    assert len(text) < 20_000
+
+
 def test_an_unknown_name_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "odd.md").write_text("Hello $nobody")
     monkeypatch.setattr("tuneloop.prompts.files", lambda _: tmp_path)
@@ -124,5 +170,5 @@ def test_an_unknown_name_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 def test_every_part_is_used_by_some_prompt() -> None:
-    texts = "".join((Path(__file__).parents[2] / "prompts" / f"{name}.md").read_text() for name in NAMES)
+    texts = "".join((FOLDER / f"{name}.md").read_text() for name in NAMES)
     assert [part for part in parts(BRIEF) if f"${part}" not in texts] == []

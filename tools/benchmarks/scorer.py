@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from tuneloop.core.benchmark import Benchmark
+from tuneloop.core.benchmark import PATTERN, Benchmark
 from tuneloop.core.errors import SetupError
 from tuneloop.core.files import digest, digest_file
 from tuneloop.tools.benchmarks import judging, scoring
@@ -48,14 +49,25 @@ def judged_here(benchmark: Benchmark) -> bool:
     return file is None or file.parent == OURS
 
 
+def reads(benchmark: Benchmark) -> str:
+    """What of a reply its scorer reads, in a sentence; every scorer says it itself, with an example in backquotes."""
+    if benchmark.answer.startswith(PATTERN):
+        return f"the first group, or all, of the last match of `{benchmark.answer.removeprefix(PATTERN)}`"
+    file = scorer_file(benchmark)
+    return str(_declared(file, "READS")) if file else scoring.READS[benchmark.answer]
+
+
 def needs(benchmark: Benchmark) -> dict[str, str]:
     """Files that its scorer cannot do without: path in the user's folder, and SHA-256, "" for any content."""
-    file = scorer_file(benchmark)
+    return _declared(scorer_file(benchmark), "FILES") or {}
+
+
+def _declared(file: Path | None, name: str) -> Any:
+    """A constant of a scorer, which may lie where it cannot be imported."""
     for line in ast.parse(file.read_bytes()).body if file else ():
-        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name) and line.targets[0].id == "FILES":
-            found: dict[str, str] = ast.literal_eval(line.value)
-            return found
-    return {}
+        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name) and line.targets[0].id == name:
+            return ast.literal_eval(line.value)
+    return None
 
 
 def check_needs(benchmark: Benchmark, folder: Path | None) -> None:

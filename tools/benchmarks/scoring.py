@@ -373,4 +373,11 @@ def listed(answer: str) -> str | None:
     return json.dumps(values, sort_keys=True) if isinstance(values, list) and values else None
 
 
+READS = {
+    "boxed": r"what stands in the last complete box, e.g. `\boxed{41}`; numbers and text are compared without decoration",
+    "choice": "one letter: in the last box, else the one stated last, e.g. `The answer is B.`; several letters are none",
+    "number": "the last number of the reply, e.g. `So there are 41.`",
+    "exact": "the whole reply and nothing else, white space apart, e.g. `Paris`",
+    "code": "the last block fenced as ```python; it is run, and what it gives is compared",
+}
 READERS = {"boxed": boxed, "choice": choice, "number": number, "exact": blanks, "code": code}

@@ -57,6 +57,7 @@ class ReportData(BaseModel):
     journal: Journal
     losses: dict[int, Curve] = Field({}, description="experiment → (step, training loss) in order")
     data: dict[int, GateReport] = Field({}, description="experiment → what the data gate found")
+    warnings: dict[int, tuple[str, ...]] = Field({}, description="experiment → what rungs found that stopped nothing")
     raw_overlaps: dict[str, int] = Field(
         {}, description="data set → raw records seen to hold validation items; their numbers are told to data scripts"
     )

@@ -39,6 +39,7 @@ def facts(run_id: str, data: ReportData) -> dict[str, Any]:
         "reads_of_test": data.reads_of_test,
         "forked_from": forked(data),
         "contamination": {str(number): overlaps(report) for number, report in sorted(data.data.items())},
+        "warnings": {str(number): list(found) for number, found in data.warnings.items()},
         "raw_overlaps": data.raw_overlaps,
         "refused_overlaps": {str(number): rows for number, rows in data.refused.items()},
         "also": [also(one) for one in data.also],

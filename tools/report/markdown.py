@@ -9,6 +9,8 @@ from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.timing import total
 from tuneloop.tools.report.trust import honesty
 
+WARNING = 400  # letters of one
+
 
 def report(run_id: str, data: ReportData) -> str:
     """The whole page."""
@@ -26,6 +28,7 @@ def report(run_id: str, data: ReportData) -> str:
         *_losses(data),
         *(_lesson(e) for e in data.journal.experiments),
         *_data(data),
+        *_warnings(data),
         "## Budget",
         tables.spent(data),
         *(_times(data) if data.times else []),
@@ -71,6 +74,12 @@ def _lesson(e: Experiment) -> str:
 
 def _data(data: ReportData) -> list[str]:
     return ["## Data", tables.data_reports(data)] if data.data else []
+
+
+def _warnings(data: ReportData) -> list[str]:
+    """What stopped nothing, and is worth knowing."""
+    lines = [f"- [{number}] {clean(text, WARNING)}" for number, found in data.warnings.items() for text in found]
+    return ["## Warnings", "\n".join(lines)] if lines else []
 
 
 def _times(data: ReportData) -> list[str]:

@@ -22,6 +22,11 @@ from transformers import AutoModel, AutoTokenizer
 
 from ._matching import keywords, steps
 
+READS = (
+    "what stands between the last pair, e.g. `[ANSWER_START]1. Mix.[ANSWER_END]`; scored by meaning, "
+    "keywords and steps against the known protocol"
+)
+
 FILES = {
     "bioprobench/nltk_data/corpora/wordnet": "",
     "bioprobench/all-mpnet-base-v2": "",

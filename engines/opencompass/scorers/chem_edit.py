@@ -15,6 +15,11 @@ from rdkit import Chem
 from ._answers import answer
 from ._molecules import canonical, molecule, pieces, similarity
 
+READS = (
+    'the last "output" (or "answer") of a JSON object: the edited molecule as SMILES, e.g. `{"output": '
+    '"CCO"}`; one group changed, the rest kept'
+)
+
 KEYS = ("output", "answer")
 # Reference edits of the public set begin at 0.40, molecules that have nothing to do with each other end at 0.25.
 ALIKE = 0.3

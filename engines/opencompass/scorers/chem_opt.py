@@ -20,6 +20,11 @@ from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 from ._answers import answer
 from ._molecules import canonical, molecule, same, similarity
 
+READS = (
+    'the last "Final Target Molecule" (or "output", "answer") of a JSON object as SMILES, e.g. '
+    '`{"output": "CCO"}`; more of the property, still like its source'
+)
+
 KEYS = ("Final Target Molecule", "output", "answer")
 ALIKE = 0.4
 ROUNDING = 1e-6

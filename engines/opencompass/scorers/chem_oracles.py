@@ -12,6 +12,11 @@ from typing import Any
 from ._oracles import oracle
 from .chem_opt import judged, summed
 
+READS = (
+    'the last "Final Target Molecule" (or "output", "answer") of a JSON object as SMILES, e.g. '
+    '`{"output": "CCO"}`; more activity, still like its source'
+)
+
 # SHA-256 of the files that TDC's data verse has under 6413411, 6413412 and 6413420.
 FILES = {
     "tdc/drd2_current.pkl": "ef1f00e47d5e4670a45b0a4178db3c41b2e1aa9dad7113ac9d0f58e3f9d67532",

@@ -19,6 +19,11 @@ from Levenshtein import distance
 from ._answers import answer
 from ._molecules import LONGEST, canonical, molecule, same, similarities
 
+READS = (
+    'the last "output" (or "answer", or the task\'s own key) of a JSON object: compounds as SMILES, of a '
+    'mechanism a letter, e.g. `{"output": "CCO"}`'
+)
+
 KEYS = {
     "fs": ("Major Product", "output", "answer"),
     "retro": ("Reactants", "output", "answer"),

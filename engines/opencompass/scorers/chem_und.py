@@ -14,6 +14,11 @@ from typing import Any
 from ._answers import answer
 from ._molecules import canonical, molecule, same, similarity
 
+READS = (
+    'the last "output" (or "answer", or the task\'s own key) of a JSON object: a count, a SMILES, yes or '
+    'no, e.g. `{"output": "2"}`'
+)
+
 KEYS = {
     "fg_count": ("count", "output", "answer"),
     "ring_count": ("count", "output", "answer"),

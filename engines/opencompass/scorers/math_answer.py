@@ -15,6 +15,11 @@ from typing import Any
 
 from ..scoring import box, without_thoughts
 
+READS = (
+    r"what stands in the last box as LaTeX, e.g. `\boxed{\frac{1}{2}}`, else in 'the final answer is "
+    r"$...$'; compared by value"
+)
+
 SECONDS = 5
 MEMORY = 2 << 30
 TAIL = 20_000  # characters of a reply that are searched

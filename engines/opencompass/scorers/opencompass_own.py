@@ -11,6 +11,8 @@ from typing import Any
 
 from oc_configs import verdict
 
+READS = "what the configuration's own postprocessor finds, `as validation items show it`"
+
 
 def judge(gold: str, reply: str) -> dict[str, Any]:
     """The share of the metric that the reply gets."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tuneloop.core.benchmark import Benchmark
+from tuneloop.core.benchmark import ANSWER_KINDS, Benchmark
 from tuneloop.core.errors import SetupError
-from tuneloop.tools.benchmarks import judging, load
-from tuneloop.tools.benchmarks.scorer import SCORING, judge, reader, scorer_file
+from tuneloop.tools.benchmarks import judging, load, names
+from tuneloop.tools.benchmarks.scorer import SCORING, judge, judged_here, reader, reads, scorer_file
 
 SCORER = """
 from .shared import half
@@ -65,3 +66,41 @@ def test_a_reader_knows_what_a_scorer_of_its_own_finds() -> None:
     unjudged = reader(load("math500")[0], ["1"])
     assert unjudged("anything")
     assert not unjudged(" ")
+
+
+GOLDS = {
+    "boxed": "41", "choice": "B", "number": "41", "exact": "Paris",
+    "bbh": "(B)", "bioprobench_err": "True", "bioprobench_gen": '["1. Mix."]',
+    "bioprobench_ord": '{"steps": ["a", "b"], "order": ["b", "a"]}',
+    "bioprobench_pqa": '{"answer": "0.3", "choices": ["0.2", "0.3"]}',
+    "contest_integer": "204", "final_number": "41", "noc4pc": "102", "par4pc": '{"gold": ["A", "C"], "silver": []}',
+    "pi4pc": '{"gold": [9], "silver": [66]}', "tablebench": '{"answer": "5", "metric": "em"}',
+}  # fmt: skip
+
+
+def examples(declared: Benchmark) -> list[str]:
+    return re.findall("`([^`]+)`", reads(declared))
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_benchmark_says_what_its_scorer_reads(name: str) -> None:
+    declared = load(name)[0]
+    if declared.parts:
+        return
+    assert len(reads(declared)) < 250
+    assert "`" in reads(declared)
+    key = declared.scorer or declared.answer
+    if judged_here(declared) and key != "code":
+        assert key in GOLDS
+
+
+@pytest.mark.parametrize("kind", GOLDS)
+def test_the_example_is_right_where_it_is_the_gold_answer(kind: str) -> None:
+    """A sentence that is no longer true of its scorer is found out."""
+    declared = Benchmark(name="b", description="d", answer=kind if kind in ANSWER_KINDS else f"scorer:{kind}")
+    (example,) = examples(declared)
+    assert judge(declared, GOLDS[kind], example)["value"] == 1
+
+
+def test_a_pattern_is_told_as_it_is() -> None:
+    assert reads(Benchmark(name="b", description="d", answer="regex:ANS=(\\d+)")).endswith("last match of `ANS=(\\d+)`")

@@ -40,6 +40,7 @@ MORE = [
     "reads_of_test",
     "forked_from",
     "contamination",
+    "warnings",
     "raw_overlaps",
     "refused_overlaps",
     "also",

@@ -7,6 +7,11 @@ from typing import Any
 
 from ..scoring import LAST_NUMBER, blanks, box, plain_number, unsigned, without_thoughts
 
+READS = (
+    "the rest of the line after the last 'answer is', or a box behind it, e.g. `So the answer is (B).`; "
+    "compared in the form of the gold answer (option, word, number, words, brackets)"
+)
+
 STATED = re.compile(r"\banswer(?:\s+is|\s*:)\s*:?", re.IGNORECASE)
 BRACKETS = "()[]{}<>"
 WORDS = ("yes", "no", "true", "false", "valid", "invalid")

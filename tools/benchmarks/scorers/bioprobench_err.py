@@ -10,6 +10,8 @@ from typing import Any
 from ._rates import precision_recall_f1
 from ._replies import tagged
 
+READS = "True or False and nothing else between the last pair, e.g. `[ANSWER_START]True[ANSWER_END]`"
+
 WORDS = {"true": "True", "false": "False"}
 
 

@@ -12,6 +12,11 @@ from ._overlap import bleu, rouge_l, rouge_n, stemmed
 from ._rates import percent
 from ._replies import tagged
 
+READS = (
+    "what stands between the last pair, e.g. `[ANSWER_START]1. Mix.[ANSWER_END]`; scored by the words it "
+    "shares with the known protocol"
+)
+
 METRICS = ("rouge_1", "rouge_2", "bleu")
 
 

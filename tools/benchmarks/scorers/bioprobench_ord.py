@@ -14,6 +14,10 @@ from typing import Any
 from ._rates import mean
 from ._replies import tagged
 
+READS = (
+    "the list of all step numbers, from 0, each once, between the last pair, e.g. `[ANSWER_START][1, 0][ANSWER_END]`"
+)
+
 LIST = re.compile(r"\[\s*\d{1,6}(?:\s*,\s*\d{1,6})*\s*\]", re.ASCII)
 
 

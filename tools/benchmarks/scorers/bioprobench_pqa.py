@@ -13,6 +13,11 @@ from typing import Any
 from ._rates import mean
 from ._replies import tagged
 
+READS = (
+    "the choice's text or letter, then & and a confidence from 0 to 100, between the last pair, e.g. "
+    "`[ANSWER_START]0.3 & 80%[ANSWER_END]`"
+)
+
 CONFIDENCE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s{0,9}%?", re.ASCII)
 LETTER = re.compile(r"\(?([A-Za-z])(?:[).:]{1,2}(?:\s+(.*))?)?", re.DOTALL)
 

@@ -7,6 +7,11 @@ from typing import Any
 
 from ..scoring import box, normal, plain_number, without_thoughts
 
+READS = (
+    r"a whole number from 0 to 999 in the last box, e.g. `\boxed{204}`; without a box the one after the "
+    r"last 'answer is' or 'answer:'"
+)
+
 STATED = re.compile(
     r"\banswer[\s*]{0,4}(?:is|:|=)[\s:*$\\(]{0,10}(?:(?:text|textbf|mathrm|mathbf)\{)?(\d{1,3})(?![\d,]*\d)(?!\.\d)",
     re.IGNORECASE,

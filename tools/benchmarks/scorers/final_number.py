@@ -6,6 +6,11 @@ from typing import Any
 
 from ..scoring import box, number, plain_number, unsigned, without_thoughts
 
+READS = (
+    r"the number in the last box, e.g. `\boxed{41}`, else after the last ####, else the last number of "
+    r"the reply"
+)
+
 
 def judge(gold: str, reply: str) -> dict[str, Any]:
     """1 when the final number is the gold one, by value: signs of currency, commas and needless zeros do not matter."""

@@ -10,6 +10,8 @@ from typing import Any
 from ._rates import mean, precision_recall_f1
 from ._replies import json_value
 
+READS = 'the last "code" of a JSON object: ALLOW, 102 or 103, e.g. `{"code": "102"}`'
+
 CODES = ("102", "103", "ALLOW")
 
 

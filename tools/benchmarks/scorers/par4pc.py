@@ -13,6 +13,11 @@ from typing import Any
 from ._rates import mean, percent, precision_recall_f1
 from ._replies import json_value
 
+READS = (
+    'the last "answer" of a JSON object: letters A to H with commas between them or in a list, e.g. '
+    '`{"answer": "A,C"}`; exactly the cited ones are right'
+)
+
 OPTIONS = "ABCDEFGH"
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from ._rates import percent
 from ._replies import json_value
 
+READS = 'the last "answer" of a JSON object: one whole number, e.g. `{"answer": 9}`'
+
 
 def judge(gold: str, reply: str) -> dict[str, Any]:
     """1 for a gold paragraph. `custom`: 1 for a gold one, half for a silver one."""

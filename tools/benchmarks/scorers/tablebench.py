@@ -20,6 +20,11 @@ from ._overlap import rouge_l, words
 from ._rates import percent
 from ._replies import announced
 
+READS = (
+    "the rest of the last line that begins with 'Final Answer:', several answers with commas between "
+    "them, in the order asked, e.g. `Final Answer: 5`"
+)
+
 DIGITS = r"[-+]?[$€£¥]?(?:\d{1,3}(?:,\d{3}){1,12}(?!\d)|\d{1,40})?(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?%?"
 INSIDE = re.compile(rf"(?<![\w.,])(?=[-+]?[$€£¥]?\.?\d){DIGITS}(?![\w%])", re.ASCII)
 BETWEEN = re.compile(r",(?=\s)|(?<!\d),|,(?!\d{3}(?!\d))")

@@ -1,0 +1,91 @@
+"""Tables of a prompt: earlier experiments, failures, further benchmarks."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from tuneloop.core.brief import Brief, Failures, JournalRow
+from tuneloop.core.experiment import Hypothesis, Training
+from tuneloop.core.quoting import cell, quoted
+from tuneloop.core.score import Score
+
+# Letters: of a cell of the journal, of a text of a failure.
+CELL, TEXT = 300, 500
+
+
+def score(value: Score | None) -> str:
+    """A score with its interval."""
+    if value is None:
+        return "not measured"
+    return (
+        f"{value.value:.1f} [{value.low:.1f}, {value.high:.1f}], n = {value.n}, answers found in {value.parsed:.0f} %"
+    )
+
+
+def journal(rows: tuple[JournalRow, ...]) -> str:
+    """Earlier experiments as a table that only grows at its end: what was sent before stays the beginning of what is sent."""
+    head = "| # | hypothesis | what changed | rows | steps | score | p | verdict | blame | lesson |"
+    line = "|---|---|---|---|---|---|---|---|---|---|"
+    return "\n".join((head, line, *map(_row, rows)))
+
+
+def _row(r: JournalRow) -> str:
+    value = "-" if r.value is None else f"{r.value:.1f} [{r.low:.1f}, {r.high:.1f}]"
+    value += "".join(f"; {name} {v:.1f}" for name, v in r.also.items())
+    p = "-" if r.p_value is None else f"{r.p_value:.3g}"
+    steps = trained_steps(r.training) if r.training else "-"
+    said = r.failure or r.lesson
+    cells = (
+        r.number,
+        r.hypothesis.statement,
+        changed(r.hypothesis),
+        r.rows or "-",
+        steps,
+        value,
+        p,
+        r.outcome,
+        r.blame,
+        said,
+    )
+    return "| " + " | ".join(cell(one, CELL) for one in cells) + " |"
+
+
+def changed(h: Hypothesis) -> str:
+    """The plans in short."""
+    start = "" if h.parent is None else f"from {h.parent}: "
+    steps = ", ".join(step.do for step in h.data_plan)
+    values = ", ".join(f"{key}={value}" for key, value in h.training_plan.items())
+    return start + "; ".join(part for part in (steps, values) if part)
+
+
+def failures(found: tuple[Failures, ...]) -> str:
+    """Counts of failures by kind, and a few items of each; further ones are to be had from a tool."""
+    return "\n\n".join(map(_failures, found)) or "nothing was measured yet"
+
+
+def _failures(f: Failures) -> str:
+    who = f"Experiment {f.experiment}" if f.experiment else "The untouched model"
+    kinds = "; ".join(f"{count} {kind} ({meaning})" for kind, (count, meaning) in f.kinds.items())
+    lines = [f"{who}: {sum(count for count, _ in f.kinds.values())} of {f.n} items. {kinds}"]
+    for i in f.items:
+        found = "nothing" if i.found is None else quoted(i.found, TEXT)
+        asked, right, said = (quoted(text, TEXT) for text in (i.asked, i.right, i.said))
+        lines.append(f"- {i.kind}: asked {asked}; right {right}; said {said}; the scorer found {found}")
+    return "\n".join(lines)
+
+
+def trained_steps(t: Training) -> str:
+    """Steps of the model, and of how many where the training was stopped."""
+    return str(t.steps) if t.stopped is None else f"{t.steps} of {t.stopped.of}, {t.stopped.kind}"
+
+
+def also(brief: Brief) -> list[str]:
+    """Further benchmarks, as a table with the average; they decide nothing."""
+    if not (brief.also and brief.score and brief.baseline):
+        return []
+    pairs = {brief.score.benchmark: (brief.baseline, brief.score)}
+    pairs |= {name: (brief.also_baseline[name], found) for name, found in brief.also.items()}
+    rows = [f"| {name} | {base.value:.1f} | {found.value:.1f} |" for name, (base, found) in pairs.items()]
+    means = [fmean(scores[i].value for scores in pairs.values()) for i in (0, 1)]
+    head = ["| benchmark (the first decides) | untouched | this |", "|---|---|---|"]
+    return [*head, *rows, f"| average | {means[0]:.1f} | {means[1]:.1f} |"]
