@@ -11,7 +11,7 @@ from tuneloop.core.brief import Brief, Budget, Failures, JournalRow, Task
 from tuneloop.core.directive_log import open_directives
 from tuneloop.core.experiment import Diagnosis, Experiment, Hypothesis, Training
 from tuneloop.core.files import read_json
-from tuneloop.core.layout import RunFolder
+from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.ledger import Amounts
 from tuneloop.core.obedience import allowed
 from tuneloop.core.score import Decision, Score
@@ -43,7 +43,7 @@ def brief(
     base = baseline(ctx.run)
     folder = ctx.folder
     idea = Hypothesis.model_validate(read_json(folder.hypothesis)) if folder.hypothesis.is_file() else None
-    parent = ctx.run.experiment(idea.parent) if idea and idea.parent in range(1, ctx.state.experiment) else None
+    parent = parent_of(ctx, idea)
     return Brief(
         task=task(ctx),
         experiment=ctx.state.experiment,
@@ -72,6 +72,12 @@ def brief(
         wishes=tuple(d.wish for d in open_directives(ctx.run.directives)),
         kept=kept(ctx),
     )
+
+
+def parent_of(ctx: Context, idea: Hypothesis | None) -> ExperimentFolder | None:
+    """The experiment that the idea builds on, where there is such a one."""
+    number = (idea and idea.parent) or 0
+    return ctx.run.experiment(number) if 0 < number < ctx.state.experiment else None
 
 
 def task(ctx: Context) -> Task:

@@ -29,6 +29,7 @@ from tuneloop.tools.params.dimensions import collisions
 from tuneloop.tools.params.measured import measured, recipe_key
 from tuneloop.tools.params.memory import estimate_memory
 from tuneloop.tools.params.model_card import ModelCard, read_model_card
+from tuneloop.tools.params.profile import overwritten
 from tuneloop.tools.params.situation import Situation
 from tuneloop.tools.params.suggest import Facts, suggest
 
@@ -99,9 +100,15 @@ class ParameterTools(CatalogTools):
         given: dict[str, Any] = {"longest": longest, "typical": typical, "steps": steps, "batch": batch, "rank": rank}
         facts = Facts(decisions=made, **self._known(), **{k: v for k, v in given.items() if v is not None})
         found = suggest(self._catalog(), facts)
-        text = pyyaml.safe_dump(dict(found.values), sort_keys=False)
+        set_by_run = set(overwritten(found.values)) if self.scope.newest else set()
+        values, why = ({k: v for k, v in part.items() if k not in set_by_run} for part in (found.values, found.why))
         refused = collisions({**made, "method": facts.method})
-        return {"values": dict(found.values), "why": dict(found.why), "yaml": text, "refused_by_the_engine": refused}
+        return {
+            "values": values,
+            "why": why,
+            "yaml": pyyaml.safe_dump(values, sort_keys=False),
+            "refused_by_the_engine": refused,
+        }
 
     def model_card(self) -> dict[str, Any]:
         """What the base model is: how many parameters, layers, positions, vocabulary, chat template, device."""

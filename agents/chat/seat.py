@@ -13,6 +13,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from tuneloop.agents.chat.brevity import short
 from tuneloop.agents.chat.chain import Chain
 from tuneloop.agents.chat.compaction import compacted
 from tuneloop.agents.chat.dialects import Card, from_langchain, name_of, to_langchain
@@ -91,7 +92,7 @@ class Seat(BaseChatModel):
         **_: Any,
     ) -> Seat:
         """The same with these tools."""
-        return self.model_copy(update={"offered": tuple(map(convert_to_openai_tool, tools))})
+        return self.model_copy(update={"offered": short(map(convert_to_openai_tool, tools))})
 
     def _generate(
         self,

@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.tools import BaseTool, StructuredTool
 
-from tuneloop.agents.chat.brevity import thin, told
+from tuneloop.agents.chat.brevity import told
 from tuneloop.agents.chat.dialects import BROKEN
 from tuneloop.agents.chat.live import Live
 from tuneloop.agents.chat.transcript import Transcript, key
@@ -146,7 +146,7 @@ class Toolkit:
 
 
 def _tool(card: ToolCard, ask: Callable[..., Awaitable[str]]) -> BaseTool:
-    return StructuredTool(name=card.name, description=card.description, args_schema=thin(card.schema), coroutine=ask)
+    return StructuredTool(name=card.name, description=card.description, args_schema=card.schema, coroutine=ask)
 
 
 def _pages(text: str) -> int:

@@ -24,10 +24,12 @@ STAGE = "stage"  # of every config here; leaving it out would not mend it
 
 async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
     """The suggestion with the plan; after a failure the last config as the validator says; refused keys are mended."""
-    situation, knobs = await asyncio.gather(read_situation(brief, tools), read_knobs(tools))
+    situation, knobs, longest = await asyncio.gather(
+        read_situation(brief, tools), read_knobs(tools), longest_before(brief, tools)
+    )
     plan = dict(brief.hypothesis.training_plan) if brief.hypothesis else {}
     plan = plan if knobs.method in plan else first_training(situation, knobs, brief.task.row_limit) | plan
-    fresh = obeyed(brief.wishes, {**await suggested(situation, knobs, plan, tools), **plan}, brief.kept)
+    fresh = obeyed(brief.wishes, {**await suggested(situation, knobs, plan, longest, tools), **plan}, brief.kept)
     values, notes = await repaired(brief, fresh, knobs, tools)
     values = obeyed(brief.wishes, values, brief.kept)
     for _ in range(CHECKS):
@@ -51,12 +53,16 @@ async def asked_for(key: str, text: str, tools: Toolbox) -> str:
     return said
 
 
-async def longest_record(situation: Situation, tools: Toolbox) -> int:
-    """Tokens of the longest record: from the newest data report, else guessed from characters."""
-    parent = parent_of(situation.brief.journal, situation.task.direction)
+async def longest_before(brief: Brief, tools: Toolbox) -> int:
+    """Tokens of the longest record, by the data report of the experiment that is built on; 0: there is none."""
+    parent = parent_of(brief.journal, brief.task.direction)
     report = await call(tools, "data_report", experiment=parent.number) if parent else None
     lengths = (report or {}).get("lengths") or {}
-    known = int(lengths.get("longest") or lengths.get("max") or 0)
+    return int(lengths.get("longest") or lengths.get("max") or 0)
+
+
+def longest_record(situation: Situation, known: int) -> int:
+    """The same or, where characters say more, what they come to."""
     asked = situation.facts.prompt_lengths.max
     replies = [s.profile.solution_lengths.max for s in situation.sources if s.profile.similarity > 0.3]
     room = situation.task.max_new_tokens * 3
@@ -64,13 +70,13 @@ async def longest_record(situation: Situation, tools: Toolbox) -> int:
     return max(known, int(guess))
 
 
-async def suggested(situation: Situation, knobs: Knobs, plan: Values, tools: Toolbox) -> Values:
+async def suggested(situation: Situation, knobs: Knobs, plan: Values, longest: int, tools: Toolbox) -> Values:
     """The server's first config for the plan's method, model, device and data; how long is the plan's to say."""
     rank = {"rank": int(float(str(plan[knobs.rank])))} if knobs.rank in plan else {}
     told = await tools.call(
         "params_suggest_config",
         method=str(plan[knobs.method]),
-        longest=await longest_record(situation, tools),
+        longest=longest_record(situation, longest),
         typical=max(1, int(guessed_tokens(situation))),
         steps=knobs.steps_of(plan, situation.task.row_limit),
         batch=BATCH,

@@ -20,8 +20,11 @@ async def explain(brief: Brief, tools: Toolbox) -> Critique:
     """Explanation, lesson and blame, from score, comparison, losses and failures."""
     if brief.score is None or brief.hypothesis is None:
         return failed(brief)
-    situation, knobs = await asyncio.gather(read_situation(brief, tools), read_knobs(tools, search=False))
-    evidence = await read_evidence(situation, as_row(brief), tools)
+    situation, knobs, evidence = await asyncio.gather(
+        read_situation(brief, tools),
+        read_knobs(tools, search=False),
+        read_evidence(brief.task, as_row(brief), tools),
+    )
     case = Case(situation, evidence, knobs)
     weights: dict[str, float] = defaultdict(float)
     for move in moves(case):

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tuneloop.agents.policy.situation import BATCH, Situation
-from tuneloop.core.brief import JournalRow
+from tuneloop.agents.policy.situation import BATCH
+from tuneloop.core.brief import JournalRow, Task
 from tuneloop.core.errors import ToolError
 from tuneloop.core.experiment import Hypothesis, Training
 from tuneloop.core.text import endless, equations, tokens
@@ -60,7 +60,7 @@ async def call(tools: Toolbox, tool: str, **arguments: Any) -> Any:
         return None
 
 
-async def read_evidence(situation: Situation, row: JournalRow, tools: Toolbox) -> Evidence:
+async def read_evidence(task: Task, row: JournalRow, tools: Toolbox) -> Evidence:
     """Ask the servers about one experiment of the journal."""
     failures, report, forecast, curve = await asyncio.gather(
         call(tools, "evaluation_explain_failures", experiment=row.number, count=SHOWN),
@@ -80,7 +80,7 @@ async def read_evidence(situation: Situation, row: JournalRow, tools: Toolbox) -
         training=training,
         rows=row.rows or report.get("rows") or (training.rows if training else 0),
         dropped=dropped / max(1, dropped + (report.get("rows") or 0)),
-        said=read_failures((failures or {}).get("items", []), situation.task.max_new_tokens),
+        said=read_failures((failures or {}).get("items", []), task.max_new_tokens),
         rise=rise((curve or {}).get("points") or []),
         seconds_per_step=measured or float((forecast or {}).get("seconds_per_step") or 0.0),
         longest=int(lengths.get("longest") or lengths.get("max") or 0),

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from tests.chat_server import Call, Cut, Garbage, Hang, Refuse, Reply, Said, chat_server
 from tests.conftest import COMMAND, SMALL, linked_home
+from tuneloop.agents.chat.asking import LETTERS_PER_TOKEN, OF_TOOLS
 from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.core.bridge import run_sync
 from tuneloop.core.brief import Brief
@@ -22,6 +24,7 @@ from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.model_call import Begun, Ended, ModelCall, read_transcript, transcripts
 from tuneloop.core.settings import Settings
+from tuneloop.core.toolbox import Toolbox, ToolCard
 from tuneloop.graph.replay import AGENTS
 from tuneloop.mcp_servers.client import open_toolbox
 from tuneloop.mcp_servers.scope import Scope
@@ -47,13 +50,44 @@ FAULTS: dict[tuple[int, str], list[Said]] = {
 }
 
 
+class Rounds:
+    """A toolbox that notes which calls are made at once, and which only when others are answered."""
+
+    def __init__(self, behind: Toolbox) -> None:
+        self.behind = behind
+        self.rounds: list[list[Call]] = []
+        self.answered = True
+
+    async def call(self, tool: str, **arguments: Any) -> Any:
+        if self.answered:
+            self.rounds.append([])
+            self.answered = False
+        if (made := Call(tool, arguments)) not in [call for calls in self.rounds for call in calls]:
+            self.rounds[-1].append(made)
+        try:
+            return await self.behind.call(tool, **arguments)
+        finally:
+            self.answered = True
+
+    async def names(self) -> Sequence[str]:
+        return await self.behind.names()
+
+    async def cards(self) -> Sequence[ToolCard]:
+        return await self.behind.cards()
+
+
 class Mind:
-    """Errs as `FAULTS` says, then looks at the data, then answers as the offline policy would with the same tools."""
+    """Errs as `FAULTS` says, then makes the calls of tools that the offline policy makes, then answers as it does.
+
+    `sound`: requests for the first experiment that were answered as they should be.
+    """
 
     def __init__(self, run: RunFolder, settings: Settings) -> None:
         self.run, self.settings = run, settings
         self.faults = {place: list(said) for place, said in FAULTS.items()}
         self.hangs = threading.Event()
+        self.plans: dict[str, tuple[list[tuple[Call, ...]], Call]] = {}
+        self.sound: list[dict[str, Any]] = []
 
     def __call__(self, asked: dict[str, Any]) -> Said:
         told = self.asked_for()
@@ -64,10 +98,14 @@ class Mind:
                 self.hangs.set()
             return fault
         letters = len(json.dumps(asked))
-        if "data_list_datasets" in told.tools and not any(m["role"] == "tool" for m in asked["messages"]):
-            return Reply("", LISTS.calls, usage=(letters // 4, 12, 0))
-        answer = run_sync(self.answer(told))
-        return Reply("", (Call(told.want, answer.model_dump(mode="json")),), usage=(letters // 4, 200, letters // 8))
+        if told.prompt not in self.plans:
+            self.plans[told.prompt] = run_sync(self.plan(told))
+        rounds, answer = self.plans[told.prompt]
+        done = sum("tool_calls" in m and not errs(m) for m in asked["messages"])
+        if told.brief["experiment"] == 1:
+            self.sound.append(asked)
+        calls = rounds[done] if done < len(rounds) else (answer,)
+        return Reply("", calls, usage=(letters // 4, 12, letters // 8))
 
     def asked_for(self) -> Begun:
         """The question that has no answer yet."""
@@ -76,10 +114,19 @@ class Mind:
         assert isinstance(lines[0], Begun)
         return lines[0]
 
-    async def answer(self, told: Begun) -> Any:
+    async def plan(self, told: Begun) -> tuple[list[tuple[Call, ...]], Call]:
+        """Calls of tools, those of a round at once, and the answer."""
         agent = AGENTS[told.agent]
         async with open_toolbox(Scope(self.run, self.settings), agent.tools) as tools:
-            return await OfflinePolicy().answer(agent.name, "", Brief.model_validate(told.brief), tools, agent.answer)
+            noted = Rounds(tools)
+            answer = await OfflinePolicy().answer(agent.name, "", Brief.model_validate(told.brief), noted, agent.answer)
+        rounds = [tuple(calls) for calls in noted.rounds if calls]
+        return rounds, Call(told.want, answer.model_dump(mode="json"))
+
+
+def errs(message: dict[str, Any]) -> bool:
+    """Whether it is one of the wrong calls of `FAULTS`."""
+    return any(call["function"]["name"] in ("no_such_tool", "DataScript") for call in message["tool_calls"])
 
 
 def tuneloop(home: Path, *words: str, **more: str) -> subprocess.Popen[str]:
@@ -120,6 +167,42 @@ def test_a_run_with_a_model_that_errs_in_every_way(
     said_by_the_model(run)
     nothing_leaked(home, run, output, chat.keys)
     replayed(home)
+    thrifty(mind.sound)
+
+
+def thrifty(asked: list[dict[str, Any]]) -> None:
+    """Prompt tokens of the first experiment, by the planner's own estimate; no experiment before it helps a cache.
+
+    A beginning that was sent before is what a provider's cache can give: tools, then messages.
+    """
+    sent = [[*map(tool_text, one["tools"]), *map(message_text, one["messages"])] for one in asked]
+    sizes = [sum(size for _, size in parts) for parts in sent]
+    known = [max((same(parts, old) for old in sent[:i]), default=0.0) for i, parts in enumerate(sent)]
+    assert sum(sizes) <= 60_000, list(map(int, sizes))
+    assert sum(known) >= 0.7 * sum(sizes), sum(known) / sum(sizes)
+
+
+def tool_text(card: dict[str, Any]) -> tuple[str, float]:
+    """A tool and its tokens."""
+    return str(card), len(str(card)) / OF_TOOLS
+
+
+def message_text(message: dict[str, Any]) -> tuple[str, float]:
+    """A message and its tokens."""
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    text = (message["content"] or "") + "".join(call["name"] + call["arguments"] for call in calls)
+    return text, len(text) / LETTERS_PER_TOKEN
+
+
+def same(parts: list[tuple[str, float]], old: list[tuple[str, float]]) -> float:
+    """Tokens of the common beginning; of the first message that differs, the letters before the difference."""
+    tokens = 0.0
+    for (text, size), (before, _) in zip(parts, old, strict=False):
+        if text != before:
+            at = next((i for i, (a, b) in enumerate(zip(text, before, strict=False)) if a != b), len(before))
+            return tokens + size * min(at, len(text)) / max(1, len(text))
+        tokens += size
+    return tokens
 
 
 def said_by_the_model(run: RunFolder) -> None:

@@ -134,7 +134,8 @@ def test_models_are_named_where_the_script_may_ask_some() -> None:
     asked = BRIEF.task.model_copy(update={"strong_models": ("big",), "weak_models": ("s", "t"), "model_workers": 3})
     text = render("data_engineer", BRIEF.model_copy(update={"task": asked}))
     assert "may ask with `tuneloop_models`: strong big; weak s, t; at most 3 requests at once" in text
-    assert "may ask" not in render("data_engineer", BRIEF)
+    assert "from tuneloop_models import ask_many" in text
+    assert "ask_many" not in render("data_engineer", BRIEF)
 
 
 def test_a_prompt_has_one_seam_and_before_it_nothing_that_changes_within_a_run() -> None:
@@ -142,7 +143,12 @@ def test_a_prompt_has_one_seam_and_before_it_nothing_that_changes_within_a_run()
     for name in NAMES:
         text = (FOLDER / f"{name}.md").read_text()
         assert text.count("\n---\n") == 1
-        assert set(re.findall(r"\$(\w+)", text.partition("\n---\n")[0])) <= {"data_is_data", "task", "baseline"}
+        assert set(re.findall(r"\$(\w+)", text.partition("\n---\n")[0])) <= {
+            "data_is_data",
+            "models",
+            "task",
+            "baseline",
+        }
 
 
 def test_the_journal_grows_at_its_end() -> None:

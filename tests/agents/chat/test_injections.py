@@ -46,7 +46,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "validator": {"culprit": "config", "problem": "p", "repair": "r"},
     "critic": ANSWER,
 }
-LOOKS = {
+LOOKS: dict[str, dict[str, Any]] = {
     "data_list_datasets": {},
     "data_sample_rows": {"dataset": "mine", "path": "rows.jsonl", "count": 50},
     "data_search_rows": {"dataset": "mine", "text": "ref inj", "count": 50},

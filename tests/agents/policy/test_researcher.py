@@ -97,7 +97,7 @@ def all_moves(world, first, **changes):
     async def find():
         row = world.row(1, first, **changes)
         situation = await read_situation(world.brief(journal=(row,)), world)
-        return moves(Case(situation, await read_evidence(situation, row, world), await read_knobs(world)))
+        return moves(Case(situation, await read_evidence(situation.task, row, world), await read_knobs(world)))
 
     return asyncio.run(find())
 
