@@ -23,7 +23,9 @@ PARAMETER_TOOLS = (
     "params_check_config",
     "params_estimate_memory",
     "params_list_templates",
+    "params_list_parameter_files",
     "params_read_source_file",
+    "params_read_constants",
     "params_model_card",
 )
 

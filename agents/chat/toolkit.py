@@ -19,7 +19,7 @@ from tuneloop.core.model_call import ToolUse
 from tuneloop.core.secret import Secrets
 from tuneloop.core.toolbox import Toolbox, ToolCard
 
-PAGE = 4000
+PAGE = 3000
 MOST_REPEATED = 3
 MORE = ToolCard(
     "read_more",

@@ -52,22 +52,18 @@ AGAIN, BLAMED = 0.35, 0.15
 
 async def propose(brief: Brief, tools: Toolbox) -> Hypothesis:
     """One falsifiable idea. Raises RecipeError when no source can be read as questions and answers."""
+    situation, knobs = await asyncio.gather(read_situation(brief, tools), read_knobs(tools))
     parent = parent_of(brief.journal, brief.task.direction)
     if parent is None:
-        situation, knobs, spacing = await asyncio.gather(
-            read_situation(brief, tools), read_knobs(tools), base_spacing(tools)
-        )
-        idea = after_failures(situation, knobs, first(situation, knobs, spacing))
+        idea = after_failures(situation, knobs, await first(situation, knobs, tools))
         plan, values = permitted(idea.data_plan, situation), within(brief, dict(idea.training_plan))
         return honest(idea.model_copy(update={"data_plan": plan, "training_plan": values}), brief)
-    situation, knobs, evidence = await asyncio.gather(
-        read_situation(brief, tools), read_knobs(tools), read_evidence(brief.task, parent, tools)
-    )
+    evidence = await read_evidence(brief.task, parent, tools)
     case = Case(situation, as_permitted(evidence, situation), knobs)
     return honest(hypothesis_of(choose(case, parent), parent.number), brief)
 
 
-def first(situation: Situation, knobs: Knobs, spacing: str) -> Hypothesis:
+async def first(situation: Situation, knobs: Knobs, tools: Toolbox) -> Hypothesis:
     """The sensible first recipe."""
     chosen = choose_sources(situation)
     if not chosen:
@@ -75,7 +71,7 @@ def first(situation: Situation, knobs: Knobs, spacing: str) -> Hypothesis:
         raise RecipeError(
             f"no source holds questions and answers of the benchmark's shape; looked at: {names}", culprit="data"
         )
-    plan = first_plan(situation, spacing)
+    plan = first_plan(situation, await base_spacing(tools))
     rows = min(situation.task.row_limit, sum(map(clean_rows, chosen)))
     training = first_training(situation, knobs, rows)
     named = ", ".join(s.id for s in chosen)

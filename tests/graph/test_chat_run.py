@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -79,7 +80,8 @@ class Rounds:
 class Mind:
     """Errs as `FAULTS` says, then makes the calls of tools that the offline policy makes, then answers as it does.
 
-    `sound`: requests for the first experiment that were answered as they should be.
+    `sound`: requests for the first experiment that were answered as they should be; `opening`: the first to the researcher
+    in each experiment.
     """
 
     def __init__(self, run: RunFolder, settings: Settings) -> None:
@@ -88,9 +90,12 @@ class Mind:
         self.hangs = threading.Event()
         self.plans: dict[str, tuple[list[tuple[Call, ...]], Call]] = {}
         self.sound: list[dict[str, Any]] = []
+        self.opening: dict[int, dict[str, Any]] = {}
 
     def __call__(self, asked: dict[str, Any]) -> Said:
         told = self.asked_for()
+        if told.agent == "researcher":
+            self.opening.setdefault(told.brief["experiment"], asked)
         faults = self.faults.get((told.brief["experiment"], told.agent))
         if faults:
             fault = faults.pop(0)
@@ -167,17 +172,24 @@ def test_a_run_with_a_model_that_errs_in_every_way(
     said_by_the_model(run)
     nothing_leaked(home, run, output, chat.keys)
     replayed(home)
-    thrifty(mind.sound)
+    thrifty(mind.sound, [mind.opening[number] for number in (1, 2, 3, 4)])
 
 
-def thrifty(asked: list[dict[str, Any]]) -> None:
-    """Prompt tokens of the first experiment, by the planner's own estimate; no experiment before it helps a cache.
+def thrifty(asked: list[dict[str, Any]], openings: list[dict[str, Any]]) -> None:
+    """Prompt tokens of one experiment, by the planner's own estimate, and how many of them a provider's cache can hold.
 
-    A beginning that was sent before is what a provider's cache can give: tools, then messages.
+    It can hold the longest beginning (tools, then messages) that was sent before: by a request before, or, of tools and
+    system message, in the experiment before, for these stay the same through a run.
     """
+    first, *later = [[*map(tool_text, one["tools"]), *map(message_text, one["messages"])] for one in openings]
+    assert all(parts[: len(first) - 1] == first[:-1] for parts in later)
+    journals = [parts[len(first) - 1][0].partition("\n\n## Failures")[0] for parts in (first, *later)]
+    assert journals[0].endswith("|---|")
+    assert all(b.startswith(a) and len(b) > len(a) for a, b in itertools.pairwise(journals))
     sent = [[*map(tool_text, one["tools"]), *map(message_text, one["messages"])] for one in asked]
     sizes = [sum(size for _, size in parts) for parts in sent]
-    known = [max((same(parts, old) for old in sent[:i]), default=0.0) for i, parts in enumerate(sent)]
+    stable = [sum(size for _, size in parts[: len(one["tools"]) + 1]) for one, parts in zip(asked, sent, strict=True)]
+    known = [max(stable[i], *(same(parts, old) for old in sent[:i]), 0) for i, parts in enumerate(sent)]
     assert sum(sizes) <= 60_000, list(map(int, sizes))
     assert sum(known) >= 0.7 * sum(sizes), sum(known) / sum(sizes)
 

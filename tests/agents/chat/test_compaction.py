@@ -35,7 +35,7 @@ def test_a_long_one_keeps_facts_and_what_is_fresh() -> None:
 
 
 def test_what_was_shortened_may_be_asked_for_again(sit: Sit) -> None:
-    looks = [Reply("", (Call("data_look", {"where": str(i)}),)) for i in (*range(22), 0)]
+    looks = [Reply("", (Call("data_look", {"where": str(i)}),)) for i in (*range(30), 0)]
     table = sit(*looks, GOOD, TUNELOOP_CHAT_STEPS=40)
     table.tools.looks = 5000
     table.ask()

@@ -57,7 +57,7 @@ def test_tools_stand_in_the_first_message_where_a_model_has_none() -> None:
     assert said[0].text.startswith("You are the critic.")
     assert "### look" in said[0].text
     assert json.loads(said[2].text) == {"tool": "look", "arguments": {"where": "x"}}
-    assert said[3].text == "Result of look:\nfound"
+    assert said[3].text == "Result of look:\n```\nfound\n```"
     assert spoken(talk[:2], CARDS, "Critique")[0] == said[0], "the prefix stays the same"
 
 

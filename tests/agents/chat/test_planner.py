@@ -162,13 +162,13 @@ def test_a_call_whose_result_changes_is_no_repetition(sit: Sit) -> None:
 
 def test_long_results_come_in_pages(sit: Sit) -> None:
     table = sit(LOOK, Reply("", (Call("read_more", {"result": "r1", "page": 3}),)), GOOD)
-    table.tools.looks = 10_000
+    table.tools.looks = 7_000
     table.ask()
     first, third = (m["content"] for m in table.chat.seen[-1]["messages"] if m["role"] == "tool")
     assert first.endswith('[result r1, page 1 of 3; go on with read_more(result="r1", page=2)]')
     assert third.endswith("[result r1, page 3 of 3]")
-    assert len(first) < 4200
-    assert len(table.uses[0].result["letters"]) == 10_000
+    assert len(first) < 3200
+    assert len(table.uses[0].result["letters"]) == 7_000
 
 
 def test_tokens_end(sit: Sit) -> None:
