@@ -110,7 +110,7 @@ def outline(prompt: str) -> list[str]:
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.mark[5:-1])
 def test_no_text_looks_like_a_part_of_a_prompt(order: Any) -> None:
-    for name in AGENTS:
+    for name in ANSWERS:
         told, plain = (render(name, poisoned(text)) for text in (order.text, "some words"))
         assert split_prompt(told)[0] == split_prompt(plain)[0], "nothing of it comes before the seam"
         assert outline(told) == outline(plain)
@@ -195,7 +195,7 @@ def scope(tmp_path: Path, tiny: Path) -> Iterator[Scope]:
     yield world(tmp_path / "home", tmp_path / "mine", tiny, rows_of(texts)[150:], texts)
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", ANSWERS)
 async def test_an_agent_that_obeys_everything_changes_nothing(
     name: str, scope: Scope, sit: Sit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
