@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.locks import is_locked, take
 
 # A process that holds a run's lock enters it again: the driver holds it for a whole sitting, every node for itself.
-_held: dict[Path, int] = {}
+_held = Counter[Path]()
+_files: dict[Path, int] = {}
 _driven = set[Path]()
 _guard = threading.Lock()
 PATIENCE = 25
@@ -26,19 +28,16 @@ def hold(path: Path) -> Iterator[None]:
     """Hold the run's lock. Raises SetupError naming who holds it."""
     path = path.resolve()
     with _guard:
-        if _held.get(path, 0):
-            _held[path] += 1
-            file = None
-        else:
-            file = _take(path)
-            _held[path] = 1
+        if not _held[path]:
+            _files[path] = _take(path)
+        _held[path] += 1
     try:
         yield
     finally:
         with _guard:
             _held[path] -= 1
-            if file is not None:
-                os.close(file)
+            if not _held[path]:  # whoever leaves last lets go, not who came first: threads share the file
+                os.close(_files.pop(path))
 
 
 @contextlib.contextmanager
@@ -102,4 +101,4 @@ def _holder(handle: int) -> str:
 
 def is_held(path: Path) -> bool:
     """Whether some process works on the run now."""
-    return bool(_held.get(path.resolve(), 0)) or is_locked(path)
+    return bool(_held[path.resolve()]) or is_locked(path)

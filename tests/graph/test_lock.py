@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.errors import SetupError
+from tuneloop.core.locks import is_locked
 from tuneloop.graph.lock import alone, hold, is_held
 
 HOLDER = "import sys,time;from pathlib import Path;from tuneloop.graph.lock import hold\n"
@@ -45,6 +46,17 @@ def test_the_holder_may_enter_again(tmp_path: Path) -> None:
             assert is_held(lock)
         assert is_held(lock)
     assert not is_held(lock)
+
+
+def test_who_leaves_last_lets_go(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    first, second = hold(lock), hold(lock)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert is_locked(lock), "another thread is still at work"
+    second.__exit__(None, None, None)
+    assert not is_locked(lock)
 
 
 def test_a_failure_inside_frees_it(tmp_path: Path) -> None:
