@@ -21,13 +21,13 @@ export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: run test slow check bench soak crash-soak clean help install sandbox postgres audit sbom wheel
+.PHONY: run test slow check bench bench-planner bench-tools soak crash-soak clean help install sandbox postgres audit sbom wheel
 
 run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
 
 test: check sandbox postgres  ## style, types, floors, then the fast tests and a short real run
-	$(call halves,$(FAST),tests/tools)
+	$(call halves,$(FAST),tests/tools tests/engines tests/sandboxes)
 
 slow: install sandbox postgres $(VENV)/audit/installed  ## long tests on real engines, the short crash suite
 	$(call halves,$(SLOW),tests/benchmarks tests/engines tests/graph)
@@ -40,6 +40,12 @@ check: install  ## ruff, ruff format, mypy --strict, import-linter
 
 bench: install sandbox  ## measure: time, memory and scores against the naive recipe and the oracle
 	$(BIN)/python benchmarks/run.py
+
+bench-planner: install sandbox  ## regret of random search, the offline policy and, with CHAT_MODEL, a chat model
+	$(BIN)/python benchmarks/planner_bench.py
+
+bench-tools: install  ## is the right tool picked? by words, or by the model that CHAT_MODEL names
+	$(BIN)/python benchmarks/tool_choice.py
 
 soak: crash-soak  ## 150 kills, then whole runs: three seeds, then a task whose data mislead the first plan
 	for seed in 1 2 3; do \
@@ -112,4 +118,4 @@ clean:  ## remove environments, caches and builds; runs and models in FT_FILE_PA
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
