@@ -49,6 +49,9 @@ FINISH = (
     r"that)(?: one)?)?$",
     r"\bdo not (?:start|begin|run|do|open|launch|try)\b.*(?:more )?<e\d+>(?: after (?:this|that)(?: one)?)?$",
 )
+NO_MORE = re.compile(r"\b(?:no|not|without|never)\b")
+# `… and then stop`: what is before it comes first, and the stop is not for now.
+AT_LAST = re.compile(rf"\b(?:then|after that|afterwards) (?:please )?{STOP}(?: it| everything)?$")
 PAUSE = (
     r"^(?:stop|pause|halt|hang on|hold|hold on|hold it|wait|suspend|freeze|interrupt|abort|cancel|take a break|"
     r"stop working|stop everything|kill)"
@@ -115,7 +118,7 @@ BARE_DELETE = re.compile(
 BARE_PUBLISH = re.compile(
     r"^(?:publish|push|upload|release|share|send) (?:it|this|(?:the |this |our |my )?(?:best |final |"
     r"trained |current |tuned )*(?:model|adapter|weights|result|checkpoint))"
-    r"(?: (?:to|on|at|onto) (?:the |my |our )?(?P<to>[\w./ -]+))$"
+    r"(?: (?:to|on|at|onto) (?:the |my |our )?(?P<to>[\w./ -]+?))(?: (?:as|under|named|called) (?P<name>[\w./-]+))?$"
 )
 
 
@@ -135,7 +138,9 @@ def control(clause: Clause, known: Known) -> tuple[Meaning, ...]:
 
 def ends(text: str) -> bool:
     """Whether the search shall end after the open experiment."""
-    return any(re.search(pattern, text) for pattern in FINISH) and not re.search(r"<[psnvtkm]\d+>", text)
+    if re.search(r"<[psnvtkm]\d+>", text) or (re.search(r"\bmore <e\d+>", text) and not NO_MORE.search(text)):
+        return False
+    return any(re.search(pattern, text) for pattern in FINISH)
 
 
 def gone_on(known: Known) -> Meaning:
@@ -163,7 +168,7 @@ def dangerous_words(clause: Clause) -> tuple[Meaning, ...]:
     if match := BARE_DELETE.match(text):
         return (Delete(what=spelled(clause, match["what"])),)
     if match := BARE_PUBLISH.match(text):
-        return (Publish(to=spelled(clause, match["to"]).strip()),)
+        return (Publish(to=spelled(clause, match["name"] or match["to"]).strip()),)
     near = DANGER.search(text)
     if near is None or re.search(r"^more <[mk]\d+>$", text):
         return ()

@@ -63,7 +63,11 @@ VAGUE = frozenset(
 )
 
 
-def sources(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a reading
+# Of the words as they were said: at a beginning it counts as courtesy elsewhere.
+JUST = re.compile(r"^(?:\w+[ ,]+){0,2}just\b(?!.*\b(?:too|also|as well|once|some|more)\b)")
+
+
+def sources(clause: Clause, raw: str) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a reading
     """What may be read; () when the clause is about something else. Names that nobody knows stay as they were said."""
     text = clause.text
     names = tuple(dict.fromkeys(name for found in clause.all("s") for name in found))  # type: ignore[attr-defined]
@@ -83,7 +87,8 @@ def sources(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line 
     if len(mixed) == 2 and "<s" in mixed[0] and "<s" in mixed[1]:
         away = names_in(clause, mixed[1])
         return (Sources(never=away, only=names_in(clause, mixed[0]) if ONLY.search(text) else ()),)
-    only, never = ONLY.search(text), NOT.search(text)
+    never = NOT.search(text)
+    only = ONLY.search(text) or (None if never else JUST.match(raw))
     if only and never and not re.search(r"\bonly\b", never[0]):
         return (
             (Sources(never=names),)

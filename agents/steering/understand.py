@@ -7,14 +7,15 @@ from itertools import product
 
 from tuneloop.agents.steering.amounts import amounts
 from tuneloop.agents.steering.asking import OFFER, question
+from tuneloop.agents.steering.bounds import NOT
 from tuneloop.agents.steering.clause import Clause, tagged
-from tuneloop.agents.steering.control import approval, control, dangerous_words, ends
+from tuneloop.agents.steering.control import AT_LAST, approval, control, dangerous_words, ends
 from tuneloop.agents.steering.known import Known
 from tuneloop.agents.steering.plain import after_joint, bare, cuts, plain, sentences
-from tuneloop.agents.steering.recipes import DOING, NOT, recipes
+from tuneloop.agents.steering.recipes import DOING, recipes
 from tuneloop.agents.steering.replies import reply, revocation
 from tuneloop.agents.steering.sources import sources
-from tuneloop.core.directive import Finish, Focus, Meaning, Reply, Unclear, dangerous
+from tuneloop.core.directive import Finish, Focus, Meaning, Pause, Reply, Unclear, dangerous
 
 SUPPOSED = re.compile(
     r"\b(?:if|unless|provided|assuming|in case|suppose|whether|wonder\w*|imagine|hypothetical\w*|"
@@ -32,6 +33,7 @@ IDEA = re.compile(
     r"shorten|try out|give more|train (?:longer|shorter|more|less|harder)|longer|shorter|smaller|bigger|"
     r"higher)\b"
 )
+LATER = re.compile(r"[ ,]*(?:and )?(?:then|after that|afterwards)\b")
 QUOTED = re.compile(r"[\x00-\x08\x0b-\x1f]")
 Found = tuple[Meaning, ...]
 
@@ -58,16 +60,20 @@ def of_sentence(sentence: str, known: Known) -> Found:
         return whole
     best, fewest = whole, (0 if clear(whole) else len(pieces) + 2, -kinds(whole), 1)
     for joined in product((True, False), repeat=len(pieces) - 1):
-        parts = [pieces[0]]
+        parts, later = [pieces[0]], [False]
         for piece, cut in zip(pieces[1:], joined, strict=True):
             if cut:
                 parts.append(after_joint(piece))
+                later.append(LATER.match(piece) is not None)
             else:
                 parts[-1] += piece
         if len(parts) == 1:
             continue
         found = [of_clause(part, known, asks=asks and i == len(parts) - 1, asked=asks) for i, part in enumerate(parts)]
-        found = [some if not named_only(parts, i, some) else (Unclear(text=parts[i]),) for i, some in enumerate(found)]
+        found = [
+            (Unclear(text=parts[i]),) if named_only(parts, i, some) or (later[i] and at_once(some)) else some
+            for i, some in enumerate(found)
+        ]
         meanings = tuple(meaning for some in found for meaning in some)
         cost = (sum(not clear(some) for some in found), -kinds(meanings) if all(map(clear, found)) else 0, len(parts))
         if cost[0] < len(found) and cost < fewest:
@@ -89,6 +95,11 @@ def named_only(parts: list[str], place: int, found: Found) -> bool:
     """Whether a part only names values behind a denial, to which they may belong: `never rank 8, rank 16`."""
     denied = any(NOT.search(part) for part in parts[:place])
     return denied and any(meaning.kind == "use" for meaning in found) and DOING.search(parts[place]) is None
+
+
+def at_once(found: Found) -> bool:
+    """Whether it stops the run now, which `… and then stop` does not mean."""
+    return any(isinstance(meaning, Pause) for meaning in found)
 
 
 def safe(found: Found, sentence: str) -> Found:
@@ -115,6 +126,8 @@ def of_clause(said: str, known: Known, *, asks: bool, asked: bool = False) -> Fo
     if not text:
         return unclear
     clause = tagged(text, known)
+    if AT_LAST.search(clause.text) and not ends(clause.text):
+        return unclear
     if found := revocation(clause, known):
         return found
     if SUPPOSED.search(clause.text) and not OFFER.match(raw):
@@ -123,7 +136,7 @@ def of_clause(said: str, known: Known, *, asks: bool, asked: bool = False) -> Fo
         return found
     if found := question(clause, raw, asks=asks):
         return found
-    for found in (control(clause, known), sources(clause), amounts(clause, known), recipes(clause, known)):
+    for found in (control(clause, known), sources(clause, raw), amounts(clause, known), recipes(clause, known)):
         if found:
             return unclear if (asks or asked) and any(map(_dangerous, found)) else found
     return idea(clause)

@@ -79,6 +79,18 @@ TURNED = frozenset(
         "val_size",
     ]
 )
+# Those of them that are on or off and are not called so.
+SWITCHES = frozenset(name for name in TURNED if name.startswith(("use_", "enable_", "disable_"))) | {
+    "bf16",
+    "fp16",
+    "tf32",
+    "pure_bf16",
+    "packing",
+    "neat_packing",
+    "double_quantization",
+    "train_on_prompt",
+    "mask_history",
+}
 # Words of everyday speech that a question about parameters may take for one, an order may not.
 EVERYDAY = frozenset(
     [

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from tuneloop.agents.steering import Known, understand
 from tuneloop.core.directive import Bound, Directive, Meaning, Publish, Sources, Unclear
 from tuneloop.core.ledger import Limits
-from tuneloop.tools.params.spoken import parameter_names, value_names
+from tuneloop.tools.params.spoken import SWITCHES, parameter_names, value_names
 
 HERE = Path(__file__).parent
 MEANING: TypeAdapter[Meaning] = TypeAdapter(Meaning)
@@ -43,6 +43,7 @@ def known(*, pending: bool = False) -> Known:
         experiment=3,
         parameters=parameter_names(None),
         values=value_names(),
+        switches=SWITCHES,
         now={"learning_rate": 2e-4, "lora_rank": 8},
         experiments_left=3,
         seconds_left=3600.0,
