@@ -46,7 +46,8 @@ ABOUT = (
         "budget",
         r"\b(?:left|remain\w*|budget|eta|how much (?:time|longer|money|more)|how long (?:until|till|will|does|"
         r"is|more)|when (?:will|are|is|do|does|can)\b.*\b(?:done|finish\w*|over|ready|end\w*|complete\w*)|"
-        r"how many (?:more )?(?:<e\d+>|experiments?|tries|rounds|attempts|tokens?)|spent|used up|cost so far|"
+        r"how many (?:more )?(?:<e\d+>|experiments?|tries|rounds|attempts|tokens?|hours?|minutes?|days?|dollars?|"
+        r"gpu hours?)|spent|used up|cost so far|"
         r"did (?:it|this|that|we) cost|how expensive)\b",
     ),
     (

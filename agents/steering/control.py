@@ -155,6 +155,8 @@ def approval(text: str) -> tuple[Meaning, ...]:
         return (Approve(at="none"),)
     if not (DENIED.search(text) or (ASK.search(text) and BEFORE.search(text))) or re.search(r"<[tkm]\d+>", text):
         return ()
+    if re.search(r"\b(?:plans?|ideas?|hypothes[ie]s|proposals?)\b", re.split(r"\bbefore\b", text, maxsplit=1)[0]):
+        return (Approve(at="plan"),)
     behind = re.split(r"\b(?:before|until|without|unless|prior to)\b", text, maxsplit=1)
     parts = (behind[0], text) if DENIED.search(text) else (behind[-1], text)
     where = next(part for part in parts if part is text or LAUNCH.search(part) or PLAN.search(part))

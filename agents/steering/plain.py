@@ -69,7 +69,8 @@ COURTESY = re.compile(
     r"learn)))?(?: how| what| whether| if)?|whatever you do|i (?=take back|revoke|withdraw|retract|"
     r"cancel)|be sure to|go ahead and|feel free to|remember to|i(?: would|"
     r"'d) say|let us|"
-    r"we (?:should|must|need to)|for me|if you (?:could|can|would)|if possible)\b[ ,:-]*)+"
+    r"we (?:should|must|need to)|for me|if you (?:could|can|would)|when(?:ever)? you (?:can|could|have time)|"
+    r"if possible)\b[ ,:-]*)+"
 )
 LATER = re.compile(r"[ ,]*\b(?:please|thanks|thank you|thx|for me|if you (?:can|could|please)|will you|would you)$")
 JOINT = re.compile(
@@ -85,6 +86,7 @@ def plain(text: str) -> str:
     cut = unicodedata.normalize("NFKC", cut).lower()
     for short, full in SHORT:
         cut = re.sub(short, full, cut)
+    cut = re.sub(r"(?:^|(?<=\s))\+\s?(?=[\d$])", "add ", cut)
     cut = re.sub(r"[\"`“”«»*{}<>\[\]()|\\]|(?<!\w)'|'(?!\w)", " ", cut)
     cut = mended(cut)
     return " ".join(re.sub(r"(?<=[a-z_])\s*([:=,])\s*|(?<=\d)\s*([=,])\s+|\s+([,:=])\s*", _apart, cut).split())

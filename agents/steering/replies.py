@@ -64,7 +64,7 @@ ALL = re.compile(
 FREE = re.compile(
     r"\b(?:may|can|are allowed to|are free to|feel free to) (?:\w+ )?(?:touch|change|tune|use|raise|lower|"
     r"vary|move|read|train on|go above|go below|try)\b.*\bagain\b|\b(?:is|are) (?:free|allowed|ok|okay|"
-    r"fine|back in|open) again\b|"
+    r"fine|back in|open) (?:again|after all)\b|"
     r"\b(?:no longer|not any ?more) (?:limited|restricted|bound|fixed|forbidden|banned|off limits|"
     r"appl\w*|holds?|counts?|valid|needed|"
     r"matters?|in force|required)\b|\b(?:does|do) not (?:apply|hold|count|matter) any ?(?:more|longer)\b|"

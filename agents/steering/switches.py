@@ -25,7 +25,10 @@ USED = re.compile(
     r"\b(?:use|using|with|in|try|trying|go (?:with|for)|apply|want|like|add|prefer|switch to) (?:the )?<p\d+>"
 )
 
-ALONE = re.compile(r"(?:(?:and|also|with|no|not|never|avoid|please|do) )*<p\d+>")
+ALONE = re.compile(
+    r"(?:(?:and|also|with|no|not|never|avoid|please|do) )*<p\d+>"
+    r"(?: (?:for|in|on) (?:all|every|each|the (?:rest|remaining))\b.*| from now on| always| (?:this|next) time)?"
+)
 
 TIMES = re.compile(
     r"\b(?P<twice>double|twice|2x)\b|\b(?P<half>halve|half|cut <p\d+> in half)\b|\b(?P<triple>triple|"

@@ -7,6 +7,7 @@ from itertools import product
 
 from tuneloop.agents.steering.amounts import amounts
 from tuneloop.agents.steering.asking import OFFER, question
+from tuneloop.agents.steering.beside import conditional, judged, pointed, reason
 from tuneloop.agents.steering.bounds import NOT
 from tuneloop.agents.steering.clause import Clause, tagged
 from tuneloop.agents.steering.control import AT_LAST, approval, control, dangerous_words, ends
@@ -15,7 +16,7 @@ from tuneloop.agents.steering.plain import after_joint, bare, cuts, plain, sente
 from tuneloop.agents.steering.recipes import DOING, recipes
 from tuneloop.agents.steering.replies import reply, revocation
 from tuneloop.agents.steering.sources import sources
-from tuneloop.core.directive import Finish, Focus, Meaning, Pause, Reply, Unclear, dangerous
+from tuneloop.core.directive import Finish, Focus, Meaning, Pause, Reply, Revoke, Unclear, dangerous
 
 SUPPOSED = re.compile(
     r"\b(?:if|unless|provided|assuming|in case|suppose|whether|wonder\w*|imagine|hypothetical\w*|"
@@ -44,6 +45,8 @@ def understand(text: str, known: Known) -> Found:
     found = list[Meaning]()
     for sentence in sentences(said):
         found += [meaning for meaning in of_sentence(sentence, known) if meaning not in found]
+    if any(isinstance(meaning, Revoke) and meaning.ids for meaning in found):
+        found = [meaning for meaning in found if meaning != Revoke()]  # `…, take that back` is said of the same
     unclear = [meaning for meaning in found if isinstance(meaning, Unclear)]
     if unclear and len(unclear) == len(found):
         return (Unclear(text=" ".join(text.split())[:500]),)
@@ -58,6 +61,12 @@ def of_sentence(sentence: str, known: Known) -> Found:
     pieces = cuts(sentence)
     if len(pieces) == 1:
         return whole
+    at = next((i for i, piece in enumerate(pieces) if conditional(after_joint(piece))), None)
+    if at is not None and not clear(whole):
+        first, rest = "".join(pieces[:at]), "".join(pieces[at:])
+        if at and re.match(r"[ ,]*(?:and|also|then|;)\b", rest):
+            return (*of_sentence(first, known), Unclear(text=after_joint(rest)))
+        return (Unclear(text=sentence),)
     best, fewest = whole, (0 if clear(whole) else len(pieces) + 2, -kinds(whole), 1)
     for joined in product((True, False), repeat=len(pieces) - 1):
         parts, later = [pieces[0]], [False]
@@ -69,11 +78,7 @@ def of_sentence(sentence: str, known: Known) -> Found:
                 parts[-1] += piece
         if len(parts) == 1:
             continue
-        found = [of_clause(part, known, asks=asks and i == len(parts) - 1, asked=asks) for i, part in enumerate(parts)]
-        found = [
-            (Unclear(text=parts[i]),) if named_only(parts, i, some) or (later[i] and at_once(some)) else some
-            for i, some in enumerate(found)
-        ]
+        found = of_parts(parts, later, known, asks=asks)
         meanings = tuple(meaning for some in found for meaning in some)
         cost = (sum(not clear(some) for some in found), -kinds(meanings) if all(map(clear, found)) else 0, len(parts))
         if cost[0] < len(found) and cost < fewest:
@@ -84,6 +89,22 @@ def of_sentence(sentence: str, known: Known) -> Found:
     denied = NOT.search(sentence) and any(map(_dangerous, best))
     supposed = SUPPOSED.search(sentence) and not OFFER.match(sentence) and not isinstance(whole[0], Reply)
     return safe(best, sentence) if fewest[0] or (cut and (denied or supposed)) else best
+
+
+def of_parts(parts: list[str], later: list[bool], known: Known, *, asks: bool) -> list[Found]:
+    """Each part; () for one that only gives a reason for the others. `later`: parts behind a `then`."""
+    found = [of_clause(part, known, asks=asks and i == len(parts) - 1, asked=asks) for i, part in enumerate(parts)]
+    for i, part in enumerate(parts):
+        if named_only(parts, i, found[i]) or (later[i] and at_once(found[i])):
+            found[i] = (Unclear(text=part),)
+        elif i and not clear(found[i]) and (name := judged(parts[i - 1], known)):
+            again = of_clause(pointed(part, name), known, asks=False, asked=asks)
+            found[i - 1 : i + 1] = [(), again] if clear(again) else found[i - 1 : i + 1]
+    if any(some and clear(some) for some in found):
+        found = [
+            () if not clear(some) and reason(part, known) else some for part, some in zip(parts, found, strict=True)
+        ]
+    return found
 
 
 def kinds(found: Found) -> int:
@@ -136,6 +157,8 @@ def of_clause(said: str, known: Known, *, asks: bool, asked: bool = False) -> Fo
         return found
     if found := question(clause, raw, asks=asks):
         return found
+    if conditional(raw):
+        return control(clause, known) or unclear
     for found in (control(clause, known), sources(clause, raw), amounts(clause, known), recipes(clause, known)):
         if found:
             return unclear if (asks or asked) and any(map(_dangerous, found)) else found

@@ -176,20 +176,20 @@ KEPT = {
     "sequence length": "cutoff_len",
     "cutoff": "cutoff_len",
 }
+RATES = ("learning rate", "lr")
+COURSES = ("schedule", "scheduler", "decay", "annealing")
+# `cosine schedule`, `constant lr`, `linear learning rate decay`.
+SCHEDULES = {
+    f"{kind} {rest}": {"lr_scheduler_type": kind}
+    for kind in ("cosine", "linear", "constant", "polynomial")
+    for rest in (*RATES, *COURSES, *(f"{rate} {course}" for rate in RATES for course in COURSES))
+}
 VALUES: Mapping[str, Mapping[str, Any]] = {
+    **SCHEDULES,
     "adamw": {"optim": "adamw_torch"},
     "sgd": {"optim": "sgd"},
     "adafactor": {"optim": "adafactor"},
     "cosine": {"lr_scheduler_type": "cosine"},
-    "cosine schedule": {"lr_scheduler_type": "cosine"},
-    "cosine scheduler": {"lr_scheduler_type": "cosine"},
-    "cosine decay": {"lr_scheduler_type": "cosine"},
-    "cosine learning rate schedule": {"lr_scheduler_type": "cosine"},
-    "linear schedule": {"lr_scheduler_type": "linear"},
-    "linear scheduler": {"lr_scheduler_type": "linear"},
-    "linear decay": {"lr_scheduler_type": "linear"},
-    "constant learning rate": {"lr_scheduler_type": "constant"},
-    "constant schedule": {"lr_scheduler_type": "constant"},
     "lora training": {"finetuning_type": "lora"},
     "lora tuning": {"finetuning_type": "lora"},
     "lora fine tuning": {"finetuning_type": "lora"},

@@ -58,8 +58,9 @@ def read(line: dict[str, Any]) -> tuple[Meaning, ...]:
 
 
 def right(line: dict[str, Any]) -> bool:
-    """Whether it is what the line means, in any order; of what is unclear the words do not count."""
-    return sorted(map(plainly, read(line))) == sorted(map(plainly, map(meant, line["means"])))
+    """Whether it is what the line means, or another reading of it, in any order; of what is unclear the words do not count."""
+    found = sorted(map(plainly, read(line)))
+    return any(found == sorted(map(plainly, map(meant, means))) for means in (line["means"], *line.get("or", ())))
 
 
 def meant(value: dict[str, Any]) -> Meaning:

@@ -1,0 +1,58 @@
+"""What stands beside a wish in its sentence: reasons, which change nothing, conditions, which nobody keeps, and `it`."""
+
+from __future__ import annotations
+
+import re
+
+from tuneloop.agents.steering.clause import tagged
+from tuneloop.agents.steering.known import Known
+from tuneloop.agents.steering.plain import bare
+
+CONDITION = re.compile(
+    r"^(?:once|when|whenever|as soon as|as long as|if|unless|in case|should|provided|until|till|while|after|only if|only when)\b"
+    r"(?! (?:further notice|i say|i tell|told|(?:this|that|it|the (?:current|open|running))\b|you (?:start|begin|"
+    r"train|run|do|try|launch)))"
+)
+SAYS = (
+    r"(?:is|are|was|were|go|goes|went|look|looks|looked|seems?|seemed|gets?|got|has|have|had|needs?|needed|wants?|did|does|"
+    r"makes?|made|works?|worked|helps?|helped|takes?|took|runs?|ran|keeps?|kept|fits?|hurts?|costs?|explode[sd]?|"
+    r"crashe[sd]|diverge[sd]?|fail(?:s|ed)?|feels?|felt|sounds?|can|could|will|would|should|must|think|guess|believe|like|"
+    r"prefer|trust|bet|know|saw|read|heard|paid|tried)"
+)
+REASON = re.compile(
+    rf"^(?:because|since|cause|cuz|as (?:it|we|i|they|the|this|that)\b|so that|otherwise|due to|thanks to|for the sake)\b|"
+    rf"^(?:[a-z]+ ){{0,3}}[a-z]+ {SAYS}\b|^(?:it|that|this|i|we|they|you|there) {SAYS}\b"
+)
+# Words with which a reason may take back what it stands beside, or add to it.
+TWISTED = re.compile(
+    r"\b(?:not|no|never|nothing|without|but|except|unless|if|whether|only|instead|rather|kidding|joking|joke|mistake|wrong|"
+    r"please|you|when|once|until|before|after|stop|stops|then|too)\b(?! (?:small|large|big|high|low|short|long|slow|"
+    r"much|many|few|weak|noisy)\b)"
+)
+POINTS = re.compile(r"\b(?:it|that|this)\b")
+
+
+def conditional(part: str) -> bool:
+    """Whether the rest of its sentence holds under a condition only."""
+    return CONDITION.match(bare(part)) is not None
+
+
+def reason(part: str, known: Known) -> bool:
+    """Whether it only says why: a statement that names no parameter, source or amount, and denies nothing."""
+    text = bare(part)
+    if not REASON.match(text) or TWISTED.search(text):
+        return False
+    return not tagged(text, known).has(r"<[pvstmkeg]\d+>")
+
+
+def judged(part: str, known: Known) -> str:
+    """The one parameter of which it says what is wrong, as it is called: `context length 2k is too short`; "" for none."""
+    clause = tagged(bare(part), known)
+    names = [str(name) for name in clause.all("p")]
+    said = re.search(r"\b(?:is|was|seems?|looks?|feels?|are)\b .*\b(?:too|very|quite|rather|pretty|so)\b", clause.text)
+    return names[0].replace("_", " ") if len(names) == 1 and said else ""
+
+
+def pointed(part: str, name: str) -> str:
+    """The part with the parameter in the place of `it`."""
+    return POINTS.sub(name, part, count=1)
