@@ -16,6 +16,7 @@ from tuneloop.core.directive import Question
 from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.files import digest, read_json, write_atomic, write_json
 from tuneloop.core.model_call import transcript_of
+from tuneloop.core.quoting import defused, fenced
 from tuneloop.graph.context import Context
 from tuneloop.graph.desk import opened
 from tuneloop.graph.obeying import written
@@ -72,7 +73,9 @@ def brief(ctx: Context) -> Brief:
 
 def question(ctx: Context, text: str, unclear: Sequence[str], sources: Sequence[str]) -> str:
     """What the model is told."""
-    return fill("listener", facts=facts(ctx, sources), message=text, unclear="; ".join(unclear))
+    return fill(
+        "listener", facts=fenced("text", defused(facts(ctx, sources))), message=text, unclear="; ".join(unclear)
+    )
 
 
 def facts(ctx: Context, sources: Sequence[str]) -> str:

@@ -66,7 +66,7 @@ ABOUT = (
     ),
     (
         "help",
-        r"^(?:help|commands?|manual|usage)(?: me)?$|\bwhat (?:can|could|may|do) (?:i|you) (?:say|ask|do|tell|"
+        r"^(?:help|commands?|manual|usage)(?: me)?$|\bwhat (?:\w+ ){0,4}?(?:can|could|may|do) (?:i|you) (?:say|ask|do|tell|"
         r"understand)\b|\bhow (?:do|can|does) (?:i|this|you) (?:talk|steer|work|use|speak|tell)\b|"
         r"\bwhat (?:do|can) you understand\b",
     ),

@@ -26,9 +26,11 @@ REASON = re.compile(
 # Words with which a reason may take back what it stands beside, or add to it.
 TWISTED = re.compile(
     r"\b(?:not|no|never|nothing|without|but|except|unless|if|whether|only|instead|rather|kidding|joking|joke|mistake|wrong|"
-    r"please|you|when|once|until|before|after|stop|stops|then|too)\b(?! (?:small|large|big|high|low|short|long|slow|"
+    r"please|you|when|once|until|before|after|stop|stops|then|too)\b(?! (?:fast|small|large|big|high|low|short|long|slow|"
     r"much|many|few|weak|noisy)\b)"
 )
+# What names a parameter and turns none: `linear decays too fast`.
+JUDGES = re.compile(r"\btoo (?:fast|slow|small|large|big|high|low|short|long|weak|noisy|much)\b|\b(?:imo|imho)\b")
 POINTS = re.compile(r"\b(?:it|that|this)\b")
 
 
@@ -40,9 +42,10 @@ def conditional(part: str) -> bool:
 def reason(part: str, known: Known) -> bool:
     """Whether it only says why: a statement that names no parameter, source or amount, and denies nothing."""
     text = bare(part)
-    if not REASON.match(text) or TWISTED.search(text):
+    if not (REASON.match(text) or JUDGES.search(text)) or TWISTED.search(text):
         return False
-    return not tagged(text, known).has(r"<[pvstmkeg]\d+>")
+    clause = tagged(text, known)
+    return not clause.has(r"<[nstmkeg]\d+>") and (JUDGES.search(text) is not None or not clause.has(r"<[pv]\d+>"))
 
 
 def judged(part: str, known: Known) -> str:

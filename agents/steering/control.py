@@ -117,7 +117,7 @@ BARE_DELETE = re.compile(
 )
 BARE_PUBLISH = re.compile(
     r"^(?:publish|push|upload|release|share|send) (?:it|this|(?:the |this |our |my )?(?:best |final |"
-    r"trained |current |tuned )*(?:model|adapter|weights|result|checkpoint))"
+    r"trained |current |tuned |winning |new |finished |fine-?tuned )*(?:model|adapter|weights|result|checkpoint))"
     r"(?: (?:to|on|at|onto) (?:the |my |our )?(?P<to>[\w./ -]+?))(?: (?:as|under|named|called) (?P<name>[\w./-]+))?$"
 )
 

@@ -53,7 +53,7 @@ def called(source: str, phrase: str) -> bool:
     plain = words_of(source)
     file = words_of(source.rpartition("/")[2])
     stem = words_of(source.rpartition("/")[2].partition(".")[0])
-    said = phrase.replace("/", " ").replace(".", " ").split()
+    said = words_of(phrase)
     if said in (plain, file, stem):
         return True
     own = stem if "/" in source else plain

@@ -53,6 +53,14 @@ SHORT = (
     (r"\bcall it (?:a day|quits)\b", "wrap it up"),
     (r"\bwhy (?:do )?not (?:(?:we|you|just) )*(?=\w)", "how about "),
     (r"\bw/o\b", "without"),
+    (r"\bhalf an? (million|thousand)\b", r"0.5 \1"),
+    (r"\ba quarter (?:of a )?(million|thousand)\b", r"0.25 \1"),
+    (
+        r"\baccumulat\w* (?:the )?(?:gradients? )?(?:over|for) (\S+) (?:batches|steps)\b",
+        r"gradient accumulation steps \1",
+    ),
+    (r"\bwarm(?:ing)?[ -]?up (?:over|for|during) (?:the )?(?:first )?", "warmup "),
+    (r"\bneftune (?:with )?(?:an? )?(?:noise )?alpha\b", "neftune noise alpha"),
     (r"\bu\b", "you"),
     (r"\bpls\b|\bplz\b", "please"),
 )

@@ -28,7 +28,7 @@ DOING = re.compile(
     r"train|start|put|have|want|like|prefer|need|experiment with|raise|lower|increase|decrease|reduce|"
     r"bump|drop|push|"
     r"crank|dial|turn|enable|disable|activate|deactivate|apply|with|should be|shall be|must be|to be|"
-    r"has to be|how about|what about|what if|why not|suggest|propose|recommend|next time|this time|from now on|"
+    r"has to be|how about|what about|what if|why not|suggest|propose|recommend|next time|this time|from (?:now|here) on|"
     r"for (?:all|every|each|the (?:rest|remaining))|next|let|keep|"
     r"stick|stay|always|only|fix|pin|lock|hold|at|move|double|halve|cut|instead|swap|replace|exchange|"
     r"substitute|bring|shot|go|performs?|behaves?|does|works?|see|check out|evaluate|"

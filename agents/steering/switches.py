@@ -11,7 +11,7 @@ from tuneloop.core.directive import Avoid, Meaning, Use
 from tuneloop.core.experiment import Value
 
 ALWAYS = re.compile(
-    r"\b(?:always|from now on|henceforth|in (?:all|every|each)|for (?:all|every|each)|every (?:time|"
+    r"\b(?:always|from (?:now|here) on|henceforth|in (?:all|every|each)|for (?:all|every|each)|every (?:time|"
     r"experiment|run)|all experiments|permanently|stick (?:to|with)|keep\w*|only|stay (?:with|at|on)|"
     r"throughout|forever|for the rest|fix(?:ed)?|pin|lock|hold|remain\w*|exclusively|must be|has to be|"
     r"nothing but)\b"
@@ -27,7 +27,7 @@ USED = re.compile(
 
 ALONE = re.compile(
     r"(?:(?:and|also|with|no|not|never|avoid|please|do) )*<p\d+>"
-    r"(?: (?:for|in|on) (?:all|every|each|the (?:rest|remaining))\b.*| from now on| always| (?:this|next) time)?"
+    r"(?: (?:for|in|on) (?:all|every|each|the (?:rest|remaining))\b.*| from (?:now|here) on| always| (?:this|next) time)?"
 )
 
 TIMES = re.compile(
