@@ -8,10 +8,11 @@ from tuneloop.agents.steering.clause import tagged
 from tuneloop.agents.steering.known import Known
 from tuneloop.agents.steering.plain import bare
 
+FIRST = r"^(?:once|when|whenever|as soon as|as long as|if|unless|in case|should|provided|until|till|while|after|"
+    r"only if|only when)\b"
 CONDITION = re.compile(
-    r"^(?:once|when|whenever|as soon as|as long as|if|unless|in case|should|provided|until|till|while|after|only if|only when)\b"
-    r"(?! (?:further notice|i say|i tell|told|(?:this|that|it|the (?:current|open|running))\b|you (?:start|begin|"
-    r"train|run|do|try|launch)))"
+    rf"{FIRST}(?! (?:further notice|i say|i tell|told|(?:this|that|it|the (?:current|open|running))\b|"
+    r"you (?:start|begin|train|run|do|try|launch)))"
 )
 SAYS = (
     r"(?:is|are|was|were|go|goes|went|look|looks|looked|seems?|seemed|gets?|got|has|have|had|needs?|needed|wants?|did|does|"
@@ -23,10 +24,11 @@ REASON = re.compile(
     rf"^(?:because|since|cause|cuz|as (?:it|we|i|they|the|this|that)\b|so that|otherwise|due to|thanks to|for the sake)\b|"
     rf"^(?:[a-z]+ ){{0,3}}[a-z]+ {SAYS}\b|^(?:it|that|this|i|we|they|you|there) {SAYS}\b"
 )
+BECAUSE = re.compile(r"^(?:because|since|cause|cuz|i need|we need)\b")
 # Words with which a reason may take back what it stands beside, or add to it.
 TWISTED = re.compile(
-    r"\b(?:not|no|never|nothing|without|but|except|unless|if|whether|only|instead|rather|kidding|joking|joke|mistake|wrong|"
-    r"please|you|when|once|until|before|after|stop|stops|then|too)\b(?! (?:fast|small|large|big|high|low|short|long|slow|"
+    r"\bthat is (?:it|all)\b|\b(?:enough|not|no|never|nothing|without|but|except|unless|if|whether|only|instead|rather|kidding|joking|joke|mistake|wrong|"
+    r"please|you|until|stop|stops|then|too)\b(?! (?:fast|small|large|big|high|low|short|long|slow|"
     r"much|many|few|weak|noisy)\b)"
 )
 # What names a parameter and turns none: `linear decays too fast`.
@@ -42,10 +44,12 @@ def conditional(part: str) -> bool:
 def reason(part: str, known: Known) -> bool:
     """Whether it only says why: a statement that names no parameter, source or amount, and denies nothing."""
     text = bare(part)
-    if not (REASON.match(text) or JUDGES.search(text)) or TWISTED.search(text):
+    if re.match(FIRST, text) or not (REASON.match(text) or JUDGES.search(text)) or TWISTED.search(text):
         return False
     clause = tagged(text, known)
-    return not clause.has(r"<[nstmkeg]\d+>") and (JUDGES.search(text) is not None or not clause.has(r"<[pv]\d+>"))
+    if clause.has(r"<n\d+>") and not BECAUSE.match(text):
+        return False  # `it should be 32` corrects
+    return not clause.has(r"<[stmkeg]\d+>") and (JUDGES.search(text) is not None or not clause.has(r"<[pv]\d+>"))
 
 
 def judged(part: str, known: Known) -> str:

@@ -10,7 +10,7 @@ from tuneloop.core.directive import Bound, Meaning
 NOT = re.compile(
     r"\b(?:never|not|no|without|avoid\w*|refrain|stop|nothing|unacceptable|too (?:much|many|high|large|"
     r"big|long|low|small|little|few)|neither|nor|forbid\w*|forbidden|"
-    r"off limits|"
+    r"off limits|off the table|"
     r"hands off|quit|skip|stay away|keep away|leave out|exclude|ban|banned|prohibit\w*|must not|taboo|"
     r"veto)\b"
 )

@@ -41,6 +41,7 @@ FINISH = (
     r"rounds?|tries|attempts|<e\d+>)(?: after this(?: one)?| please)?$",
     r"\bthis (?:should|shall|will|must|can|is|has to)?(?: be| is)? ?(?:the|your|our)? ?(?:last|"
     r"final) (?:one|experiment|round|run|attempt|try|<e\d+>)",
+    rf"^(?:the one|{NOW}).*\b(?:should|shall|will|must|is) (?:be )?(?:the |your |our )?(?:very )?(?:last|final)(?: one)?$",
     r"\bmake (?:this|it|that) (?:the|your) (?:last|final)(?: (?:one|experiment|round|run|attempt))?$",
     r"\b(?:that is|this is|it is) (?:enough|sufficient|good enough)\b(?!.*\?)",
     rf"\b(?:last|final) (?:one|experiment|round)\b.*\b{STOP}\b",

@@ -60,12 +60,14 @@ SHORT = (
         r"gradient accumulation steps \1",
     ),
     (r"\bwarm(?:ing)?[ -]?up (?:over|for|during) (?:the )?(?:first )?", "warmup "),
+    (r"(?<=%) of (?:the |all )?(?:training |total )?(?:steps|training|run)\b", ""),
     (r"\bneftune (?:with )?(?:an? )?(?:noise )?alpha\b", "neftune noise alpha"),
     (r"\bu\b", "you"),
     (r"\bpls\b|\bplz\b", "please"),
 )
 COURTESY = re.compile(
-    r"^(?:(?:hi|hey|hello|ok|okay|so|well|now|and|but|also|then|actually|oh|hmm|alright|right|great|good|"
+    r"^(?:(?:what i (?:would like|want|need)(?: to (?:see|try|do|have))?(?: (?:next|now))? is|"
+    r"hi|hey|sorry|hello|ok|okay|so|well|now|and|but|also|then|actually|oh|hmm|alright|right|great|good|"
     r"thanks|thank you|"
     r"please|kindly|just|tuneloop|team|maybe|perhaps|(?:could|can|would|will) you|i (?:would like|want|"
     r"need|wish) you to|"

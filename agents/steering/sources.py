@@ -71,6 +71,9 @@ def sources(clause: Clause, raw: str) -> tuple[Meaning, ...]:  # noqa: PLR0911 -
     """What may be read; () when the clause is about something else. Names that nobody knows stay as they were said."""
     text = clause.text
     names = tuple(dict.fromkeys(name for found in clause.all("s") for name in found))  # type: ignore[attr-defined]
+    if part := re.search(r"<(s\d+)> (?:file )?(?:from|of|in|out of) (?:the )?<(s\d+)>", text):
+        whole = clause.things[part[2]]
+        names = tuple(name for name in names if name not in whole or name in clause.things[part[1]])  # type: ignore[operator]
     if clause.has(r"<[pvtmk]\d+>") or not names:
         return () if names else unknown(text)
     if not DOING.search(text) and not NOT.search(text):

@@ -13,7 +13,7 @@ from tuneloop.core.experiment import Value
 ALWAYS = re.compile(
     r"\b(?:always|from (?:now|here) on|henceforth|in (?:all|every|each)|for (?:all|every|each)|every (?:time|"
     r"experiment|run)|all experiments|permanently|stick (?:to|with)|keep\w*|only|stay (?:with|at|on)|"
-    r"throughout|forever|for the rest|fix(?:ed)?|pin|lock|hold|remain\w*|exclusively|must be|has to be|"
+    r"throughout|forever|for good|for the rest|fix(?:ed)?|pin|lock|hold|remain\w*|exclusively|must be|has to be|"
     r"nothing but)\b"
 )
 

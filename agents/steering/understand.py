@@ -43,7 +43,9 @@ def understand(text: str, known: Known) -> Found:
     """Meanings of one message, in order; at least one. The same message is always read alike."""
     said = plain(QUOTED.sub(" ", text))
     found = list[Meaning]()
-    for sentence in sentences(said):
+    whole = list(sentences(said))
+    told = [sentence for sentence in whole if sentence.endswith("?") or not mere(sentence, known)]
+    for sentence in told or whole:
         found += [meaning for meaning in of_sentence(sentence, known) if meaning not in found]
     if any(isinstance(meaning, Revoke) and meaning.ids for meaning in found):
         found = [meaning for meaning in found if meaning != Revoke()]  # `…, take that back` is said of the same
@@ -57,6 +59,7 @@ def of_sentence(sentence: str, known: Known) -> Found:
     """The whole where it is clear, else the clearest way to cut it at its joints."""
     asks = sentence.endswith("?")
     sentence = sentence.rstrip("? ")
+    sentence = without_reasons(sentence, known)
     whole = of_clause(sentence, known, asks=asks)
     pieces = cuts(sentence)
     if len(pieces) == 1:
@@ -91,8 +94,20 @@ def of_sentence(sentence: str, known: Known) -> Found:
     return safe(best, sentence) if fewest[0] or (cut and (denied or supposed)) else best
 
 
+def without_reasons(sentence: str, known: Known) -> str:
+    """The sentence without parts that only say why; nothing is left out where nothing else is said."""
+    pieces = cuts(sentence)
+    told = "".join(piece for piece in pieces if not mere(after_joint(piece), known))
+    return after_joint(told) or sentence
+
+
+def mere(said: str, known: Known) -> bool:
+    """Whether it gives a reason and means nothing by itself."""
+    return reason(said, known) and not clear(of_clause(said, known, asks=False))
+
+
 def of_parts(parts: list[str], later: list[bool], known: Known, *, asks: bool) -> list[Found]:
-    """Each part; () for one that only gives a reason for the others. `later`: parts behind a `then`."""
+    """Each part; () for one of which `it` in the next one is said. `later`: parts behind a `then`."""
     found = [of_clause(part, known, asks=asks and i == len(parts) - 1, asked=asks) for i, part in enumerate(parts)]
     for i, part in enumerate(parts):
         if named_only(parts, i, found[i]) or (later[i] and at_once(found[i])):
@@ -100,16 +115,12 @@ def of_parts(parts: list[str], later: list[bool], known: Known, *, asks: bool) -
         elif i and not clear(found[i]) and (name := judged(parts[i - 1], known)):
             again = of_clause(pointed(part, name), known, asks=False, asked=asks)
             found[i - 1 : i + 1] = [(), again] if clear(again) else found[i - 1 : i + 1]
-    if any(some and clear(some) for some in found):
-        found = [
-            () if not clear(some) and reason(part, known) else some for part, some in zip(parts, found, strict=True)
-        ]
     return found
 
 
 def kinds(found: Found) -> int:
     """How many different kinds of wishes; the same kind twice is rather one wish cut in two."""
-    return len({meaning.kind for meaning in found})
+    return len({(meaning.kind, getattr(meaning, "about", "")) for meaning in found})
 
 
 def named_only(parts: list[str], place: int, found: Found) -> bool:
