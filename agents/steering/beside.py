@@ -8,8 +8,10 @@ from tuneloop.agents.steering.clause import tagged
 from tuneloop.agents.steering.known import Known
 from tuneloop.agents.steering.plain import bare
 
-FIRST = r"^(?:once|when|whenever|as soon as|as long as|if|unless|in case|should|provided|until|till|while|after|"
+FIRST = (
+    r"^(?:once|when|whenever|as soon as|as long as|if|unless|in case|should|provided|until|till|while|after|"
     r"only if|only when)\b"
+)
 CONDITION = re.compile(
     rf"{FIRST}(?! (?:further notice|i say|i tell|told|(?:this|that|it|the (?:current|open|running))\b|"
     r"you (?:start|begin|train|run|do|try|launch)))"
@@ -27,7 +29,9 @@ REASON = re.compile(
 BECAUSE = re.compile(r"^(?:because|since|cause|cuz|i need|we need)\b")
 # Words with which a reason may take back what it stands beside, or add to it.
 TWISTED = re.compile(
-    r"\bthat is (?:it|all)\b|\b(?:enough|not|no|never|nothing|without|but|except|unless|if|whether|only|instead|rather|kidding|joking|joke|mistake|wrong|"
+    r"\bthat is (?:it|all)\b|"
+    r"\b(?:enough|not|no|never|nothing|without|but|except|unless|if|whether|only|instead|rather|kidding|joking|joke|mistake|"
+    r"wrong|"
     r"please|you|until|stop|stops|then|too)\b(?! (?:fast|small|large|big|high|low|short|long|slow|"
     r"much|many|few|weak|noisy)\b)"
 )
