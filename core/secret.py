@@ -31,7 +31,8 @@ class Secrets:
         """The same text or JSON value without secrets."""
         match value:
             case str():
-                return LOOKS.sub(BLOT, self._known.sub(BLOT, value) if self._known else value)
+                whole = value.encode("utf-8", "replace").decode()  # half a surrogate pair can't be written down
+                return LOOKS.sub(BLOT, self._known.sub(BLOT, whole) if self._known else whole)
             case dict():
                 return {self.blot(name): self.blot(part) for name, part in value.items()}
             case list() | tuple():

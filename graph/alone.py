@@ -27,4 +27,4 @@ def answer_alone(run: RunFolder, settings: Settings) -> None:
             if waiting(run.inbox):
                 obey(ctx)
                 return
-        think(ctx)
+        think(ctx, lambda: None)  # it stands still already

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from tuneloop.core.errors import Paused
+from langgraph.errors import GraphBubbleUp
+
+from tuneloop.core.errors import AsksError, Paused
 from tuneloop.graph.context import Context
 from tuneloop.graph.hearing import obey
 from tuneloop.graph.pondering import ponder
@@ -75,6 +77,9 @@ def listening(ctx: Context) -> Iterator[None]:
     try:
         yield
         done = True
+    except (GraphBubbleUp, AsksError):
+        done = True  # it asks a person and will be entered again: a pause that was promised holds until then
+        raise
     finally:
         del _ears[place]
         ear.close(done=done)

@@ -54,6 +54,9 @@ def by_names(text: str) -> dict[str, Any] | str:
         )
     spec: dict[str, Any] = {"benchmark": found[0], "also": found[1:], "base_model": base[0]}
     spec["datasets"] = [word for word in words if word in datasets.names() and word not in found]
+    text = re.sub(
+        "|".join(map(re.escape, sorted({*found, *base}, key=len, reverse=True))), " ", text
+    )  # …-70m is no time
     if loops := EXPERIMENTS.search(text):
         spec["loop_n"] = int(loops[1])
     if time := TIME.search(text):

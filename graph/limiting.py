@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from langgraph.config import get_config
 from langgraph.types import interrupt
 
 from tuneloop.core.directive import Finish, Meaning
@@ -48,10 +49,12 @@ def extended(ctx: Context, short: Callable[[], Sequence[Line]]) -> bool:
     Each answer is heard once, whatever is run again of the node.
     """
     note, number = "", 0
+    # Of this entry into the node, also when langgraph runs it again: answers come back by their place.
+    entry = digest(str(get_config()["configurable"].get("checkpoint_ns", "")))[:12] if ctx.attended else ""
     while lines := short():
         if not ctx.attended or asked_to_finish(ctx.run):
             return False
-        message = f"budget.{digest(*(str(line.limit) for line in lines))[:12]}.{number}"
+        message = f"budget.{entry}.{number}"
         text = words(interrupt({"question": f"{note}{question(lines)}", "run_id": ctx.run.id}))
         meant: tuple[Meaning, ...] = (Finish(),) if text.lower().strip(" .!") in NO else ()
         heard = hear(ctx, message, text, meant) if meant else converse(ctx, message, text)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from tuneloop.agents.listener import Understood
-from tuneloop.core.directive import Approve, Extend, Finish, Meaning, Pause, Reply, Revoke, Unclear
-from tuneloop.core.directive_log import read_conversation
+from tuneloop.core.directive import Approve, Extend, Finish, Meaning, Pause, Question, Reply, Revoke, Unclear, dangerous
+from tuneloop.core.directive_log import read_conversation, read_directives
+from tuneloop.core.directive_words import described
 from tuneloop.core.errors import RecipeError, SetupError
 from tuneloop.core.files import read_json
 from tuneloop.core.locks import exclusive
@@ -21,6 +22,8 @@ from tuneloop.graph.lock import hold
 from tuneloop.graph.streaming import silent
 from tuneloop.graph.taking import give, take
 from tuneloop.graph.telling import unclear
+from tuneloop.graph.weighing import replaced
+from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.inbox import put, waiting
 
 _thinking: dict[Path, threading.Thread] = {}
@@ -45,8 +48,7 @@ def _think(ctx: Context, place: Path) -> None:
         try:
             # Somebody else took up the run, or the disk is full.
             with contextlib.suppress(SetupError, OSError):
-                if think(ctx):
-                    put(ctx.run.inbox, do="pause")
+                think(ctx, lambda: put(ctx.run.inbox, do="pause"))
                 over = False
         finally:
             with TURN:
@@ -55,15 +57,17 @@ def _think(ctx: Context, place: Path) -> None:
                     del _thinking[place]
 
 
-def think(ctx: Context) -> bool:
-    """Answer all that was heard; whether somebody asks for a pause. Raises SetupError when another process took the run up."""
-    pause = False
+def think(ctx: Context, pause: Callable[[], object]) -> None:
+    """Answer all that was heard; `pause` is called when somebody asks for one, before his message is over.
+
+    Raises SetupError when another process took the run up.
+    """
     while files := waiting(ctx.run.heard):
         message = read_json(files[0])
         heard = conclude(ctx, str(message.get("id", files[0].stem)), str(message.get("text", "")))
+        if heard.pause:
+            pause()
         files[0].unlink(missing_ok=True)
-        pause = pause or heard.pause
-    return pause
 
 
 def converse(ctx: Context, message: str, text: str) -> Heard:
@@ -80,15 +84,21 @@ def conclude(ctx: Context, message: str, text: str) -> Heard:
     with exclusive(ctx.run.answers / "lock"):
         said = read_conversation(ctx.run.conversation)
         if (before := next((line for line in said if line.answers == message), None)) is not None:
-            return Heard(before.text, pause=False)
+            given = read_directives(ctx.run.directives)
+            return Heard(
+                before.text, any(isinstance(d.wish, Pause) and d.message.startswith(f"{message}#m") for d in given)
+            )
         now = known(ctx)
         means = next((line.means for line in said if line.id == message), ())
         left = [meaning.text for meaning in means if isinstance(meaning, Unclear)]
         head = [line.text.rpartition("\n")[0] for line in said if line.heard == message]
         try:
             found = consult(ctx, message, text, left, now.sources)
-        except RecipeError as e:
-            found, why = Understood(), f" {ctx.settings.chat_model} was asked and gave no answer: {e}"
+        except (SetupError, OSError):
+            raise  # somebody else took up the run, or the disk is full: thought about again in the next sitting
+        except Exception as e:  # noqa: BLE001 - a message that is never closed would be asked about for ever
+            said_why = str(e) if isinstance(e, RecipeError) else type(e).__name__
+            found, why = Understood(), f" {ctx.settings.chat_model} was asked and gave no answer: {said_why}"
         else:
             why = ""
         with hold(ctx.run.lock), TURN:
@@ -114,6 +124,15 @@ def guess(ctx: Context, message: str, text: str, meaning: Meaning) -> str:
             return "A yes or a no has to come in plain words: yes, or no."
         case Revoke(ids=ids):
             return f"To take something back say: revoke {' '.join(ids)}".rstrip() + "."
-        case Extend() | Finish() | Approve(at="none"):
-            return give(ctx, message, text, meaning, sure=False)
-    return take(ctx, message, text, meaning)
+        case Question() | Unclear():
+            return take(ctx, message, text, meaning)
+    given = read_directives(ctx.run.directives)
+    sure = not (isinstance(meaning, Extend | Finish | Approve) or replaced(meaning, given))
+    if not sure or dangerous(meaning):
+        others = [d for d in given if d.state == "pending" and d.message != message]
+        if others or open_question(ctx.run):
+            first = f"{others[-1].id}: {others[-1].said}" if others else "a plan or a launch"
+            return (
+                f"{described(meaning)}: something else waits for your yes or no ({first}). Say this again after that."
+            )
+    return give(ctx, message, text, meaning, sure=sure)

@@ -9,12 +9,17 @@ from tuneloop.graph.context import Context
 from tuneloop.tools.pruning import WISHED, prune_experiment, read_note
 from tuneloop.tools.runs.journal import load_journal
 
-NUMBERS = re.compile(r"\bexperiments? (\d+)\b")
+# The whole of what is named: "all but experiment 2" names another thing than "experiment 2".
+NAMED = re.compile(
+    r"(?:the )?(?:(?:model |trained )?(?:weights|models?|adapters?|checkpoints?)(?: (?:of|from) )?)?(?:the )?"
+    r"experiments? (?:\d+(?:,? and |, ?| ))*\d+(?:'s)?(?: (?:weights|models?|adapters?|checkpoints?))?(?: from (?:the )?disk)?",
+    re.IGNORECASE,
+)
 
 
 def numbers(what: str) -> tuple[int, ...]:
-    """The experiments that are named."""
-    return tuple(int(number) for number in NUMBERS.findall(what))
+    """The experiments that are named; () where anything else is said besides."""
+    return tuple(map(int, re.findall(r"\d+", what))) if NAMED.fullmatch(what.strip()) else ()
 
 
 def needed(ctx: Context, what: str) -> str:

@@ -20,6 +20,9 @@ from tuneloop.core.toolbox import ToolCard
 from tuneloop.mcp_servers.main import OF_A_RUN, build
 from tuneloop.mcp_servers.scope import Scope
 
+# JSON-RPC: no such method, and arguments that are none.
+REFUSED = (-32601, -32602)
+
 
 @asynccontextmanager
 async def open_toolbox(scope: Scope, allow: tuple[str, ...] | None) -> AsyncIterator[McpToolbox]:
@@ -50,6 +53,10 @@ class McpToolbox:
             result = await client.call_tool(name, arguments)
         except McpToolError as e:
             raise ToolError(str(e)) from e
+        except McpError as e:
+            raise ToolError(e.message) if e.code in REFUSED else gone(server, e) from e
+        except (RuntimeError, OSError) as e:
+            raise gone(server, e) from e
         return plain(result.structured_content)
 
     async def names(self) -> Sequence[str]:
@@ -63,7 +70,10 @@ class McpToolbox:
             if self.allow is not None and not any(name.startswith(f"{server}_") for name in self.allow):
                 continue
             client = await self._client(server)
-            offered = await client.list_tools()
+            try:
+                offered = await client.list_tools()
+            except (McpError, RuntimeError, OSError) as e:
+                raise gone(server, e) from e
             found += [ToolCard(f"{server}_{t.name}", t.description or "", t.input_schema) for t in offered]
         return [card for card in found if self.allow is None or card.name in self.allow]
 
@@ -78,13 +88,20 @@ class McpToolbox:
         how = settings.servers.get(server)
         if isinstance(how, Program):
             return await self._started(server, how)
-        seconds = settings.params_timeout if server == "params" else None
-        new = Client(how, auth=settings.mcp_token, timeout=seconds) if how else Client(_local(server, self.scope))
+        new = (
+            Client(how, auth=settings.mcp_token, timeout=self._patience(server))
+            if how
+            else Client(_local(server, self.scope))
+        )
         try:
             return await self._opened.enter_async_context(new)
         except RuntimeError as e:  # what fastmcp raises when nobody listens
             cure = f"start it with `tuneloop-mcp {server} --http`, or leave its URL out"
             raise WorldError(f"MCP server {server} ({how or 'in this process'}) does not answer: {e}; {cure}") from e
+
+    def _patience(self, server: str) -> float | None:
+        """Seconds for an answer; None: unlimited."""
+        return self.scope.settings.params_timeout if server == "params" else None
 
     async def _started(self, server: str, how: Program) -> Client[Any]:
         """A client whose server is a process that ends with it.
@@ -96,10 +113,17 @@ class McpToolbox:
         said = self._opened.enter_context(tempfile.TemporaryFile("w+", errors="replace"))  # noqa: SIM115 - it is closed there
         transport = StdioTransport(how.command, list(how.args), env, keep_alive=False, log_file=said)
         try:
-            return await self._opened.enter_async_context(Client(transport))
+            return await self._opened.enter_async_context(Client(transport, timeout=self._patience(server)))
         except (RuntimeError, OSError, McpError) as e:
             right = f'right is e.g. {{"command": "tuneloop-mcp", "args": ["{server}"]}}'
             raise WorldError(f"MCP server {server} ({how.command}) did not start: {last(said) or e}; {right}") from e
+
+
+def gone(server: str, e: Exception) -> WorldError:
+    """A server that was there and answers no more."""
+    return WorldError(
+        f"MCP server {server} stopped answering: {' '.join(str(e).split())[:300]}; `tuneloop resume` goes on"
+    )
 
 
 def last(said: TextIO) -> str:

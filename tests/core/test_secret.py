@@ -23,3 +23,7 @@ def test_every_key_of_the_settings_and_of_the_environment() -> None:
     environment = {"ANTHROPIC_API_KEY": "anthropic-key", "MY_PASSWORD": "opensesame", "PATH": "/usr/bin:/bin"}
     said = "openai-key hub-token-1 server-token anthropic-key opensesame store-pass /usr/bin:/bin"
     assert secrets_of(settings, environment).blot(said) == f"{'[secret] ' * 6}/usr/bin:/bin"
+
+
+def test_half_a_surrogate_pair_can_be_written_down_afterwards() -> None:
+    assert Secrets([]).blot({"said": ["\ud83d!", "😀"]}) == {"said": ["?!", "😀"]}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from langgraph.errors import GraphInterrupt
 
 from tuneloop.core.directive_log import open_directives
 from tuneloop.core.errors import Paused
@@ -56,6 +57,15 @@ def test_a_pause_that_a_node_did_not_see_is_seen_by_the_next(ctx: Context) -> No
     with pytest.raises(Paused), listening(ctx):
         pytest.fail("it began")
     heed(ctx)
+
+
+def test_a_pause_is_kept_while_the_node_asks_a_person(ctx: Context) -> None:
+    with pytest.raises(GraphInterrupt), listening(ctx):
+        put(ctx.run.inbox, do="pause")
+        until(lambda: called(ctx))
+        raise GraphInterrupt
+    with pytest.raises(Paused), listening(ctx):
+        pytest.fail("it was promised to pause")
 
 
 def test_what_goes_wrong_while_somebody_is_heard_is_the_nodes_to_raise(ctx: Context) -> None:

@@ -27,6 +27,7 @@ from tuneloop.tools.runs.manifest import read_spec
         ("tiny on wordproblems within 1.5 h", {"timeout": 5400}),
         ('{"benchmark": "wordproblems", "base_model": "tiny", "seed": 4}', {"seed": 4}),
         ('run {"spec": {"benchmark": "wordproblems", "base_model": "tiny"}}', {}),
+        ("fine-tune org/pythia-70m on wordproblems, 2 experiments", {"base_model": "org/pythia-70m", "loop_n": 2}),
         ("tune org/name on wordproblems", {"base_model": "org/name"}),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from tuneloop.core.settings import Settings, load_settings
 from tuneloop.graph.budget import asked_to_finish
 from tuneloop.graph.context import Context
 from tuneloop.graph.desk import LedgerBook, opened
-from tuneloop.graph.limiting import warn
+from tuneloop.graph.limiting import extended, warn
 from tuneloop.graph.onward import after
 from tuneloop.graph.opening import check_prices
 from tuneloop.graph.state import State
@@ -184,6 +185,25 @@ def test_who_is_there_is_asked_and_gives_more(ctx: Context, known: None) -> None
     app.invoke(Command(resume="yes"), there)
     assert asked == ["asked"]
     assert [d.wish for d in open_directives(ctx.run.directives)] == [Extend(tokens=500)]
+
+
+def test_what_was_too_little_is_given_once(ctx: Context, known: None) -> None:
+    """Run again, a node hears the answers of its first times at the same places."""
+    there = replace(ctx, attended=True)
+
+    def node(state: State) -> dict[str, Any]:
+        enough = extended(there, lambda: [line for line in there.limited() if (line.left or 0) < 300])
+        return {"stage": "enough" if enough else "short"}
+
+    app = StateGraph(State)
+    app.add_node("n", node)
+    app.add_edge(START, "n")
+    made = app.compile(checkpointer=InMemorySaver())
+    made.invoke(State(run_id="r1", experiment=1), config())
+    for words in ("20 more tokens", "yes", "400 more tokens"):
+        assert "__interrupt__" in made.invoke(Command(resume=words), config())
+    assert made.invoke(Command(resume="yes"), config())["stage"] == "enough"
+    assert [d.wish for d in open_directives(ctx.run.directives)] == [Extend(tokens=20), Extend(tokens=400)]
 
 
 def test_who_is_there_may_say_finish(ctx: Context, known: None) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.chat_server import Call, Refuse, Reply, Said, chat_server
-from tuneloop.core.directive import Bound, Directive, Pause, Publish, Use, dangerous
+from tuneloop.core.directive import Bound, Directive, Pause, Publish, Use
 from tuneloop.core.directive_log import open_directives, read_conversation, read_directives, write_down
 from tuneloop.core.errors import Paused
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
+from tuneloop.graph import pondering
 from tuneloop.graph.context import Context
 from tuneloop.graph.ear import called, heed, listening
 from tuneloop.graph.pondering import converse, think
@@ -111,12 +112,40 @@ def test_a_guess_frees_ends_spends_and_removes_nothing(ctx: Context, model: Mode
     )  # fmt: skip
     text = converse(ctx, "7", 'what do you make of "yes, go on alone, and delete experiment 1"').text
     assert "say: revoke 1" in text and "plain words" in text
+    assert text.count("Say this again after that.") == 4
     assert open_directives(ctx.run.directives) == [bound]
-    (left,) = [d for d in read_directives(ctx.run.directives) if d.state == "pending"]
-    assert not dangerous(left.wish)
+    assert [d for d in read_directives(ctx.run.directives) if d.state == "pending"] == [waits], "a yes is meant for it"
     assert converse(ctx, "8", "yes").over
-    assert [d.wish.kind for d in open_directives(ctx.run.directives)] == ["bound", "finish"]
+    assert open_directives(ctx.run.directives) == [bound]
     assert len(model.asked) == 1, "rules read a yes"
+
+
+@pytest.mark.parametrize(
+    "meant",
+    [
+        {"kind": "finish"},
+        {"kind": "approve", "at": "plan"},
+        {"kind": "bound", "parameter": "learning_rate", "at_most": 1},
+    ],
+)
+def test_a_guess_that_ends_or_replaces_something_waits_for_a_yes(
+    ctx: Context, model: Model, meant: dict[str, Any]
+) -> None:
+    bound = Directive(id="1", said="lr <= 1e-4", wish=Bound(parameter="learning_rate", at_most=1e-4))
+    write_down(ctx.run.directives, bound)
+    model.means(meant)
+    assert "yes" in converse(ctx, "7", ODD).text
+    assert open_directives(ctx.run.directives) == [bound]
+    converse(ctx, "8", "yes")
+    assert meant["kind"] in [d.wish.kind for d in open_directives(ctx.run.directives) if d.wish != bound.wish]
+
+
+def test_whatever_becomes_of_the_model_the_message_is_answered(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise ValueError("no such thing")
+
+    monkeypatch.setattr(pondering, "consult", broken)
+    assert "gave no answer: ValueError" in converse(ctx, "7", ODD).text
 
 
 def test_a_question_is_answered_in_words_and_changes_nothing(ctx: Context, model: Model) -> None:
@@ -163,5 +192,5 @@ def test_what_was_heard_when_the_sitting_ended_is_answered_in_the_next(ctx: Cont
     ctx.run.heard.mkdir(parents=True)
     message = say(ctx.run, ODD)
     waiting(ctx.run.inbox)[0].replace(ctx.run.heard / f"{message}.json")
-    assert not think(ctx)
+    think(ctx, pytest.fail)
     assert answer(ctx.run, message) is not None

@@ -14,6 +14,7 @@ from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.hearing import hear
+from tuneloop.graph.removing import numbers
 from tuneloop.graph.state import State
 from tuneloop.tools.pruning import check_there, read_note
 from tuneloop.tools.runs.manifest import write_manifest
@@ -63,6 +64,21 @@ def test_what_is_needed_or_not_there_is_refused_at_once(ctx: Context, said: str,
     assert why in hear(ctx, "1", said).text
     assert not read_directives(ctx.run.directives)
     assert weights(ctx, 7)
+
+
+@pytest.mark.parametrize(
+    ("what", "named"),
+    [
+        ("the weights of experiment 2", (2,)),
+        ("experiments 2, 3 and 5", (2, 3, 5)),
+        ("experiment 4's weights", (4,)),
+        ("all weights except experiment 2", ()),
+        ("everything but experiments 2 and 3", ()),
+        ("experiment 2 unless it is the best", ()),
+    ],
+)
+def test_experiments_are_named_and_nothing_else_is_said(what: str, named: tuple[int, ...]) -> None:
+    assert numbers(what) == named
 
 
 def test_what_became_the_best_before_the_yes_stays(ctx: Context) -> None:
