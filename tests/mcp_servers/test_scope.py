@@ -170,13 +170,16 @@ async def test_a_program_that_does_not_serve_is_told_in_one_line(
 
 async def test_a_server_that_ends_in_the_middle_pauses_the_run(tmp_path: Path) -> None:
     dies = "import os\nfrom fastmcp import FastMCP\nserver = FastMCP('params')\n"
-    dies += "@server.tool\ndef die() -> str:\n    os._exit(1)\n@server.tool\ndef add(a: int) -> int:\n    return a + 1\nserver.run()"
+    dies += (
+        "@server.tool\ndef die() -> str:\n    os._exit(1)\n@server.tool\ndef add(a: int) -> int:\n    return a + 1\n"
+    )
+    dies += "server.run()"
     async with open_toolbox(over_stdio(tmp_path, sys.executable, ["-c", dies]), None) as tools:
         assert await tools.call("params_add", a=1) == 2
         for wrong in ("params_add", "params_no_such_tool"):
             with pytest.raises(ToolError):
                 await tools.call(wrong, a="one")
-        with pytest.raises(WorldError, match="MCP server params stopped answering: .*; `tuneloop resume` goes on"):
+        with pytest.raises(WorldError, match=r"MCP server params stopped answering: .*; `tuneloop resume` goes on"):
             await tools.call("params_die")
         with pytest.raises(WorldError, match="stopped answering"):
             await tools.cards()
