@@ -20,6 +20,7 @@ from tuneloop.core.errors import LimitReachedError, SetupError, WorldError
 from tuneloop.core.event_log import every_event
 from tuneloop.core.events import LimitNear
 from tuneloop.core.layout import Home, RunFolder
+from tuneloop.core.ledger import Limits
 from tuneloop.core.model_call import ModelCall, Tokens
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings, load_settings
@@ -31,8 +32,9 @@ from tuneloop.graph.onward import after
 from tuneloop.graph.opening import check_prices
 from tuneloop.graph.state import State
 from tuneloop.graph.step import step
+from tuneloop.tools.ledger.limits import limits
 from tuneloop.tools.ledger.spent import spent
-from tuneloop.tools.runs.manifest import write_manifest
+from tuneloop.tools.runs.manifest import read_spec, write_manifest
 
 PRICED: dict[str, Any] = {"TUNELOOP_API_PRICES": {"m": (1.0, 10.0, 0.1)}}
 OPS = st.lists(
@@ -103,6 +105,13 @@ def test_nothing_is_under_counted_and_a_limit_is_passed_by_one_call_at_most(
         told = spent(run, 0.0)
         assert told.tokens == took + lost + sum(under_way.values())
         assert told.tokens <= limit + beyond
+
+
+def test_no_limit_is_below_nothing(tmp_path: Path) -> None:
+    run = made(tmp_path, max_cost=1, max_tokens=1000, timeout=60, max_gpu_hours=1)
+    less = Extend(money=-2, tokens=-2000, seconds=-120, gpu_hours=-2)
+    write_down(run.directives, Directive(id="1", said="…", wish=less))
+    assert limits(run, read_spec(run)) == Limits(seconds=0, gpu_hours=0, tokens=0, money=0)
 
 
 def test_what_does_not_fit_is_refused_before_it_costs(tmp_path: Path) -> None:

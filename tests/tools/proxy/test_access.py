@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tuneloop.core.errors import SetupError, WorldError
+from tuneloop.core.errors import LimitReachedError, SetupError, WorldError
 from tuneloop.core.ledger import Limits
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.tools.proxy.access import PUBLIC, data_access, judge_access, upstreams
@@ -58,6 +58,8 @@ def test_a_run_whose_money_is_limited_goes_on_with_prices_only() -> None:
     ):
         access.within(Limits(money=3))
     assert access.within(Limits(tokens=5)).run.tokens == 5
+    with pytest.raises(LimitReachedError, match="a, b, c cannot be asked"):
+        access.within(Limits(tokens=0))
 
 
 @pytest.mark.parametrize("wrong", ['{"requests": 0}', '{"euros": 3}', "many"])
