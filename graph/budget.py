@@ -42,10 +42,15 @@ def limited(run: RunFolder, spec: RunSpec, seconds: float) -> list[Line]:
     )
 
 
-def device_seconds(run: RunFolder, spec: RunSpec) -> float | None:
-    """Seconds for which a job may still hold this machine's GPUs; None: unlimited."""
-    hours = limits(run, spec).gpu_hours
-    return None if hours is None else (hours - sum(gpu_hours(run).values())) * 3600 / count()
+def device_seconds(run: RunFolder, limit: float) -> float:
+    """Seconds for which a job may still hold this machine's GPUs, of `limit` GPU-hours."""
+    return (limit - sum(gpu_hours(run).values())) * 3600 / count()
+
+
+def granted(run: RunFolder, spec: RunSpec, before: float) -> float:
+    """Seconds of this machine's GPUs that were added since the limit was `before` GPU-hours; below 0: taken back."""
+    now = limits(run, spec).gpu_hours
+    return 0.0 if now is None else (now - before) * 3600 / count()
 
 
 def check(run: RunFolder, entry: Entry) -> None:

@@ -28,10 +28,12 @@ from tuneloop.graph.budget import asked_to_finish
 from tuneloop.graph.context import Context
 from tuneloop.graph.desk import LedgerBook, opened
 from tuneloop.graph.limiting import warn
+from tuneloop.graph.nodes.seeds import on_the_clock
 from tuneloop.graph.onward import after
 from tuneloop.graph.opening import check_prices
 from tuneloop.graph.state import State
 from tuneloop.graph.step import step
+from tuneloop.tools.ledger.devices import count
 from tuneloop.tools.ledger.limits import limits
 from tuneloop.tools.ledger.spent import spent
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
@@ -112,6 +114,17 @@ def test_no_limit_is_below_nothing(tmp_path: Path) -> None:
     less = Extend(money=-2, tokens=-2000, seconds=-120, gpu_hours=-2)
     write_down(run.directives, Directive(id="1", said="…", wish=less))
     assert limits(run, read_spec(run)) == Limits(seconds=0, gpu_hours=0, tokens=0, money=0)
+
+
+def test_gpu_hours_that_are_granted_while_a_job_runs_hold_for_it(tmp_path: Path) -> None:
+    run = made(tmp_path, max_gpu_hours=1)
+    ctx = Context(run, Settings(FT_FILE_PATH=tmp_path), State(run_id="r1"), at_most=100.0, gpu_hours=1.0)
+    left = ctx.clock()
+    assert ctx.seconds_left() == 100
+    write_down(run.directives, Directive(id="1", said="…", wish=Extend(gpu_hours=2)))
+    assert ctx.seconds_left() == 100 + 2 * 3600 / count()
+    assert (left() or 0) > 100
+    assert on_the_clock(ctx, 50.0).seconds_left() == 50, "what was granted is in it"
 
 
 def test_what_does_not_fit_is_refused_before_it_costs(tmp_path: Path) -> None:
