@@ -16,9 +16,9 @@ from langgraph.types import Command
 
 from tuneloop.core.directive import Directive, Extend
 from tuneloop.core.directive_log import open_directives, write_down
-from tuneloop.core.errors import LimitReachedError, SetupError, WorldError
+from tuneloop.core.errors import LimitReachedError, Paused, SetupError, WorldError
 from tuneloop.core.event_log import every_event
-from tuneloop.core.events import LimitNear
+from tuneloop.core.events import LimitNear, NodeCut
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.ledger import Limits
 from tuneloop.core.model_call import ModelCall, Tokens
@@ -35,7 +35,7 @@ from tuneloop.graph.state import State
 from tuneloop.graph.step import step
 from tuneloop.tools.ledger.devices import count
 from tuneloop.tools.ledger.limits import limits
-from tuneloop.tools.ledger.spent import spent
+from tuneloop.tools.ledger.spent import spent, work
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 
 PRICED: dict[str, Any] = {"TUNELOOP_API_PRICES": {"m": (1.0, 10.0, 0.1)}}
@@ -168,6 +168,21 @@ def test_a_warning_comes_once_for_each_limit_whoever_sits_down(ctx: Context) -> 
     write_down(ctx.run.directives, Directive(id="2", said="…", wish=Extend(tokens=-400)))
     warn(ctx)
     assert warnings(ctx) == [("tokens", 1000), ("tokens", 1100)]
+
+
+def test_who_leaves_a_node_has_worked_until_then(ctx: Context) -> None:
+    def left(_: Context) -> dict[str, Any]:
+        raise Paused("asked to")
+
+    app = StateGraph(State)
+    app.add_node("train", step("train", left))
+    app.add_edge(START, "train")
+    for _ in range(2):
+        with pytest.raises(Paused):
+            app.compile().invoke(State(run_id="r1", experiment=1))
+    cut = [e.seconds for e in every_event(ctx.run.events) if isinstance(e, NodeCut)]
+    assert len(cut) == 2
+    assert work(ctx.run) == pytest.approx(sum(cut))
 
 
 def graph(asked: list[str]) -> Any:
