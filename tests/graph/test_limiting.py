@@ -27,7 +27,7 @@ from tuneloop.core.settings import Settings, load_settings
 from tuneloop.graph.budget import asked_to_finish
 from tuneloop.graph.context import Context
 from tuneloop.graph.desk import LedgerBook, opened
-from tuneloop.graph.limiting import warn
+from tuneloop.graph.limiting import refused, warn
 from tuneloop.graph.nodes.seeds import on_the_clock
 from tuneloop.graph.onward import after
 from tuneloop.graph.opening import check_prices
@@ -155,6 +155,21 @@ def ctx() -> Context:
 
 def warnings(ctx: Context) -> list[tuple[str, float]]:
     return [(e.of, e.limit) for e in every_event(ctx.run.events) if isinstance(e, LimitNear)]
+
+
+@pytest.mark.parametrize(
+    ("who", "aside", "wanted", "noted"),
+    [("critic", 0, 200, True), ("critic", 60, 60, False), ("listener", 0, 200, False)],
+)
+def test_only_what_no_later_call_could_have_either_ends_a_run(
+    ctx: Context, who: str, aside: int, wanted: int, noted: bool
+) -> None:
+    """900 of 1000 tokens are settled: what is set aside beside them may come back, and a question ends nothing."""
+    with opened(ctx.run, ctx.settings, 1)() as book:
+        book.begin("researcher", "m", Tokens(into=aside))
+        with pytest.raises(LimitReachedError):
+            book.begin(who, "m", Tokens(into=wanted))
+    assert [line.kind for line in refused(ctx)] == ["tokens"] * noted
 
 
 def test_a_warning_comes_once_for_each_limit_whoever_sits_down(ctx: Context) -> None:

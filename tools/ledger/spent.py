@@ -68,13 +68,18 @@ def who(entry: Entry) -> Who:
 
 def entries(run: RunFolder) -> tuple[Entry, ...]:
     """Everything booked, and what is set aside for what is under way or was when somebody was killed."""
-    booked = _read(run.ledger)
+    settled = booked(run)
     proxy = Home(run.root.parent.parent).proxies / run.id / "begun.jsonl"
     begun = [entry for file in (*run.root.glob("*calls_begun.jsonl"), proxy) for entry in _read(file)]
     if not begun:
-        return booked
-    known = {entry.id for entry in booked}
-    return (*booked, *(entry for entry in begun if entry.id not in known))
+        return settled
+    known = {entry.id for entry in settled}
+    return (*settled, *(entry for entry in begun if entry.id not in known))
+
+
+def booked(run: RunFolder) -> tuple[Entry, ...]:
+    """What is settled, nothing that is only set aside."""
+    return _read(run.ledger)
 
 
 def _read(path: Path) -> tuple[Entry, ...]:
