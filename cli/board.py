@@ -36,7 +36,7 @@ def advance(board: Board, event: e.Event) -> Board:  # noqa: PLR0911 - one line 
             return replace(board, started=event, end=None, progress={})
         case e.NodeStarted():
             return replace(board, node=event, end=None, progress={}, thinks=None)
-        case e.NodeFinished():
+        case e.NodeFinished() | e.NodeCut():
             return replace(board, progress={}, thinks=None)
         case (
             e.AgentAnswered()

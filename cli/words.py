@@ -14,7 +14,7 @@ def line(event: e.Event) -> str | None:  # noqa: PLR0911, PLR0912 - one line an 
         case e.RunStarted():
             said = f"run {event.run}: {event.benchmark}, {event.base_model}, planner {event.planner}, {event.sandbox}"
             return clean(said, 1000)
-        case e.NodeStarted():
+        case e.NodeStarted() | e.NodeCut():
             return None
         case e.NodeFinished():
             return f"{event.node} done in {duration(event.seconds)}{f': {clean(event.detail)}' if event.detail else ''}"

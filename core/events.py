@@ -48,6 +48,14 @@ class NodeFinished(Base):
     detail: str = ""
 
 
+class NodeCut(Base):
+    """A node was left before its end: a pause, a question, an error of the world; a crash leaves no word."""
+
+    kind: Literal["node_cut"] = "node_cut"
+    node: str
+    seconds: float
+
+
 class AgentAnswered(Base):
     """An agent decided."""
 
@@ -238,6 +246,7 @@ Event = Annotated[
     RunStarted
     | NodeStarted
     | NodeFinished
+    | NodeCut
     | AgentAnswered
     | AgentThinks
     | ToolUsed

@@ -42,6 +42,7 @@ class Price(BaseModel):
         """USD; `cached` of the tokens `into` came from the provider's cache."""
         if self.longer is not None and into > self.beyond:
             return self.longer.cost(into, out, cached)
+        cached = min(max(0, cached), into)  # what a provider says of itself need not fit together
         return ((into - cached) * self.into + cached * self.cached + out * self.out) / 1e6
 
 

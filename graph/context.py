@@ -20,13 +20,14 @@ from tuneloop.core.ledger import Line
 from tuneloop.core.model_call import transcript_of
 from tuneloop.core.planner import Planner
 from tuneloop.core.settings import Settings
-from tuneloop.graph.budget import device_seconds, limited, seconds_limit
+from tuneloop.graph.budget import device_seconds, granted, limited, seconds_limit
 from tuneloop.graph.desk import desk
 from tuneloop.graph.state import State
 from tuneloop.graph.streaming import Show, silent
 from tuneloop.graph.tracing import note
 from tuneloop.mcp_servers import direct
 from tuneloop.mcp_servers.scope import Scope
+from tuneloop.tools.ledger.limits import limits
 from tuneloop.tools.workbench import Workbench
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -37,7 +38,7 @@ class Context:
     """One run in the hand of one node.
 
     `show`: to who watches the graph's stream; `attended`: somebody is there and can be asked; `at_most`: seconds that this
-    node may take, whatever the run's time.
+    node may take, whatever the run's time; `gpu_hours`: the limit from which they follow, None: from none.
     """
 
     run: RunFolder
@@ -46,6 +47,7 @@ class Context:
     show: Show = silent
     attended: bool = False
     at_most: float | None = None
+    gpu_hours: float | None = None
 
     @cached_property
     def bench(self) -> Workbench:
@@ -71,7 +73,14 @@ class Context:
         """Of the run's time, or of what this node may take, when it began; None: unlimited."""
         limit = seconds_limit(self.run, self.bench.spec)
         left = None if limit is None else limit - self.state.spent
-        return min((seconds for seconds in (left, self.at_most) if seconds is not None), default=None)
+        return min((seconds for seconds in (left, self.most) if seconds is not None), default=None)
+
+    @property
+    def most(self) -> float | None:
+        """Seconds that this node may take, with the GPU-hours that were granted since it began."""
+        if self.at_most is None or self.gpu_hours is None:
+            return self.at_most
+        return self.at_most + granted(self.run, self.bench.spec, self.gpu_hours)
 
     def limited(self, since: float = 0.0) -> list[Line]:
         """What was spent of each limit that the run has, `since` seconds after this node began."""
@@ -81,12 +90,15 @@ class Context:
     def scarcest(self) -> str:
         """What ends this node first: `time` or `GPU-hours`."""
         whole = replace(self, at_most=None).seconds_left()
-        return "time" if self.at_most is None or (whole is not None and whole <= self.at_most) else "GPU time"
+        most = self.most
+        return "time" if most is None or (whole is not None and whole <= most) else "GPU time"
 
     def holding(self) -> Context:
         """The same for a node whose jobs hold the GPUs: no longer than the run's GPU-hours reach."""
-        left = device_seconds(self.run, self.bench.spec)
-        return self if left is None or self.bench.device == "cpu" else replace(self, at_most=left)
+        limit = limits(self.run, self.bench.spec).gpu_hours
+        if limit is None or self.bench.device == "cpu":
+            return self
+        return replace(self, at_most=device_seconds(self.run, limit), gpu_hours=limit)
 
     def clock(self) -> Callable[[], float | None]:
         """The same at any later moment of this node; what was added meanwhile counts."""

@@ -44,7 +44,8 @@ def rebuild(run: RunFolder, settings: Settings) -> State:
         return state.model_copy(update={"stage": "finish"})
     folder = run.experiment(number)
     if not folder.root.is_dir():
-        return state.model_copy(update={"stage": after(Context(run, settings, state))})
+        onward = after(Context(run, settings, state))  # of nobody there: `prepare`, whose work is done, asks who is
+        return state.model_copy(update={"stage": "prepare" if onward == "finish" else onward})
     place = standing(folder)
     stage = max(place.stage, said(run, number, place), key=FORWARD.index) if place.stage in FORWARD else place.stage
     opened = {} if place.stage == "research" else {"experiment": number}

@@ -11,6 +11,7 @@ from tuneloop.core.model_call import Ended, read_transcript, transcripts
 from tuneloop.core.prices import said_by
 from tuneloop.core.profile import DatasetProfile
 from tuneloop.core.score import GuardCheck, Score, SealedTest
+from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
 from tuneloop.graph.rebuild import troubles
 from tuneloop.graph.verdict import guards
@@ -68,6 +69,7 @@ def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
         calls=sums_by_job(run.ledger),
         spent=with_disk(run, spent(run, ctx.state.spent)),
         limits=limits(run, spec),
+        loop_n=experiments_limit(run, spec),
         models=tuple(models(ctx)),
         versions=setup.versions,
         seeds={"data": spec.seed, "training": spec.seed, "evaluation": spec.seed},

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 
 from tuneloop.core.bridge import in_thread
 from tuneloop.core.errors import RecipeError, WorldError
-from tuneloop.core.events import NodeFinished, NodeStarted, Problem
+from tuneloop.core.events import NodeCut, NodeFinished, NodeStarted, Problem
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.ear import listening
@@ -57,17 +58,31 @@ def attended(config: RunnableConfig) -> bool:
 def _timed(ctx: Context, name: str, node: Node, failed: Failed) -> Update:
     began, busy = time.monotonic(), time.process_time()
     ctx.emit(NodeStarted(experiment=ctx.state.experiment, node=name))
-    try:
-        update = node(ctx)
-    except RecipeError as e:
-        if no_room(str(e)):
-            raise WorldError(f"{ctx.run.root}: the disk was full during {name}; free some space") from e
-        ctx.emit(
-            Problem(experiment=ctx.state.experiment, node=name, culprit=e.culprit or "unknown", text=str(e)[:2000])
-        )
-        update = failed(ctx, name, e)
+    with _cut_is_told(ctx, name):
+        try:
+            update = node(ctx)
+        except RecipeError as e:
+            if no_room(str(e)):
+                raise WorldError(f"{ctx.run.root}: the disk was full during {name}; free some space") from e
+            ctx.emit(
+                Problem(experiment=ctx.state.experiment, node=name, culprit=e.culprit or "unknown", text=str(e)[:2000])
+            )
+            update = failed(ctx, name, e)
     seconds, cpu = time.monotonic() - began, time.process_time() - busy
     number = update.get("experiment", ctx.state.experiment)
     then = f"then {update['stage']}"
     ctx.emit(NodeFinished(experiment=number, node=name, seconds=round(seconds, 3), cpu=round(cpu, 3), detail=then))
     return {**update, "spent": ctx.state.spent + seconds}
+
+
+@contextmanager
+def _cut_is_told(ctx: Context, name: str) -> Iterator[None]:
+    """Whoever leaves a node before its end has worked until then: it counts when the run goes on."""
+    began = time.monotonic()
+    try:
+        yield
+    except BaseException:
+        number = ctx.state.experiment + (name == "research")  # it opens the next one
+        with suppress(OSError):  # a full disk is told as what it is
+            ctx.emit(NodeCut(experiment=number, node=name, seconds=round(time.monotonic() - began, 3)))
+        raise

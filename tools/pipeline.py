@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.benchmark import Benchmark
-from tuneloop.core.errors import RecipeError, WorldError
+from tuneloop.core.errors import LimitReachedError, RecipeError, WorldError
 from tuneloop.core.job import JobStatus, Limits
 from tuneloop.core.score import Score
 from tuneloop.tools import judge
-from tuneloop.tools.asking import Request, answers, asking_command
+from tuneloop.tools.asking import SPENT, Request, answers, asking_command
 from tuneloop.tools.cache import EvaluationCache, open_cache
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.evaluation import How, ItemSet, Pair, Weights, evaluation_command, keys_of
@@ -243,7 +243,10 @@ def stop(f: Folder) -> None:
 
 
 def collect(e: Evaluation) -> dict[Pair, Score]:
-    """The scores, every item verified. Raises RecipeError, or WorldError where the judge's endpoint failed."""
+    """The scores, every item verified.
+
+    Raises RecipeError, LimitReachedError where the judge could not be asked everything, WorldError where its endpoint failed.
+    """
     plan = read_plan(e.folder.where)
     if plan is None:
         raise RecipeError("evaluation failed. never launched", culprit="config")
@@ -278,10 +281,12 @@ def check_job(e: Evaluation, name: str) -> None:
 
 
 def check_judge(e: Evaluation) -> None:
-    """Raises WorldError unless the judge was asked."""
+    """Raises LimitReachedError or WorldError unless the judge was asked everything: what was not judged is not wrong."""
     try:
         check_job(e, JUDGE)
     except RecipeError as failed:
+        if f": {SPENT}" in str(failed):
+            raise LimitReachedError(f"the judge could not be asked everything: {failed}") from failed
         raise WorldError(f"the judge did not answer: {failed}; what it has answered is kept") from failed
 
 

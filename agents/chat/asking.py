@@ -43,7 +43,8 @@ async def send(model: BaseChatModel, request: Request, show: Callable[[str], Non
     client = _client(model, request)
     said = await (_streamed(client, sent, request, show) if request.stream else _whole(client, sent, request))
     reply = from_langchain(said)
-    return heard(reply, request.tools, request.answer), tokens(said, messages, reply)
+    cards = () if plain else request.tools  # else they stand in the messages
+    return heard(reply, request.tools, request.answer), tokens(said, messages, reply, cards)
 
 
 def _client(model: BaseChatModel, request: Request) -> Runnable[Any, Any]:
@@ -88,13 +89,13 @@ def _sum(pieces: list[AIMessageChunk]) -> AIMessageChunk:
     return first.__add__(rest) if rest else first
 
 
-def tokens(said: AIMessage, messages: Sequence[Message], reply: Message) -> Tokens:
+def tokens(said: AIMessage, messages: Sequence[Message], reply: Message, tools: Sequence[Card] = ()) -> Tokens:
     """What the provider says it took; else an estimate from letters."""
     used = said.usage_metadata
     if used and (used["input_tokens"] or used["output_tokens"]):
         details: Any = used.get("input_token_details") or {}
         return Tokens(into=used["input_tokens"], out=used["output_tokens"], cached=details.get("cache_read") or 0)
-    return Tokens(into=estimate(messages), out=estimate((reply,)), estimated=True)
+    return Tokens(into=estimate(messages, tools), out=estimate((reply,)), estimated=True)
 
 
 def estimate(messages: Sequence[Message], tools: Sequence[Card] = ()) -> int:

@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 
 from tuneloop.agents.chat.asking import Request, estimate, send
 from tuneloop.agents.chat.dialects import name_of
-from tuneloop.agents.chat.failures import CutError, Failure, failure
+from tuneloop.agents.chat.failures import Failure, failure, may_have_cost
 from tuneloop.agents.chat.live import Live
 from tuneloop.agents.chat.memory import Known
 from tuneloop.agents.chat.models import make
@@ -65,15 +65,15 @@ class Caller:
             return call
 
         try:
-            reply, used = await send(client, request, self.live.listener(model))
-            reply = self._clean(reply, name)
+            said, used = await send(client, request, self.live.listener(model))
+            reply = self._clean(said, name)
         except asyncio.CancelledError:
             used, found = aside, Failure("again", "interrupted")
             over()
             raise
         except Exception as e:  # noqa: BLE001 - every provider's client fails with classes of its own
             found = self._blotted(failure(e))
-            used = aside if isinstance(e, TimeoutError | CutError) else Tokens()
+            used = aside if used == Tokens() and may_have_cost(e) else used
         call = over()
         self.transcript.write(call)
         if found is None:

@@ -13,6 +13,8 @@ BUSY = frozenset((408, 409, 425, 429))
 SPENT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 LONG = re.compile(r"context.{0,20}(length|window)|maximum context|too many tokens|prompt is too long", re.IGNORECASE)
 BLOCKED = re.compile(r"content_(policy|filter)|content management policy|safety", re.IGNORECASE)
+# Of all libraries beneath providers' clients, whose own errors have these as causes.
+UNREACHED = frozenset(("ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError", "gaierror"))
 PARAMETERS = ("temperature", "stream_options", "stream")
 
 
@@ -47,6 +49,14 @@ def failure(e: Exception) -> Failure:
     if (status or 0) >= 400:
         return _shape(text)
     return Failure("again", text, wait)
+
+
+def may_have_cost(e: Exception) -> bool:
+    """Whether a provider may have worked on the request: it neither refused it nor was out of reach."""
+    chain: list[BaseException] = [e]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+        chain.append(cause)
+    return (_status(e) or 0) < 400 and not any(type(one).__name__ in UNREACHED for one in chain)
 
 
 def _shape(text: str) -> Failure:

@@ -5,7 +5,8 @@ in `out/answers.jsonl` under it was paid for and is not asked again. `spare`: fi
 where the endpoint refuses them. `out/results.json`, written last: {"results": [{id, text, finish, model, why}]}; `text` null
 where there is no answer, and `why` says why. Prints progress as JSON lines.
 
-Exit status 1 with one line where the endpoint, not a request, is at fault: what was answered until then stays.
+Exit status 1 with one line where the endpoint, not a request, is at fault, or what may be spent is spent: what was
+answered until then stays, results there are none.
 """
 
 from __future__ import annotations
@@ -97,6 +98,10 @@ def main(job_file: Path) -> int:
             pool.shutdown(wait=False, cancel_futures=True)
             print(f"error: {e}", flush=True)
             os._exit(1)
+    if asker.spent:
+        answered = sum(one["text"] is not None for one in results.values())
+        print(f"error: answered {answered} of {len(requests)} questions: {asker.spent}", flush=True)
+        return 1
     leave(out, {"results": [results[one["id"]] for one in requests]})
     return 0
 

@@ -46,7 +46,7 @@ def confirmed(ctx: Context, first: list[Score], measure: Measure) -> list[Score]
 
 def on_the_clock(ctx: Context, left: float | None) -> Context:
     """The same with the time that is left now, not when the node began."""
-    return replace(ctx, at_most=left)
+    return replace(ctx, at_most=left, gpu_hours=None)
 
 
 def affordable(ctx: Context, left: float | None) -> bool:

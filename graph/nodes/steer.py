@@ -23,6 +23,7 @@ from tuneloop.graph.pondering import converse
 from tuneloop.graph.rebuild import rebuild
 from tuneloop.graph.state import State
 from tuneloop.graph.streaming import live
+from tuneloop.tools.ledger.spent import work
 
 
 def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
@@ -44,7 +45,8 @@ def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
         obey(ctx)
         answers = listen(Context(ctx.run, settings, found), state.messages)
     kept = {name: getattr(found, name) for name in State.model_fields if name != "messages"}
-    return {**kept, "run_id": run_id, "spec": None, "messages": answers}
+    worked = max(found.spent, work(ctx.run))  # nodes that were cut short are in no checkpoint
+    return {**kept, "run_id": run_id, "spec": None, "spent": worked, "messages": answers}
 
 
 class Unsaid(Exception):  # noqa: N818 - a question back, not a failure

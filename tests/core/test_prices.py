@@ -12,6 +12,8 @@ OWN = {"mine": Price.model_validate([1, 2]), "gpt-5": Price.model_validate([3, 4
 
 def test_cached_tokens_cost_what_is_said_of_them_and_else_what_others_do() -> None:
     assert OWN["mine"].cost(1_000_000, 500_000, cached=900_000) == 2.0
+    assert OWN["gpt-5"].cost(1_000_000, 0, cached=2_000_000) == 0.5, "never more than all"
+    assert OWN["gpt-5"].cost(1_000_000, 0, cached=-5) == 3
     assert OWN["gpt-5"].cost(1_000_000, 0, cached=400_000) == pytest.approx(0.6 * 3 + 0.4 * 0.5)
 
 

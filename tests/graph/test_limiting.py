@@ -17,23 +17,27 @@ from langgraph.types import Command
 
 from tuneloop.core.directive import Directive, Extend
 from tuneloop.core.directive_log import open_directives, write_down
-from tuneloop.core.errors import LimitReachedError, SetupError, WorldError
+from tuneloop.core.errors import LimitReachedError, Paused, SetupError, WorldError
 from tuneloop.core.event_log import every_event
-from tuneloop.core.events import LimitNear
+from tuneloop.core.events import LimitNear, NodeCut
 from tuneloop.core.layout import Home, RunFolder
+from tuneloop.core.ledger import Limits
 from tuneloop.core.model_call import ModelCall, Tokens
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.graph.budget import asked_to_finish
 from tuneloop.graph.context import Context
 from tuneloop.graph.desk import LedgerBook, opened
-from tuneloop.graph.limiting import extended, warn
+from tuneloop.graph.limiting import extended, refused, warn
+from tuneloop.graph.nodes.seeds import on_the_clock
 from tuneloop.graph.onward import after
 from tuneloop.graph.opening import check_prices
 from tuneloop.graph.state import State
 from tuneloop.graph.step import step
-from tuneloop.tools.ledger.spent import spent
-from tuneloop.tools.runs.manifest import write_manifest
+from tuneloop.tools.ledger.devices import count
+from tuneloop.tools.ledger.limits import limits
+from tuneloop.tools.ledger.spent import spent, work
+from tuneloop.tools.runs.manifest import read_spec, write_manifest
 
 PRICED: dict[str, Any] = {"TUNELOOP_API_PRICES": {"m": (1.0, 10.0, 0.1)}}
 OPS = st.lists(
@@ -106,6 +110,24 @@ def test_nothing_is_under_counted_and_a_limit_is_passed_by_one_call_at_most(
         assert told.tokens <= limit + beyond
 
 
+def test_no_limit_is_below_nothing(tmp_path: Path) -> None:
+    run = made(tmp_path, max_cost=1, max_tokens=1000, timeout=60, max_gpu_hours=1)
+    less = Extend(money=-2, tokens=-2000, seconds=-120, gpu_hours=-2)
+    write_down(run.directives, Directive(id="1", said="…", wish=less))
+    assert limits(run, read_spec(run)) == Limits(seconds=0, gpu_hours=0, tokens=0, money=0)
+
+
+def test_gpu_hours_that_are_granted_while_a_job_runs_hold_for_it(tmp_path: Path) -> None:
+    run = made(tmp_path, max_gpu_hours=1)
+    ctx = Context(run, Settings(FT_FILE_PATH=tmp_path), State(run_id="r1"), at_most=100.0, gpu_hours=1.0)
+    left = ctx.clock()
+    assert ctx.seconds_left() == 100
+    write_down(run.directives, Directive(id="1", said="…", wish=Extend(gpu_hours=2)))
+    assert ctx.seconds_left() == 100 + 2 * 3600 / count()
+    assert (left() or 0) > 100
+    assert on_the_clock(ctx, 50.0).seconds_left() == 50, "what was granted is in it"
+
+
 def test_what_does_not_fit_is_refused_before_it_costs(tmp_path: Path) -> None:
     run = made(tmp_path, max_cost=0.01)
     with opened(run, Settings(**PRICED), 1)() as book:
@@ -136,6 +158,21 @@ def warnings(ctx: Context) -> list[tuple[str, float]]:
     return [(e.of, e.limit) for e in every_event(ctx.run.events) if isinstance(e, LimitNear)]
 
 
+@pytest.mark.parametrize(
+    ("who", "aside", "wanted", "noted"),
+    [("critic", 0, 200, True), ("critic", 60, 60, False), ("listener", 0, 200, False)],
+)
+def test_only_what_no_later_call_could_have_either_ends_a_run(
+    ctx: Context, who: str, aside: int, wanted: int, noted: bool
+) -> None:
+    """900 of 1000 tokens are settled: what is set aside beside them may come back, and a question ends nothing."""
+    with opened(ctx.run, ctx.settings, 1)() as book:
+        book.begin("researcher", "m", Tokens(into=aside))
+        with pytest.raises(LimitReachedError):
+            book.begin(who, "m", Tokens(into=wanted))
+    assert [line.kind for line in refused(ctx)] == ["tokens"] * noted
+
+
 def test_a_warning_comes_once_for_each_limit_whoever_sits_down(ctx: Context) -> None:
     for _ in range(2):
         warn(ctx)
@@ -147,6 +184,21 @@ def test_a_warning_comes_once_for_each_limit_whoever_sits_down(ctx: Context) -> 
     write_down(ctx.run.directives, Directive(id="2", said="…", wish=Extend(tokens=-400)))
     warn(ctx)
     assert warnings(ctx) == [("tokens", 1000), ("tokens", 1100)]
+
+
+def test_who_leaves_a_node_has_worked_until_then(ctx: Context) -> None:
+    def left(_: Context) -> dict[str, Any]:
+        raise Paused("asked to")
+
+    app = StateGraph(State)
+    app.add_node("train", step("train", left))
+    app.add_edge(START, "train")
+    for _ in range(2):
+        with pytest.raises(Paused):
+            app.compile().invoke(State(run_id="r1", experiment=1))
+    cut = [e.seconds for e in every_event(ctx.run.events) if isinstance(e, NodeCut)]
+    assert len(cut) == 2
+    assert work(ctx.run) == pytest.approx(sum(cut))
 
 
 def graph(asked: list[str]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.errors import WorldError
 from tuneloop.core.files import write_lines
-from tuneloop.tools.asking import SPENT, Answer, Request, answers, asking_command
+from tuneloop.tools.asking import Answer, Request, answers, asking_command
 from tuneloop.tools.benchmarks import prompt
 from tuneloop.tools.evaluating.desk import Desk, last_word, wait_for
 from tuneloop.tools.evaluation import ItemSet, Weights
@@ -38,8 +38,8 @@ def ask(desk: Desk, name: str, model: str, sets: Sequence[ItemSet], seed: int, s
         raise WorldError(f"{model} could not be asked: {why}; what it has answered is kept")
     heard = answers(place, asked)
     missing = [answer for answer in heard.values() if answer.text is None]
-    if missing and (len(missing) == len(heard) or any(one.why.startswith(SPENT) for one in missing)):
-        raise WorldError(f"{model} answered {len(heard) - len(missing)} of {len(heard)} questions: {missing[0].why}")
+    if missing and len(missing) == len(heard):
+        raise WorldError(f"{model} answered 0 of {len(heard)} questions: {missing[0].why}")
     file = place.with_name(f"{ASK}.replies") / f"{name}.jsonl"
     write_lines(file, replies(sets, heard))
     return Weights(name, file, replies=True), len(missing)

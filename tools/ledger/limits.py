@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tuneloop.core.directive import Extend
 from tuneloop.core.directive_log import open_directives
 from tuneloop.core.layout import RunFolder
@@ -15,12 +17,16 @@ def extensions(run: RunFolder) -> list[Extend]:
 
 
 def limits(run: RunFolder, spec: RunSpec) -> Limits:
-    """All of them as they are now."""
+    """All of them as they are now; who takes back more than there was leaves nothing."""
     more = extensions(run)
-    tokens = None if spec.max_tokens is None else spec.max_tokens + sum(e.tokens for e in more)
+    tokens = None if spec.max_tokens is None else max(0, spec.max_tokens + sum(e.tokens for e in more))
     return Limits(
-        seconds=None if spec.timeout is None else spec.timeout + sum(e.seconds for e in more),
-        gpu_hours=None if spec.max_gpu_hours is None else spec.max_gpu_hours + sum(e.gpu_hours for e in more),
+        seconds=_with(spec.timeout, (e.seconds for e in more)),
+        gpu_hours=_with(spec.max_gpu_hours, (e.gpu_hours for e in more)),
         tokens=tokens,
-        money=None if spec.max_cost is None else spec.max_cost + sum(e.money for e in more),
+        money=_with(spec.max_cost, (e.money for e in more)),
     )
+
+
+def _with(limit: float | None, more: Iterable[float]) -> float | None:
+    return None if limit is None else max(0.0, limit + sum(more))

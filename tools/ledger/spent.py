@@ -7,14 +7,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from tuneloop.core.event_log import every_event
-from tuneloop.core.events import NodeFinished
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.ledger import Amounts, Spent
 from tuneloop.tools.disk import bytes_below
 from tuneloop.tools.ledger.devices import gpu_hours
 from tuneloop.tools.proxy.ledger import Entry, Sums, read_ledger, sums
+from tuneloop.tools.report.timing import turns
 from tuneloop.tools.runs.journal import load_journal
 
 Who = Literal["agents", "data scripts", "judge"]
@@ -69,13 +68,18 @@ def who(entry: Entry) -> Who:
 
 def entries(run: RunFolder) -> tuple[Entry, ...]:
     """Everything booked, and what is set aside for what is under way or was when somebody was killed."""
-    booked = _read(run.ledger)
+    settled = booked(run)
     proxy = Home(run.root.parent.parent).proxies / run.id / "begun.jsonl"
     begun = [entry for file in (*run.root.glob("*calls_begun.jsonl"), proxy) for entry in _read(file)]
     if not begun:
-        return booked
-    known = {entry.id for entry in booked}
-    return (*booked, *(entry for entry in begun if entry.id not in known))
+        return settled
+    known = {entry.id for entry in settled}
+    return (*settled, *(entry for entry in begun if entry.id not in known))
+
+
+def booked(run: RunFolder) -> tuple[Entry, ...]:
+    """What is settled, nothing that is only set aside."""
+    return _read(run.ledger)
 
 
 def _read(path: Path) -> tuple[Entry, ...]:
@@ -102,10 +106,13 @@ def money(rows: Iterable[Entry]) -> float:
 
 
 def work(run: RunFolder) -> float:
-    """Seconds of work over all sittings: what closed experiments and the nodes since say; all nodes, if that is more."""
+    """Seconds of work over all sittings, turns that were cut short too.
+
+    What closed experiments and the turns since say; all turns, if that is more.
+    """
     closed = load_journal(run).experiments
-    nodes = [e for e in every_event(run.events, "node_finished") if isinstance(e, NodeFinished)]
+    took = [(part.experiment, part.seconds + part.lost) for part in turns(run.events)]
     prepared = run.baseline / "spent.json"
     known = float(read_json(prepared)["seconds"]) if prepared.is_file() else 0.0
-    known += sum(e.seconds for e in closed) + sum(e.seconds for e in nodes if e.experiment > len(closed))
-    return max(known, sum(e.seconds for e in nodes))
+    known += sum(e.seconds for e in closed) + sum(seconds for number, seconds in took if number > len(closed))
+    return max(known, sum(seconds for _, seconds in took))

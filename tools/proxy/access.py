@@ -7,7 +7,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import LimitReachedError, SetupError, WorldError
 from tuneloop.core.ledger import Limits
 from tuneloop.core.prices import Price, price_of
 from tuneloop.core.settings import Allowance, Settings, versioned
@@ -41,7 +41,15 @@ class Access(BaseModel):
         return None if price is None else price.cost(tokens_in, tokens_out, cached)
 
     def within(self, limits: Limits) -> Access:
-        """The same, and no more in the run than its limits allow."""
+        """The same, and no more in the run than its limits allow.
+
+        Raises LimitReachedError where they allow nothing, WorldError where they mean nothing for a model.
+        """
+        if 0 in (limits.tokens, limits.money):
+            raise LimitReachedError(f"{', '.join(self.models)} cannot be asked: what the run may spend was taken back")
+        unknown = [model for model in self.models if model not in self.prices]
+        if limits.money is not None and unknown:
+            raise WorldError(f"money is limited, and there is {missing(unknown)}")
         both = {"tokens": least(self.run.tokens, limits.tokens), "money": least(self.run.money, limits.money)}
         return self.model_copy(update={"run": self.run.model_copy(update=both)})
 

@@ -74,6 +74,7 @@ class ReportData(BaseModel):
     calls: dict[str, Sums] = Field({}, description="job → what it asked of models")
     spent: Spent = Spent()
     limits: Limits = Limits()
+    loop_n: int | None = Field(None, description="experiments that it might do in the end; None: unlimited")
     models: tuple[ModelUse, ...] = Field((), description="what was asked of each model, and by whom")
     versions: dict[str, str] = {}
     seeds: dict[str, int] = {}

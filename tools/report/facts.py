@@ -110,9 +110,9 @@ def budget(data: ReportData) -> dict[str, Any]:
     """What was allowed and what was spent."""
     return {
         "seconds": round(data.seconds, 1),
-        "timeout": data.spec.timeout,
+        "timeout": data.limits.seconds,
         "experiments": len(data.journal.experiments),
-        "loop_n": data.spec.loop_n,
+        "loop_n": data.loop_n,
         "nodes": {part.node: round(part.seconds, 1) for part in data.nodes},
         "times": [_rounded(part) for part in data.times],
         "spent": spent(data),

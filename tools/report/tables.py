@@ -95,8 +95,10 @@ def _n(s: Score | None) -> int:
 
 def spent(data: ReportData) -> str:
     """Spent, limit and left; what is neither limited nor used is left out."""
-    loops, done = data.spec.loop_n, len(data.journal.experiments)
-    rows: list[Sequence[object]] = [("experiments", done, *((loops, loops - done) if loops else ("-", "-")))]
+    loops, done = data.loop_n, len(data.journal.experiments)
+    rows: list[Sequence[object]] = [
+        ("experiments", done, *((loops, max(0, loops - done)) if loops is not None else ("-", "-")))
+    ]
     for line in lines(data.spent, data.limits):
         if line.spent or line.limit is not None:
             amounts = (line.spent, line.limit, line.left)

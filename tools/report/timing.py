@@ -11,12 +11,13 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from tuneloop.core.event_log import parse, whole_lines
-from tuneloop.core.events import NodeFinished, NodeStarted, RunPaused, RunStarted
+from tuneloop.core.events import NodeCut, NodeFinished, NodeStarted, RunPaused, RunStarted
 from tuneloop.core.layout import RunFolder
 from tuneloop.tools.plan import read_plan
 
 # Everything else is only a sign of life: it is not even parsed.
-READ = tuple(f'"kind":"{kind}"'.encode() for kind in ("node_started", "node_finished", "run_started", "run_paused"))
+KINDS = ("node_started", "node_finished", "node_cut", "run_started", "run_paused")
+READ = tuple(f'"kind":"{kind}"'.encode() for kind in KINDS)
 # Jobs are called like their nodes, but for these.
 NODES = {"dry_run": "validate", "merge": "finish"}
 
@@ -78,13 +79,16 @@ def longest(times: Iterable[NodeTime], most: int) -> dict[int, list[NodeTime]]:
 
 
 def turns(events: Path) -> Iterator[NodeTime]:
-    """A part for every turn of a node; a turn that nobody finished lasted until the last sign of life after it."""
+    """A part for every turn of a node; one that was cut without a word lasted until the last sign of life after it."""
     begun: NodeStarted | None = None
     last = b""
     for line in whole_lines(events):
         event = parse(line) if any(mark in line for mark in READ) else None
         if isinstance(event, NodeFinished):
             yield NodeTime(experiment=event.experiment, node=event.node, turns=1, seconds=event.seconds, cpu=event.cpu)
+            begun = None
+        elif isinstance(event, NodeCut):
+            yield NodeTime(experiment=event.experiment, node=event.node, cut=1, lost=event.seconds)
             begun = None
         elif isinstance(event, NodeStarted | RunStarted | RunPaused):
             if begun is not None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from email.utils import formatdate
 
+import httpx
+import openai
 import pytest
 
-from tuneloop.agents.chat.failures import failure, retry_after
+from tuneloop.agents.chat.failures import CutError, failure, may_have_cost, retry_after
 
 
 class RefusalError(Exception):
@@ -43,6 +45,15 @@ def test_a_parameter_that_is_named_is_dropped() -> None:
     assert failure(RefusalError(400, "Unsupported value: 'temperature' does not support 0.5")).drop == "temperature"
     assert failure(RefusalError(400, "'stream_options' is unknown")).drop == "stream_options"
     assert failure(ConnectionResetError("reset by peer")).meaning == "again"
+
+
+def test_an_answer_that_breaks_off_may_have_cost() -> None:
+    request = httpx.Request("POST", "http://m/v1")
+    broken, unreached = openai.APIConnectionError(request=request), openai.APITimeoutError(request)
+    broken.__cause__, unreached.__cause__ = httpx.RemoteProtocolError("closed"), httpx.ConnectTimeout("late")
+    dear = (broken, openai.APITimeoutError(request), httpx.ReadError("reset"), CutError("cut"), TimeoutError())
+    free = (unreached, httpx.ConnectError("refused"), ConnectionRefusedError(), RefusalError(503, "busy"))
+    assert [may_have_cost(e) for e in (*dear, *free)] == [True] * len(dear) + [False] * len(free)
 
 
 def test_retry_after() -> None:

@@ -148,11 +148,16 @@ def test_when_the_allowance_is_spent_nothing_more_is_asked(tmp_path: Path) -> No
     answers: list[Any] = ["yes", "yes"]
     with chat_server(lambda _: answers.pop(0) if answers else spent) as chat:
         file = job(tmp_path, 30)
-        assert run(file, chat)[0] == 0
-    found = results(file).values()
-    assert sum(row["text"] == "yes" for row in found) == 2
-    assert all("may use 2 requests" in row["why"] for row in found if row["text"] is None)
-    assert len(chat.seen) <= 6
+        code, said = run(file, chat)
+        assert (code, "error: answered 2 of 30 questions: limit_reached: this job may use 2 requests" in said) == (
+            1,
+            True,
+        )
+        assert not (file.parent / "out" / "results.json").exists(), "nothing that could be taken for all answers"
+        assert len(chat.seen) <= 6
+        answers[:] = ["yes"] * 28
+        assert run(file, chat)[0] == 0, "with more to spend it goes on where it was"
+    assert [row["text"] for row in results(file).values()] == ["yes"] * 30
 
 
 def picky(names: dict[str, str]) -> Say:

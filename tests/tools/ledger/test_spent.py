@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import os
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tuneloop.core.event_log import append
-from tuneloop.core.events import NodeFinished
+from tuneloop.core.events import JobProgress, NodeCut, NodeFinished, NodeStarted, RunPaused
 from tuneloop.core.files import write_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import locked
 from tuneloop.core.run import RunSpec
 from tuneloop.tools.ledger import devices
 from tuneloop.tools.ledger.devices import gpu_hours
-from tuneloop.tools.ledger.spent import by_whom, spent
+from tuneloop.tools.ledger.spent import by_whom, spent, work
 from tuneloop.tools.proxy.ledger import Entry, Ledger, new_id
 from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.runs.status import facts, run_status
@@ -58,6 +59,23 @@ def test_what_is_set_aside_counts_until_it_is_settled(run: RunFolder) -> None:
     assert spent(run).tokens == 225
     Ledger(run.ledger, proxy / "begun.jsonl")  # the next proxy books what the one before left
     assert (spent(run).tokens, len(run.ledger.read_text().splitlines())) == (225, 2)
+
+
+def test_turns_that_were_cut_short_are_work(run: RunFolder) -> None:
+    """By a pause, which says how long; by a crash, until the last sign of life. Waiting for a person in between is none."""
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def at(seconds: float) -> dict[str, Any]:
+        return {"at": began + timedelta(seconds=seconds), "experiment": 1}
+
+    append(run.events, NodeStarted(node="train", **at(0)))
+    append(run.events, NodeCut(node="train", seconds=20.0, **at(20)))
+    append(run.events, RunPaused(reason="no answer", **at(900)))
+    append(run.events, NodeStarted(node="train", **at(1000)))
+    append(run.events, JobProgress(job="train", done=1, total=2, unit="steps", **at(1030)))
+    append(run.events, NodeStarted(node="train", **at(2000)))
+    append(run.events, NodeFinished(node="train", seconds=5.0, **at(2005)))
+    assert work(run) == 55
 
 
 def test_who_asked_which_model(run: RunFolder) -> None:

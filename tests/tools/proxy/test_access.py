@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import LimitReachedError, SetupError, WorldError
+from tuneloop.core.ledger import Limits
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.tools.proxy.access import PUBLIC, data_access, judge_access, upstreams
 
@@ -47,6 +48,18 @@ def test_money_wants_prices() -> None:
     assert access is not None
     assert access.cost("a", 1_000_000, 500_000) == 2.0
     assert access.cost("unknown", 1, 1) is None
+
+
+def test_a_run_whose_money_is_limited_goes_on_with_prices_only() -> None:
+    access = data_access(given(TUNELOOP_API_PRICES=json.dumps({m: [1, 2] for m in "ab"})))
+    assert access is not None
+    with pytest.raises(
+        WorldError, match="money is limited, and there is no price for c; right is TUNELOOP_API_PRICES="
+    ):
+        access.within(Limits(money=3))
+    assert access.within(Limits(tokens=5)).run.tokens == 5
+    with pytest.raises(LimitReachedError, match="a, b, c cannot be asked"):
+        access.within(Limits(tokens=0))
 
 
 @pytest.mark.parametrize("wrong", ['{"requests": 0}', '{"euros": 3}', "many"])

@@ -96,7 +96,8 @@ def experiment(number: int, value: float | None, accepted: bool, statement: str 
 
 def report_data(*experiments: Experiment, **changes: object) -> ReportData:
     values: dict[str, object] = {
-        "spec": RunSpec(benchmark="b", base_model="tiny", loop_n=3),
+        "spec": RunSpec(benchmark="b", base_model="tiny", loop_n=1),
+        "loop_n": 3,  # two were granted on the way
         "benchmark": Benchmark(name="b", description="Put the number in \\boxed{}."),
         "base_model": "tiny",
         "baseline_validation": score(10),
