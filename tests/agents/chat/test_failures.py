@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from email.utils import formatdate
 
-import httpx
+import httpx2
 import openai
 import pytest
 
@@ -48,11 +48,11 @@ def test_a_parameter_that_is_named_is_dropped() -> None:
 
 
 def test_an_answer_that_breaks_off_may_have_cost() -> None:
-    request = httpx.Request("POST", "http://m/v1")
+    request = httpx2.Request("POST", "http://m/v1")
     broken, unreached = openai.APIConnectionError(request=request), openai.APITimeoutError(request)
-    broken.__cause__, unreached.__cause__ = httpx.RemoteProtocolError("closed"), httpx.ConnectTimeout("late")
-    dear = (broken, openai.APITimeoutError(request), httpx.ReadError("reset"), CutError("cut"), TimeoutError())
-    free = (unreached, httpx.ConnectError("refused"), ConnectionRefusedError(), RefusalError(503, "busy"))
+    broken.__cause__, unreached.__cause__ = httpx2.RemoteProtocolError("closed"), httpx2.ConnectTimeout("late")
+    dear = (broken, openai.APITimeoutError(request), httpx2.ReadError("reset"), CutError("cut"), TimeoutError())
+    free = (unreached, httpx2.ConnectError("refused"), ConnectionRefusedError(), RefusalError(503, "busy"))
     assert [may_have_cost(e) for e in (*dear, *free)] == [True] * len(dear) + [False] * len(free)
 
 
