@@ -19,7 +19,7 @@ ABSOLUTE_HIGH = re.compile(
     r"\b(?:no|not) (?:more|higher|greater|larger|bigger|longer|further) than\b|\b(?:not|"
     r"never) (?:to )?(?:exceed|go over|over|above|beyond|be over|be above)\b|"
     r"\bat (?:the )?(?:very )?most\b|\bup to\b|"
-    r"\bmax(?:imum|imal|imally)?(?: of| value| is| at)?\b|\bcap(?:ped|s)?\b|\blimit(?:ed|"
+    r"\bmax(?:imum|imal|imally)?(?: of| value| is| at)?\b|\bcap(?:ped|s)?\b|(?<!off )\blimit(?:ed|"
     r"s)?\b(?! from below)|\b(?:upper|top|hard) (?:limit|bound|end)\b|\bceiling\b|\bor (?:less|lower|"
     r"below|smaller|fewer|under)\b|\btops\b|\bas (?:much|high|large) as\b"
 )

@@ -113,7 +113,7 @@ BARE_DELETE = re.compile(
     r"(?:experiments? (?:<n\d+>|\d+)|<e\d+>|experiments?|run|runs|checkpoints?|weights|models?|adapters?|"
     r"logs?|cache|caches|artifacts?|folders?|jobs?|results?|reports?|everything|outputs?|files?)"
     r"(?: (?:of|from) (?:the |this |that |all )?(?:experiments? ?(?:<n\d+>|\d+)?|run|baseline|old ones?|"
-    r"failed ones?|failed experiments?|last (?:one|experiment)))?(?: (?:weights|folder|checkpoints?|"
+    r"failed ones?|failed experiments?|last (?:one|experiment)))?(?:'s)?(?: (?:weights|folder|checkpoints?|"
     r"model))?)(?: now| from disk)?$"
 )
 BARE_PUBLISH = re.compile(

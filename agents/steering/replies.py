@@ -68,6 +68,7 @@ FREE = re.compile(
     r"\b(?:no longer|not any ?more) (?:limited|restricted|bound|fixed|forbidden|banned|off limits|"
     r"appl\w*|holds?|counts?|valid|needed|"
     r"matters?|in force|required)\b|\b(?:does|do) not (?:apply|hold|count|matter) any ?(?:more|longer)\b|"
+    r"\b(?:can|may|should|has to) go\b|\b(?:is|are) lifted\b|"
     r"\bany <p\d+> is (?:fine|ok|okay)\b"
 )
 

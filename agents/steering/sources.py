@@ -19,7 +19,7 @@ BUT = re.compile(
 )
 NOT = re.compile(
     r"\b(?:not|never|no|without|avoid\w*|skip|ignore|ignoring|leave out|leave|drop|exclude|excluding|"
-    r"remove|omit|ban|stop (?:using|reading|training)|stay away|keep away|discard|get rid of|throw out|"
+    r"remove|omit|ban|stop (?:using|reading|training|feeding|giving)|stay away|keep away|discard|get rid of|throw out|"
     r"throw away|quit (?:using)|hands off|off limits|do away with|reject|blacklist|out|distrust|forget)\b"
 )
 DOING = re.compile(

@@ -24,7 +24,8 @@ SUPPOSED = re.compile(
     r"colleague) (?:said|says|told|tells|wants|wanted|asked|thinks?|suggests?))\b"
 )
 IDEA = re.compile(
-    r"^(?:focus|concentrate|try|consider|explore|look (?:at|into)|pay|emphasi[sz]e|prioriti[sz]e|work on|"
+    r"^(?:focus|put (?:more|less|the) (?:emphasis|weight|stress|focus)|concentrate|try|consider|explore|look (?:at|"
+    r"into)|pay|emphasi[sz]e|prioriti[sz]e|work on|"
     r"prefer|experiment with|investigate|think about|care about|aim|go (?:for|bolder|smaller|easy)|"
     r"be (?:more|less|bolder|careful|conservative|creative)|"
     r"i (?:think|believe|suspect|guess|feel|suggest|bet)|idea|hint|tip|note|keep in mind|bear in mind|"

@@ -16,7 +16,7 @@ from tuneloop.agents.steering.spelling import near
 from tuneloop.core.directive import Bound, Delete, Extend, Publish, Reply, Unclear, Use, dangerous
 
 DEVELOPMENT, HELD_OUT = phrasings("development"), phrasings("held_out")
-READ_SINCE = [line for number in (4, 5, 6, 7, 8, 9) for line in phrasings(f"held_out_{number}")]
+READ_SINCE = [line for number in range(4, 11) for line in phrasings(f"held_out_{number}")]
 WORDS = sorted({word for line in DEVELOPMENT for word in line["say"].lower().split()})
 HARMLESS = st.lists(st.sampled_from([w for w in WORDS if w.isalpha()]), max_size=12).map(" ".join)
 
