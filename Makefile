@@ -27,10 +27,10 @@ run: install sandbox  ## install what is missing, then fine-tune the embedded mo
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
 
 test: check sandbox postgres  ## style, types, floors, then the fast tests and a short real run
-	$(call halves,$(FAST),tests/tools tests/engines tests/sandboxes)
+	$(call halves,$(FAST),tests/tools tests/sandboxes)
 
 slow: install sandbox postgres $(VENV)/audit/installed  ## long tests on real engines, the short crash suite
-	$(call halves,$(SLOW),tests/benchmarks tests/engines tests/graph)
+	$(call halves,$(SLOW),tests/benchmarks tests/graph)
 
 check: install  ## ruff, ruff format, mypy --strict, import-linter
 	$(BIN)/ruff check .
