@@ -30,10 +30,12 @@ class Asker:
 
     def __init__(self, out: Path, total: int) -> None:
         self.door, self.file, self.lock = Door(TRIES), out / "answers.jsonl", threading.Lock()
-        self.spent, self.done, self.total = "", 0, total
+        self.spent, self.down, self.done, self.total = "", "", 0, total
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """One request's outcome, written down when it has cost something. Raises EndpointError."""
+        if self.down:  # said here, by the one who met it: this thread may be ahead of the one that ends the job
+            raise EndpointError(self.down)
         found: dict[str, Any] = {"id": request["id"], "text": None, "finish": "", "model": "", "why": self.spent}
         if not self.spent:
             try:
@@ -42,7 +44,8 @@ class Asker:
                 found |= heard
                 self.keep({"key": request["key"], **heard})
             except Down as e:
-                raise EndpointError(str(e)) from e
+                self.down = str(e)
+                raise EndpointError(self.down) from e
             except NoAnswer as e:
                 found["why"] = str(e)[:500]
                 self.spent = found["why"] if isinstance(e, Spent) else self.spent
