@@ -43,7 +43,7 @@ class Asker:
                 heard = {"text": said.text, "finish": said.finish, "model": said.model}
                 found |= heard
                 self.keep({"key": request["key"], **heard})
-            except Down as e:
+            except (Down, EndpointError) as e:
                 self.down = str(e)
                 raise EndpointError(self.down) from e
             except NoAnswer as e:
