@@ -7,6 +7,7 @@ import re
 from tuneloop.agents.steering.clause import Clause
 from tuneloop.core.directive import Meaning, Question, Unclear
 
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 ASKS = re.compile(
     r"^(?:why|what|how|which|when|where|who|whose|is|are|was|were|did|does|do (?:you|we|i)|has|"
     r"have (?:you|we|i)|am i|should|shall|will|"
@@ -106,7 +107,7 @@ def question(clause: Clause, raw: str, *, asks: bool) -> tuple[Meaning, ...]:
         return (Unclear(text=clause.said),) if (ASKS.match(text) or asks) else ()
     if not (starts or asks) and not _bare(text, about):
         return ()
-    return (Question(about=about, experiment=_experiment(clause)),)
+    return (Question(about=about, experiment=experiment_of(clause)),)
 
 
 def _bare(text: str, about: str) -> bool:
@@ -128,9 +129,11 @@ def _about(text: str, kinds: tuple[str, ...]) -> str | None:
     return next((name for name, pattern in ABOUT if name in kinds and re.search(pattern, text)), None)
 
 
-def _experiment(clause: Clause) -> int | None:
+def experiment_of(clause: Clause) -> int | None:
+    """The number of the experiment that it names."""
     match = re.search(EXPERIMENT, clause.text)
     if match is None:
-        return None
+        nth = re.search(rf"\b({'|'.join(ORDINALS)}) (?:one|experiment|attempt|try|run|round)\b", clause.text)
+        return ORDINALS.index(nth[1]) + 1 if nth else None
     value = clause.things[f"n{match['n']}"] if match["n"] else float(match["d"])
     return int(value) if isinstance(value, float) and 0 < value < 1e6 else None

@@ -12,6 +12,17 @@ from tuneloop.agents.steering.spelling import name_near
 from tuneloop.core.experiment import Value
 
 MORE = r"(?:more|additional|extra|further|other|fewer|less)"
+BUDGET = re.compile(
+    r"\b(?:(?P<k>tokens?)|(?P<g>(?:gpu|accelerator)(?:[ -]?(?:hours?|time))?)|(?P<m>money|dollars?|spending|cost|usd)|"
+    r"(?P<e>experiments?))[ -](?:limits?|budgets?|caps?|allowance|quota|count|ceiling|maximum)\b|"
+    r"\b(?:number|count|limit|cap|maximum|budget) (?:of|for|on) (?:the )?(?:(?P<e2>experiments)|(?P<k2>tokens)|(?P<m2>spending|money))\b"
+)
+DATA = re.compile(r"\b(?:through|over|of|see|sees|read|reads|on) (?:\w+ ){0,2}(?:data|data ?set|training set|material|examples?|corpus)\b")
+OFTEN = {"once": 1.0, "twice": 2.0}
+MODULES = re.compile(r"\b\w+_proj\b(?:(?: ?,)?(?: and| plus| &)? ?\b\w+_proj\b)*")
+POWER = re.compile(r"(?<![\w.])\d(?:\.\d+)?e-0?[2-7]\b")
+MORE_WORDS = ("extra", "additional", "more", "further")
+NOUNS = ("problem", "question", "answer", "example", "sample", "text")  # one of them is no file that is called so
 FEWER = ("fewer", "less")
 MONEY = re.compile(
     rf"(?:[$€£]\s?(?P<a>{NUMBER})(?:\s(?P<m1>{MORE})\b)?|(?P<b>{NUMBER}|{ONE})\s(?:(?P<m2>{MORE})\s)?"
@@ -61,8 +72,18 @@ def tagged(said: str, known: Known) -> Clause:
     clause.text = EXPERIMENTS.sub(_counted(clause, "e"), clause.text)
     clause.text = seconds_in(clause.text, lambda seconds: clause.tag("t", seconds))
     clause.text = joined(clause.text, lambda a, b: clause.tag("t", _sum(clause.things[a], clause.things[b])))
+    clause.text = MODULES.sub(_modules(clause), clause.text)
     clause.text = _named(clause, known)
+    clause.text = re.sub(r"\b(?:one|single) (?=<p\d+>)", lambda _: f"{clause.tag('n', 1.0)} ", clause.text)
     clause.text = re.sub(rf"(?<![\w<.])(?:{NUMBER})(?![\w>])", _number(clause), clause.text)
+    clause.text = _budget(clause)
+    clause.text = _passes(clause, known)
+    clause.text = _rate(clause, known)
+    if known.parameters.get("max length") in clause.all("p"):
+        clause.text = re.sub(r"<(k\d+)>", lambda match: clause.tag("n", clause.things[match[1]]), clause.text)
+    clause.text = re.sub(
+        r"<(s\d+)>(?= <[tkmge]\d+>)|(?<=> )<(s\d+)>(?=$| )", lambda match: _amount(clause, match), clause.text
+    )
     clause.text = re.sub(
         r"<(p\d+)>((?: of| to| =| at| :)? <n\d+>) <(p\d+)>", _unit(clause, known.parameters.get("step")), clause.text
     )
@@ -77,6 +98,42 @@ def _unit(clause: Clause, steps: str | None) -> Callable[[re.Match[str]], str]:
         return f"<{match[1]}>{match[2]}" if unit == steps and owner.endswith("_steps") else match[0]
 
     return take
+
+
+def _amount(clause: Clause, match: re.Match[str]) -> str:
+    """`two hours extra` names no data set that is called so."""
+    before = clause.text[: match.start()].rstrip()
+    names = clause.things[match[1] or match[2]]
+    beside = match[1] or re.search(r"<[tkmge]\d+>$", before)
+    return "more" if beside and any(name in MORE_WORDS for name in names) else match[0]  # type: ignore[attr-defined]
+
+
+def _budget(clause: Clause) -> str:
+    """`raise the token limit to 150,000`: a number for what limits the run; of two the last, which is the new one."""
+    named = BUDGET.search(clause.text)
+    numbers = re.findall(r"<(n\d+)>", clause.text)
+    if named is None or not numbers or clause.has(r"<[pvstkmge]\d+>"):
+        return clause.text
+    letter = next(letter[0] for letter, said in named.groupdict().items() if said)
+    rest = re.sub(rf"\bfrom <{numbers[0]}>", "", clause.text) if len(numbers) == 2 else clause.text
+    return rest.replace(f"<{numbers[-1]}>", clause.tag(letter, clause.things[numbers[-1]]))
+
+
+def _passes(clause: Clause, known: Known) -> str:
+    """`go three times over the data`: epochs."""
+    name = known.parameters.get("epoch")
+    if name is None or clause.has(r"<[pvtkmge]\d+>") or not DATA.search(clause.text):
+        return clause.text
+    text = re.sub(r"\b(once|twice)\b", lambda match: f"{clause.tag('n', OFTEN[match[1]])} times", clause.text)
+    return re.sub(r"(<n\d+>) times?\b", lambda match: f"{match[1]} {clause.tag('p', name)}", text)
+
+
+def _rate(clause: Clause, known: Known) -> str:
+    """A power of ten that belongs to no parameter is a learning rate: `go with 1e-4`."""
+    name = known.parameters.get("learning rate")
+    if name is None or clause.has(r"<[pvs]\d+>") or len(clause.all("n")) != 1 or not POWER.search(clause.said):
+        return clause.text
+    return re.sub(r"<n\d+>", lambda match: f"{clause.tag('p', name)} {match[0]}", clause.text)
 
 
 def _sum(one: object, other: object) -> float:
@@ -99,6 +156,15 @@ def _counted(clause: Clause, letter: str) -> Callable[[re.Match[str]], str]:
         tag = clause.tag(letter, number(match["n"]))
         more = match["more"] or ("more" if match["n"].startswith("another") else "")
         return f"{'more' if more and more not in FEWER else more} {tag}".strip()
+
+    return take
+
+
+def _modules(clause: Clause) -> Callable[[re.Match[str]], str]:
+    """`q_proj and v_proj`: where adapters go."""
+
+    def take(match: re.Match[str]) -> str:
+        return clause.tag("v", (("lora_target", ",".join(re.findall(r"\w+_proj", match[0]))),))
 
     return take
 
@@ -127,7 +193,8 @@ def _longest(clause: Clause, words: list[str], known: Known) -> tuple[int, str]:
             return length, clause.tag("p", known.parameters[phrase])
         if phrase in known.values:
             return length, clause.tag("v", tuple(known.values[phrase]))
-        if sources := known.sources_called(phrase):
+        singular_noun = length == 1 and phrase in NOUNS and words[0].strip(".,:'") == phrase
+        if not singular_noun and (sources := known.sources_called(phrase)):
             return length, clause.tag("s", sources)
         if re.fullmatch(r"[a-z ]+", phrase) and (name := name_near(phrase, known.parameters)):
             return length, clause.tag("p", known.parameters[name])

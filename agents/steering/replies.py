@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tuneloop.agents.steering.asking import ORDINALS
 from tuneloop.agents.steering.clause import Clause
 from tuneloop.agents.steering.known import Known
 from tuneloop.core.directive import Approve, Bound, Directive, Extend, Finish, Meaning, Reply, Revoke, Sources
@@ -44,6 +45,7 @@ WISH = (
     r"(?:directives?|wish(?:es)?|rules?|instructions?|constraints?|orders?|requests?|restrictions?|"
     r"limits?|bounds?|caps?|ban|bans|ceiling|floor|condition)"
 )
+LIMIT = r"(?:limits?|caps?|ceiling|bounds?|floor|maximum|minimum)"
 SAID = (
     r"(?:what(?:ever)? i (?:\w+ )?(?:said|asked|told|wanted|wrote|ordered|requested)|my (?:\w+ )?(?:wish|"
     r"wishes|request|requests|instruction|instructions|rule|rules|words|message|order|orders|directive|"
@@ -55,7 +57,6 @@ NEWEST = re.compile(
     rf"{SAID}|the (?:latest|newest|previous)(?: (?:one|{WISH}))?|what i (?:just )?(?:said|asked)(?: last|"
     rf" before| just now)?|that last (?:one|thing|{WISH})|the {WISH})?(?: again| please)?$"
 )
-ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 NTH = re.compile(rf"^(?:the |my )?(?:({'|'.join(ORDINALS)})|(\d{{1,3}})(?:st|nd|rd|th)) (?:one|{WISH})$")
 ALL = re.compile(
     rf"^(?:all|everything|every|any)(?: of)?(?: (?:my|the|those|these))?(?: (?:{WISH}|i (?:\w+ )?(?:said|"
@@ -132,6 +133,19 @@ def revocation(clause: Clause, known: Known) -> tuple[Meaning, ...]:  # noqa: PL
     ):
         return (Revoke(ids=about(clause, known) or (topic(clause),)),)
     return ()
+
+
+def revoked(clause: Clause, known: Known) -> tuple[Meaning, ...]:
+    """The directives that a clause is about which is known to take something back; () where none is."""
+    live = [d for d in known.directives if d.state in ("open", "pending")]
+    numbers = {f"{number:g}" for number in clause.all("n") if isinstance(number, float)}
+    numbers |= {str(ORDINALS.index(word) + 1) for word in clause.text.split() if word in ORDINALS}
+    if ids := about(clause, known) or tuple(d.id for d in live if d.id in numbers):
+        return (Revoke(ids=ids),)
+    if re.search(r"\b(?:all|every\w*|both|any\w*|whatever|whole)\b", clause.text) and not clause.has(r"<[psv]\d+>"):
+        return (Revoke(ids=tuple(d.id for d in live) or ("all",)),)
+    bounds = tuple(d.id for d in live if isinstance(d.wish, Bound))
+    return (Revoke(ids=bounds),) if bounds and re.search(rf"\b{LIMIT}\b", clause.text) else ()
 
 
 def topic(clause: Clause) -> str:

@@ -1,0 +1,218 @@
+"""A kind of wish and a clause make a meaning, where the clause names what that kind needs and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+from tuneloop.agents.steering.amounts import FOREIGN, rest, whole
+from tuneloop.agents.steering.asking import experiment_of
+from tuneloop.agents.steering.clause import Clause, numbers_of
+from tuneloop.agents.steering.bounds import NOT, direction
+from tuneloop.agents.steering.control import DANGER, spelled
+from tuneloop.agents.steering.known import Known
+from tuneloop.agents.steering.recipes import paired, used
+from tuneloop.agents.steering.replies import revocation, revoked
+from tuneloop.agents.steering.rules import SUPPOSED
+from tuneloop.agents.steering.sources import sources
+from tuneloop.agents.steering.switches import switchable, switch, turned
+from tuneloop.core.directive import (
+    Approve,
+    Avoid,
+    Bound,
+    Delete,
+    Extend,
+    Finish,
+    Focus,
+    Keep,
+    Meaning,
+    Pause,
+    Publish,
+    Question,
+    Revoke,
+    Sources,
+    Unclear,
+    Use,
+)
+
+Found = tuple[Meaning, ...]
+# Without them is with none of them.
+ADDED = ("warmup_ratio", "warmup_steps", "weight_decay", "lora_dropout", "label_smoothing_factor", "neftune_noise_alpha")
+AMOUNTS = "tekmg"
+GRAVE = ("delete", "publish", "unclear", "several", "ask_budget", "more", "less", "total")
+END = r"(?= (?:to (?:free|make|save|get|give|clear)|because|since|so that|as|before|after|when|once|now|for (?:me|good|now)|please)\b|$)"
+REMOVE = re.compile(
+    r"\b(?:delete|erase|wipe|purge|remove|throw (?:away|out)|get rid of|destroy|trash|bin|clear(?: out| away)?|clean (?:up|out)|"
+    r"scrub|chuck(?: out| away)?|dump|discard|nuke|drop|toss(?: out)?|shred|scrap|dispose of|rm)\b (?P<what>(?:[^,;]*?)\b(?:experiments?|runs?|"
+    r"checkpoints?|weights|models?|adapters?|logs?|caches?|cached|artifacts?|folders?|jobs?|results?|reports?|outputs?|files?|"
+    r"states?|everything|disk|leftovers)\b[^,;]*?)(?: (?:from|off) (?:the |my |your )?(?:disk|drive|machine|server))?" + END
+)
+SEND = re.compile(
+    r"\b(?:publish|push|upload|release|share|send|ship|deploy|put|post|copy|transfer|hand|deliver|export|get|make)\b[^,;]*?"
+    r"\b(?:it|this|that|models?|adapters?|weights|best|winner|results?|checkpoints?|tune|one)\b[^,;]*? ?"
+    r"\b(?:to|on|onto|at|into|in|under|with|over to|up to|up on)\b (?P<to>[^,;]+?)" + END
+)
+GIVE = re.compile(r"\b(?:share|send|deploy|ship)\b[^,;]*\b(?:it|models?|adapters?|weights|winner|checkpoints?)\b")
+LEFT = re.compile(r"\b(?:left|remain\w*|within|in (?:the next )?<t|by then|from now|be done|finish\w*|more)\b")
+
+
+def fill(kind: str, clause: Clause, known: Known) -> Found | None:
+    """What the clause means as one of that kind: () means nothing and is understood, None: it is none of that kind."""
+    if kind not in GRAVE and (DANGER.search(clause.text) or REMOVE.search(clause.text) or GIVE.search(clause.text)):
+        return None  # it would be lost
+    return FILLS[kind](clause, known) or (None if kind != "aside" else ())
+
+
+def plain_wish(meaning: Meaning, clause: Clause, known: Known) -> Found:
+    """A wish that names nothing, but for the open experiment."""
+    own = re.sub(r"\b(?:experiment|number|no\.?|nr\.?|#) ?<(n\d+)>", "", clause.text)
+    numbers = [clause.things[tag] for tag in re.findall(r"<(n\d+)>", clause.text)]
+    others = r"<[psvkmgn]\d+>" if isinstance(meaning, Pause) else r"<[psvtkmgn]\d+>"
+    open_one = all(number == known.experiment for number in numbers)
+    return (meaning,) if open_one and not re.search(others, own) else ()
+
+
+def asked(about: str, clause: Clause, known: Known) -> Found:  # noqa: ARG001 - all fills are called alike
+    """A question."""
+    return (Question(about=about, experiment=experiment_of(clause)),)  # type: ignore[arg-type]
+
+
+def use(clause: Clause, known: Known, *, always: bool) -> Found:
+    """Values for parameters."""
+    if clause.has(r"<[stmge]\d+>"):
+        return ()
+    found = turned(clause, known) or used(clause)
+    if not found or not all(isinstance(meaning, Use) for meaning in found):
+        pairs = tuple(paired(clause))
+        once = len({name for name, _ in pairs}) == len(pairs)  # else one of them is rather why
+        found = tuple(Use(parameter=name, value=value) for name, value in pairs) if once else ()
+    if not found and (name := switchable(clause)) in known.switches:
+        found = (Use(parameter=name, value=switch(name, on=True)),)
+    wanted = [one for one in found if isinstance(one, Use)]
+    if any(one.parameter.startswith("lora_") for one in wanted):
+        wanted = [one for one in wanted if (one.parameter, one.value) != ("finetuning_type", "lora")]  # goes without saying
+    return tuple(one.model_copy(update={"always": always}) for one in wanted)
+
+
+def bound(clause: Clause, known: Known, *, high: bool, low: bool) -> Found:  # noqa: ARG001
+    """One parameter and its limits."""
+    names, numbers = list(dict.fromkeys(clause.all("p"))), numbers_of(clause)
+    end = direction(clause.text, denied=NOT.search(clause.text) is not None)
+    if (high != low and end not in ("", "at_most" if high else "at_least")) or len(names) != 1 or len(numbers) != high + low or clause.has(r"<[svtmge]\d+>"):
+        return ()
+    ends = {"at_most": max(numbers)} if high else {}
+    return (Bound(parameter=str(names[0]), **ends, **({"at_least": min(numbers)} if low else {})),)
+
+
+def keep(clause: Clause, known: Known) -> Found:  # noqa: ARG001
+    """Parameters that stay as they are."""
+    if clause.has(r"<[nsvtmge]\d+>") or turned(clause, known):
+        return ()
+    return tuple(Keep(parameter=str(name)) for name in dict.fromkeys(clause.all("p")))
+
+
+def avoid(clause: Clause, known: Known) -> Found:
+    """Values that are not wanted."""
+    if clause.has(r"<[stmge]\d+>|\bonly\b"):
+        return ()
+    found = tuple(Avoid(parameter=name, value=value) for name, value in paired(clause))
+    if not found and len(clause.all("p")) == 1 and clause.all("p")[0] in ADDED:
+        return (Use(parameter=str(clause.all("p")[0]), value=0),)
+    if not found and (name := switchable(clause)) in known.switches:
+        return (Avoid(parameter=name, value=switch(name, on=True)),)
+    return found
+
+
+def data(clause: Clause, known: Known, *, only: bool) -> Found:  # noqa: ARG001
+    """Sources by name: those, or all but those."""
+    if clause.has(r"<[pvntmge]\d+>"):
+        return ()
+    rules = sources(clause, clause.said)
+    if rules and isinstance(rules[0], Sources) and bool(rules[0].only) == only:
+        return rules
+    names = tuple(dict.fromkeys(name for found in clause.all("s") for name in found))  # type: ignore[attr-defined]
+    return ((Sources(only=names) if only else Sources(never=names)),) if names else ()
+
+
+def extend(clause: Clause, known: Known, *, sign: int) -> Found:
+    """More or less of what limits the run; with sign 0 a total."""
+    found = {letter: [float(str(a)) for a in clause.all(letter)] for letter in AMOUNTS}
+    said = [amount for some in found.values() for amount in some]
+    if not said or min(said) <= 0 or FOREIGN.search(clause.said) or any(len(some) > 1 for some in found.values()) or clause.has(r"<[pvsn]\d+>"):
+        return ()
+    if not sign:
+        return rest(found, known) if LEFT.search(clause.text) else whole(found, known)
+    more = {letter: sign * some[0] for letter, some in found.items() if some}
+    return (
+        Extend(
+            seconds=more.get("t", 0),
+            experiments=int(more.get("e", 0)),
+            tokens=int(more.get("k", 0)),
+            money=more.get("m", 0),
+            gpu_hours=more.get("g", 0),
+        ),
+    )
+
+
+def taken_back(clause: Clause, known: Known) -> Found:
+    """Directives that are named; what they are about where no number is."""
+    found = revocation(clause, known)
+    return found if found and any(isinstance(one, Revoke) for one in found) else revoked(clause, known)
+
+
+def newest(clause: Clause, known: Known) -> Found:  # noqa: ARG001
+    """The last directive."""
+    return () if clause.has(r"<[psvntmge]\d+>") else (Revoke(),)
+
+
+def removal(clause: Clause, known: Known) -> Found:  # noqa: ARG001
+    """What is to be removed, where a word for removing and one for what lies on a disk are said and nothing is denied."""
+    match = REMOVE.search(clause.text)
+    return (Delete(what=spelled(clause, match["what"])),) if match and not doubtful(clause.text) else ()
+
+
+def publication(clause: Clause, known: Known) -> Found:  # noqa: ARG001
+    """Where the model is to be sent."""
+    match = SEND.search(clause.text)
+    return (Publish(to=spelled(clause, match["to"])),) if match and not doubtful(clause.text) else ()
+
+
+def doubtful(text: str) -> bool:
+    """Whether it is denied or supposed."""
+    return NOT.search(text) is not None or SUPPOSED.search(text) is not None
+
+
+def words(wanted: type[Focus] | type[Unclear], clause: Clause, known: Known) -> Found:  # noqa: ARG001
+    """In its own words."""
+    return (wanted(text=clause.said),)
+
+
+FILLS: dict[str, Callable[[Clause, Known], Found]] = {
+    "finish": partial(plain_wish, Finish()),
+    "pause": partial(plain_wish, Pause()),
+    **{f"approve_{at}": partial(plain_wish, Approve(at=at)) for at in ("plan", "launch", "none")},  # type: ignore[arg-type]
+    **{
+        f"ask_{about}": partial(asked, about)
+        for about in ("status", "failure", "best", "budget", "directives", "plan", "help")
+    },
+    "use": partial(use, always=False),
+    "use_always": partial(use, always=True),
+    "at_most": partial(bound, high=True, low=False),
+    "at_least": partial(bound, high=False, low=True),
+    "bound_both": partial(bound, high=True, low=True),
+    "keep": keep,
+    "avoid": avoid,
+    "only": partial(data, only=True),
+    "never": partial(data, only=False),
+    "more": partial(extend, sign=1),
+    "less": partial(extend, sign=-1),
+    "total": partial(extend, sign=0),
+    "revoke": taken_back,
+    "revoke_newest": newest,
+    "delete": removal,
+    "publish": publication,
+    "focus": partial(words, Focus),
+    "unclear": partial(words, Unclear),
+    "aside": lambda *_: (),
+}
