@@ -29,7 +29,7 @@ from tuneloop.graph.obeying import catalog, written
 from tuneloop.graph.taking import NOTHING_WAITS, take
 from tuneloop.tools.data_view import sources_of
 from tuneloop.tools.ledger.limits import limits
-from tuneloop.tools.params.spoken import SWITCHES, parameter_names, value_names
+from tuneloop.tools.params.spoken import ADDED, SWITCHES, parameter_names, value_names
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.inbox import waiting
 from tuneloop.tools.runs.journal import load_journal
@@ -128,6 +128,7 @@ def known(ctx: Context) -> Known:
         parameters=parameter_names(catalog(ctx)),
         values=value_names(),
         switches=SWITCHES,
+        added=ADDED,
         now=written(ctx.run, best.number) if best else {},
         experiments_left=None if limit is None else limit - len(journal.experiments),
         seconds_left=ctx.seconds_left(),

@@ -1,4 +1,4 @@
-"""Clauses about how much the run may use: more or less time, experiments, GPU-hours, tokens, money."""
+"""How much the run may use: more, less, or a total as the difference to what it may use now."""
 
 from __future__ import annotations
 
@@ -6,90 +6,94 @@ import re
 
 from tuneloop.agents.steering.clause import Clause
 from tuneloop.agents.steering.known import Known
-from tuneloop.core.directive import Extend, Meaning, Unclear
+from tuneloop.core.directive import Extend
 
+LETTERS = "tekmg"  # time, experiments, tokens, money, GPU-hours
+Amounts = dict[str, float]
+FOREIGN = re.compile(r"[€£]|\b(?:eur|euros?|pounds?)\b", re.IGNORECASE)  # what is spent is counted in US dollars
+LESS = re.compile(
+    r"\b(?:less|fewer|shorten|shorter|cut|reduce|decrease|take .*\b(?:off|away|out|back)|subtract|drop|lower|minus|shrink|trim|"
+    r"shave|earlier|sooner|knock|halve|slash|without)\b"
+)
 MORE = re.compile(
-    r"\b(?:more|additional|additionally|extra|further|another|longer|extend|extended|extension|add|adds|"
-    r"give (?:it|you|them|the run|this|yourself)|"
-    r"you (?:get|have|may have|can have)|grant|raise .*budget|increase|prolong|allow(?:ed)?|top up|on top)\b"
+    r"\b(?:more|additional|extra|further|another|longer|extend\w*|add|grant|increase|prolong|top up|on top|raise|up)\b"
 )
-LESS = re.compile(r"\b(?:less|fewer|shorten|cut|reduce|decrease|take off|take away|subtract|shorter|drop|lower)\b")
-REST = re.compile(
-    r"\b(?:only|at most|no more than|not more than|up to|max(?:imum)?(?: of)?|within|in (?:the next )?<t|finish|stop after|"
-    r"limit\w*|be done|cap|no longer than|remaining|left|instead|in total|altogether|overall|until)(?![a-z])"
+LIMIT = re.compile(
+    r"\b(?:limits?|caps?|ceiling|budget|maximum|allowance|in (?:total|all|sum)|all in all|all told|altogether|overall|total|"
+    r"entire|whole|full)\b"
 )
-WHOLE = re.compile(r"\b(?:in (?:total|all|sum)|all in all|all together|altogether|overall|total(?: of)?)(?![a-z])")
-FOREIGN = re.compile(r"[€£]|\b(?:eur|euros?|pounds?)\b")  # what is spent is counted in US dollars
-NO = re.compile(r"\b(?:not|never|no|without|nor|too much|too many|too long|already|took|lasted|so far)\b")
+LEFT = re.compile(
+    r"\b(?:left|remain\w*|within|in (?:the next )?<t|from (?:now|here|this)|be done|all done|finish\w*|starting now|to go|by then|"
+    r"at most|no more than|max|not more|no longer|on my desk|ready)"
+)
+TOTAL = re.compile(
+    rf"(?:{LIMIT.pattern}).*\bto (?:an? )?<|\bto <.*(?:{LIMIT.pattern})|"
+    r"\b(?:at most|no more than|not more than|no longer than|max(?:imum)?|only)\b.*<"
+)
+TIMES = re.compile(r"\b(?:(?P<half>halve|half|in half)|(?P<twice>double|twice)|(?P<thrice>triple))\b")
+FACTOR = {"half": 0.5, "twice": 2.0, "thrice": 3.0}
+NAMED = re.compile(
+    r"\b(?:(?P<g>gpu)|(?P<t>time|hours)|(?P<e>experiments?|rounds)|(?P<k>tokens?)|(?P<m>money|dollars?|spending|cost))\b"
+)
 
 
-def amounts(clause: Clause, known: Known) -> tuple[Meaning, ...]:
-    """More or less of what limits the run; () without an amount. What wants a total is worked out from what is left."""
-    found = {letter: [float(str(a)) for a in clause.all(letter)] for letter in "tekmg"}
-    if not any(found.values()) or clause.has(r"<[pvs]\d+>|<n\d+>"):
-        return ()
-    unclear = (Unclear(text=clause.said),)
-    if any(len(amounts) > 1 for amounts in found.values()) or any(a <= 0 for some in found.values() for a in some):
-        return unclear
-    least = re.sub(r"\bno (?:more|longer) than\b|\bnot more than\b", "at most", clause.text)
-    if NO.search(least) or (found["m"] and FOREIGN.search(clause.said.lower())):
-        return unclear
-    at_most = REST.search(least) and not re.search(r"\b(?:give|extend|add|extra|additional)\b", least)
-    if WHOLE.search(least) or at_most:
-        return (whole if WHOLE.search(least) else rest)(found, known) or unclear
-    sign = -1 if LESS.search(least) and not MORE.search(least) else 1
-    if (
-        sign > 0
-        and not MORE.search(least)
-        and not re.fullmatch(
-            r"(?:run|go on|keep going|train|continue|work|search|do|try|"
-            r"make)(?: \w+){0,3}? for (?:more )?<t\d+>(?: more| longer)?",
-            least,
-        )
-    ):
-        return unclear
-    said = {letter: sign * some[0] for letter, some in found.items() if some}
-    return (
-        Extend(
-            seconds=said.get("t", 0),
-            experiments=int(said.get("e", 0)),
-            tokens=int(said.get("k", 0)),
-            money=said.get("m", 0),
-            gpu_hours=said.get("g", 0),
-        ),
-    )
+def extended(clause: Clause, known: Known, sign: int) -> Extend | None:
+    """More (1) or less (-1) of what is named, or a total (0); None where that cannot be told."""
+    if clause.has(r"<[pvsn]\d+>") or FOREIGN.search(clause.said):
+        return None
+    found = {letter: [float(str(amount)) for amount in clause.all(letter)] for letter in LETTERS if clause.all(letter)}
+    if not found:
+        return scaled(clause.text, known)
+    if any(len(some) > 1 or some[0] <= 0 for some in found.values()) or (sign and against(clause.text, sign)):
+        return None
+    sign = 0 if TOTAL.search(clause.text) else sign
+    said = {letter: some[0] for letter, some in found.items()}
+    return wish({letter: sign * amount for letter, amount in said.items()} if sign else total(said, clause.text, known))
 
 
-def whole(found: dict[str, list[float]], known: Known) -> tuple[Meaning, ...]:
-    """`up to ten dollars in all`: the difference to the limit; () where there is none to differ from."""
+def against(text: str, sign: int) -> bool:
+    """Whether the words say the opposite."""
+    less, more = LESS.search(text) is not None, MORE.search(text) is not None
+    return less and not more if sign > 0 else more and not less
+
+
+def total(said: Amounts, text: str, known: Known) -> Amounts:
+    """The difference to what is left, or to the limit; nothing where there is none."""
+    left = {"t": known.seconds_left, "e": known.experiments_left}
+    now = {**limits(known), **(left if LEFT.search(text) and not LIMIT.search(text) else {})}
+    more = {letter: amount - float(limit) for letter, amount in said.items() if (limit := now[letter]) is not None}
+    return more if len(more) == len(said) else {}
+
+
+def scaled(text: str, known: Known) -> Extend | None:
+    """`double the time`, `halve the budget for tokens`."""
+    times, names = TIMES.search(text), NAMED.search(text)
+    if times is None or names is None:
+        return None
+    letter = str(names.lastgroup)
+    limit = limits(known)[letter] if not LEFT.search(text) or letter not in "te" else left_of(known, letter)
+    return wish({letter: float(limit) * (FACTOR[str(times.lastgroup)] - 1)}) if limit else None
+
+
+def left_of(known: Known, letter: str) -> float | None:
+    """Seconds or experiments that are left."""
+    return known.seconds_left if letter == "t" else known.experiments_left
+
+
+def limits(known: Known) -> dict[str, float | None]:
+    """Of the whole run."""
     now = known.limits
-    limits = {"t": now.seconds, "e": known.experiments_limit, "k": now.tokens, "m": now.money, "g": now.gpu_hours}
-    more = dict[str, float]()
-    for letter, some in found.items():
-        limit = limits[letter]
-        if some and limit is None:
-            return ()
-        more[letter] = round(some[0] - limit, 6) if some and limit is not None else 0.0
+    return {"t": now.seconds, "e": known.experiments_limit, "k": now.tokens, "m": now.money, "g": now.gpu_hours}
+
+
+def wish(more: Amounts) -> Extend | None:
+    """As a wish, where there is a difference."""
     if not any(more.values()):
-        return ()
-    return (
-        Extend(
-            seconds=more["t"], experiments=int(more["e"]), tokens=int(more["k"]), money=more["m"], gpu_hours=more["g"]
-        ),
+        return None
+    return Extend(
+        seconds=round(more.get("t", 0), 3),
+        experiments=int(more.get("e", 0)),
+        tokens=int(more.get("k", 0)),
+        money=round(more.get("m", 0), 6),
+        gpu_hours=round(more.get("g", 0), 6),
     )
-
-
-def rest(found: dict[str, list[float]], known: Known) -> tuple[Meaning, ...]:
-    """`at most two more experiments`, `be done in an hour`: the difference to what is left; () where that is not known."""
-    if found["k"] or found["m"] or found["g"]:
-        return ()
-    seconds = experiments = 0.0
-    if found["t"]:
-        if known.seconds_left is None:
-            return ()
-        seconds = found["t"][0] - known.seconds_left
-    if found["e"]:
-        if known.experiments_left is None:
-            return ()
-        experiments = found["e"][0] - known.experiments_left
-    return (Extend(seconds=round(seconds), experiments=int(experiments)),)

@@ -1,11 +1,8 @@
-"""Clauses that bound a parameter: at most, at least, between."""
+"""What bounds: at most or at least, and what denies."""
 
 from __future__ import annotations
 
 import re
-
-from tuneloop.agents.steering.clause import Clause, numbers_of
-from tuneloop.core.directive import Bound, Meaning
 
 NOT = re.compile(
     r"\b(?:never|not|no|without|avoid\w*|refrain|stop|nothing|unacceptable|too (?:much|many|high|large|"
@@ -37,49 +34,13 @@ HIGH = re.compile(
 
 LOW = re.compile(r"\b(?:below|under|beneath|underneath|(?:lower|less|smaller|fewer|shorter) than|south of)\b")
 
-# `above 32 is a waste`: a judgement, which denies; `above 32 is fine`, or one that is not understood, bounds nothing.
-JUDGED = re.compile(
-    r"<n\d+>(?: <p\d+>)? (?:is|are|was|seems?|looks?|sounds?|feels?|would be|will be|gets?|makes?|leads?|tends?)\b(?P<how>.*)"
-)
-
 BAD = re.compile(
     r"\b(?:wast\w*|pointless|useless|senseless|nonsense|overkill|silly|stupid|insane|crazy|mad|absurd|excessive|"
     r"harm\w*|bad|wrong|worse|worst|danger\w*|unstable|risky|unsafe|diverg\w*|unwanted|undesirable|unreasonable|"
     r"impossible|foolish|hopeless|out of the question)\b"
 )
 
-BETWEEN = re.compile(
-    r"\b(?:between|from|in|within|range|inside|limited to)\b.*?<n\d+> ?(?:and|to|-|,|:) ?<n\d+>|"
-    r"<n\d+> ?(?:-|to) ?<n\d+>"
-)
-
 RAISED = "raise|bump|increase|crank|turn|dial|push|bring|set|move|go with|pull|get"
-
-
-def bounds(clause: Clause) -> tuple[Meaning, ...]:
-    """One parameter and one or two limits."""
-    names, values, text = clause.all("p"), numbers_of(clause), clause.text
-    if len(names) != 1 or clause.all("v") or not 0 < len(values) < 3:
-        return ()
-    name, denied = str(names[0]), NOT.search(text) is not None
-    if not denied and (judged := JUDGED.search(text)) and (HIGH.search(text) or LOW.search(text)):
-        if not BAD.search(judged["how"]):
-            return ()
-        denied = True
-    if len(values) == 2 and BETWEEN.search(text):
-        outside = re.search(r"\b(?:outside|out of|leave)\b", text) is not None
-        return (Bound(parameter=name, at_least=min(values), at_most=max(values)),) if denied == outside else ()
-    pieces = re.split(r"(?<=>) ,? ?(?:and|or|but|nor)\b", text) if len(values) == 2 else [text]
-    found: dict[str, float] = {}
-    for piece in pieces:
-        amounts = [clause.things[tag] for tag in re.findall(r"<(n\d+)>", piece)]
-        end = direction(piece, denied=denied)
-        if len(amounts) != 1 or not end or end in found:
-            return ()
-        found[end] = float(str(amounts[0]))
-    if found.get("at_least", float("-inf")) > found.get("at_most", float("inf")):
-        return ()
-    return (Bound(parameter=name, **found),)
 
 
 def direction(text: str, *, denied: bool) -> str:

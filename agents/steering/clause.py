@@ -15,9 +15,12 @@ MORE = r"(?:more|additional|extra|further|other|fewer|less)"
 BUDGET = re.compile(
     r"\b(?:(?P<k>tokens?)|(?P<g>(?:gpu|accelerator)(?:[ -]?(?:hours?|time))?)|(?P<m>money|dollars?|spending|cost|usd)|"
     r"(?P<e>experiments?))[ -](?:limits?|budgets?|caps?|allowance|quota|count|ceiling|maximum)\b|"
-    r"\b(?:number|count|limit|cap|maximum|budget) (?:of|for|on) (?:the )?(?:(?P<e2>experiments)|(?P<k2>tokens)|(?P<m2>spending|money))\b"
+    r"\b(?:number|count|limit|cap|maximum|budget) (?:of|for|on) (?:the )?"
+    r"(?:(?P<e2>experiments)|(?P<k2>tokens)|(?P<m2>spending|money))\b"
 )
-DATA = re.compile(r"\b(?:through|over|of|see|sees|read|reads|on) (?:\w+ ){0,2}(?:data|data ?set|training set|material|examples?|corpus)\b")
+DATA = re.compile(
+    r"\b(?:through|over|of|see|sees|read|reads|on) (?:\w+ ){0,2}(?:data|data ?set|training set|material|examples?|corpus)\b"
+)
 OFTEN = {"once": 1.0, "twice": 2.0}
 MODULES = re.compile(r"\b\w+_proj\b(?:(?: ?,)?(?: and| plus| &)? ?\b\w+_proj\b)*")
 POWER = re.compile(r"(?<![\w.])\d(?:\.\d+)?e-0?[2-7]\b")
@@ -33,8 +36,8 @@ GPU_HOURS = re.compile(
 )
 TOKENS = re.compile(rf"\b(?P<n>{NUMBER})\s?(?:(?P<more>{MORE})\s)?(?:model |chat |prompt )?tokens?\b")
 EXPERIMENTS = re.compile(
-    rf"\b(?P<n>{NUMBER}|{ONE})\s(?:(?P<more>{MORE})\s)?(?:training |new )?(?:experiments?|tries|attempts?|"
-    rf"rounds?|iterations?|loops?|"
+    rf"(?<!number )(?<!experiment )(?<!no )(?<!no\. )(?<!# )(?<!#)\b(?P<n>{NUMBER}|{ONE})\s(?:(?P<more>{MORE})\s)?"
+    rf"(?:training |new )?(?:experiments?|tries|attempts?|rounds?|iterations?|loops?|"
     r"trials?|turns?|runs?)\b"
 )
 WORD = re.compile(r"[a-z0-9]")
@@ -72,8 +75,10 @@ def tagged(said: str, known: Known) -> Clause:
     clause.text = EXPERIMENTS.sub(_counted(clause, "e"), clause.text)
     clause.text = seconds_in(clause.text, lambda seconds: clause.tag("t", seconds))
     clause.text = joined(clause.text, lambda a, b: clause.tag("t", _sum(clause.things[a], clause.things[b])))
-    clause.text = MODULES.sub(_modules(clause), clause.text)
-    clause.text = _named(clause, known)
+    clause.text = BUDGET.sub(lambda match: match[0].replace(" ", "~"), clause.text)  # no parameter
+    if target := known.parameters.get("lora target"):
+        clause.text = MODULES.sub(_modules(clause, target), clause.text)
+    clause.text = _named(clause, known).replace("~", " ")
     clause.text = re.sub(r"\b(?:one|single) (?=<p\d+>)", lambda _: f"{clause.tag('n', 1.0)} ", clause.text)
     clause.text = re.sub(rf"(?<![\w<.])(?:{NUMBER})(?![\w>])", _number(clause), clause.text)
     clause.text = _budget(clause)
@@ -160,11 +165,11 @@ def _counted(clause: Clause, letter: str) -> Callable[[re.Match[str]], str]:
     return take
 
 
-def _modules(clause: Clause) -> Callable[[re.Match[str]], str]:
+def _modules(clause: Clause, target: str) -> Callable[[re.Match[str]], str]:
     """`q_proj and v_proj`: where adapters go."""
 
     def take(match: re.Match[str]) -> str:
-        return clause.tag("v", (("lora_target", ",".join(re.findall(r"\w+_proj", match[0]))),))
+        return clause.tag("v", ((target, ",".join(re.findall(r"\w+_proj", match[0]))),))
 
     return take
 

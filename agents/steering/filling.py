@@ -6,23 +6,22 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from tuneloop.agents.steering.amounts import FOREIGN, rest, whole
+from tuneloop.agents.steering.amounts import extended
 from tuneloop.agents.steering.asking import experiment_of
+from tuneloop.agents.steering.beside import SUPPOSED
+from tuneloop.agents.steering.bounds import BAD, NOT, direction
 from tuneloop.agents.steering.clause import Clause, numbers_of
-from tuneloop.agents.steering.bounds import NOT, direction
 from tuneloop.agents.steering.control import DANGER, spelled
 from tuneloop.agents.steering.known import Known
 from tuneloop.agents.steering.recipes import paired, used
 from tuneloop.agents.steering.replies import revocation, revoked
-from tuneloop.agents.steering.rules import SUPPOSED
 from tuneloop.agents.steering.sources import sources
-from tuneloop.agents.steering.switches import switchable, switch, turned
+from tuneloop.agents.steering.switches import OFF, switch, switchable, turned
 from tuneloop.core.directive import (
     Approve,
     Avoid,
     Bound,
     Delete,
-    Extend,
     Finish,
     Focus,
     Keep,
@@ -37,24 +36,25 @@ from tuneloop.core.directive import (
 )
 
 Found = tuple[Meaning, ...]
-# Without them is with none of them.
-ADDED = ("warmup_ratio", "warmup_steps", "weight_decay", "lora_dropout", "label_smoothing_factor", "neftune_noise_alpha")
-AMOUNTS = "tekmg"
 GRAVE = ("delete", "publish", "unclear", "several", "ask_budget", "more", "less", "total")
-END = r"(?= (?:to (?:free|make|save|get|give|clear)|because|since|so that|as|before|after|when|once|now|for (?:me|good|now)|please)\b|$)"
+END = (
+    r"(?= (?:to (?:free|make|save|get|give|clear)|because|since|so that|as|before|after|when|once|now|for (?:me|good|now)|"
+    r"please)\b|$)"
+)
 REMOVE = re.compile(
     r"\b(?:delete|erase|wipe|purge|remove|throw (?:away|out)|get rid of|destroy|trash|bin|clear(?: out| away)?|clean (?:up|out)|"
-    r"scrub|chuck(?: out| away)?|dump|discard|nuke|drop|toss(?: out)?|shred|scrap|dispose of|rm)\b (?P<what>(?:[^,;]*?)\b(?:experiments?|runs?|"
-    r"checkpoints?|weights|models?|adapters?|logs?|caches?|cached|artifacts?|folders?|jobs?|results?|reports?|outputs?|files?|"
-    r"states?|everything|disk|leftovers)\b[^,;]*?)(?: (?:from|off) (?:the |my |your )?(?:disk|drive|machine|server))?" + END
+    r"scrub|chuck(?: out| away)?|dump|discard|nuke|drop|toss(?: out)?|shred|scrap|dispose of|rm)\b "
+    r"(?P<what>(?:[^,;]*?)\b(?:experiments?|runs?|checkpoints?|weights|models?|adapters?|logs?|caches?|cached|artifacts?|folders?|jobs?|results?|reports?|outputs?|files?|"
+    r"states?|everything|disk|leftovers)\b[^,;]*?)(?: (?:from|off) (?:the |my |your )?(?:disk|drive|machine|server))?"
+    + END
 )
 SEND = re.compile(
     r"\b(?:publish|push|upload|release|share|send|ship|deploy|put|post|copy|transfer|hand|deliver|export|get|make)\b[^,;]*?"
     r"\b(?:it|this|that|models?|adapters?|weights|best|winner|results?|checkpoints?|tune|one)\b[^,;]*? ?"
     r"\b(?:to|on|onto|at|into|in|under|with|over to|up to|up on)\b (?P<to>[^,;]+?)" + END
 )
+NONE = re.compile(r"\b(?:no|not|without|never)\b")
 GIVE = re.compile(r"\b(?:share|send|deploy|ship)\b[^,;]*\b(?:it|models?|adapters?|weights|winner|checkpoints?)\b")
-LEFT = re.compile(r"\b(?:left|remain\w*|within|in (?:the next )?<t|by then|from now|be done|finish\w*|more)\b")
 
 
 def fill(kind: str, clause: Clause, known: Known) -> Found | None:
@@ -64,18 +64,24 @@ def fill(kind: str, clause: Clause, known: Known) -> Found | None:
     return FILLS[kind](clause, known) or (None if kind != "aside" else ())
 
 
+def clear(found: Found) -> bool:
+    """Whether everything was understood."""
+    return not any(isinstance(meaning, Unclear | Focus) for meaning in found)
+
+
 def plain_wish(meaning: Meaning, clause: Clause, known: Known) -> Found:
     """A wish that names nothing, but for the open experiment."""
     own = re.sub(r"\b(?:experiment|number|no\.?|nr\.?|#) ?<(n\d+)>", "", clause.text)
     numbers = [clause.things[tag] for tag in re.findall(r"<(n\d+)>", clause.text)]
     others = r"<[psvkmgn]\d+>" if isinstance(meaning, Pause) else r"<[psvtkmgn]\d+>"
     open_one = all(number == known.experiment for number in numbers)
-    return (meaning,) if open_one and not re.search(others, own) else ()
+    one_more = clause.has(r"<e\d+>") and not isinstance(meaning, Approve) and NONE.search(clause.text) is None
+    return (meaning,) if open_one and not one_more and not re.search(others, own) else ()
 
 
 def asked(about: str, clause: Clause, known: Known) -> Found:  # noqa: ARG001 - all fills are called alike
     """A question."""
-    return (Question(about=about, experiment=experiment_of(clause)),)  # type: ignore[arg-type]
+    return (Question(about=about, experiment=experiment_of(clause)),)
 
 
 def use(clause: Clause, known: Known, *, always: bool) -> Found:
@@ -86,26 +92,27 @@ def use(clause: Clause, known: Known, *, always: bool) -> Found:
     if not found or not all(isinstance(meaning, Use) for meaning in found):
         pairs = tuple(paired(clause))
         once = len({name for name, _ in pairs}) == len(pairs)  # else one of them is rather why
-        found = tuple(Use(parameter=name, value=value) for name, value in pairs) if once else ()
+        denied = NOT.search(clause.text) or OFF.search(clause.text)
+        found = tuple(Use(parameter=name, value=value) for name, value in pairs) if once and not denied else ()
     if not found and (name := switchable(clause)) in known.switches:
         found = (Use(parameter=name, value=switch(name, on=True)),)
     wanted = [one for one in found if isinstance(one, Use)]
-    if any(one.parameter.startswith("lora_") for one in wanted):
-        wanted = [one for one in wanted if (one.parameter, one.value) != ("finetuning_type", "lora")]  # goes without saying
     return tuple(one.model_copy(update={"always": always}) for one in wanted)
 
 
 def bound(clause: Clause, known: Known, *, high: bool, low: bool) -> Found:  # noqa: ARG001
-    """One parameter and its limits."""
+    """One parameter and its limits; of one the words say which end it is, if they can."""
     names, numbers = list(dict.fromkeys(clause.all("p"))), numbers_of(clause)
-    end = direction(clause.text, denied=NOT.search(clause.text) is not None)
-    if (high != low and end not in ("", "at_most" if high else "at_least")) or len(names) != 1 or len(numbers) != high + low or clause.has(r"<[svtmge]\d+>"):
+    if len(names) != 1 or len(numbers) != high + low or clause.has(r"<[svtmge]\d+>"):
         return ()
-    ends = {"at_most": max(numbers)} if high else {}
-    return (Bound(parameter=str(names[0]), **ends, **({"at_least": min(numbers)} if low else {})),)
+    if high and low:
+        return (Bound(parameter=str(names[0]), at_least=min(numbers), at_most=max(numbers)),)
+    denied = NOT.search(clause.text) or BAD.search(clause.text)
+    end = direction(clause.text, denied=denied is not None) or ("at_most" if high else "at_least")
+    return (Bound(parameter=str(names[0]), **{end: numbers[0]}),)
 
 
-def keep(clause: Clause, known: Known) -> Found:  # noqa: ARG001
+def keep(clause: Clause, known: Known) -> Found:
     """Parameters that stay as they are."""
     if clause.has(r"<[nsvtmge]\d+>") or turned(clause, known):
         return ()
@@ -117,7 +124,7 @@ def avoid(clause: Clause, known: Known) -> Found:
     if clause.has(r"<[stmge]\d+>|\bonly\b"):
         return ()
     found = tuple(Avoid(parameter=name, value=value) for name, value in paired(clause))
-    if not found and len(clause.all("p")) == 1 and clause.all("p")[0] in ADDED:
+    if not found and len(clause.all("p")) == 1 and clause.all("p")[0] in known.added:
         return (Use(parameter=str(clause.all("p")[0]), value=0),)
     if not found and (name := switchable(clause)) in known.switches:
         return (Avoid(parameter=name, value=switch(name, on=True)),)
@@ -137,22 +144,8 @@ def data(clause: Clause, known: Known, *, only: bool) -> Found:  # noqa: ARG001
 
 def extend(clause: Clause, known: Known, *, sign: int) -> Found:
     """More or less of what limits the run; with sign 0 a total."""
-    found = {letter: [float(str(a)) for a in clause.all(letter)] for letter in AMOUNTS}
-    said = [amount for some in found.values() for amount in some]
-    if not said or min(said) <= 0 or FOREIGN.search(clause.said) or any(len(some) > 1 for some in found.values()) or clause.has(r"<[pvsn]\d+>"):
-        return ()
-    if not sign:
-        return rest(found, known) if LEFT.search(clause.text) else whole(found, known)
-    more = {letter: sign * some[0] for letter, some in found.items() if some}
-    return (
-        Extend(
-            seconds=more.get("t", 0),
-            experiments=int(more.get("e", 0)),
-            tokens=int(more.get("k", 0)),
-            money=more.get("m", 0),
-            gpu_hours=more.get("g", 0),
-        ),
-    )
+    found = extended(clause, known, sign)
+    return (found,) if found else ()
 
 
 def taken_back(clause: Clause, known: Known) -> Found:
@@ -175,7 +168,10 @@ def removal(clause: Clause, known: Known) -> Found:  # noqa: ARG001
 def publication(clause: Clause, known: Known) -> Found:  # noqa: ARG001
     """Where the model is to be sent."""
     match = SEND.search(clause.text)
-    return (Publish(to=spelled(clause, match["to"])),) if match and not doubtful(clause.text) else ()
+    if match is None or doubtful(clause.text):
+        return ()
+    name = re.search(r"\b(?:as|under|named|called) ([\w.-]+/[\w.-]+)$", clause.text)
+    return (Publish(to=spelled(clause, name[1] if name else match["to"]).removeprefix("the ")),)
 
 
 def doubtful(text: str) -> bool:
@@ -191,7 +187,7 @@ def words(wanted: type[Focus] | type[Unclear], clause: Clause, known: Known) -> 
 FILLS: dict[str, Callable[[Clause, Known], Found]] = {
     "finish": partial(plain_wish, Finish()),
     "pause": partial(plain_wish, Pause()),
-    **{f"approve_{at}": partial(plain_wish, Approve(at=at)) for at in ("plan", "launch", "none")},  # type: ignore[arg-type]
+    **{f"approve_{at}": partial(plain_wish, Approve(at=at)) for at in ("plan", "launch", "none")},
     **{
         f"ask_{about}": partial(asked, about)
         for about in ("status", "failure", "best", "budget", "directives", "plan", "help")

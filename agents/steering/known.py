@@ -18,9 +18,9 @@ class Known:
     """What words are held against.
 
     `sources`: data sets, and files as `dataset/file`. `parameters`, `values`: what they are called, singular, without
-    hyphens, to a parameter's name, to what a value writes. `switches`: parameters that are on or off. `now`: values of
-    the best config. `asked`: the run waits for a yes or no that is no directive's. `left`: experiments and seconds, None:
-    unlimited; `limits`: of the whole run.
+    hyphens, to a parameter's name, to what a value writes. `switches`: parameters that are on or off; `added`: those
+    without which is with 0 of them. `now`: values of the best config. `asked`: the run waits for a yes or no that is no
+    directive's. `left`: experiments and seconds, None: unlimited; `limits`: of the whole run.
     """
 
     directives: tuple[Directive, ...] = ()
@@ -29,6 +29,7 @@ class Known:
     parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
     values: Mapping[str, Settings] = field(default_factory=dict, repr=False)
     switches: frozenset[str] = field(default=frozenset(), repr=False)
+    added: frozenset[str] = field(default=frozenset(), repr=False)
     now: Mapping[str, Value] = field(default_factory=dict, repr=False)
     asked: bool = False
     experiments_left: int | None = None

@@ -1,4 +1,4 @@
-"""What a clause is most like of all that people were heard to say: `examples/KIND.txt`, learnt into `likeness.npz`.
+"""What a clause is most like of all that people were heard to say: `phrasings/KIND.txt`, learnt into `likeness.npz`.
 
 A linear reader of words, pairs of words and pieces of words. What a clause names stands in it as a tag, so that it is the
 frame that is learnt and not the names.
@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from tuneloop.agents.steering.clause import Clause
 
-HERE = Path(__file__).parent
-LEARNT = HERE / "likeness.npz"
+LEARNT = Path(__file__).with_name("likeness.npz")
 TOKEN = re.compile(r"<\w>|[^\s,.;:!?-]+|\?")
 SEVERAL = "several"  # kinds in one message
 PIECES = (3, 4, 5)  # letters

@@ -70,7 +70,7 @@ COURTESY = re.compile(
     r"hi|hey|sorry|hello|ok|okay|so|well|now|and|but|also|then|actually|oh|hmm|alright|right|great|good|"
     r"thanks|thank you|"
     r"(?:wait|hold on|hang on)(?=[ ,]+(?:why|what|how|which|where|when|who|did|is|are|can|could|tell)\b)|"
-    r"please|kindly|just|tuneloop|team|maybe|perhaps|(?:could|can|would|will) you|i (?:would like|want|"
+    r"please|kindly|tuneloop|team|maybe|perhaps|(?:could|can|would|will) you|i (?:would like|want|"
     r"need|wish) you to|"
     r"i (?:would|'d) (?:like|prefer|love) (?:it if you|you) ?(?:could|would)?|you (?:should|must|have to|"
     r"need to|had better)|"
@@ -85,7 +85,8 @@ COURTESY = re.compile(
 )
 LATER = re.compile(r"[ ,]*\b(?:please|thanks|thank you|thx|for me|if you (?:can|could|please)|will you|would you)$")
 JOINT = re.compile(
-    r"\s*(?:,|;|\band also\b|\band then\b|\band\b|\bbut\b|\bthen\b|\balso\b|\bplus\b|\bafter that\b| - | : (?=\w+ \w+ \w+)|(?=\b(?:because|cause|cuz|since|so that|given that)\b))\s*"
+    r"\s*(?:,|;|\band also\b|\band then\b|\band\b|\bbut\b|\bthen\b|\balso\b|\bplus\b|\bafter that\b| - |"
+    r" : (?=\w+ \w+ \w+)|(?=\b(?:because|cause|cuz|since|so that|given that)\b))\s*"
 )
 
 

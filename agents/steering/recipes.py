@@ -1,27 +1,15 @@
-"""Clauses about the recipe: values to use, what stays as it is, what is to be avoided."""
+"""Clauses about the recipe: which values are wanted for which parameters."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from tuneloop.agents.steering.bounds import HIGH, LOW, NOT, bounds, direction
+from tuneloop.agents.steering.bounds import HIGH, LOW, NOT, direction
 from tuneloop.agents.steering.clause import Clause, as_value, numbers_of
-from tuneloop.agents.steering.known import Known
-from tuneloop.agents.steering.switches import ALWAYS, OFF, turned
-from tuneloop.core.directive import Avoid, Keep, Meaning, Use
+from tuneloop.agents.steering.switches import ALWAYS, OFF
+from tuneloop.core.directive import Avoid, Meaning, Use
 from tuneloop.core.experiment import Value
-
-KEEP = re.compile(
-    r"\b(?:keep(?:ing)?|leav(?:e|ing)|hold(?:ing)?|hands off|"
-    r"lock(?:ing)?|freez(?:e|ing)|fix(?:ing)?|pin(?:ning)?|stays?|remains?|unchanged|constant|alone|"
-    r"off limits|as (?:it|they) (?:is|are|was|were)|fixed)\b"
-)
-
-UNTOUCHED = re.compile(
-    r"\b(?:touch\w*|chang\w*|modif\w*|alter\w*|adjust\w*|tun(?:e|es|ing)\b|vary|varying|mess|mess\w*|"
-    r"play\w*|fiddl\w*|tinker\w*|mov(?:e|ing)|edit\w*|meddle|tweak\w*|hands off|off limits|taboo|alone)\b"
-)
 
 DOING = re.compile(
     r"\b(?:try|trying|test|use|using|set|go (?:with|for|to)|switch|change|take|give|make|pick|choose|run|"
@@ -40,33 +28,6 @@ THING = re.compile(r"<([pvn]\d+)>")
 RELATIVE = re.compile(r"\bby (?:more )?<n\d+>|\b(?:times|factor)\b|<p\d+> more\b|\bmore <p\d+>")
 
 EITHER = re.compile(r"<[nv]\d+>(?: \w+)? or (?:\w+ )?<[nv]\d+>")
-
-
-def recipes(clause: Clause, known: Known) -> tuple[Meaning, ...]:
-    """What the clause wants of parameters; () when that is not clear."""
-    if not clause.has(r"<[pv]\d+>") or clause.has(r"<[stmke]\d+>"):
-        return ()
-    return bounds(clause) or kept(clause) or turned(clause, known) or used(clause)
-
-
-def kept(clause: Clause) -> tuple[Meaning, ...]:
-    """Parameters that nobody shall turn."""
-    if numbers_of(clause) or clause.all("v") or not clause.all("p"):
-        return ()
-    text = clause.text
-    denied = NOT.search(text) is not None
-    hands = re.search(r"\b(?:hands off|off limits|taboo|alone)\b", text)
-    if (
-        (denied and UNTOUCHED.search(text))
-        or hands
-        or (
-            not denied
-            and KEEP.search(text)
-            and not re.search(r"\b(?:keep|continue) (?:\w+ing)\b|\b(?:low|high|small|large|short|down|up)\b", text)
-        )
-    ):
-        return tuple(Keep(parameter=str(name)) for name in dict.fromkeys(clause.all("p")))
-    return ()
 
 
 def used(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a reading

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 SHORTEST, LONG = 5, 7  # letters: of a word that is mended, of one with a mistaken letter
 # Words that the rules hang on, none of which is near another word (as below is to blow). None that removes, publishes or
@@ -41,10 +42,19 @@ def _only(word: str, right: Iterable[str]) -> str:
 def name_near(phrase: str, names: Iterable[str]) -> str | None:
     """The one name whose words are these but for a slip in one of them; None: none, or several."""
     words = phrase.split()
-    found = {name for name in names if _close(words, name.split())}
+    found = {" ".join(name) for name in _as_long(frozenset(names)).get(len(words), ()) if _close(words, name)}
     return found.pop() if len(found) == 1 else None
 
 
+@lru_cache(maxsize=4)
+def _as_long(names: frozenset[str]) -> dict[int, list[list[str]]]:
+    """Names in words, by how many."""
+    found: dict[int, list[list[str]]] = {}
+    for name in sorted(names):
+        found.setdefault(len(name.split()), []).append(name.split())
+    return found
+
+
 def _close(said: list[str], right: list[str]) -> bool:
-    wrong = [(a, b) for a, b in zip(said, right, strict=False) if a != b]
-    return len(said) == len(right) and len(wrong) == 1 and len(wrong[0][0]) >= SHORTEST and near(*wrong[0])
+    wrong = [(a, b) for a, b in zip(said, right, strict=True) if a != b]
+    return len(wrong) == 1 and len(wrong[0][0]) >= SHORTEST and near(*wrong[0])

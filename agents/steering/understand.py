@@ -9,14 +9,14 @@ from math import log
 
 from tuneloop.agents.steering.beside import conditional, judged, pointed
 from tuneloop.agents.steering.bounds import NOT
-from tuneloop.agents.steering.control import GO_ON
+from tuneloop.agents.steering.control import GO_ON, grave
+from tuneloop.agents.steering.filling import Found, clear
 from tuneloop.agents.steering.known import Known
 from tuneloop.agents.steering.plain import after_joint, bare, cuts, plain, sentences
 from tuneloop.agents.steering.recipes import DOING
 from tuneloop.agents.steering.replies import HEDGE
-from tuneloop.agents.steering.rules import Found, clear, grave
-from tuneloop.agents.steering.weighing import Reading, weigh
-from tuneloop.core.directive import Extend, Pause, Reply, Revoke, Unclear, Use
+from tuneloop.agents.steering.weighing import Reading, told, weigh
+from tuneloop.core.directive import Extend, Finish, Pause, Reply, Revoke, Unclear, Use
 
 LATER = re.compile(r"[ ,]*(?:and )?(?:then|after that|afterwards)\b")
 QUOTED = re.compile(r"[\x00-\x08\x0b-\x1f]")
@@ -27,7 +27,10 @@ CUT = 0.05  # what a cut costs, as a loss of likeness
 
 def understand(text: str, known: Known) -> Found:
     """Meanings of one message, in order; at least one. The same message is always read alike."""
-    found = dict.fromkeys(m for sentence in sentences(plain(QUOTED.sub(" ", text))) for m in of_sentence(sentence, known))
+    read = [(sentence, of_sentence(sentence, known)) for sentence in sentences(plain(QUOTED.sub(" ", text)))]
+    if any(means and clear(means) for _, means in read):
+        read = [(sentence, means) for sentence, means in read if clear(means) or not told(sentence, known)]
+    found = dict.fromkeys(meaning for _, means in read for meaning in means)
     if any(isinstance(meaning, Revoke) and meaning.ids for meaning in found):
         found.pop(Revoke(), None)  # `…, take that back` is said of the same
     if all(isinstance(meaning, Unclear) for meaning in found):
@@ -83,7 +86,7 @@ def with_reply(whole: Reading, parts: list[Reading]) -> Found:
 def cost(readings: list[Reading]) -> float:
     """Of a way of reading: how unlikely its parts are, and how many; several surely different wishes are no accident."""
     kinds = {SAME.get(m.kind, m.kind + getattr(m, "about", "")) for one in readings for m in one.means}
-    gain = APART * (len(kinds) - 1) if min(one.sure for one in readings) >= LIKELY else 0.0
+    gain = APART * (len(kinds) - 1) if "unclear" not in kinds and min(one.sure for one in readings) >= LIKELY else 0.0
     return -sum(log(one.sure) for one in readings) + CUT * len(readings) - gain
 
 
@@ -92,8 +95,12 @@ def joint(readings: list[Reading], sentence: str) -> Found:
     found = tuple(dict.fromkeys(meaning for one in readings for meaning in one.means))
     if len(readings) > 1 and any(isinstance(meaning, Reply) for meaning in found) and HEDGE.search(sentence):
         return (Unclear(text=sentence),)
+    if any(isinstance(meaning, Finish) for meaning in found):
+        found = tuple(meaning for meaning in found if not isinstance(meaning, Pause))  # `as soon as it is done, stop`
     found = together(found)
-    if len(readings) > 1 and (any(isinstance(m, Unclear) for m in found) or (NOT.search(sentence) and any(map(grave, found)))):
+    if len(readings) > 1 and (
+        any(isinstance(m, Unclear) for m in found) or (NOT.search(sentence) and any(map(grave, found)))
+    ):
         return safe(found, sentence)
     return found
 
@@ -122,12 +129,14 @@ def mended(parts: list[str], later: list[bool], found: list[Reading], known: Kno
     """The readings of parts that hang on the part before them. `later`: parts behind a `then`."""
     found = list(found)
     for i, part in enumerate(parts):
-        if len(parts) > 1 and re.search(GO_ON, bare(part)) and not any(isinstance(m, Revoke) for m in found[i].means):
+        if len(parts) > 1 and GO_ON.match(bare(part)) and not any(isinstance(m, Revoke) for m in found[i].means):
             found[i] = Reading((), found[i].sure)  # it does
         elif named_only(parts, i, found[i].means) or (later[i] and at_once(found[i].means)):
             found[i] = Reading((Unclear(text=part),), found[i].sure)
         elif i and set_before(found[i].means, found[:i]) and DOING.search(part) is None:
             found[i] = Reading((), found[i].sure)  # `switch to adafactor, adamw is too big`
+        elif i and any(isinstance(m, Unclear) for m in found[i].means) and told(part, known):
+            found[i] = Reading((), max(found[i].sure, LIKELY))
         elif i and not clear(found[i].means) and (name := judged(parts[i - 1], known)):
             again = weigh(pointed(part, name), known, asks=False)
             found[i - 1 : i + 1] = [Reading((), 1.0), again] if clear(again.means) else found[i - 1 : i + 1]
@@ -155,5 +164,3 @@ def safe(found: Found, sentence: str) -> Found:
     """Of a sentence that is understood in part nothing dangerous and no end is taken: the rest could deny it."""
     careful = [m for m in found if not (m.kind in ("pause", "finish", "reply", "revoke", "extend") or grave(m))]
     return tuple(careful) if len(careful) == len(found) else (Unclear(text=sentence),)
-
-

@@ -1,4 +1,4 @@
-"""One clause: what it is most like, weighed with what the rules read."""
+"""One clause: what it is most like of what it can mean."""
 
 from __future__ import annotations
 
@@ -6,22 +6,32 @@ import re
 from dataclasses import dataclass
 
 from tuneloop.agents.steering.asking import OFFER
-from tuneloop.agents.steering.beside import conditional, reason
+from tuneloop.agents.steering.beside import SUPPOSED, conditional
 from tuneloop.agents.steering.clause import Clause, tagged
-from tuneloop.agents.steering.filling import fill
+from tuneloop.agents.steering.control import AT_LAST, GO_ON, gone_on, grave
+from tuneloop.agents.steering.filling import Found, doubtful, fill
 from tuneloop.agents.steering.known import Known
 from tuneloop.agents.steering.likeness import SEVERAL, frame, learnt
 from tuneloop.agents.steering.plain import bare, cuts
-from tuneloop.agents.steering.rules import SUPPOSED, Found, clear, grave, of_clause
-from tuneloop.core.directive import Avoid, Bound, Extend, Meaning, Question, Reply, Revoke, Sources, Unclear, Use
+from tuneloop.agents.steering.recipes import DOING
+from tuneloop.agents.steering.replies import reply
+from tuneloop.core.directive import Unclear
 
-AGREED = 0.35  # what a rule's word is worth, as a share
 LEAST = 0.33  # below it nothing is understood
-SURE = 0.8  # of what stands beside an `if`
+NEVER = 2.0
+FAINT = 0.25  # of an idea, which changes nothing by itself
+SURE = 0.9  # of what stands beside an `if`
 NO_IDEA = 0.15
+TOLD = re.compile(
+    r"(?:\w+ ,)?(?:i|we|it|they|he|she|this|that|there|the|our|my|someone|somebody|everybody|people|saw|read|had|got|"
+    r"nothing|no one|nobody)\b"
+)
 PLAIN = 0.5  # of what wants a yes: its own words must be there besides
 LOST = 0.7  # of what is taken to mean nothing, though it names something
 WHY = re.compile(r"(?:because|cause|cuz|since|so that|given that|due to|thanks to)\b")
+JUDGES = re.compile(  # `linear decays too fast`
+    r"\btoo (?:fast|slow|small|large|big|high|low|short|long|weak|noisy|much)\b|\b(?:imo|imho)\b"
+)
 TIMED = ("finish", "approve_plan", "approve_launch", "approve_none", "ask_", "aside", "unclear")
 
 
@@ -34,69 +44,53 @@ class Reading:
 
 
 def weigh(said: str, known: Known, *, asks: bool, asked: bool = False) -> Reading:
-    """The kind with most of likeness and rules together whose needs the clause fills."""
-    if not said.strip(" ,"):
-        return Reading((), 1.0)
-    if WHY.match(said.strip(" ,")):
+    """The kind that it is most like of those whose needs it fills. `asks`, `asked`: it, its sentence ends in a question mark."""
+    raw, text = said.strip(" ,"), bare(said)
+    if not raw or WHY.match(raw) or (JUDGES.search(raw) and not re.search(r"\d", raw) and not DOING.search(raw)):
         return Reading((), SURE)
-    rules = of_clause(said, known, asks=asks, asked=asked)
-    if rules and isinstance(rules[0], Reply):
-        return Reading(rules, 1.0)
-    clause = tagged(bare(said), known)
-    ruled = "aside" if not clear(rules) and reason(said, known) else kind_of(rules, clause)
+    if answer := reply(text, raw, known, asks=asks or asked):
+        return Reading(answer, 1.0)
+    if GO_ON.match(text):
+        return Reading((gone_on(known),), SURE)
+    clause = tagged(text, known)
     shares = learnt().shares(frame(clause, asks=asks))
-    best = Reading((Unclear(text=clause.said or said),), NO_IDEA)
     several = shares.pop(SEVERAL)
     if len(cuts(said)) == 1:
         shares = {kind: share / (1 - several) for kind, share in shares.items()}
+    best = Reading((Unclear(text=clause.said or said),), NO_IDEA)
+    offered = OFFER.match(raw) is not None
     for kind, share in shares.items():
-        sure = min(share + (AGREED if kind == ruled else 0.0), 1.0)
-        if sure < max(best.sure, needed(kind, said, clause)):
+        if share < max(best.sure, needed(kind, said, clause, orders=offered or not asks)):
             continue
-        found = rules if kind == ruled and kind != "aside" else fill(kind, clause, known)
-        if found is not None and not (asked and any(map(grave, found)) and not OFFER.match(said.strip(" ,"))):
-            best = Reading(found, sure)
+        found = fill(kind, clause, known)
+        if found is not None and not (asked and not offered and any(map(grave, found))):
+            best = Reading(found, share)
     return best
 
 
-def needed(kind: str, said: str, clause: Clause) -> float:
-    """How sure it must be: what stands under a condition, or is told of others, is rarely wished."""
+def told(sentence: str, known: Known) -> bool:
+    """Whether a sentence that is not understood only tells something, and names nothing: beside a wish it is no wish."""
+    clause = tagged(bare(sentence), known)
+    named = clause.has(r"<[nstmkeg]\d+>") or (clause.things and DOING.search(clause.text))
+    return TOLD.match(clause.text) is not None and not named and not doubtful(clause.text)
+
+
+def needed(kind: str, said: str, clause: Clause, *, orders: bool) -> float:
+    """How sure it must be: what is asked, stands under a condition, or is told of others, is rarely wished.
+
+    `orders`: it is no question.
+    """
     if kind == "aside":
-        return 2.0 if clause.has(r"<[tkmge]\d+>") else LOST if clause.has(r"<[pvsn]\d+>") else LEAST
+        return NEVER if clause.has(r"<[tkmge]\d+>") else LOST if clause.has(r"<[pvsn]\d+>") else LEAST
     if kind in ("delete", "publish"):
         return PLAIN
-    if kind.startswith(TIMED):
+    supposed = SUPPOSED.search(clause.text) and not OFFER.match(said.strip(" ,"))
+    if kind.startswith(TIMED) and not (
+        supposed and kind in ("finish", "approve_plan", "approve_launch", "approve_none")
+    ):
         return LEAST
-    if conditional(said):
-        return 2.0
-    return SURE if SUPPOSED.search(clause.text) and not OFFER.match(said.strip(" ,")) else LEAST
-
-
-def kind_of(found: Found, clause: Clause) -> str:  # noqa: ARG001
-    """The kind of likeness that a reading by rules is of; "" for what is unclear or of several kinds."""
-    kinds = {_kind(meaning) for meaning in found}
-    return kinds.pop() if len(kinds) == 1 else ""
-
-
-def _kind(meaning: Meaning) -> str:  # noqa: PLR0911 - one line a kind
-    match meaning:
-        case Use():
-            return "use_always" if meaning.always else "use"
-        case Bound():
-            if meaning.at_most is not None and meaning.at_least is not None:
-                return "bound_both"
-            return "at_most" if meaning.at_most is not None else "at_least"
-        case Sources():
-            return "only" if meaning.only else "never"
-        case Extend():
-            amounts = (meaning.seconds, meaning.experiments, meaning.tokens, meaning.money, meaning.gpu_hours)
-            return "less" if min(amounts) < 0 else "more"
-        case Question():
-            return f"ask_{meaning.about}"
-        case Revoke():
-            return "revoke" if meaning.ids else "revoke_newest"
-        case Avoid():
-            return "avoid"
-    if meaning.kind == "approve":
-        return f"approve_{meaning.at}"
-    return "" if meaning.kind == "unclear" else meaning.kind
+    if kind == "focus":
+        return FAINT
+    if conditional(said) or (kind == "pause" and AT_LAST.search(clause.text)):
+        return NEVER
+    return LEAST if orders and not supposed else SURE

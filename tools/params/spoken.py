@@ -91,6 +91,10 @@ SWITCHES = frozenset(name for name in TURNED if name.startswith(("use_", "enable
     "train_on_prompt",
     "mask_history",
 }
+# `no warmup`: none of it.
+ADDED = frozenset(
+    ["warmup_ratio", "warmup_steps", "weight_decay", "lora_dropout", "label_smoothing_factor", "neftune_noise_alpha"]
+)
 # Words of everyday speech that a question about parameters may take for one, an order may not.
 EVERYDAY = frozenset(
     [

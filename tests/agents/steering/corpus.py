@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from tuneloop.agents.steering import Known, understand
 from tuneloop.core.directive import Bound, Directive, Meaning, Publish, Sources, Unclear
 from tuneloop.core.ledger import Limits
-from tuneloop.tools.params.spoken import SWITCHES, parameter_names, value_names
+from tuneloop.tools.params.spoken import ADDED, SWITCHES, parameter_names, value_names
 
 HERE = Path(__file__).parent
 MEANING: TypeAdapter[Meaning] = TypeAdapter(Meaning)
@@ -44,6 +44,7 @@ def known(*, pending: bool = False) -> Known:
         parameters=parameter_names(None),
         values=value_names(),
         switches=SWITCHES,
+        added=ADDED,
         now={"learning_rate": 2e-4, "lora_rank": 8},
         experiments_left=3,
         seconds_left=3600.0,
@@ -63,16 +64,25 @@ def right(line: dict[str, Any]) -> bool:
     return any(found == sorted(map(plainly, map(meant, means))) for means in (line["means"], *line.get("or", ())))
 
 
+def alike(line: dict[str, Any]) -> bool:
+    """As `right`, whatever words of the message a wish in words takes."""
+    found = sorted(plainly(meaning, words=False) for meaning in read(line))
+    return any(
+        found == sorted(plainly(meant(value), words=False) for value in means)
+        for means in (line["means"], *line.get("or", ()))
+    )
+
+
 def meant(value: dict[str, Any]) -> Meaning:
     """A line's meaning."""
     return MEANING.validate_python({"text": "", **value} if value["kind"] == "unclear" else value)
 
 
-def plainly(meaning: Meaning) -> str:
+def plainly(meaning: Meaning, *, words: bool = True) -> str:
     """A meaning as text, numbers alike."""
     if isinstance(meaning, Unclear):
         return "unclear"
-    told = meaning.model_dump()
+    told = meaning.model_dump(exclude=set() if words else {"text", "what", "to", "reason"})
     return repr(
         sorted(
             (

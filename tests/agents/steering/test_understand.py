@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.agents.steering.corpus import known, phrasings, read, right
+from phrasings.learn import examples
+from tests.agents.steering.corpus import alike, known, phrasings, read, right
 from tuneloop.agents.steering import Known, understand
 from tuneloop.agents.steering.clause import tagged
 from tuneloop.agents.steering.numbers import number
 from tuneloop.agents.steering.spelling import near
 from tuneloop.core.directive import Bound, Delete, Extend, Publish, Reply, Unclear, Use, dangerous
 
-DEVELOPMENT, HELD_OUT = phrasings("development"), phrasings("held_out")
-READ_SINCE = [line for number in range(4, 11) for line in phrasings(f"held_out_{number}")]
+DEVELOPMENT, HELD_OUT, UNSEEN = phrasings("development"), phrasings("held_out"), phrasings("unseen")
+LEARNT = [line for number in range(4, 11) for line in phrasings(f"held_out_{number}")]
 WORDS = sorted({word for line in DEVELOPMENT for word in line["say"].lower().split()})
 HARMLESS = st.lists(st.sampled_from([w for w in WORDS if w.isalpha()]), max_size=12).map(" ".join)
 
@@ -28,18 +30,20 @@ def grave(meaning: Any) -> bool:
     return isinstance(meaning, Delete | Publish) or (isinstance(meaning, Extend) and dangerous(meaning))
 
 
-@pytest.mark.parametrize("line", DEVELOPMENT + READ_SINCE, ids=lambda line: str(line["say"])[:50])
-def test_phrasings_that_the_rules_were_written_with(line: dict[str, Any]) -> None:
+@pytest.mark.parametrize("line", DEVELOPMENT + LEARNT, ids=lambda line: str(line["say"])[:50])
+def test_phrasings_that_are_learnt_from(line: dict[str, Any]) -> None:
     assert right(line), read(line)
 
 
-def test_phrasings_that_the_rules_have_not_seen() -> None:
-    wrong = [line["say"] for line in HELD_OUT if not right(line)]
-    assert len(HELD_OUT) >= 40
-    assert len(wrong) <= len(HELD_OUT) / 10, wrong
+def test_phrasings_that_are_not_learnt_from() -> None:
+    taught = {said.lower() for said in chain(*examples().values())}
+    lines = [line for line in HELD_OUT + UNSEEN if line["say"].lower() not in taught]
+    assert len(lines) >= 275
+    wrong = [line["say"] for line in lines if not alike(line)]
+    assert len(wrong) <= len(lines) / 10, wrong
 
 
-@pytest.mark.parametrize("line", DEVELOPMENT + HELD_OUT + READ_SINCE, ids=lambda line: str(line["say"])[:50])
+@pytest.mark.parametrize("line", DEVELOPMENT + HELD_OUT + UNSEEN + LEARNT, ids=lambda line: str(line["say"])[:50])
 def test_nothing_dangerous_is_guessed(line: dict[str, Any]) -> None:
     meant = [
         m

@@ -1,6 +1,7 @@
-"""Learns `likeness.npz` from the examples: `python -m tuneloop.agents.steering.learning`, after a change of them or of tags.
+"""Learns `agents/steering/likeness.npz` from the phrasings beside this file: `make phrasings`.
 
-A new way of saying something is a line in `examples/KIND.txt`.
+`KIND.txt` holds ways of saying one kind of wish, a line each; a new way is a new line. The kinds are those of
+`agents/steering/filling.py`. Learnt anew after a change of a line, or of how words are tagged.
 """
 
 from __future__ import annotations
@@ -11,22 +12,23 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tuneloop.agents.steering.clause import tagged
 from tuneloop.agents.steering.known import Known
-from tuneloop.agents.steering.likeness import HERE, LEARNT, SEVERAL, Likeness, Weights, features, frame
+from tuneloop.agents.steering.likeness import LEARNT, SEVERAL, Likeness, Weights, features, frame
 from tuneloop.agents.steering.plain import bare, plain
-from tuneloop.tools.params.spoken import SWITCHES, parameter_names, value_names
+from tuneloop.tools.params.spoken import ADDED, SWITCHES, parameter_names, value_names
 
-EXAMPLES = HERE / "examples"
+EXAMPLES = Path(__file__).parent
 JOINTS = (", ", " and ", ", and ", "; ", " - ", " but ", ", then ", ". ", ", also ")
 AFTER = 0.7  # how often an aside comes behind
 MIXED = 0.3  # how many examples are mixed with another
 SEEN = 3  # a feature is kept when so many examples have it
-STEPS, RATE, HELD = 250, 4.0, 3e-5  # of the descent; HELD: weight decay
+STEPS, RATE, HELD = 300, 6.0, 3e-5  # of the descent; HELD: weight decay
 LARGEST = 127
 Places = NDArray[np.int64]
 
@@ -45,6 +47,7 @@ def said_of() -> Known:
         parameters=parameter_names(None),
         values=value_names(),
         switches=SWITCHES,
+        added=ADDED,
     )
 
 
@@ -67,7 +70,7 @@ def frames(given: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
 
 def beside(given: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Examples with an aside, which mean the same, and two kinds in one message, which are `SEVERAL`."""
-    chance = random.Random(0)  # noqa: S311 - the same every time
+    chance = random.Random(0)
     single = [(kind, said) for kind, lines in given.items() if kind not in ("aside", "unclear") for said in lines]
     found: dict[str, list[str]] = {SEVERAL: []}
     for kind, said in single:
@@ -143,11 +146,10 @@ def descend(x: Cells, y: Weights) -> tuple[Weights, Weights]:
 def save(found: Likeness, file: Path = LEARNT) -> None:
     """One byte a weight: what is left out is far below what decides."""
     scale = np.float32(np.abs(found.weights).max() / LARGEST)
-    told = {name: np.frombuffer(text.encode(), np.uint8) for name, text in _texts(found).items()}
+    small = np.rint(found.weights / scale).astype(np.int8)
+    told: dict[str, Any] = {name: np.frombuffer(text.encode(), np.uint8) for name, text in _texts(found).items()}
     with file.open("wb") as out:
-        np.savez_compressed(
-            out, weights=np.rint(found.weights / scale).astype(np.int8), scale=scale, bias=found.bias, **told
-        )
+        np.savez_compressed(out, weights=small, scale=scale, bias=found.bias, **told)
 
 
 def _texts(found: Likeness) -> dict[str, str]:
@@ -162,7 +164,9 @@ def main() -> int:
     found = learn(rows, frames(beside(given)))
     save(found)
     right = sum(max((shares := found.shares(text)), key=shares.__getitem__) == kind for kind, text in rows)
-    print(f"{len(rows)} examples, {len(found.places)} features: {right} read right; {LEARNT.stat().st_size >> 10} KiB")
+    sys.stdout.write(
+        f"{len(rows)} examples, {len(found.places)} features: {right} read right; {LEARNT.stat().st_size >> 10} KiB\n"
+    )
     return 0
 
 

@@ -1,0 +1,111 @@
+"""One clause: what is told is no wish, what is denied is never done, what is asked changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phrasings.learn import examples
+from tests.agents.steering.corpus import known
+from tuneloop.agents.steering import understand
+from tuneloop.agents.steering.weighing import weigh
+from tuneloop.core.directive import Bound, Extend, Finish, Pause, Question, Unclear, Use, dangerous
+
+SAID = [said for lines in examples().values() for said in lines]
+
+
+def kinds(said: str) -> list[str]:
+    return [meaning.kind for meaning in understand(said, known())]
+
+
+@pytest.mark.parametrize(
+    "said", ["because the demo is at four", "since we ship on friday", "linear decays too fast", ""]
+)
+def test_reasons_mean_nothing(said: str) -> None:
+    assert weigh(said, known(), asks=False).means == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("keep the learning rate below 1e-4", Bound(parameter="learning_rate", at_most=1e-4)),
+        ("never a rank below 8", Bound(parameter="lora_rank", at_least=8)),
+        ("anything beyond rank 32 is a waste", Bound(parameter="lora_rank", at_most=32)),
+        ("go with 1e-5", Use(parameter="learning_rate", value=1e-5)),
+        ("three passes over the data next time", Use(parameter="num_train_epochs", value=3)),
+        ("raise the time limit to three hours", Extend(seconds=3600)),
+        ("be done in half an hour", Extend(seconds=-1800)),
+        ("raise the token limit to 150,000", Extend(tokens=50_000)),
+        ("two more hours, three more experiments", Extend(seconds=7200, experiments=3)),
+    ],
+)
+def test_which_end_and_which_total_the_words_decide(said: str, wanted: Any) -> None:
+    assert understand(said, known()) == (wanted,)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "would a batch size of 32 fit?",
+        "is rank 64 too much?",
+        "if the loss rises, use a learning rate of 1e-5",
+        "priya mentioned that rank 64 works well",
+        "should it get worse, stop after this one",
+        "don't delete anything",
+        "never publish the model",
+    ],
+)
+def test_questions_conditions_hearsay_and_denials_change_nothing(said: str) -> None:
+    assert set(kinds(said)) <= {"unclear", "question"}
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("stop after this one and never use fp16", ["finish", "avoid"]),
+        ("how is it going, and how much time is left?", ["question", "question"]),
+        ("delete experiment 1 and add an hour", ["delete", "extend"]),
+        ("use rank 16, our card is small. Thanks a lot!", ["use"]),
+    ],
+)
+def test_two_wishes_are_both_heard_and_asides_are_not(said: str, wanted: list[str]) -> None:
+    assert kinds(said) == wanted
+
+
+def test_a_wish_to_remove_is_not_lost_beside_another() -> None:
+    for said in (
+        "stop after this one, and throw away experiment 2's checkpoints",
+        "another hour, then send the model to the hub",
+    ):
+        found = understand(said, known())
+        assert any(meaning.kind in ("delete", "publish", "unclear") for meaning in found), found
+
+
+def test_the_open_experiment_may_be_named_no_other() -> None:
+    assert understand("stop after experiment 3", known()) == (Finish(),)
+    assert not any(isinstance(meaning, Finish | Pause) for meaning in understand("stop after experiment 7", known()))
+
+
+@pytest.mark.parametrize("said", ["the purple elephant sings", "thanks a lot", "frobnicate the gizmo", "so they say"])
+def test_what_is_no_wish_is_unclear_by_itself(said: str) -> None:
+    assert kinds(said) == ["unclear"]
+
+
+@given(st.sampled_from(SAID), st.sampled_from(["if it gets worse, ", "in case of nan, ", "unless it improves, "]))
+def test_under_a_condition_nothing_changes(said: str, condition: str) -> None:
+    found = understand(condition + said.split(". ", maxsplit=1)[0], known())
+    changes = [m for m in found if not isinstance(m, Unclear | Question)]
+    assert not any(m.kind in ("delete", "publish", "pause", "use", "bound", "sources", "extend") for m in changes), (
+        changes
+    )
+
+
+@given(st.sampled_from(SAID), st.sampled_from(SAID))
+def test_of_two_messages_nothing_dangerous_comes_that_neither_says(one: str, other: str) -> None:
+    def grave(said: str) -> set[str]:
+        return {m.kind for m in understand(said, known()) if m.kind in ("delete", "publish", "extend") and dangerous(m)}
+
+    assert grave(f"{one} {other}") <= grave(one) | grave(other) | {"extend"}
