@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from phrasings.learn import examples
 from tests.agents.steering.corpus import alike, known, phrasings, read, right
+from tests.agents.steering.teaching import learning
 from tuneloop.agents.steering import Known, understand
 from tuneloop.agents.steering.clause import tagged
 from tuneloop.agents.steering.numbers import number
@@ -36,7 +36,7 @@ def test_phrasings_that_are_learnt_from(line: dict[str, Any]) -> None:
 
 
 def test_phrasings_that_are_not_learnt_from() -> None:
-    taught = {said.lower() for said in chain(*examples().values())}
+    taught = {said.lower() for said in chain(*learning.examples().values())}
     lines = [line for line in HELD_OUT + UNSEEN if line["say"].lower() not in taught]
     assert len(lines) >= 275
     wrong = [line["say"] for line in lines if not alike(line)]

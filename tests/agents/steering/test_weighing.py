@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasings.learn import examples
 from tests.agents.steering.corpus import known
+from tests.agents.steering.teaching import learning
 from tuneloop.agents.steering import understand
 from tuneloop.agents.steering.weighing import weigh
 from tuneloop.core.directive import Bound, Extend, Finish, Pause, Question, Unclear, Use, dangerous
 
-SAID = [said for lines in examples().values() for said in lines]
+SAID = [said for lines in learning.examples().values() for said in lines]
 
 
 def kinds(said: str) -> list[str]:
