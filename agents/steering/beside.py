@@ -13,9 +13,12 @@ CONDITION = re.compile(
     r"(?:once|when|whenever|as soon as|until|till|while|after)\b(?! (?:further notice|i say|i tell|told|"
     r"(?:this|that|it|the (?:current|open|running))\b|you (?:start|begin|train|run|do|try|launch))))"
 )
+HEARSAY = re.compile(
+    r"(?<!\bi )\b(?:mentioned|claim(?:s|ed|ing)?|reckons?|swears?|heard|suggested|recommend(?:s|ed))\b|"
+    r"\b(?:apparently|supposedly|rumou?r)"
+)
 SUPPOSED = re.compile(
     r"\b(?:if|unless|provided|assuming|in case|suppose|whether|wonder\w*|imagine|hypothetical\w*|"
-    r"(?<!\bi )(?:mentioned|claim(?:s|ed)?|reckons?|swears?|heard|suggested|recommend(?:s|ed))\b|apparently|supposedly|rumou?r|"
     r"what would happen|would it|(?:he|she|they|someone|somebody|my \w+|people|everyone|boss|"
     r"colleague) (?:said|says|told|tells|wants|wanted|asked|thinks?|suggests?))\b"
 )

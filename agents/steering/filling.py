@@ -8,7 +8,7 @@ from functools import partial
 
 from tuneloop.agents.steering.amounts import extended
 from tuneloop.agents.steering.asking import experiment_of
-from tuneloop.agents.steering.beside import SUPPOSED
+from tuneloop.agents.steering.beside import HEARSAY, SUPPOSED
 from tuneloop.agents.steering.bounds import BAD, NOT, direction
 from tuneloop.agents.steering.clause import Clause, numbers_of
 from tuneloop.agents.steering.control import DANGER, spelled
@@ -175,8 +175,8 @@ def publication(clause: Clause, known: Known) -> Found:  # noqa: ARG001
 
 
 def doubtful(text: str) -> bool:
-    """Whether it is denied or supposed."""
-    return NOT.search(text) is not None or SUPPOSED.search(text) is not None
+    """Whether it is denied, supposed, or told of others."""
+    return any(pattern.search(text) for pattern in (NOT, SUPPOSED, HEARSAY))
 
 
 def words(wanted: type[Focus] | type[Unclear], clause: Clause, known: Known) -> Found:  # noqa: ARG001

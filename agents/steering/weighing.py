@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from tuneloop.agents.steering.asking import OFFER
-from tuneloop.agents.steering.beside import SUPPOSED, conditional
+from tuneloop.agents.steering.beside import HEARSAY, SUPPOSED, conditional
 from tuneloop.agents.steering.clause import Clause, tagged
 from tuneloop.agents.steering.control import AT_LAST, GO_ON, gone_on, grave
 from tuneloop.agents.steering.filling import Found, doubtful, fill
@@ -17,22 +17,32 @@ from tuneloop.agents.steering.recipes import DOING
 from tuneloop.agents.steering.replies import reply
 from tuneloop.core.directive import Unclear
 
-LEAST = 0.33  # below it nothing is understood
+# How likely a reading must be, of 1. What ends, stops or takes back something wants more, what changes nothing less; what
+# removes or publishes waits for a yes, and its own words must be there besides.
+LIKELY = 0.33
+LEAST = {
+    "delete": 0.5,
+    "publish": 0.5,
+    "approve_none": 0.6,
+    "pause": 0.5,
+    "finish": 0.45,
+    "revoke": 0.45,
+    "revoke_newest": 0.5,
+    "focus": 0.25,
+}
 NEVER = 2.0
-FAINT = 0.25  # of an idea, which changes nothing by itself
 SURE = 0.9  # of what stands beside an `if`
 NO_IDEA = 0.15
 TOLD = re.compile(
     r"(?:\w+ ,)?(?:i|we|it|they|he|she|this|that|there|the|our|my|someone|somebody|everybody|people|saw|read|had|got|"
     r"nothing|no one|nobody)\b"
 )
-PLAIN = 0.5  # of what wants a yes: its own words must be there besides
 LOST = 0.7  # of what is taken to mean nothing, though it names something
 WHY = re.compile(r"(?:because|cause|cuz|since|so that|given that|due to|thanks to)\b")
 JUDGES = re.compile(  # `linear decays too fast`
     r"\btoo (?:fast|slow|small|large|big|high|low|short|long|weak|noisy|much)\b|\b(?:imo|imho)\b"
 )
-TIMED = ("finish", "approve_plan", "approve_launch", "approve_none", "ask_", "aside", "unclear")
+AT_A_TIME = ("finish", "approve_plan", "approve_launch", "approve_none")  # `once this is done, stop` is no condition
 
 
 @dataclass(frozen=True)
@@ -80,17 +90,16 @@ def needed(kind: str, said: str, clause: Clause, *, orders: bool) -> float:
 
     `orders`: it is no question.
     """
+    least = LEAST.get(kind, LIKELY)
     if kind == "aside":
-        return NEVER if clause.has(r"<[tkmge]\d+>") else LOST if clause.has(r"<[pvsn]\d+>") else LEAST
-    if kind in ("delete", "publish"):
-        return PLAIN
+        return NEVER if clause.has(r"<[tkmge]\d+>") else LOST if clause.has(r"<[pvsn]\d+>") else least
+    if kind in ("delete", "publish", "unclear") or kind.startswith("ask_"):
+        return least
+    if HEARSAY.search(clause.text):
+        return NEVER if kind != "focus" else least
     supposed = SUPPOSED.search(clause.text) and not OFFER.match(said.strip(" ,"))
-    if kind.startswith(TIMED) and not (
-        supposed and kind in ("finish", "approve_plan", "approve_launch", "approve_none")
-    ):
-        return LEAST
-    if kind == "focus":
-        return FAINT
+    if kind in AT_A_TIME and not supposed:
+        return LOST if conditional(said) else least
     if conditional(said) or (kind == "pause" and AT_LAST.search(clause.text)):
-        return NEVER
-    return LEAST if orders and not supposed else SURE
+        return NEVER if kind != "focus" else least
+    return least if orders and not supposed else max(least, SURE if kind != "focus" else least)
