@@ -6,9 +6,11 @@ import re
 
 from tuneloop.agents.steering.clause import Clause
 from tuneloop.agents.steering.known import Known
+from tuneloop.agents.steering.switches import factor
 from tuneloop.core.directive import Extend
 
 LETTERS = "tekmg"  # time, experiments, tokens, money, GPU-hours
+LARGEST = 1e12
 Amounts = dict[str, float]
 FOREIGN = re.compile(r"[€£]|\b(?:eur|euros?|pounds?)\b", re.IGNORECASE)  # what is spent is counted in US dollars
 LESS = re.compile(
@@ -16,11 +18,10 @@ LESS = re.compile(
     r"shave|earlier|sooner|knock|halve|slash|without)\b"
 )
 MORE = re.compile(
-    r"\b(?:more|additional|extra|further|another|longer|extend\w*|add|grant|increase|prolong|top up|on top|raise|up)\b"
+    r"\b(?:more|plus|additional|extra|further|another|longer|extend\w*|add|grant|increase|prolong|top up|on top|raise|up)\b"
 )
 LIMIT = re.compile(
-    r"\b(?:limits?|caps?|ceiling|budget|maximum|allowance|in (?:total|all|sum)|all in all|all told|altogether|overall|total|"
-    r"entire|whole|full)\b"
+    r"\b(?:limits?|caps?|ceiling|budget|maximum|allowance|in (?:total|all|sum)|all in all|all told|altogether|overall|total)\b"
 )
 LEFT = re.compile(
     r"\b(?:left|remain\w*|within|in (?:the next )?<t|from (?:now|here|this)|be done|all done|finish\w*|starting now|to go|by then|"
@@ -30,8 +31,8 @@ TOTAL = re.compile(
     rf"(?:{LIMIT.pattern}).*\bto (?:an? )?<|\bto <.*(?:{LIMIT.pattern})|"
     r"\b(?:at most|no more than|not more than|no longer than|max(?:imum)?|only)\b.*<"
 )
-TIMES = re.compile(r"\b(?:(?P<half>halve|half|in half)|(?P<twice>double|twice)|(?P<thrice>triple))\b")
-FACTOR = {"half": 0.5, "twice": 2.0, "thrice": 3.0}
+EACH = re.compile(r"\b(?:per|each|every) (?:\w+ )?(?:experiment|day|run|round|training)\b|\bexperiments? longer\b")
+CARD = re.compile(r"\b(?:gpu|card|accelerator)[ -](?:time|budget|allowance|allotment|limit|quota|cap)\b")
 NAMED = re.compile(
     r"\b(?:(?P<g>gpu)|(?P<t>time|hours)|(?P<e>experiments?|rounds)|(?P<k>tokens?)|(?P<m>money|dollars?|spending|cost))\b"
 )
@@ -39,12 +40,16 @@ NAMED = re.compile(
 
 def extended(clause: Clause, known: Known, sign: int) -> Extend | None:
     """More (1) or less (-1) of what is named, or a total (0); None where that cannot be told."""
-    if clause.has(r"<[pvsn]\d+>") or FOREIGN.search(clause.said):
+    if clause.has(r"<[pvsn]\d+>") or FOREIGN.search(clause.said) or EACH.search(clause.text):
         return None
     found = {letter: [float(str(amount)) for amount in clause.all(letter)] for letter in LETTERS if clause.all(letter)}
+    if "t" in found and CARD.search(clause.text):
+        found["g"] = [seconds / 3600 for seconds in found.pop("t")]
     if not found:
-        return scaled(clause.text, known)
-    if any(len(some) > 1 or some[0] <= 0 for some in found.values()) or (sign and against(clause.text, sign)):
+        return scaled(clause, known)
+    if any(len(some) > 1 or not 0 < some[0] < LARGEST for some in found.values()) or (
+        sign and against(clause.text, sign)
+    ):
         return None
     sign = 0 if TOTAL.search(clause.text) else sign
     said = {letter: some[0] for letter, some in found.items()}
@@ -61,18 +66,22 @@ def total(said: Amounts, text: str, known: Known) -> Amounts:
     """The difference to what is left, or to the limit; nothing where there is none."""
     left = {"t": known.seconds_left, "e": known.experiments_left}
     now = {**limits(known), **(left if LEFT.search(text) and not LIMIT.search(text) else {})}
+    if re.search(r"(?<!no )(?<!not )\bmore\b(?! than)", text) and not set(said) <= {"t", "e"}:
+        return {}  # of what is left of it nobody knows
     more = {letter: amount - float(limit) for letter, amount in said.items() if (limit := now[letter]) is not None}
+    if any(left[letter] is not None and float(left[letter] or 0) + more.get(letter, 0) <= 0 for letter in left):
+        return {}  # nothing would be left: that is no budget
     return more if len(more) == len(said) else {}
 
 
-def scaled(text: str, known: Known) -> Extend | None:
+def scaled(clause: Clause, known: Known) -> Extend | None:
     """`double the time`, `halve the budget for tokens`."""
-    times, names = TIMES.search(text), NAMED.search(text)
+    times, names = factor(clause), NAMED.search(clause.text)
     if times is None or names is None:
         return None
     letter = str(names.lastgroup)
-    limit = limits(known)[letter] if not LEFT.search(text) or letter not in "te" else left_of(known, letter)
-    return wish({letter: float(limit) * (FACTOR[str(times.lastgroup)] - 1)}) if limit else None
+    limit = left_of(known, letter) if LEFT.search(clause.text) and letter in "te" else limits(known)[letter]
+    return wish({letter: float(limit) * (times - 1)}) if limit else None
 
 
 def left_of(known: Known, letter: str) -> float | None:
@@ -88,12 +97,11 @@ def limits(known: Known) -> dict[str, float | None]:
 
 def wish(more: Amounts) -> Extend | None:
     """As a wish, where there is a difference."""
-    if not any(more.values()):
-        return None
-    return Extend(
+    found = Extend(
         seconds=round(more.get("t", 0), 3),
         experiments=int(more.get("e", 0)),
         tokens=int(more.get("k", 0)),
         money=round(more.get("m", 0), 6),
         gpu_hours=round(more.get("g", 0), 6),
     )
+    return None if found == Extend() else found

@@ -9,7 +9,8 @@ from tuneloop.agents.steering.known import Known
 from tuneloop.agents.steering.plain import bare
 
 CONDITION = re.compile(
-    r"^(?:(?:if|unless|in case|should|provided|only if|only when|as long as|assuming|suppose)\b|"
+    r"^(?:(?:if|unless|in case|in the event|depending on|the (?:moment|minute|second|day)|should|provided|only if|only when|"
+    r"as long as|assuming|suppose)\b|"
     r"(?:once|when|whenever|as soon as|until|till|while|after)\b(?! (?:further notice|i say|i tell|told|"
     r"(?:this|that|it|the (?:current|open|running))\b|you (?:start|begin|train|run|do|try|launch))))"
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from tuneloop.agents.steering.clause import Clause
+
 NOT = re.compile(
     r"\b(?:never|not|no|without|avoid\w*|refrain|stop|nothing|unacceptable|too (?:much|many|high|large|"
     r"big|long|low|small|little|few)|neither|nor|forbid\w*|forbidden|"
@@ -41,6 +43,34 @@ BAD = re.compile(
 )
 
 RAISED = "raise|bump|increase|crank|turn|dial|push|bring|set|move|go with|pull|get"
+
+
+BETWEEN = re.compile(
+    r"\b(?:between|from|in|within|range|inside|limited to|anywhere|somewhere|stay\w*|keep)\b.*?"
+    r"<n\d+> ?(?:and|to|-|,|:|through) ?<n\d+>|<n\d+> ?(?:-|to|through) ?<n\d+>"
+)
+TURNED = re.compile(
+    r"\b(?:change|raise|lower|go|move|switch|bump|drop|increase|decrease|prefer|instead|rather|outside|avoid)\b.*<n"
+)
+
+
+def both(clause: Clause) -> dict[str, float]:
+    """Both ends, where the words say which is which; {} where they do not, or say what is left out."""
+    text, numbers = clause.text, [clause.things[tag] for tag in re.findall(r"<(n\d+)>", clause.text)]
+    first, second = (float(str(number)) for number in numbers)
+    if BETWEEN.search(text) and not TURNED.search(text) and not denies(text) and first != second:
+        return {"at_least": min(first, second), "at_most": max(first, second)}
+    pieces = re.split(r"(?<=>) ?,? ?(?:(?:<p\d+>|\w+) )?(?:and|or|but|nor)\b", text)
+    ends = [direction(piece, denied=denies(text)) for piece in pieces]
+    if len(pieces) != 2 or set(ends) != {"at_most", "at_least"} or any(len(re.findall(r"<n", p)) != 1 for p in pieces):
+        return {}
+    found = dict(zip(ends, (first, second), strict=True))
+    return found if found["at_least"] < found["at_most"] else {}
+
+
+def denies(text: str) -> bool:
+    """Whether it says what shall not be."""
+    return NOT.search(text) is not None or BAD.search(text) is not None
 
 
 def direction(text: str, *, denied: bool) -> str:

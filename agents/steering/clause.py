@@ -26,6 +26,7 @@ MODULES = re.compile(r"\b\w+_proj\b(?:(?: ?,)?(?: and| plus| &)? ?\b\w+_proj\b)*
 POWER = re.compile(r"(?<![\w.])\d(?:\.\d+)?e-0?[2-7]\b")
 MORE_WORDS = ("extra", "additional", "more", "further")
 NOUNS = ("problem", "question", "answer", "example", "sample", "text")  # one of them is no file that is called so
+LARGEST = 1e15
 FEWER = ("fewer", "less")
 MONEY = re.compile(
     rf"(?:[$€£]\s?(?P<a>{NUMBER})(?:\s(?P<m1>{MORE})\b)?|(?P<b>{NUMBER}|{ONE})\s(?:(?P<m2>{MORE})\s)?"
@@ -175,7 +176,11 @@ def _modules(clause: Clause, target: str) -> Callable[[re.Match[str]], str]:
 
 
 def _number(clause: Clause) -> Callable[[re.Match[str]], str]:
-    return lambda match: match[0] if match[0] == "one" else clause.tag("n", number(match[0]))
+    def take(match: re.Match[str]) -> str:
+        value = number(match[0])
+        return clause.tag("n", value) if match[0] != "one" and abs(value) < LARGEST else match[0]
+
+    return take
 
 
 def _named(clause: Clause, known: Known) -> str:

@@ -9,12 +9,13 @@ from functools import partial
 from tuneloop.agents.steering.amounts import extended
 from tuneloop.agents.steering.asking import experiment_of
 from tuneloop.agents.steering.beside import HEARSAY, SUPPOSED
-from tuneloop.agents.steering.bounds import BAD, NOT, direction
+from tuneloop.agents.steering.bounds import NOT, both, denies, direction
 from tuneloop.agents.steering.clause import Clause, numbers_of
+from tuneloop.agents.steering.contrary import contrary
 from tuneloop.agents.steering.control import DANGER, spelled
 from tuneloop.agents.steering.known import Known
-from tuneloop.agents.steering.recipes import paired, used
-from tuneloop.agents.steering.replies import revocation, revoked
+from tuneloop.agents.steering.recipes import loose, paired, used
+from tuneloop.agents.steering.replies import UNKNOWN, revocation, revoked
 from tuneloop.agents.steering.sources import sources
 from tuneloop.agents.steering.switches import OFF, switch, switchable, turned
 from tuneloop.core.directive import (
@@ -48,10 +49,18 @@ REMOVE = re.compile(
     r"states?|everything|disk|leftovers)\b[^,;]*?)(?: (?:from|off) (?:the |my |your )?(?:disk|drive|machine|server))?"
     + END
 )
+MIXED = re.compile(r"\b(?:but|except|rather|or|and (?:delete|keep|remove))\b")
 SEND = re.compile(
     r"\b(?:publish|push|upload|release|share|send|ship|deploy|put|post|copy|transfer|hand|deliver|export|get|make)\b[^,;]*?"
     r"\b(?:it|this|that|models?|adapters?|weights|best|winner|results?|checkpoints?|tune|one)\b[^,;]*? ?"
     r"\b(?:to|on|onto|at|into|in|under|with|over to|up to|up on)\b (?P<to>[^,;]+?)" + END
+)
+TWICE = re.compile(
+    r"\b(?:not|never|no longer|stop)\b(?: [^\s,]+){0,3} (?:disable|deactivate|avoid\w*|forbid\w*|banned|without|off|zero)\b"
+    r"(?! the table| limits)"
+)
+CHOSEN = re.compile(
+    r"\bbut\b|<[vn]\d+>.*\b(?:not|instead|rather)\b.*<[vn]\d+>|\bno longer\b|\bnot (?:too )?(?:bad|big|much)\b"
 )
 NONE = re.compile(r"\b(?:no|not|without|never)\b")
 GIVE = re.compile(r"\b(?:share|send|deploy|ship)\b[^,;]*\b(?:it|models?|adapters?|weights|winner|checkpoints?)\b")
@@ -61,6 +70,8 @@ def fill(kind: str, clause: Clause, known: Known) -> Found | None:
     """What the clause means as one of that kind: () means nothing and is understood, None: it is none of that kind."""
     if kind not in GRAVE and (DANGER.search(clause.text) or REMOVE.search(clause.text) or GIVE.search(clause.text)):
         return None  # it would be lost
+    if contrary(kind, clause.text):
+        return None
     return FILLS[kind](clause, known) or (None if kind != "aside" else ())
 
 
@@ -88,7 +99,10 @@ def use(clause: Clause, known: Known, *, always: bool) -> Found:
     """Values for parameters."""
     if clause.has(r"<[stmge]\d+>"):
         return ()
-    found = turned(clause, known) or used(clause)
+    found = turned(clause, known)
+    if not found and loose(clause):
+        return ()
+    found = found or used(clause)
     if not found or not all(isinstance(meaning, Use) for meaning in found):
         pairs = tuple(paired(clause))
         once = len({name for name, _ in pairs}) == len(pairs)  # else one of them is rather why
@@ -106,9 +120,9 @@ def bound(clause: Clause, known: Known, *, high: bool, low: bool) -> Found:  # n
     if len(names) != 1 or len(numbers) != high + low or clause.has(r"<[svtmge]\d+>"):
         return ()
     if high and low:
-        return (Bound(parameter=str(names[0]), at_least=min(numbers), at_most=max(numbers)),)
-    denied = NOT.search(clause.text) or BAD.search(clause.text)
-    end = direction(clause.text, denied=denied is not None) or ("at_most" if high else "at_least")
+        ends = both(clause)
+        return (Bound(parameter=str(names[0]), **ends),) if ends else ()
+    end = direction(clause.text, denied=denies(clause.text)) or ("at_most" if high else "at_least")
     return (Bound(parameter=str(names[0]), **{end: numbers[0]}),)
 
 
@@ -123,6 +137,8 @@ def avoid(clause: Clause, known: Known) -> Found:
     """Values that are not wanted."""
     if clause.has(r"<[stmge]\d+>|\bonly\b"):
         return ()
+    if TWICE.search(clause.text) or CHOSEN.search(clause.text):
+        return ()  # `never turn it off`, `not this but that`
     found = tuple(Avoid(parameter=name, value=value) for name, value in paired(clause))
     if not found and len(clause.all("p")) == 1 and clause.all("p")[0] in known.added:
         return (Use(parameter=str(clause.all("p")[0]), value=0),)
@@ -136,8 +152,8 @@ def data(clause: Clause, known: Known, *, only: bool) -> Found:  # noqa: ARG001
     if clause.has(r"<[pvntmge]\d+>"):
         return ()
     rules = sources(clause, clause.said)
-    if rules and isinstance(rules[0], Sources) and bool(rules[0].only) == only:
-        return rules
+    if rules and isinstance(rules[0], Sources):
+        return rules if bool(rules[0].only) == only else ()
     names = tuple(dict.fromkeys(name for found in clause.all("s") for name in found))  # type: ignore[attr-defined]
     return ((Sources(only=names) if only else Sources(never=names)),) if names else ()
 
@@ -150,8 +166,8 @@ def extend(clause: Clause, known: Known, *, sign: int) -> Found:
 
 def taken_back(clause: Clause, known: Known) -> Found:
     """Directives that are named; what they are about where no number is."""
-    found = revocation(clause, known)
-    return found if found and any(isinstance(one, Revoke) for one in found) else revoked(clause, known)
+    found = [one for one in revocation(clause, known) if isinstance(one, Revoke)]
+    return tuple(found) if found and found[0].ids != UNKNOWN else revoked(clause, known) or tuple(found)
 
 
 def newest(clause: Clause, known: Known) -> Found:  # noqa: ARG001
@@ -162,7 +178,13 @@ def newest(clause: Clause, known: Known) -> Found:  # noqa: ARG001
 def removal(clause: Clause, known: Known) -> Found:  # noqa: ARG001
     """What is to be removed, where a word for removing and one for what lies on a disk are said and nothing is denied."""
     match = REMOVE.search(clause.text)
-    return (Delete(what=spelled(clause, match["what"])),) if match and not doubtful(clause.text) else ()
+    if (
+        match is None
+        or doubtful(clause.text)
+        or re.search(r"\b(?:but|except|rather|or|and (?:delete|keep|remove))\b", match["what"])
+    ):
+        return ()
+    return (Delete(what=spelled(clause, match["what"])),)
 
 
 def publication(clause: Clause, known: Known) -> Found:  # noqa: ARG001

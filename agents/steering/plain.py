@@ -16,6 +16,10 @@ POWER = re.compile(
 )
 HIGH = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹−", "-+0123456789-")
 SIGNS = {
+    "−": "-",
+    "≠": " not ",
+    "!=": " not ",
+    "<>": " not ",
     "≤": " at most ",
     "<=": " at most ",
     "=<": " at most ",
@@ -54,9 +58,17 @@ SHORT = (
     (r"\bwhy (?:do )?not (?:(?:we|you|just) )*(?=\w)", "how about "),
     (r"\bw/o\b", "without"),
     (r"\bhalf an? (million|thousand)\b", r"0.5 \1"),
+    (r"^plus\b", "add"),
+    (r"\bhalf a dollar\b", "0.5 dollars"),
+    (r"\bhalf a dozen\b", "6"),
+    (
+        r"\b(hundred|thousand) and (?=(?:\d|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty)\b)",
+        r"\1 ",
+    ),
+    (r"\b(?:\w+) point (?:zero|one|two|three|four|five|six|seven|eight|nine)\b", "some"),
     (r"\ba quarter (?:of a )?(million|thousand)\b", r"0.25 \1"),
     (
-        r"\baccumulat\w* (?:the )?(?:gradients? )?(?:over|for) (\S+) (?:batches|steps)\b",
+        r"\baccumulat\w* (?:the )?(?:gradients? )?(?:over|for) ((?:\S+ ){0,4}?\S+) (?:micro-?)?(?:batches|steps)\b",
         r"gradient accumulation steps \1",
     ),
     (r"\bwarm(?:ing)?[ -]?up (?:over|for|during) (?:the )?(?:first )?", "warmup "),
@@ -77,7 +89,8 @@ COURTESY = re.compile(
     r"make sure (?:that )?(?:you|to)|i am (?:curious|interested)(?: (?:in|to (?:see|know|"
     r"learn)))?(?: how| what| whether)?|"
     r"i (?:would|'d) (?:be|like to be) (?:curious|interested|glad|happy)(?: (?:in|to (?:see|know|"
-    r"learn)))?(?: how| what| whether| if)?|whatever you do|i (?=take back|revoke|withdraw|retract|"
+    r"learn)))?(?: how| what| whether| if)?|whatever (?:you|we) (?:do|try|plan)|"
+    r"whatever happens|i (?=take back|revoke|withdraw|retract|"
     r"cancel)|be sure to|go ahead and|feel free to|remember to|i(?: would|"
     r"'d) say|let us|"
     r"we (?:should|must|need to)|for me|if you (?:could|can|would)|when(?:ever)? you (?:can|could|have time)|"
@@ -85,7 +98,8 @@ COURTESY = re.compile(
 )
 LATER = re.compile(r"[ ,]*\b(?:please|thanks|thank you|thx|for me|if you (?:can|could|please)|will you|would you)$")
 JOINT = re.compile(
-    r"\s*(?:,|;|\band also\b|\band then\b|\band\b|\bbut\b|\bthen\b|\balso\b|\bplus\b|\bafter that\b| - |"
+    r"\s*(?:,|;|\band also\b|\band then\b|\band\b|(?<!everything )(?<!all )(?<!anything )(?<!nothing )\bbut\b|"
+    r"\bthen\b|\balso\b|\bplus\b|\bafter that\b| - |"
     r" : (?=\w+ \w+ \w+)|(?=\b(?:because|cause|cuz|since|so that|given that)\b))\s*"
 )
 
@@ -93,6 +107,8 @@ JOINT = re.compile(
 def plain(text: str) -> str:
     """Lower case, one blank between words, signs as words; never longer than what is read."""
     cut = POWER.sub(_power, text[:LONGEST])
+    cut = re.sub(r"(\d[\d.e-]*)\s*(<|>)=?\s*(?=[a-zA-Z])", _flipped, cut)
+    cut = re.sub(r"(?<![\d.,])(\d+),(\d{1,2}|\d{4,})(?![\d,])", r"\1.\2", cut)  # a decimal comma
     for sign, word in SIGNS.items():
         cut = cut.replace(sign, word)
     cut = unicodedata.normalize("NFKC", cut).lower()
@@ -102,6 +118,11 @@ def plain(text: str) -> str:
     cut = re.sub(r"[\"`“”«»*{}<>\[\]()|\\]|(?<!\w)'|'(?!\w)", " ", cut)
     cut = mended(cut)
     return " ".join(re.sub(r"(?<=[a-z_])\s*([:=,])\s*|(?<=\d)\s*([=,])\s+|\s+([,:=])\s*", _apart, cut).split())
+
+
+def _flipped(match: re.Match[str]) -> str:
+    """`4 < batch size`: above 4."""
+    return f"{'above' if match[2] == '<' else 'below'} {match[1]} "
 
 
 def _apart(match: re.Match[str]) -> str:
@@ -116,7 +137,8 @@ def _power(match: re.Match[str]) -> str:
 def sentences(text: str) -> Iterator[str]:
     """Of plain text; a question keeps its mark."""
     for piece in re.findall(r"(?:[^.!?;\n]|[.](?=\S))+[?]?", text):
-        if said := piece.strip(" .,!;:-"):
+        said = piece.rstrip(" .,!;:-").lstrip(" .,!;:")
+        if said := said if re.match(r"-\d", said) else said.lstrip(" -"):
             yield said
 
 

@@ -35,13 +35,7 @@ def used(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a r
     text = clause.text
     kept_part = re.split(r"\b(?:instead of|rather than)\b", text)[0]
     pairs = tuple(paired(clause)) or tuple(paired(Clause(clause.said, kept_part, clause.things)))
-    if (
-        not pairs
-        or (EITHER.search(text) and not NOT.search(text))
-        or RELATIVE.search(text)
-        or direction(text, denied=bool(NOT.search(text)))
-        or (numbers_of(clause) and (HIGH.search(text) or LOW.search(text)))
-    ):
+    if not pairs or loose(clause) or direction(text, denied=bool(NOT.search(text))):
         return ()
     denied = NOT.search(text) or OFF.search(text)
     if denied:
@@ -76,6 +70,14 @@ def used(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a r
         return ()
     always = ALWAYS.search(text) is not None
     return tuple(Use(parameter=p, value=v, always=always) for p, v in pairs)
+
+
+def loose(clause: Clause) -> bool:
+    """Whether its numbers are no values to use: relative, one or the other, ends of a range, or what is not to be taken."""
+    text = clause.text
+    compared = bool(numbers_of(clause)) and (HIGH.search(text) or LOW.search(text))
+    either = EITHER.search(text) and not NOT.search(text)
+    return bool(RELATIVE.search(text) or either or compared or re.search(r"\b(?:any|all|every)\b.* but <", text))
 
 
 def paired(clause: Clause) -> Iterator[tuple[str, Value]]:

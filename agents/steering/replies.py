@@ -20,9 +20,10 @@ POLITE = (
     r"(?:please|thanks|thank you|do it|do that|go ahead|go for it|go on|i am sure|that is (?:fine|ok|okay|"
     r"right|correct)|it|this|that|the plan|you can|sure|now|then|with it|with that|for it)"
 )
+FIRM = re.compile(rf"\b{SURE}\b")
 YES = re.compile(
     rf"^(?:(?:{WEAK}[ ,]+)*{SURE}|{WEAK})(?:[ ,]+(?:{SURE}|{POLITE}))*(?:[ ,:-]+(?P<why>(?:because|since|"
-    rf"as|it is|this is|that is|looks|seems|i (?:trust|like)|the)\b.*))?$"
+    rf"looks (?:good|fine|right)|i (?:trust|like))\b.*))?$"
 )
 NO = re.compile(
     r"^(?:no way|no thanks|no thank you|no|n|nope|nah|never mind|nevermind|never|do not(?: do (?:it|"
@@ -31,11 +32,12 @@ NO = re.compile(
     r"no way|better not|rather not|i would rather not|"
     r"leave it(?: alone)?|leave it be|skip (?:it|that)|stop that|please do not|forget it|forget that|"
     r"absolutely not|definitely not|of course not|disagree|i disagree|veto|not (?:this|that) one|"
-    r"certainly not|let us not|negative)\b(?:[ ,:-]+(?P<why>.+))?$"
+    r"certainly not|let us not|negative)\b"
+    r"(?:(?:\s*[,:-]\s*|\s+(?=because|since|i|it|that|this|thanks|too)\b)(?P<why>.+))?$"
 )
 HEDGE = re.compile(
     r"\b(?:but|if|only|unless|except|wait|not|maybe|perhaps|however|although|first|later|instead|until|"
-    r"before|after|sure\?)\b"
+    r"before|after|sure\?|when|once|as (?:soon|long)|tomorrow|tonight|bad|wrong|terrible|no|private|mind)\b"
 )
 TAKE = (
     r"(?:forget|undo|revoke|cancel|ignore|take back|lift|withdraw|scrap|scratch|disregard|retract|drop|"
@@ -58,6 +60,7 @@ NEWEST = re.compile(
     rf" before| just now)?|that last (?:one|thing|{WISH})|the {WISH})?(?: again| please)?$"
 )
 NTH = re.compile(rf"^(?:the |my )?(?:({'|'.join(ORDINALS)})|(\d{{1,3}})(?:st|nd|rd|th)) (?:one|{WISH})$")
+UNKNOWN = ("?",)
 ALL = re.compile(
     rf"^(?:all|everything|every|any)(?: of)?(?: (?:my|the|those|these))?(?: (?:{WISH}|i (?:\w+ )?(?:said|"
     rf"asked|told you|wanted)))*(?: so far)?$"
@@ -151,7 +154,7 @@ def revoked(clause: Clause, known: Known) -> tuple[Meaning, ...]:
 def topic(clause: Clause) -> str:
     """What no directive is about, as the answer names it."""
     named = [str(name) for name in clause.all("p")]
-    return named[0] if named else "?"
+    return named[0] if named else UNKNOWN[0]
 
 
 def about(clause: Clause, known: Known) -> tuple[str, ...]:

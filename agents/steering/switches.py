@@ -30,25 +30,39 @@ ALONE = re.compile(
     r"(?: (?:for|in|on) (?:all|every|each|the (?:rest|remaining))\b.*| from (?:now|here) on| always| (?:this|next) time)?"
 )
 
-TIMES = re.compile(
-    r"\b(?P<twice>double|twice|2x)\b|\b(?P<half>halve|half|cut <p\d+> in half)\b|\b(?P<triple>triple|"
-    r"thrice)\b|\b(?P<quadruple>quadruple)\b"
+FACTORS = (
+    (re.compile(r"(?:<n\d+>|three) quarters? of\b"), 0.75),
+    (re.compile(r"\b(?:quadruple|4x)\b"), 4.0),
+    (re.compile(r"\b(?:triple|thrice|treble|3x)\b"), 3.0),
+    (re.compile(r"\b(?:double|twice|2x)\b"), 2.0),
+    (re.compile(r"\b(?:a|one) third\b"), 1 / 3),
+    (re.compile(r"\b(?:a|one) quarter\b"), 0.25),
+    (re.compile(r"\b(?:a|one) tenth\b"), 0.1),
+    (re.compile(r"\b(?:halve|half|in half)\b"), 0.5),
+)
+MULTIPLE = re.compile(
+    r"<(n\d+)> times (?:bigger|larger|higher|longer|more|as|the|that|what|of|its|our|my|<p)|\btimes <(n\d+)>"
 )
 
-FACTOR = {"twice": 2.0, "half": 0.5, "triple": 3.0, "quadruple": 4.0}
+
+def factor(clause: Clause) -> float | None:
+    """How many times as much is wanted: `double`, `a quarter of`, `four times as much`; None: no such word."""
+    if match := MULTIPLE.search(clause.text):
+        return float(str(clause.things[match[1] or match[2]])) if len(clause.all("n")) == 1 else None
+    return next((value for pattern, value in FACTORS if pattern.search(clause.text)), None)
 
 
 def turned(clause: Clause, known: Known) -> tuple[Meaning, ...]:
     """On, off, twice or half as much."""
     name, text = switchable(clause), clause.text
-    if not name or numbers_of(clause):
-        return ()
     always = ALWAYS.search(text) is not None
-    if match := TIMES.search(text):
+    if name and (times := factor(clause)):
         now = known.now.get(name)
         if NOT.search(text) or isinstance(now, bool | str) or now is None:
             return ()
-        return (Use(parameter=name, value=scaled(now, FACTOR[str(match.lastgroup)]), always=always),)
+        return (Use(parameter=name, value=scaled(now, times), always=always),)
+    if not name or numbers_of(clause):
+        return ()
     on, off = ON.search(text), OFF.search(text)
     if not on and not off and name in known.switches and clause.all("p"):
         return named_switch(name, text, always=always)

@@ -14,11 +14,21 @@ from tuneloop.agents.steering.filling import Found, clear
 from tuneloop.agents.steering.known import Known
 from tuneloop.agents.steering.plain import after_joint, bare, cuts, plain, sentences
 from tuneloop.agents.steering.recipes import DOING
-from tuneloop.agents.steering.replies import HEDGE
+from tuneloop.agents.steering.replies import FIRM, HEDGE
 from tuneloop.agents.steering.weighing import Reading, told, weigh
 from tuneloop.core.directive import Extend, Finish, Pause, Reply, Revoke, Unclear, Use
 
 LATER = re.compile(r"[ ,]*(?:and )?(?:then|after that|afterwards)\b")
+TAIL = re.compile(  # of the wish before it
+    r"(?:for )?(?:every|each|any|all) (?:single )?(?:time|experiment|run|turn|one)s?|always|ever|for now|from (?:now|here) on|"
+    r"next time|this time|until i say (?:otherwise|so)|until further notice|no matter what|only|at all|either|instead|"
+    r"for good|please"
+)
+RETRACTS = re.compile(
+    r"(?:no|never ?mind|wait|actually (?:no|do not|never)|scratch that|forget (?:it|that)|on second thought|(?:just )?kidding|"
+    r"(?:actually )?do not)\b(?! (?:problem|rush|hurry|worries))"
+)
+Read = list[tuple[str, Found]]
 QUOTED = re.compile(r"[\x00-\x08\x0b-\x1f]")
 SAME = {"pause": "finish"}
 LIKELY, APART = 0.7, 0.2
@@ -27,7 +37,12 @@ CUT = 0.05  # what a cut costs, as a loss of likeness
 
 def understand(text: str, known: Known) -> Found:
     """Meanings of one message, in order; at least one. The same message is always read alike."""
-    read = [(sentence, of_sentence(sentence, known)) for sentence in sentences(plain(QUOTED.sub(" ", text)))]
+    said = [line for line in QUOTED.sub(" ", text).splitlines() if not line.lstrip().startswith(">")]  # which quotes
+    read = [(sentence, of_sentence(sentence, known)) for line in said for sentence in sentences(plain(line))]
+    if len(read) > 1:
+        read = [(sentence, () if casual(sentence, means) else means) for sentence, means in read]
+    if undone(read) or unsure(read):
+        return (Unclear(text=" ".join(text.split())[:500]),)
     if any(means and clear(means) for _, means in read):
         read = [(sentence, means) for sentence, means in read if clear(means) or not told(sentence, known)]
     found = dict.fromkeys(meaning for _, means in read for meaning in means)
@@ -36,6 +51,26 @@ def understand(text: str, known: Known) -> Found:
     if all(isinstance(meaning, Unclear) for meaning in found):
         return (Unclear(text=" ".join(text.split())[:500]),)
     return tuple(found)
+
+
+def undone(read: Read) -> bool:
+    """Whether a later sentence takes back what an earlier one wished: `stop. no, go on`."""
+    return any(RETRACTS.match(sentence) for sentence, _ in read[1:]) and any(means for _, means in read)
+
+
+def casual(sentence: str, found: Found) -> bool:
+    """Whether its yes is only how people begin: `great! What is next?`."""
+    return any(isinstance(meaning, Reply) and meaning.yes for meaning in found) and not FIRM.search(sentence)
+
+
+def unsure(read: Read) -> bool:
+    """Whether a yes stands beside what is no clear wish, or a no: then it is none."""
+    replies = [meaning for _, means in read for meaning in means if isinstance(meaning, Reply)]
+    if not any(reply.yes for reply in replies) or len(read) == 1:
+        return False
+    beside = [means for _, means in read if not any(isinstance(meaning, Reply) for meaning in means)]
+    whole = " ".join(sentence for sentence, _ in read)
+    return len(replies) > 1 or any(not means or not clear(means) for means in beside) or HEDGE.search(whole) is not None
 
 
 def of_sentence(sentence: str, known: Known) -> Found:
@@ -60,6 +95,8 @@ def of_sentence(sentence: str, known: Known) -> Found:
                 later.append(LATER.match(piece) is not None)
             else:
                 parts[-1] += piece
+        if any(TAIL.fullmatch(part.strip(" ,")) for part in parts[1:]):
+            continue
         found = [read(part, i == len(parts) - 1) for i, part in enumerate(parts)]
         found = mended(parts, later, found, known)
         if len(parts) > 1 and replies(whole) and (said := with_reply(whole, found)):
@@ -93,8 +130,10 @@ def cost(readings: list[Reading]) -> float:
 def joint(readings: list[Reading], sentence: str) -> Found:
     """What the parts mean together; nothing that cannot be undone where one of them is unclear, or denies."""
     found = tuple(dict.fromkeys(meaning for one in readings for meaning in one.means))
-    if len(readings) > 1 and any(isinstance(meaning, Reply) for meaning in found) and HEDGE.search(sentence):
-        return (Unclear(text=sentence),)
+    if len(readings) > 1 and any(isinstance(meaning, Reply) and meaning.yes for meaning in found):
+        aside = any(not one.means for one in readings)
+        if aside or HEDGE.search(sentence):
+            return (Unclear(text=sentence),)
     if any(isinstance(meaning, Finish) for meaning in found):
         found = tuple(meaning for meaning in found if not isinstance(meaning, Pause))  # `as soon as it is done, stop`
     found = together(found)
@@ -130,7 +169,8 @@ def mended(parts: list[str], later: list[bool], found: list[Reading], known: Kno
     found = list(found)
     for i, part in enumerate(parts):
         if len(parts) > 1 and GO_ON.match(bare(part)) and not any(isinstance(m, Revoke) for m in found[i].means):
-            found[i] = Reading((), found[i].sure)  # it does
+            ended = any(isinstance(m, Pause | Finish) for one in found for m in one.means)
+            found[i] = Reading((Unclear(text=part),) if ended else (), found[i].sure)  # it does
         elif named_only(parts, i, found[i].means) or (later[i] and at_once(found[i].means)):
             found[i] = Reading((Unclear(text=part),), found[i].sure)
         elif i and set_before(found[i].means, found[:i]) and DOING.search(part) is None:

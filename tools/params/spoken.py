@@ -123,6 +123,8 @@ EVERYDAY = frozenset(
         "l2",
         "momentum",
         "subset",
+        "limit the data",
+        "limit data",
         "curriculum",
         "deterministic",
         "reproducible",

@@ -12,7 +12,7 @@ from tests.agents.steering.corpus import known
 from tests.agents.steering.teaching import learning
 from tuneloop.agents.steering import understand
 from tuneloop.agents.steering.weighing import weigh
-from tuneloop.core.directive import Bound, Extend, Finish, Pause, Question, Unclear, Use, dangerous
+from tuneloop.core.directive import Bound, Extend, Finish, Pause, Question, Reply, Unclear, Use, dangerous
 
 SAID = [said for lines in learning.examples().values() for said in lines]
 
@@ -82,6 +82,94 @@ def test_a_wish_to_remove_is_not_lost_beside_another() -> None:
     ):
         found = understand(said, known())
         assert any(meaning.kind in ("delete", "publish", "unclear") for meaning in found), found
+
+
+CONTRARY = (
+    *(
+        "don't train without asking me",
+        "nothing runs without my approval",
+        "never skip my approval",
+        "keep approvals on",
+    ),
+    *("please don't pause", "never pause", "don't end the search", "you said you would stop after this one"),
+    *("the moment it overfits, pause", "in the event of overfitting, stop", "stop the training but keep searching"),
+    *(
+        "I refuse to publish the model to the hub",
+        "nobody may publish the model",
+        "publish the model to the hub when we hit 90",
+    ),
+    *(
+        "rather than delete experiment 2, archive it",
+        'she wrote "delete experiment 2"',
+        "delete experiment 1 but keep experiment 2",
+    ),
+    *("delete experiment 2. Actually don't.", "stop. no, go on.", "wrap it up? no"),
+    *("don't spend five dollars more", "you can't have another hour", "two more hours per experiment"),
+    *(
+        "don't forget what I said about the learning rate",
+        "revoke everything but the rate limit",
+    ),
+    *(
+        "change the rank from 16 to 8",
+        "not between 2 and 5 epochs",
+        "no rank between 8 and 16",
+        "rank 1e999",
+    ),
+    *(
+        "don't limit the rank to 32",
+        "any optimizer but sgd",
+        "don't disable packing",
+        "change the rank",
+        "raise the rank by 8",
+    ),
+    *("don't leave out the textbook", "never train without the textbook", "keep the forum", "increase the lr by 50%"),
+)
+
+
+@pytest.mark.parametrize("said", CONTRARY)
+def test_words_that_say_the_contrary_change_nothing_that_they_deny(said: str) -> None:
+    for meaning in understand(said, known()):
+        assert meaning.kind in ("unclear", "question", "focus"), meaning
+
+
+YES_AND_NO = (
+    *("yes. but not today.", "yes, no", "great. That failed again", "right, the best is 3", "yes, the answer is no"),
+    *(
+        "yes, as soon as I have checked it",
+        "yes, tomorrow",
+        "ok. not now",
+        "go on. don't publish",
+        "Great! What is next?",
+    ),
+)
+
+
+@pytest.mark.parametrize("said", YES_AND_NO)
+def test_a_yes_is_never_guessed(said: str) -> None:
+    assert not any(isinstance(meaning, Reply) and meaning.yes for meaning in understand(said, known(pending=True)))
+
+
+@pytest.mark.parametrize("said", ["never use sgd", "no more than 4 epochs", "cancel the limit on the learning rate"])
+def test_a_wish_is_no_no(said: str) -> None:
+    assert not any(isinstance(meaning, Reply) for meaning in understand(said, known(pending=True)))
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("plus two hours", Extend(seconds=7200)),
+        ("1,5 hours more", Extend(seconds=5400)),
+        ("learning rate 0,0002", Use(parameter="learning_rate", value=2e-4)),
+        ("lr 1e−4", Use(parameter="learning_rate", value=1e-4)),
+        ("use half a dozen epochs", Use(parameter="num_train_epochs", value=6)),
+        ("4 < batch size", Bound(parameter="per_device_train_batch_size", at_least=4)),
+        ("keep the rank between 8 and 32", Bound(parameter="lora_rank", at_least=8, at_most=32)),
+        ("use rank 16\nstop after this one", None),
+    ],
+)
+def test_signs_and_numbers_as_people_write_them(said: str, wanted: Any) -> None:
+    found = understand(said, known())
+    assert found == ((wanted,) if wanted else (Use(parameter="lora_rank", value=16), Finish()))
 
 
 def test_the_open_experiment_may_be_named_no_other() -> None:
