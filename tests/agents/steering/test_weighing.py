@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agents.steering.corpus import known
@@ -182,15 +183,17 @@ def test_what_is_no_wish_is_unclear_by_itself(said: str) -> None:
     assert kinds(said) == ["unclear"]
 
 
+@settings(derandomize=True)
 @given(st.sampled_from(SAID), st.sampled_from(["if it gets worse, ", "in case of nan, ", "unless it improves, "]))
 def test_under_a_condition_nothing_changes(said: str, condition: str) -> None:
-    found = understand(condition + said.split(". ", maxsplit=1)[0], known())
+    found = understand(condition + re.split(r"[.!?;]", said, maxsplit=1)[0], known())
     changes = [m for m in found if not isinstance(m, Unclear | Question)]
     assert not any(m.kind in ("delete", "publish", "pause", "use", "bound", "sources", "extend") for m in changes), (
         changes
     )
 
 
+@settings(derandomize=True)
 @given(st.sampled_from(SAID), st.sampled_from(SAID))
 def test_of_two_messages_nothing_dangerous_comes_that_neither_says(one: str, other: str) -> None:
     def grave(said: str) -> set[str]:
