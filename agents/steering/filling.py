@@ -178,11 +178,7 @@ def newest(clause: Clause, known: Known) -> Found:  # noqa: ARG001
 def removal(clause: Clause, known: Known) -> Found:  # noqa: ARG001
     """What is to be removed, where a word for removing and one for what lies on a disk are said and nothing is denied."""
     match = REMOVE.search(clause.text)
-    if (
-        match is None
-        or doubtful(clause.text)
-        or re.search(r"\b(?:but|except|rather|or|and (?:delete|keep|remove))\b", match["what"])
-    ):
+    if match is None or doubtful(clause.text) or MIXED.search(match["what"]):
         return ()
     return (Delete(what=spelled(clause, match["what"])),)
 

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from tuneloop.agents.steering.numbers import UNITS, WORDS
 from tuneloop.agents.steering.spelling import mended
 
 LONGEST = 2000  # letters that are read; nobody says more in one message
@@ -65,7 +66,6 @@ SHORT = (
         r"\b(hundred|thousand) and (?=(?:\d|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty)\b)",
         r"\1 ",
     ),
-    (r"\b(?:\w+) point (?:zero|one|two|three|four|five|six|seven|eight|nine)\b", "some"),
     (r"\ba quarter (?:of a )?(million|thousand)\b", r"0.25 \1"),
     (
         r"\baccumulat\w* (?:the )?(?:gradients? )?(?:over|for) ((?:\S+ ){0,4}?\S+) (?:micro-?)?(?:batches|steps)\b",
@@ -97,6 +97,12 @@ COURTESY = re.compile(
     r"if possible)\b[ ,:-]*)+"
 )
 LATER = re.compile(r"[ ,]*\b(?:please|thanks|thank you|thx|for me|if you (?:can|could|please)|will you|would you)$")
+POINT = re.compile(rf"\b({'|'.join(UNITS)}) point ({'|'.join(UNITS[:10])})\b")  # `one point five`
+# `8,16` may be two numbers; `0,1` and `1,5 hours` are one.
+DECIMAL_COMMA = re.compile(
+    r"(?<![\d.,])(0|\d+(?=,\d+(?:e-|\s?(?:%|\$|h\b|hours?|min|dollars?|epochs?|gpu|percent))))"
+    r",(\d{1,2}|\d{4,})(?![\d,])"
+)
 JOINT = re.compile(
     r"\s*(?:,|;|\band also\b|\band then\b|\band\b|(?<!everything )(?<!all )(?<!anything )(?<!nothing )\bbut\b|"
     r"\bthen\b|\balso\b|\bplus\b|\bafter that\b| - |"
@@ -107,11 +113,12 @@ JOINT = re.compile(
 def plain(text: str) -> str:
     """Lower case, one blank between words, signs as words; never longer than what is read."""
     cut = POWER.sub(_power, text[:LONGEST])
-    cut = re.sub(r"(\d[\d.e-]*)\s*(<|>)=?\s*(?=[a-zA-Z])", _flipped, cut)
-    cut = re.sub(r"(?<![\d.,])(\d+),(\d{1,2}|\d{4,})(?![\d,])", r"\1.\2", cut)  # a decimal comma
+    cut = re.sub(r"(\d[\d.]*(?:e-?\d+)?)\s*(<|>)=?\s*(?=[a-zA-Z])", _flipped, cut)
+    cut = DECIMAL_COMMA.sub(r"\1.\2", cut)
     for sign, word in SIGNS.items():
         cut = cut.replace(sign, word)
     cut = unicodedata.normalize("NFKC", cut).lower()
+    cut = POINT.sub(lambda match: f"{WORDS[match[1]]:g}.{WORDS[match[2]]:g}", cut)
     for short, full in SHORT:
         cut = re.sub(short, full, cut)
     cut = re.sub(r"(?:^|(?<=\s))\+\s?(?=[\d$])", "add ", cut)

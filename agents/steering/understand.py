@@ -12,7 +12,7 @@ from tuneloop.agents.steering.bounds import NOT
 from tuneloop.agents.steering.control import GO_ON, grave
 from tuneloop.agents.steering.filling import Found, clear
 from tuneloop.agents.steering.known import Known
-from tuneloop.agents.steering.plain import after_joint, bare, cuts, plain, sentences
+from tuneloop.agents.steering.plain import LONGEST, after_joint, bare, cuts, plain, sentences
 from tuneloop.agents.steering.recipes import DOING
 from tuneloop.agents.steering.replies import FIRM, HEDGE
 from tuneloop.agents.steering.weighing import Reading, told, weigh
@@ -24,9 +24,9 @@ TAIL = re.compile(  # of the wish before it
     r"next time|this time|until i say (?:otherwise|so)|until further notice|no matter what|only|at all|either|instead|"
     r"for good|please"
 )
-RETRACTS = re.compile(
-    r"(?:no|never ?mind|wait|actually (?:no|do not|never)|scratch that|forget (?:it|that)|on second thought|(?:just )?kidding|"
-    r"(?:actually )?do not)\b(?! (?:problem|rush|hurry|worries))"
+RETRACTS = re.compile(  # alone, or before a comma: `no full fine-tuning` and `do not use the forum` are wishes
+    r"(?:no|wait|actually|actually (?:no|do not|never)|do not|on second thoughts?)(?= ,|,|$)|"
+    r"(?:never ?mind|scratch that|forget (?:it|that)|(?:just )?kidding)\b"
 )
 Read = list[tuple[str, Found]]
 QUOTED = re.compile(r"[\x00-\x08\x0b-\x1f]")
@@ -37,7 +37,9 @@ CUT = 0.05  # what a cut costs, as a loss of likeness
 
 def understand(text: str, known: Known) -> Found:
     """Meanings of one message, in order; at least one. The same message is always read alike."""
-    said = [line for line in QUOTED.sub(" ", text).splitlines() if not line.lstrip().startswith(">")]  # which quotes
+    said = [
+        line for line in QUOTED.sub(" ", text[:LONGEST]).splitlines() if not line.lstrip().startswith(">")
+    ]  # which quotes
     read = [(sentence, of_sentence(sentence, known)) for line in said for sentence in sentences(plain(line))]
     if len(read) > 1:
         read = [(sentence, () if casual(sentence, means) else means) for sentence, means in read]

@@ -63,11 +63,7 @@ class Reading:
 def weigh(said: str, known: Known, *, asks: bool, asked: bool = False) -> Reading:
     """The kind that it is most like of those whose needs it fills. `asks`, `asked`: it, its sentence ends in a question mark."""
     raw, text = said.strip(" ,"), bare(said)
-    if (
-        not raw
-        or (WHY.match(raw) and len(cuts(said)) == 1)
-        or (JUDGES.search(raw) and not re.search(r"\d", raw) and not DOING.search(raw))
-    ):
+    if not raw or gives_reason(raw):
         return Reading((), SURE)
     if answer := reply(text, raw, known, asks=asks or asked):
         return Reading(answer, 1.0)

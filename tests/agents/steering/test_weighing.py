@@ -133,6 +133,25 @@ def test_words_that_say_the_contrary_change_nothing_that_they_deny(said: str) ->
         assert meaning.kind in ("unclear", "question", "focus"), meaning
 
 
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("Try rank 16. Don't use the forum posts.", ["use", "sources"]),
+        ("Use rank 16. No full fine-tuning.", ["use", "avoid"]),
+        ("use rank 16\nno dora", ["use", "avoid"]),
+        ("stop. no, go on.", ["unclear"]),
+        ("Stop. Never mind.", ["unclear"]),
+    ],
+)
+def test_a_denial_in_the_next_sentence_is_a_wish_and_takes_nothing_back(said: str, wanted: list[str]) -> None:
+    assert kinds(said) == wanted
+
+
+def test_of_a_long_message_only_the_beginning_is_read() -> None:
+    line = "use rank 16 and a batch size of 8, then stop\n"
+    assert understand(line * 2000 + "delete experiment 1", known()) == understand(line * 60, known())
+
+
 YES_AND_NO = (
     *("yes. but not today.", "yes, no", "great. That failed again", "right, the best is 3", "yes, the answer is no"),
     *(
@@ -160,6 +179,7 @@ def test_a_wish_is_no_no(said: str) -> None:
     [
         ("plus two hours", Extend(seconds=7200)),
         ("1,5 hours more", Extend(seconds=5400)),
+        ("one point five hours more", Extend(seconds=5400)),
         ("learning rate 0,0002", Use(parameter="learning_rate", value=2e-4)),
         ("lr 1e−4", Use(parameter="learning_rate", value=1e-4)),
         ("use half a dozen epochs", Use(parameter="num_train_epochs", value=6)),
