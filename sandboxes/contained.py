@@ -11,6 +11,7 @@ nothing of its output lost.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 PIPES = "pipes"  # the folder in the job's folder that the container sees
 PATIENCE = 60.0  # seconds that a daemon may be away when a container has to be started
+LAST = 30.0  # seconds that a container gets to see that it is given up
 END = 1 << 16  # bytes: a report is far shorter
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -214,13 +216,13 @@ class ContainerKeeper(Keeper):
 
         The pipes were read to their end; a folder that is over has none.
         """
-        shutil.rmtree(f"{self.folder}/{PIPES}", ignore_errors=True)
+        give_up(f"{self.folder}/{PIPES}")
         super().tell(code, reason, peak, cpu)
         self.clear()
 
     def clear(self) -> None:
         """No pipes, no container."""
-        shutil.rmtree(f"{self.folder}/{PIPES}", ignore_errors=True)
+        give_up(f"{self.folder}/{PIPES}")
         if hasattr(self, "contained"):
             self.contained.remove()
 
@@ -239,6 +241,28 @@ def make_pipes(place: str, job: dict[str, Any], user: tuple[int, int]) -> None:
                 os.chown(f"{place}/{name}", *user)
     except OSError as e:
         raise NotStarted(f"{place}: {e}\n") from e
+
+
+def give_up(place: str) -> None:
+    """Remove the pipes, and wait until the container has ended because of it: its daemon may have forgotten it."""
+    try:
+        report = os.open(f"{place}/report", READ)
+    except OSError:
+        report = -1
+    shutil.rmtree(place, ignore_errors=True)
+    deadline = time.monotonic() + LAST
+    while report >= 0 and not free(report) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if report >= 0:
+        os.close(report)
+
+
+def free(pipe: int) -> bool:
+    """Whether no container holds it."""
+    with suppress(BlockingIOError):
+        fcntl.flock(pipe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 def living(place: str) -> int:

@@ -2,7 +2,8 @@
 
 Runs as `python -I -S pid_one.py FOLDER` inside; FOLDER holds `job.json` and two named pipes. The job's output goes to
 `log`, one line of JSON at the end to `report`. It ends when both have been read to the end: whoever takes the place of
-a killed keeper misses nothing.
+a killed keeper misses nothing. It holds `report` locked while it lives, and ends with all its processes when the pipes are
+unlinked: a daemon that was killed may forget a container which runs.
 """
 
 # Part of every start; pathlib would be half of it.
@@ -24,6 +25,7 @@ DUMPABLE = 4
 SECCOMP, BY_FILTER = 22, 2
 libc = ctypes.CDLL(None, use_errno=True)
 PATIENCE = 3600.0  # seconds that the end of a job waits for somebody who wants to know it
+GLANCE = 0.5  # seconds between two looks at whether it is given up
 
 
 def main(folder: str) -> None:
@@ -32,6 +34,7 @@ def main(folder: str) -> None:
         sys.exit("right is the first process of a container")
     log = os.open(f"{folder}/log", os.O_RDWR)
     report = os.open(f"{folder}/report", os.O_RDWR)
+    stay_wanted(report)
     libc.prctl(DUMPABLE, 0, 0, 0, 0)  # the job, which is of the same user, cannot look or reach into us
     for target in (1, 2):
         os.dup2(log, target)
@@ -51,6 +54,18 @@ def main(folder: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while (unread(log) or unread(report)) and time.monotonic() < deadline:
         time.sleep(0.003)
+
+
+def stay_wanted(report: int) -> None:
+    """Be the only container of this job, and end when the job is given up. Raises BlockingIOError beside another one."""
+
+    def look(*_: object) -> None:
+        if not os.fstat(report).st_nlink:
+            os._exit(1)  # the kernel ends who is left in here
+
+    fcntl.flock(report, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, GLANCE, GLANCE)
 
 
 def become(job: dict[str, object], errors: int) -> None:

@@ -13,7 +13,7 @@ from tests.waiting import until
 from tuneloop.core.errors import WorldError
 from tuneloop.sandboxes import pid_one
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
-from tuneloop.sandboxes.contained import make_pipes
+from tuneloop.sandboxes.contained import give_up, make_pipes
 from tuneloop.sandboxes.container import name_of
 from tuneloop.sandboxes.daemon import find_daemon, left_over, sweep
 from tuneloop.sandboxes.docker import DockerSandbox, planned
@@ -124,6 +124,35 @@ def test_pipes_without_a_container_are_a_lost_job(trial):
     until(lambda: trial.sandbox.poll(folder).state == "lost")
     until(lambda: not (folder / "pipes").exists())
     assert trial.sandbox.poll(folder).state == "lost"
+
+
+def test_a_container_that_its_daemon_forgot_ends_with_its_job_when_it_is_given_up(trial):
+    folder = trial.start(UP_AND_BEAT)
+    until((trial.work / "up").exists)
+    pid = first_process(folder)
+    kill_keepers(folder)  # and nobody asks the daemon to remove it
+    give_up(str(folder / "pipes"))
+    assert not os.path.exists(f"/proc/{pid}/exe")
+    assert not trial.beats()
+
+
+def test_a_job_never_runs_in_two_containers(trial):
+    folder = trial.start("open('started', 'a').write('x'); import time; time.sleep(2)")
+    until((trial.work / "started").exists)
+    plan = planned(folder, trial.command("")).container
+    assert plan is not None
+    daemon = find_daemon().daemon
+    daemon.create(
+        "tuneloop-second", {**plan["config"], "HostConfig": {**plan["config"]["HostConfig"], "AutoRemove": False}}
+    )
+    try:
+        daemon.start("tuneloop-second")
+        second = until(lambda: (found := daemon.state("tuneloop-second") or {}).get("Status") == "exited" and found)
+        assert second["ExitCode"] == 1
+    finally:
+        daemon.remove("tuneloop-second")
+    assert wait(trial.sandbox, folder, every=0.02).ok
+    assert (trial.work / "started").read_text() == "x"
 
 
 def test_memory_bombs_hit_the_wall_however_quick(trial):
