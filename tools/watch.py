@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Literal
 
@@ -119,11 +120,13 @@ def diverged(points: Sequence[Point]) -> Finding | None:
     losses = [p.loss for p in points]
     if len(losses) < 3 or not all(map(math.isfinite, losses)):
         return None
-    start, best = min(losses[:3]), lowest(losses)
+    start, best, chance = min(losses[:3]), lowest(losses), noise(losses)
+    gain = start - best
+    learned = gain > max(0.5, 4 * chance)
     steps = [
         (2, 10 * start + 10, "ten times its start"),
-        (FEW, max(1.25 * start, best + 1), "above its start"),
-        (FEW + 3, best + max(0.5, 0.75 * (start - best)) if start - best > 0.5 else math.inf, "most of it lost again"),
+        (FEW, max(1.25 * start, best + max(1, 5 * chance)), "above its start"),
+        (FEW + 3, best + max(0.5, 0.75 * gain) if learned else math.inf, "most of it lost again"),
     ]
     for count, bound, words in steps:
         bad = trailing(losses, bound)
@@ -140,6 +143,11 @@ def diverged(points: Sequence[Point]) -> Finding | None:
 def lowest(losses: Sequence[float]) -> float:
     """The best smoothed value: the lowest median of three in a row."""
     return min(median(losses[i : i + 3]) for i in range(len(losses) - 2))
+
+
+def noise(losses: Sequence[float]) -> float:
+    """Standard deviation of one value, by the median step from one to the next: of normal noise that is 0.954 of it."""
+    return median(abs(b - a) for a, b in pairwise(losses)) / 0.954
 
 
 def trailing(values: Sequence[float], bound: float) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.untrusted import figures, read_bytes, strict_json
 from tuneloop.tools.limits import memory_limit
+from tuneloop.tools.pipeline import JOBS
 from tuneloop.tools.trained import log_points
 from tuneloop.tools.watch import Point, Signs
 from tuneloop.tools.workbench import Workbench
@@ -75,8 +76,14 @@ def left(bench: Workbench, pulse: Mapping[str, Any], seconds_left: float | None)
 
 
 def evaluation_seconds(bench: Workbench) -> float:
-    """How long the base model's evaluation took; 0 before there was one."""
-    status, _ = bench.status(bench.run.baseline / "jobs", "evaluate")
+    """How long the longest evaluation of the run took; 0 before there was one, and while all answers came from the cache."""
+    places = (bench.run.baseline, *bench.run.experiments.glob("[0-9]*"))
+    return max(sum(job_seconds(bench, place / "jobs", job) for job in JOBS) for place in places)
+
+
+def job_seconds(bench: Workbench, jobs: Path, name: str) -> float:
+    """Of a job that is over, else 0."""
+    status, _ = bench.status(jobs, name)
     return status.exit.seconds if status.exit else 0.0
 
 

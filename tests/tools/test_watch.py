@@ -48,6 +48,15 @@ def test_no_run_that_learns_is_stopped(count: int, start: float, part: float, no
         assert stops(losses[:n]) == []
 
 
+@pytest.mark.parametrize("part", [0.9, 1.0])
+def test_noise_is_no_divergence_and_hides_none(part: float) -> None:
+    for seed in range(60):
+        losses = falling(60, 6.5, 6.5 * part, 0.12, seed)
+        assert [n for n in range(3, 60, 4) if stops(losses[:n])] == []
+    learned = falling(25, 6.5, 1, 0.08, 3)
+    assert stops([*learned, *(x + 5 for x in falling(8, 1, 1, 0.3, 4))]) == ["diverged"]
+
+
 @given(st.lists(st.floats(0.5, 4), min_size=30, max_size=60), st.integers(5, 25), st.floats(5, 1000))
 def test_a_spike_of_a_few_points_mends(losses: list[float], at: int, height: float) -> None:
     losses = [2 + 0.02 * x for x in losses]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import TypeAdapter
 
+from tests.agents.steering.teaching import learning
 from tuneloop.agents.steering import Known, understand
 from tuneloop.core.directive import Bound, Directive, Meaning, Publish, Sources, Unclear
 from tuneloop.core.ledger import Limits
-from tuneloop.tools.params.spoken import ADDED, SWITCHES, parameter_names, value_names
 
 HERE = Path(__file__).parent
 MEANING: TypeAdapter[Meaning] = TypeAdapter(Meaning)
@@ -30,21 +31,10 @@ def phrasings(name: str) -> list[dict[str, Any]]:
 
 def known(*, pending: bool = False) -> Known:
     """A run with three sources of one data set and a further set, two directives, and a best config."""
-    return Known(
+    return replace(
+        learning.said_of(),
         directives=(*GIVEN, WAITING) if pending else GIVEN,
-        sources=(
-            "raw",
-            "raw/textbook.jsonl",
-            "raw/forum_posts.jsonl",
-            "raw/web_scrape.jsonl",
-            "extra",
-            "extra/problems.json",
-        ),
         experiment=3,
-        parameters=parameter_names(None),
-        values=value_names(),
-        switches=SWITCHES,
-        added=ADDED,
         now={"learning_rate": 2e-4, "lora_rank": 8},
         experiments_left=3,
         seconds_left=3600.0,
