@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Any
 
-import yaml as pyyaml
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
@@ -103,12 +102,7 @@ class ParameterTools(CatalogTools):
         set_by_run = set(overwritten(found.values)) if self.scope.newest else set()
         values, why = ({k: v for k, v in part.items() if k not in set_by_run} for part in (found.values, found.why))
         refused = collisions({**made, "method": facts.method})
-        return {
-            "values": values,
-            "why": why,
-            "yaml": pyyaml.safe_dump(values, sort_keys=False),
-            "refused_by_the_engine": refused,
-        }
+        return {"values": values, "why": why, "refused_by_the_engine": refused}
 
     def model_card(self) -> dict[str, Any]:
         """What the base model is: how many parameters, layers, positions, vocabulary, chat template, device."""

@@ -26,10 +26,11 @@ def journal(rows: tuple[JournalRow, ...]) -> str:
     """Earlier experiments as a table that only grows at its end: what was sent before stays the beginning of what is sent."""
     head = "| # | hypothesis | what changed | rows | steps | score | p | verdict | blame | lesson |"
     line = "|---|---|---|---|---|---|---|---|---|---|"
-    return "\n".join((head, line, *map(_row, rows)))
+    ideas = {r.number: r.hypothesis for r in rows}
+    return "\n".join((head, line, *(_row(r, ideas.get(r.hypothesis.parent or 0)) for r in rows)))
 
 
-def _row(r: JournalRow) -> str:
+def _row(r: JournalRow, parent: Hypothesis | None) -> str:
     value = "-" if r.value is None else f"{r.value:.1f} [{r.low:.1f}, {r.high:.1f}]"
     value += "".join(f"; {name} {v:.1f}" for name, v in r.also.items())
     p = "-" if r.p_value is None else f"{r.p_value:.3g}"
@@ -38,7 +39,7 @@ def _row(r: JournalRow) -> str:
     cells = (
         r.number,
         r.hypothesis.statement,
-        changed(r.hypothesis),
+        changed(r.hypothesis, parent),
         r.rows or "-",
         steps,
         value,
@@ -50,12 +51,35 @@ def _row(r: JournalRow) -> str:
     return "| " + " | ".join(cell(one, CELL) for one in cells) + " |"
 
 
-def changed(h: Hypothesis) -> str:
-    """The plans in short."""
+def changed(h: Hypothesis, parent: Hypothesis | None) -> str:
+    """The plans in short; beside the experiment that it builds on, what is not as in that one."""
     start = "" if h.parent is None else f"from {h.parent}: "
-    steps = ", ".join(step.do for step in h.data_plan)
-    values = ", ".join(f"{key}={value}" for key, value in h.training_plan.items())
-    return start + "; ".join(part for part in (steps, values) if part)
+    if parent is None:
+        steps = [step.do for step in h.data_plan]
+        values = [f"{key}={value}" for key, value in h.training_plan.items()]
+    else:
+        steps, values = other_steps(h, parent), other_values(h, parent)
+    return start + ("; ".join(", ".join(part) for part in (steps, values) if part) or "nothing")
+
+
+def other_steps(h: Hypothesis, parent: Hypothesis) -> list[str]:
+    """Steps that were added, left out, or got other options."""
+    old, new = ([(step.do, step.options) for step in one.data_plan] for one in (parent, h))
+    gone, come = [step for step in old if step not in new], [step for step in new if step not in old]
+    names = {name for name, _ in gone} & {name for name, _ in come}
+    bent = [f"{name} otherwise" for name in dict.fromkeys(name for name, _ in come) if name in names]
+    return (
+        [f"with {name}" for name, _ in come if name not in names]
+        + [f"without {name}" for name, _ in gone if name not in names]
+        + bent
+    )
+
+
+def other_values(h: Hypothesis, parent: Hypothesis) -> list[str]:
+    """Values of the training that are others, or no longer given."""
+    old, new = parent.training_plan, h.training_plan
+    told = [f"{key}={value}" for key, value in new.items() if key not in old or old[key] != value]
+    return told + [f"no {key}" for key in old if key not in new]
 
 
 def failures(found: tuple[Failures, ...]) -> str:

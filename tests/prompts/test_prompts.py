@@ -11,7 +11,7 @@ from tuneloop.core.experiment import Diagnosis, Hypothesis, Step, Stopped, Train
 from tuneloop.core.score import Comparison, Score
 from tuneloop.prompts import render
 from tuneloop.prompts.parts import parts
-from tuneloop.prompts.tables import journal
+from tuneloop.prompts.tables import changed, journal
 
 FOLDER = Path(__file__).parents[2] / "prompts"
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -65,7 +65,7 @@ BRIEF = Brief(
         JournalRow(
             number=1,
             outcome="accepted",
-            hypothesis=IDEA,
+            hypothesis=IDEA.model_copy(update={"parent": None}),
             rows=1800,
             training=TRAINED,
             value=50,
@@ -158,6 +158,21 @@ def test_the_journal_grows_at_its_end() -> None:
     assert told[1].startswith(told[0])
     assert told[2].startswith(told[1])
     assert [text.count("\n") for text in told] == [1, 2, 3]
+
+
+def test_a_row_of_the_journal_tells_what_is_not_as_in_the_experiment_that_it_builds_on() -> None:
+    steps = tuple(Step(do=f"a_step_of_many_{i}", options={"rows": str(i)}) for i in range(12))
+    first = IDEA.model_copy(update={"parent": None, "data_plan": steps})
+    longer = first.model_copy(update={"parent": 1, "training_plan": {"num_train_epochs": 6, "seed": 2}})
+    bent = (*steps[1:], steps[0].model_copy(update={"options": {"rows": "9", "why": "more"}}))
+    other = longer.model_copy(update={"parent": 2, "data_plan": (*bent[:-2], bent[-1], Step(do="dedupe"))})
+    assert changed(longer, first) == "from 1: num_train_epochs=6, seed=2, no learning_rate"
+    assert changed(other, longer) == "from 2: with dedupe, without a_step_of_many_11, a_step_of_many_0 otherwise"
+    assert changed(longer.model_copy(update={"parent": 2}), longer) == "from 2: nothing"
+    assert changed(first, None).endswith("a_step_of_many_11; learning_rate=0.001, num_train_epochs=3")
+    row = BRIEF.journal[0].model_copy(update={"hypothesis": first})
+    told = journal((row, row.model_copy(update={"number": 2, "hypothesis": longer})))
+    assert "| from 1: num_train_epochs=6, seed=2, no learning_rate |" in told
 
 
 def test_a_script_that_is_too_long_is_no_start() -> None:
