@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from tuneloop.core.brief import Brief, Failures, JournalRow
@@ -11,6 +12,7 @@ from tuneloop.core.score import Score
 
 # Letters: of a cell of the journal, of a text of a failure.
 CELL, TEXT = 300, 500
+Done = tuple[str, Mapping[str, object]]  # a step and its options
 
 
 def score(value: Score | None) -> str:
@@ -27,10 +29,10 @@ def journal(rows: tuple[JournalRow, ...]) -> str:
     head = "| # | hypothesis | what changed | rows | steps | score | p | verdict | blame | lesson |"
     line = "|---|---|---|---|---|---|---|---|---|---|"
     ideas = {r.number: r.hypothesis for r in rows}
-    return "\n".join((head, line, *(_row(r, ideas.get(r.hypothesis.parent or 0)) for r in rows)))
+    return "\n".join((head, line, *(_row(r, {n: h for n, h in ideas.items() if n < r.number}) for r in rows)))
 
 
-def _row(r: JournalRow, parent: Hypothesis | None) -> str:
+def _row(r: JournalRow, earlier: Mapping[int, Hypothesis]) -> str:
     value = "-" if r.value is None else f"{r.value:.1f} [{r.low:.1f}, {r.high:.1f}]"
     value += "".join(f"; {name} {v:.1f}" for name, v in r.also.items())
     p = "-" if r.p_value is None else f"{r.p_value:.3g}"
@@ -39,7 +41,7 @@ def _row(r: JournalRow, parent: Hypothesis | None) -> str:
     cells = (
         r.number,
         r.hypothesis.statement,
-        changed(r.hypothesis, parent),
+        changed(r.hypothesis, earlier.get(r.hypothesis.parent or 0)),
         r.rows or "-",
         steps,
         value,
@@ -57,29 +59,33 @@ def changed(h: Hypothesis, parent: Hypothesis | None) -> str:
     if parent is None:
         steps = [step.do for step in h.data_plan]
         values = [f"{key}={value}" for key, value in h.training_plan.items()]
-    else:
-        steps, values = other_steps(h, parent), other_values(h, parent)
-    return start + ("; ".join(", ".join(part) for part in (steps, values) if part) or "nothing")
-
-
-def other_steps(h: Hypothesis, parent: Hypothesis) -> list[str]:
-    """Steps that were added, left out, or got other options."""
-    old, new = ([(step.do, step.options) for step in one.data_plan] for one in (parent, h))
-    gone, come = [step for step in old if step not in new], [step for step in new if step not in old]
-    names = {name for name, _ in gone} & {name for name, _ in come}
-    bent = [f"{name} otherwise" for name in dict.fromkeys(name for name, _ in come) if name in names]
-    return (
-        [f"with {name}" for name, _ in come if name not in names]
-        + [f"without {name}" for name, _ in gone if name not in names]
-        + bent
-    )
-
-
-def other_values(h: Hypothesis, parent: Hypothesis) -> list[str]:
-    """Values of the training that are others, or no longer given."""
+        return start + ("; ".join(", ".join(part) for part in (steps, values) if part) or "nothing")
     old, new = parent.training_plan, h.training_plan
-    told = [f"{key}={value}" for key, value in new.items() if key not in old or old[key] != value]
-    return told + [f"no {key}" for key in old if key not in new]
+    values = [f"{key}={value}" for key, value in new.items() if key not in old or old[key] != value]
+    come, gone = other_steps(h, parent)
+    missing = [*gone, *(key for key in old if key not in new)]  # a plan may name only what it changes
+    parts = (", ".join(come), ", ".join(values), f"not named again: {', '.join(missing)}" if missing else "")
+    return start + ("; ".join(filter(None, parts)) or "nothing")
+
+
+def other_steps(h: Hypothesis, parent: Hypothesis) -> tuple[list[str], list[str]]:
+    """Steps that are new or got other options, or that they stand in another order; and those that are not named again."""
+    old, new = ([(step.do, step.options) for step in one.data_plan] for one in (parent, h))
+    gone, come = without(old, new), without(new, old)
+    if old != new and not gone and not come:
+        return ["the same steps in another order"], []
+    dropped = [name for name, _ in gone]
+    told = [f"{name} otherwise" if name in dropped else f"with {name}" for name, _ in come]
+    return told, [name for name in dropped if name not in {name for name, _ in come}]
+
+
+def without(some: Sequence[Done], others: Sequence[Done]) -> list[Done]:
+    """What is left of some when each of the others took one like it away."""
+    left = list(some)
+    for one in others:
+        if one in left:
+            left.remove(one)
+    return left
 
 
 def failures(found: tuple[Failures, ...]) -> str:

@@ -7,7 +7,7 @@ nothing of its output lost.
 """
 
 # pathlib would be a third of a supervisor's start.
-# ruff: noqa: PTH102, PTH110, PTH116, PTH123
+# ruff: noqa: PTH102, PTH108, PTH110, PTH116, PTH123
 
 from __future__ import annotations
 
@@ -244,17 +244,19 @@ def make_pipes(place: str, job: dict[str, Any], user: tuple[int, int]) -> None:
 
 
 def give_up(place: str) -> None:
-    """Remove the pipes, and wait until the container has ended because of it: its daemon may have forgotten it."""
-    try:
+    """Take `log` away, wait until the container has ended because of it, and remove the pipes.
+
+    Its daemon may have forgotten it. One that stands still and cannot see the sign is waited for half a minute.
+    """
+    with suppress(OSError):
+        os.unlink(f"{place}/log")
+    with suppress(OSError):
         report = os.open(f"{place}/report", READ)
-    except OSError:
-        report = -1
-    shutil.rmtree(place, ignore_errors=True)
-    deadline = time.monotonic() + LAST
-    while report >= 0 and not free(report) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    if report >= 0:
+        deadline = time.monotonic() + LAST
+        while not free(report) and time.monotonic() < deadline:
+            time.sleep(0.05)
         os.close(report)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def free(pipe: int) -> bool:

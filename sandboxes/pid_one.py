@@ -2,12 +2,12 @@
 
 Runs as `python -I -S pid_one.py FOLDER` inside; FOLDER holds `job.json` and two named pipes. The job's output goes to
 `log`, one line of JSON at the end to `report`. It ends when both have been read to the end: whoever takes the place of
-a killed keeper misses nothing. It holds `report` locked while it lives, and ends with all its processes when the pipes are
-unlinked: a daemon that was killed may forget a container which runs.
+a killed keeper misses nothing. It holds `report` locked while it lives, and ends with all its processes when `log` is no
+longer there: a daemon that was killed may forget a container which runs.
 """
 
 # Part of every start; pathlib would be half of it.
-# ruff: noqa: PTH123
+# ruff: noqa: PTH116, PTH123
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def main(folder: str) -> None:
         sys.exit("right is the first process of a container")
     log = os.open(f"{folder}/log", os.O_RDWR)
     report = os.open(f"{folder}/report", os.O_RDWR)
-    stay_wanted(report)
+    stay_wanted(folder, report)
     libc.prctl(DUMPABLE, 0, 0, 0, 0)  # the job, which is of the same user, cannot look or reach into us
     for target in (1, 2):
         os.dup2(log, target)
@@ -56,12 +56,19 @@ def main(folder: str) -> None:
         time.sleep(0.003)
 
 
-def stay_wanted(report: int) -> None:
+def stay_wanted(folder: str, report: int) -> None:
     """Be the only container of this job, and end when the job is given up. Raises BlockingIOError beside another one."""
 
     def look(*_: object) -> None:
-        if not os.fstat(report).st_nlink:
-            os._exit(1)  # the kernel ends who is left in here
+        try:
+            os.stat(f"{folder}/log")
+        except FileNotFoundError:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            end_all()
+            bury(0)  # the lock is free when nothing of the job lives
+            os._exit(1)
+        except OSError:  # passes
+            return
 
     fcntl.flock(report, fcntl.LOCK_EX | fcntl.LOCK_NB)
     signal.signal(signal.SIGALRM, look)
@@ -116,10 +123,15 @@ def bury(pid: int) -> int:
             code = os.waitstatus_to_exitcode(status)
             pid = 0
         if not pid:
-            try:
-                os.kill(-1, signal.SIGKILL)  # everybody in here but us
-            except ProcessLookupError:
-                continue
+            end_all()
+
+
+def end_all() -> None:
+    """Kill everybody in here but us."""
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except ProcessLookupError:
+        return
 
 
 def unread(pipe: int) -> bool:

@@ -120,13 +120,14 @@ def diverged(points: Sequence[Point]) -> Finding | None:
     losses = [p.loss for p in points]
     if len(losses) < 3 or not all(map(math.isfinite, losses)):
         return None
-    start, best, chance = min(losses[:3]), lowest(losses), noise(losses)
+    start, best = min(losses[:3]), lowest(losses)
     gain = start - best
-    learned = gain > max(0.5, 4 * chance)
+    above, lost = max(1.25 * start, best + 1), best + max(0.5, 0.75 * gain)
+    learned = gain > max(0.5, 4 * noise_below(losses, lost))
     steps = [
         (2, 10 * start + 10, "ten times its start"),
-        (FEW, max(1.25 * start, best + max(1, 5 * chance)), "above its start"),
-        (FEW + 3, best + max(0.5, 0.75 * gain) if learned else math.inf, "most of it lost again"),
+        (FEW, max(above, best + 5 * noise_below(losses, above)), "above its start"),
+        (FEW + 3, lost if learned else math.inf, "most of it lost again"),
     ]
     for count, bound, words in steps:
         bad = trailing(losses, bound)
@@ -145,9 +146,13 @@ def lowest(losses: Sequence[float]) -> float:
     return min(median(losses[i : i + 3]) for i in range(len(losses) - 2))
 
 
-def noise(losses: Sequence[float]) -> float:
-    """Standard deviation of one value, by the median step from one to the next: of normal noise that is 0.954 of it."""
-    return median(abs(b - a) for a, b in pairwise(losses)) / 0.954
+def noise_below(losses: Sequence[float], bound: float) -> float:
+    """Standard deviation of one value before the values at the end that lie above `bound`; 0 where those are too few.
+
+    By the median step from one to the next: of normal noise that is 0.954 of it.
+    """
+    calm = losses[: len(losses) - trailing(losses, bound)]
+    return median(abs(b - a) for a, b in pairwise(calm)) / 0.954 if len(calm) >= 3 else 0.0
 
 
 def trailing(values: Sequence[float], bound: float) -> int:

@@ -82,9 +82,9 @@ def evaluation_seconds(bench: Workbench) -> float:
 
 
 def job_seconds(bench: Workbench, jobs: Path, name: str) -> float:
-    """Of a job that is over, else 0."""
+    """Of a job that ended well, else 0."""
     status, _ = bench.status(jobs, name)
-    return status.exit.seconds if status.exit else 0.0
+    return status.exit.seconds if status.exit and status.exit.ok else 0.0
 
 
 def points(rows: list[dict[str, Any]]) -> tuple[Point, ...]:

@@ -24,12 +24,12 @@ LIMIT = re.compile(
     r"\b(?:limits?|caps?|ceiling|budget|maximum|allowance|in (?:total|all|sum)|all in all|all told|altogether|overall|total)\b"
 )
 LEFT = re.compile(
-    r"\b(?:left|remain\w*|within|in (?:the next )?<t|from (?:now|here|this)|be done|all done|finish\w*|starting now|to go|by then|"
-    r"at most|no more than|max|not more|no longer|on my desk|ready)"
+    r"\b(?:left|remain\w*|within|in (?:the next )?<t|from (?:now|here|this)|(?:be|all|this|it) done|done in|finish\w*|starting now|"
+    r"to go|by then|at most|no more than|max|not more|no longer|on my desk|ready)"
 )
 TOTAL = re.compile(
     rf"(?:{LIMIT.pattern}).*\bto (?:an? )?<|\bto <.*(?:{LIMIT.pattern})|"
-    r"\b(?:at most|no more than|not more than|no longer than|max(?:imum)?|only)\b.*<"
+    r"\b(?:at most|no more than|not more than|no longer than|max(?:imum)?|only)\b.*<|\bdone (?:in|within) (?:the next )?<t"
 )
 EACH = re.compile(r"\b(?:per|each|every) (?:\w+ )?(?:experiment|day|run|round|training)\b|\bexperiments? longer\b")
 CARD = re.compile(r"\b(?:gpu|card|accelerator)[ -](?:time|budget|allowance|allotment|limit|quota|cap)\b")

@@ -15,7 +15,7 @@ CONDITION = re.compile(
     r"(?:this|that|it|the (?:current|open|running))\b|you (?:start|begin|train|run|do|try|launch))))"
 )
 HEARSAY = re.compile(
-    r"(?<!\bi )\b(?:mentioned|claim(?:s|ed|ing)?|reckons?|swears?|heard|suggested|recommend(?:s|ed))\b|"
+    r"(?<!\bi )\b(?:(?:was|were|is|are) saying|mentioned|claim(?:s|ed|ing)?|reckons?|swears?|heard|suggested|recommend(?:s|ed))\b|"
     r"\b(?:apparently|supposedly|rumou?r)"
 )
 SUPPOSED = re.compile(

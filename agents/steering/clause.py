@@ -82,6 +82,7 @@ def tagged(said: str, known: Known) -> Clause:
     clause.text = _named(clause, known).replace("~", " ")
     clause.text = re.sub(r"\b(?:one|single) (?=<p\d+>)", lambda _: f"{clause.tag('n', 1.0)} ", clause.text)
     clause.text = re.sub(rf"(?<![\w<.])(?:{NUMBER})(?![\w>])", _number(clause), clause.text)
+    clause.text = _next(clause, known)
     clause.text = _budget(clause)
     clause.text = _passes(clause, known)
     clause.text = _rate(clause, known)
@@ -94,6 +95,17 @@ def tagged(said: str, known: Known) -> Clause:
         r"<(p\d+)>((?: of| to| =| at| :)? <n\d+>) <(p\d+)>", _unit(clause, known.parameters.get("step")), clause.text
     )
     return clause
+
+
+def _next(clause: Clause, known: Known) -> str:
+    """`in experiment 4`: the one after the open one is the next."""
+
+    def take(match: re.Match[str]) -> str:
+        return "next" if clause.things[match[1]] == known.experiment + 1 else match[0]
+
+    return re.sub(
+        r"(?<!except )(?<!not )\b(?:in|for|during) (?:experiment|run|number|round|#) ?<(n\d+)>", take, clause.text
+    )
 
 
 def _unit(clause: Clause, steps: str | None) -> Callable[[re.Match[str]], str]:
@@ -159,6 +171,8 @@ def _money(clause: Clause) -> Callable[[re.Match[str]], str]:
 
 def _counted(clause: Clause, letter: str) -> Callable[[re.Match[str]], str]:
     def take(match: re.Match[str]) -> str:
+        if letter == "e" and not match[0].endswith("s") and number(match["n"]) != 1:
+            return match[0]  # `why did 2 run out of memory`
         tag = clause.tag(letter, number(match["n"]))
         more = match["more"] or ("more" if match["n"].startswith("another") else "")
         return f"{'more' if more and more not in FEWER else more} {tag}".strip()

@@ -9,15 +9,44 @@ ON = re.compile(
     r"\bwithout (?:my|asking)\b.*\b(?:nothing|nobody|no one|not|never|no)\b|"
     r"\b(?:not|never) (?:\w+ )?(?:stop asking|skip|bypass|turn|switch|drop|omit|lift|end)\b|"
     r"^(?:keep|continue|go on|carry on) (?:asking|approv)|\b(?:approv\w*|stays?|keep \w+) on$|is off$|\bnot approve|"
-    r"^(?:do i|does|is it|can i|how|why|what)\b"
+    r"^(?:do i|does|is it|can i|how|why|what)\b|\b(?:only|except|apart from)\b|\bno need to (?:stop|pause|finish|end)\b"
 )
 END = re.compile(
     r"\b(?:not|never|no need|no reason|nobody|no one|must not|wrong)\b(?: (?!wait|stop$)\w+){0,4} "
     r"(?:paus\w*|halt|suspend|interrupt|stop|finish|end|wrap|conclude|terminate|close|call it|(?:the )?last)\b|"
-    r"^(?:why|how)\b|\b(?:said|thought|expected|supposed|promised|wrote|had asked|yesterday)\b|"
+    r"^(?:why|how|shall|should|no (?:stop|paus)\w*)\b|\bnot (?:needed|necessary|required)\b|\bunnecessary\b|"
+    r"\bbefore (?:you|we|it|the \w+) runs? out\b|\b(?:said|thought|expected|supposed|promised|wrote|had asked|yesterday)\b|"
     r"\b(?:go on|start the next|keep (?:searching|going|trying))\b"
 )
-LATER = re.compile(r"\bin <t|\bat <n|\b(?:tomorrow|tonight|midnight|noon|later today)\b")
+LATER = re.compile(
+    r"\bin <t|\bat <n|\b(?:tomorrow|midnight|noon|later today|(?<!for )tonight|one day|some ?day|eventually|perhaps)\b"
+)
+UNASKED = re.compile(
+    r"\b(?:not|never|no need to|stop) (?:\w+ )?(?:ask|consult|check with|bother|need to (?:see|ask|approve|check))\b|"
+    r"\bin advance\b|\balone\b|\bas you (?:like|please|wish)\b"
+)
+HATED = re.compile(
+    r"\b(?:hate|hated|dislike|detest|loathe|sick of|tired of|forbid\w*|banned|vetoed|slow|breaks?|broke|hurts?|crash\w*|worse)\b"
+)
+NOT_BAD = re.compile(
+    r"\b(?:not|never) (?:hurt\w*|fail\w*|too (?:many|much|high|big|large|low|few|small))\b|\bbetter than\b"
+)
+ASKED = re.compile(r"^(?:is|are|was|were|does|did)\b")
+LEAVE = r"\b(?:free|may|can|allowed|ok|okay|fine) to\b.*"
+UNPRAISED = r"\b(?!.*\b(?:fine|ok|okay|good|works|allowed|goes|welcome)\b)"
+FREE_UP = re.compile(
+    rf"{LEAVE}\b(?:higher|above|over|beyond|past|exceed)\b|^anything (?:above|over|beyond|past|higher|greater|more){UNPRAISED}"
+)
+FREE_DOWN = re.compile(
+    rf"{LEAVE}\b(?:lower|below|under|beneath)\b|^anything (?:below|under|beneath|lower|less){UNPRAISED}"
+)
+LET_BACK = re.compile(
+    r"\b(?:back|again|after all|welcome|allowed|permi\w+|return|may be used|ok(?:ay)? now|stop (?:\w+ )?(?:leav|exclud|skip)\w+)\b"
+)
+ALL_ELSE = re.compile(r"\belse\b|\bfull list\b|\bentitled\b|\bback in\b")
+STILL_OUT = re.compile(
+    r"\b(?:no|not|never)\b.*\b(?:skip\w*|exclu\w+|leav\w+ \w+ out|embargo|ban\w*|restrict\w*|forbid\w*|block\w*)\b"
+)
 BACK = re.compile(
     r"^(?:remember|keep|did|have you|who|is|does|you (?:forgot|ignored|seem))\b|"
     r"\b(?:not|never) (?:\w+ )?(?:undo|revoke|take|forget|lift|drop|ignore|withdraw|cancel|scrap|go$|be lifted|lifted|forgotten)\b|"
@@ -26,52 +55,74 @@ BACK = re.compile(
 WHEN = re.compile(
     r"\b(?:when|once|as soon as|after|until|till|the (?:day|moment|minute)|nobody|no one|refuse|rather than|hate|kidding|joke|"
     r"afraid|resist|could|might|will|would|wants|wanted|wrote|says|said|mention|myself|some ?day|later|tomorrow|"
-    r"next (?:week|month)|far be it|permission)\b|^(?:why|was i|did)\b"
+    r"next (?:week|month)|far be it|permission|mistake|dead body|shame)\b|^(?:why|was i|did)\b"
 )
 NO_MORE = re.compile(
+    r"\b(?:already|spent|used up|less than|too (?:expensive|much|many|long)|overkill|waste)\b|"
     r"\b(?:not|never|no|refuse|nobody|without)\b(?! (?:less|fewer|problem|worr|rush|hurry|objection))(?!.*\b(?:problem|need))"
 )
 FREED = re.compile(
     r"\b(?:need not|not (?:have|need) to|not (?:really )?mind|afraid|no problem|not (?:limit|cap|restrict)|"
     r"no longer (?:required|needed|necessary))\b"
 )
-CHANGED = re.compile(r"\b(?:chang(?:e|ing)|touch|unlock|alter|modify|tune|vary|not happy)\b")
+CHANGED = re.compile(
+    r"\b(?:chang(?:e|ing)|touch|unlock|alter|modify|tune|vary|not happy|float\w*|freely|free|limits?|ceiling|caps?|bother|"
+    r"whatever)\b"
+)
 HELD = re.compile(
     r"\b(?:not|never|no|nobody|without|hands off|alone|except|but|apart from|stop|avoid|refrain|keep|leave|quit|dare|than|"
     r"instead of|unwise|stay\w*|remain\w*|(?:as|how) it is|same|unchanged|fixed|constant|hold|freeze|lock|pin|sacred|taboo|"
     r"forbid\w*|off)\b"
 )
+LESS_OF = re.compile(r"\b(?:less|fewer|more|some|little) (?:of|from)\b")
 LET_IN = re.compile(r"\b(?:keep|leave \w*(?: \w+)? in|including|more of|as well|too)\b")
 OUT = re.compile(r"\b(?:not|never|no|out|away|without|off|none|stop|nothing)\b")
-NOT_ONLY = re.compile(r"\b(?:not|never)\b.*\bonly\b")
+NOT_ONLY = re.compile(r"\b(?:not|never)\b.*\bonly\b|\b(?:add|too|as well|also|in addition)\b")
 NOT_WITHOUT = re.compile(
     r"\b(?:not|never|no)\b(?:.*\b(?:but|without|other than|except|besides)\b|(?: \w+){0,2} (?:leave|exclude|drop|skip)\b)"
 )
 
 
-def contrary(kind: str, text: str) -> bool:  # noqa: PLR0911 - one line a kind
+LESS_THAN = re.compile(r"\bless than\b")
+NEITHER = re.compile(r"(?!)")
+Words = tuple[re.Pattern[str], re.Pattern[str]]  # what speaks against a kind, but beside these
+
+
+def always(*patterns: re.Pattern[str]) -> tuple[Words, ...]:
+    """Words that speak against a kind whatever stands beside them."""
+    return tuple((pattern, NEITHER) for pattern in patterns)
+
+
+AGAINST: dict[str, tuple[Words, ...]] = {
+    "approve_none": always(ON),
+    "approve_plan": always(UNASKED),
+    "approve_launch": always(UNASKED),
+    "finish": always(END),
+    "pause": always(END, LATER),
+    "revoke": always(BACK),
+    "revoke_newest": always(BACK),
+    "delete": always(WHEN),
+    "publish": always(WHEN),
+    "use": always(ASKED, HATED),
+    "use_always": always(ASKED, HATED),
+    "avoid": always(ASKED, NOT_BAD),
+    "keep": (*always(ASKED), (CHANGED, HELD)),
+    "at_most": always(ASKED, FREE_DOWN, FREED, NOT_BAD),
+    "at_least": always(ASKED, FREE_UP, FREED, NOT_BAD),
+    "bound_both": always(ASKED, FREE_UP, FREE_DOWN, FREED, NOT_BAD),
+    "more": always(ASKED, NO_MORE),
+    "less": always(ASKED, LESS_THAN),
+    "total": always(ASKED),
+    "only": always(ASKED, NOT_ONLY),
+    "never": (*always(ASKED, LESS_OF, ALL_ELSE, STILL_OUT, NOT_WITHOUT), (LET_IN, OUT), (LET_BACK, OUT)),
+}
+
+
+def contrary(kind: str, text: str) -> bool:
     """Whether the clause's words speak against the kind."""
-    match kind:
-        case "approve_none":
-            return ON.search(text) is not None
-        case "finish":
-            return END.search(text) is not None
-        case "pause":
-            return END.search(text) is not None or LATER.search(text) is not None
-        case "revoke" | "revoke_newest":
-            return BACK.search(text) is not None
-        case "delete" | "publish":
-            return WHEN.search(text) is not None
-        case "more":
-            return NO_MORE.search(text) is not None
-        case "at_most" | "at_least" | "bound_both":
-            return FREED.search(text) is not None
-        case "keep":
-            return CHANGED.search(text) is not None and HELD.search(text) is None
-        case "never":
-            return (LET_IN.search(text) is not None and OUT.search(text) is None) or NOT_WITHOUT.search(
-                text
-            ) is not None
-        case "only":
-            return NOT_ONLY.search(text) is not None
-    return False
+    return any(against.search(text) and not beside.search(text) for against, beside in AGAINST.get(kind, ()))
+
+
+def let_back(text: str) -> bool:
+    """Whether it says that something may be used again."""
+    return LET_BACK.search(text) is not None and OUT.search(text) is None

@@ -62,6 +62,8 @@ TWICE = re.compile(
 CHOSEN = re.compile(
     r"\bbut\b|<[vn]\d+>.*\b(?:not|instead|rather)\b.*<[vn]\d+>|\bno longer\b|\bnot (?:too )?(?:bad|big|much)\b"
 )
+BEYOND = re.compile(r"\b(?:no|not|never|skip|without|forget|drop|cancel)\b")
+AFTER = re.compile(r"\bafter (?:(?:experiments?|number|no\.?|#) )?<n")
 NONE = re.compile(r"\b(?:no|not|without|never)\b")
 GIVE = re.compile(r"\b(?:share|send|deploy|ship)\b[^,;]*\b(?:it|models?|adapters?|weights|winner|checkpoints?)\b")
 
@@ -72,7 +74,15 @@ def fill(kind: str, clause: Clause, known: Known) -> Found | None:
         return None  # it would be lost
     if contrary(kind, clause.text):
         return None
-    return FILLS[kind](clause, known) or (None if kind != "aside" else ())
+    found = FILLS[kind](clause, known)
+    if any(isinstance(one, Use | Avoid) and mistyped(one, known) for one in found):
+        return None
+    return found or (None if kind != "aside" else ())
+
+
+def mistyped(one: Use | Avoid, known: Known) -> bool:
+    """Whether it is a number for what takes a word."""
+    return one.parameter in known.worded and isinstance(one.value, int | float) and not isinstance(one.value, bool)
 
 
 def clear(found: Found) -> bool:
@@ -82,17 +92,21 @@ def clear(found: Found) -> bool:
 
 def plain_wish(meaning: Meaning, clause: Clause, known: Known) -> Found:
     """A wish that names nothing, but for the open experiment."""
-    own = re.sub(r"\b(?:experiment|number|no\.?|nr\.?|#) ?<(n\d+)>", "", clause.text)
+    own = re.sub(r"\b(?:(?:experiments?|number|no\.?|nr\.?|#) ?)?<(n\d+)>", "", clause.text)
     numbers = [clause.things[tag] for tag in re.findall(r"<(n\d+)>", clause.text)]
+    if (
+        isinstance(meaning, Finish) and BEYOND.search(clause.text) and not AFTER.search(clause.text)
+    ):  # `no experiment 4`
+        numbers = [number for number in numbers if not float(str(number)) > known.experiment]
     others = r"<[psvkmgn]\d+>" if isinstance(meaning, Pause) else r"<[psvtkmgn]\d+>"
     open_one = all(number == known.experiment for number in numbers)
     one_more = clause.has(r"<e\d+>") and not isinstance(meaning, Approve) and NONE.search(clause.text) is None
     return (meaning,) if open_one and not one_more and not re.search(others, own) else ()
 
 
-def asked(about: str, clause: Clause, known: Known) -> Found:  # noqa: ARG001 - all fills are called alike
+def asked(about: str, clause: Clause, known: Known) -> Found:
     """A question."""
-    return (Question(about=about, experiment=experiment_of(clause)),)
+    return (Question(about=about, experiment=experiment_of(clause, known.experiment)),)
 
 
 def use(clause: Clause, known: Known, *, always: bool) -> Found:
@@ -114,7 +128,7 @@ def use(clause: Clause, known: Known, *, always: bool) -> Found:
     return tuple(one.model_copy(update={"always": always}) for one in wanted)
 
 
-def bound(clause: Clause, known: Known, *, high: bool, low: bool) -> Found:  # noqa: ARG001
+def bound(clause: Clause, known: Known, *, high: bool, low: bool) -> Found:  # noqa: ARG001 - all fills are called alike
     """One parameter and its limits; of one the words say which end it is, if they can."""
     names, numbers = list(dict.fromkeys(clause.all("p"))), numbers_of(clause)
     if len(names) != 1 or len(numbers) != high + low or clause.has(r"<[svtmge]\d+>"):
@@ -154,6 +168,8 @@ def data(clause: Clause, known: Known, *, only: bool) -> Found:  # noqa: ARG001
     rules = sources(clause, clause.said)
     if rules and isinstance(rules[0], Sources):
         return rules if bool(rules[0].only) == only else ()
+    if re.fullmatch(r"(?:(?:the|and|,) ?|<s\d+> ?)+", clause.text):
+        return ()  # nothing is said of them
     names = tuple(dict.fromkeys(name for found in clause.all("s") for name in found))  # type: ignore[attr-defined]
     return ((Sources(only=names) if only else Sources(never=names)),) if names else ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tuneloop.core.directive import Directive
 from tuneloop.core.experiment import Value
@@ -36,6 +37,13 @@ class Known:
     seconds_left: float | None = None
     limits: Limits = field(default_factory=Limits)
     experiments_limit: int | None = None
+
+    @cached_property
+    def worded(self) -> frozenset[str]:
+        """Parameters whose values are words."""
+        return frozenset(
+            name for settings in self.values.values() for name, value in settings if isinstance(value, str)
+        )
 
     @property
     def pending(self) -> Directive | None:

@@ -42,9 +42,9 @@ SCALES = {
 SPOKEN = "|".join(sorted(WORDS, key=len, reverse=True))
 DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d[\d_]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d{1,3})?"
 NUMBER = (
-    rf"(?:-?{DIGITS}(?:\s?(?:k|m|%|percent|thousand|million))?(?![a-z0-9])|"
+    rf"(?:(?<!\d,)-?{DIGITS}(?:\s?(?:k|m|%|percent|thousand|million))?(?![a-z0-9]|,\d)|"
     rf"(?:a |one )?(?:{SPOKEN}|hundred|thousand|million|dozen|couple of)(?:[ -](?:{SPOKEN}|hundred|"
-    rf"thousand|million))*(?!-?[a-z]))"
+    rf"thousand|million))*(?: percent\b| ?%)?(?!-?[a-z]))"
 )
 ONE = r"(?:an?|another|one|a single|a couple of|a couple)"
 
@@ -53,7 +53,11 @@ UNIT = {"h": 3600.0, "m": 60.0, "d": 86400.0, "s": 1.0, "w": 604800.0}
 MORE = r"(?:\s(?P<more>more|additional|extra|further|other))?"
 AGAIN = r"(?:(?P<more>another|an extra|an additional|a further|an other) )"
 TIMES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], float]], ...] = (
-    (re.compile(rf"\b(?:an?|another|one) hour and a half\b|\b(?:one|1) and a half{MORE} hours?\b"), lambda _: 5400.0),
+    (
+        re.compile(r"\b(?:(?:an?|another|one) )?(?:(?P<more>extra|additional|further|other|more) )?hour and a half\b"),
+        lambda _: 5400.0,
+    ),
+    (re.compile(rf"\b(?:one|1) and a half{MORE} hours?\b"), lambda _: 5400.0),
     (
         re.compile(rf"\b(?P<n>{AMOUNT})(?: and a half{MORE} hours?| hours? and a half)\b"),
         lambda m: 3600 * (number(m["n"]) + 0.5),

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from tuneloop.agents.steering.numbers import UNITS, WORDS
+from tuneloop.agents.steering.shorthand import SHORT, SIGNS
 from tuneloop.agents.steering.spelling import mended
 
 LONGEST = 2000  # letters that are read; nobody says more in one message
@@ -16,67 +17,6 @@ POWER = re.compile(
     r"(?P<high>[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+))"
 )
 HIGH = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹−", "-+0123456789-")
-SIGNS = {
-    "−": "-",
-    "≠": " not ",
-    "!=": " not ",
-    "<>": " not ",
-    "≤": " at most ",
-    "<=": " at most ",
-    "=<": " at most ",
-    "≥": " at least ",
-    ">=": " at least ",
-    "<": " below ",
-    ">": " above ",
-    "→": " to ",
-    "->": " to ",
-    "…": ".",
-    "–": "-",
-    "—": " - ",
-    "’": "'",
-    "‘": "'",
-}
-SHORT = (
-    (r"\bcan(?:'?t|not)\b", "can not"),
-    (r"\bwon'?t\b", "will not"),
-    (r"\bshan'?t\b", "shall not"),
-    (r"\b(do|does|did|is|are|was|should|must|would|could|need|has|have)n'?t\b", r"\1 not"),
-    (r"\b(i|you|we|they)'d\b", r"\1 would"),
-    (r"\b(it|that|what|how|here|there|who|where|when)'?s\b", r"\1 is"),
-    (r"\blet'?s\b", "let us"),
-    (r"\bi'?m\b", "i am"),
-    (r"\b(you|we|they)'re\b", r"\1 are"),
-    (r"\b(i|you|we|they)'ve\b", r"\1 have"),
-    (r"\b(i|you|we|it)'ll\b", r"\1 will"),
-    (r"\bgonna\b", "going to"),
-    (
-        r"\b(?:under no circumstances?|in no case|on no account|by no means|at no (?:time|point)|no matter what)\b",
-        "never",
-    ),
-    (r"\b(?:hell|heck|oh) (?=no\b|yes\b|yeah\b)", ""),
-    (r"\br ?= ?(?=\d)", "rank = "),
-    (r"\bcall it (?:a day|quits)\b", "wrap it up"),
-    (r"\bwhy (?:do )?not (?:(?:we|you|just) )*(?=\w)", "how about "),
-    (r"\bw/o\b", "without"),
-    (r"\bhalf an? (million|thousand)\b", r"0.5 \1"),
-    (r"^plus\b", "add"),
-    (r"\bhalf a dollar\b", "0.5 dollars"),
-    (r"\bhalf a dozen\b", "6"),
-    (
-        r"\b(hundred|thousand) and (?=(?:\d|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty)\b)",
-        r"\1 ",
-    ),
-    (r"\ba quarter (?:of a )?(million|thousand)\b", r"0.25 \1"),
-    (
-        r"\baccumulat\w* (?:the )?(?:gradients? )?(?:over|for) ((?:\S+ ){0,4}?\S+) (?:micro-?)?(?:batches|steps)\b",
-        r"gradient accumulation steps \1",
-    ),
-    (r"\bwarm(?:ing)?[ -]?up (?:over|for|during) (?:the )?(?:first )?", "warmup "),
-    (r"(?<=%) of (?:the |all )?(?:training |total )?(?:steps|training|run)\b", ""),
-    (r"\bneftune (?:with )?(?:an? )?(?:noise )?alpha\b", "neftune noise alpha"),
-    (r"\bu\b", "you"),
-    (r"\bpls\b|\bplz\b", "please"),
-)
 COURTESY = re.compile(
     r"^(?:(?:what i (?:would like|want|need)(?: to (?:see|try|do|have))?(?: (?:next|now))? is|"
     r"hi|hey|sorry|hello|ok|okay|so|well|now|and|but|also|then|actually|oh|hmm|alright|right|great|good|"
@@ -91,22 +31,30 @@ COURTESY = re.compile(
     r"i (?:would|'d) (?:be|like to be) (?:curious|interested|glad|happy)(?: (?:in|to (?:see|know|"
     r"learn)))?(?: how| what| whether| if)?|whatever (?:you|we) (?:do|try|plan)|"
     r"whatever happens|i (?=take back|revoke|withdraw|retract|"
-    r"cancel)|be sure to|go ahead and|feel free to|remember to|i(?: would|"
+    r"cancel)|be sure to|go ahead and|feel free to(?! (?:go|exceed|raise|lower))|remember to|i(?: would|"
     r"'d) say|let us|"
     r"we (?:should|must|need to)|for me|if you (?:could|can|would)|when(?:ever)? you (?:can|could|have time)|"
     r"if possible)\b[ ,:-]*)+"
 )
 LATER = re.compile(r"[ ,]*\b(?:please|thanks|thank you|thx|for me|if you (?:can|could|please)|will you|would you)$")
-POINT = re.compile(rf"\b({'|'.join(UNITS)}) point ({'|'.join(UNITS[:10])})\b")  # `one point five`
-# `8,16` may be two numbers; `0,1` and `1,5 hours` are one.
-DECIMAL_COMMA = re.compile(
-    r"(?<![\d.,])(0|\d+(?=,\d+(?:e-|\s?(?:%|\$|h\b|hours?|min|dollars?|epochs?|gpu|percent))))"
-    r",(\d{1,2}|\d{4,})(?![\d,])"
+POINT = re.compile(rf"\b(?:({'|'.join(UNITS)}) )?point ({'|'.join(UNITS[:10])})\b")  # `one point five`
+HALF = re.compile(rf"\b({'|'.join(UNITS[1:])}|\d+) and a half(?= (?!hours?\b)\w)")  # `two and a half dollars`
+SPOKEN_POWER = re.compile(  # `two e minus four`, `ten to the minus four`
+    rf"\b(?:({'|'.join(UNITS)}|\d+(?:\.\d+)?) e|ten to the(?: power of)?) minus ({'|'.join(UNITS)}|\d+)\b"
 )
+# `8,16` may be two numbers; `0,1` and `1,5 hours` are one.
+UNIT = (
+    r"(?:e-|\s?(?:(?:more|extra|additional|further|other)\s)?(?:%|\$|€|[khmd]\b|hours?|hrs?|min|sec|days?|weeks?|dollars?|usd|eur|"
+    r"million|thousand|epochs?|gpu|percent))"
+)
+DECIMAL_COMMA = re.compile(rf"(?<![\d.,])(0|(?<=\$)\d+|\d+(?=,\d+{UNIT})),(\d{{1,2}}|\d{{4,}})(?![\d,])", re.IGNORECASE)
+LISTED = re.compile(r"\b((?:wishes|rules|directives|experiments|numbers|runs|limits) \d+),(?=\d)", re.IGNORECASE)
 JOINT = re.compile(
-    r"\s*(?:,|;|\band also\b|\band then\b|\band\b|(?<!everything )(?<!all )(?<!anything )(?<!nothing )\bbut\b|"
+    r"\s*(?:(?<!\d),|,(?!\d)|;|\band also\b|\band then\b|\band\b|(?<!everything )(?<!all )(?<!anything )(?<!nothing )\bbut\b|"
     r"\bthen\b|\balso\b|\bplus\b|\bafter that\b| - |"
-    r" : (?=\w+ \w+ \w+)|(?=\b(?:because|cause|cuz|since|so that|given that)\b))\s*"
+    r"\bso (?=(?:please|no|never|use|try|let|do|go|stop|pause|keep|stick|skip|drop|avoid|set|switch|take|give|add|make|finish|"
+    r"wrap)\b)|"
+    r" : (?=\w+ \w+ \w+)|(?=\b(?:because|cause|cuz|since|so that|given that|otherwise)\b))\s*"
 )
 
 
@@ -114,17 +62,23 @@ def plain(text: str) -> str:
     """Lower case, one blank between words, signs as words; never longer than what is read."""
     cut = POWER.sub(_power, text[:LONGEST])
     cut = re.sub(r"(\d[\d.]*(?:e-?\d+)?)\s*(<|>)=?\s*(?=[a-zA-Z])", _flipped, cut)
-    cut = DECIMAL_COMMA.sub(r"\1.\2", cut)
+    cut = LISTED.sub(r"\1 and ", DECIMAL_COMMA.sub(r"\1.\2", cut))
     for sign, word in SIGNS.items():
         cut = cut.replace(sign, word)
     cut = unicodedata.normalize("NFKC", cut).lower()
-    cut = POINT.sub(lambda match: f"{WORDS[match[1]]:g}.{WORDS[match[2]]:g}", cut)
+    cut = SPOKEN_POWER.sub(lambda match: f"{_digits(match[1] or 'one')}e-{_digits(match[2])}", cut)
+    cut = HALF.sub(lambda match: f"{_digits(match[1])}.5", cut)
+    cut = POINT.sub(lambda match: f"{_digits(match[1] or 'zero')}.{_digits(match[2])}", cut)
     for short, full in SHORT:
         cut = re.sub(short, full, cut)
     cut = re.sub(r"(?:^|(?<=\s))\+\s?(?=[\d$])", "add ", cut)
     cut = re.sub(r"[\"`“”«»*{}<>\[\]()|\\]|(?<!\w)'|'(?!\w)", " ", cut)
     cut = mended(cut)
     return " ".join(re.sub(r"(?<=[a-z_])\s*([:=,])\s*|(?<=\d)\s*([=,])\s+|\s+([,:=])\s*", _apart, cut).split())
+
+
+def _digits(said: str) -> str:
+    return f"{WORDS[said]:g}" if said in WORDS else said
 
 
 def _flipped(match: re.Match[str]) -> str:

@@ -23,6 +23,10 @@ DOING = re.compile(
     r"benefit)\b|=|:"
 )
 
+REASON = re.compile(r"(?<=>) , [^<]*\b(?:was|were|had been) too \w+$")  # `set it to 5e-5, before it was too big`
+
+LAST = re.compile(r"[ ,]+(?:and |then )+(?:stop|finish|end|quit) (?:after|when|once|then|there|here)\b.*$")  # no denial
+
 THING = re.compile(r"<([pvn]\d+)>")
 
 RELATIVE = re.compile(r"\bby (?:more )?<n\d+>|\b(?:times|factor)\b|<p\d+> more\b|\bmore <p\d+>")
@@ -32,10 +36,12 @@ EITHER = re.compile(r"<[nv]\d+>(?: \w+)? or (?:\w+ )?<[nv]\d+>")
 
 def used(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a reading
     """Values for parameters, or values that are not wanted; every value must find its parameter."""
-    text = clause.text
+    text = LAST.sub("", REASON.sub("", clause.text))
     kept_part = re.split(r"\b(?:instead of|rather than)\b", text)[0]
     pairs = tuple(paired(clause)) or tuple(paired(Clause(clause.said, kept_part, clause.things)))
     if not pairs or loose(clause) or direction(text, denied=bool(NOT.search(text))):
+        return ()
+    if text != clause.text and not DOING.search(text):
         return ()
     denied = NOT.search(text) or OFF.search(text)
     if denied:

@@ -7,6 +7,7 @@ import re
 from tuneloop.agents.steering.asking import ORDINALS
 from tuneloop.agents.steering.clause import Clause
 from tuneloop.agents.steering.known import Known
+from tuneloop.agents.steering.numbers import WORDS
 from tuneloop.core.directive import Approve, Bound, Directive, Extend, Finish, Meaning, Reply, Revoke, Sources
 
 SURE = (
@@ -141,11 +142,15 @@ def revocation(clause: Clause, known: Known) -> tuple[Meaning, ...]:  # noqa: PL
 def revoked(clause: Clause, known: Known) -> tuple[Meaning, ...]:
     """The directives that a clause is about which is known to take something back; () where none is."""
     live = [d for d in known.directives if d.state in ("open", "pending")]
-    numbers = {f"{number:g}" for number in clause.all("n") if isinstance(number, float)}
-    numbers |= {str(ORDINALS.index(word) + 1) for word in clause.text.split() if word in ORDINALS}
+    numbers = {str(ORDINALS.index(word) + 1) for word in clause.text.split() if word in ORDINALS}
+    numbers = numbers or {f"{number:g}" for number in clause.all("n") if isinstance(number, float)}
+    if named := re.search(rf"\b{WISH} (?:number )?(one|two|three)\b", clause.text):
+        numbers |= {f"{WORDS[named[1]]:g}"}
     if ids := about(clause, known) or tuple(d.id for d in live if d.id in numbers):
         return (Revoke(ids=ids),)
-    if re.search(r"\b(?:all|every\w*|both|any\w*|whatever|whole)\b", clause.text) and not clause.has(r"<[psv]\d+>"):
+    if re.search(r"\b(?:all|every\w*|both|any\w*|whatever|whole|none|neither)\b", clause.text) and not clause.has(
+        r"<[psv]\d+>"
+    ):
         return (Revoke(ids=tuple(d.id for d in live) or ("all",)),)
     bounds = tuple(d.id for d in live if isinstance(d.wish, Bound))
     return (Revoke(ids=bounds),) if bounds and re.search(rf"\b{LIMIT}\b", clause.text) else ()

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import product
 from math import log
 
+from tuneloop.agents.steering.asking import OFFER
 from tuneloop.agents.steering.beside import conditional, judged, pointed
 from tuneloop.agents.steering.bounds import NOT
 from tuneloop.agents.steering.control import GO_ON, grave
@@ -15,8 +16,8 @@ from tuneloop.agents.steering.known import Known
 from tuneloop.agents.steering.plain import LONGEST, after_joint, bare, cuts, plain, sentences
 from tuneloop.agents.steering.recipes import DOING
 from tuneloop.agents.steering.replies import FIRM, HEDGE
-from tuneloop.agents.steering.weighing import Reading, told, weigh
-from tuneloop.core.directive import Extend, Finish, Pause, Reply, Revoke, Unclear, Use
+from tuneloop.agents.steering.weighing import JUDGES, WHY, Reading, told, weigh
+from tuneloop.core.directive import Extend, Finish, Focus, Pause, Reply, Revoke, Unclear, Use
 
 LATER = re.compile(r"[ ,]*(?:and )?(?:then|after that|afterwards)\b")
 TAIL = re.compile(  # of the wish before it
@@ -25,9 +26,18 @@ TAIL = re.compile(  # of the wish before it
     r"for good|please"
 )
 RETRACTS = re.compile(  # alone, or before a comma: `no full fine-tuning` and `do not use the forum` are wishes
-    r"(?:no|wait|actually|actually (?:no|do not|never)|do not|on second thoughts?)(?= ,|,|$)|"
-    r"(?:never ?mind|scratch that|forget (?:it|that)|(?:just )?kidding)\b"
+    r"(?:no|wait|actually|actually (?:no|do not|never)|do not)(?= ,|,|$)|(?:oh |actually )?(?:no wait|wait no|on second thoughts?|"
+    r"never ?mind|scratch that|forget (?:it|that)|(?:just )?kidding)\b"
 )
+HALTS = re.compile(  # what may be meant of an end, a budget or a deletion before it: `stop. do not stop now`
+    r"(?:(?:oh|actually|please|just|never|ok|hm+) ?,? ?)*(?:no|wait|do not)\b"
+    r"(?! (?:problem|rush|hurry|worr\w+|delete|remove|erase|wipe|lose|publish|touch|change|forget))"
+)
+MILD = frozenset(["use", "avoid", "bound", "keep", "focus", "sources", "question", "unclear", "approve"])
+OR_NOT = re.compile(r"\bor not$")
+TAG = re.compile(
+    r"[ ,]+(?:(?:would|will|could|can) (?:you|we)|ok|okay|please|alright)$"
+)  # of an order, whatever mark follows
 Read = list[tuple[str, Found]]
 QUOTED = re.compile(r"[\x00-\x08\x0b-\x1f]")
 SAME = {"pause": "finish"}
@@ -57,7 +67,12 @@ def understand(text: str, known: Known) -> Found:
 
 def undone(read: Read) -> bool:
     """Whether a later sentence takes back what an earlier one wished: `stop. no, go on`."""
-    return any(RETRACTS.match(sentence) for sentence, _ in read[1:]) and any(means for _, means in read)
+    wished = False  # what is no mere wish for the recipe
+    for i, (sentence, means) in enumerate(read):
+        if i and any(found for _, found in read) and (RETRACTS.match(sentence) or (wished and HALTS.match(sentence))):
+            return True
+        wished = wished or any(meaning.kind not in MILD for meaning in means)
+    return False
 
 
 def casual(sentence: str, found: Found) -> bool:
@@ -79,17 +94,25 @@ def of_sentence(sentence: str, known: Known) -> Found:
     """The likeliest way to cut it at its joints."""
     asks = sentence.endswith("?")
     sentence = sentence.rstrip("? ")
+    if OR_NOT.search(sentence):
+        return (Unclear(text=sentence),)
+    asks, pieces = asks and TAG.search(sentence) is None, cuts(sentence)
+    offers = any(OFFER.match(after_joint(piece)) for piece in pieces)
 
     @cache
     def read(part: str, last: bool) -> Reading:
-        return weigh(part, known, asks=asks and last, asked=asks)
+        beside = offers and OFFER.match(part) is None  # `could you use rank 16, and cap the dropout at 0.1?`
+        return weigh(part, known, asks=asks and last and not beside, asked=asks)
 
-    whole, pieces = read(sentence, True), cuts(sentence)
+    whole = read(sentence, True)
     at = next((i for i, piece in enumerate(pieces) if conditional(after_joint(piece))), None)
     if at is not None and not clear(whole.means):
         return under_condition(pieces, at, known)
-    best = [whole]
+    reasons = [WHY.match(after_joint(piece)) is not None for piece in pieces[1:]]
+    best = [] if any(reasons) and not replies(whole) else [whole]
     for joined in product((True, False), repeat=len(pieces) - 1):
+        if any(reason and not cut for reason, cut in zip(reasons, joined, strict=True)):
+            continue  # `always 42, otherwise I can not compare`: what it denies is no wish
         parts, later = [pieces[0]], [False]
         for piece, cut in zip(pieces[1:], joined, strict=True):
             if cut:
@@ -103,9 +126,9 @@ def of_sentence(sentence: str, known: Known) -> Found:
         found = mended(parts, later, found, known)
         if len(parts) > 1 and replies(whole) and (said := with_reply(whole, found)):
             return said
-        if cost(found) < cost(best):
+        if not best or cost(found) < cost(best):
             best = found
-    return joint(best, sentence)
+    return joint(best or [whole], sentence)
 
 
 def replies(reading: Reading) -> bool:
@@ -138,6 +161,8 @@ def joint(readings: list[Reading], sentence: str) -> Found:
             return (Unclear(text=sentence),)
     if any(isinstance(meaning, Finish) for meaning in found):
         found = tuple(meaning for meaning in found if not isinstance(meaning, Pause))  # `as soon as it is done, stop`
+    if any(isinstance(meaning, Pause) for meaning in found):  # `a demo in five minutes, pause`
+        found = tuple(meaning for meaning in found if not isinstance(meaning, Extend) or meaning.seconds >= 0)
     found = together(found)
     if len(readings) > 1 and (
         any(isinstance(m, Unclear) for m in found) or (NOT.search(sentence) and any(map(grave, found)))
@@ -177,12 +202,29 @@ def mended(parts: list[str], later: list[bool], found: list[Reading], known: Kno
             found[i] = Reading((Unclear(text=part),), found[i].sure)
         elif i and set_before(found[i].means, found[:i]) and DOING.search(part) is None:
             found[i] = Reading((), found[i].sure)  # `switch to adafactor, adamw is too big`
-        elif i and any(isinstance(m, Unclear) for m in found[i].means) and told(part, known):
+        elif i and not clear(found[i].means) and told(part, known) and (spoken(found[:i]) or not focused(found[i])):
             found[i] = Reading((), max(found[i].sure, LIKELY))
+        elif JUDGES.search(part) and sets([*found[:i], *found[i + 1 :]]) and DOING.search(part) is None:
+            found[i] = Reading((), LIKELY)  # `try rank 32, I think 8 is too small`
         elif i and not clear(found[i].means) and (name := judged(parts[i - 1], known)):
             again = weigh(pointed(part, name), known, asks=False)
             found[i - 1 : i + 1] = [Reading((), 1.0), again] if clear(again.means) else found[i - 1 : i + 1]
     return found
+
+
+def spoken(readings: list[Reading]) -> bool:
+    """Whether something was understood."""
+    return any(one.means and clear(one.means) for one in readings)
+
+
+def sets(readings: list[Reading]) -> bool:
+    """Whether some parameter got a value."""
+    return any(isinstance(meaning, Use) for one in readings for meaning in one.means)
+
+
+def focused(reading: Reading) -> bool:
+    """Whether it is an idea in words."""
+    return any(isinstance(meaning, Focus) for meaning in reading.means)
 
 
 def named_only(parts: list[str], place: int, found: Found) -> bool:

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 
 from tuneloop.agents.steering.asking import OFFER
 from tuneloop.agents.steering.beside import HEARSAY, SUPPOSED, conditional
-from tuneloop.agents.steering.bounds import denies, direction
+from tuneloop.agents.steering.bounds import NOT, denies, direction
 from tuneloop.agents.steering.clause import Clause, tagged
+from tuneloop.agents.steering.contrary import let_back
 from tuneloop.agents.steering.control import AT_LAST, GO_ON, gone_on, grave
 from tuneloop.agents.steering.filling import Found, doubtful, fill
 from tuneloop.agents.steering.known import Known
 from tuneloop.agents.steering.likeness import SEVERAL, frame, learnt
 from tuneloop.agents.steering.plain import bare, cuts
 from tuneloop.agents.steering.recipes import DOING, used
-from tuneloop.agents.steering.replies import reply
-from tuneloop.agents.steering.switches import turned
+from tuneloop.agents.steering.replies import about, reply
+from tuneloop.agents.steering.switches import OFF, turned
 from tuneloop.core.directive import Avoid, Unclear
 
 # How likely a reading must be, of 1. What ends, stops or takes back something wants more, what changes nothing less; what
@@ -40,11 +41,16 @@ CLEARLY = 1.5
 NO_IDEA = 0.15
 FALLBACK, MUST = 0.2, 0.5
 TOLD = re.compile(
-    r"(?:\w+ ,)?(?:first|here|i|we|it|they|he|she|this|that|there|the|our|my|someone|somebody|everybody|people|saw|read|had|got|"
-    r"nothing|no one|nobody)\b"
+    r"(?:\w+ ,)?(?:so )?(?:first|here|i|we|it|they|he|she|this|that|there|the|our|my|someone|somebody|everybody|people|users|"
+    r"customers|saw|read|had|got|nothing|no one|nobody|most|many|some|more than|both|otherwise)\b"
+)
+# `I want to see if it holds`, `you can use them again`: why, or the same once more.
+TOLD_AGAIN = re.compile(
+    r"(?:so )?(?:(?:i|we) (?:want|need|would like|am curious|are curious) to (?:see|know|check|find out|compare|understand)|"
+    r"you (?:can|may|are (?:free|allowed) to) (?:\w+ )?(?:them|it|those|these))\b"
 )
 LOST = 0.7  # of what is taken to mean nothing, though it names something
-WHY = re.compile(r"(?:because|cause|cuz|since|so that|given that|due to|thanks to)\b")
+WHY = re.compile(r"(?:because|cause|cuz|since|so that|given that|due to|thanks to|otherwise)\b")
 JUDGES = re.compile(  # `linear decays too fast`
     r"\btoo (?:fast|slow|small|large|big|high|low|short|long|weak|noisy|much)\b|\b(?:imo|imho)\b"
 )
@@ -83,6 +89,8 @@ def weigh(said: str, known: Known, *, asks: bool, asked: bool = False) -> Readin
             means = (
                 fill(kind, clause, known) if share >= needed(kind, said, clause, orders=offered or not asks) else None
             )
+            if asks and kind == "delete":
+                continue  # an order is one
             if means is not None and not (asked and not offered and any(map(grave, means))):
                 yield kind, Reading(means, share)
 
@@ -103,7 +111,7 @@ def gives_reason(raw: str) -> bool:
 
 def likeliest(shares: Mapping[str, float], clause: Clause, known: Known) -> list[tuple[str, float]]:
     """Kinds by share; which end of a bound is meant, and whether a value is, the words say where they can."""
-    told = {**shares, **ends_of(shares, clause), **denied_of(shares, clause, known)}
+    told = {**shares, **ends_of(shares, clause), **denied_of(shares, clause, known), **back_of(shares, clause, known)}
     return sorted(told.items(), key=lambda one: -one[1])
 
 
@@ -119,17 +127,32 @@ def ends_of(shares: Mapping[str, float], clause: Clause) -> dict[str, float]:
 
 def denied_of(shares: Mapping[str, float], clause: Clause, known: Known) -> dict[str, float]:
     """Shares of values that are used or not, where a denial says which."""
-    values = () if turned(clause, known) else used(clause)
+    switched = turned(clause, known)
+    if switched and OFF.search(clause.text) and not NOT.search(clause.text):  # `disable dora`
+        return {"use": shares["use"] + shares["avoid"], "avoid": 0.0}
+    values = () if switched else used(clause)
     if not values or not all(isinstance(value, Avoid) for value in values):
         return {}
     return {"use": 0.0, "use_always": 0.0, "avoid": shares["use"] + shares["use_always"] + shares["avoid"]}
 
 
+def back_of(shares: Mapping[str, float], clause: Clause, known: Known) -> dict[str, float]:
+    """`the forum posts are welcome again`: of data that a directive keeps out."""
+    if not clause.has(r"<s\d+>") or not let_back(clause.text) or not about(clause, known):
+        return {}
+    mistaken = ("never", "only", "aside", "revoke")
+    return {**dict.fromkeys(mistaken, 0.0), "revoke": sum(shares[kind] for kind in mistaken)}
+
+
 def told(sentence: str, known: Known) -> bool:
     """Whether a sentence that is not understood only tells something, and names nothing: beside a wish it is no wish."""
     clause = tagged(bare(sentence), known)
+    if TOLD_AGAIN.match(clause.text):
+        return not clause.things
     named = clause.has(r"<[nstmkeg]\d+>") or (clause.things and DOING.search(clause.text))
-    wished = re.search(r"\b(?:must|should|please|let|(?:i|we) (?:want|need))\b", clause.text)
+    wished = re.search(
+        r"\b(?:must|should|please|let|(?:i|we) (?:want|need|would (?:like|love|prefer))|try|ought)\b", clause.text
+    )
     return TOLD.match(clause.text) is not None and not named and not wished and not doubtful(clause.text)
 
 
@@ -140,7 +163,7 @@ def needed(kind: str, said: str, clause: Clause, *, orders: bool) -> float:
     """
     least = LEAST.get(kind, LIKELY)
     if kind == "aside":
-        return NEVER if clause.has(r"<[tkmge]\d+>") else LOST if clause.has(r"<[pvsn]\d+>") else least
+        return NEVER if clause.has(r"<[tkmge]\d+>|^<\w\d+>$") else LOST if clause.has(r"<[pvsn]\d+>") else least
     if kind in ("delete", "publish", "unclear") or kind.startswith("ask_"):
         return least
     if HEARSAY.search(clause.text):

@@ -166,13 +166,21 @@ def test_a_row_of_the_journal_tells_what_is_not_as_in_the_experiment_that_it_bui
     longer = first.model_copy(update={"parent": 1, "training_plan": {"num_train_epochs": 6, "seed": 2}})
     bent = (*steps[1:], steps[0].model_copy(update={"options": {"rows": "9", "why": "more"}}))
     other = longer.model_copy(update={"parent": 2, "data_plan": (*bent[:-2], bent[-1], Step(do="dedupe"))})
-    assert changed(longer, first) == "from 1: num_train_epochs=6, seed=2, no learning_rate"
-    assert changed(other, longer) == "from 2: with dedupe, without a_step_of_many_11, a_step_of_many_0 otherwise"
+    assert changed(longer, first) == "from 1: num_train_epochs=6, seed=2; not named again: learning_rate"
+    assert (
+        changed(other, longer) == "from 2: a_step_of_many_0 otherwise, with dedupe; not named again: a_step_of_many_11"
+    )
+    turned = longer.model_copy(update={"data_plan": steps[::-1], "parent": 2})
+    assert changed(turned, longer) == "from 2: the same steps in another order"
+    once = longer.model_copy(update={"data_plan": (*steps, steps[3]), "parent": 2})
+    assert changed(longer.model_copy(update={"parent": 3}), once) == "from 3: not named again: a_step_of_many_3"
     assert changed(longer.model_copy(update={"parent": 2}), longer) == "from 2: nothing"
     assert changed(first, None).endswith("a_step_of_many_11; learning_rate=0.001, num_train_epochs=3")
     row = BRIEF.journal[0].model_copy(update={"hypothesis": first})
-    told = journal((row, row.model_copy(update={"number": 2, "hypothesis": longer})))
-    assert "| from 1: num_train_epochs=6, seed=2, no learning_rate |" in told
+    rows = [row.model_copy(update={"number": n, "hypothesis": h}) for n, h in ((1, first), (2, longer), (3, other))]
+    assert "| from 1: num_train_epochs=6, seed=2; not named again: learning_rate |" in journal((*rows,))
+    ahead = rows[1].model_copy(update={"hypothesis": longer.model_copy(update={"parent": 3})})
+    assert journal((rows[0], ahead, rows[2])).startswith(journal((rows[0], ahead)))
 
 
 def test_a_script_that_is_too_long_is_no_start() -> None:

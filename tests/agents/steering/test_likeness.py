@@ -17,7 +17,7 @@ from tuneloop.agents.steering.likeness import LEARNT, SEVERAL, features, frame, 
 SMALL = {
     "finish": ["stop after this one", "make this the last one", "this one is the last"],
     "use": ["try rank 32", "use rank 16", "set the rank to 8"],
-    "aside": ["the demo is at four", "good news", "thanks a lot"],
+    "aside": ["the demo is at four", "good news", "my tea is cold"],
     "unclear": ["how is the weather", "if it rains, stop", "hm"],
 }
 

@@ -13,7 +13,21 @@ from tests.agents.steering.corpus import known
 from tests.agents.steering.teaching import learning
 from tuneloop.agents.steering import understand
 from tuneloop.agents.steering.weighing import weigh
-from tuneloop.core.directive import Bound, Extend, Finish, Pause, Question, Reply, Unclear, Use, dangerous
+from tuneloop.core.directive import (
+    Approve,
+    Avoid,
+    Bound,
+    Extend,
+    Finish,
+    Keep,
+    Pause,
+    Question,
+    Reply,
+    Revoke,
+    Unclear,
+    Use,
+    dangerous,
+)
 
 SAID = [said for lines in learning.examples().values() for said in lines]
 
@@ -123,6 +137,21 @@ CONTRARY = (
         "change the rank",
         "raise the rank by 8",
     ),
+    *(
+        "it'd be a mistake to delete experiment 2",
+        "feel free to go above rank 64",
+        "no need to stop yet",
+        "pause is not needed",
+    ),
+    *("no stop", "shall we stop", "3 more experiments would be too expensive", "you have already spent 3 dollars"),
+    *(
+        "packing makes it slow",
+        "is rank 64 allowed",
+        "less than an hour more",
+        "use less of the forum",
+        "packing, or not?",
+    ),
+    *("adafactor is better than adamw", "no more approvals after experiment 4", "use rank 8 except in experiment 4"),
     *("don't leave out the textbook", "never train without the textbook", "keep the forum", "increase the lr by 50%"),
 )
 
@@ -141,15 +170,65 @@ def test_words_that_say_the_contrary_change_nothing_that_they_deny(said: str) ->
         ("use rank 16\nno dora", ["use", "avoid"]),
         ("stop. no, go on.", ["unclear"]),
         ("Stop. Never mind.", ["unclear"]),
+        ("stop. do not stop now", ["unclear"]),
+        ("pause. no please continue", ["unclear"]),
+        ("stop. No wait, go on", ["unclear"]),
+        ("finish now. on second thought keep going", ["unclear"]),
+        ("use rank 16. No wait, rank 8", ["unclear"]),
+        ("delete experiment 2. Don't do that.", ["unclear"]),
     ],
 )
-def test_a_denial_in_the_next_sentence_is_a_wish_and_takes_nothing_back(said: str, wanted: list[str]) -> None:
+def test_a_denial_in_the_next_sentence_is_a_wish_but_after_an_end_or_a_deletion(said: str, wanted: list[str]) -> None:
     assert kinds(said) == wanted
 
 
 def test_of_a_long_message_only_the_beginning_is_read() -> None:
     line = "use rank 16 and a batch size of 8, then stop\n"
     assert understand(line * 2000 + "delete experiment 1", known()) == understand(line * 60, known())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "textbook. only.",
+        "extra problems in, everything else out",
+        "Anything above 2e-4 for LR blew up before; don't go there.",
+        "lion_32bit as optimiser, 3e-5 too",
+        "use 3e-5 as optimizer",
+        "ranks 8, 16",
+        "try rank 8,16",
+        "max grad norm 1,5",
+        "Perhaps one day we'll put this on the hub.",
+        "My boss was saying we ought to finish after this one, but he hasn't decided.",
+        "just add the textbook too",
+    ],
+)
+def test_what_could_be_read_as_its_contrary_is_unclear(said: str) -> None:
+    assert "unclear" in kinds(said) and not {"use", "bound", "sources", "pause", "finish"} & set(kinds(said))
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("bring the forum posts back in, we are allowed to use them after all", [Revoke(ids=("2",))]),
+        ("you're free to go higher than 1e-4 with the lr", [Revoke(ids=("1",))]),
+        ("take back rules 1 and 2", [Revoke(ids=("1", "2"))]),
+        ("I'd hate to see adafactor", [Avoid(parameter="optim", value="adafactor")]),
+        ("consider every plan approved in advance", [Approve(at="none")]),
+        ("why did 2 fail", [Question(about="failure", experiment=2)]),
+        ("got anything planned once this training is through?", [Question(about="plan")]),
+        (
+            "If you don't mind, set the dropout to 0.1, the last run was overfitting",
+            [Use(parameter="lora_dropout", value=0.1)],
+        ),
+        ("hands off the seed, would you?", [Keep(parameter="seed")]),
+        ("I need the GPU for a demo in five minutes, pause it now", [Pause()]),
+        ("seed 42 always, otherwise I can't compare them", [Use(parameter="seed", value=42, always=True)]),
+        ("don't start experiment 4", [Finish()]),
+    ],
+)
+def test_turns_of_speech_that_were_once_misread(said: str, wanted: list[Any]) -> None:
+    assert list(understand(said, known())) == wanted
 
 
 YES_AND_NO = (
@@ -180,6 +259,14 @@ def test_a_wish_is_no_no(said: str) -> None:
         ("plus two hours", Extend(seconds=7200)),
         ("1,5 hours more", Extend(seconds=5400)),
         ("one point five hours more", Extend(seconds=5400)),
+        ("1,5 more Hours", Extend(seconds=5400)),
+        ("2,5 days more", Extend(seconds=216_000)),
+        ("an extra hour and a half", Extend(seconds=5400)),
+        ("two and a half GPU hours on top", Extend(gpu_hours=2.5)),
+        ("half a GPU hour fewer", Extend(gpu_hours=-0.5)),
+        ("LR one e minus five", Use(parameter="learning_rate", value=1e-5)),
+        ("the dropout should be five percent", Use(parameter="lora_dropout", value=0.05)),
+        ("label smoothing -> .1", Use(parameter="label_smoothing_factor", value=0.1)),
         ("learning rate 0,0002", Use(parameter="learning_rate", value=2e-4)),
         ("lr 1e−4", Use(parameter="learning_rate", value=1e-4)),
         ("use half a dozen epochs", Use(parameter="num_train_epochs", value=6)),
