@@ -136,6 +136,16 @@ def test_a_container_that_its_daemon_forgot_ends_with_its_job_when_it_is_given_u
     assert not trial.beats()
 
 
+def test_who_was_killed_while_he_gave_a_container_up_is_followed_by_one_who_waits_for_its_end(trial):
+    folder = trial.start(UP_AND_BEAT)
+    until((trial.work / "up").exists)
+    kill_keepers(folder)
+    (folder / "pipes/log").unlink()
+    until(lambda: trial.sandbox.poll(folder).state == "lost" and not (folder / "pipes").exists())
+    assert not trial.beats()
+    until(lambda: state(folder) is None)
+
+
 def test_a_job_never_runs_in_two_containers(trial):
     folder = trial.start("open('started', 'a').write('x'); import time; time.sleep(2)")
     until((trial.work / "started").exists)
