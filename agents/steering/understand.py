@@ -35,9 +35,8 @@ HALTS = re.compile(  # what may be meant of an end, a budget or a deletion befor
 )
 MILD = frozenset(["use", "avoid", "bound", "keep", "focus", "sources", "question", "unclear", "approve"])
 OR_NOT = re.compile(r"\bor not$")
-TAG = re.compile(
-    r"[ ,]+(?:(?:would|will|could|can) (?:you|we)|ok|okay|please|alright)$"
-)  # of an order, whatever mark follows
+# At the end of an order, whatever mark follows.
+TAG = re.compile(r"[ ,]+(?:(?:would|will|could|can) (?:you|we)|ok|okay|please|alright)$")
 Read = list[tuple[str, Found]]
 QUOTED = re.compile(r"[\x00-\x08\x0b-\x1f]")
 SAME = {"pause": "finish"}
@@ -47,9 +46,8 @@ CUT = 0.05  # what a cut costs, as a loss of likeness
 
 def understand(text: str, known: Known) -> Found:
     """Meanings of one message, in order; at least one. The same message is always read alike."""
-    said = [
-        line for line in QUOTED.sub(" ", text[:LONGEST]).splitlines() if not line.lstrip().startswith(">")
-    ]  # which quotes
+    lines = QUOTED.sub(" ", text[:LONGEST]).splitlines()
+    said = [line for line in lines if not line.lstrip().startswith(">")]  # which quotes
     read = [(sentence, of_sentence(sentence, known)) for line in said for sentence in sentences(plain(line))]
     if len(read) > 1:
         read = [(sentence, () if casual(sentence, means) else means) for sentence, means in read]
