@@ -53,13 +53,17 @@ def extended(clause: Clause, known: Known, sign: int) -> Extend | None:
         return None
     sign = 0 if TOTAL.search(clause.text) else sign
     said = {letter: some[0] for letter, some in found.items()}
-    return wish({letter: sign * amount for letter, amount in said.items()} if sign else total(said, clause.text, known))
+    more = {letter: sign * amount for letter, amount in said.items()} if sign else total(said, clause.text, known)
+    left = {"t": known.seconds_left, "e": known.experiments_left}
+    if any(left[letter] is not None and float(left[letter] or 0) + more.get(letter, 0) < 0 for letter in left):
+        return None
+    return wish(more)
 
 
 def against(text: str, sign: int) -> bool:
     """Whether the words say the opposite."""
     less, more = LESS.search(text) is not None, MORE.search(text) is not None
-    return less and not more if sign > 0 else more and not less
+    return less and not more if sign > 0 else not less
 
 
 def total(said: Amounts, text: str, known: Known) -> Amounts:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tuneloop.agents.steering.known import Known
-from tuneloop.agents.steering.numbers import NUMBER, ONE, joined, number, seconds_in
+from tuneloop.agents.steering.numbers import NUMBER, ONE, TENS, UNITS, joined, number, seconds_in
 from tuneloop.agents.steering.spelling import name_near
 from tuneloop.core.experiment import Value
 
@@ -25,8 +25,17 @@ OFTEN = {"once": 1.0, "twice": 2.0}
 MODULES = re.compile(r"\b\w+_proj\b(?:(?: ?,)?(?: and| plus| &)? ?\b\w+_proj\b)*")
 POWER = re.compile(r"(?<![\w.])\d(?:\.\d+)?e-0?[2-7]\b")
 MORE_WORDS = ("extra", "additional", "more", "further")
-NOUNS = ("problem", "question", "answer", "example", "sample", "text")  # one of them is no file that is called so
+NOUNS = (
+    "post",
+    "problem",
+    "question",
+    "answer",
+    "example",
+    "sample",
+    "text",
+)  # one of them is no file that is called so
 LARGEST = 1e15
+ADDED_UP = re.compile(rf"\b(?:{'|'.join(UNITS[1:10])})[ -](?:{'|'.join([*UNITS, *TENS])})\b")
 FEWER = ("fewer", "less")
 MONEY = re.compile(
     rf"(?:[$€£]\s?(?P<a>{NUMBER})(?:\s(?P<m1>{MORE})\b)?|(?P<b>{NUMBER}|{ONE})\s(?:(?P<m2>{MORE})\s)?"
@@ -192,6 +201,8 @@ def _modules(clause: Clause, target: str) -> Callable[[re.Match[str]], str]:
 def _number(clause: Clause) -> Callable[[re.Match[str]], str]:
     def take(match: re.Match[str]) -> str:
         value = number(match[0])
+        if ADDED_UP.search(match[0]):
+            return match[0]  # `one twenty eight`
         return clause.tag("n", value) if match[0] != "one" and abs(value) < LARGEST else match[0]
 
     return take

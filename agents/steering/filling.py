@@ -14,7 +14,7 @@ from tuneloop.agents.steering.clause import Clause, numbers_of
 from tuneloop.agents.steering.contrary import contrary
 from tuneloop.agents.steering.control import DANGER, spelled
 from tuneloop.agents.steering.known import Known
-from tuneloop.agents.steering.recipes import loose, paired, used
+from tuneloop.agents.steering.recipes import divided, loose, paired, used
 from tuneloop.agents.steering.replies import UNKNOWN, revocation, revoked
 from tuneloop.agents.steering.sources import sources
 from tuneloop.agents.steering.switches import OFF, switch, switchable, turned
@@ -151,7 +151,7 @@ def avoid(clause: Clause, known: Known) -> Found:
     """Values that are not wanted."""
     if clause.has(r"<[stmge]\d+>|\bonly\b"):
         return ()
-    if TWICE.search(clause.text) or CHOSEN.search(clause.text):
+    if TWICE.search(clause.text) or CHOSEN.search(clause.text) or divided(clause.text):
         return ()  # `never turn it off`, `not this but that`
     found = tuple(Avoid(parameter=name, value=value) for name, value in paired(clause))
     if not found and len(clause.all("p")) == 1 and clause.all("p")[0] in known.added:

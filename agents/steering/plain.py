@@ -48,6 +48,9 @@ UNIT = (
     r"million|thousand|epochs?|gpu|percent))"
 )
 DECIMAL_COMMA = re.compile(rf"(?<![\d.,])(0|(?<=\$)\d+|\d+(?=,\d+{UNIT})),(\d{{1,2}}|\d{{4,}})(?![\d,])", re.IGNORECASE)
+DOTTED = re.compile(
+    r"(?<![\d.,])([1-9]\d{0,2})\.(\d{3})(?=(?: more| extra| additional)? (?:tokens?|steps?)\b)", re.IGNORECASE
+)
 LISTED = re.compile(r"\b((?:wishes|rules|directives|experiments|numbers|runs|limits) \d+),(?=\d)", re.IGNORECASE)
 JOINT = re.compile(
     r"\s*(?:(?<!\d),|,(?!\d)|;|\band also\b|\band then\b|\band\b|(?<!everything )(?<!all )(?<!anything )(?<!nothing )\bbut\b|"
@@ -62,7 +65,7 @@ def plain(text: str) -> str:
     """Lower case, one blank between words, signs as words; never longer than what is read."""
     cut = POWER.sub(_power, text[:LONGEST])
     cut = re.sub(r"(\d[\d.]*(?:e-?\d+)?)\s*(<|>)=?\s*(?=[a-zA-Z])", _flipped, cut)
-    cut = LISTED.sub(r"\1 and ", DECIMAL_COMMA.sub(r"\1.\2", cut))
+    cut = LISTED.sub(r"\1 and ", DECIMAL_COMMA.sub(r"\1.\2", DOTTED.sub(r"\1\2", cut)))
     for sign, word in SIGNS.items():
         cut = cut.replace(sign, word)
     cut = unicodedata.normalize("NFKC", cut).lower()

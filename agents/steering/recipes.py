@@ -29,14 +29,29 @@ LAST = re.compile(r"[ ,]+(?:and |then )+(?:stop|finish|end|quit) (?:after|when|o
 
 THING = re.compile(r"<([pvn]\d+)>")
 
-RELATIVE = re.compile(r"\bby (?:more )?<n\d+>|\b(?:times|factor)\b|<p\d+> more\b|\bmore <p\d+>")
+RELATIVE = re.compile(
+    r"\bby (?:more )?<n\d+>|<p\d+> (?:plus|minus|add|[x*/]) ?<n\d+>|\b(?:times|factor)\b|<p\d+> more\b|\bmore <p\d+>"
+)
 
 EITHER = re.compile(r"<[nv]\d+>(?: \w+)? or (?:\w+ )?<[nv]\d+>")
 
 
+BEHIND = re.compile(
+    r"<[vn]\d+>.*\b(?:not|no|never|without)\b.*<[vn]\d+>|<[pvn]\d+> (?:but )?without (?:\w+ )?<[pv]\d+>|"
+    r"<[vn]\d+>(?: \w+)? ?,? (?:not|no) (?!good|thanks|way|more|please)\w+$"
+)
+LISTED = re.compile(r"\b(?:not|no|never)\b[^,]*<[vn]\d+>[^,]* , (?!and|or|nor)[^,]*<[vn]\d+>")
+STOPS = re.compile(r"[ ,]+(?:full stop|period)$")
+
+
+def divided(text: str) -> bool:
+    """Whether what it denies is only a part of what it names."""
+    return bool(BEHIND.search(text) or LISTED.search(text))
+
+
 def used(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a reading
     """Values for parameters, or values that are not wanted; every value must find its parameter."""
-    text = LAST.sub("", REASON.sub("", clause.text))
+    text = STOPS.sub("", LAST.sub("", REASON.sub("", clause.text)))
     kept_part = re.split(r"\b(?:instead of|rather than)\b", text)[0]
     pairs = tuple(paired(clause)) or tuple(paired(Clause(clause.said, kept_part, clause.things)))
     if not pairs or loose(clause) or direction(text, denied=bool(NOT.search(text))):
@@ -45,6 +60,8 @@ def used(clause: Clause) -> tuple[Meaning, ...]:  # noqa: PLR0911 - one line a r
         return ()
     denied = NOT.search(text) or OFF.search(text)
     if denied:
+        if divided(text):
+            return ()
         if re.search(
             r"<[vn]\d+>.*\b(?:instead of|rather than|not)\b.*<[vn]\d+>|\b(?:instead of|"
             r"rather than)\b.*<[vn]\d+>.*<[vn]\d+>",

@@ -26,11 +26,12 @@ TAIL = re.compile(  # of the wish before it
     r"for good|please"
 )
 RETRACTS = re.compile(  # alone, or before a comma: `no full fine-tuning` and `do not use the forum` are wishes
-    r"(?:no|wait|actually|actually (?:no|do not|never)|do not)(?= ,|,|$)|(?:oh |actually )?(?:no wait|wait no|on second thoughts?|"
-    r"never ?mind|scratch that|forget (?:it|that)|(?:just )?kidding)\b"
+    r"(?:hm+ ,? ?|or |rather ,? ?)*(?:no|not|wait|actually|actually (?:no|do not|never)|do not)(?= ,|,|$)|"
+    r"(?:or |no ,? ?)?(?:i mean|i meant|make (?:it|that)|actually|sorry|better|rather)\b(?=.*\d)|"
+    r"(?:oh |actually )?(?:no wait|wait no|on second thoughts?|never ?mind|scratch that|forget (?:it|that)|(?:just )?kidding)\b"
 )
 HALTS = re.compile(  # what may be meant of an end, a budget or a deletion before it: `stop. do not stop now`
-    r"(?:(?:oh|actually|please|just|never|ok|hm+) ?,? ?)*(?:no|wait|do not)\b"
+    r"(?:(?:oh|actually|please|just|never|ok|hm+|or|rather|sorry|i mean|i meant) ?,? ?)*(?:no|wait|do not|go on|continue|let it)\b"
     r"(?! (?:problem|rush|hurry|worr\w+|delete|remove|erase|wipe|lose|publish|touch|change|forget))"
 )
 MILD = frozenset(["use", "avoid", "bound", "keep", "focus", "sources", "question", "unclear", "approve"])
@@ -85,7 +86,13 @@ def unsure(read: Read) -> bool:
         return False
     beside = [means for _, means in read if not any(isinstance(meaning, Reply) for meaning in means)]
     whole = " ".join(sentence for sentence, _ in read)
-    return len(replies) > 1 or any(not means or not clear(means) for means in beside) or HEDGE.search(whole) is not None
+    halted = any(isinstance(meaning, Pause | Finish | Revoke | Extend) for means in beside for meaning in means)
+    return (
+        halted
+        or len(replies) > 1
+        or any(not means or not clear(means) for means in beside)
+        or HEDGE.search(whole) is not None
+    )
 
 
 def of_sentence(sentence: str, known: Known) -> Found:
@@ -123,7 +130,7 @@ def of_sentence(sentence: str, known: Known) -> Found:
         found = [read(part, i == len(parts) - 1) for i, part in enumerate(parts)]
         found = mended(parts, later, found, known)
         if len(parts) > 1 and replies(whole) and (said := with_reply(whole, found)):
-            return said
+            return joint([Reading(said, 1.0)], sentence)
         if not best or cost(found) < cost(best):
             best = found
     return joint(best or [whole], sentence)
@@ -153,6 +160,9 @@ def cost(readings: list[Reading]) -> float:
 def joint(readings: list[Reading], sentence: str) -> Found:
     """What the parts mean together; nothing that cannot be undone where one of them is unclear, or denies."""
     found = tuple(dict.fromkeys(meaning for one in readings for meaning in one.means))
+    yes, no = ([m for m in found if isinstance(m, Reply) and m.yes is said] for said in (True, False))
+    if yes and (no or any(isinstance(m, Pause | Finish | Revoke | Extend) for m in found)):
+        return (Unclear(text=sentence),)
     if len(readings) > 1 and any(isinstance(meaning, Reply) and meaning.yes for meaning in found):
         aside = any(not one.means for one in readings)
         if aside or HEDGE.search(sentence):
@@ -161,6 +171,8 @@ def joint(readings: list[Reading], sentence: str) -> Found:
         found = tuple(meaning for meaning in found if not isinstance(meaning, Pause))  # `as soon as it is done, stop`
     if any(isinstance(meaning, Pause) for meaning in found):  # `a demo in five minutes, pause`
         found = tuple(meaning for meaning in found if not isinstance(meaning, Extend) or meaning.seconds >= 0)
+    if any(isinstance(m, Finish) for m in found) and any(isinstance(m, Extend) for m in found):
+        return (Unclear(text=sentence),)
     found = together(found)
     if len(readings) > 1 and (
         any(isinstance(m, Unclear) for m in found) or (NOT.search(sentence) and any(map(grave, found)))

@@ -151,6 +151,27 @@ CONTRARY = (
         "use less of the forum",
         "packing, or not?",
     ),
+    *(
+        "approval is needed",
+        "don't auto-approve",
+        "stop wasting time",
+        "cancel the pause",
+        "pause later",
+        "stop doing that",
+    ),
+    *("it will take two more hours", "you wasted 2 hours", "budget: 3 hours", "take two hours", "back in an hour"),
+    *("two more experiments left", "stop after two more experiments", "add one or two hours", "we have one hour left"),
+    *(
+        "three experiments are not enough",
+        "the last experiment looked good",
+        "is this the last one",
+        "finish the report",
+    ),
+    *("don't forget the textbook", "stop ignoring the textbook", "use the forum posts", "you left out the textbook"),
+    *("ignore everything except the textbook", "only the web scrape is noisy", "leave the web scrape alone"),
+    *("you're ignoring my limit", "tighten the learning rate limit", "was the limit lifted", "rank 32 without dora"),
+    *("scratch rank 64", "rank 32 failed", "I don't mind rank 64", "the paper uses rank 32", "how did rank 32 do"),
+    *("use rank 32. I meant 16.", "rank one twenty eight", "learning rate 1e-3 exploded, so go lower", "rank +8"),
     *("adafactor is better than adamw", "no more approvals after experiment 4", "use rank 8 except in experiment 4"),
     *("don't leave out the textbook", "never train without the textbook", "keep the forum", "increase the lr by 50%"),
 )
@@ -232,6 +253,7 @@ def test_turns_of_speech_that_were_once_misread(said: str, wanted: list[Any]) ->
 
 
 YES_AND_NO = (
+    *("yes, hold on", "yes, stop it", "yes, cancel it", "Yes. Stop.", "yes, in a week"),
     *("yes. but not today.", "yes, no", "great. That failed again", "right, the best is 3", "yes, the answer is no"),
     *(
         "yes, as soon as I have checked it",
@@ -259,6 +281,7 @@ def test_a_wish_is_no_no(said: str) -> None:
         ("plus two hours", Extend(seconds=7200)),
         ("1,5 hours more", Extend(seconds=5400)),
         ("one point five hours more", Extend(seconds=5400)),
+        ("50.000 more tokens", Extend(tokens=50_000)),
         ("1,5 more Hours", Extend(seconds=5400)),
         ("2,5 days more", Extend(seconds=216_000)),
         ("an extra hour and a half", Extend(seconds=5400)),
