@@ -30,7 +30,7 @@ test: check sandbox postgres  ## style, types, floors, then the fast tests and a
 	$(call halves,$(FAST),tests/tools tests/sandboxes)
 
 slow: install sandbox postgres $(VENV)/audit/installed  ## long tests on real engines, the short crash suite
-	$(call halves,$(SLOW),tests/benchmarks tests/graph tests/tools)
+	$(call halves,$(SLOW),tests/graph tests/tools)
 
 check: install  ## ruff, ruff format, mypy --strict, import-linter
 	$(BIN)/ruff check .
