@@ -67,3 +67,15 @@ def row(one: Figure, value: float | None) -> dict[str, Any]:
     good = value is not None and one.reached(value)
     shown = None if value is None else float(f"{value:.4g}")
     return {"name": one.name, "value": shown, "unit": one.unit, "goal": one.goal, "ok": good}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows for people."""
+    width = max(len(r["name"]) for r in rows)
+    lines = []
+    for r in rows:
+        value = "failed" if r["value"] is None else f"{r['value']:g}"
+        lines.append(
+            f"{r['name']:<{width}}  {value:>9} {r['unit']:<10} {r['goal']:>9}  {'ok' if r['ok'] else 'missed'}"
+        )
+    return "\n".join(lines)

@@ -18,6 +18,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE))  # PYTHONSAFEPATH leaves a script's own folder out
 
+import climb  # noqa: E402, F401
 import command_line  # noqa: E402, F401
 import contamination  # noqa: E402, F401
 import forecast  # noqa: E402, F401
@@ -31,7 +32,7 @@ import scores  # noqa: E402, F401
 import servers  # noqa: E402, F401
 import stored  # noqa: E402, F401
 import whole_run  # noqa: E402, F401
-from figures import FIGURES, Figure, chosen, row  # noqa: E402
+from figures import FIGURES, Figure, chosen, row, table  # noqa: E402
 from place import Place  # noqa: E402
 
 import sandboxes  # noqa: E402, F401
@@ -59,18 +60,6 @@ def measured(one: Figure, place: Place) -> dict[str, Any]:
     except Exception:  # noqa: BLE001 - one figure's failure must not cost the others
         traceback.print_exc()
         return row(one, None)
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    """The rows for people."""
-    width = max(len(r["name"]) for r in rows)
-    lines = []
-    for r in rows:
-        value = "failed" if r["value"] is None else f"{r['value']:g}"
-        lines.append(
-            f"{r['name']:<{width}}  {value:>9} {r['unit']:<10} {r['goal']:>9}  {'ok' if r['ok'] else 'missed'}"
-        )
-    return "\n".join(lines)
 
 
 def main() -> int:

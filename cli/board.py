@@ -17,6 +17,7 @@ class Board:
 
     started: e.RunStarted | None = None
     foreseen: e.Foreseen | None = None
+    validation: e.ValidationChosen | None = None
     baseline: e.BaselineMeasured | None = None
     node: e.NodeStarted | None = None
     words: tuple[
@@ -55,6 +56,8 @@ def advance(board: Board, event: e.Event) -> Board:  # noqa: PLR0911 - one line 
             return replace(board, progress=_progress(board, event))
         case e.Foreseen():
             return replace(board, foreseen=event)
+        case e.ValidationChosen():
+            return replace(board, validation=event)
         case e.BaselineMeasured():
             return replace(board, baseline=event)
         case e.ExperimentFinished():
@@ -76,8 +79,8 @@ def board_of(events: Iterable[e.Event]) -> Board:
 
 
 def incumbent(board: Board) -> int | None:
-    """Number of the experiment that was accepted last."""
-    return next((row.experiment for row in reversed(board.rows) if row.outcome == "accepted"), None)
+    """Number of the experiment that was promoted last."""
+    return next((row.experiment for row in reversed(board.rows) if row.outcome == "promoted"), None)
 
 
 def seconds_left(first: e.JobProgress, last: e.JobProgress) -> float | None:

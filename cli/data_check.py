@@ -31,7 +31,7 @@ def check(file: Path, benchmark: str, model: str | None, drop_overlaps: bool, as
     """
     from tuneloop.cli.data_overlap import resolved
     from tuneloop.tools import models
-    from tuneloop.tools.benchmarks import items, prompt
+    from tuneloop.tools.benchmarks import prompt, validation
     from tuneloop.tools.contamination.splits import guard_of
     from tuneloop.tools.gate.data import gate
     from tuneloop.tools.gate.languages import main_script
@@ -39,7 +39,7 @@ def check(file: Path, benchmark: str, model: str | None, drop_overlaps: bool, as
     settings = load_settings()
     folders = resolved(benchmark, settings)
     first = folders[0].benchmark
-    shown = items(folders[0], "validation")
+    shown = validation(folders[0]).shown
     root = models.resolve(model, settings, quiet).root if model else None
     with tempfile.TemporaryDirectory() as out:
         report = gate(
@@ -48,7 +48,7 @@ def check(file: Path, benchmark: str, model: str | None, drop_overlaps: bool, as
             row_limit=sys.maxsize,
             benchmark=first,
             golds=[item.answer for item in shown],
-            guard=guard_of(folders),
+            guard=guard_of(folders, None),
             drop_overlaps=drop_overlaps,
             tokenizer=root and root / "tokenizer.json",
             cutoff_len=None,

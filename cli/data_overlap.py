@@ -27,8 +27,8 @@ SHOWN, WIDTH = 20, 120
 def overlap(dataset: str, benchmark: str, drop_overlaps: bool, out: Path | None, as_json: bool) -> None:
     """Look for items of benchmarks in DATASET, a folder, a file or a data set's name, in whatever dress.
 
-    Rows with validation items are shown, of the sealed test only a number. Exit code 0 when there are none or they were
-    dropped, else 2.
+    Rows with validation items are shown. Of the sealed test, and of the validation half that agents do not see, only numbers
+    are. Exit code 0 when there are none or they were dropped, else 2.
     """
     from tuneloop.tools import datasets
     from tuneloop.tools.contamination.search import search
@@ -41,12 +41,13 @@ def overlap(dataset: str, benchmark: str, drop_overlaps: bool, out: Path | None,
     folders = resolved(benchmark, settings)
     root = datasets.resolve(dataset, settings.home, settings).root
     files = {str(p.relative_to(root)) if p != root else p.name: records(p) for p in sources(root)}
-    found = search(files, guard_of(folders), out)
+    found = search(files, guard_of(folders, None), out)
     click.echo(json.dumps(told(found), indent=1, ensure_ascii=False) if as_json else "\n".join(lines(found)))
     if found.counts and not drop_overlaps:
         raise SetupError(
-            f"{dataset}: {found.of('validation')} of {found.rows} rows hold validation items and {found.of('test')} hold "
-            "test items, which are not named; --drop-overlaps --out FILE writes the others"
+            f"{dataset}: of {found.rows} rows {found.of('validation')} hold validation items; {found.of('unseen')} hold items of "
+            f"the validation half that is not shown and {found.of('test')} hold test items, which are not named; "
+            "--drop-overlaps --out FILE writes the others"
         )
 
 
@@ -71,7 +72,7 @@ def told(found: Overlaps) -> dict[str, Any]:
     """What may be known, as JSON: counts, and rows with validation items."""
     counts: dict[str, dict[str, int]] = {}
     for (name, split), count in sorted(found.counts.items()):
-        counts.setdefault(name, {"validation": 0, "test": 0})[split] = count
+        counts.setdefault(name, {"validation": 0, "unseen": 0, "test": 0})[split] = count
     rows = [
         {"file": name, "row": number, "benchmark": hit.benchmark, "item": hit.id, "text": row}
         for name, number, hit, row in found.validation

@@ -15,6 +15,7 @@ EXAMPLES = """\b
 Examples:
   tuneloop fork my-run --at 3 "try LoRA rank 32"
   tuneloop fork my-run --at 1 --loop-n 2 --timeout 4h
+  tuneloop fork my-finished-run --at 6 --after-test --loop-n 4
 """
 SECONDS: TypeAdapter[float | None] = TypeAdapter(Seconds)
 
@@ -29,6 +30,11 @@ SECONDS: TypeAdapter[float | None] = TypeAdapter(Seconds)
 @click.option(
     "--timeout", metavar="TIME", help="Time from there on: seconds, or 90m, 12h.  [default: as RUN was given]"
 )
+@click.option(
+    "--after-test",
+    is_flag=True,
+    help="Go on with a run that has opened its sealed test; the new run's report claims nothing.",
+)
 @click.option("--run-id", "name", help="Name of the new run.  [default: RUN-at-N]")
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
 @click.pass_context
@@ -40,16 +46,17 @@ def command(
     loop_n: int | None,
     timeout: str | None,
     name: str | None,
+    after_test: bool,
     as_json: bool,
 ) -> None:
     """Start a new run from experiment N of RUN; TEXT is the first thing it is told.
 
     It has RUN's setup, baseline and experiments 1 to N; large files are shared, removing either run hurts the other not.
-    The report says what it was forked from.
+    The report says what it was forked from. A finished RUN has opened its sealed test: that needs --after-test.
     """
     settings = load_settings()
     parent = pick(settings.home, run_id)
-    run = fork(settings.home, parent, at, name, loop_n=loop_n, timeout=time(timeout))
+    run = fork(settings.home, parent, at, name, loop_n=loop_n, timeout=time(timeout), after_test=after_test)
     if text:
         say_first(run, text)
     click.echo(f"run {run.id} in {run.root}, forked from {parent.id} after experiment {at}", err=True)

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tuneloop.cli.board import Board, advance, incumbent, seconds_left
 from tuneloop.cli.plain import Show
-from tuneloop.cli.words import finish_line, forecast, foreseen, line, progress
+from tuneloop.cli.words import chosen, finish_line, forecast, foreseen, line, progress
 from tuneloop.core.events import (
     AgentAnswered,
     Approval,
@@ -30,9 +30,9 @@ from tuneloop.core.events import (
     Told,
     Watched,
 )
-from tuneloop.core.wording import clean, duration, interval, p
+from tuneloop.core.wording import clean, duration, interval
 
-STYLES = {"accepted": "green", "rejected": "yellow", "failed": "red"}
+STYLES = {"promoted": "green", "not promoted": "yellow", "failed": "red"}
 BAR_WIDTH = 36
 
 
@@ -47,7 +47,8 @@ def _head(board: Board) -> Text:
     if run is None:
         return Text("waiting for the first event", style="dim")
     facts = f"{clean(run.benchmark)} · {clean(run.base_model)} · planner {run.planner} · {run.sandbox}"
-    seen = f"\n{foreseen(board.foreseen)}" if board.foreseen else ""
+    told = (board.foreseen and foreseen(board.foreseen), board.validation and chosen(board.validation))
+    seen = "".join(f"\n{line}" for line in told if line)
     return Text.assemble((clean(run.run), "bold"), "  ", (facts, "dim"), (seen, "dim"))
 
 
@@ -55,7 +56,7 @@ def _table(board: Board) -> Table | None:
     if board.baseline is None and not board.rows:
         return None
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("#", "score (95 %)", "p", "outcome", "time", "hypothesis"):
+    for name in ("#", "score (95 %)", "gain", "outcome", "time", "hypothesis"):
         table.add_column(name, no_wrap=name != "hypothesis")
     if board.baseline is not None:
         base = board.baseline
@@ -71,7 +72,7 @@ def _cells(row: ExperimentFinished, best: int | None) -> list[RenderableType]:
     return [
         f"{row.experiment}{mark}",
         interval(row.value, row.low, row.high),
-        p(row.p_value),
+        "-" if row.gain is None else f"{row.gain:+.1f}",
         Text(row.outcome, style=STYLES[row.outcome]),
         duration(row.seconds),
         Text(clean(row.statement, 120)),

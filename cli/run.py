@@ -14,7 +14,7 @@ from tuneloop.cli.work import work
 from tuneloop.core.run import ApproveAt, SandboxKind
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.runs import create_run
-from tuneloop.tools.runs.manifest import read_spec
+from tuneloop.tools.runs.manifest import repeated_spec
 
 EXAMPLES = """\b
 Examples:
@@ -71,7 +71,15 @@ POSITIVE = click.IntRange(min=1)
     help="Not to be forgotten: points that NAME may lose, e.g. mmlu:-2.",
 )
 @click.option(
-    "--seeds", type=POSITIVE, help="Trainings of a candidate before it is accepted, while time allows.  [default: 1]"
+    "--seeds",
+    type=POSITIVE,
+    help="Trainings of the last two promoted recipes, as far as time and budget reach.  [default: 1]",
+)
+@click.option(
+    "--validation-share",
+    type=float,
+    metavar="SHARE",
+    help="Of an experiment's time, what measuring it on validation may take.  [default: 0.2]",
 )
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of sampling and training.  [default: 1]")
 @click.option("--sandbox", type=click.Choice(get_args(SandboxKind)), help="Where jobs run.  [default: auto]")
@@ -90,7 +98,7 @@ def command(
 ) -> None:
     """Start a run: look at the data, train, evaluate, learn, go round again, prove the result on a sealed test."""
     settings = load_settings()
-    repeated = read_spec(pick(settings.home, again)) if again else None
+    repeated = repeated_spec(pick(settings.home, again)) if again else None
     spec = build_spec(given, settings, repeated)
     run = create_run(spec, settings, run_id)
     for note in (*dotenv_notes(Path(".env")), *([] if again else spec_notes(settings))):

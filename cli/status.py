@@ -13,7 +13,7 @@ from tuneloop.cli.pick import pick
 from tuneloop.core.experiment import Experiment
 from tuneloop.core.ledger import NEAR, Line, amount, lines
 from tuneloop.core.settings import load_settings
-from tuneloop.core.wording import clean, duration, interval, p, size
+from tuneloop.core.wording import clean, duration, gain, interval, size
 from tuneloop.tools.runs.status import RunStatus, facts, run_status
 
 LAST = 30
@@ -37,7 +37,7 @@ def show(status: RunStatus, console: Console, last: int) -> None:
     where = f" at {status.stage}" if status.state in ("running", "paused") else ""
     console.print(Text(f"{status.id}: {status.state}{where}, {status.benchmark}, {status.base_model}"))
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("#", "score (95 %)", "p", "outcome", "time", "hypothesis"):
+    for name in ("#", "score (95 %)", "gain (95 %)", "outcome", "time", "hypothesis"):
         table.add_column(name, no_wrap=name != "hypothesis")
     if status.baseline:
         base = status.baseline
@@ -84,7 +84,7 @@ def cells(e: Experiment, best: Experiment | None) -> list[str | Text]:
     return [
         f"{e.number}{' ★' if best and best.number == e.number else ''}",
         interval(e.score.value, e.score.low, e.score.high) if e.score else "-",
-        p(comparison.p_value if comparison else None),
+        gain(comparison.gain, comparison.low, comparison.high) if comparison else "-",
         e.outcome,
         duration(e.seconds),
         Text(clean(e.failure.text if e.failure else e.hypothesis.statement, 120)),

@@ -60,7 +60,7 @@ class Benchmark(BaseModel):
     licence: str = "unknown"
     source: Source | None = None
     more: tuple[Source, ...] = Field((), description="further repositories that the splits are made of")
-    validation_size: int = Field(300, ge=1, description="items at most")
+    validation_size: int = Field(2000, ge=1, description="items at most")
     test_size: int = Field(1000, ge=1, description="items at most")
     judge: bool = Field(
         False, description="a language model may decide what the rule calls wrong, where one is configured"

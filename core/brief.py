@@ -51,7 +51,9 @@ class JournalRow(BaseModel):
     high: float | None
     parsed: float | None
     also: dict[str, float] = {}
-    p_value: float | None
+    gain: float | None = Field(None, description="points against the incumbent, with a 95 % interval")
+    gain_low: float | None = None
+    gain_high: float | None = None
     blame: str
     lesson: str
     failure: str | None

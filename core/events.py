@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from tuneloop.core.cost import Cost, Forecast
+from tuneloop.core.experiment import Outcome
 from tuneloop.core.ledger import Kind
 
 
@@ -155,22 +156,33 @@ class Problem(Base):
 
 
 class Foresight(BaseModel):
-    """What the validation items of one benchmark can show, in points, before anything is measured."""
+    """What the items of one benchmark's split can show, in points, before anything is measured."""
 
     model_config = ConfigDict(frozen=True)
 
     benchmark: str
     n: int
     units: int = Field(description="clusters of items that share a context, else the items")
-    smallest: float = Field(description="gain that is accepted, or loss that is ruled out, four times in five")
+    smallest: float = Field(description="gain that is claimed, or loss that is ruled out, four times in five")
     allowed: float | None = Field(None, description="of a guard: points that may be lost")
 
 
 class Foreseen(Base):
-    """Said before anything costs: the smallest gain that this split can show, and the smallest loss that guards see."""
+    """Said before anything costs: the smallest gain that the sealed test can show."""
 
     kind: Literal["foreseen"] = "foreseen"
-    decides: Foresight
+    sealed: Foresight
+
+
+class ValidationChosen(Base):
+    """How many validation items every model of the run is measured on, and what the guards' items can show."""
+
+    kind: Literal["validation_chosen"] = "validation_chosen"
+    benchmark: str
+    n: int
+    unseen: int = Field(description="of them, those that agents do not see")
+    units: int = Field(description="clusters of items that share a context, else the items")
+    why: str
     guards: tuple[Foresight, ...] = ()
 
 
@@ -182,19 +194,21 @@ class BaselineMeasured(Base):
     low: float
     high: float
     n: int
-    smallest_gain: float | None = Field(None, description="points: accepted four times in five by the first candidate")
 
 
 class ExperimentFinished(Base):
     """One turn is over."""
 
     kind: Literal["experiment_finished"] = "experiment_finished"
-    outcome: Literal["failed", "accepted", "rejected"]
+    outcome: Outcome
     statement: str
     value: float | None = None
     low: float | None = None
     high: float | None = None
-    p_value: float | None = None
+    n: int | None = None
+    gain: float | None = Field(None, description="points against the incumbent, with a 95 % interval")
+    gain_low: float | None = None
+    gain_high: float | None = None
     why: str = Field("", description="what a guard has against a candidate that is better")
     seconds: float = 0
 
@@ -233,11 +247,13 @@ class RunPaused(Base):
 
 
 class RunFinished(Base):
-    """The report is written."""
+    """The report is written. `says`: its first line; `best`: the experiment that measured best on validation."""
 
     kind: Literal["run_finished"] = "run_finished"
     report: str
-    best: int | None
+    says: str
+    best: int | None = None
+    delivered: bool = False
     baseline_test: float | None = None
     best_test: float | None = None
 
@@ -257,6 +273,7 @@ Event = Annotated[
     | Forecasted
     | Problem
     | Foreseen
+    | ValidationChosen
     | BaselineMeasured
     | ExperimentFinished
     | Told

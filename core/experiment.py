@@ -11,6 +11,7 @@ from tuneloop.core.score import Comparison, GuardCheck, Score
 
 Culprit = Literal["script", "data", "config", "environment"]
 Value = str | int | float | bool
+Outcome = Literal["failed", "promoted", "not promoted"]
 
 
 class Step(BaseModel):
@@ -92,7 +93,7 @@ class Feedback(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    accepted: bool
+    promoted: bool
     comparison: Comparison | None = None
     guards: tuple[GuardCheck, ...] = ()
     reasons: tuple[str, ...] = Field((), description="everything that speaks against it")
@@ -153,11 +154,29 @@ class Experiment(BaseModel):
     seconds: float = 0
 
     @property
-    def outcome(self) -> Literal["failed", "accepted", "rejected"]:
+    def outcome(self) -> Outcome:
         """Derived, so that it cannot disagree."""
         if self.score is None:
             return "failed"
-        return "accepted" if self.feedback.accepted else "rejected"
+        return "promoted" if self.feedback.promoted else "not promoted"
+
+
+class Candidate(BaseModel):
+    """A trained model: `training` 1 is the experiment's own, others had further seeds."""
+
+    model_config = ConfigDict(frozen=True)
+
+    experiment: int
+    training: int = 1
+
+
+class Candidates(BaseModel):
+    """What goes to the sealed test, and the validation scores of each recipe's trainings, its own first."""
+
+    model_config = ConfigDict(frozen=True)
+
+    chosen: Candidate | None = None
+    values: dict[int, tuple[float, ...]] = {}
 
 
 class Journal(BaseModel):
@@ -169,8 +188,13 @@ class Journal(BaseModel):
 
     @property
     def best(self) -> Experiment | None:
-        """The incumbent: the experiment accepted last."""
-        return next((e for e in reversed(self.experiments) if e.outcome == "accepted"), None)
+        """The incumbent: the experiment promoted last."""
+        return next(iter(self.promoted), None)
+
+    @property
+    def promoted(self) -> tuple[Experiment, ...]:
+        """Every experiment that became the incumbent, the last one first."""
+        return tuple(e for e in reversed(self.experiments) if e.outcome == "promoted")
 
     @property
     def scored(self) -> int:

@@ -173,6 +173,11 @@ class RunFolder:
         return self.root / "baseline"
 
     @property
+    def validation(self) -> Path:
+        """`baseline/validation.json`: how many validation items this run measures; order and halves follow from contents."""
+        return self.baseline / "validation.json"
+
+    @property
     def experiments(self) -> Path:
         """One folder per experiment: `001/`, `002/` and so on."""
         return self.root / "experiments"
@@ -181,6 +186,16 @@ class RunFolder:
     def final(self) -> Path:
         """Jobs and sealed scores of `finish`; no tool of an agent reads here."""
         return self.root / "final"
+
+    @property
+    def candidate(self) -> Path:
+        """The whole (merged) model that the sealed test measures; it becomes `best/` unless the base model is better."""
+        return self.final / "candidate"
+
+    @property
+    def candidates(self) -> Path:
+        """`final/candidates.json`: trainings with further seeds, and which model goes to the sealed test."""
+        return self.final / "candidates.json"
 
     @property
     def best(self) -> Path:

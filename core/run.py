@@ -99,7 +99,12 @@ class RunSpec(BaseModel):
     seed: int = Field(default=1, ge=0)
     sandbox: SandboxKind = "auto"
     allow_unsandboxed: bool = False
-    benchmark_limit: int | None = Field(default=None, gt=0, description="validation items used, chosen by hash")
+    benchmark_limit: int | None = Field(
+        default=None, gt=0, description="validation items; None: as many as are cheap to measure (`validation_share`)"
+    )
+    validation_share: float = Field(
+        default=0.2, gt=0, le=1, description="of an experiment's time that measuring it on validation may take"
+    )
     drop_overlaps: bool = Field(
         default=False, description="training rows that hold validation items are dropped; else the recipe is refused"
     )
@@ -108,7 +113,10 @@ class RunSpec(BaseModel):
         default="none", description="what a person is asked before; a directive may change it later"
     )
     seeds: int = Field(
-        default=1, gt=0, le=20, description="trainings of a candidate, while time allows, before it is accepted"
+        default=1,
+        gt=0,
+        le=20,
+        description="trainings of the last two promoted recipes, as far as time and budget reach",
     )
 
     @field_validator("guards")

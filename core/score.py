@@ -75,22 +75,38 @@ class Score(BaseModel):
     )
     metrics: dict[str, float] = Field({}, description="further numbers, each in its own unit; they decide nothing")
     groups: dict[str, GroupScore] = {}
-    by_seed: tuple[float, ...] = Field((), description="of each training, where this is the mean of several")
     judged: Judged | None = Field(None, description="None: the rule decided alone")
-    items: tuple[ItemResult, ...] = ()
+    measured_with: str = Field("", description="hash of engine, device, backend, batching and scorer")
+    items: tuple[ItemResult, ...] = Field(
+        (), description="what agents may see of validation; all items of other splits"
+    )
+    unseen: tuple[ItemResult, ...] = Field(
+        (), exclude=True, description="validation items that agents do not see: never dumped, kept in `sealed/`"
+    )
+
+    @property
+    def every(self) -> tuple[ItemResult, ...]:
+        """All items that were measured."""
+        return (*self.items, *self.unseen)
+
+    @property
+    def bare(self) -> Score:
+        """The same without items."""
+        return self.model_copy(update={"items": (), "unseen": ()})
 
     def scorer_failed(self) -> str:
-        """How many items the scorer itself failed on, and of an open split which; "" where it failed on none."""
-        failed = [item for item in self.items if item.error]
+        """How many items the scorer itself failed on, and of those that are shown which; "" where it failed on none."""
+        failed = sum(bool(item.error) for item in self.every)
         if not failed:
             return ""
-        shown = ", ".join(f"{item.id}: {item.error}" for item in failed[:FAILED_SHOWN])
-        more = f" and {len(failed) - FAILED_SHOWN} more" if len(failed) > FAILED_SHOWN else ""
-        which = f" ({shown}{more})" if self.split != "test" else ""
-        return f"the scorer failed on {len(failed)} of {self.n} items, which count as wrong{which}"
+        named = [item for item in self.items if item.error][:FAILED_SHOWN] if self.split != "test" else []
+        shown = ", ".join(f"{item.id}: {item.error}" for item in named)
+        more = f" and {failed - len(named)} more" if failed > len(named) else ""
+        which = f" ({shown}{more})" if shown else ""
+        return f"the scorer failed on {failed} of {self.n} items, which count as wrong{which}"
 
     def better_than(self, other: Score) -> bool:
-        """By value alone, in the metric's direction; acceptance wants more than this."""
+        """By value alone, in the metric's direction."""
         return self.value > other.value if self.direction == "max" else self.value < other.value
 
 
@@ -104,23 +120,42 @@ class SealedTest(BaseModel):
 
 
 class Comparison(BaseModel):
-    """Paired test of a candidate against the incumbent on the same items."""
+    """A candidate against another model on the same items."""
 
     model_config = ConfigDict(frozen=True)
 
     n: int
-    units: int = Field(0, description="what the test counts: clusters of items that share a context, else the items")
-    gain: float = Field(description="points, candidate minus incumbent, positive is better")
-    low: float | None = Field(None, description="points: 95 % interval of the gain")
-    high: float | None = None
+    units: int = Field(0, description="clusters of items that share a context, else the items")
+    gain: float = Field(description="points, candidate minus the other, positive is better")
+    low: float = Field(description="points: 95 % interval of the gain")
+    high: float
     wins: int = Field(description="items on which the candidate is better")
-    losses: int = Field(description="items on which the incumbent is better")
-    p_value: float
-    candidates: int = Field(ge=1, description="the divisor of 5 %: how many candidates share it")
-    threshold: float = Field(description="p must be at or below this: 0.05 / candidates")
-    smallest_gain: float = Field(description="points: the smallest gain that is accepted four times in five")
-    seeds: int = Field(1, description="trainings of the candidate whose mean is compared")
-    accepted: bool
+    losses: int = Field(description="items on which the other is better")
+    better: bool = Field(description="whether the sum over the items is higher; a tie is not better")
+
+
+class Claim(Comparison):
+    """A candidate against the base model on items that the search never saw."""
+
+    p_value: float = Field(description="two-sided paired test")
+    claimed: bool = Field(description="whether test and interval both say that the candidate is better")
+
+
+class Halves(BaseModel):
+    """The candidate's gain over the base model on the validation items that agents see, and on those that they do not."""
+
+    model_config = ConfigDict(frozen=True)
+
+    shown: Comparison
+    unseen: Comparison
+    difference: float = Field(description="points: gain on the shown half minus gain on the unseen one")
+    low: float = Field(description="points: 95 % interval of the difference")
+    high: float
+
+    @property
+    def learned(self) -> bool:
+        """Whether the shown half gained more than chance explains: its items may have been learned."""
+        return self.low > 0
 
 
 class GuardCheck(BaseModel):
@@ -154,6 +189,6 @@ class Decision(BaseModel):
     reasons: tuple[str, ...] = ()
 
     @property
-    def accepted(self) -> bool:
+    def promoted(self) -> bool:
         """Derived: nothing speaks against it."""
         return not self.reasons

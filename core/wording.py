@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tuneloop.core.score import Comparison
+
 
 def duration(seconds: float) -> str:
     """`8 s`, `4 min 05 s`, `2 h 10 min`."""
@@ -23,6 +28,17 @@ def interval(value: float | None, low: float | None, high: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.1f}" if low is None or high is None else f"{value:.1f} ({low:.0f}-{high:.0f})"
+
+
+def gain(value: float, low: float, high: float) -> str:
+    """`+3.0 points (95 %: 0.9 to 5.1)`."""
+    return f"{value:+.1f} points (95 %: {low:.1f} to {high:.1f})"
+
+
+def points(found: Comparison) -> str:
+    """`+3.0 points (95 %: 0.9 to 5.1) on 1,000 items`, and in how many clusters where they are no items."""
+    clusters = f" in {found.units:,} clusters" if found.units not in (0, found.n) else ""
+    return f"{gain(found.gain, found.low, found.high)} on {found.n:,} items{clusters}"
 
 
 def p(value: float | None) -> str:

@@ -47,7 +47,7 @@ def brief(
     return Brief(
         task=task(ctx),
         experiment=ctx.state.experiment,
-        baseline=base and base.model_copy(update={"items": ()}),
+        baseline=base and base.bare,
         journal=tuple(row(ctx.run, e) for e in load_journal(ctx.run).experiments),
         budget=budget(ctx),
         hypothesis=idea,
@@ -61,7 +61,7 @@ def brief(
         parent_script=text(parent.script) if parent else "",
         parent_config=text(parent.config) if parent else "",
         failures=failures,
-        score=score and score.model_copy(update={"items": ()}),
+        score=score and score.bare,
         also=dict(also or {}),
         also_baseline=other_scores(ctx.run.baseline / "scores.json", [b.benchmark.name for b in ctx.bench.setup.also])
         if base
@@ -121,7 +121,9 @@ def row(run: RunFolder, e: Experiment) -> JournalRow:
         high=e.score and e.score.high,
         parsed=e.score and e.score.parsed,
         also={name: score.value for name, score in e.also.items()},
-        p_value=comparison and comparison.p_value,
+        gain=comparison and comparison.gain,
+        gain_low=comparison and comparison.low,
+        gain_high=comparison and comparison.high,
         blame=e.feedback.critique.blame,
         lesson=e.feedback.critique.lesson,
         failure=e.failure and e.failure.text[:300],

@@ -9,9 +9,9 @@ from tuneloop.core.quoting import shortened
 from tuneloop.core.score import ItemResult, Score
 from tuneloop.graph.context import Context
 from tuneloop.mcp_servers.marking import plain
-from tuneloop.tools.benchmarks import items, prompt
+from tuneloop.tools.benchmarks import prompt
 from tuneloop.tools.failures import KINDS, MEANING, Kind, kind_of
-from tuneloop.tools.runs.journal import baseline, load_journal, scores
+from tuneloop.tools.runs.journal import baseline, load_journal, score_file, shown_score
 
 ITEMS = 4
 ASKED, RIGHT, SAID = 240, 80, 300  # letters
@@ -23,13 +23,13 @@ def of_journal(ctx: Context) -> tuple[Failures, ...]:
     measured = [e.number for e in journal.experiments if e.score is not None]
     numbers = dict.fromkeys([*([journal.best.number] if journal.best else []), *measured[-1:]])
     if numbers:
-        return tuple(of_score(ctx, number, scores(ctx.run, number)) for number in numbers)
+        return tuple(of_score(ctx, number, shown_score(score_file(ctx.run, number))) for number in numbers)
     base = baseline(ctx.run)
     return (of_score(ctx, 0, base),) if base and base.items else ()
 
 
 def of_score(ctx: Context, experiment: int, score: Score) -> Failures:
-    """Counts of all failures and the first of each kind, the commonest kinds first."""
+    """Counts of all failures on items that agents see, and the first of each kind, the commonest kinds first."""
     longest = ctx.bench.setup.benchmark.max_new_tokens
     failed = [(kind, item) for item in score.items if (kind := kind_of(item, longest))]
     counts = Counter(kind for kind, _ in failed)
@@ -39,7 +39,7 @@ def of_score(ctx: Context, experiment: int, score: Score) -> Failures:
     asked = _asked(ctx)
     return Failures(
         experiment=experiment,
-        n=score.n,
+        n=len(score.items),
         kinds={kind: (counts[kind], MEANING[kind]) for kind in KINDS if counts[kind]},
         items=tuple(_failed(kind, item, asked) for kind, item in some[:ITEMS]),
     )
@@ -52,7 +52,7 @@ def _share(kinds: int) -> int:
 def _asked(ctx: Context) -> dict[str, str]:
     """Item → what was asked."""
     first = ctx.bench.benchmark
-    return {item.id: prompt(first.benchmark, item) for item in items(first, "validation")}
+    return {item.id: prompt(first.benchmark, item) for item in ctx.bench.validation(first).shown}
 
 
 def _failed(kind: Kind, item: ItemResult, asked: dict[str, str]) -> Failed:

@@ -13,10 +13,10 @@ from tuneloop.core.files import digest, digest_file, read_json, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.core.setup import Placed, Setup
-from tuneloop.tools.benchmarks.folder import TEST, VALIDATION
+from tuneloop.tools.benchmarks.folder import file_hashes, fingerprint
 from tuneloop.tools.engines.pinned import pinned
 from tuneloop.tools.runs.manifest import read_spec
-from tuneloop.tools.store import MANIFEST, files_below
+from tuneloop.tools.store import files_below
 
 ENGINES = ("llamafactory", "opencompass")
 Stamps = dict[str, str]
@@ -62,14 +62,15 @@ def foundations(setup: Setup) -> Iterator[tuple[str, Path, str]]:
 
 
 def benchmark_print(placed: Placed) -> str:
-    """What the folder should hash to. Raises SetupError when its manifest is of another benchmark."""
-    root = placed.root
+    """What the folder should hash to; "" when its manifest is of another benchmark.
+
+    Raises SetupError when it is gone, or of an older version.
+    """
     try:
-        hashes = read_json(root / MANIFEST)["files"]
+        hashes = file_hashes(placed.root)
     except FileNotFoundError as e:
-        raise SetupError(f"benchmark {placed.benchmark.name} ({root}) is gone: put it back to go on") from e
-    said = digest(placed.benchmark.model_dump_json(), hashes[VALIDATION], hashes[TEST])
-    return printed(hashes) if said == placed.fingerprint else ""
+        raise SetupError(f"benchmark {placed.benchmark.name} ({placed.root}) is gone: put it back to go on") from e
+    return printed(hashes) if fingerprint(placed.benchmark, hashes) == placed.fingerprint else ""
 
 
 def checked(run: RunFolder, what: str, place: Path, wanted: str, known: Stamps) -> str:

@@ -5,53 +5,61 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tuneloop.core.experiment import Candidates
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.model_call import Ended, read_transcript, transcripts
 from tuneloop.core.prices import said_by
 from tuneloop.core.profile import DatasetProfile
-from tuneloop.core.score import GuardCheck, Score, SealedTest
+from tuneloop.core.score import GuardCheck, Halves, Score, SealedTest
 from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
+from tuneloop.graph.nodes.seeds import folder_of
 from tuneloop.graph.rebuild import troubles
 from tuneloop.graph.verdict import guards
 from tuneloop.graph.warned import warnings
 from tuneloop.tools.building import leaked
-from tuneloop.tools.compare import check, compare
+from tuneloop.tools.compare import check, claim, compared, gain_difference, pair, smallest_gain
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.gate.verdict import refused_overlaps
 from tuneloop.tools.ledger.limits import limits
 from tuneloop.tools.ledger.spent import by_whom, spent, with_disk
+from tuneloop.tools.measuring import precisions
 from tuneloop.tools.proxy.ledger import sums_by_job
-from tuneloop.tools.reads import has_read
+from tuneloop.tools.reads import has_read, opening
 from tuneloop.tools.report.data import Also, Curve, ModelUse, ReportData
 from tuneloop.tools.report.timing import node_times
 from tuneloop.tools.runs.forking import read_fork
-from tuneloop.tools.runs.journal import baseline, load_journal, other_scores, scores
+from tuneloop.tools.runs.journal import load_journal, other_scores, scores, whole_score
 from tuneloop.tools.trained import log_points
 
 
-def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
-    """Everything `write_report` needs; `reads` counts this run's reading too."""
+def report_data(ctx: Context, test: SealedTest, field: Candidates) -> ReportData:
+    """Everything `write_report` needs."""
     run, setup, spec = ctx.run, ctx.bench.setup, ctx.bench.spec
     journal = load_journal(run)
-    untouched = baseline(run)
+    untouched = scores(run, 0)
     origin = read_fork(run) if run.fork.is_file() else None
-    assert untouched is not None, "finish comes after prepare"
+    best = whole_score(folder_of(ctx, field.chosen).scores) if field.chosen else None
     numbers = [e.number for e in journal.experiments]
     measured = {"Base on validation": untouched, "Base on the test": test.base[0]}
-    if journal.best and test.best:
-        measured |= {"Best on validation": scores(run, journal.best.number), "Best on the test": test.best[0]}
+    if best and test.best:
+        measured |= {"Best on validation": best, "Best on the test": test.best[0]}
     return ReportData(
         spec=spec,
         benchmark=setup.benchmark,
         base_model=setup.model_name,
-        baseline_validation=bare(untouched),
-        baseline_test=bare(test.base[0]),
-        best_test=bare(test.best[0]) if test.best else None,
-        comparison_test=compare(test.best[0], test.base[0], candidates=1) if test.best else None,
+        baseline_validation=untouched.bare,
+        best_validation=best and best.bare,
+        baseline_test=test.base[0].bare,
+        best_test=test.best[0].bare if test.best else None,
+        claim=claim(test.best[0], test.base[0]) if test.best else None,
+        smallest_gain=smallest_gain(precisions(ctx.bench, "test")[setup.benchmark.name]),
+        validation_shown=len(untouched.items),
+        halves=halves(best, untouched) if best else None,
+        candidates=field,
         guards_test=forgotten(ctx, test),
-        also=tuple(also(ctx, number, test) for number in range(1, len(test.base))),
+        also=tuple(also(ctx, number, test, field) for number in range(1, len(test.base))),
         journal=journal,
         losses={n: curve for n in numbers if (curve := loss_curve(run, n))},
         data={
@@ -77,8 +85,8 @@ def report_data(ctx: Context, test: SealedTest, reads: int) -> ReportData:
         planner=setup.planner,
         answers=answers(run),
         fork=origin,
-        fork_read_test=origin is not None and has_read(ctx.bench, (origin.run, *origin.before)),
-        reads_of_test=reads - 1,
+        lineage_opened=origin is not None and has_read(ctx.settings.home, (origin.run, *origin.before)),
+        opening=opening(ctx.bench),
     )
 
 
@@ -115,20 +123,31 @@ def forgotten(ctx: Context, test: SealedTest) -> tuple[GuardCheck, ...]:
     return tuple(check(best[g.benchmark], base[g.benchmark], g) for g in guards(ctx)) if test.best else ()
 
 
-def bare(score: Score) -> Score:
-    """Without its items."""
-    return score.model_copy(update={"items": ()})
+def halves(best: Score, base: Score) -> Halves | None:
+    """The gain on the validation items that agents see beside that on the others; None where all are seen."""
+    if not (best.unseen and base.unseen):
+        return None
+    shown, unseen = (pair(half(best, part), half(base, part)) for part in ("items", "unseen"))
+    difference, low, high = gain_difference(shown, unseen)
+    return Halves(shown=compared(shown), unseen=compared(unseen), difference=difference, low=low, high=high)
 
 
-def also(ctx: Context, number: int, test: SealedTest) -> Also:
+def half(score: Score, part: str) -> Score:
+    """A score of some of its items, for comparisons."""
+    items = getattr(score, part)
+    return score.model_copy(update={"items": items, "unseen": (), "n": len(items)})
+
+
+def also(ctx: Context, number: int, test: SealedTest, found: Candidates) -> Also:
     """A further benchmark, counted from 1: base and best on both splits."""
-    name, best = test.base[number].benchmark, load_journal(ctx.run).best
+    name = test.base[number].benchmark
+    best = other_scores(folder_of(ctx, found.chosen).scores, [name])[name] if found.chosen else None
     return Also(
         benchmark=name,
         baseline_validation=other_scores(ctx.run.baseline / "scores.json", [name])[name],
-        best_validation=best.also[name] if best else None,
-        baseline_test=bare(test.base[number]),
-        best_test=bare(test.best[number]) if test.best else None,
+        best_validation=best,
+        baseline_test=test.base[number].bare,
+        best_test=test.best[number].bare if test.best else None,
     )
 
 

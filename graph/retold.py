@@ -26,6 +26,7 @@ def retold(run: RunFolder) -> list[Event]:
 
 def ended(e: Experiment, at: datetime | None = None) -> ExperimentFinished:
     """The event of an experiment that is over."""
+    compared = e.feedback.comparison
     return ExperimentFinished(
         at=at or datetime.now(UTC),
         experiment=e.number,
@@ -34,8 +35,11 @@ def ended(e: Experiment, at: datetime | None = None) -> ExperimentFinished:
         value=e.score and e.score.value,
         low=e.score and e.score.low,
         high=e.score and e.score.high,
-        p_value=e.feedback.comparison and e.feedback.comparison.p_value,
-        why="; ".join(e.feedback.reasons) if e.feedback.comparison and e.feedback.comparison.accepted else "",
+        n=e.score and e.score.n,
+        gain=compared and compared.gain,
+        gain_low=compared and compared.low,
+        gain_high=compared and compared.high,
+        why="; ".join(e.feedback.reasons) if compared and compared.better else "",
         seconds=e.seconds,
     )
 

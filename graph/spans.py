@@ -131,7 +131,7 @@ def experiment(run: RunFolder, number: int, turn: Turn, end: datetime) -> Span:
     while turn.begun.node != "research" and (earlier := newest_turn(run, turn.offset)):
         turn = earlier
     e = Experiment.model_validate(read_json(run.experiment(number).result))
-    proof = e.feedback.comparison
+    compared = e.feedback.comparison
     found = {
         "tuneloop.run": run.id,
         "tuneloop.experiment": number,
@@ -139,7 +139,7 @@ def experiment(run: RunFolder, number: int, turn: Turn, end: datetime) -> Span:
         "tuneloop.aspect": e.hypothesis.aspect,
         "tuneloop.repairs": e.repairs,
         "tuneloop.score": e.score and e.score.value,
-        "tuneloop.p_value": proof and proof.p_value,
+        "tuneloop.gain": compared and compared.gain,
         "tuneloop.rows": e.training and e.training.rows,
         "tuneloop.steps": e.training and e.training.steps,
     }

@@ -20,7 +20,7 @@ from tuneloop.core.directive_words import described
 from tuneloop.core.experiment import Experiment, Hypothesis
 from tuneloop.core.files import read_json
 from tuneloop.core.ledger import amount, lines
-from tuneloop.core.wording import duration
+from tuneloop.core.wording import duration, points
 from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
 from tuneloop.tools.ledger.limits import limits
@@ -106,9 +106,9 @@ def cell(text: str) -> str:
 
 
 def failure(ctx: Context, number: int | None) -> str:
-    """Why an experiment brought nothing: the newest that failed or was rejected, when none is named."""
+    """Why an experiment brought nothing: the newest that failed or was not promoted, when none is named."""
     done = load_journal(ctx.run).experiments
-    found = [e for e in done if e.outcome != "accepted" and number in (None, e.number)]
+    found = [e for e in done if e.outcome != "promoted" and number in (None, e.number)]
     if not found:
         there = number is None or any(e.number == number for e in done)
         return (
@@ -121,13 +121,13 @@ def failure(ctx: Context, number: int | None) -> str:
     if last.failure is not None:
         why = " ".join(last.failure.text.split())[:400]
         return f"Experiment {last.number} failed in {last.failure.node} ({last.failure.culprit}): {why}.{lesson}"
-    return f"Experiment {last.number} was measured and rejected: {rejected(last)}.{trained(last)}{lesson}"
+    return f"Experiment {last.number} was measured and not promoted: {against(last)}.{trained(last)}{lesson}"
 
 
-def rejected(e: Experiment) -> str:
-    """What spoke against it, with score and p."""
+def against(e: Experiment) -> str:
+    """What spoke against it, with its score."""
     score = f"{e.score.value:.1f} [{e.score.low:.1f}, {e.score.high:.1f}]" if e.score else "no score"
-    return f"{score}; {'; '.join(e.feedback.reasons) or 'not shown to be better'}"
+    return f"{score}; {'; '.join(e.feedback.reasons)}"
 
 
 def trained(e: Experiment) -> str:
@@ -145,11 +145,11 @@ def best(ctx: Context) -> str:
         else "the untouched model is not measured yet"
     )
     if found is None or found.score is None:
-        return f"Nothing was accepted so far; {untouched}."
+        return f"No experiment was promoted so far; {untouched}."
     s, c = found.score, found.feedback.comparison
-    p = f", p = {c.p_value:.3g}" if c else ""
+    gained = f", {points(c)} against the one before" if c else ""
     return (
-        f"The best is experiment {found.number} with {s.value:.1f} [{s.low:.1f}, {s.high:.1f}] {s.metric}{p}; "
+        f"The best is experiment {found.number} with {s.value:.1f} [{s.low:.1f}, {s.high:.1f}] {s.metric}{gained}; "
         f"{untouched}. {found.hypothesis.statement}"
     )
 

@@ -16,15 +16,13 @@ from tuneloop.mcp_servers.evaluation import EvaluationTools
 from tuneloop.mcp_servers.marking import marked, marked_list, plain
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
-from tuneloop.tools.benchmarks import items, prompt
+from tuneloop.tools.benchmarks import prompt
 from tuneloop.tools.benchmarks.folder import sealed_count
-from tuneloop.tools.compare import precision_in, share, smallest_gain
 from tuneloop.tools.contamination.withheld import CARD, open_text
 from tuneloop.tools.gate.report import REJECTED, REPORT
 from tuneloop.tools.heard import asked
 from tuneloop.tools.inspecting.kept import brief, kept_inspection
 from tuneloop.tools.inspecting.sample import shown
-from tuneloop.tools.measuring import precisions
 from tuneloop.tools.profiling.kept import kept_profile
 from tuneloop.tools.profiling.reading import readme
 from tuneloop.tools.progress import told_progress
@@ -80,7 +78,7 @@ class DataTools(RowTools):
         self.root(dataset)
         file = bench.run.root / "profiles" / f"{digest(dataset, bench.setup.dataset_fingerprints[dataset])}.json"
         if not file.is_file():
-            shown = items(bench.benchmark, "validation", bench.spec.benchmark_limit)
+            shown = bench.validation(bench.benchmark).shown
             write_json(file, kept_profile(bench.settings.home, bench.setup, dataset, shown, self._guard()))
         found: dict[str, Any] = read_json(file)
         return self._quoted(found)
@@ -98,25 +96,27 @@ class DataTools(RowTools):
     ) -> dict[str, Any]:
         """What the benchmark asks and how answers are scored: task, form that the scorer wants, metric, sizes, base score, items.
 
-        All items are of validation; those of the test are sealed. `smallest_gain`: points that are accepted four times in
-        five; `guards`: benchmarks and how many points a candidate may lose on them against the untouched model.
+        `sizes`: validation items that are measured, how many of them are shown, test items. Only items that are shown are
+        here. `guards`: benchmarks and how many points a candidate may lose on them against the untouched model.
         """
         bench = self.scope.bench()
         declared = bench.setup.benchmark
-        open_items = items(bench.benchmark, "validation", bench.spec.benchmark_limit)
+        found = bench.validation(bench.benchmark)
         base = bench.run.baseline / "scores.json"
         known = Score.model_validate(read_json(base)) if base.is_file() else None
         score = known.model_dump(mode="json", exclude={"items"}) if known else None
-        precision = precision_in(known) if known else precisions(bench)[declared.name]
         return marked(
             {
                 **declared.model_dump(mode="json"),
-                "sizes": {"validation": len(open_items), "test": sealed_count(bench.benchmark)},
+                "sizes": {
+                    "validation": len(found.every),
+                    "shown": len(found.shown),
+                    "test": sealed_count(bench.benchmark),
+                },
                 "measured_beside_it": list(bench.spec.measured[1:]),
                 "guards": {guard.benchmark: guard.points for guard in bench.spec.guards},
-                "smallest_gain": round(smallest_gain(precision, share(bench.spec.loop_n)), 1),
                 "base_score": score,
-                "items": [self._item(bench, item) for item in open_items[:count]],
+                "items": [self._item(bench, item) for item in found.shown[:count]],
             }
         )
 
@@ -131,7 +131,7 @@ class DataTools(RowTools):
         """Show some benchmark items (exam questions) with the prompt a model gets and the gold answer; only splits open to you."""
         self.scope.allow(split)
         bench = self.scope.bench()
-        chosen = items(bench.benchmark, "validation", bench.spec.benchmark_limit)[offset : offset + count]
+        chosen = bench.validation(bench.benchmark).shown[offset : offset + count]
         return marked_list([self._item(bench, item) for item in chosen])
 
     def report(self, experiment: Experiment) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class DataTools(RowTools):
     def try_result(self, experiment: Experiment) -> dict[str, Any]:
         """What came out of the script tried last: its state and, when it is over, the first rows it wrote.
 
-        Without those that hold test items. `models`: what it asked of models, which tells what all rows will cost.
+        Without those that hold sealed items. `models`: what it asked of models, which tells what all rows will cost.
         """
         bench = self.scope.bench()
         folder = bench.experiment(experiment)

@@ -45,8 +45,8 @@ class RowTools:
     def sample_rows(self, dataset: Dataset, path: File, count: Count = 5, offset: Offset = 0) -> dict[str, Any]:
         """Show rows (examples) of one file of a data set, the first ten or from `offset` on, with their lines.
 
-        Rows that hold items of the sealed test are `withheld`, here and everywhere: their number is told. Texts beyond
-        2,000 are cut.
+        Rows that hold items of the sealed test or of the validation half that is not shown are `withheld`, here and
+        everywhere: their number is told. Texts beyond 2,000 are cut.
         """
         file = RawFile(self._file(dataset, path))
         pairs = (pair for numbers, rows in file.batches() for pair in zip(numbers, rows, strict=True))
@@ -115,13 +115,13 @@ class RowTools:
     def check_overlap(self, dataset: Dataset, count: Count = 5, offset: Offset = 0) -> dict[str, Any]:
         """Is raw data contaminated, does it overlap with the benchmark? Rows that leak its items: validation shown, test counted.
 
-        A recipe that trains on the first is refused unless the run drops them; the others are dropped by code. Above 200,000
-        rows every n-th is looked at.
+        A recipe that trains on the first is refused unless the run drops them. The others, also those with `unseen`
+        validation items, are dropped by code. Above 200,000 rows every n-th is looked at.
         """
         bench = self.scope.bench()
         files = self._files(dataset, "")
         prints = [b.fingerprint for b in bench.setup.benchmarks]
-        key = digest(dataset, bench.setup.dataset_fingerprints[dataset], *prints)
+        key = digest(dataset, bench.setup.dataset_fingerprints[dataset], *prints, self._guard().identity)
         kept = bench.run.root / "profiles" / f"overlap-{key}.json"
         if not kept.is_file():
             found = overlaps(files, self._guard())
@@ -129,17 +129,18 @@ class RowTools:
                 {"where": where, "benchmark": hit.benchmark, "item": hit.id, "row": shown(row, MEDIUM)}
                 for where, row, hit in found.validation[:1000]
             ]
-            counts = {split: found.counts.get(split, 0) for split in ("validation", "test")}
+            counts = {split: found.counts.get(split, 0) for split in ("validation", "unseen", "test")}
             write_json(kept, {"rows": found.rows, "checked": found.checked, "overlaps": counts, "validation": hits})
         known: dict[str, Any] = read_json(kept)
         return marked({**known, "validation": known["validation"][offset : offset + count]})
 
     def _guard(self) -> Guard:
         """Knows the items of all splits of the run's benchmarks."""
-        return guard_of(self.scope.bench().benchmarks)
+        bench = self.scope.bench()
+        return guard_of(bench.benchmarks, bench.validation_limit)
 
     def _open_rows(self, answers: list[Any], rows: list[Any]) -> dict[str, Any]:
-        """`rows`: the answers about rows that hold no item of the sealed test; how many were withheld."""
+        """`rows`: the answers about rows that hold no sealed item; how many were withheld."""
         guard = self._guard()  # a long row is not looked at to its end, and an answer may show of its end
         flags = [any(pair) for pair in zip(sealed(guard, rows), sealed(guard, answers), strict=True)]
         kept = [answer for answer, held in zip(answers, flags, strict=True) if not held]

@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuneloop.core.errors import ToolError
-from tuneloop.core.files import read_json
 from tuneloop.core.score import Score
 from tuneloop.mcp_servers.arguments import Count, Group, Kind, Measured, Name, Offset, Split
 from tuneloop.mcp_servers.marking import marked
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
-from tuneloop.tools.benchmarks import BenchmarkFolder, items, prompt
+from tuneloop.tools.benchmarks import BenchmarkFolder, prompt
 from tuneloop.tools.benchmarks.cards import cards, counts, needs
 from tuneloop.tools.compare import compare
 from tuneloop.tools.failures import explain
 from tuneloop.tools.measuring import evaluation_status, start_evaluation, stop_evaluation
+from tuneloop.tools.runs.journal import others, shown_score, whole_score
 
 if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
     from fastmcp import FastMCP
@@ -94,17 +94,17 @@ class EvaluationTools:
     def explained(self, experiment: int, benchmark: str = "", **page: Any) -> dict[str, Any]:
         """The same with every text as it is."""
         folder = self._folder(benchmark)
-        asked = {i.id: prompt(folder.benchmark, i) for i in items(folder, "validation")}
+        asked = {i.id: prompt(folder.benchmark, i) for i in self.scope.bench().validation(folder).shown}
         score = self.score(experiment, folder.benchmark.name)
         prompts = {r.id: asked[r.id if r.id in asked else r.id.rpartition("~")[0]] for r in score.items}
         longest = folder.benchmark.max_new_tokens
         return explain(score, prompts, longest, **page)
 
     def compare(self, candidate: Measured, incumbent: Measured, benchmark: Name = "") -> dict[str, Any]:
-        """Did one experiment beat another, significantly or by luck? Paired on the same items: gain, wins, losses, p-value."""
+        """Did one experiment beat another, and by how much? Paired on the same items: gain with its 95 % interval, wins, losses."""
         name = self._folder(benchmark).benchmark.name
-        pair = self.score(candidate, name), self.score(incumbent, name)
-        return compare(*pair, candidates=1).model_dump(mode="json")
+        pair = [self.score(number, name, whole=True) for number in (candidate, incumbent)]
+        return compare(*pair).model_dump(mode="json")
 
     def _folder(self, benchmark: str) -> BenchmarkFolder:
         folders = {folder.benchmark.name: folder for folder in self.scope.bench().benchmarks}
@@ -116,15 +116,13 @@ class EvaluationTools:
         run = self.scope.bench().run
         return (run.experiment(experiment).root if experiment else run.baseline) / "scores.json"
 
-    def score(self, experiment: int, benchmark: str) -> Score:
-        """With its items. Raises ToolError where there is none."""
+    def score(self, experiment: int, benchmark: str, *, whole: bool = False) -> Score:
+        """With the items that agents may see; `whole`: with all, of which only numbers may leave. Raises ToolError."""
         file = self._file(experiment)
         if not file.is_file():
             raise ToolError(f"experiment {experiment} has no score (yet)")
-        score = Score.model_validate(read_json(file))
-        if score.benchmark == benchmark:
-            return score
-        return Score.model_validate(read_json(file.with_name("scores") / f"{benchmark}.json"))
+        own = file if shown_score(file).benchmark == benchmark else others(file, benchmark)
+        return whole_score(own, file) if whole else shown_score(own)
 
 
 def build_server(scope: Scope) -> FastMCP:

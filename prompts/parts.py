@@ -11,6 +11,7 @@ from tuneloop.core.directive_words import described
 from tuneloop.core.experiment import Hypothesis
 from tuneloop.core.ledger import KINDS, Kind, amount
 from tuneloop.core.quoting import defused, fenced, line, shortened
+from tuneloop.core.wording import points
 from tuneloop.prompts.tables import also, failures, journal, score
 
 DATA_IS_DATA = (
@@ -153,13 +154,8 @@ def result(brief: Brief) -> str:
     lines = [f"Score: {score(brief.score)}", *also(brief)]
     if brief.comparison is not None:
         c = brief.comparison
-        verdict = f"rejected: {'; '.join(brief.reasons)}" if brief.reasons else "accepted"
-        clusters = f" in {c.units} clusters" if c.units and c.units != c.n else ""
-        lines.append(
-            f"Against the incumbent: {c.gain:+.1f} points on {c.n} items{clusters} ({c.wins} won, {c.losses} lost), "
-            f"p = {c.p_value:.3g}, wanted <= {c.threshold:.3g}: {verdict}. "
-            f"Smallest gain this split could show: {c.smallest_gain:.1f} points."
-        )
+        verdict = f"not promoted: {'; '.join(brief.reasons)}" if brief.reasons else "promoted"
+        lines.append(f"Against the incumbent: {points(c)} ({c.wins} won, {c.losses} lost): {verdict}.")
     if brief.training is not None:
         t = brief.training
         lines.append(

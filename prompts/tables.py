@@ -26,7 +26,7 @@ def score(value: Score | None) -> str:
 
 def journal(rows: tuple[JournalRow, ...]) -> str:
     """Earlier experiments as a table that only grows at its end: what was sent before stays the beginning of what is sent."""
-    head = "| # | hypothesis | what changed | rows | steps | score | p | verdict | blame | lesson |"
+    head = "| # | hypothesis | what changed | rows | steps | score | gain | verdict | blame | lesson |"
     line = "|---|---|---|---|---|---|---|---|---|---|"
     ideas = {r.number: r.hypothesis for r in rows}
     return "\n".join((head, line, *(_row(r, {n: h for n, h in ideas.items() if n < r.number}) for r in rows)))
@@ -35,7 +35,7 @@ def journal(rows: tuple[JournalRow, ...]) -> str:
 def _row(r: JournalRow, earlier: Mapping[int, Hypothesis]) -> str:
     value = "-" if r.value is None else f"{r.value:.1f} [{r.low:.1f}, {r.high:.1f}]"
     value += "".join(f"; {name} {v:.1f}" for name, v in r.also.items())
-    p = "-" if r.p_value is None else f"{r.p_value:.3g}"
+    gain = "-" if r.gain is None else f"{r.gain:+.1f} [{r.gain_low:.1f}, {r.gain_high:.1f}]"
     steps = trained_steps(r.training) if r.training else "-"
     said = r.failure or r.lesson
     cells = (
@@ -45,7 +45,7 @@ def _row(r: JournalRow, earlier: Mapping[int, Hypothesis]) -> str:
         r.rows or "-",
         steps,
         value,
-        p,
+        gain,
         r.outcome,
         r.blame,
         said,

@@ -12,7 +12,7 @@ from typing import Any
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest_file, read_json
 from tuneloop.core.layout import ExperimentFolder
-from tuneloop.tools.benchmarks import BenchmarkFolder, items, prompt
+from tuneloop.tools.benchmarks import BenchmarkFolder, prompt, validation
 from tuneloop.tools.contamination.splits import guard_of
 from tuneloop.tools.gate.data import gate
 from tuneloop.tools.gate.languages import main_script
@@ -53,7 +53,7 @@ def _gate(bench: Workbench, folder: ExperimentFolder, raw: Path, out: Path) -> G
         row_limit=bench.spec.upper_data_size_limit,
         benchmark=bench.setup.benchmark,
         golds=known.golds,
-        guard=guard_of(bench.benchmarks),
+        guard=guard_of(bench.benchmarks, bench.validation_limit),
         drop_overlaps=bench.spec.drop_overlaps,
         tokenizer=bench.setup.model_root / "tokenizer.json",
         cutoff_len=cutoff(bench, folder),
@@ -70,7 +70,7 @@ def _passed(report: GateReport) -> GateReport:
 
 @dataclass(frozen=True)
 class _Known:
-    """The deciding benchmark, prepared for the gate; `script`: what its prompts are written in; `golds`: its answers."""
+    """The deciding benchmark, prepared for the gate; `script`: what its prompts are written in; `golds`: answers shown."""
 
     script: str
     golds: tuple[str, ...]
@@ -79,17 +79,21 @@ class _Known:
 @functools.lru_cache(maxsize=4)
 def _known(benchmarks: tuple[BenchmarkFolder, ...]) -> _Known:
     first = benchmarks[0]
-    shown = items(first, "validation")
+    shown = validation(first).shown
     golds = tuple(item.answer for item in shown)
     return _Known(main_script([prompt(first.benchmark, item) for item in shown]), golds)
 
 
 def leaked(bench: Workbench, folder: ExperimentFolder, most: int = 20) -> tuple[str, ...]:
-    """Instructions that the gate dropped because they overlap with the test; for the report, when the test was read."""
+    """Instructions that the gate dropped because they overlap with the test; for the report, when the test was read.
+
+    None of them holds an item of the unseen half: a run that goes on measures with it again.
+    """
     raw = script_output(bench, folder, debug=False) / "data.json"
     if not raw.is_file():
         return ()
-    hits = zip(stream_rows(raw), guard_of(bench.benchmarks).find(stream_rows(raw)), strict=True)
+    guard = guard_of(bench.benchmarks, bench.validation_limit)
+    hits = zip(stream_rows(raw), guard.find(stream_rows(raw)), strict=True)
     return tuple(itertools.islice((row["instruction"] for row, hit in hits if hit and hit.split == "test"), most))
 
 

@@ -1,4 +1,4 @@
-"""Make `best/`: the accepted model as a whole model folder, an adapter merged into its base."""
+"""Make the candidate a whole model folder, an adapter merged into its base; it becomes `best/` when it is delivered."""
 
 from __future__ import annotations
 
@@ -70,18 +70,18 @@ def merge_status(bench: Workbench) -> JobStatus:
     return bench.status(bench.run.final / "jobs", "merge")[0]
 
 
-def deliver(bench: Workbench, folder: ExperimentFolder) -> Path:
-    """`best/`, whole: weights, config, the base's tokenizer; there only when all of it would survive a power cut.
+def make_whole_model(bench: Workbench, folder: ExperimentFolder) -> Path:
+    """`final/candidate/`: weights, config, the base's tokenizer; there only when all of it would survive a power cut.
 
     Raises WorldError when it does not fit on the disk; nothing half-made is left then.
     """
-    best = bench.run.best
-    if (best / MANIFEST).is_file():
-        return best
+    whole_model = bench.run.candidate
+    if (whole_model / MANIFEST).is_file():
+        return whole_model
     copies = parts(bench, folder)
-    check_room(bench.run.root, sum(file.stat().st_size for file in copies) + MARGIN, "best/")
-    remove(best)
-    part = best.with_name(f".{best.name}{TRASH}")
+    check_room(bench.run.root, sum(file.stat().st_size for file in copies) + MARGIN, "the whole model")
+    remove(whole_model)
+    part = whole_model.with_name(f".{whole_model.name}{TRASH}")
     remove(part)
     part.mkdir()
     try:
@@ -90,10 +90,23 @@ def deliver(bench: Workbench, folder: ExperimentFolder) -> Path:
         declare(part)
     except OSError as e:
         shutil.rmtree(part)
-        raise WorldError(f"best/ could not be written: {e.strerror}; free some disk, then `tuneloop resume`") from e
-    part.rename(best)
-    sync(best.parent)
-    return best
+        raise WorldError(
+            f"the whole model could not be written: {e.strerror}; free some disk, then `tuneloop resume`"
+        ) from e
+    part.rename(whole_model)
+    sync(whole_model.parent)
+    return whole_model
+
+
+def hand_over(run: RunFolder, *, delivered: bool) -> None:
+    """The candidate becomes `best/`, or is removed: its experiment still has it. Doing it again changes nothing."""
+    if not delivered:
+        remove(run.candidate)
+    elif (run.candidate / MANIFEST).is_file():
+        remove(run.best)
+        run.candidate.rename(run.best)
+        sync(run.best.parent)
+        sync(run.final)
 
 
 def parts(bench: Workbench, folder: ExperimentFolder) -> list[Path]:
@@ -122,7 +135,7 @@ def whole(file: Path) -> bool:
 
 
 def drop_merged(run: RunFolder) -> None:
-    """Once `best/` is whole, the engine's merged copy is not needed any more."""
-    if (run.best / MANIFEST).is_file():
+    """Once the whole model is there, the engine's merged copy is not needed any more."""
+    if (run.candidate / MANIFEST).is_file():
         for place in (run.final / "merged", *run.final.glob(f".merged.*{TRASH}")):
             remove(place)

@@ -14,7 +14,7 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import digest, digest_file, write_json, write_lines
 from tuneloop.core.job import Command, Limits
 from tuneloop.tools.backend import Backend
-from tuneloop.tools.benchmarks import BenchmarkFolder, charts, executed, items, prompt, scorer, sealed_items, typed
+from tuneloop.tools.benchmarks import BenchmarkFolder, charts, executed, prompt, scorer, sealed_items, typed, validation
 from tuneloop.tools.benchmarks.scorer import JUDGING, SCORING, scorer_file
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.fingerprints import fingerprint
@@ -57,12 +57,16 @@ class Weights:
 
 @dataclass(frozen=True)
 class ItemSet:
-    """Items of one benchmark under one name; `split` says where they are from."""
+    """Items of one benchmark under one name; `split` says where they are from.
+
+    `unseen`: ids of the validation items that agents do not see.
+    """
 
     name: str
     benchmark: Benchmark
     split: Measured
     items: tuple[Item, ...]
+    unseen: frozenset[str] = frozenset()
 
     @property
     def scorer(self) -> str:
@@ -108,8 +112,11 @@ class How:
 
 def item_set(folder: BenchmarkFolder, split: Measured, limit: int | None = None) -> ItemSet:
     """What is measured of a benchmark; `test` is for `finish` alone and knows no limit."""
-    found = sealed_items(folder) if split == "test" else items(folder, "validation", limit)
-    return ItemSet(folder.benchmark.name, folder.benchmark, split, tuple(sampled(folder.benchmark.samples, found)))
+    declared = folder.benchmark
+    if split == "test":
+        return ItemSet(declared.name, declared, split, tuple(sampled(declared.samples, sealed_items(folder))))
+    shown, unseen = (sampled(declared.samples, half) for half in validation(folder, limit).halves)
+    return ItemSet(declared.name, declared, split, (*shown, *unseen), frozenset(item.id for item in unseen))
 
 
 def sampled(samples: int, given: Sequence[Item]) -> list[Item]:
@@ -212,8 +219,7 @@ def keys_of(
 
     Weights, tokenizer with its template, items, decoding, batching, device, backend, scorer, scripts, engine.
     """
-    sources = [digest_file(path) for path in (SCORING, JUDGING, *OUTSIDE, *sorted(SCRIPTS.glob("*.py")), *ANSWERS)]
-    around = json.dumps([sources, how.facts])
+    around = conditions(engine, how)
     contents = {model.name: digest(*contents_of(model, memory)) for model in models}
     decoding = {
         given.name: digest(
@@ -222,10 +228,16 @@ def keys_of(
         )
         for given in sets
     }
-    return {
-        (model, name): digest(engine.identity, around, contents[model], decoding[name])
-        for model, name in pairs(models, sets)
-    }
+    return {(model, name): digest(around, contents[model], decoding[name]) for model, name in pairs(models, sets)}
+
+
+def conditions(engine: Engine, how: How) -> str:
+    """A hash of what decides verdicts beside model and items: engine, device, backend, batching, seed, scripts.
+
+    Only scores that were measured under the same conditions are compared.
+    """
+    sources = [digest_file(path) for path in (SCORING, JUDGING, *OUTSIDE, *sorted(SCRIPTS.glob("*.py")), *ANSWERS)]
+    return digest(engine.identity, json.dumps([sources, how.facts]))
 
 
 def contents_of(model: Weights, memory: Path | None) -> list[str]:

@@ -7,19 +7,24 @@ from typing import Any, Literal
 
 from tuneloop.core.errors import RecipeError, SetupError
 from tuneloop.core.score import Score
+from tuneloop.core.untrusted import read_strange_json
 from tuneloop.tools import pipeline
 from tuneloop.tools.backend import choose_backend
+from tuneloop.tools.benchmarks.sizes import SMALLEST
 from tuneloop.tools.compare import Precision
 from tuneloop.tools.delivery import is_adapter
-from tuneloop.tools.evaluation import How, ItemSet, Measured, Weights, item_set
+from tuneloop.tools.evaluation import How, ItemSet, Measured, Weights, conditions, item_set
 from tuneloop.tools.judge import find_judge
 from tuneloop.tools.model_files import take_model
 from tuneloop.tools.pipeline import Evaluation, Folder
+from tuneloop.tools.plan import Plan, read_plan, write_plan
 from tuneloop.tools.proxy.access import Access
 from tuneloop.tools.pruning import check_there
+from tuneloop.tools.report.timing import attempts, job_seconds
 from tuneloop.tools.workbench import Workbench
 
 BASE, MODEL = "base", "model"
+GENERATION = "generation.json"  # seconds of each model on each set, written by `engines/opencompass/measure.py`
 
 
 def place(bench: Workbench, experiment: int) -> Path:
@@ -86,6 +91,58 @@ def measured(bench: Workbench, experiment: int) -> list[Score]:
     return _collect(_evaluation(bench, place(bench, experiment), [model], "validation"))[model.name]
 
 
+def start_probe(bench: Workbench) -> None:
+    """Launch the untouched model's evaluation on the first items, which tells what one item takes.
+
+    The cache is not asked, for it does not know; it gets the results.
+    """
+    e = _probe(bench)
+    plan = read_plan(e.folder.where)
+    if plan is None or plan.keys != e.keys:
+        e.folder.where.mkdir(parents=True, exist_ok=True)
+        write_plan(e.folder.where, Plan(e.keys, {}))
+    pipeline.advance(e)
+
+
+def probe_status(bench: Workbench) -> dict[str, Any]:
+    """State of the probe."""
+    return pipeline.status(folder(bench, probe_place(bench)))
+
+
+def stop_probe(bench: Workbench) -> None:
+    """End the probe."""
+    pipeline.stop(folder(bench, probe_place(bench)))
+
+
+def probed(bench: Workbench) -> dict[int, float]:
+    """Seconds that one item of each benchmark takes, by its place; models are loaded once and do not count.
+
+    Raises RecipeError or WorldError where the probe went wrong.
+    """
+    e = _probe(bench)
+    pipeline.collect(e)
+    took = {row["set"]: float(row["seconds"]) for row in read_strange_json(e.folder.work(pipeline.ANSWER) / GENERATION)}
+    later = ("execute.", "judge.")
+    others = sum(job_seconds(job) for job in attempts(e.folder.jobs) if job.name.startswith(later))
+    shared = others / sum(len(one.items) for one in e.sets)
+    asked = {name: len({item.id.rpartition("~")[0] or item.id for item in one.items}) for name, one in e.named.items()}
+    return {place: took[one.name] / asked[one.name] + shared for place, one in enumerate(e.sets)}
+
+
+def probe_place(bench: Workbench) -> Path:
+    """Folder of the probe."""
+    return bench.run.baseline / "probe"
+
+
+def _probe(bench: Workbench) -> Evaluation:
+    return _evaluation(bench, probe_place(bench), [weights(bench, 0)], "validation", SMALLEST)
+
+
+def measuring_conditions(bench: Workbench) -> str:
+    """What scores are measured with now: `Score.measured_with` of a score that can be compared with new ones."""
+    return conditions(bench.engine("opencompass"), _how(bench, []))
+
+
 def start_sealed(bench: Workbench, best: Path | None) -> None:
     """Launch the one reading of the test split: base and, where there is one, best, in one process."""
     pipeline.advance(_evaluation(bench, bench.run.final, _finalists(bench, best), "test"))
@@ -107,10 +164,10 @@ def sealed_scores(bench: Workbench, best: Path | None) -> tuple[list[Score], lis
     return found[BASE], found.get(MODEL, [])
 
 
-def precisions(bench: Workbench) -> dict[str, Precision]:
-    """Items and clusters of every benchmark's validation, before anything is measured."""
+def precisions(bench: Workbench, split: Measured) -> dict[str, Precision]:
+    """Items and clusters of every benchmark's split, before anything is measured; of a test nothing else leaves."""
     found = {}
-    for given in _sets(bench, "validation"):
+    for given in _sets(bench, split, bench.validation_limit):
         alone = sum(not item.cluster for item in given.items)
         together = len({item.cluster for item in given.items if item.cluster})
         found[given.name] = Precision(len(given.items), alone + together)
@@ -122,8 +179,7 @@ def _finalists(bench: Workbench, best: Path | None) -> list[Weights]:
     return [base, Weights(MODEL, best)] if best else [base]
 
 
-def _sets(bench: Workbench, split: Measured) -> list[ItemSet]:
-    limit = bench.spec.benchmark_limit if split == "validation" else None
+def _sets(bench: Workbench, split: Measured, limit: int | None) -> list[ItemSet]:
     return [item_set(folder, split, limit) for folder in bench.benchmarks]
 
 
@@ -134,15 +190,17 @@ def _how(bench: Workbench, models: list[Weights]) -> How:
     return How(device=device, backend=backend, seed=bench.spec.seed, files=bench.settings.scorer_folder)
 
 
-def _evaluation(bench: Workbench, where: Path, models: list[Weights], split: Measured) -> Evaluation:
+def _evaluation(
+    bench: Workbench, where: Path, models: list[Weights], split: Measured, limit: int | None = None
+) -> Evaluation:
     how = _how(bench, models)
     return Evaluation(
         folder(bench, where),
         tuple(models),
-        tuple(_sets(bench, split)),
+        tuple(_sets(bench, split, limit or bench.validation_limit)),
         how,
         # Without base or test scores there is no run: a later sitting tries again. A failed candidate has failed.
-        retry=where in (bench.run.baseline, bench.run.final),
+        retry=where in (bench.run.baseline, bench.run.final, probe_place(bench)),
         # vLLM wants the GPU for itself from its first import on: it starts cold
         worker="opencompass" if how.backend == "hf" else "",
     )

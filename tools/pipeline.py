@@ -19,7 +19,7 @@ from tuneloop.tools import judge
 from tuneloop.tools.asking import SPENT, Request, answers, asking_command
 from tuneloop.tools.cache import EvaluationCache, open_cache
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.evaluation import How, ItemSet, Pair, Weights, evaluation_command, keys_of
+from tuneloop.tools.evaluation import How, ItemSet, Pair, Weights, conditions, evaluation_command, keys_of
 from tuneloop.tools.execution import execution_command, with_results
 from tuneloop.tools.limits import job_limits
 from tuneloop.tools.plan import Plan, read_plan, usable, write_plan
@@ -269,7 +269,7 @@ def keep(e: Evaluation, key: str, row: Row, pair: Pair) -> Score:
     given = e.named[pair[1]]
     score = score_of(row, given)
     e.cache.write(key, row, given)
-    return score
+    return score.model_copy(update={"measured_with": conditions(e.engine, e.how)})
 
 
 def check_job(e: Evaluation, name: str) -> None:

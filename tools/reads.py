@@ -1,4 +1,4 @@
-"""How often a test split has been read on this machine: noted before the reading, shown in every report."""
+"""Openings of sealed tests on this machine: each is noted before the reading and told in every report."""
 
 from __future__ import annotations
 
@@ -13,39 +13,40 @@ from tuneloop.tools.benchmarks import BenchmarkFolder
 from tuneloop.tools.workbench import Workbench
 
 
-def _ledger(bench: Workbench) -> Path:
-    return bench.settings.home.benchmarks / "reads.jsonl"
+def _ledger(home: Home) -> Path:
+    return home.benchmarks / "reads.jsonl"
 
 
-def _rows(bench: Workbench) -> list[dict[str, Any]]:
-    file = _ledger(bench)
+def _rows(home: Home) -> list[dict[str, Any]]:
+    file = _ledger(home)
     return list(read_lines(file)) if file.is_file() else []
 
 
 def note_read(bench: Workbench) -> None:
     """Note this run's reading; a reading that goes on after a crash is the same one."""
     read = [{"test": folder.test_split, "run": bench.run.id} for folder in bench.benchmarks]
-    with exclusive(_ledger(bench).with_suffix(".lock")):
-        rows = _rows(bench)
+    file = _ledger(bench.settings.home)
+    with exclusive(file.with_suffix(".lock")):
+        rows = _rows(bench.settings.home)
         if fresh := [row for row in read if row not in rows]:
-            write_lines(_ledger(bench), [*rows, *fresh])
+            write_lines(file, [*rows, *fresh])
 
 
 def note_reading(home: Home, folders: Iterable[BenchmarkFolder], reader: str) -> None:
     """Note that somebody other than a run is about to read these test splits; `reader` says who and when."""
-    file = home.benchmarks / "reads.jsonl"
+    file = _ledger(home)
     with exclusive(file.with_suffix(".lock")):
-        rows = list(read_lines(file)) if file.is_file() else []
+        rows = _rows(home)
         write_lines(file, [*rows, *({"test": folder.test_split, "run": reader} for folder in folders)])
 
 
-def has_read(bench: Workbench, runs: Collection[str]) -> bool:
-    """Whether one of these runs has read this very test split."""
-    split = bench.benchmark.test_split
-    return any(row["test"] == split and row["run"] in runs for row in _rows(bench))
+def has_read(home: Home, runs: Collection[str]) -> bool:
+    """Whether one of these runs has opened its sealed test."""
+    return any(row["run"] in runs for row in _rows(home))
 
 
-def count_reads(bench: Workbench) -> int:
-    """Runs that have read this very test split, this one included."""
+def opening(bench: Workbench) -> int:
+    """Which opening of this very test split the run's own is, counted from 1."""
     split = bench.benchmark.test_split
-    return sum(row["test"] == split for row in _rows(bench))
+    readers = [row["run"] for row in _rows(bench.settings.home) if row["test"] == split]
+    return readers.index(bench.run.id) + 1

@@ -84,14 +84,14 @@ def models_were_gone(bench: Workbench, folder: ExperimentFolder, name: str) -> b
 def script_result(bench: Workbench, folder: ExperimentFolder, status: JobStatus, job: Path, *, debug: bool) -> Path:
     """The `data.json` that a job over by now wrote.
 
-    Raises RecipeError with the end of its log, no test item in it, WorldError when the models that it asked were gone.
+    Raises RecipeError with the end of its log, no sealed item in it, WorldError when the models that it asked were gone.
     """
     data = script_output(bench, folder, debug=debug) / "data.json"
     if status.exit is not None and (trouble := gone(bench.run, job, status.exit)):
         raise WorldError(trouble)
     vain = in_vain(bench.run, job) if status.exit and not status.exit.killed else ""
     if vain or status.exit is None or not status.exit.ok:
-        why = open_lines(guard_of(bench.benchmarks), bench.why(job, status))
+        why = open_lines(guard_of(bench.benchmarks, bench.validation_limit), bench.why(job, status))
         ruled_out = " Some sources are not there: the user ruled them out." if bench.view.key else ""
         raise RecipeError(f"{vain or 'process_data.py failed.'}{ruled_out} {why}", culprit="script")
     if data.is_symlink() or not data.is_file():  # a link could lead to what the script may not read

@@ -93,7 +93,8 @@ def _score(row: Row, given: ItemSet) -> Score:
         metrics=_metrics(row, ruled, benchmark),
         groups=_groups(results, counted),
         judged=judged,
-        items=results,
+        items=tuple(result for result in results if result.id not in given.unseen),
+        unseen=tuple(result for result in results if result.id in given.unseen),
     )
 
 
@@ -167,7 +168,7 @@ def _results(row: Row, asked: Sequence[Item], benchmark: Benchmark) -> tuple[Ite
 def _result(benchmark: Benchmark, item: Item, row: Row) -> ItemResult:
     text = row["prediction"]
     if not isinstance(text, str):
-        raise WorldError(f"item {item.id}: the engine's answer is no text but {text!r}"[:500])
+        raise WorldError(f"item {item.id}: the engine's answer is no text but {type(text).__name__}")
     if len(text) > LONGEST_TOKEN * benchmark.max_new_tokens:
         raise WorldError(f"item {item.id}: the engine's answer has {len(text)} characters, more than tokens can have")
     if benchmark.executed:
@@ -181,9 +182,7 @@ def _result(benchmark: Benchmark, item: Item, row: Row) -> ItemResult:
             _check_verdict(item, verdict, scorer.judge(benchmark, item.answer, text))
         checked(verdict)
         if row["answer"] != item.answer:
-            raise WorldError(
-                f"item {item.id}: the engine's verdict is about {row['answer']!r}, right is {item.answer!r}"[:500]
-            )
+            raise WorldError(f"item {item.id}: the engine's verdict is about another answer than the item's")
     return ItemResult(
         id=item.id,
         prediction=text,
@@ -197,7 +196,8 @@ def _result(benchmark: Benchmark, item: Item, row: Row) -> ItemResult:
 
 def _check_verdict(item: Item, said: Verdict, ours: Verdict) -> None:
     if said != json.loads(json.dumps(ours)):
-        raise WorldError(f"item {item.id}: the engine's verdict is {said}, ours is {ours}"[:500])
+        differ = ", ".join(name for name in VERDICT if said[name] != ours[name])
+        raise WorldError(f"item {item.id}: the engine's verdict differs from ours in {differ}")
 
 
 def _verdict_of(result: ItemResult) -> Verdict:

@@ -18,7 +18,8 @@ from tuneloop.core.settings import Settings
 from tuneloop.core.setup import Setup
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, newest
-from tuneloop.tools.benchmarks import BenchmarkFolder
+from tuneloop.tools.benchmarks import BenchmarkFolder, Validation, validation
+from tuneloop.tools.benchmarks.sizes import SMALLEST
 from tuneloop.tools.data_view import View, view, wanted
 from tuneloop.tools.disk import remove
 from tuneloop.tools.engines import Engine, ensure_engine
@@ -88,6 +89,18 @@ class Workbench:
     def benchmarks(self) -> tuple[BenchmarkFolder, ...]:
         """All that is measured; the first decides."""
         return tuple(BenchmarkFolder(b.benchmark, b.root, b.fingerprint) for b in self.setup.benchmarks)
+
+    @property
+    def validation_limit(self) -> int | None:
+        """Validation items that are measured of each benchmark at most, as `prepare` settled it; None: all."""
+        if not self.run.validation.is_file():
+            return self.spec.benchmark_limit or SMALLEST
+        limit: int | None = read_json(self.run.validation)["limit"]
+        return limit
+
+    def validation(self, folder: BenchmarkFolder) -> Validation:
+        """The validation items that this run measures of one benchmark."""
+        return validation(folder, self.validation_limit)
 
     def engine(self, name: str) -> Engine:
         """The engine that the run was prepared with. Raises SetupError when it is gone."""

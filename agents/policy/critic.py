@@ -14,6 +14,7 @@ from tuneloop.agents.policy.situation import read_situation
 from tuneloop.core.brief import Brief, JournalRow
 from tuneloop.core.experiment import Critique
 from tuneloop.core.toolbox import Toolbox
+from tuneloop.core.wording import points
 
 
 async def explain(brief: Brief, tools: Toolbox) -> Critique:
@@ -40,7 +41,7 @@ def as_row(brief: Brief) -> JournalRow:
     assert score is not None and hypothesis is not None
     return JournalRow(
         number=brief.experiment,
-        outcome="accepted" if brief.comparison and not brief.reasons else "rejected",
+        outcome="promoted" if brief.comparison and not brief.reasons else "not promoted",
         hypothesis=hypothesis,
         rows=brief.training.rows if brief.training else None,
         training=brief.training,
@@ -48,7 +49,6 @@ def as_row(brief: Brief) -> JournalRow:
         low=score.low,
         high=score.high,
         parsed=score.parsed,
-        p_value=brief.comparison.p_value if brief.comparison else None,
         blame="none",
         lesson="",
         failure=None,
@@ -73,9 +73,7 @@ def told(brief: Brief, case: Case) -> str:
         f"Validation {e.value:.1f}, {e.parsed:.0f} % of the answers readable, {e.rows} rows, {e.epochs:.1f} epochs."
     ]
     if c is not None:
-        parts.append(
-            f"{c.wins} items won and {c.losses} lost against the incumbent ({c.gain:+.1f} points, p = {c.p_value:.3g})."
-        )
+        parts.append(f"{c.wins} items won and {c.losses} lost against the incumbent: {points(c)}.")
     if e.training is not None:
         parts.append(
             f"Loss {e.training.first_loss:.2f} → {e.training.last_loss:.3f}, slope at the end {e.training.tail_slope:+.2f}."
@@ -100,11 +98,9 @@ def lesson(brief: Brief, evidence: Evidence, blame: str) -> str:
     aspect = brief.hypothesis.aspect if brief.hypothesis else "none"
     statement = brief.hypothesis.statement if brief.hypothesis else ""
     c = brief.comparison
-    if c is not None and c.accepted:
-        verdict = f"helped ({c.gain:+.1f} points)"
+    if c is not None and c.better:
+        verdict = f"gave {points(c)}"
         verdict += f" but forgot too much: {'; '.join(brief.reasons)}" if brief.reasons else ""
-    elif c is not None and c.gain > 0:
-        verdict = f"gave {c.gain:+.1f} points, too little to be sure with {c.n} items (smallest visible gain {c.smallest_gain:.1f})"
     else:
         verdict = f"did not help ({c.gain:+.1f} points)" if c is not None else f"reached {evidence.value:.1f}"
     after = f" What is left looks like {blame}." if blame != "none" else ""

@@ -117,12 +117,11 @@ def better(a: float, b: float, direction: str) -> bool:
 
 
 def parent_of(journal: Sequence[JournalRow], direction: str) -> JournalRow | None:
-    """The experiment to build on: the best measured value, an accepted one on a tie; None when none was measured."""
-    best: JournalRow | None = None
-    for row in journal:
-        if row.value is None:
-            continue
-        tie = best is not None and row.value == best.value and row.outcome == "accepted"
-        if best is None or tie or better(row.value, best.value or 0.0, direction):
-            best = row
-    return best
+    """The experiment to build on: the incumbent, else the best that was measured; None when none was."""
+    promoted = [row for row in journal if row.outcome == "promoted"]
+    if promoted:
+        return promoted[-1]
+    sign = 1 if direction == "max" else -1
+    return max(
+        (row for row in journal if row.value is not None), key=lambda row: sign * (row.value or 0.0), default=None
+    )

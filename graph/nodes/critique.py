@@ -1,4 +1,4 @@
-"""critique: code accepts or rejects, the critic explains; `experiment.json` is written last, then disk is freed."""
+"""critique: code promotes, the critic explains; `experiment.json` is written last, then disk is freed."""
 
 from __future__ import annotations
 
@@ -39,17 +39,18 @@ def close(ctx: Context) -> None:
     score = None if failed else scores(ctx.run, ctx.state.experiment)
     training = Training.model_validate(read_json(folder.training)) if folder.training.is_file() else None
     decision = verdict(ctx, score, whole_scores(folder.scores, [g.benchmark for g in guards(ctx)])) if score else None
+    shown = score and score.model_copy(update={"unseen": ()})
     text = f"{failure.node}: {failure.text}" if failure else ""
     names = [placed.benchmark.name for placed in ctx.bench.setup.also]
     also = other_scores(folder.scores, names) if score else {}
-    failures = (of_score(ctx, ctx.state.experiment, score),) if score else ()
-    told = brief(ctx, failure=text, score=score, also=also, decision=decision, training=training, failures=failures)
+    failures = (of_score(ctx, ctx.state.experiment, shown),) if shown else ()
+    told = brief(ctx, failure=text, score=shown, also=also, decision=decision, training=training, failures=failures)
     try:
         critic = ask(ctx, CRITIC, told)
     except RecipeError as e:
         critic = Critique(explanation=f"The critic gave no usable answer: {e}", lesson="", blame="none")
     feedback = Feedback(
-        accepted=bool(decision and decision.accepted),
+        promoted=bool(decision and decision.promoted),
         comparison=decision and decision.comparison,
         guards=decision.guards if decision else (),
         reasons=decision.reasons if decision else (),
@@ -61,7 +62,7 @@ def close(ctx: Context) -> None:
         script=_digest(folder, "process_data.py"),
         config=_digest(folder, "train.yaml"),
         training=training,
-        score=score and score.model_copy(update={"items": ()}),
+        score=score and score.bare,
         also=also,
         failure=failure,
         feedback=feedback,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -16,13 +17,14 @@ from tuneloop.core.files import write_json
 from tuneloop.core.setup import Placed, Setup
 from tuneloop.graph.context import Context
 from tuneloop.graph.ear import heed
-from tuneloop.graph.foresight import foreseen, visible
-from tuneloop.graph.nodes.evaluate import measure
+from tuneloop.graph.foresight import chosen, foreseen
+from tuneloop.graph.nodes.evaluate import carried_out, measure
 from tuneloop.graph.onward import after
 from tuneloop.graph.selection import chosen_datasets
 from tuneloop.graph.wait import KILLS, killed, wait
 from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.backend import choose_backend
+from tuneloop.tools.benchmarks.sizes import SMALLEST, Size, choose_size, seconds_of_experiment
 from tuneloop.tools.contamination.splits import check_apart
 from tuneloop.tools.conversion import (
     conversion_proof,
@@ -36,6 +38,7 @@ from tuneloop.tools.conversion import (
 from tuneloop.tools.device import find_device
 from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.judge import check_judge, find_judge
+from tuneloop.tools.measuring import probe_place, probe_status, probed, start_probe, stop_probe
 from tuneloop.tools.models import ModelFolder
 from tuneloop.tools.models.native import check_native
 from tuneloop.tools.models.pickled import pickled
@@ -49,7 +52,7 @@ SAY_EVERY = 2.0
 
 
 def prepare(ctx: Context) -> dict[str, Any]:
-    """Settle everything the loop stands on; `setup.json`, then `baseline/scores.json`."""
+    """Settle everything the loop stands on; `setup.json`, `baseline/validation.json`, then `baseline/scores.json`."""
     began = time.monotonic()
     if not ctx.run.setup.is_file():
         write_json(ctx.run.setup, settle(ctx).model_dump(mode="json"))
@@ -58,18 +61,51 @@ def prepare(ctx: Context) -> dict[str, Any]:
     if not file.is_file():
         ctx.emit(foreseen(ctx))
         try:
+            choose_validation(ctx)
             look_ahead(ctx)
             measured = measure(ctx, 0)
         except RecipeError as e:
             raise WorldError(f"the base model could not be measured: {e}") from e
         write_json(ctx.run.baseline / "spent.json", {"seconds": ctx.state.spent + time.monotonic() - began})
         score = keep(file, measured)
-        ctx.emit(
-            BaselineMeasured(
-                value=score.value, low=score.low, high=score.high, n=score.n, smallest_gain=visible(ctx, score)
-            )
-        )
+        ctx.emit(BaselineMeasured(value=score.value, low=score.low, high=score.high, n=score.n))
     return {"stage": after(ctx)}
+
+
+def choose_validation(ctx: Context) -> None:
+    """Settle how many validation items this run measures; a run that is resumed, repeated or forked keeps the number."""
+    if not ctx.run.validation.is_file():
+        size = validation_size(ctx)
+        write_json(ctx.run.validation, asdict(size))
+        ctx.emit(chosen(ctx, size))
+
+
+def validation_size(ctx: Context) -> Size:
+    """What was asked for, else as many items as are cheap, judged by the untouched model on the first ones."""
+    spec, bench = ctx.bench.spec, ctx.bench
+    if spec.benchmark_limit is not None:
+        return Size(spec.benchmark_limit, "as asked")
+    there = [len(benchmarks.validation(folder).every) for folder in bench.benchmarks]
+    if max(there) <= SMALLEST:
+        return Size(None, "all there are")
+    affordable = spec.validation_share * seconds_of_experiment(spec.timeout, spec.loop_n)
+    return choose_size(there, probe(ctx), affordable)
+
+
+def probe(ctx: Context) -> dict[int, float]:
+    """Seconds that one item of each benchmark takes. Raises RecipeError or WorldError."""
+    bench = ctx.bench
+    for _ in range(KILLS):
+        if carried_out(
+            ctx,
+            "probe",
+            probe_place(bench),
+            lambda: start_probe(bench),
+            lambda: probe_status(bench),
+            lambda: stop_probe(bench),
+        ):
+            return probed(bench)
+    raise WorldError(f"the evaluation was killed {KILLS} times; look at {probe_place(bench) / 'jobs'}")
 
 
 def look_ahead(ctx: Context) -> None:

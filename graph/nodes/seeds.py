@@ -1,67 +1,96 @@
-"""Other seeds: what would be accepted is trained and measured again, so that a lucky training is outvoted."""
+"""Further seeds: the last two promoted recipes are trained again; each of these models is a candidate under the same rule."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.experiment import Training
-from tuneloop.core.files import read_json
+from tuneloop.core.events import Problem
+from tuneloop.core.experiment import Candidate, Candidates, Training
+from tuneloop.core.files import read_json, write_json
+from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
+from tuneloop.graph.nodes.evaluate import measure
 from tuneloop.graph.nodes.train import finished_training
-from tuneloop.graph.verdict import verdict
-from tuneloop.tools.compare import pooled
+from tuneloop.graph.verdict import guards, verdict
 from tuneloop.tools.pruning import prune_experiment
 from tuneloop.tools.report.timing import attempts, job_seconds
-from tuneloop.tools.runs.journal import all_scores, keep
+from tuneloop.tools.runs.journal import keep, load_journal, scores, whole_score, whole_scores
 
+RECIPES = 2
 MARGIN = 1.2
 MEASURING = ("evaluate.", "execute.", "judge.")
-Measure = Callable[[Context, int], list[Score]]
 
 
-def confirmed(ctx: Context, first: list[Score], measure: Measure) -> list[Score]:
-    """Means over several trainings for what would be accepted; what was measured for all else, or when time is short.
-
-    Raises RecipeError when the recipe does not train with another seed.
-    """
-    wanted = ctx.bench.spec.seeds
-    if wanted == 1 or not verdict(ctx, first[0], {score.benchmark: score for score in first[1:]}).accepted:
-        return first
-    left, trained = ctx.clock(), [first]
-    for training in range(2, wanted + 1):
-        again = on_the_clock(ctx.again(training), left())
-        if not again.folder.scores.is_file() and not affordable(ctx, left()):
-            break
-        try:
-            trained.append(measured_again(again, measure))
-        except RecipeError as e:
-            if e.culprit == "environment":  # its time was over: what was trained in time counts
-                break
-            raise RecipeError(f"with seed {ctx.bench.spec.seed + training - 1}: {e}", culprit=e.culprit) from e
-    return [pooled(same) for same in zip(*trained, strict=True)]
+def candidates(ctx: Context) -> Candidates:
+    """Which model goes to the sealed test, found or decided; trainings that are there are not made again."""
+    file = ctx.run.candidates
+    if not file.is_file():
+        write_json(file, compete(ctx).model_dump(mode="json"))
+    return Candidates.model_validate(read_json(file))
 
 
-def on_the_clock(ctx: Context, left: float | None) -> Context:
-    """The same with the time that is left now, not when the node began."""
-    return replace(ctx, at_most=left, gpu_hours=None)
+def compete(ctx: Context) -> Candidates:
+    """The incumbent, or the training with another seed that measures better."""
+    journal = load_journal(ctx.run)
+    if journal.best is None:
+        return Candidates()
+    chosen, best = Candidate(experiment=journal.best.number), scores(ctx.run, journal.best.number)
+    values = {}
+    for e in journal.promoted[:RECIPES] if ctx.bench.spec.seeds > 1 else ():
+        values[e.number] = [scores(ctx.run, e.number).value]
+        for one, score in trained_again(ctx, e.number):
+            values[e.number].append(score.value)
+            others = whole_scores(folder_of(ctx, one).scores, [guard.benchmark for guard in guards(ctx)])
+            loser = one
+            if verdict(ctx, score, others, best).promoted:
+                loser, chosen, best = chosen, one, score
+            if loser.training > 1:
+                prune_experiment(folder_of(ctx, loser), weights=True, raw=True, rule="seeds")
+    return Candidates(chosen=chosen, values={number: tuple(found) for number, found in values.items()})
 
 
-def affordable(ctx: Context, left: float | None) -> bool:
+def trained_again(ctx: Context, experiment: int) -> Iterator[tuple[Candidate, Score]]:
+    """Further trainings of a recipe with their scores, as far as time and budget reach."""
+    left = ctx.clock()
+    for training in range(2, ctx.bench.spec.seeds + 1):
+        here = replace(
+            ctx.again(training),
+            state=ctx.state.model_copy(update={"experiment": experiment}),
+            at_most=left(),
+            gpu_hours=None,
+        )
+        file = here.folder.scores
+        if not file.is_file():
+            if not affordable(ctx.run.experiment(experiment), left()):
+                return
+            try:
+                train_and_measure(here)
+            except RecipeError as e:
+                culprit = e.culprit or "unknown"
+                here.emit(Problem(experiment=experiment, node="finish", culprit=culprit, text=str(e)[:2000]))
+                if culprit == "environment":  # time or budget is over
+                    return
+                continue
+        yield Candidate(experiment=experiment, training=training), whole_score(file)
+
+
+def folder_of(ctx: Context, one: Candidate) -> ExperimentFolder:
+    """Where a candidate lies."""
+    return replace(ctx.run, training=one.training).experiment(one.experiment)
+
+
+def affordable(folder: ExperimentFolder, left: float | None) -> bool:
     """Whether another training and its evaluation fit into the time, as long as the first ones took."""
-    trained = Training.model_validate(read_json(ctx.folder.training)).seconds
-    measured = sum(job_seconds(job) for job in attempts(ctx.folder.jobs) if job.name.startswith(MEASURING))
+    trained = Training.model_validate(read_json(folder.training)).seconds
+    measured = sum(job_seconds(job) for job in attempts(folder.jobs) if job.name.startswith(MEASURING))
     return left is None or left > MARGIN * (trained + measured)
 
 
-def measured_again(ctx: Context, measure: Measure) -> list[Score]:
-    """Scores of this training, found or made; then its weights go."""
-    file = ctx.folder.scores
-    if not file.is_file():
-        ctx.folder.root.mkdir(parents=True, exist_ok=True)
-        finished_training(ctx)
-        keep(file, measure(ctx, ctx.state.experiment))
-    prune_experiment(ctx.folder, weights=True, raw=True, rule="seeds")
-    return all_scores(file, [placed.benchmark.name for placed in ctx.bench.setup.also])
+def train_and_measure(ctx: Context) -> None:
+    """One training with a seed of its own, whole, and its scores."""
+    ctx.folder.root.mkdir(parents=True, exist_ok=True)
+    finished_training(ctx)
+    keep(ctx.folder.scores, measure(ctx, ctx.state.experiment))

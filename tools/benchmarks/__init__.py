@@ -23,20 +23,24 @@ from tuneloop.tools.benchmarks.folder import (
     TEST,
     VALIDATION,
     BenchmarkFolder,
-    items,
+    Validation,
     open_folder,
     prompt,
     read_items,
     sealed_items,
+    validation,
 )
 from tuneloop.tools.benchmarks.own import DECLARATION, import_own, read_own
 from tuneloop.tools.benchmarks.scorer import check_needs
 from tuneloop.tools.benchmarks.sources import fetched
+from tuneloop.tools.benchmarks.splitting import seal_half
 from tuneloop.tools.benchmarks.stock import PREFIX, check_stock, resolve_stock
 from tuneloop.tools.registry import declared, unknown
 from tuneloop.tools.store import make_whole
 
-__all__ = ["BenchmarkFolder", "check", "items", "load", "names", "parts", "prompt", "resolve", "sealed_items"]
+__all__ = [
+    "BenchmarkFolder", "Validation", "check", "load", "names", "parts", "prompt", "resolve", "sealed_items", "validation",
+]  # fmt: skip
 
 HERE = sys.modules[__name__]
 
@@ -98,9 +102,10 @@ def resolve(
 
 
 def fill(benchmark: Benchmark, make: Callable[[Path], None], part: Path) -> None:
-    """Make the items in the folder `part`, and check them."""
+    """Make the items in the folder `part`, check them, and seal a half of validation."""
     make(part)
     check_items(benchmark, read_items(part / VALIDATION), read_items(part / TEST), benchmark.name)
+    seal_half(part)
 
 
 def is_own(name_or_dir: str) -> bool:

@@ -11,7 +11,7 @@ from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.layout import Home
 from tuneloop.tools import benchmarks
 from tuneloop.tools.benchmarks import scorer
-from tuneloop.tools.benchmarks.folder import TEST, VALIDATION
+from tuneloop.tools.benchmarks.folder import TEST, UNSEEN, VALIDATION
 from tuneloop.tools.benchmarks.sources import folder_of
 from tuneloop.tools.registry import declared
 from tuneloop.tools.store import MANIFEST
@@ -45,8 +45,11 @@ def needs(benchmark: Benchmark) -> list[str]:
 
 
 def counts(root: Path) -> dict[str, int] | None:
-    """Items of a fetched benchmark."""
-    if not (root / MANIFEST).is_file():
+    """Items of a fetched benchmark, both halves of validation together; None where it is not here, or not whole."""
+    files = {"validation": (VALIDATION, UNSEEN), "test": (TEST,)}
+    if not (root / MANIFEST).is_file() or not (root / UNSEEN).is_file():
         return None
-    files = {"validation": root / VALIDATION, "test": root / TEST}
-    return {split: sum(1 for line in file.open("rb") if line.strip()) for split, file in files.items()}
+    return {
+        split: sum(1 for name in names for line in (root / name).open("rb") if line.strip())
+        for split, names in files.items()
+    }

@@ -1,10 +1,16 @@
-"""A benchmark on disk: `validation.jsonl`, `sealed/test.jsonl` and, last, `manifest.json`."""
+"""A benchmark on disk: `validation.jsonl`, `sealed/validation.jsonl`, `sealed/test.jsonl` and, last, `manifest.json`.
+
+`validation.jsonl` holds the half of the validation items that agents see; the other half lies beside the sealed test.
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.errors import SetupError
@@ -12,7 +18,8 @@ from tuneloop.core.files import digest, digest_file, read_json, read_lines
 from tuneloop.tools.benchmarks import scoring
 from tuneloop.tools.store import MANIFEST
 
-VALIDATION, TEST = "validation.jsonl", "sealed/test.jsonl"
+VALIDATION, UNSEEN, TEST = "validation.jsonl", "sealed/validation.jsonl", "sealed/test.jsonl"
+HALVED_FROM = 100  # clusters of items; with fewer all are shown: half of them could not tell anything
 RESERVED = ("id", "answer")
 OF = "of"  # the group and the cluster of an item
 
@@ -38,21 +45,58 @@ class BenchmarkFolder:
     @property
     def test_split(self) -> str:
         """Hash of the sealed items alone: another wording, or another scorer, makes no new test of them."""
-        return _hashes(self.root)[TEST]
+        return file_hashes(self.root)[TEST]
 
 
-def items(folder: BenchmarkFolder, split: Literal["validation"], limit: int | None = None) -> list[Item]:
-    """Validation items in file order; with `limit` a subset that depends on the items' contents alone.
+@dataclass(frozen=True)
+class Validation:
+    """The validation items that are measured, in their order; `unseen`: those that agents do not see."""
 
-    Raises SetupError when the file is not the one that was made.
+    shown: tuple[Item, ...]
+    unseen: tuple[Item, ...] = ()
+
+    @property
+    def halves(self) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
+        """Shown and unseen."""
+        return self.shown, self.unseen
+
+    @property
+    def every(self) -> tuple[Item, ...]:
+        """All that are measured."""
+        return (*self.shown, *self.unseen)
+
+
+def validation(folder: BenchmarkFolder, limit: int | None = None) -> Validation:
+    """At most `limit` validation items, whole clusters, in an order that follows from their contents alone.
+
+    A smaller limit gives the beginning of what a larger one gives. Where fewer than `HALVED_FROM` clusters are measured,
+    all are shown. Raises SetupError when a file is not the one that was made.
     """
-    if split != "validation":
-        raise ValueError(f"{split} items are not handed out here")
-    found = _read(folder, VALIDATION)
-    if limit is None or limit >= len(found):
-        return found
-    chosen = {item.id for item in sorted(found, key=content)[:limit]}
-    return [item for item in found if item.id in chosen]
+    shown = _read(folder, VALIDATION)
+    open_ids = {item.id for item in shown}
+    chosen = first(ordered([*shown, *_read(folder, UNSEEN)]), limit)
+    items = [item for unit in chosen for item in unit]
+    if len(chosen) < HALVED_FROM:
+        return Validation(tuple(items))
+    return Validation(
+        tuple(item for item in items if item.id in open_ids), tuple(item for item in items if item.id not in open_ids)
+    )
+
+
+def ordered(items: Iterable[Item]) -> list[list[Item]]:
+    """Clusters of items, an item without one by itself, by a hash of the cluster's name or of the item's content."""
+    units: dict[str, list[Item]] = defaultdict(list)
+    for item in sorted(items, key=content):
+        units[digest(item.cluster) if item.cluster else content(item)].append(item)
+    return [units[key] for key in sorted(units)]
+
+
+def first(units: Sequence[list[Item]], limit: int | None) -> list[list[Item]]:
+    """The first units with at most `limit` items together; one at least."""
+    if limit is None:
+        return list(units)
+    ends = itertools.accumulate(map(len, units))
+    return list(units[: max(1, sum(end <= limit for end in ends))])
 
 
 def sealed_items(folder: BenchmarkFolder) -> list[Item]:
@@ -71,10 +115,21 @@ def prompt(benchmark: Benchmark, item: Item) -> str:
 
 
 def open_folder(benchmark: Benchmark, root: Path) -> BenchmarkFolder:
-    """The whole folder at `root` under the declaration `benchmark`."""
-    hashes = _hashes(root)
-    declared = benchmark.model_dump_json()
-    return BenchmarkFolder(benchmark, root, digest(declared, hashes[VALIDATION], hashes[TEST]))
+    """The whole folder at `root` under the declaration `benchmark`. Raises SetupError for one of an older version."""
+    return BenchmarkFolder(benchmark, root, fingerprint(benchmark, file_hashes(root)))
+
+
+def fingerprint(benchmark: Benchmark, hashes: Mapping[str, str]) -> str:
+    """Hash of a declaration and of the items that files with these hashes hold."""
+    return digest(benchmark.model_dump_json(), *(hashes[name] for name in (VALIDATION, UNSEEN, TEST)))
+
+
+def file_hashes(root: Path) -> dict[str, str]:
+    """Hashes of a whole folder's files, by path. Raises FileNotFoundError, and SetupError for one of an older version."""
+    hashes: dict[str, str] = read_json(root / MANIFEST)["files"]
+    if UNSEEN not in hashes:
+        raise SetupError(f"{root}: an older version made it, without {UNSEEN}; remove it, and it is made again")
+    return hashes
 
 
 def read_items(path: Path) -> list[Item]:
@@ -99,14 +154,9 @@ def line(item: Item) -> dict[str, Any]:
 
 def _read(folder: BenchmarkFolder, name: str) -> list[Item]:
     path = folder.root / name
-    if not path.is_file() or digest_file(path) != _hashes(folder.root)[name]:
+    if not path.is_file() or digest_file(path) != file_hashes(folder.root)[name]:
         raise SetupError(f"{path}: missing or changed since it was made; remove {folder.root} to make it again")
     return read_items(path)
-
-
-def _hashes(root: Path) -> dict[str, str]:
-    hashes: dict[str, str] = read_json(root / MANIFEST)["files"]
-    return hashes
 
 
 def content(item: Item) -> str:

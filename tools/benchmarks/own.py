@@ -25,6 +25,7 @@ from tuneloop.tools.benchmarks.checking import (
     template_fields,
 )
 from tuneloop.tools.benchmarks.folder import TEST, VALIDATION, BenchmarkFolder, line, open_folder
+from tuneloop.tools.benchmarks.splitting import seal_half
 from tuneloop.tools.registry import did_you_mean
 from tuneloop.tools.store import make_whole
 
@@ -58,6 +59,7 @@ def import_own(source: Path, home: Home, description: str | None) -> BenchmarkFo
         )
         write_lines(part / VALIDATION, map(line, own.validation))
         write_lines(part / TEST, map(line, own.test))
+        seal_half(part)
 
     return open_folder(own.benchmark, make_whole(root, fill))
 

@@ -29,6 +29,7 @@ def fetched(benchmark: Benchmark, module: ModuleType, home: Home, settings: Sett
         check_items(benchmark, validation, test, benchmark.name)
         write_lines(part / VALIDATION, map(line, validation))
         write_lines(part / TEST, map(line, test))
+        splitting.seal_half(part)
 
     return make_whole(folder_of(benchmark, module, home), fill, benchmark=benchmark.name)
 

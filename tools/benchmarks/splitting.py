@@ -2,17 +2,19 @@
 
 What shares a context or is nearly the same text stays on one side. The side is decided by a hash of the contents, or of the
 context's name where there is one; where there are more items than wanted, those with the lowest hashes are taken, of every
-group its share.
+group its share. The validation items of any benchmark are divided likewise: into those that agents see and those that lie
+beside the sealed test.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from tuneloop.core.benchmark import Benchmark, Item
-from tuneloop.core.files import digest
-from tuneloop.tools.benchmarks.folder import content
+from tuneloop.core.files import digest, read_lines, write_lines
+from tuneloop.tools.benchmarks.folder import HALVED_FROM, UNSEEN, VALIDATION, content, ordered, read_items
 from tuneloop.tools.likeness import groups_of_near_copies
 
 Unit = list[Item]
@@ -30,6 +32,30 @@ def split(benchmark: Benchmark, pool: Iterable[Item]) -> tuple[list[Item], list[
     chosen_ids = [{i.id for i in thinned(side, size)} for side, size in zip(sides, wanted, strict=True)]
     validation, test = ([item for item in items if item.id in ids] for ids in chosen_ids)
     return validation, test
+
+
+def seal_half(root: Path) -> None:
+    """Take the half that agents do not see out of a folder's `validation.jsonl`, which holds all of validation.
+
+    The file of the other half is empty where there are fewer than `HALVED_FROM` clusters.
+    """
+    rows = list(read_lines(root / VALIDATION))
+    sealed = {item.id for item in unseen_half(read_items(root / VALIDATION))}
+    write_lines(root / VALIDATION, (row for row in rows if row["id"] not in sealed))
+    write_lines(root / UNSEEN, (row for row in rows if row["id"] in sealed))
+
+
+def unseen_half(items: Sequence[Item]) -> list[Item]:
+    """The validation items that agents do not see: about a half, whole units, by their contents alone."""
+    units = sorted(units_of(items), key=half_hash)
+    if len(ordered(items)) < HALVED_FROM or len(units) < 2:
+        return []
+    return [item for unit in halves(units, half_hash)[1] for item in unit]
+
+
+def half_hash(unit: Unit) -> str:
+    """Which half a unit belongs to: says nothing of its rank, by which sides and samples are chosen."""
+    return digest("unseen", rank(unit))
 
 
 def units_of(items: Sequence[Item]) -> list[Unit]:
@@ -78,9 +104,9 @@ def by_group(units: Iterable[Unit]) -> dict[str, list[Unit]]:
     return found
 
 
-def halves(units: Sequence[Unit]) -> tuple[list[Unit], list[Unit]]:
-    """Units with a low hash for validation, the others for the test; neither stays empty where there are two units."""
-    low = [unit for unit in units if int(rank(unit)[:8], 16) < 1 << 31]
+def halves(units: Sequence[Unit], key: Callable[[Unit], str] = rank) -> tuple[list[Unit], list[Unit]]:
+    """Units with a low hash, and the others, of units sorted by `key`; neither stays empty where there are two units."""
+    low = [unit for unit in units if int(key(unit)[:8], 16) < 1 << 31]
     cut = min(max(len(low), 1), len(units) - 1) if len(units) > 1 else len(low)
     return list(units[:cut]), list(units[cut:])
 

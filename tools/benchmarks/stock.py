@@ -106,6 +106,7 @@ def fill(benchmark: Benchmark, config: str, home: Home, engine: Engine, part: Pa
     check_items(benchmark, validation, test, benchmark.name)
     write_lines(part / VALIDATION, map(line, validation))
     write_lines(part / TEST, map(line, test))
+    splitting.seal_half(part)
     return {"longest": made["longest"]}
 
 

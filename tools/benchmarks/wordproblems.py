@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.files import write_lines
-from tuneloop.tools.embedded.problems import SUFFIX, Problem, splits
+from tuneloop.tools.embedded.problems import SUFFIX, Problem, more_validation, splits
 
 BENCHMARK = Benchmark(
     name="wordproblems",
@@ -26,7 +26,7 @@ BENCHMARK = Benchmark(
 
 def fetch(folder: Path) -> None:
     """Write `validation.jsonl` and `sealed/test.jsonl`; the same bytes every time."""
-    write_lines(folder / "validation.jsonl", items("validation", splits().validation))
+    write_lines(folder / "validation.jsonl", items("validation", (*splits().validation, *more_validation())))
     write_lines(folder / "sealed" / "test.jsonl", items("test", splits().test))
 
 

@@ -1,20 +1,22 @@
-"""What counts as better: intervals, paired exact tests, what a split can show, guards against forgetting, the decision."""
+"""What counts as better and what may be claimed: paired differences, intervals, one test, what a split can show, guards."""
 
-from tuneloop.tools.compare.decision import check, decide, share
+from tuneloop.tools.compare.decision import check, decide
 from tuneloop.tools.compare.intervals import interval, wilson
-from tuneloop.tools.compare.paired import compare
+from tuneloop.tools.compare.paired import Paired, claim, compare, compared, gain_difference, pair
 from tuneloop.tools.compare.power import Precision, precision_in, smallest_allowance, smallest_gain
-from tuneloop.tools.compare.seeds import pooled
 
 __all__ = [
+    "Paired",
     "Precision",
     "check",
+    "claim",
     "compare",
+    "compared",
     "decide",
+    "gain_difference",
     "interval",
-    "pooled",
+    "pair",
     "precision_in",
-    "share",
     "smallest_allowance",
     "smallest_gain",
     "wilson",

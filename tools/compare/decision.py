@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 
 from tuneloop.core.run import Guard
 from tuneloop.core.score import Comparison, Decision, GuardCheck, Score
+from tuneloop.core.wording import points
 from tuneloop.tools.compare.intervals import LEVEL, difference_bounds
 from tuneloop.tools.compare.paired import compare, pair
 from tuneloop.tools.compare.power import precision_in, smallest_allowance
 
 
-def share(to_come: int | None, spent: Sequence[int] = ()) -> int:
-    """Which part of the 5 % the next measured candidate may use, as a divisor, so that all together use no more.
-
-    `to_come`: experiments planned from here on, this one counted; `spent`: divisors of the candidates measured before.
-    What is left is shared alike by those to come (Bonferroni): what failed before it was measured leaves its share, and
-    experiments added on the way make the shares of all that follow smaller. Without a plan the n-th gets 1/(n(n+1)),
-    which sums to 1. Where all was given away when experiments were added, they get a second allowance of that kind: with
-    N candidates before, it sums to 1/(N+1) of 5 % more.
-    """
-    nth = len(spent) + 1
-    left = 1 - sum(Fraction(1, divisor) for divisor in spent)
-    if to_come is None or left <= 0:
-        return nth * (nth + 1)
-    return math.ceil(max(1, to_come) / left)
-
-
 def decide(
     candidate: Score,
     incumbent: Score,
-    divisor: int,
     *,
     guards: Sequence[Guard] = (),
     others: Mapping[str, Score] | None = None,
@@ -43,7 +25,7 @@ def decide(
     `others` and `base` are the candidate's and the base model's scores by benchmark. Raises ValueError when scores are
     not of the same items, or a guard was not measured.
     """
-    comparison = compare(candidate, incumbent, divisor)
+    comparison = compare(candidate, incumbent)
     checks = []
     for guard in guards:
         if guard.benchmark not in (others or {}) or guard.benchmark not in (base or {}):
@@ -75,18 +57,12 @@ def check(candidate: Score, base: Score, guard: Guard) -> GuardCheck:
 
 def against(comparison: Comparison) -> list[str]:
     """Why the comparison alone turns a candidate down, if it does."""
-    c = comparison
-    if c.accepted:
-        return []
-    gain = (
-        f"a gain of {c.gain:+.1f} points on {c.n} items can be chance: p = {c.p_value:.3g}, wanted <= {c.threshold:.3g}"
-    )
-    return [gain if c.gain > 0 else f"no better than the incumbent: {c.gain:+.1f} points"]
+    return [] if comparison.better else [f"no better than the incumbent: {points(comparison)}"]
 
 
 def forgot(found: GuardCheck) -> str:
     """Why a guard turns a candidate down."""
-    measured = f"{found.benchmark}: lost {found.loss:.1f} points on {found.n} items"
+    measured = f"{found.benchmark}: lost {found.loss:.1f} points on {found.n:,} items"
     if not found.able:
         return f"{measured}, allowed are {found.allowed:g}; so few items cannot show an allowance below {found.smallest:.1f}"
     return f"{measured}, which can be up to {found.worst:.1f} (95 %); allowed are {found.allowed:g}"

@@ -79,6 +79,13 @@ def difference_bounds(units: Units, tail: float) -> Bounds:
     return max(-1.0, units.mean - low), min(1.0, units.mean + high)
 
 
+def spread_bounds(one: tuple[float, float, float], other: tuple[float, float, float]) -> tuple[float, float, float]:
+    """The difference of two independent figures, each with its bounds (value, low, high), by square-and-add."""
+    value = one[0] - other[0]
+    low = value - math.hypot(one[0] - one[1], other[2] - other[0])
+    return value, low, value + math.hypot(one[2] - one[0], other[0] - other[1])
+
+
 def _correlation(won: Units, lost: Units) -> float:
     """Of what is won and what is lost: a unit that is one is not the other."""
     squares = [math.fsum(r * r for r in side.residuals) for side in (won, lost)]

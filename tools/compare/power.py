@@ -1,4 +1,4 @@
-"""What a split can show, said in advance: the smallest gain that is seen, the smallest allowance that a guard can prove.
+"""What a split can show, said in advance: the smallest gain that is claimed, the smallest allowance that a guard can show.
 
 Both assume that the answers of two models of one base correlate at 0.6: of an evenly hard split, one item in ten is
 lost and one in ten won where both are equally good. Where the base model was measured, how much its items differ is
@@ -42,13 +42,9 @@ def precision_in(score: Score) -> Precision:
     return Precision(units.items, units.count, max(units.variance, least))
 
 
-def smallest_gain(precision: Precision, candidates: int) -> float:
-    """Points: the smallest gain that is accepted four times in five, when `candidates` share the 5 %.
-
-    100 when not even a full score would be.
-    """
-    chance = NORMAL.inv_cdf(1 - ALPHA / candidates)
-    return 100 * _settled(precision, chance, lost=False)
+def smallest_gain(precision: Precision) -> float:
+    """Points: the smallest gain that is claimed four times in five; 100 when not even a full score would be."""
+    return 100 * _settled(precision, NORMAL.inv_cdf(1 - ALPHA / 2), lost=False)
 
 
 def smallest_allowance(precision: Precision) -> float:

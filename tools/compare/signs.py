@@ -12,11 +12,7 @@ WORK = 500_000_000  # additions; what would take more is taken on a coarser grid
 
 
 def mcnemar_exact(wins: int, losses: int) -> float:
-    """One-sided p: how likely at least `wins` of the items that differ would go to the candidate, were both equal.
-
-    One-sided, because the question is only whether the candidate may replace the incumbent: a worse one and an equal
-    one are both turned down.
-    """
+    """One-sided p: how likely at least `wins` of the items that differ would go to the candidate, were both equal."""
     differ = wins + losses
     term = tail = math.comb(differ, wins)
     for i in range(wins, differ):
@@ -39,6 +35,11 @@ def sign_flip(differences: Sequence[float]) -> float:
     if lost > won:  # the larger half is what the smaller one leaves
         return 1.0 - _at_most(sizes, won - 1)
     return _at_most(sizes, lost)
+
+
+def two_sided(differences: Sequence[float]) -> float:
+    """How likely random signs would make the sum as large as it is, either way: twice the smaller tail."""
+    return min(1.0, 2 * min(sign_flip(differences), sign_flip([-d for d in differences])))
 
 
 def _at_most(sizes: Sequence[int], most: int) -> float:

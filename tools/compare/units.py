@@ -67,5 +67,5 @@ def grouped(values: Sequence[float], clusters: Sequence[str]) -> Units:
 
 
 def units_of(score: Score) -> Units:
-    """Values of a score's items, by cluster."""
-    return grouped([item.value for item in score.items], [item.cluster for item in score.items])
+    """Values of all items that were measured, by cluster; those that agents do not see count too."""
+    return grouped([item.value for item in score.every], [item.cluster for item in score.every])

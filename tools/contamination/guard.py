@@ -9,11 +9,13 @@ other facts, is no overlap.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from tuneloop.core.files import digest
 from tuneloop.tools.contamination.evidence import Row
 from tuneloop.tools.contamination.index import joined, runs
 from tuneloop.tools.contamination.known import Hit, Known, hit
@@ -24,11 +26,11 @@ from tuneloop.tools.likeness.plain import BREAK, broken
 
 BATCH = 512
 MOST_TOKENS = 20_000  # of a row; what lies behind is not looked at
-SPLITS = ("test", "validation")  # of a row with items of both nothing is told but a count
+SPLITS = ("unseen", "test", "validation")  # a row with items of several is of the first: that is quoted the least
 
 
 class Guard:
-    """Knows the items; tells the benchmark and split that a row overlaps with, and of validation items which."""
+    """Knows the items; tells the benchmark and split that a row overlaps with, and of validation items shown which."""
 
     def __init__(self, items: Sequence[Known]) -> None:
         self._items = items
@@ -37,10 +39,15 @@ class Guard:
         self._index = self._sought.index(without=self._short.items)
 
     def find(self, rows: Iterable[Any]) -> Iterator[Hit | None]:
-        """For each row, any JSON value: what it overlaps with, test before validation; None where with nothing."""
+        """For each row, any JSON value: what it overlaps with, sealed items before shown ones; None where with nothing."""
         rows = iter(rows)
         while batch := list(islice(rows, BATCH)):
             yield from self._batch([list(texts_of(row)) for row in batch])
+
+    @cached_property
+    def identity(self) -> str:
+        """Hash of what may be shown of which item: what was made with another guard is not to be shown with this one."""
+        return digest(*(f"{one.benchmark} {one.split} {one.id}" for one in self._items))
 
     def overlaps(self, text: str) -> str | None:
         """The split that one text overlaps with; None where with none."""

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
-from tuneloop.core.benchmark import Split
 from tuneloop.tools.contamination.rows import texts_of
 from tuneloop.tools.likeness.plain import BREAK, broken
 
@@ -17,6 +17,7 @@ OPTION = re.compile("[A-J]")  # a field with the text of an option
 MANY = 5  # items
 LONG_ANSWER = 30  # tokens; a shorter one is known only with its question
 LONGEST = 6000  # tokens of an item that are compared
+KnownSplit = Literal["validation", "unseen", "test"]  # unseen: of the validation half that agents do not see
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Known:
     """One item of a benchmark's split; `fields` are those that a prompt shows."""
 
     benchmark: str
-    split: Split
+    split: KnownSplit
     id: str
     fields: Mapping[str, str]
     answer: str = ""
@@ -32,11 +33,16 @@ class Known:
 
 @dataclass(frozen=True)
 class Hit:
-    """What a row overlaps with; of a test item nothing is told but that there is one."""
+    """What a row overlaps with; of an item of the test or of the unseen half nothing is told but that there is one."""
 
     benchmark: str
-    split: Split
+    split: KnownSplit
     id: str | None
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the row may be shown to nobody."""
+        return self.split != "validation"
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,8 @@ class Probe:
 
 def hit(known: Known) -> Hit:
     """What may be told of an overlap."""
-    return Hit(known.benchmark, known.split, known.id if known.split == "validation" else None)
+    found = Hit(known.benchmark, known.split, known.id)
+    return replace(found, id=None) if found.sealed else found
 
 
 def probes(items: Sequence[Known]) -> Iterator[Probe]:

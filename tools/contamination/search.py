@@ -23,7 +23,7 @@ Place = tuple[str, int, Row]
 
 @dataclass
 class Overlaps:
-    """Counts by benchmark and split; of rows with validation items the first places (file, row from 1) and rows."""
+    """Counts by benchmark and split; of rows with validation items shown the first places (file, row from 1) and rows."""
 
     rows: int = 0
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)

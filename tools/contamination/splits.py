@@ -1,28 +1,43 @@
-"""The guard of benchmarks whose items are there: validation and sealed test of each."""
+"""The guard of benchmarks whose items are there: both halves of validation and sealed test of each."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
 
-from tuneloop.core.benchmark import Benchmark, Item, Split
+from tuneloop.core.benchmark import Benchmark, Item
 from tuneloop.core.errors import SetupError
-from tuneloop.tools.benchmarks import BenchmarkFolder, items, sealed_items
+from tuneloop.tools.benchmarks import BenchmarkFolder, Validation, sealed_items, validation
 from tuneloop.tools.contamination.guard import Guard
-from tuneloop.tools.contamination.known import Known
+from tuneloop.tools.contamination.known import Known, KnownSplit
 
 
 @functools.lru_cache(maxsize=4)
-def guard_of(benchmarks: tuple[BenchmarkFolder, ...]) -> Guard:
-    """Knows all splits of the benchmarks; made once."""
+def guard_of(benchmarks: tuple[BenchmarkFolder, ...], limit: int | None) -> Guard:
+    """Knows all splits of the benchmarks; made once. `limit`: validation items that the run measures of each, None: all."""
     known: list[Known] = []
     for folder in benchmarks:
-        known += known_items(folder.benchmark, "validation", items(folder, "validation"))
+        found = divided(folder, limit)
+        known += known_items(folder.benchmark, "validation", found.shown)
+        known += known_items(folder.benchmark, "unseen", found.unseen)
         known += known_items(folder.benchmark, "test", sealed_items(folder))
     return Guard(known)
 
 
-def known_items(benchmark: Benchmark, split: Split, found: Iterable[Item]) -> list[Known]:
+def divided(folder: BenchmarkFolder, limit: int | None) -> Validation:
+    """All validation items, those that a run with this limit does not measure too; `shown`: those that may be shown.
+
+    A run with few items shows all that it measures, also those of the unseen half.
+    """
+    whole = validation(folder)
+    shown = {item.id for found in (whole, validation(folder, limit)) for item in found.shown}
+    return Validation(
+        tuple(item for item in whole.every if item.id in shown),
+        tuple(item for item in whole.every if item.id not in shown),
+    )
+
+
+def known_items(benchmark: Benchmark, split: KnownSplit, found: Iterable[Item]) -> list[Known]:
     """Items of one split as the guard wants them; only the fields that the prompt shows."""
     return [
         Known(
@@ -37,14 +52,21 @@ def known_items(benchmark: Benchmark, split: Split, found: Iterable[Item]) -> li
 
 
 def check_apart(benchmarks: Sequence[BenchmarkFolder]) -> None:
-    """Refuse benchmarks of which one shows, as validation, what another's sealed test asks. Raises SetupError."""
+    """Refuse benchmarks of which one measures as validation what another's sealed test asks, or shows what it hides.
+
+    Raises SetupError.
+    """
     for sealed in benchmarks if len(benchmarks) > 1 else ():
-        guard = Guard(known_items(sealed.benchmark, "test", sealed_items(sealed)))
-        for other in benchmarks:
-            shown = () if other is sealed else items(other, "validation")
-            count = sum(hit is not None for hit in guard.find(item.fields for item in shown))
-            if count:
-                raise SetupError(
-                    f"benchmarks {other.benchmark.name} and {sealed.benchmark.name}: {count} validation items of the first "
-                    "are in the sealed test of the second; right is one of them in a run"
-                )
+        test = Guard(known_items(sealed.benchmark, "test", sealed_items(sealed)))
+        unseen = Guard(known_items(sealed.benchmark, "unseen", validation(sealed).unseen))
+        for other in (other for other in benchmarks if other is not sealed):
+            found = validation(other)
+            for guard, items, where in (
+                (test, found.every, "sealed test"),
+                (unseen, found.shown, "validation half that is not shown"),
+            ):
+                if count := sum(hit is not None for hit in guard.find(item.fields for item in items)):
+                    raise SetupError(
+                        f"benchmarks {other.benchmark.name} and {sealed.benchmark.name}: {count} validation items of the "
+                        f"first are in the {where} of the second; right is one of them in a run"
+                    )

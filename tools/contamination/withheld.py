@@ -1,4 +1,4 @@
-"""What of raw data may be shown: values that hold an item of a sealed test are withheld, and counted."""
+"""What of raw data may be shown: values with an item of a sealed test, or of the unseen half of validation, are withheld."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import Any
 
 from tuneloop.tools.contamination.guard import Guard
 
-CARD = "[withheld: this card holds an item of the sealed test]"
-LINE = "[withheld: this holds an item of the sealed test]"
+SEALED = "the sealed test or of the validation half that is not shown"
+CARD = f"[withheld: this card holds an item of {SEALED}]"
+LINE = f"[withheld: this holds an item of {SEALED}]"
 
 
 def sealed(guard: Guard | None, values: Sequence[Any]) -> list[bool]:
-    """For each value, any JSON, whether it holds an item of a test; without a guard there is none to hold."""
+    """For each value, any JSON, whether it holds an item that nobody may see; without a guard there is none to hold."""
     if guard is None:
         return [False] * len(values)
-    return [hit is not None and hit.split == "test" for hit in guard.find(values)]
+    return [hit is not None and hit.sealed for hit in guard.find(values)]
 
 
 def open_text(guard: Guard | None, text: str, instead: str) -> str:
-    """The text, or what is said instead of one that holds an item of a test."""
+    """The text, or what is said instead of one that holds a sealed item."""
     return instead if sealed(guard, [text])[0] else text
 
 
 def open_lines(guard: Guard, text: str) -> str:
-    """The text without the lines that hold an item of a test; none of it where the lines hold one together."""
+    """The text without the lines that hold a sealed item; none of it where the lines hold one together."""
     lines = text.splitlines()
     kept = [LINE if held else line for line, held in zip(lines, sealed(guard, lines), strict=True)]
     return open_text(guard, "\n".join(kept), LINE)
@@ -34,4 +35,4 @@ def told(count: int, what: str = "rows") -> dict[str, str]:
     """The line of an answer from which so many were withheld; nothing where none were."""
     if not count:
         return {}
-    return {"withheld": f"{count} {what} not shown: they hold items of the sealed test, and are not trained on either"}
+    return {"withheld": f"{count} {what} not shown: they hold items of {SEALED}, and are not trained on either"}

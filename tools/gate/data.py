@@ -34,7 +34,7 @@ class Guard(Protocol):
     """Knows the items of the run's benchmarks."""
 
     def find(self, rows: Iterable[Any]) -> Iterator[Hit | None]:
-        """For each row what it overlaps with, of test items nothing but that there is one; None: no overlap."""
+        """For each row what it overlaps with, of sealed items nothing but that there is one; None: no overlap."""
         ...
 
 
@@ -71,8 +71,8 @@ def gate(
 ) -> GateReport:
     """Check the script's `raw` file record by record; `golds` are right answers of some items.
 
-    Rows that overlap with the test are dropped and counted. Those that overlap with validation items make an error that
-    names them, or with `drop_overlaps` are dropped too.
+    Rows that overlap with the test, or with the unseen half of validation, are dropped and counted. Those that overlap with
+    validation items shown make an error that names them, or with `drop_overlaps` are dropped too.
     `tokenizer` is a tokenizer.json (None: lengths are not counted), `wrapping` the template's, `registration` the entry of
     dataset_info.json (none: plain Alpaca), `usual_script` that of the benchmark's prompts. When the report has no errors,
     `out` holds `data.json` and `report.json`; otherwise neither, and `rejected.json` says why.
@@ -153,7 +153,7 @@ def apart(
     for row, number, hit in zip(rows, numbers, hits, strict=True):
         if hit is None:
             kept.append((row, number))
-        elif hit.split == "validation" and not drop:
+        elif not hit.sealed and not drop:
             mark = hashlib.sha256(row.asked.encode()).hexdigest()[:MARK]
             found = {"row": number, "benchmark": hit.benchmark, "item": str(hit.id)}
             tally.overlap(Overlap(**found, text=row.asked[:TEXT], mark=mark))

@@ -108,10 +108,11 @@ def errors_of(tally: Tally, broken: str, row_limit: int, benchmark: Benchmark, l
 
 
 def _overlaps(tally: Tally) -> str:
-    """Rows with validation items, the first named; of the test a count."""
+    """Rows with validation items, the first named; of the test and the unseen half a count."""
     shown = "; ".join(f"row {o.row} holds {o.benchmark} {o.item}: {o.text[:80]!r}" for o in tally.overlaps[:SHOWN])
-    test = tally.dropped["overlap with test"]
-    others = f" ({test} that overlap with the test are dropped already)" if test else ""
+    splits = {"the test": tally.dropped["overlap with test"], "unseen items": tally.dropped["overlap with unseen"]}
+    named = " and ".join(f"{count} that overlap with {what}" for what, count in splits.items() if count)
+    others = f" ({named} are dropped already)" if named else ""
     return (
         f"{DATA}: {tally.overlapping} of {tally.read} rows overlap with validation items{others}: {shown}; drop them in the "
         "script, or start the run with --drop-overlaps"

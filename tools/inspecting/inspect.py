@@ -63,7 +63,7 @@ def inspect(
 ) -> Inspection:
     """Facts about a folder or one file. `tokenizer`: a model's folder, whose tokenizer counts tokens of a sample.
 
-    `guard`: of rows, broken lines and cards that hold an item of a test it knows, nothing is shown; counts are of all.
+    `guard`: of rows, broken lines and cards that hold a sealed item it knows, nothing is shown; counts are of all.
 
     `progress` is told a file, the bytes read and all bytes. Memory does not grow with the data. Raises SetupError when
     there is no file with records.

@@ -20,11 +20,11 @@ LONGEST = 400  # characters of a text in a sample row
 
 
 def kept_inspection(home: Home, setup: Setup, dataset: str, guard: Guard) -> Inspection:
-    """Facts about one of the run's data sets, tokens by the run's model, nothing of tests; found or made."""
+    """Facts about one of the run's data sets, tokens by the run's model, nothing of sealed items; found or made."""
     here = sorted(Path(__file__).parent.glob("*.*"))
     looks = digest(code(), *(path.read_bytes() for path in here if path.is_file()))
     prints = (setup.dataset_fingerprints[dataset], *(placed.fingerprint for placed in setup.benchmarks))
-    key = digest("inspection", dataset, *prints, setup.model_fingerprint, looks)
+    key = digest("inspection", dataset, *prints, guard.identity, setup.model_fingerprint, looks)
     file = home.root / "profiles" / f"{key}.json"
     if not file.is_file():
         model = setup.model_root

@@ -61,7 +61,7 @@ def inside(value: Any, path: str) -> list[Any]:
 class Values:
     """A column's facts, its most frequent values, and whether rare ones may be missing among them.
 
-    `withheld` of the most frequent are left out: no row has them but those that hold items of a test.
+    `withheld` of the most frequent are left out: no row has them but those that hold sealed items.
     """
 
     facts: ColumnFacts
@@ -98,7 +98,7 @@ def said(value: Any) -> str:
 
 
 def only_sealed(files: Files, path: str, values: Collection[str], guard: Guard) -> set[str]:
-    """Which of a column's values occur in no row but those that hold items of a test."""
+    """Which of a column's values occur in no row but those that hold sealed items."""
     left = set(values)
     for _, row in rows_of(files):
         if not left:
@@ -190,7 +190,7 @@ def duplicates(files: Files, column: str, most: int = MOST_COMPARED) -> Duplicat
 
 @dataclass(frozen=True)
 class Overlap:
-    """How many of `checked` rows overlap with each split; places, rows and hits are kept for validation alone."""
+    """How many of `checked` rows overlap with each split; places, rows and hits are kept for validation items shown."""
 
     checked: int
     rows: int

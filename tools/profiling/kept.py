@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,10 @@ LOOKS = (
 GUARD = ("contamination", "likeness")
 
 
-def kept_profile(home: Home, setup: Setup, dataset: str, shown: list[Item], guard: Guard) -> dict[str, Any]:
-    """The profile of one of the run's data sets against the benchmark's open items `shown`, nothing of tests; found or made."""
+def kept_profile(home: Home, setup: Setup, dataset: str, shown: Sequence[Item], guard: Guard) -> dict[str, Any]:
+    """The profile of one of the run's data sets against the items `shown`, nothing of sealed ones; found or made."""
     prints = [placed.fingerprint for placed in setup.benchmarks]
-    contents = (setup.dataset_fingerprints[dataset], *prints, *(item.id for item in shown))
+    contents = (setup.dataset_fingerprints[dataset], *prints, guard.identity, *(item.id for item in shown))
     file = home.root / "profiles" / f"{digest(dataset, *contents, code())}.json"
     if not file.is_file():
         profile = profile_dataset(setup.datasets[dataset], setup.benchmark, shown, guard=guard)

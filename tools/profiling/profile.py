@@ -35,8 +35,8 @@ def profile_dataset(
 ) -> DatasetProfile:
     """Facts about a data set (a folder or one file); of each file at most `sample` records are looked at.
 
-    `guard`: knows the items of all benchmarks of the run. Records with validation items are named; those with test items
-    are not looked at.
+    `guard`: knows the items of all benchmarks of the run. Records with validation items shown are named; those with items of
+    the test or of the unseen half are not looked at.
 
     Only validation items may be given in `items`. Raises SetupError when a file cannot be read or none holds records.
     """
@@ -77,7 +77,7 @@ def profile_file(
     seen = list(itertools.islice(stream, sample))
     rows, held = look_through(itertools.chain(seen, stream), guard)
     name = str(file.relative_to(root)) if file != root else file.name
-    sealed = set(held["test"])
+    sealed = {*held["test"], *held["unseen"]}
     shown = [record for number, record in enumerate(seen) if number not in sealed]
     whole = groups(shown) if shown else []
     found = [profile_group(name, g, round(rows * len(g.records) / len(seen)), target) for g in whole]

@@ -38,7 +38,7 @@ def model_card(run_id: str, data: ReportData) -> str:
 
 
 def _front(data: ReportData) -> dict[str, Any]:
-    scores = (data.best.score if data.best else None, data.best_test)
+    scores = (data.best_validation, data.best_test)
     results = [_result(data, score) for score in scores if score]
     return {
         "base_model": data.base_model,

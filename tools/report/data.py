@@ -5,10 +5,10 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuneloop.core.benchmark import Benchmark
-from tuneloop.core.experiment import Experiment, Journal
+from tuneloop.core.experiment import Candidates, Experiment, Journal
 from tuneloop.core.ledger import Limits, Spent
 from tuneloop.core.run import RunSpec
-from tuneloop.core.score import Comparison, GuardCheck, Score
+from tuneloop.core.score import Claim, GuardCheck, Halves, Score
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.proxy.ledger import Sums
 from tuneloop.tools.report.timing import NodeTime, total
@@ -41,7 +41,7 @@ class ModelUse(BaseModel):
 
 
 class ReportData(BaseModel):
-    """Input of `write_report`. Test scores are None when the sealed test was not read."""
+    """Input of `write_report`. `best` is the model that went to the sealed test, if there was one."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -49,9 +49,16 @@ class ReportData(BaseModel):
     benchmark: Benchmark
     base_model: str = Field(description="its name, never a folder of this machine")
     baseline_validation: Score
-    baseline_test: Score | None = None
+    best_validation: Score | None = None
+    baseline_test: Score
     best_test: Score | None = None
-    comparison_test: Comparison | None = Field(None, description="best against base on the sealed test")
+    claim: Claim | None = Field(None, description="best against base on the sealed test")
+    smallest_gain: float = Field(
+        description="points: found on the sealed test four times in five, as told at the start"
+    )
+    validation_shown: int = Field(description="validation items that agents see")
+    halves: Halves | None = Field(None, description="gain on shown and on unseen validation items; None: all are shown")
+    candidates: Candidates = Candidates()
     guards_test: tuple[GuardCheck, ...] = Field((), description="best against base on the sealed tests of guards")
     also: tuple[Also, ...] = ()
     journal: Journal
@@ -82,13 +89,28 @@ class ReportData(BaseModel):
     planner: str
     answers: dict[str, int] = Field({}, description="who gave how many answers of agents, where chat models were asked")
     fork: Fork | None = Field(None, description="the run on whose first experiments this one stands")
-    fork_read_test: bool = Field(False, description="whether that run, or one it stands on, has read this test split")
-    reads_of_test: int = Field(ge=0, description="how many runs on this machine have read this test split before")
+    lineage_opened: bool = Field(False, description="whether that run, or one it stands on, has opened its sealed test")
+    opening: int = Field(ge=1, description="which opening of this test split on this machine this was")
 
     @property
     def best(self) -> Experiment | None:
-        """The accepted experiment; None: nothing was provably better than the base model."""
-        return self.journal.best
+        """The experiment whose recipe measured best; None: nothing measured better than the base model."""
+        return self.journal.experiments[number - 1] if (number := self.number) else None
+
+    @property
+    def number(self) -> int | None:
+        """Of that experiment."""
+        return self.candidates.chosen.experiment if self.candidates.chosen else None
+
+    @property
+    def delivered(self) -> bool:
+        """Whether there is a model: the sealed test did not measure it below the base model."""
+        return self.claim is not None and self.claim.gain >= 0
+
+    @property
+    def claimed(self) -> bool:
+        """Whether the report may say that the model is better than the base model."""
+        return self.claim is not None and self.claim.claimed and not self.lineage_opened
 
     @property
     def nodes(self) -> tuple[NodeTime, ...]:
@@ -99,4 +121,4 @@ class ReportData(BaseModel):
 
 def overlaps(report: GateReport) -> dict[str, int]:
     """Split → rows that were dropped because they overlap with its items."""
-    return {split: report.dropped.get(f"overlap with {split}", 0) for split in ("validation", "test")}
+    return {split: report.dropped.get(f"overlap with {split}", 0) for split in ("validation", "unseen", "test")}

@@ -15,7 +15,6 @@ from tuneloop.tools.report.timing import NodeTime
 
 def facts(run_id: str, data: ReportData) -> dict[str, Any]:
     """The content of `report.json`, plain JSON values."""
-    best = data.best
     return {
         "run_id": run_id,
         "benchmark": data.benchmark.name,
@@ -24,8 +23,11 @@ def facts(run_id: str, data: ReportData) -> dict[str, Any]:
         "direction": data.benchmark.direction,
         "baseline": {"validation": short(data.baseline_validation), "test": short(data.baseline_test)},
         "best": {
-            "experiment": best.number if best else None,
-            "validation": short(best.score) if best else None,
+            "experiment": data.number,
+            "training": data.candidates.chosen.training if data.candidates.chosen else None,
+            "delivered": data.delivered,
+            "claimed": data.claimed,
+            "validation": short(data.best_validation),
             "test": short(data.best_test),
         },
         "experiments": [experiment(e) for e in data.journal.experiments],
@@ -34,9 +36,12 @@ def facts(run_id: str, data: ReportData) -> dict[str, Any]:
         "seeds": data.seeds,
         "sandbox": data.sandbox,
         "planner": data.planner,
-        "comparison_test": data.comparison_test.model_dump() if data.comparison_test else None,
+        "claim": data.claim.model_dump() if data.claim else None,
+        "smallest_gain": data.smallest_gain,
+        "halves": data.halves.model_dump() if data.halves else None,
+        "trainings": {str(number): list(values) for number, values in data.candidates.values.items()},
         "guards_test": [check.model_dump() for check in data.guards_test],
-        "reads_of_test": data.reads_of_test,
+        "opening": data.opening,
         "forked_from": forked(data),
         "contamination": {str(number): overlaps(report) for number, report in sorted(data.data.items())},
         "warnings": {str(number): list(found) for number, found in data.warnings.items()},
@@ -51,7 +56,7 @@ def facts(run_id: str, data: ReportData) -> dict[str, Any]:
 
 def forked(data: ReportData) -> dict[str, Any] | None:
     """What it stands on."""
-    return {"run": data.fork.run, "at": data.fork.at, "read_test": data.fork_read_test} if data.fork else None
+    return {"run": data.fork.run, "at": data.fork.at, "opened": data.lineage_opened} if data.fork else None
 
 
 def also(one: Also) -> dict[str, Any]:
@@ -70,7 +75,7 @@ def averages(data: ReportData) -> dict[str, float] | None:
     columns: dict[str, list[Score | None]] = {
         "baseline_validation": [data.baseline_validation, *(one.baseline_validation for one in data.also)],
         "baseline_test": [data.baseline_test, *(one.baseline_test for one in data.also)],
-        "best_validation": [data.best.score if data.best else None, *(one.best_validation for one in data.also)],
+        "best_validation": [data.best_validation, *(one.best_validation for one in data.also)],
         "best_test": [data.best_test, *(one.best_test for one in data.also)],
     }
     return {name: fmean(s.value for s in scores if s) for name, scores in columns.items() if all(scores)}
@@ -92,10 +97,7 @@ def experiment(e: Experiment) -> dict[str, Any]:
         "validation": short(e.score),
         "hypothesis": e.hypothesis.statement,
         "aspect": e.hypothesis.aspect,
-        "p_value": comparison.p_value if comparison else None,
-        "gain": comparison.gain if comparison else None,
-        "smallest_gain": comparison.smallest_gain if comparison else None,
-        "seeds": comparison.seeds if comparison else None,
+        "comparison": comparison.model_dump() if comparison else None,
         "guards": [check.model_dump() for check in e.feedback.guards],
         "reasons": list(e.feedback.reasons),
         "lesson": e.feedback.critique.lesson,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tuneloop.core.experiment import Experiment
-from tuneloop.core.wording import clean, duration
+from tuneloop.core.score import Claim
+from tuneloop.core.wording import clean, duration, p, points
 from tuneloop.tools.report import tables
 from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.timing import total
@@ -25,6 +26,7 @@ def report(run_id: str, data: ReportData) -> str:
         "## Experiments",
         "![validation score per experiment](report/scores.png)",
         tables.experiments(data) if data.journal.experiments else "No experiment was finished.",
+        *([found] if (found := tables.trainings(data)) else []),
         *_losses(data),
         *(_lesson(e) for e in data.journal.experiments),
         *_data(data),
@@ -41,19 +43,48 @@ def report(run_id: str, data: ReportData) -> str:
 
 
 def verdict(data: ReportData) -> str:
-    """The result in one sentence."""
-    best, base, test = data.best, data.baseline_test, data.best_test
-    if best is None:
-        return "**No experiment was provably better than the base model; the base model stays.** `best/` is not made."
-    if base is None or test is None:
+    """The result in one line of Markdown."""
+    said, where = _said(data)
+    return f"**{said}**{where}"
+
+
+def plain_verdict(data: ReportData) -> str:
+    """The same without marks."""
+    said, where = _said(data)
+    return f"{said}{where.replace('`', '')}"
+
+
+def _said(data: ReportData) -> tuple[str, str]:
+    """What is claimed or not, and where the model is."""
+    claim, test = data.claim, data.best_test
+    if claim is None or test is None or data.candidates.chosen is None:
+        said = "No experiment measured better than the base model on validation; the base model stays."
+        return said, " No `best/` is made."
+    who = tables.candidate(data.candidates.chosen)
+    numbers = f"{data.baseline_test.value:.1f} → {test.value:.1f}, {points(claim)}."
+    broken = "".join(
+        f" {check.benchmark} lost {check.loss:.1f} points on its sealed test, allowed are {check.allowed:g}."
+        for check in data.guards_test
+        if check.loss > check.allowed
+    )
+    if claim.gain < 0:
+        said = f"No model is delivered: the sealed test measures {who} below the base model: {numbers}{broken}"
+        return said, f" The candidate stays in `experiments/{data.number:03d}/`."
+    return f"{_rank(data, claim, who.capitalize(), numbers)}{broken}", " The model: `best/`."
+
+
+def _rank(data: ReportData, claim: Claim, who: str, numbers: str) -> str:
+    """What a delivered model is beside the base model."""
+    if data.lineage_opened:
         return (
-            f"**Experiment {best.number} is better on validation; the sealed test was not read.** The model: `best/`."
+            f"{who} on the sealed test: {numbers} This was opening {data.opening} of this test, and the run stands on one "
+            "that had opened it: nothing is claimed."
         )
-    proof = data.comparison_test
-    proven = "better" if proof and proof.accepted else "not provably better"
+    if claim.claimed:
+        return f"{who} is better than the base model on the sealed test: {numbers}"
     return (
-        f"**Experiment {best.number} is {proven} than the base model on the sealed test: "
-        f"{base.value:.1f} → {test.value:.1f} ({test.value - base.value:+.1f} points).** The model: `best/`."
+        f"{who} on the sealed test: {numbers} With p = {p(claim.p_value)} this does not show that it is better than the "
+        "base model."
     )
 
 
@@ -67,7 +98,7 @@ def _losses(data: ReportData) -> list[str]:
 def _lesson(e: Experiment) -> str:
     failure = f" It failed in {e.failure.node} ({e.failure.culprit}): {clean(e.failure.text, 600)}" if e.failure else ""
     critique, reasons = e.feedback.critique, e.feedback.reasons
-    why = f" Turned down: {'; '.join(reasons)}." if reasons else ""
+    why = f" Not promoted: {'; '.join(reasons)}." if reasons else ""
     told = clean(f"{critique.explanation.rstrip('. ')}.{why} Lesson: {critique.lesson or 'none'}", 2000)
     return f"**Experiment {e.number}, {e.hypothesis.aspect}.** {tables.plain(told)}{tables.plain(failure)}"
 

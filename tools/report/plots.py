@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = {"accepted": "#2a7f3f", "rejected": "#b7791f", "failed": "#b03030"}
+COLOURS = {"promoted": "#2a7f3f", "not promoted": "#b7791f", "failed": "#b03030"}
 DPI = 120
 BARS = 24
 
@@ -60,12 +60,12 @@ def _points(axes: Axes, experiments: list[Experiment], outcome: str, colour: str
 
 def _incumbent(axes: Axes, baseline: Score, journal: Journal) -> None:
     way = [(0, baseline.value)]
-    way += [(e.number, e.score.value) for e in journal.experiments if e.outcome == "accepted" and e.score is not None]
+    way += [(e.number, e.score.value) for e in journal.experiments if e.outcome == "promoted" and e.score is not None]
     last = journal.experiments[-1].number if journal.experiments else 0
     steps, values = zip(*way, (last, way[-1][1]), strict=True)
-    axes.step(steps, values, where="post", color=COLOURS["accepted"], alpha=0.6, label="incumbent")
+    axes.step(steps, values, where="post", color=COLOURS["promoted"], alpha=0.6, label="incumbent")
     if journal.best and journal.best.score:
-        axes.plot([journal.best.number], [journal.best.score.value], "*", markersize=16, color=COLOURS["accepted"])
+        axes.plot([journal.best.number], [journal.best.score.value], "*", markersize=16, color=COLOURS["promoted"])
 
 
 def draw_losses(path: Path, losses: Mapping[int, Curve]) -> None:

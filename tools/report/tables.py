@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean, stdev
 
 from tuneloop.core.cost import off
-from tuneloop.core.experiment import Experiment
+from tuneloop.core.experiment import Candidate, Experiment
 from tuneloop.core.ledger import amount, lines
 from tuneloop.core.prices import price_list
 from tuneloop.core.score import GuardCheck, Score
-from tuneloop.core.wording import clean, duration, interval, p, size
+from tuneloop.core.wording import clean, duration, gain, interval, size
 from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.facts import averages
 from tuneloop.tools.report.timing import NodeTime, by_number, longest, total
@@ -41,22 +42,26 @@ def score(s: Score | None) -> str:
 
 def result(data: ReportData) -> str:
     """Base and best on both splits."""
-    best = data.best
     rows = [
         ("base model", score(data.baseline_validation), score(data.baseline_test)),
         (
-            f"best: experiment {best.number}" if best else "best: none",
-            score(best.score if best else None),
+            f"best: {candidate(data.candidates.chosen)}" if data.candidates.chosen else "best: none",
+            score(data.best_validation),
             score(data.best_test),
         ),
     ]
-    sizes = (f"validation (n = {data.baseline_validation.n})", f"sealed test (n = {_n(data.baseline_test)})")
+    sizes = (f"validation (n = {data.baseline_validation.n})", f"sealed test (n = {data.baseline_test.n})")
     return table((f"{data.benchmark.metric}, 0-100", *sizes), rows)
+
+
+def candidate(one: Candidate) -> str:
+    """`experiment 3`, or `experiment 3, training 2`."""
+    return f"experiment {one.experiment}" + (f", training {one.training}" if one.training > 1 else "")
 
 
 def benchmarks(data: ReportData) -> str:
     """All benchmarks with the average; the first decides."""
-    decisive = (data.baseline_validation, data.best.score if data.best else None, data.baseline_test, data.best_test)
+    decisive = (data.baseline_validation, data.best_validation, data.baseline_test, data.best_test)
     columns = [(f"{data.benchmark.name} (decides)", *decisive)]
     columns += [
         (one.benchmark, one.baseline_validation, one.best_validation, one.baseline_test, one.best_test)
@@ -87,10 +92,6 @@ def _how(check: GuardCheck) -> str:
     if check.able:
         return "shown to stay within"
     return f"by the measured loss: so few items can show {check.smallest:.1f} at best"
-
-
-def _n(s: Score | None) -> int:
-    return s.n if s else 0
 
 
 def spent(data: ReportData) -> str:
@@ -140,7 +141,7 @@ def calls(data: ReportData) -> str:
 def experiments(data: ReportData) -> str:
     """Hypothesis, verdict, numbers."""
     best = data.best
-    header = ("#", "outcome", "validation (95 %)", "gain", "p", "answers parsed", "rows", "time", "hypothesis")
+    header = ("#", "outcome", "validation (95 %)", "gain (95 %)", "answers parsed", "rows", "time", "hypothesis")
     return table(
         header, (_experiment(e, best is not None and best.number == e.number) for e in data.journal.experiments)
     )
@@ -152,13 +153,22 @@ def _experiment(e: Experiment, is_best: bool) -> tuple[object, ...]:
         f"{e.number}{' ★' if is_best else ''}",
         e.outcome,
         score(e.score),
-        f"{comparison.gain:+.1f}" if comparison else "-",
-        p(comparison.p_value if comparison else None),
+        gain(comparison.gain, comparison.low, comparison.high) if comparison else "-",
         f"{e.score.parsed:.0f} %" if e.score else "-",
         e.training.rows if e.training else "-",
         duration(e.seconds),
         e.hypothesis.statement,
     )
+
+
+def trainings(data: ReportData) -> str:
+    """Validation scores of the recipes that were trained with further seeds: each, mean and standard deviation."""
+    rows = [
+        (number, ", ".join(f"{value:.1f}" for value in values), f"{fmean(values):.1f}", f"{stdev(values):.1f}")
+        for number, values in sorted(data.candidates.values.items())
+        if len(values) > 1
+    ]
+    return table(("#", "validation, a seed each", "mean", "standard deviation"), rows) if rows else ""
 
 
 def training(data: ReportData) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tuneloop.core.score import Comparison, Score
-from tuneloop.core.wording import clean, p
+from tuneloop.core.score import Score
+from tuneloop.core.wording import clean, gain, p, points
 from tuneloop.tools.report import tables
 from tuneloop.tools.report.data import ReportData, overlaps
 
@@ -13,16 +13,14 @@ SHOWN = 5
 def honesty(data: ReportData) -> list[str]:
     """The answers, a line each."""
     lines = [
-        "Code decides, by an exact paired test on the same items (signs of differences; where items are right or wrong "
-        "this is McNemar's; items that share a context count as one). p must be at most the candidate's share of 5 %: "
-        "planned experiments share alike, those that failed leave theirs, and with experiments added on the way what is left is "
-        "shared by more; without a plan the n-th gets 1/(n(n+1)) of it. "
-        f"Candidates measured on validation: {data.journal.scored}.",
+        f"The best of {data.journal.scored} measured experiments was chosen on validation, so its validation score flatters. "
+        "What is claimed is claimed from the sealed test alone.",
+        _items(data),
         *_sealed(data),
-        _reads(data.reads_of_test),
+        f"This was opening {data.opening} of this sealed test on this machine.",
         *_forked(data),
         f"An answer that cannot be parsed counts as wrong. Parsed on validation: base {_parsed(data.baseline_validation)}"
-        f"{f', best {_parsed(data.best.score)}' if data.best else ''}"
+        f"{f', best {_parsed(data.best_validation)}' if data.best_validation else ''}"
         f"{f'; on the test: base {_parsed(data.baseline_test)}, best {_parsed(data.best_test)}' if data.best_test else ''}.",
         *_scorer(data),
         *_cut(data.baseline_validation),
@@ -46,7 +44,7 @@ def _scorer(data: ReportData) -> list[str]:
 def _judge(data: ReportData) -> list[str]:
     if not data.benchmark.judge:
         return []
-    scores = {"base": data.baseline_test or data.baseline_validation, "best": data.best_test}
+    scores = {"base": data.baseline_test, "best": data.best_test}
     said = [
         f"{who} {s.judged.asked} replies, {s.judged.correct} right, {s.judged.unknown} without a verdict"
         for who, s in scores.items()
@@ -54,14 +52,22 @@ def _judge(data: ReportData) -> list[str]:
     ]
     if not said:
         return ["No language model judged (FT_JUDGE_MODEL): the rule decided alone, and may be too strict."]
-    where = "on the test" if data.baseline_test else "on validation"
-    return [f"What the rule did not call right, a language model judged, {where}: {'; '.join(said)}. He can be wrong."]
+    return [
+        f"A language model judged what the rule did not call right on the test: {'; '.join(said)}. It can be wrong."
+    ]
 
 
-def _reads(count: int) -> str:
-    if count == 0:
-        return "This test split has never been read before on this machine."
-    return f"Runs on this machine have read this test split {count} times before: the more, the less it proves."
+def _items(data: ReportData) -> str:
+    """How many validation items decided, and what agents saw of them."""
+    n, shown, h = data.baseline_validation.n, data.validation_shown, data.halves
+    compared = f"Experiments were compared on {n:,} validation items."
+    if h is None:
+        return f"{compared} Agents saw {'all' if shown == n else f'{shown:,}'} of them."
+    learned = " The shown items may have been learned." if h.learned else ""
+    return (
+        f"{compared} Agents saw {shown:,} of them, on which the best gained {h.shown.gain:+.1f} points over the base model, and "
+        f"{h.unseen.gain:+.1f} on the {h.unseen.n:,} others: a difference of {gain(h.difference, h.low, h.high)}.{learned}"
+    )
 
 
 def _forked(data: ReportData) -> list[str]:
@@ -70,43 +76,32 @@ def _forked(data: ReportData) -> list[str]:
     line = (
         f"Forked from run {data.fork.run} after experiment {data.fork.at}: the experiments until then are that run's."
     )
-    seen = " It had read this test split when this was written: who forked it may have known its result."
-    return [line + (seen if data.fork_read_test else "")]
+    return [line + (" Its lineage had opened its sealed test before." if data.lineage_opened else "")]
 
 
 def _sealed(data: ReportData) -> list[str]:
-    c = data.comparison_test
+    c = data.claim
+    told = f"The sealed test of {data.baseline_test.n:,} items finds a gain of {data.smallest_gain:.1f} points four times in five."
     if c is None:
-        return ["The sealed test was not compared: there is no accepted experiment."]
+        return [f"Only the base model was measured on the sealed test: no experiment was promoted. {told}"]
+    rule = "A better model is claimed where a two-sided paired test (p at most 0.05) and the 95 % interval both say so."
     return [
-        f"Sealed test: n = {_counted(c)}, gain {c.gain:+.1f} points{_between(c)}, p {_equals(p(c.p_value))}; the best is "
-        f"better on {c.wins} items, the base on {c.losses}.",
-        f"The smallest gain this test split could show (four times in five) is {c.smallest_gain:.1f} points.",
+        f"Sealed test: {points(c)}, p {_equals(p(c.p_value))}; the candidate is better on {c.wins:,} items, the base model "
+        f"on {c.losses:,}. {rule} {told}"
     ]
-
-
-def _counted(c: Comparison) -> str:
-    return f"{c.n} in {c.units} clusters" if c.units and c.units != c.n else str(c.n)
-
-
-def _between(c: Comparison) -> str:
-    return "" if c.low is None or c.high is None else f" (95 %: {c.low:+.1f} to {c.high:+.1f})"
 
 
 def _seeds(data: ReportData) -> str:
     decoding = (
         "Greedy decoding" if data.benchmark.samples == 1 else f"{data.benchmark.samples} drawn replies to each item"
     )
-    best = data.best.score if data.best else None
-    if best is not None and best.by_seed:
-        each = ", ".join(f"{value:.1f}" for value in best.by_seed)
-        return (
-            f"{decoding}. The best recipe was trained with {len(best.by_seed)} seeds: {each} on validation; their mean was "
-            "compared. The delivered model is that of the first seed."
-        )
-    if data.spec.seeds > 1 and best is not None:
-        return f"{decoding}. {data.spec.seeds} seeds were asked for; there was time for one, which proves less."
-    return f"{decoding}; every candidate was trained and measured once."
+    if data.spec.seeds == 1:
+        return f"{decoding}; every candidate was trained and measured once."
+    made = max((len(values) for values in data.candidates.values.values()), default=1)
+    return (
+        f"{decoding}. {data.spec.seeds} seeds were asked for, time and budget reached for {made}: the last promoted recipes were "
+        "trained again, and the model that measured best was taken."
+    )
 
 
 def _equals(number: str) -> str:
@@ -128,7 +123,9 @@ def _cut(score: Score | None) -> list[str]:
 
 def _contamination(data: ReportData) -> str:
     counts = [(number, overlaps(report)) for number, report in sorted(data.data.items())]
-    found = [f"experiment {n}: {c['validation']} validation, {c['test']} test" for n, c in counts if any(c.values())]
+    found = [
+        f"experiment {n}: {', '.join(f'{count} {split}' for split, count in c.items())}" for n, c in counts if any(c.values())
+    ]
     text = "; ".join(found) or "none"
     shown = "; ".join(f'"{clean(row, 100)}"' for row in data.leaked[:SHOWN])
     examples = f" For the test, among others: {shown}." if shown else ""

@@ -1,4 +1,4 @@
-"""Several runs side by side: what each brought, and whether the difference of two models is more than luck."""
+"""Several runs side by side: what each brought, and how far two models differ on the same items."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tuneloop.tools.runs.status import run_status, short
 
 
 def compare_runs(runs: Sequence[RunFolder]) -> dict[str, Any]:
-    """A row for each run, and of each later one a paired test against the first on the same validation items."""
+    """A row for each run, and of each later one a paired comparison with the first on the same validation items."""
     first, *others = runs
     return {"runs": [row(run) for run in runs], "against_first": [paired(run, first) for run in others]}
 
@@ -49,14 +49,15 @@ def paired(run: RunFolder, first: RunFolder) -> dict[str, Any]:
         lacking = run if pair[0] is None else first
         return {**names, "comparison": None, "note": f"run {lacking.id} has measured nothing yet"}
     try:
-        found = compare(pair[0], pair[1], candidates=1)
+        found = compare(pair[0], pair[1])
     except ValueError as e:
         return {**names, "comparison": None, "note": f"cannot be compared: {e}"}
-    wanted = {"n", "gain", "low", "high", "wins", "losses", "p_value", "smallest_gain"}
-    return {**names, "comparison": found.model_dump(include=wanted), "note": ""}
+    return {**names, "comparison": found.model_dump(mode="json"), "note": ""}
 
 
 def best_score(run: RunFolder) -> Score | None:
     """Per item, of the run's best model; of the untouched one where nothing was better."""
     best = load_journal(run).best
-    return scores(run, best.number) if best else baseline(run)
+    if best is None and baseline(run) is None:
+        return None
+    return scores(run, best.number if best else 0)

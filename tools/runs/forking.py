@@ -19,6 +19,7 @@ from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.tools.disk import TRASH, bytes_below, check_room, remove
 from tuneloop.tools.pruning import read_note
+from tuneloop.tools.reads import has_read
 from tuneloop.tools.runs.inbox import put
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
@@ -39,13 +40,28 @@ class Fork(BaseModel):
 
 
 def fork(
-    home: Home, parent: RunFolder, at: int, name: str | None, *, loop_n: int | None, timeout: float | None
+    home: Home,
+    parent: RunFolder,
+    at: int,
+    name: str | None,
+    *,
+    loop_n: int | None,
+    timeout: float | None,
+    after_test: bool = False,
 ) -> RunFolder:
     """A new run whole on disk, or none. `loop_n`, `timeout`: more experiments and seconds; None: as the parent was given.
+
+    `after_test`: the lineage may have opened its sealed test; then the new run's report claims nothing.
 
     Raises SetupError in one line when something that it needs is not there.
     """
     journal = standing_on(parent, at)
+    before = (*read_fork(parent).before, read_fork(parent).run) if parent.fork.is_file() else ()
+    if not after_test and has_read(home, (parent.id, *before)):
+        raise SetupError(
+            f"run {parent.id} has opened its sealed test: to go on knowing its result, add --after-test; the new run's "
+            "report then claims nothing"
+        )
     run = home.run(name or free_name(home, f"{parent.id}-at-{at}"))
     if run.root.exists():
         raise SetupError(f"run {run.id!r} exists; choose another --run-id")
@@ -56,7 +72,6 @@ def fork(
         for place in parts(parent, at):
             take(place, part / place.relative_to(parent.root))
         standing_on(parent, at)  # nothing was pruned meanwhile
-        before = (*read_fork(parent).before, read_fork(parent).run) if parent.fork.is_file() else ()
         write_json(made.fork, Fork(run=parent.id, at=at, before=before).model_dump(mode="json"))
         carry_directives(parent, made)
         write_manifest(made, budget(read_spec(parent), made, journal, loop_n, timeout))

@@ -9,7 +9,7 @@ from pathlib import Path
 from tuneloop.core.experiment import Experiment, Journal
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.score import Score
+from tuneloop.core.score import ItemResult, Score
 
 
 def load_journal(run: RunFolder) -> Journal:
@@ -25,9 +25,14 @@ def _parsed(file: Path, written: int) -> Experiment:  # noqa: ARG001
 
 
 def baseline(run: RunFolder) -> Score | None:
-    """The untouched model's validation score, per item; None before `prepare` is over."""
-    file = run.baseline / "scores.json"
-    return Score.model_validate(read_json(file)) if file.is_file() else None
+    """The untouched model's validation score, with the items that agents see; None before `prepare` is over."""
+    file = score_file(run, 0)
+    return shown_score(file) if file.is_file() else None
+
+
+def score_file(run: RunFolder, number: int) -> Path:
+    """Where the score of an experiment lies, of the untouched model for 0."""
+    return run.experiment(number).scores if number else run.baseline / "scores.json"
 
 
 def others(file: Path, benchmark: str) -> Path:
@@ -35,29 +40,46 @@ def others(file: Path, benchmark: str) -> Path:
     return file.with_name("scores") / f"{benchmark}.json"
 
 
+def unseen(file: Path, benchmark: str) -> Path:
+    """Where results on the validation items that agents do not see lie; no tool of an agent reads there."""
+    return file.with_name("sealed") / f"{benchmark}.json"
+
+
 def keep(file: Path, found: Sequence[Score]) -> Score:
-    """Write the score that decides into `file`, after the others beside it; the one that decides."""
+    """Write the score that decides into `file`, after the others beside it and what agents do not see; the one that decides."""
+    for score in found:
+        if score.unseen:
+            write_json(unseen(file, score.benchmark), [item.model_dump(mode="json") for item in score.unseen])
     for other in found[1:]:
         write_json(others(file, other.benchmark), other.model_dump(mode="json"))
     write_json(file, found[0].model_dump(mode="json"))
     return found[0]
 
 
-def all_scores(file: Path, names: Iterable[str]) -> list[Score]:
-    """What was kept, per item: the score that decides, and those on the further benchmarks `names`."""
-    return [Score.model_validate(read_json(file)), *whole_scores(file, names).values()]
+def shown_score(file: Path) -> Score:
+    """A kept score with the items that agents may see."""
+    return Score.model_validate(read_json(file))
+
+
+def whole_score(file: Path, beside: Path | None = None) -> Score:
+    """A kept score with every item: for code that compares. `beside`: the file of the score that decides."""
+    score = shown_score(file)
+    hidden = unseen(beside or file, score.benchmark)
+    if len(score.items) == score.n or not hidden.is_file():
+        return score
+    return score.model_copy(update={"unseen": tuple(map(ItemResult.model_validate, read_json(hidden)))})
 
 
 def whole_scores(file: Path, names: Iterable[str]) -> dict[str, Score]:
-    """Scores on further benchmarks, per item."""
-    return {name: Score.model_validate(read_json(others(file, name))) for name in names}
+    """Scores on further benchmarks, with every item."""
+    return {name: whole_score(others(file, name), file) for name in names}
 
 
 def other_scores(file: Path, names: Iterable[str]) -> dict[str, Score]:
     """Scores on further benchmarks, without items."""
-    return {name: score.model_copy(update={"items": ()}) for name, score in whole_scores(file, names).items()}
+    return {name: shown_score(others(file, name)).bare for name in names}
 
 
 def scores(run: RunFolder, number: int) -> Score:
-    """An experiment's validation score, per item."""
-    return Score.model_validate(read_json(run.experiment(number).scores))
+    """An experiment's validation score, the untouched model's for 0, with every item: for code that compares."""
+    return whole_score(score_file(run, number))

@@ -10,12 +10,12 @@ from pydantic import ValidationError
 
 import tuneloop
 from tuneloop.core.errors import SetupError
-from tuneloop.core.files import write_atomic
+from tuneloop.core.files import read_json, write_atomic
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 
-# Raised when an older tuneloop could not read the manifest any more; manifests without the key are of the first.
-FORMAT = 1
+# Raised with every change of what a run's folder holds; runs of other formats are refused.
+FORMAT = 2
 
 
 def write_manifest(run: RunFolder, spec: RunSpec) -> None:
@@ -29,14 +29,23 @@ def write_manifest(run: RunFolder, spec: RunSpec) -> None:
 
 
 def read_spec(run: RunFolder) -> RunSpec:
-    """What was asked. Raises SetupError in one line: no such run, unreadable, or made by a newer tuneloop."""
+    """What was asked. Raises SetupError in one line: no such run, unreadable, or made by another tuneloop."""
     given = read_manifest(run)
-    if given.get("format", 1) > FORMAT:
-        raise newer(run, str(given.get("version", "unknown")))
+    version, made = str(given.get("version", "unknown")), given.get("format", 1)
+    if made != FORMAT:
+        raise newer(run, version) if made > FORMAT else older(run, version)
     try:
         return RunSpec.model_validate(given["spec"])
     except (KeyError, TypeError, ValidationError) as e:
         raise SetupError(f"{run.spec}: not a run's manifest: {' '.join(str(e).split())}") from e
+
+
+def repeated_spec(run: RunFolder) -> RunSpec:
+    """What was asked, measured on as many validation items as then. Raises SetupError as `read_spec`."""
+    spec = read_spec(run)
+    if spec.benchmark_limit is not None or not run.validation.is_file():
+        return spec
+    return spec.model_copy(update={"benchmark_limit": read_json(run.validation)["limit"]})
 
 
 def made_by(run: RunFolder) -> str:
@@ -61,4 +70,11 @@ def newer(run: RunFolder, version: str) -> SetupError:
     """What is said of a run from the future."""
     return SetupError(
         f"run {run.id} was made by a newer tuneloop ({version}); this is {tuneloop.__version__}: upgrade to go on with it"
+    )
+
+
+def older(run: RunFolder, version: str) -> SetupError:
+    """What is said of a run whose format is not read any more."""
+    return SetupError(
+        f"run {run.id} was made by an older tuneloop ({version}), whose runs {tuneloop.__version__} does not read: start it anew"
     )

@@ -11,7 +11,8 @@ from tuneloop.agents.policy.rows import Row, alpaca
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home
 from tuneloop.tools import benchmarks
-from tuneloop.tools.benchmarks import items, load, names, prompt, resolve, scorer, sealed_items
+from tuneloop.tools.benchmarks import load, names, prompt, resolve, scorer, sealed_items, validation
+from tuneloop.tools.benchmarks.folder import read_items
 from tuneloop.tools.benchmarks.scoring import gold
 
 YAML = "name: capitals\ndescription: Name the capital.\nanswer: exact\nprompt: '{question} Reply as \\boxed{answer}.'\n"
@@ -52,7 +53,7 @@ def test_every_made_entry_is_whole_and_deterministic(name: str, tmp_path: Path) 
     assert folder.fingerprint == again.fingerprint
     assert folder.benchmark == load(name)[0]
     assert folder.sealed == folder.root / "sealed"
-    for found in (items(folder, "validation"), sealed_items(folder)):
+    for found in (validation(folder).every, sealed_items(folder)):
         assert found
         assert all(gold(folder.benchmark.answer, item.answer) for item in found)
         assert all(prompt(folder.benchmark, item).strip() for item in found)
@@ -128,7 +129,7 @@ def test_what_a_killed_fetch_left_is_made_again(home: Home) -> None:
     half.mkdir(parents=True)
     (half / "validation.jsonl").write_text("{")
     (home.benchmarks / "wordproblems").mkdir()
-    assert items(resolve("wordproblems", home, None), "validation")
+    assert validation(resolve("wordproblems", home, None)).every
 
 
 def test_a_users_folder_is_copied_and_stays_as_it_was(home: Home, tmp_path: Path) -> None:
@@ -139,8 +140,11 @@ def test_a_users_folder_is_copied_and_stays_as_it_was(home: Home, tmp_path: Path
     assert folder.root.parent == home.benchmarks
     assert folder.root.name.startswith("capitals-")
     files = {str(p.relative_to(folder.root)) for p in folder.root.rglob("*") if p.is_file()}
-    assert files == {"benchmark.yaml", "validation.jsonl", "sealed/test.jsonl", "manifest.json"}
-    first = items(folder, "validation")[0]
+    assert files == {
+        "benchmark.yaml", "validation.jsonl", "sealed/validation.jsonl", "sealed/test.jsonl", "manifest.json"
+    }  # fmt: skip
+    assert [item.id for item in read_items(folder.validation)] == [f"validation-{i}" for i in range(5)]
+    first = read_items(folder.validation)[0]
     assert (first.id, first.answer) == ("validation-0", "City 0")
     assert prompt(folder.benchmark, first) == "validation country 0? Reply as \\boxed{answer}."
     assert [item.id for item in sealed_items(folder)] == [f"test-{i}" for i in range(5)]
@@ -166,7 +170,7 @@ def test_numbers_lists_and_latex_in_templates(home: Home, tmp_path: Path) -> Non
     for row in made[2:]:
         row["q"] = f"other {row['q']}"
     folder = resolve(str(write(tmp_path / "own", yaml, validation=made[:2], test=made[2:])), home, None)
-    first = items(folder, "validation")[0]
+    first = read_items(folder.validation)[0]
     assert prompt(folder.benchmark, first) == '1 A. x\nB. 2 \\frac{a}{b} {"answer": 1} {answer}'
     assert first.id == "1"
 
@@ -230,28 +234,11 @@ def test_text_that_is_not_utf8_is_named(home: Home, tmp_path: Path) -> None:
     assert "test.jsonl: not UTF-8" in refused(home, source)
 
 
-def test_a_limit_chooses_by_content_and_keeps_order(home: Home, tmp_path: Path) -> None:
-    a = resolve(str(write(tmp_path / "a", validation=rows("v", 40))), home, None)
-    b = resolve(str(write(tmp_path / "b", validation=rows("v", 40)[::-1])), home, None)
-    few, other = items(a, "validation", 10), items(b, "validation", 10)
-    assert len(few) == 10
-    assert {i.fields["question"] for i in few} == {i.fields["question"] for i in other}
-    order = [item.id for item in items(a, "validation")]
-    assert [order.index(i.id) for i in few] == sorted(order.index(i.id) for i in few)
-    assert {i.id for i in items(a, "validation", 5)} < {i.id for i in few}
-    assert len(items(a, "validation", 1000)) == 40
-
-
 def test_changed_items_are_noticed(home: Home) -> None:
     folder = resolve("wordproblems", home, None)
     folder.validation.write_text(folder.validation.read_text().replace("7", "8"))
     with pytest.raises(SetupError, match="changed since it was made"):
-        items(folder, "validation")
-
-
-def test_the_test_split_is_not_handed_out_by_items(home: Home) -> None:
-    with pytest.raises(ValueError, match="not handed out"):
-        items(resolve("wordproblems", home, None), "test")  # type: ignore[arg-type]
+        validation(folder)
 
 
 def test_check_reads_without_writing(tmp_path: Path) -> None:

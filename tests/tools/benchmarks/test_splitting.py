@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuneloop.core.benchmark import Benchmark, Item
-from tuneloop.tools.benchmarks.splitting import split
+from tuneloop.tools.benchmarks.folder import HALVED_FROM, ordered
+from tuneloop.tools.benchmarks.splitting import rank, split, unseen_half
 
 BENCHMARK = Benchmark(name="b", description="d")
 WIDE = BENCHMARK.model_copy(update={"validation_size": 10_000, "test_size": 10_000})
@@ -70,3 +71,43 @@ def test_a_pool_with_an_item_twice_has_it_once() -> None:
 def test_large_clusters_go_to_both_sides_alike() -> None:
     validation, test = split(WIDE, [item(i, cluster=f"c{i // 6}") for i in range(1200)])
     assert 400 <= len(validation) <= 800 and len(validation) + len(test) == 1200
+
+
+def test_a_larger_validation_side_leaves_the_test_side_as_it_is() -> None:
+    pool = [item(i, group="ab"[i % 2], cluster=f"c{i // 3}" if i % 5 else "") for i in range(6000)]
+    sizes = [BENCHMARK.model_copy(update={"validation_size": size}) for size in (300, 2000)]
+    (few, test), (many, same) = (split(one, pool) for one in sizes)
+    assert test == same
+    assert {i.id for i in few} < {i.id for i in many}
+    assert BENCHMARK.validation_size == 2000
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 400)), min_size=1, max_size=500))
+@settings(deadline=None, max_examples=30)
+def test_no_half_takes_a_part_of_a_cluster(drawn: list[tuple[str, int]]) -> None:
+    pool = [item(i, group, f"c{number}" if number < 300 else "") for i, (group, number) in enumerate(drawn)]
+    unseen = unseen_half(pool)
+    ids = {i.id for i in unseen}
+    shown = [i for i in pool if i.id not in ids]
+    assert len(ids) == len(unseen)
+    assert not {i.cluster for i in unseen} & {i.cluster for i in shown} - {""}
+    assert (bool(unseen) and bool(shown)) == (len(ordered(pool)) >= HALVED_FROM)
+    assert {i.id for i in unseen_half(pool[::-1])} == ids
+
+
+def test_near_copies_are_in_one_half() -> None:
+    pool = [item(i, text=f"Find {i // 2} + {i}.") for i in range(200)]
+    copies = [item(1000 + i, text=f"  FIND {i // 2} +  {i} ") for i in range(200)]
+    unseen = {i.id for i in unseen_half([*pool, *copies])}
+    assert 100 <= len(unseen) <= 300
+    assert all((str(i) in unseen) == (str(1000 + i) in unseen) for i in range(200))
+
+
+def test_copies_of_one_text_are_all_shown() -> None:
+    assert unseen_half([item(i, text=f"{' ' * i}Find 3 + 4.") for i in range(150)]) == []
+
+
+def test_the_half_says_nothing_of_the_rank() -> None:
+    pool = sorted(([item(i)] for i in range(2000)), key=rank)
+    ids = {i.id for i in unseen_half([i for [i] in pool])}
+    assert all(400 <= 2 * sum(i.id in ids for [i] in part) <= 600 for part in (pool[:500], pool[500:1000], pool[1500:]))

@@ -15,7 +15,7 @@ from tests.conftest import COMMAND, linked_home
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
-from tuneloop.tools.benchmarks import check, items, resolve, sealed_items
+from tuneloop.tools.benchmarks import check, resolve, sealed_items, validation
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.evaluation import ItemSet
 
@@ -43,7 +43,7 @@ def test_a_configuration_is_asked_and_judged_as_its_own(opencompass: Engine, tin
     assert f"they belong below {settings.home.root}/opencompass_data/data" in refused(NAME, settings)
     write_data(settings.home)
     folder = resolve(NAME, settings.home, settings=settings)
-    found = (*items(folder, "validation"), *sealed_items(folder))
+    found = (*validation(folder).every, *sealed_items(folder))
     assert len(found) == 23 and "What is 1 and 3?" in "".join(item.fields["prompt"] for item in found)
     assert not list(settings.home.benchmarks.glob("*.export")), "test items lie below sealed/ alone"
     asked = ItemSet("stock", folder.benchmark, "validation", found)

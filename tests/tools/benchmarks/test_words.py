@@ -222,10 +222,10 @@ def test_only_the_test_files_are_fetched(name: str, hub: LocalHub, tmp_path: Pat
     settings = Settings(FT_FILE_PATH=tmp_path / "home")
     assert {card["name"]: card for card in cards(settings.home)}[name]["items"] is None, "not fetched yet"
     folder = benchmarks.resolve(name, settings.home, settings=settings)
-    validation = benchmarks.items(folder, "validation")
+    validation = benchmarks.validation(folder).every
     told = {card["name"]: card for card in cards(settings.home)}[name]["items"]
     assert told == {"validation": len(validation), "test": len(splits(name, tmp_path)[1])}
-    assert validation == splits(name, tmp_path)[0]
+    assert {item.id: item for item in validation} == {item.id: item for item in splits(name, tmp_path)[0]}
     assert (folder.sealed / "test.jsonl").is_file()
     task = name.split("_")[1].upper()
     file = {

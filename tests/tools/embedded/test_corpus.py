@@ -1,17 +1,66 @@
 from __future__ import annotations
 
+import itertools
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from tuneloop.tools.embedded import corpus
-from tuneloop.tools.embedded.problems import stories
+from tuneloop.tools.embedded.problems import IN_CORPUS, MORE, Problem, more_validation, problem, splits, stories
+from tuneloop.tools.models.tiny import SEED
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the tiny model has read, and its stories, those of the tokenizer's pages too."""
+
+    pages: list[str]
+    stories: set[tuple[str, ...]]
 
 
 @pytest.fixture(scope="module")
-def pages() -> list[str]:
-    return [page["told"] + page["text"] for page in corpus.documents(1, corpus.DOCUMENTS)]
+def read() -> Read:
+    told: set[tuple[str, ...]] = set()
+    draw = corpus.problem
+
+    def noted(rng: Random, progress: float) -> Problem:
+        made = draw(rng, progress)
+        told.add(made.story)
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus, "problem", noted)
+        pages = [page["told"] + page["text"] for page in corpus.documents(SEED, corpus.DOCUMENTS)]
+        list(corpus.documents(SEED + 1, corpus.TOKENIZER_DOCUMENTS))
+    return Read(pages, told - stories())  # those of the benchmark were drawn, and not written
+
+
+@pytest.fixture(scope="module")
+def pages(read: Read) -> list[str]:
+    return read.pages
+
+
+def test_the_later_validation_items_are_as_unseen_as_the_test(read: Read) -> None:
+    """The list of draws that are left out is neither too short nor too long."""
+    s = splits()
+    known = {p.question for part in (s.validation, s.test, s.pool) for p in part}
+    rng, left_out, found = Random(14), set(), []
+    for number in itertools.count():
+        if len(found) == MORE:
+            break
+        new = problem(rng)
+        if new.question in known:
+            continue
+        if new.story in read.stories:
+            left_out.add(number)
+        else:
+            known.add(new.question)
+            found.append(new)
+    assert left_out == IN_CORPUS
+    assert tuple(found) == more_validation()
 
 
 def test_no_story_of_the_benchmark_is_in_the_corpus(pages: list[str]) -> None:

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuneloop.tools.embedded.problems import TEST, VALIDATION, problem, splits, stories
+from tuneloop.tools.embedded.problems import MORE, TEST, VALIDATION, more_validation, problem, splits, stories
 from tuneloop.tools.embedded.words import LIMIT, Step, compute
 
 
@@ -29,14 +29,16 @@ def test_every_number_that_a_step_takes_is_told_or_was_found_before(seed: int) -
 
 def test_the_splits_share_no_question() -> None:
     s = splits()
-    groups = [{" ".join(p.question.lower().split()) for p in part} for part in (s.validation, s.test, s.pool)]
-    assert [len(g) for g in groups[:2]] == [VALIDATION, TEST]
+    parts = (s.validation, s.test, more_validation(), s.pool)
+    groups = [{" ".join(p.question.lower().split()) for p in part} for part in parts]
+    assert [len(g) for g in groups[:3]] == [VALIDATION, TEST, MORE]
     assert sum(map(len, groups)) == len(set().union(*groups))
 
 
 def test_the_splits_are_the_same_in_every_process() -> None:
     fresh = splits.__wrapped__()
     assert fresh == splits()
+    assert more_validation.__wrapped__() == more_validation()
 
 
 def test_stories_are_those_of_the_benchmark() -> None:
