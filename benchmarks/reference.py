@@ -13,7 +13,7 @@ from stock import StockEvaluation, StockTraining, evaluate, train
 from tuneloop.core.files import digest_file
 from tuneloop.core.layout import given
 from tuneloop.graph.context import Context
-from tuneloop.tools.benchmarks import items
+from tuneloop.tools.benchmarks import validation
 from tuneloop.tools.workers import warm_engines
 
 STEPS, ITEMS, PAIRS = 100, 200, 3
@@ -63,10 +63,10 @@ def turns(place: Place, ctx: Context, steps: int, count: int, repeats: int) -> l
         mine = reference(experiment(ctx, number, steps))
         place.say(f"reference: pair {number - 1} of {repeats}, stock command lines")
         training = train(place, given(mine.folder.work, "train") / "config.yaml", place.root / "stock" / "train")
-        bench, asked = ctx.bench.benchmark, items(ctx.bench.benchmark, "validation", count)
+        bench, asked = ctx.bench.benchmark, validation(ctx.bench.benchmark, count).every
         batch, work = evaluation_batch(mine.folder), place.root / "stock" / "evaluate"
         evaluation = evaluate(place, training.model, bench.benchmark, asked, batch, work)
-        verdicts = [item.correct for item in mine.spent.score.items]
+        verdicts = [item.correct for item in mine.spent.score.every]
         differing = sum(a != b for a, b in zip(verdicts, evaluation.verdicts, strict=True))
         found.append(Pair(mine, training, evaluation, differing))
         place.note(f"pair {number - 1}", facts(found[-1]))
@@ -76,7 +76,7 @@ def turns(place: Place, ctx: Context, steps: int, count: int, repeats: int) -> l
 def facts(pair: Pair) -> dict[str, object]:
     """The seconds behind the ratios, for `details.json`."""
     ours, training, evaluation = pair.ours, pair.training, pair.evaluation
-    both = zip((item.prediction.strip() for item in ours.spent.score.items), evaluation.answers, strict=True)
+    both = zip((item.prediction.strip() for item in ours.spent.score.every), evaluation.answers, strict=True)
     other = [(mine, theirs.strip()) for mine, theirs in both if mine != theirs.strip()]
     return {
         "ours": {

@@ -46,10 +46,12 @@ def score(value: float, items: int = 0) -> Score:
 
 
 def experiment(number: int) -> Experiment:
-    """One of many; each tenth is accepted."""
-    accepted = number % 10 == 1
-    numbers = {"n": 200, "gain": 1.0, "wins": 9, "losses": 7, "p_value": 0.2, "candidates": number, "threshold": 0.01}
-    comparison = Comparison.model_validate({**numbers, "smallest_gain": 5.0, "accepted": accepted})
+    """One of many; each tenth is promoted."""
+    promoted = number % 10 == 1
+    won, lost = (9, 7) if promoted else (7, 9)
+    gain = (won - lost) / 2
+    numbers = {"n": 200, "units": 200, "gain": gain, "low": gain - 4, "high": gain + 4, "wins": won, "losses": lost}
+    comparison = Comparison.model_validate({**numbers, "better": promoted})
     losses = {"first_loss": 2.0, "last_loss": 0.2, "tail_slope": -0.01, "method": "full"}
     return Experiment(
         number=number,
@@ -57,7 +59,7 @@ def experiment(number: int) -> Experiment:
         training=Training.model_validate({"steps": 500, "seconds": 60.0, "rows": 2000, **losses}),
         score=score(40.0 + number / 40),
         feedback=Feedback(
-            accepted=accepted,
+            promoted=promoted,
             comparison=comparison,
             critique=Critique(explanation=WORDS * 6, lesson=WORDS, blame="noise"),
         ),
@@ -78,7 +80,7 @@ def told(number: int, progress: int, at: datetime) -> list[Event]:
             ]
         found.append(NodeFinished(at=at, experiment=number, node=node, seconds=1.0, cpu=0.1, detail="then next"))
     statement = ExperimentFinished(
-        at=at, experiment=number, outcome="rejected", statement=WORDS, value=40.0, seconds=100
+        at=at, experiment=number, outcome="not promoted", statement=WORDS, value=40.0, seconds=100
     )
     return [*found, statement]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.tools.runs.find import named, runs
+from tuneloop.tools.runs.manifest import read_spec
 
 
 def finished(run: RunFolder) -> bool:
@@ -13,12 +14,11 @@ def finished(run: RunFolder) -> bool:
 
 
 def pick(home: Home, name: str | None) -> RunFolder:
-    """The run called `name`, else the newest. Raises SetupError when there is none."""
-    if name is not None:
-        return named(home, name)
-    found = runs(home)
+    """The run called `name`, else the newest. Raises SetupError when there is none, or another version made it."""
+    found = runs(home) if name is None else [named(home, name)]
     if not found:
         raise SetupError(f"no run in {home.runs} yet; start one with: tuneloop run")
+    read_spec(found[0])
     return found[0]
 
 

@@ -13,7 +13,7 @@ from tuneloop.cli.pick import pick
 from tuneloop.core.experiment import Experiment
 from tuneloop.core.ledger import NEAR, Line, amount, lines
 from tuneloop.core.settings import load_settings
-from tuneloop.core.wording import clean, duration, gain, interval, size
+from tuneloop.core.wording import bracketed, clean, duration, interval, size
 from tuneloop.tools.runs.status import RunStatus, facts, run_status
 
 LAST = 30
@@ -84,7 +84,7 @@ def cells(e: Experiment, best: Experiment | None) -> list[str | Text]:
     return [
         f"{e.number}{' ★' if best and best.number == e.number else ''}",
         interval(e.score.value, e.score.low, e.score.high) if e.score else "-",
-        gain(comparison.gain, comparison.low, comparison.high) if comparison else "-",
+        bracketed(comparison.gain, comparison.low, comparison.high) if comparison else "-",
         e.outcome,
         duration(e.seconds),
         Text(clean(e.failure.text if e.failure else e.hypothesis.statement, 120)),

@@ -135,7 +135,7 @@ class Settings(BaseSettings):
         default=2000, gt=0, alias="FT_UPPER_DATA_SIZE_LIMIT", description="rows of one experiment"
     )
     benchmark_limit: Count = Field(
-        default=None, alias="FT_BENCHMARK_LIMIT", description="validation items used; empty: all"
+        default=None, alias="FT_BENCHMARK_LIMIT", description="validation items; empty: as many as are cheap"
     )
     data_timeout: Seconds = Field(
         default=3600.0, alias="FT_DATA_PROCESSING_TIMEOUT", description="seconds for the whole data script"

@@ -35,6 +35,11 @@ def gain(value: float, low: float, high: float) -> str:
     return f"{value:+.1f} points (95 %: {low:.1f} to {high:.1f})"
 
 
+def bracketed(value: float, low: float, high: float) -> str:
+    """`+3.0 (0.9 to 5.1)`: points with their 95 % interval, for a table."""
+    return f"{value:+.1f} ({low:.1f} to {high:.1f})"
+
+
 def points(found: Comparison) -> str:
     """`+3.0 points (95 %: 0.9 to 5.1) on 1,000 items`, and in how many clusters where they are no items."""
     clusters = f" in {found.units:,} clusters" if found.units not in (0, found.n) else ""

@@ -18,14 +18,13 @@ from tuneloop.graph.build import build_graph
 from tuneloop.graph.context import Context
 from tuneloop.graph.guard import check_unchanged
 from tuneloop.graph.lock import alone
-from tuneloop.graph.migrations import migrate
 from tuneloop.graph.opening import open_run
 from tuneloop.graph.persistence import Checkpoints, open_checkpoints
 from tuneloop.graph.rebuild import is_behind
 from tuneloop.graph.state import VERSION, State
 from tuneloop.graph.world import named
 from tuneloop.tools.runs.journal import load_journal
-from tuneloop.tools.runs.manifest import made_by, newer
+from tuneloop.tools.runs.manifest import made_by, newer, older
 from tuneloop.tools.workers import warm_engines
 
 # Nodes between two times that old checkpoints are dropped: the file stays below half a megabyte at any length of run.
@@ -84,18 +83,16 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, atte
 def entry(ctx: Context, store: Checkpoints) -> State:
     """The state to enter the graph with: always at `steer`, whatever langgraph of whatever version stored it.
 
-    What was stored by an older version is migrated; what is lost, damaged or behind the files is left to `steer`, which
-    reads them. Raises SetupError when a newer version stored it.
+    What is lost, damaged or behind the files is left to `steer`, which reads them. Raises SetupError when another version
+    stored it.
     """
     values = store.values()
-    if values is not None and int(values["version"]) > VERSION:
-        raise newer(ctx.run, made_by(ctx.run))
+    if values is not None and (stored := int(values["version"])) != VERSION:
+        raise (newer if stored > VERSION else older)(ctx.run, made_by(ctx.run))
     if values is not None:
-        state = migrate(values)
+        state = State.model_validate({name: values[name] for name in State.model_fields if name in values})
         over = state.stage == END and ctx.run.report_json.is_file()
         if over or not (state.stage == END or is_behind(state, ctx.run)):
-            if int(values["version"]) < VERSION:
-                store.forget()
             return state
         store.forget()
     if store.lost:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tuneloop.core.run import RunSpec
 
-# Raised with every change of the fields below; `graph/migrations.py` brings older values here.
+# Raised with every change of the fields below; a state of another version is refused.
 VERSION = 3
 
 

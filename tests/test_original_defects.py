@@ -29,6 +29,7 @@ FETCH = "tools/hub/test_fetch.py"
 REGISTERED = "tools/datasets/test_registered.py"
 PROMISES = "tools/compare/test_promises.py"
 WALLS = "graph/test_job_walls.py"
+REPORT = "tools/report/test_report.py"
 
 
 @dataclass(frozen=True)
@@ -207,16 +208,17 @@ EVALUATION = (
         "One run on fifteen items decides without an interval, so that noise is accepted.",
         (
             ("tools/test_verdicts.py", "test_scores_have_interval_parse_rate_and_items_in_order"),
-            ("tools/compare/test_decision.py", "test_what_could_be_chance_is_turned_down_with_the_numbers"),
-            (PROMISES, "test_an_equal_model_is_accepted_in_at_most_one_case_of_twenty"),
-            (PROMISES, "test_the_best_of_ten_equal_candidates_is_accepted_in_at_most_one_run_of_twenty"),
+            ("tools/compare/test_paired.py", "test_claimed_wants_test_and_interval"),
+            (PROMISES, "test_an_equal_model_is_claimed_to_be_better_in_at_most_one_case_of_forty"),
+            (PROMISES, "test_the_best_of_ten_equal_candidates_is_claimed_to_be_better_no_more_often"),
+            (REPORT, "test_first_line_where_the_candidate_measures_higher_but_nothing_is_claimed"),
             (KNOWLEDGE, "test_a_contest_of_another_year_is_the_validation_of_both"),
         ),
     ),
     Defect(
         "The page reads the test score of every loop and calls the highest the best.",
         (
-            ("tools/report/test_report.py", "test_the_best_is_what_was_accepted_and_no_experiment_has_a_test_score"),
+            (REPORT, "test_the_best_is_what_was_promoted_and_no_experiment_has_a_test_score"),
             ("mcp_servers/test_scope.py", "test_no_server_opens_the_sealed_split"),
             ("tools/test_reads.py", "test_another_description_makes_no_new_test"),
             (WALLS, "test_each_job_reads_and_writes_what_the_table_says"),

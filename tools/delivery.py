@@ -83,7 +83,7 @@ def make_whole_model(bench: Workbench, folder: ExperimentFolder) -> Path:
     remove(whole_model)
     part = whole_model.with_name(f".{whole_model.name}{TRASH}")
     remove(part)
-    part.mkdir()
+    part.mkdir(parents=True)
     try:
         for file in copies:
             shutil.copyfile(file, part / file.name)

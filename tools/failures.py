@@ -48,14 +48,14 @@ def explain(
     count: int = 10,
     offset: int = 0,
 ) -> dict[str, Any]:
-    """Counts over all failures of a split that is open, and one page of them; `kind` and `group` choose the page."""
+    """Counts over all failures on items that are shown, and one page of them; `kind` and `group` choose the page."""
     failed = [(k, result) for result in score.items if (k := kind_of(result, max_new_tokens))]
     chosen = [(k, result) for k, result in failed if kind in ("any", k) and group in ("", result.group)]
     return {
         "benchmark": score.benchmark,
-        "n": score.n,
+        "n": len(score.items),
         "failed": len(failed),
-        "kinds": [row for name in KINDS if (row := _kind(name, failed, score.n))],
+        "kinds": [row for name in KINDS if (row := _kind(name, failed, len(score.items)))],
         "groups": worst_groups(score),
         "common_wrong_answers": common([result for _, result in failed]),
         "chosen": len(chosen),

@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from tuneloop.core.errors import RecipeError, SetupError
+from tuneloop.core.errors import LimitReachedError, RecipeError, SetupError
 from tuneloop.core.score import Score
 from tuneloop.core.untrusted import read_strange_json
 from tuneloop.tools import pipeline
 from tuneloop.tools.backend import choose_backend
 from tuneloop.tools.benchmarks.sizes import SMALLEST
 from tuneloop.tools.compare import Precision
+from tuneloop.tools.contamination.splits import guard_of
+from tuneloop.tools.contamination.withheld import open_lines
 from tuneloop.tools.delivery import is_adapter
 from tuneloop.tools.evaluation import How, ItemSet, Measured, Weights, conditions, item_set
 from tuneloop.tools.judge import find_judge
@@ -120,7 +122,7 @@ def probed(bench: Workbench) -> dict[int, float]:
     Raises RecipeError or WorldError where the probe went wrong.
     """
     e = _probe(bench)
-    pipeline.collect(e)
+    _collect(e)
     took = {row["set"]: float(row["seconds"]) for row in read_strange_json(e.folder.work(pipeline.ANSWER) / GENERATION)}
     later = ("execute.", "judge.")
     others = sum(job_seconds(job) for job in attempts(e.folder.jobs) if job.name.startswith(later))
@@ -207,5 +209,11 @@ def _evaluation(
 
 
 def _collect(e: Evaluation) -> dict[str, list[Score]]:
-    scores = pipeline.collect(e)
+    try:
+        scores = pipeline.collect(e)
+    except LimitReachedError:
+        raise
+    except RecipeError as failed:  # a scorer's log may quote items that agents do not see
+        guard = guard_of(e.bench.benchmarks, e.bench.validation_limit)
+        raise RecipeError(open_lines(guard, str(failed)), culprit=failed.culprit) from failed
     return {model.name: [scores[model.name, one.name] for one in e.sets] for model in e.models}

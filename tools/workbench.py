@@ -19,7 +19,6 @@ from tuneloop.core.setup import Setup
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, newest
 from tuneloop.tools.benchmarks import BenchmarkFolder, Validation, validation
-from tuneloop.tools.benchmarks.sizes import SMALLEST
 from tuneloop.tools.data_view import View, view, wanted
 from tuneloop.tools.disk import remove
 from tuneloop.tools.engines import Engine, ensure_engine
@@ -94,7 +93,7 @@ class Workbench:
     def validation_limit(self) -> int | None:
         """Validation items that are measured of each benchmark at most, as `prepare` settled it; None: all."""
         if not self.run.validation.is_file():
-            return self.spec.benchmark_limit or SMALLEST
+            return self.spec.benchmark_limit
         limit: int | None = read_json(self.run.validation)["limit"]
         return limit
 

@@ -16,7 +16,7 @@ from tuneloop.core.brief import Brief, Budget, JournalRow
 from tuneloop.core.errors import ToolError
 from tuneloop.core.experiment import Critique, Hypothesis, Training
 from tuneloop.core.score import Decision, Score
-from tuneloop.tools.compare import decide, share
+from tuneloop.tools.compare import decide
 from tuneloop.tools.failures import explain
 
 ITEMS, COUNTED = 200, 0.5 / math.sqrt(200)
@@ -36,7 +36,6 @@ class Trial:
         self.trainings: dict[int, Training] = {}
         self.points: list[Point | None] = []
         self.shipped: list[float] = []
-        self.spent: list[int] = []
         self.incumbent = self.untouched = untouched(world.base)
         self.best = world.base["value"] / 100
 
@@ -48,7 +47,7 @@ class Trial:
             "experiment": len(self.journal) + 1,
             "journal": tuple(self.journal),
             "budget": Budget(experiments_left=left, seconds_left=None),
-            "baseline": self.untouched.model_copy(update={"items": ()}),
+            "baseline": self.untouched.bare,
             "wishes": self.world.arena.space.wishes,
         }
         return self.world.arena.brief.model_copy(update=changes)
@@ -61,10 +60,8 @@ class Trial:
             return None
         found, number = self._score(truth), len(self.journal) + 1
         self.scores[number], self.trainings[number] = found, trained(truth, point)
-        divisor = share(self.budget - len(self.journal), self.spent)
-        self.spent.append(divisor)
-        decision = decide(found, self.incumbent, divisor)
-        if decision.accepted:
+        decision = decide(found, self.incumbent)
+        if decision.promoted:
             self.incumbent, self.best = found, truth.score
         return found, self.trainings[number], decision
 
@@ -76,9 +73,10 @@ class Trial:
             one, training, decision = found
             told = {"rows": training.rows, "training": training, "failure": None}
             told |= {"value": one.value, "low": one.low, "high": one.high, "parsed": one.parsed}
-            told |= {"p_value": decision.comparison.p_value}
-        names = ("value", "low", "high", "parsed", "p_value")
-        outcome = "failed" if found is None else "accepted" if found[2].accepted else "rejected"
+            gain = decision.comparison
+            told |= {"gain": gain.gain, "gain_low": gain.low, "gain_high": gain.high}
+        names = ("value", "low", "high", "parsed")
+        outcome = "failed" if found is None else "promoted" if found[2].promoted else "not promoted"
         row = dict.fromkeys(names) | told
         self.journal.append(
             JournalRow(

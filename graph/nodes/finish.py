@@ -19,6 +19,7 @@ from tuneloop.graph.wait import KILLS, wait
 from tuneloop.tools.compare import pair
 from tuneloop.tools.delivery import drop_merged, hand_over, is_adapter, make_whole_model, merge_status, start_merge
 from tuneloop.tools.measuring import sealed_scores, sealed_status, start_sealed, stop_sealed
+from tuneloop.tools.pruning import prune_experiment
 from tuneloop.tools.reads import note_read
 from tuneloop.tools.report.markdown import plain_verdict
 from tuneloop.tools.report.write import write_report
@@ -37,6 +38,8 @@ def finish(ctx: Context) -> dict[str, Any]:
         test = sealed_test(ctx, candidate=found.chosen is not None)
         delivered = not below_base(test) if test.best else False
         hand_over(run, delivered=delivered)
+        if delivered and found.chosen and found.chosen.training > 1:
+            prune_experiment(folder_of(ctx, found.chosen), weights=True, raw=True, rule="seeds")
         stop_workers(ctx.bench)  # before the report: what is finished is not resumed, and nobody would do it
         data = report_data(ctx, test, found)
         write_report(run, data)

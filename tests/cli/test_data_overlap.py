@@ -1,4 +1,4 @@
-"""`tuneloop data overlap` and `check`: validation rows are shown, of the sealed test a number, whatever is asked."""
+"""`tuneloop data overlap` and `check`: validation rows are shown, of sealed items a number, whatever is asked."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tuneloop.cli.main import cli
+from tuneloop.core.settings import load_settings
+from tuneloop.tools.benchmarks import resolve, validation
 
 OPEN, SECRET = (
     "Zebra farm {} has 12 stalls and sells {} tickets, how many are left?",
@@ -43,8 +45,8 @@ def test_overlaps_are_refused_in_one_line(task: Path) -> None:
     result = call("overlap", "data.json", "--benchmark", str(task))
     assert result.exit_code == 2
     assert result.stderr == (
-        "tuneloop: data.json: 2 of 15 rows hold validation items and 3 hold test items, which are not named; "
-        "--drop-overlaps --out FILE writes the others\n"
+        "tuneloop: data.json: of 15 rows 2 hold validation items; 0 hold items of the validation half that is not shown and "
+        "3 hold test items, which are not named; --drop-overlaps --out FILE writes the others\n"
     )
     assert "data.json row 2 holds farms validation-1" in result.stdout
     assert "canary" not in result.output.casefold()
@@ -53,7 +55,7 @@ def test_overlaps_are_refused_in_one_line(task: Path) -> None:
 def test_as_json(task: Path) -> None:
     result = call("overlap", "data.json", "--benchmark", str(task), "--json")
     told = json.loads(result.stdout)
-    assert (told["rows"], told["overlaps"]) == (15, {"farms": {"validation": 2, "test": 3}})
+    assert (told["rows"], told["overlaps"]) == (15, {"farms": {"validation": 2, "unseen": 0, "test": 3}})
     assert [(hit["row"], hit["item"]) for hit in told["validation"]] == [(1, "validation-0"), (2, "validation-1")]
     assert "canary" not in result.output.casefold()
 
@@ -103,3 +105,24 @@ def test_a_training_file_goes_through_the_gate(task: Path) -> None:
     assert told["dropped"] == {"overlap with test": 3, "overlap with validation": 2}
     assert (told["rows"], told["parsed"], told["lengths"]["longest"]) == (10, 100.0, 0)
     assert "canary" not in result.output.casefold()
+
+
+def test_items_of_the_half_that_agents_do_not_see_are_counted_and_not_named(task: Path, tmp_path: Path) -> None:
+    items = [{"id": f"v{i}", "prompt": OPEN.format(f"n{i}", 40 + i), "answer": str(i)} for i in range(150)]
+    (task / "validation.jsonl").write_text("\n".join(map(json.dumps, items)))
+    unseen = [i.fields["prompt"] for i in validation(resolve(str(task), load_settings().home)).unseen]
+    rows = [{"instruction": f"## Exercise\n> {text.upper()}", "input": "", "output": "It is 3"} for text in unseen[:20]]
+    Path("data.json").write_text(
+        json.dumps(rows + [{"instruction": "What is 1 and 2?", "input": "", "output": "3"}] * 5)
+    )
+    refused = call("overlap", "data.json", "--benchmark", str(task))
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert (
+        "of 25 rows 0 hold validation items; 20 hold items of the validation half that is not shown and 0"
+        in refused.stderr
+    )
+    told = call("overlap", "data.json", "--benchmark", str(task), "--json")
+    assert json.loads(told.stdout)["overlaps"] == {"farms": {"validation": 0, "unseen": 20, "test": 0}}
+    checked = call("check", "data.json", "--benchmark", str(task), "--json")
+    assert (checked.exit_code, json.loads(checked.stdout)["dropped"]) == (0, {"overlap with unseen": 20})
+    assert not [one for one in (refused, told, checked) if "zebra" in one.output.casefold()]

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.crash.world import write_task
 from tuneloop.cli.main import cli, commands
 from tuneloop.core.errors import SetupError, WorldError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.graph.lock import hold
+from tuneloop.tools.runs.manifest import FORMAT
 
 HEAVY = (
     "langgraph",
@@ -28,7 +30,7 @@ HEAVY = (
     "rich",
     "matplotlib",
 )
-SPEC = "spec: {benchmark: wordproblems, base_model: tiny}\n"
+SPEC = f"format: {FORMAT}\nspec: {{benchmark: wordproblems, base_model: tiny}}\n"
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +118,13 @@ def test_a_misspelt_command_gets_a_suggestion(home: Home) -> None:
         ("run", "--base-model", "./missing"),
         ("run", "--dataset", "./missing.csv"),
         ("run", "--again", "nothing"),
+        ("run", "--validation-share", "0"),
+        ("run", "--validation-share", "-0.5"),
+        ("run", "--validation-share", "1.01"),
+        ("run", "--validation-share", "nan"),
+        ("run", "--validation-share", "x"),
+        ("run", "--guard", "mmlu"),
+        ("run", "--seeds", "0"),
         ("status", "nothing"),
         ("resume",),
         ("stop",),
@@ -126,6 +135,15 @@ def test_a_misspelt_command_gets_a_suggestion(home: Home) -> None:
 def test_bad_input_is_one_line_and_leaves_nothing(home: Home, args: tuple[str, ...]) -> None:
     one_line(call(*args))
     assert not home.root.exists()
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_guard_without_items_is_one_line(home: Home, split: str) -> None:
+    task = write_task(Path("task").absolute())
+    (file,) = (path for path in task.rglob(f"{split}.jsonl") if "data" not in path.parts)
+    file.write_text("")
+    said = one_line(call("run", "--benchmark", "wordproblems", "--base-model", "tiny", "--guard", f"{task}:-2"))
+    assert f"{split}.jsonl: no items" in said
 
 
 def test_a_malformed_dotenv_names_its_line(home: Home) -> None:
@@ -187,6 +205,47 @@ def test_status_of_a_fresh_run(home: Home) -> None:
     told = json.loads(call("status", "r1", "--json").output)
     assert (told["state"], told["baseline"], told["experiments"], told["best"]) == ("new", None, [], None)
     assert "wordproblems" in call("status").output
+
+
+OLDER = {
+    "no format": SPEC.partition("\n")[2],
+    "format 1": SPEC.replace(f"format: {FORMAT}", "format: 1"),
+}
+
+
+@pytest.mark.parametrize("spec", OLDER.values(), ids=list(OLDER))
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("resume", "r1"),
+        ("status", "r1"),
+        ("status",),
+        ("watch", "r1"),
+        ("report", "r1"),
+        ("stop", "r1"),
+        ("chat", "r1", "status"),
+        ("fork", "r1", "--at", "0"),
+        ("fork", "r1", "--at", "0", "--after-test"),
+        ("run", "--again", "r1"),
+        ("replay", "r1"),
+    ],
+    ids=" ".join,
+)
+def test_run_of_an_older_version_is_refused(home: Home, args: tuple[str, ...], spec: str) -> None:
+    run = make_run(home, "r1")
+    run.spec.write_text(f"version: 0.0.9\n{spec}")
+    before = sorted(home.root.rglob("*"))
+    said = one_line(call(*args))
+    assert "run r1 was made by an older tuneloop (0.0.9)" in said
+    assert "start it anew" in said
+    assert sorted(home.root.rglob("*")) == before
+
+
+def test_run_of_an_older_version_is_listed(home: Home) -> None:
+    make_run(home, "r1").spec.write_text(OLDER["no format"])
+    (row,) = json.loads(call("list", "runs", "--json").output)
+    assert row["state"] == "unreadable"
+    assert "older tuneloop" in row["benchmark"]
 
 
 def test_stop_leaves_one_whole_message(home: Home) -> None:

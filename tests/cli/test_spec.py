@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tuneloop.cli.notes import dotenv_notes, spec_notes
 from tuneloop.cli.spec import build_spec
@@ -15,7 +14,7 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings, load_settings
-from tuneloop.tools.runs.manifest import read_spec
+from tuneloop.tools.runs.manifest import FORMAT, read_spec, write_manifest
 
 DESCRIPTION_LINE = (
     'FT_BENCHMARK_DESCRIPTION="AIME 2025 math competition problems. Each answer is an integer from 0 to 999. '
@@ -203,11 +202,11 @@ def test_again_repeats_a_manifest_and_ignores_the_environment(bare: Path) -> Non
     run = RunFolder(bare / "runs" / "r1")
     run.root.mkdir(parents=True)
     first = RunSpec(benchmark="b", base_model="m", loop_n=3, seed=5, timeout=60)
-    run.spec.write_text(yaml.safe_dump({"version": "0", "spec": first.model_dump(mode="json")}))
+    write_manifest(run, first)
     settings = settings_of(bare, "FT_UPPER_DATA_SIZE_LIMIT=9\nFT_BASE_MODEL=other\n")
     assert build_spec({"loop_n": None, "datasets": ()}, settings, read_spec(run)) == first
     assert build_spec({"seed": 6}, settings, read_spec(run)) == first.model_copy(update={"seed": 6})
-    run.spec.write_text("not: a spec\n")
+    run.spec.write_text(f"format: {FORMAT}\nnot: a spec\n")
     with pytest.raises(SetupError, match="not a run's manifest"):
         read_spec(run)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from tuneloop.core import events as e
 from tuneloop.core.cost import Cost, Forecast
 from tuneloop.core.event_log import read_events
 from tuneloop.core.events import (
+    EVENT,
     AgentAnswered,
     BaselineMeasured,
     Event,
@@ -38,6 +40,7 @@ from tuneloop.core.events import (
     RunFinished,
     RunPaused,
     RunStarted,
+    ValidationChosen,
 )
 from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis
 from tuneloop.core.files import write_json
@@ -53,18 +56,23 @@ def at(seconds: float) -> datetime:
 
 
 def recorded() -> list[Event]:
-    """A whole run: baseline, an accepted, a failed and a rejected experiment."""
+    """A whole run: baseline, one experiment promoted, one failed, one not promoted."""
     return [
         RunStarted(
             at=at(0), run="r1", benchmark="b", base_model="tiny", planner="offline policy", sandbox="bubblewrap"
         ),
         NodeStarted(at=at(1), node="prepare"),
-        Foreseen(
-            at=at(2),
-            decides=Foresight(benchmark="b", n=200, units=25, smallest=21.04),
+        Foreseen(at=at(2), sealed=Foresight(benchmark="b", n=500, units=25, smallest=21.04)),
+        ValidationChosen(
+            at=at(3),
+            benchmark="b",
+            n=1000,
+            unseen=513,
+            units=1000,
+            why="as asked",
             guards=(Foresight(benchmark="mmlu", n=300, units=300, smallest=7.1, allowed=2),),
         ),
-        BaselineMeasured(at=at(20), value=9, low=6, high=14, n=200, smallest_gain=7.25),
+        BaselineMeasured(at=at(20), value=9, low=6, high=14, n=1000),
         NodeFinished(at=at(21), node="prepare", seconds=20, detail="then research"),
         AgentAnswered(at=at(22), experiment=1, agent="researcher", says="start plain", why="there is no evidence yet"),
         NodeStarted(at=at(23), experiment=1, node="train"),
@@ -73,19 +81,38 @@ def recorded() -> list[Event]:
         ExperimentFinished(
             at=at(50),
             experiment=1,
-            outcome="accepted",
+            outcome="promoted",
             statement="start plain",
             value=60,
             low=53,
             high=66,
-            p_value=1e-9,
+            n=1000,
+            gain=51,
+            gain_low=47.2,
+            gain_high=54.1,
         ),
         Problem(at=at(60), experiment=2, node="rehearse", culprit="config", text="loss is NaN"),
         ExperimentFinished(at=at(61), experiment=2, outcome="failed", statement="train hotter"),
         ExperimentFinished(
-            at=at(90), experiment=3, outcome="rejected", statement="more rows", value=61, low=54, high=67, p_value=0.7
+            at=at(90),
+            experiment=3,
+            outcome="not promoted",
+            statement="more rows",
+            value=59,
+            low=54,
+            high=67,
+            n=1000,
+            gain=-1,
+            gain_low=-3,
+            gain_high=1,
         ),
-        RunFinished(at=at(99), report="/runs/r1/report.md", best=1, baseline_test=10, best_test=59),
+        RunFinished(
+            at=at(99),
+            report="/runs/r1/report.md",
+            says="Experiment 1 is better than the base model. The model: best/.",
+            best=1,
+            delivered=True,
+        ),
     ]
 
 
@@ -103,25 +130,60 @@ def drawn(board: Board, seconds: float) -> str:
 
 def test_board_of_a_whole_run() -> None:
     board = board_of(recorded())
-    assert [row.outcome for row in board.rows] == ["accepted", "failed", "rejected"]
+    assert [row.outcome for row in board.rows] == ["promoted", "failed", "not promoted"]
     assert incumbent(board) == 1
     assert board.node is None
     text = drawn(board, 100)
-    for said in ("1 ★", "60.0 (53-66)", "< 0.0001", "61.0 (54-67)", "researcher start plain", "because there is no"):
+    for said in (
+        "1 ★",
+        "60.0 (53-66)",
+        "+51.0",
+        "59.0 (54-67)",
+        "-1.0",
+        "researcher start plain",
+        "because there is no",
+    ):
         assert said in text
-    assert "best is experiment 1, sealed test 10.0 -> 59.0" in text
-    assert "200 items in 25 clusters of b can show a gain of 21.0 points" in text
+    assert "finished: Experiment 1 is better than the base model." in text
+    assert "the sealed test (500 items in 25 clusters) finds a gain of 21.0 points" in text
 
 
 def test_what_a_split_can_show_is_said_in_words() -> None:
-    said = [line(event) for event in recorded() if isinstance(event, Foreseen | BaselineMeasured)]
+    told = (Foreseen, ValidationChosen, BaselineMeasured, ExperimentFinished)
+    said = [line(event) for event in recorded() if isinstance(event, told)]
     assert said == [
-        "200 items in 25 clusters of b can show a gain of 21.0 points; guard mmlu: 300 items can rule out a loss of 7.1 "
+        "the sealed test (500 items in 25 clusters) finds a gain of 21.0 points four times in five",
+        "1,000 validation items, 487 of them shown to agents (as asked); guard mmlu: 300 items can rule out a loss of 7.1 "
         "points, allowed are 2; the measured loss will decide",
-        "base model: 9.0 (6-14) on 200 validation items; a gain of 7.2 points would be seen",
+        "base model: 9.0 (6-14) on 1,000 validation items",
+        "+51.0 points (95 %: 47.2 to 54.1) on 1,000 items: promoted, 60.0 (53-66): start plain",
+        "failed: train hotter",
+        "-1.0 points (95 %: -3.0 to 1.0) on 1,000 items: not promoted, 59.0 (54-67): more rows",
     ]
-    better = ExperimentFinished(outcome="rejected", statement="more rows", value=61, why="mmlu: lost 4.0 points")
-    assert line(better) == "rejected: 61.0, p -: more rows (mmlu: lost 4.0 points)"
+    better = ExperimentFinished(outcome="not promoted", statement="more rows", why="mmlu: lost 4.0 points")
+    assert line(better) == "not promoted: more rows (mmlu: lost 4.0 points)"
+
+
+def test_no_line_before_the_end_speaks_of_proof() -> None:
+    for event in recorded()[:-1]:
+        assert not re.search(r"\bp [=<]|\bprov|signific|accept|better than", line(event) or ""), event
+
+
+@pytest.mark.parametrize("event", recorded(), ids=lambda event: event.kind)
+def test_an_event_is_read_again_as_it_was_written(event: Event) -> None:
+    assert EVENT.validate_json(event.model_dump_json(exclude_none=True)) == event
+
+
+def test_words_of_a_choice_without_a_hidden_half() -> None:
+    few = ValidationChosen(benchmark="b", n=60, unseen=0, units=12, why="as asked")
+    assert line(few) == "60 validation items in 12 clusters, all of them shown to agents (as asked)"
+
+
+def test_a_run_without_a_model_tells_its_end() -> None:
+    end = RunFinished(report="/r.md", says="No experiment measured better than the base model.", baseline_test=10)
+    again = EVENT.validate_json(end.model_dump_json(exclude_none=True))
+    assert again == end
+    assert line(again) == "finished: No experiment measured better than the base model. Report: /r.md"
 
 
 def test_board_in_the_middle_of_a_training() -> None:
@@ -141,7 +203,7 @@ def test_forecast_needs_a_pace() -> None:
 
 def test_a_repeated_experiment_replaces_its_row() -> None:
     once = ExperimentFinished(experiment=1, outcome="failed", statement="x")
-    again = ExperimentFinished(experiment=1, outcome="accepted", statement="x", value=1, low=0, high=2)
+    again = ExperimentFinished(experiment=1, outcome="promoted", statement="x", value=1, low=0, high=2)
     assert board_of([once, again]).rows == (again,)
 
 
@@ -163,9 +225,9 @@ def test_plain_lines_throttle_progress(capsys: pytest.CaptureFixture[str]) -> No
     lines = capsys.readouterr().out.splitlines()
     progress = [line for line in lines if "train: " in line]
     assert [line.split("train: ")[1].split()[0] for line in progress] == ["0/100", "100/100"]
-    assert any("[1] accepted: 60.0 (53-66), p < 0.0001: start plain" in line for line in lines)
+    assert any("[1] +51.0 points (95 %: 47.2 to 54.1) on 1,000 items: promoted" in line for line in lines)
     assert any("[2] problem in rehearse (config): loss is NaN" in line for line in lines)
-    assert lines[-1].startswith("12:01:39 finished: best is experiment 1")
+    assert lines[-1].startswith("12:01:39 finished: Experiment 1 is better")
 
 
 def test_json_lines_are_the_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -271,7 +333,7 @@ def test_who_joins_a_long_run_late_gets_the_story_then_the_present(
         number=1,
         hypothesis=Hypothesis(statement="start plain", reason="r", disproof="d", aspect="first"),
         score=base.model_copy(update={"value": 60.0}),
-        feedback=Feedback(accepted=True, critique=critique),
+        feedback=Feedback(promoted=True, critique=critique),
     )
     write_json(run.experiment(1).result, done.model_dump(mode="json"))
     began = time.process_time()
@@ -280,7 +342,7 @@ def test_who_joins_a_long_run_late_gets_the_story_then_the_present(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 10, "the past in a few lines"
     assert lines[0].endswith("run r1: b, tiny, planner offline policy, bubblewrap")
-    assert "base model: 9.0 (6-14)" in lines[1] and "[1] accepted: 60.0" in lines[2]
+    assert "base model: 9.0 (6-14)" in lines[1] and "[1] promoted: start plain" in lines[2]
     assert "[2] train: 5/9 steps" in lines[3]
 
 

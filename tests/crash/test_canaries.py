@@ -1,4 +1,7 @@
-"""Unique words in items of the sealed test, leaked into the raw data too: a whole run, and nobody was told any of them."""
+"""Unique words in sealed items, leaked into the raw data too: a whole run, and nobody was told any of them.
+
+Sealed are the test and the half of validation that agents do not see.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from click.testing import CliRunner
 
 from tests.waiting import until
 from tuneloop.cli.main import cli
+from tuneloop.core.benchmark import Item
 from tuneloop.core.errors import RecipeError, ToolError
 from tuneloop.core.files import read_lines, write_atomic, write_lines
 from tuneloop.core.layout import RunFolder
@@ -22,39 +26,76 @@ from tuneloop.mcp_servers import data_rows
 from tuneloop.mcp_servers.client import McpToolbox, open_toolbox
 from tuneloop.mcp_servers.data import DataTools
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.tools.contamination.guard import Guard
+from tuneloop.tools.benchmarks.splitting import half_hash
+from tuneloop.tools.benchmarks.wordproblems import items
+from tuneloop.tools.contamination import Guard, Hit
+from tuneloop.tools.embedded.problems import splits
 
 from .world import RUN, Place
 
 pytestmark = pytest.mark.slow
-PLANTED = (
-    ("Zorvexa", "quillmarks", 31, 17),
-    ("Brimoldo", "snarfbells", 24, 13),
-    ("Quenthir", "vortlings", 515803, 30411),
-    ("Hyldobar", "mupplestones", 824410, 17093),
-    ("Tarquibo", "drindlecaps", 930772, 12845),
-)
-WORD = "flimmergard"  # stands in the solutions of rows that hold a test item, and nowhere else
-NUMBERS = [
-    str(n) for _, _, a, b in PLANTED for n in (a, b, a + b) if n > 1000
-]  # the others are such as rows are chosen with
-MARKS = (WORD, *(part.lower() for name, thing, _, _ in PLANTED for part in (name, thing)), *NUMBERS)
+Planted = tuple[str, str, int, int]
+VALIDATION = 150  # items beside the planted ones: enough to be halved
 SUFFIX = "\nEnd with \\boxed{answer}."
 PASSAGE = "below a bridge"
-QUESTIONS = [
-    f"{name} has {a} {thing}. Later {name} finds {b} more {thing} {PASSAGE}. How many {thing} does {name} have now?"
-    for name, thing, a, b in PLANTED
-]
+
+
+def question(planted: Planted) -> str:
+    """What a planted item asks."""
+    name, thing, a, b = planted
+    return (
+        f"{name} has {a} {thing}. Later {name} finds {b} more {thing} {PASSAGE}. How many {thing} does {name} have now?"
+    )
+
+
+def unseen(planted: Planted) -> Planted:
+    """The same with the first number that puts it into the half that agents do not see."""
+    name, thing, a, b = planted
+    for more in range(b, b + 100):
+        found = (name, thing, a, more)
+        item = Item(id="-", fields={"prompt": question(found) + SUFFIX}, answer=str(a + more))
+        if int(half_hash([item])[:8], 16) >= 1 << 31:
+            return found
+    raise AssertionError(f"{name} is always shown")
+
+
+PLANTED: tuple[Planted, ...] = (
+    ("Zorvexa", "quillmarks", 31, 17),
+    ("Brimoldo", "snarfbells", 24, 13),
+    ("Quenthir", "vortlings", 515803, 230411),
+    ("Hyldobar", "mupplestones", 824410, 117093),
+    ("Tarquibo", "drindlecaps", 930772, 312845),
+)
+HIDDEN = tuple(
+    unseen(one)
+    for one in (
+        ("Wexlorim", "tanglewicks", 28, 15),
+        ("Draspolo", "crumbletts", 33, 12),
+        ("Ylvanthe", "pozzlerins", 615803, 140411),
+        ("Korbuzin", "shimmerlocks", 724411, 227093),
+        ("Umbretta", "fizzlespokes", 830773, 322845),
+    )
+)
+SEALED = (*PLANTED, *HIDDEN)
+WORD = "flimmergard"  # stands in the solutions of rows that hold a sealed item, and nowhere else
+NUMBERS = [
+    str(n) for _, _, a, b in SEALED for n in (a, b, a + b) if n > 100_000
+]  # the others are such as rows are chosen with
+MARKS = (WORD, *(part.lower() for name, thing, _, _ in SEALED for part in (name, thing)), *NUMBERS)
+QUESTIONS = [question(one) for one in SEALED]
+
+
+def item(number: int, planted: Planted) -> dict[str, str]:
+    """A line of the benchmark."""
+    return {"id": f"planted-{number}", "prompt": question(planted) + SUFFIX, "answer": str(planted[2] + planted[3])}
 
 
 def plant(task: Path) -> None:
-    """Five items of the test, and rows with them in several dresses, among the raw data."""
+    """Five items of the test and five of the unseen half, and rows with them in several dresses, among the raw data."""
     rest = list(read_lines(task / "test.jsonl"))[len(PLANTED) :]
-    made = [
-        {"id": f"planted-{i}", "prompt": question + SUFFIX, "answer": str(a + b)}
-        for i, (question, (_, _, a, b)) in enumerate(zip(QUESTIONS, PLANTED, strict=True))
-    ]
-    write_lines(task / "test.jsonl", [*made, *rest])
+    write_lines(task / "test.jsonl", [*(item(i, one) for i, one in enumerate(PLANTED)), *rest])
+    others = items("validation", splits().validation)[:VALIDATION]
+    write_lines(task / "validation.jsonl", [*(item(i, one) for i, one in enumerate(HIDDEN)), *others])
     rows = list(read_lines(task / "data" / "rows.jsonl"))
     dresses: list[Callable[[str], str]] = [
         str,
@@ -63,20 +104,22 @@ def plant(task: Path) -> None:
         lambda q: q + SUFFIX,
         str,
     ]
-    solved = [f"By {WORD}: {a}+{b}={a + b}. So the answer is {a + b}." for _, _, a, b in PLANTED]
-    for at, (dress, question, solution) in enumerate(zip(dresses, QUESTIONS, solved, strict=True)):
-        rows[40 * at : 40 * at] = [{"question": dress(question), "solution": solution}] * (1 + at % 2)
+    solved = [f"By {WORD}: {a}+{b}={a + b}. So the answer is {a + b}." for _, _, a, b in SEALED]
+    for at, (dress, asked, solution) in enumerate(zip(dresses * 2, QUESTIONS, solved, strict=True)):
+        rows[20 * at : 20 * at] = [{"question": dress(asked), "solution": solution}] * (1 + at % 2)
     write_lines(task / "data" / "rows.jsonl", [{"question": QUESTIONS[0], "solution": solved[0]}, *rows])
     talks = [(row["question"], row["solution"]) for row in rows[:30]] + list(zip(QUESTIONS, solved, strict=True))
     chat = [{"turns": [{"role": "user", "content": q}, {"role": "assistant", "content": s}]} for q, s in talks]
     write_lines(task / "data" / "chat.jsonl", chat)
     write_atomic(task / "data" / "README.md", f"# Sums\n\nFor example: {QUESTIONS[1]}\n")
+    write_atomic(task / "data" / "more" / "README.md", f"# More sums\n\nFor example: {QUESTIONS[-1]}\n")
 
 
 @pytest.fixture(scope="module")
 def place(new_place) -> Place:
     """A finished run."""
     made: Place = new_place("canaries")
+    made.env = {"FT_BENCHMARK_LIMIT": str(VALIDATION + len(HIDDEN))}
     plant(made.task)
     made.finish()
     return made
@@ -96,17 +139,28 @@ def told(text: str) -> list[str]:
 
 def test_no_file_of_the_home_holds_them_but_the_sealed_ones(place: Place) -> None:
     assert told((place.run / "final" / "test.json").read_text()), "they were asked in the end"
-    assert "planted" in (next(place.home.glob("benchmarks/small-*/sealed/test.jsonl"))).read_text()
+    for number in ("baseline", "experiments/001"):
+        measured = {row["id"] for row in json.loads((place.run / number / "sealed" / "small.json").read_text())}
+        assert {f"planted-{i}" for i in range(len(HIDDEN))} <= measured, "they were asked each time"
+    for split in ("test", "validation"):
+        assert "planted" in (next(place.home.glob(f"benchmarks/small-*/sealed/{split}.jsonl"))).read_text()
     for sealed in (place.home / "benchmarks", place.run / "final", place.run / "experiments"):
         assert sealed.is_dir()
     assert [(str(f.relative_to(place.home)), found) for f in open_files(place) if (found := told(readable(f)))] == []
 
 
 def open_files(place: Place) -> Iterator[Path]:
-    """All but the sealed items, what a data script writes before the gate, `final/`, and the report that names leaked rows."""
+    """All but the sealed items, what a data script writes before the gate, `final/`, and the report that names leaked rows.
+
+    What evaluation jobs read and write in their own folders, and the cache of their results, are left out too: no tool of
+    an agent reads there.
+    """
     for file in sorted(place.home.rglob("*")):
         parts = file.relative_to(place.home).parts
         raw = any(part.startswith(("build_data-", "dry_run-")) for part in parts)
+        raw |= parts[:2] == ("cache", "evaluations") or (
+            "work" in parts and any(p.startswith("evaluate") for p in parts)
+        )
         hidden = raw or "sealed" in parts or parts[2:3] == ("final",) or file == place.run / "report.md"
         if file.is_file() and not file.is_symlink() and parts[0] not in ("engines", "models") and not hidden:
             yield file
@@ -125,8 +179,10 @@ def readable(file: Path) -> str:
 def test_the_gate_dropped_them_and_the_report_alone_names_some(place: Place) -> None:
     dropped = json.loads((place.run / "experiments/001/data/report.json").read_text())["dropped"]
     assert dropped["overlap with test"] >= 1
+    assert dropped["overlap with unseen"] >= 1
     others = [line for line in (place.run / "report.md").read_text().splitlines() if told(line)]
     assert [line for line in others if "Training rows dropped because they overlap" not in line] == []
+    assert not [name for name, *_ in HIDDEN for line in others if name.casefold() in line.casefold()]
 
 
 EXPERIMENT: dict[str, Any] = {"experiment": 1}
@@ -184,8 +240,12 @@ async def test_no_tool_says_one(toolbox: McpToolbox) -> None:
     said = await answers(toolbox)
     assert {call: found for call, text in said.items() if (found := told(text))} == {}
     for tool in ("sample_rows 0", "search_rows 0", "column_stats 0", "find_duplicates 0", "inspect_dataset 0"):
-        assert "not shown: they hold items of the sealed test" in said[f"data_{tool}"], tool
-    assert json.loads(said["data_check_overlap 0"])["overlaps"]["test"] >= 13, "eight rows and five talks"
+        assert "not shown: they hold items of the sealed test or of the validation half" in said[f"data_{tool}"], tool
+    overlaps = json.loads(said["data_check_overlap 0"])["overlaps"]
+    assert overlaps["test"] >= 13, "eight rows and five talks"
+    assert overlaps["unseen"] >= 12, "seven rows and five talks"
+    sizes = json.loads(said["data_benchmark_card 0"])["sizes"]
+    assert sizes["shown"] < sizes["validation"] == VALIDATION + len(HIDDEN)
 
 
 SCRIPT = f"""import json, os, sys
@@ -265,3 +325,15 @@ async def test_without_a_guard_they_would_be_found(
     take_away(monkeypatch)
     found = {call.split()[0] for call, text in (await answers(toolbox)).items() if told(text)}
     assert found == {f"data_{name}" for name in tells}
+
+
+async def test_if_the_test_alone_were_withheld_unseen_items_would_be_found(
+    toolbox: McpToolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hit, "sealed", property(lambda hit: hit.split == "test"))
+    found = {call.split()[0]: marks for call, text in (await answers(toolbox)).items() if (marks := told(text))}
+    assert found.keys() == {
+        f"data_{name}" for name in ("sample_rows", "search_rows", "column_stats", "find_duplicates")
+    }
+    for marks in found.values():
+        assert not {name.casefold() for name, *_ in PLANTED} & {*marks}

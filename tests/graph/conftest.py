@@ -37,11 +37,9 @@ def score(value: float, items: int = 0) -> Score:
 
 
 def experiment(number: int) -> Experiment:
-    """One that was scored; every seventh was accepted."""
+    """One that was scored; every seventh was promoted."""
     idea = Hypothesis(statement=f"idea {number} " * 10, reason="evidence " * 20, disproof="no gain", aspect="rate")
-    verdict = Comparison(
-        n=200, gain=1, wins=3, losses=1, p_value=0.04, candidates=1, threshold=0.05, smallest_gain=2, accepted=number % 7 == 0
-    )  # fmt: skip
+    verdict = Comparison(n=200, units=200, gain=1, low=-0.5, high=2.5, wins=3, losses=1, better=number % 7 == 0)
     told = Critique(explanation="because " * 60, lesson="keep it " * 10)
     training = Training(
         steps=100, seconds=60, rows=800, first_loss=2, last_loss=0.1, tail_slope=-0.1, method="full", eval_losses=(1.0,)
@@ -51,7 +49,7 @@ def experiment(number: int) -> Experiment:
         hypothesis=idea,
         training=training,
         score=score(50 + number % 40),
-        feedback=Feedback(accepted=verdict.accepted, comparison=verdict, critique=told),
+        feedback=Feedback(promoted=verdict.better, comparison=verdict, critique=told),
         seconds=SECONDS * len(NODES),
     )
 
@@ -65,7 +63,7 @@ def events(run: str, experiments: int, progress: int) -> list[Event]:
             said += [JobProgress(experiment=number, job=node, done=i, total=progress) for i in range(progress)]
             said.append(NodeFinished(experiment=number, node=node, seconds=SECONDS))
         said.append(AgentAnswered(experiment=number, agent="critic", says="lesson", why="evidence"))
-        said.append(ExperimentFinished(experiment=number, outcome="rejected", statement="idea", value=50))
+        said.append(ExperimentFinished(experiment=number, outcome="not promoted", statement="idea", value=50))
     return said
 
 

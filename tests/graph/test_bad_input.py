@@ -27,7 +27,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.graph.guard import check_unchanged
 from tuneloop.graph.runs import drive
 from tuneloop.graph.world import named
-from tuneloop.tools.benchmarks.folder import TEST, VALIDATION, open_folder
+from tuneloop.tools.benchmarks.folder import TEST, UNSEEN, VALIDATION, open_folder
 from tuneloop.tools.engines.engine import Engine
 from tuneloop.tools.engines.engine import write_manifest as certify
 from tuneloop.tools.store import declare, fingerprint
@@ -48,7 +48,7 @@ def run(tmp_path: Path) -> RunFolder:
     (model / "model.safetensors").write_bytes(b"weights")
     declare(model)
     (data / "rows.jsonl").write_text('{"q": 1}\n')
-    for split in (VALIDATION, TEST):
+    for split in (VALIDATION, UNSEEN, TEST):
         write_lines(bench / split, [{"id": "1", "prompt": "p", "answer": "a"}])
     declare(bench)
     for name in ("llamafactory", "opencompass"):
@@ -122,6 +122,12 @@ def of_the_future(run: RunFolder) -> None:
     run.spec.write_text(yaml.safe_dump({**given, "format": 99, "version": "7.0"}))
 
 
+def without_the_unseen_half(run: RunFolder) -> None:
+    bench = home(run) / "benchmarks" / "bench"
+    (bench / UNSEEN).unlink()
+    declare(bench)
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -130,13 +136,28 @@ def of_the_future(run: RunFolder) -> None:
         (lambda r: shutil.rmtree(mine(r)), r"data set mine .* is gone"),
         (lambda r: add(home(r) / "models/m/model.safetensors", "x"), r"model m .* has changed"),
         (lambda r: add(home(r) / "benchmarks/bench/validation.jsonl", "{}"), r"benchmark bench .* has changed"),
+        (lambda r: add(home(r) / "benchmarks/bench" / UNSEEN, "{}"), r"benchmark bench .* has changed"),
+        (without_the_unseen_half, r"benchmarks/bench: an older version made it, .*; remove it, and it is made again"),
         (lambda r: shutil.rmtree(home(r) / "benchmarks/bench"), r"benchmark bench .* is gone"),
         (lambda r: shutil.rmtree(home(r) / "engines/llamafactory-abc"), r"is gone: `tuneloop engines build llamafac"),
         (lambda r: r.setup.write_text("{"), r"setup\.json: not what `prepare` wrote"),
         (of_the_future, r"newer tuneloop \(7\.0\)"),
         (lambda r: r.spec.write_text("- nonsense"), r"run\.yaml: not a run's manifest"),
     ],
-    ids=["rows", "file", "data", "weights", "items", "benchmark", "engine", "setup", "newer", "manifest"],
+    ids=[
+        "rows",
+        "file",
+        "data",
+        "weights",
+        "items",
+        "unseen",
+        "older",
+        "benchmark",
+        "engine",
+        "setup",
+        "newer",
+        "manifest",
+    ],
 )
 def test_what_has_changed_under_a_run(run: RunFolder, spoil: Callable[[RunFolder], object], said: str) -> None:
     spoil(run)

@@ -6,11 +6,13 @@ import shutil
 from collections.abc import Callable
 
 import pytest
+from click.testing import CliRunner
 
+from tuneloop.cli.main import cli
 from tuneloop.core.directive import Bound, Directive, Extend, Finish, Use, Wish
 from tuneloop.core.directive_log import read_directives, write_down
 from tuneloop.core.errors import SetupError
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import read_json, write_json, write_lines
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import load_settings
@@ -30,7 +32,7 @@ def home() -> Home:
 
 @pytest.fixture
 def parent(home: Home, make_long_run: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch) -> RunFolder:
-    """Nine experiments, of which the seventh was accepted; every model holds a little."""
+    """Nine experiments, of which the seventh was promoted; every model holds a little."""
     monkeypatch.setattr(forking, "LINKED", 10)
     run = home.run("p")
     run.root.mkdir(parents=True)
@@ -64,6 +66,54 @@ def test_it_has_what_it_stands_on_and_goes_on_after_it(home: Home, parent: RunFo
     assert (read_spec(again).loop_n, read_spec(again).timeout) == (9, spent + 60)
     assert made(home, parent, 8).id == "p-at-8-2"
     assert not list(home.runs.glob(".*"))
+
+
+def opened(home: Home, run: RunFolder) -> None:
+    """The run's sealed test was opened, as `finish` notes it."""
+    write_lines(home.benchmarks / "reads.jsonl", [{"test": "a split", "run": run.id}])
+
+
+def test_number_of_validation_items_is_carried_over(home: Home, parent: RunFolder) -> None:
+    chosen = {"limit": 500, "why": "measuring takes about 80 s"}
+    write_json(parent.validation, chosen)
+    assert read_json(made(home, parent, 3).validation) == chosen
+
+
+def test_run_that_opened_its_test_is_forked_with_after_test_only(home: Home, parent: RunFolder) -> None:
+    early = made(home, parent, 2)
+    opened(home, parent)
+    for at in (0, 9):
+        with pytest.raises(SetupError, match=r"run p has opened its sealed test.*--after-test.*claims nothing") as told:
+            made(home, parent, at)
+        assert "\n" not in str(told.value)
+    assert sorted(p.name for p in home.runs.iterdir()) == ["p", early.id], "a refused fork leaves nothing"
+    run = fork(home, parent, 9, None, loop_n=1, timeout=None, after_test=True)
+    assert read_fork(run).run == "p"
+
+
+def test_lineage_that_opened_its_test_stays_opened(home: Home, parent: RunFolder) -> None:
+    """The fork of a fork, though neither of them has opened anything itself."""
+    before = made(home, parent, 3)
+    opened(home, parent)
+    run = fork(home, parent, 3, None, loop_n=None, timeout=None, after_test=True)
+    for later in (run, before):
+        with pytest.raises(SetupError, match=f"run {later.id}, or one that it stands on, has opened .*--after-test"):
+            made(home, later, 3)
+    again = fork(home, run, 3, None, loop_n=None, timeout=None, after_test=True)
+    assert read_fork(again).before == ("p",)
+    with pytest.raises(SetupError, match="--after-test"):
+        made(home, again, 0)
+
+
+def test_fork_through_the_command_line(home: Home, parent: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuneloop.cli.work.work", lambda *_, **__: 0)
+    opened(home, parent)
+    refused = CliRunner().invoke(cli, ["fork", "p", "--at", "3"])
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert "--after-test" in refused.stderr
+    went = CliRunner().invoke(cli, ["fork", "p", "--at", "3", "--after-test"])
+    assert went.exit_code == 0, went.output
+    assert home.run("p-at-3").fork.is_file()
 
 
 def test_either_may_be_removed(home: Home, parent: RunFolder) -> None:

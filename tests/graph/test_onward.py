@@ -16,7 +16,7 @@ from tuneloop.core.ledger import Amounts, Line
 from tuneloop.graph import onward
 
 IDEA = Hypothesis(statement="s", reason="r", disproof="d", aspect="first")
-FEEDBACK = Feedback(accepted=False, critique=Critique(explanation="", lesson=""))
+FEEDBACK = Feedback(promoted=False, critique=Critique(explanation="", lesson=""))
 
 
 def experiment(number: int, seconds: float = 60) -> Experiment:

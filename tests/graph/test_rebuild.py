@@ -20,7 +20,6 @@ from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.graph.migrations import migrate
 from tuneloop.graph.persistence import open_checkpoints
 from tuneloop.graph.rebuild import is_behind, rebuild
 from tuneloop.graph.runs import drive
@@ -226,7 +225,7 @@ def test_at_every_node_of_a_real_run(whole_run, monkeypatch: pytest.MonkeyPatch)
         with open_checkpoints(run, None) as store:
             values = store.values()
         assert values is not None
-        kept, found = migrate(values), rebuild(run, settings)
+        kept, found = State.model_validate(values), rebuild(run, settings)
         seen.append((kept.stage, found.stage))
         if kept.stage != "research":
             assert (found.experiment, found.attempt, found.trouble) == (kept.experiment, kept.attempt, kept.trouble)

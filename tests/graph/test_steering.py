@@ -24,7 +24,6 @@ from tuneloop.graph.hearing import hear
 from tuneloop.graph.nodes import validate
 from tuneloop.graph.obeying import broken, kept, settle_uses
 from tuneloop.graph.state import State
-from tuneloop.graph.verdict import divisor
 from tuneloop.graph.wait import wait
 from tuneloop.tools.benchmarks import resolve
 from tuneloop.tools.compare import compare
@@ -52,7 +51,7 @@ def over(ctx: Context, number: int, text: str = "learning_rate: 2.0e-4\n", **cha
     write_atomic(ctx.run.experiment(number).config, text)
     values = {
         "hypothesis": IDEA,
-        "feedback": Feedback(accepted=False, critique=Critique(explanation="", lesson="Less.")),
+        "feedback": Feedback(promoted=False, critique=Critique(explanation="", lesson="Less.")),
     }
     done = Experiment.model_validate({"number": number, **values, **changes})
     write_json(ctx.run.experiment(number).result, done.model_dump(mode="json"))
@@ -171,18 +170,6 @@ def test_scripts_see_only_the_sources_that_are_left(ctx: Context) -> None:
     assert task(later).datasets == ("raw",)
 
 
-def test_added_experiments_share_what_is_left_of_five_percent(ctx: Context) -> None:
-    assert divisor(ctx) == 3
-    low, high = score([0.0] * 8 + [1.0] * 8), score([1.0] * 16)
-    spent = Feedback(accepted=False, comparison=compare(high, low, 3), critique=Critique(explanation="", lesson=""))
-    over(ctx, 1, score=low, feedback=spent)
-    assert divisor(ctx) == 3
-    told(ctx, "do two more experiments")
-    assert divisor(ctx) == 6, "two thirds for four"
-    told(ctx, "undo that")
-    assert divisor(ctx) == 3
-
-
 def test_answers_are_true(ctx: Context) -> None:
     assert told(ctx, "why did the last fail?") == "Nothing has failed."
     assert "not measured yet" in told(ctx, "what is the best so far?")
@@ -190,22 +177,22 @@ def test_answers_are_true(ctx: Context) -> None:
     assert told(ctx, "why did the last fail?") == "Experiment 1 failed in train (config): loss is nan. Lesson: Less."
     low, high = score([0.0] * 8 + [1.0] * 8), score([1.0] * 16)
     trained = Training(steps=9, seconds=1, rows=3, first_loss=2, last_loss=1.5, tail_slope=0, method="lora")
-    rejected = Feedback(
-        accepted=False,
-        comparison=compare(low, high, 3),
-        reasons=("p = 0.4",),
+    turned_down = Feedback(
+        promoted=False,
+        comparison=compare(low, high),
+        reasons=("no better than the incumbent: -50.0 points",),
         critique=Critique(explanation="", lesson=""),
     )
-    over(ctx, 2, score=low, training=trained, feedback=rejected)
-    assert "measured and rejected: 50.0" in (answer := told(ctx, "why was experiment 2 rejected?"))
-    assert "p = 0.4" in answer and "loss 2.000 to 1.500" in answer
+    over(ctx, 2, score=low, training=trained, feedback=turned_down)
+    assert "measured and not promoted: 50.0" in (answer := told(ctx, "why was experiment 2 rejected?"))
+    assert "no better than the incumbent: -50.0 points" in answer and "loss 2.000 to 1.500" in answer
     assert "1 of 3 experiments" in told(ctx, "how much is left?")
     write_json(ctx.folder.hypothesis, IDEA.model_dump(mode="json"))
     told(ctx, "try rank 4")
     assert "Asked for next: lora_rank = 4" in told(ctx, "what will you try next?")
     table = told(ctx, "what did I ask for?")
     assert table.splitlines()[2] == "| 1 | open | lora_rank = 4 in the next experiment | try rank 4 |"
-    assert "Nothing was accepted so far" in told(ctx, "status")
+    assert "No experiment was promoted so far" in told(ctx, "status")
     assert "no experiment 9" in told(ctx, "why did experiment 9 fail?")
 
 

@@ -158,7 +158,7 @@ class Script:
             hypothesis=Hypothesis(statement=SECRET, reason=SECRET, disproof="d", aspect="noise"),
             score=None if failed else score,
             failure=Failure(node="train", culprit="config", text=SECRET) if failed else None,
-            feedback=Feedback(accepted=not failed, critique=Critique(explanation=SECRET, lesson=SECRET)),
+            feedback=Feedback(promoted=not failed, critique=Critique(explanation=SECRET, lesson=SECRET)),
         )
         write_json(self.run.experiment(number).result, done.model_dump(mode="json"))
 
@@ -255,7 +255,7 @@ def test_numbers_and_names_but_no_text(tmp_path: Path, collector: Received, monk
         "tuneloop.best.test": 60.0,
     }  # fmt: skip
     assert by_name["experiment 1"]["tuneloop.score"] == 61.5
-    assert by_name["experiment 1"]["tuneloop.outcome"] == "accepted"
+    assert by_name["experiment 1"]["tuneloop.outcome"] == "promoted"
     assert by_name["critique"]["tuneloop.cpu_seconds"] == 0.25
     job = by_name["job merge"]
     assert (job["tuneloop.code"], job["tuneloop.peak_memory"], job["tuneloop.attempt"], job["tuneloop.cpu"]) == (

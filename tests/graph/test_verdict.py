@@ -16,10 +16,11 @@ from tuneloop.core.score import Score
 from tuneloop.core.settings import Settings
 from tuneloop.core.setup import Placed
 from tuneloop.graph.context import Context
-from tuneloop.graph.foresight import foreseen, visible
+from tuneloop.graph.foresight import chosen, foreseen
 from tuneloop.graph.state import State
-from tuneloop.graph.verdict import divisor, guards, verdict
+from tuneloop.graph.verdict import guards, incumbent, verdict
 from tuneloop.tools.benchmarks import resolve
+from tuneloop.tools.benchmarks.sizes import Size
 from tuneloop.tools.runs.journal import keep
 
 N = 1000
@@ -51,39 +52,79 @@ def ctx(tmp_path: Path) -> Context:
     return Context(run, Settings.model_validate({"FT_FILE_PATH": tmp_path}), State(run_id="r", experiment=1))
 
 
+def close(ctx: Context, number: int, right: int, *, promoted: bool) -> None:
+    """An experiment that is over."""
+    folder = ctx.run.experiment(number)
+    keep(folder.scores, [known("wordproblems", right), known("task", 480)])
+    closed = Experiment(
+        number=number,
+        hypothesis=Hypothesis(statement="s", reason="r", disproof="d", aspect="first"),
+        score=known("wordproblems", right).bare,
+        feedback=Feedback(promoted=promoted, critique=Critique(explanation="", lesson="")),
+    )
+    write_json(folder.result, closed.model_dump(mode="json"))
+
+
 def test_better_and_nothing_forgotten(ctx: Context) -> None:
     found = verdict(ctx, known("wordproblems", 150), {"task": known("task", 495)})
-    assert found.accepted
-    assert found.comparison.candidates == 2
+    assert found.promoted
+    assert found.comparison.gain == pytest.approx(5)
     assert [check.benchmark for check in found.guards] == ["task"]
+
+
+def test_one_item_more_is_promoted_and_a_tie_is_not(ctx: Context) -> None:
+    same = {"task": known("task", 500)}
+    assert verdict(ctx, known("wordproblems", 101), same).promoted
+    tie = verdict(ctx, known("wordproblems", 100), same)
+    assert not tie.promoted
+    assert tie.reasons[0].startswith("no better than the incumbent: +0.0 points (95 %: ")
+    other = score([0.0] * 900 + [1.0] * 100, benchmark="wordproblems")
+    assert not verdict(ctx, other, same).promoted, "as many items, but others: a tie too"
 
 
 def test_better_at_the_cost_of_another_skill(ctx: Context) -> None:
     found = verdict(ctx, known("wordproblems", 150), {"task": known("task", 440)})
-    assert found.comparison.accepted
-    assert not found.accepted
-    assert found.reasons[0].startswith("task: lost 6.0 points on 1000 items")
+    assert found.comparison.better
+    assert not found.promoted
+    assert found.reasons[0].startswith("task: lost 6.0 points on 1,000 items")
 
 
-def test_the_next_candidate_is_held_against_the_incumbent_but_its_losses_against_the_base(ctx: Context) -> None:
-    folder = ctx.run.experiment(1)
-    keep(folder.scores, [known("wordproblems", 150), known("task", 480)])
-    critic = Critique(explanation="", lesson="")
-    idea = Hypothesis(statement="s", reason="r", disproof="d", aspect="first")
-    closed = Experiment(
-        number=1, hypothesis=idea, score=known("wordproblems", 150), feedback=Feedback(accepted=True, critique=critic)
-    )
-    write_json(folder.result, closed.model_dump(mode="json"))
+def test_candidate_is_held_against_the_incumbent_but_its_losses_against_the_base(ctx: Context) -> None:
+    assert incumbent(ctx) == 0
+    close(ctx, 1, 150, promoted=True)
     found = verdict(ctx, known("wordproblems", 150), {"task": known("task", 440)})
     assert [reason.partition(":")[0] for reason in found.reasons] == ["no better than the incumbent", "task"]
     assert found.guards[0].loss == pytest.approx(6)
 
 
-def test_what_can_be_shown_is_said_before_anything_is_measured(ctx: Context) -> None:
-    said = foreseen(ctx)
-    assert (said.decides.benchmark, said.decides.n, said.decides.units) == ("wordproblems", 200, 200)
-    assert [(seen.benchmark, seen.allowed) for seen in said.guards] == [("task", 4)]
-    assert said.guards[0].smallest > 4, "200 items cannot show it"
-    assert 0 < visible(ctx, known("wordproblems", 100)) < said.decides.smallest
-    assert divisor(ctx) == 2
+def test_what_a_guard_turned_down_is_not_the_incumbent(ctx: Context) -> None:
+    close(ctx, 1, 150, promoted=True)
+    close(ctx, 2, 300, promoted=False)
+    assert incumbent(ctx) == 1
+    assert verdict(ctx, known("wordproblems", 151), {"task": known("task", 500)}).promoted
+
+
+def test_number_of_experiments_changes_no_decision(ctx: Context) -> None:
+    """No share of alpha: the twentieth candidate needs no more than the first."""
+    for number in range(1, 20):
+        close(ctx, number, 50, promoted=False)
+    assert verdict(ctx, known("wordproblems", 101), {"task": known("task", 500)}).promoted
+
+
+def test_what_the_sealed_test_can_show_is_said_before_anything_is_measured(ctx: Context) -> None:
+    said = foreseen(ctx).sealed
+    assert (said.benchmark, said.n, said.units) == ("wordproblems", 500, 500)
+    assert 4 < said.smallest < 9
     assert [str(guard) for guard in guards(ctx)] == ["task:-4"]
+
+
+def test_chosen_validation_tells_halves_and_what_guards_can_rule_out(ctx: Context) -> None:
+    for limit in (100, 400):
+        write_json(ctx.run.validation, {"limit": limit, "why": "as asked"})
+        said = chosen(ctx, Size(limit, "as asked"))
+        assert (said.benchmark, said.n, said.units, said.why) == ("wordproblems", limit, limit, "as asked")
+        assert 0.35 * limit < said.unseen < 0.65 * limit
+        assert [(seen.benchmark, seen.n, seen.allowed) for seen in said.guards] == [("task", limit, 4)]
+        assert said.guards[0].smallest > 4, "so few items cannot show it"
+    write_json(ctx.run.validation, {"limit": 99, "why": "as asked"})
+    assert chosen(ctx, Size(99, "as asked")).unseen == 0

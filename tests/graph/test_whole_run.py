@@ -13,7 +13,7 @@ import pytest
 
 from tuneloop.core.files import read_json, read_lines
 from tuneloop.core.layout import RunFolder
-from tuneloop.tools.runs.journal import baseline, scores
+from tuneloop.tools.runs.journal import scores
 
 KEYS = "run_id benchmark base_model metric direction baseline best experiments budget versions seeds"
 
@@ -25,7 +25,7 @@ def test_the_report_says_everything(whole_run) -> None:
         assert set(place) >= {"value", "n", "low", "high"}
         assert 0 <= place["low"] <= place["value"] <= place["high"] <= 100
     assert report["best"]["experiment"] == 1
-    assert [e["outcome"] for e in report["experiments"]] == ["accepted"]
+    assert [e["outcome"] for e in report["experiments"]] == ["promoted"]
     assert report["best"]["test"]["n"] >= 400
 
 
@@ -36,11 +36,18 @@ def test_the_model_is_better_than_its_base(whole_run) -> None:
 
 def test_scores_agree_with_their_items(whole_run) -> None:
     run: RunFolder = whole_run.run
-    for score in (baseline(run), scores(run, 1)):
-        assert score is not None
-        assert score.n == len(score.items) == 200
-        assert score.value == pytest.approx(100 * sum(i.correct for i in score.items) / score.n)
-        assert all(not i.correct for i in score.items if i.parsed is None)
+    for score in (scores(run, 0), scores(run, 1)):
+        assert score.n == len(score.every) == 1000
+        assert 450 < len(score.items) < 550, "about half of them is shown"
+        assert score.value == pytest.approx(100 * sum(i.correct for i in score.every) / score.n)
+        assert all(not i.correct for i in score.every if i.parsed is None)
+
+
+def test_the_report_compares_both_halves(whole_run) -> None:
+    halves = read_json(whole_run.run.report_json)["halves"]
+    assert halves["shown"]["n"] + halves["unseen"]["n"] == 1000
+    assert halves["low"] < 0 < halves["high"], "an honest recipe gains alike on both"
+    assert halves["difference"] == pytest.approx(halves["shown"]["gain"] - halves["unseen"]["gain"])
 
 
 def test_every_decision_is_on_disk(whole_run) -> None:
@@ -60,22 +67,27 @@ def test_every_decision_is_on_disk(whole_run) -> None:
     assert not list(folder.model.glob("checkpoint-*"))
 
 
-def test_no_secret_of_the_test_split_left_its_place(whole_run) -> None:
+@pytest.mark.parametrize("split", ["test", "validation"])
+def test_no_sealed_item_left_its_place(whole_run, split: str) -> None:
     run: RunFolder = whole_run.run
-    sealed = list(read_lines(whole_run.home / "benchmarks" / "wordproblems" / "sealed" / "test.jsonl"))
+    sealed = list(read_lines(whole_run.home / "benchmarks" / "wordproblems" / "sealed" / f"{split}.jsonl"))
     marks = {row["prompt"].split("\n")[0] for row in sealed}
     assert len(marks) == len(sealed) >= 400
     raw = b"".join(p.read_bytes() for p in sorted((whole_run.home / "datasets").rglob("*")) if p.is_file())
     # Some rows of the raw data were leaked from the test on purpose; those texts lie there for everyone.
     secret = {m for m in marks if m.encode() not in raw}
     assert len(secret) > 200
-    leaks = [(f, m) for f in outside(run) for m in found(f, secret)]
+    leaks = [(f, m) for f in outside(run, evaluations=split == "test") for m in found(f, secret)]
     assert leaks == []
 
 
-def outside(run: RunFolder) -> list[Path]:
-    """Files that agents, tools and people could read before `finish`."""
-    inside = (run.final,)
+def outside(run: RunFolder, *, evaluations: bool) -> list[Path]:
+    """Files that agents and tools could read before `finish`; `evaluations`: also what evaluation jobs read and wrote."""
+    inside = [run.final]
+    if not evaluations:
+        places = ("**/work/evaluate", "**/work/evaluate.input", "**/sealed")
+        inside += [place for pattern in places for place in run.root.glob(pattern)]
+        assert len(inside) > 5
     return [p for p in run.root.rglob("*") if p.is_file() and not any(p.is_relative_to(i) for i in inside)]
 
 
@@ -97,7 +109,7 @@ def test_training_data_hold_no_item_of_the_benchmark(whole_run) -> None:
     bench = whole_run.home / "benchmarks" / "wordproblems"
     asked = {
         " ".join(row["prompt"].lower().split())
-        for split in ("validation.jsonl", "sealed/test.jsonl")
+        for split in ("validation.jsonl", "sealed/validation.jsonl", "sealed/test.jsonl")
         for row in read_lines(bench / split)
     }
     rows = read_json(folder.data / "data.json")

@@ -148,8 +148,8 @@ def fuzz(whole_run: Any, tmp_path: Path, seed: int, count: int) -> Counter[str]:
     shutil.copytree(
         whole_run.run.root, home / "runs" / "whole", symlinks=True, ignore=shutil.ignore_patterns("workers")
     )
-    sealed = Path(read_json(whole_run.run.setup)["benchmark_root"]) / "sealed" / "test.jsonl"
-    texts = [row["prompt"].encode() for row in read_lines(sealed)]
+    sealed = Path(read_json(whole_run.run.setup)["benchmark_root"]) / "sealed"
+    texts = [row["prompt"].encode() for name in ("test", "validation") for row in read_lines(sealed / f"{name}.jsonl")]
     before = {str(f) for f in (home / "runs").rglob("*")}
     env = {"TUNELOOP_MCP_TOKEN": TOKEN, "OPENAI_API_KEY": KEY, "FT_CHAT_API_KEY": KEY, "HF_TOKEN": KEY}
     with ExitStack() as stack:

@@ -71,7 +71,9 @@ def test_runs_side_by_side(copied: Path) -> None:
     assert found["runs"][0]["validation"] == found["runs"][1]["validation"]
     assert found["runs"][0]["test"]["baseline"]["n"] > 0
     (pair,) = found["against_first"]
-    assert (pair["comparison"]["gain"], pair["comparison"]["p_value"], pair["note"]) == (0, 1, "")
+    assert (pair["comparison"]["gain"], pair["comparison"]["better"], pair["note"]) == (0, False, "")
+    assert pair["comparison"]["low"] <= 0 <= pair["comparison"]["high"]
+    assert "p_value" not in pair["comparison"], "nothing is claimed of validation items"
     again = tools(copied)._run("again")
     scores = again.baseline / "scores.json"
     write_json(scores, {**read_json(scores), "benchmark": "another"})

@@ -43,6 +43,7 @@ async def toolbox(whole_run) -> AsyncIterator[McpToolbox]:
         ("data_show_items", {"split": "test"}),
         ("data_show_items", {"split": "TEST"}),
         ("data_show_items", {"split": "sealed/test"}),
+        ("data_show_items", {"split": "unseen"}),
     ],
 )
 async def test_no_server_opens_the_sealed_split(toolbox: McpToolbox, tool: str, arguments: dict[str, object]) -> None:

@@ -64,7 +64,7 @@ BRIEF = Brief(
     journal=(
         JournalRow(
             number=1,
-            outcome="accepted",
+            outcome="promoted",
             hypothesis=IDEA.model_copy(update={"parent": None}),
             rows=1800,
             training=TRAINED,
@@ -72,7 +72,9 @@ BRIEF = Brief(
             low=43,
             high=57,
             parsed=97,
-            p_value=1e-9,
+            gain=45,
+            gain_low=38,
+            gain_high=52,
             blame="noise",
             lesson="Labels matter.",
             failure=None,
@@ -104,9 +106,7 @@ BRIEF = Brief(
     script="print(1)\n",
     config="finetuning_type: full\nlearning_rate: 0.001\ncutoff_len: 0\n",
     score=score(60),
-    comparison=Comparison(
-        n=200, gain=10, wins=30, losses=10, p_value=0.001, candidates=2, threshold=0.025, smallest_gain=9, accepted=True
-    ),
+    comparison=Comparison(n=200, units=200, gain=10, low=4.1, high=15.9, wins=30, losses=10, better=True),
     training=TRAINED,
 )
 
@@ -189,6 +189,21 @@ def test_a_script_that_is_too_long_is_no_start() -> None:
     assert "too long to show: 30000 letters" in text
     assert "letters…]" in text
     assert len(text) < 20_000
+
+
+def test_result_names_gain_interval_and_verdict_but_no_proof() -> None:
+    assert (
+        "Against the incumbent: +10.0 points (95 %: 4.1 to 15.9) on 200 items (30 won, 10 lost): promoted."
+        in render("critic", BRIEF)
+    )
+    against = BRIEF.model_copy(update={"reasons": ("mmlu: lost 3.0 points on 300 items",)})
+    assert "10 lost): not promoted: mmlu: lost 3.0 points on 300 items." in render("critic", against)
+    for name in NAMES:
+        assert not re.search(r"\bp = |\bp-value|significan|\bprove|accepted", render(name, BRIEF)), name
+
+
+def test_researcher_is_told_that_half_of_the_items_are_unseen() -> None:
+    assert "You see half of these items; the other half counts too." in render("researcher", BRIEF)
 
 
 def test_an_unknown_name_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ import pytest
 from tests.tools.test_scripts import bench  # noqa: F401 - a fixture
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import write_json
-from tuneloop.tools.building import gate_data
+from tuneloop.tools.benchmarks import sealed_items, validation
+from tuneloop.tools.building import gate_data, leaked
+from tuneloop.tools.scripts import script_output
 from tuneloop.tools.workbench import Workbench
 
 
@@ -28,3 +30,24 @@ def test_answers_that_the_engine_would_cut_are_counted_also_at_its_own_length(
     with pytest.raises(RecipeError, match=f"cutoff_len, {cut_at} tokens|cutoff_len is {cut_at}") as refused:
         gate_data(bench, folder, raw)
     assert refused.value.culprit == "data"
+
+
+def test_rows_with_unseen_items_are_dropped_counted_and_never_quoted(bench: Workbench) -> None:  # noqa: F811
+    folder = bench.run.experiment(1)
+    folder.script.write_text("")
+    test = [item.fields["prompt"] for item in sealed_items(bench.benchmark)]
+    unseen = [item.fields["prompt"] for item in validation(bench.benchmark).unseen]
+    both = f"{test[3]}\n\n{unseen[4]}"
+    asked = [
+        *test[:3],
+        *unseen[:3],
+        f"**Task**\n\n> {unseen[3].upper()}",
+        both,
+        *(f"Count from {n}." for n in range(40)),
+    ]
+    raw = script_output(bench, folder, debug=False) / "data.json"
+    write_json(raw, [{"instruction": text, "output": f"It is \\boxed{{{n}}}."} for n, text in enumerate(asked)])
+    report = gate_data(bench, folder, raw)
+    assert report.dropped == {"overlap with test": 3, "overlap with unseen": 5}
+    assert report.rows == 40
+    assert leaked(bench, folder) == tuple(test[:3])

@@ -36,7 +36,8 @@ OF_RUN = (
 SHARED = (
     "models/org/name/model.safetensors", "models/org/name/manifest.json", "models/tiny/manifest.json",
     "models/by_hand/model.safetensors", "datasets/d/manifest.json", "datasets/d/x.jsonl",
-    "benchmarks/b/sealed/test.jsonl", "benchmarks/b/validation.jsonl", "benchmarks/reads.jsonl",
+    "benchmarks/b/sealed/test.jsonl", "benchmarks/b/sealed/validation.jsonl", "benchmarks/b/validation.jsonl",
+    "benchmarks/reads.jsonl",
     "benchmarks/.half.part/sealed/test.jsonl", "notes.txt",
 )  # fmt: skip
 GOES = (
@@ -66,7 +67,7 @@ def experiment(number: int, outcome: str) -> Experiment:
         number=number,
         hypothesis=Hypothesis(statement="s", reason="r", disproof="d", aspect="first"),
         score=None if outcome == "failed" else score,
-        feedback=Feedback(accepted=outcome == "accepted", critique=Critique(explanation="e", lesson="l")),
+        feedback=Feedback(promoted=outcome == "promoted", critique=Critique(explanation="e", lesson="l")),
     )
 
 
@@ -134,7 +135,7 @@ def clean(home: Home, **wanted: object) -> list[Find]:
 
 RUN = st.fixed_dictionaries(
     {
-        "outcomes": st.lists(st.sampled_from(["accepted", "rejected", "failed"]), max_size=3),
+        "outcomes": st.lists(st.sampled_from(["promoted", "not promoted", "failed"]), max_size=3),
         "over": st.booleans(),
         "alive": st.sampled_from(["no", "no", "orchestrator", "job"]),
     }
@@ -172,7 +173,7 @@ def test_what_must_stay_stays_on_any_home(tmp_path_factory: pytest.TempPathFacto
 
 def may_go(run: RunFolder, outcomes: list[str], over: bool) -> set[Path]:
     """Written down independently of the code: what the documents say goes."""
-    best = max((n for n, o in enumerate(outcomes, 1) if o == "accepted"), default=0)
+    best = max((n for n, o in enumerate(outcomes, 1) if o == "promoted"), default=0)
     last = 0 if over else len(outcomes)
     lost = {run.root / "final/merged/m.safetensors", run.root / "baseline/work/evaluate/hf/x"}
     for n in range(1, len(outcomes) + 2):
@@ -189,7 +190,7 @@ def may_go(run: RunFolder, outcomes: list[str], over: bool) -> set[Path]:
 
 def test_whole_runs_go_only_when_asked_and_old(tmp_path: Path) -> None:
     home = make_home(tmp_path)
-    old, new, busy = (make_run(home, name, ["rejected"], over=True) for name in ("old", "new", "busy"))
+    old, new, busy = (make_run(home, name, ["not promoted"], over=True) for name in ("old", "new", "busy"))
     os.utime(new.report_json)
     with holding(busy.lock):
         found = clean(home, older=30 * 86400.0)
@@ -239,7 +240,7 @@ def test_an_evaluation_that_comes_to_life_is_spared(tmp_path: Path) -> None:
 
 def test_one_run_is_cleaned_alone(tmp_path: Path) -> None:
     home = make_home(tmp_path)
-    one, other = (make_run(home, name, ["rejected", "rejected"], over=False) for name in ("one", "other"))
+    one, other = (make_run(home, name, ["not promoted", "not promoted"], over=False) for name in ("one", "other"))
     before = snapshot(other.root)
     clean(home, run=one)
     assert not (one.experiment(1).model / "model.safetensors").exists()
@@ -249,7 +250,7 @@ def test_one_run_is_cleaned_alone(tmp_path: Path) -> None:
 
 def test_who_comes_to_life_between_look_and_removal_is_spared(tmp_path: Path) -> None:
     home = make_home(tmp_path)
-    run = make_run(home, "r", ["rejected", "accepted"], over=True)
+    run = make_run(home, "r", ["not promoted", "promoted"], over=True)
     found = survey(home, Wanted(run=run), read_journal)
     before = snapshot(run.root)
     with holding(run.lock):

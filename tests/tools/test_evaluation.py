@@ -11,7 +11,7 @@ import pytest
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.layout import Home
 from tuneloop.tools import evaluation
-from tuneloop.tools.benchmarks import BenchmarkFolder, items, resolve, sealed_items
+from tuneloop.tools.benchmarks import BenchmarkFolder, resolve, sealed_items, validation
 from tuneloop.tools.benchmarks.scorer import JUDGING, SCORING
 from tuneloop.tools.evaluation import How, ItemSet, Weights, evaluation_command, item_set, keys_of
 
@@ -50,7 +50,7 @@ def test_the_job_sees_only_what_it_needs(tmp_path: Path, folder: BenchmarkFolder
     assert not any(str(folder.root) in place for place in command.read)
     (given,) = job["sets"]
     assert [row["id"] for row in map(json.loads, Path(given["items"]).read_text().splitlines())] == [
-        item.id for item in items(folder, "validation", 10)
+        item.id for item in validation(folder, 10).every
     ]
     facts = {"name": "a", "path": str(base), "adapter": str(adapter), "tokenizer": str(base)}
     (asking,) = job["models"]

@@ -23,7 +23,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.jobs import read_command
 from tuneloop.tools import workbench
-from tuneloop.tools.benchmarks import items, resolve, sealed_items
+from tuneloop.tools.benchmarks import resolve, sealed_items, validation
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.measuring import (
     evaluation_status,
@@ -116,7 +116,7 @@ def evaluated(b: Workbench) -> list[str | None]:
 
 def test_a_users_items_are_read_and_kept(home: Path) -> None:
     b = bench(home, "r")
-    first = items(b.benchmark, "validation")[0]
+    first = validation(b.benchmark).every[0]
     assert isinstance(first.calls, Calls)
     assert (first.calls.entry, first.calls.inputs, first.answer) == ("add", [[1, 2], [-3, 3]], "[3, 0]")
     assert [item.calls == first.calls for item in sealed_items(b.benchmark)] == [True] * 8
@@ -266,7 +266,7 @@ def test_the_real_engine_generates_and_its_replies_are_run_apart(warm_home: Path
         stop_workers(b)
     assert all(path.is_file() for path in hidden)
     (score,) = measured(b, 0)
-    asked = {item.id: item for item in items(b.benchmark, "validation")}
+    asked = {item.id: item for item in validation(b.benchmark).every}
     assert {item.parsed for item in score.items} == {"[3, 0]"}
     assert [item.correct for item in score.items] == [asked[item.id].answer == "[3, 0]" for item in score.items]
     assert score.value == 50

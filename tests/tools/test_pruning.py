@@ -32,7 +32,7 @@ WEIGHTS = (
 )  # fmt: skip
 SCRATCH = ("work/train/hf/x.arrow", "work/rehearsal_model/model.safetensors", "work/rehearsal_data/data.json")
 RAW = ("work/build_data-0123/data.json",)
-OUTCOMES = ("accepted", "rejected", "failed")
+OUTCOMES = ("promoted", "not promoted", "failed")
 
 
 def journal(*outcomes: str) -> Journal:
@@ -43,7 +43,7 @@ def journal(*outcomes: str) -> Journal:
                 number=number,
                 hypothesis=Hypothesis(statement="s", reason="r", disproof="d", aspect="first"),
                 score=None if outcome == "failed" else score,
-                feedback=Feedback(accepted=outcome == "accepted", critique=Critique(explanation="e", lesson="l")),
+                feedback=Feedback(promoted=outcome == "promoted", critique=Critique(explanation="e", lesson="l")),
             )
             for number, outcome in enumerate(outcomes, 1)
         )
@@ -92,7 +92,7 @@ def test_evidence_and_the_incumbent_stay(tmp_path_factory: pytest.TempPathFactor
 
 
 def test_the_rule() -> None:
-    done = journal("accepted", "rejected", "failed")
+    done = journal("promoted", "not promoted", "failed")
     assert kept(done, "best,last") == {1, 3}
     assert kept(done, "best") == {1}
     assert kept(done, "all") == {1, 2, 3}
@@ -100,7 +100,7 @@ def test_the_rule() -> None:
 
 
 def test_who_asks_for_a_pruned_model_gets_one_sentence(tmp_path: Path) -> None:
-    run, done = a_run(tmp_path, "rejected", "accepted")
+    run, done = a_run(tmp_path, "not promoted", "promoted")
     prune(run, done, "best")
     with pytest.raises(RecipeError, match=r"experiment 1's weights were pruned \(FT_KEEP_MODELS=best\)"):
         check_there(run.experiment(1))
@@ -118,7 +118,7 @@ def test_a_kill_anywhere_is_finished_by_the_next_call(tmp_path: Path, monkeypatc
     deaths = 0
     for fatal in range(60):
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
-        run, done = a_run(tmp_path, "rejected", "rejected")
+        run, done = a_run(tmp_path, "not promoted", "not promoted")
         with monkeypatch.context() as patch:
             count = iter(range(1000))
 
@@ -151,7 +151,7 @@ def test_a_kill_anywhere_is_finished_by_the_next_call(tmp_path: Path, monkeypatc
 
 def test_a_removal_of_a_whole_model_that_was_cut_short_is_finished(tmp_path: Path) -> None:
     """Another recipe's output goes before its training begins; who was killed meanwhile does not come back to it."""
-    run, done = a_run(tmp_path, "accepted")
+    run, done = a_run(tmp_path, "promoted")
     away = run.experiment(1).root / ".model.7.part"
     away.mkdir()
     (away / "model.safetensors").touch()
@@ -161,7 +161,7 @@ def test_a_removal_of_a_whole_model_that_was_cut_short_is_finished(tmp_path: Pat
 
 
 def test_a_living_job_is_waited_for(tmp_path: Path) -> None:
-    run, done = a_run(tmp_path, "rejected", "rejected")
+    run, done = a_run(tmp_path, "not promoted", "not promoted")
     with (run.experiment(1).jobs / "train.1" / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         prune(run, done, "best")
@@ -175,7 +175,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "mine"
     outside.mkdir()
     (outside / "model.safetensors").write_text("precious")
-    run, done = a_run(tmp_path, "rejected", "rejected")
+    run, done = a_run(tmp_path, "not promoted", "not promoted")
     shutil.rmtree(run.experiment(1).model)
     run.experiment(1).model.symlink_to(outside)
     (run.experiment(2).model / "linked.safetensors").symlink_to(outside / "model.safetensors")
@@ -185,7 +185,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_pruning_again_costs_little_and_changes_nothing(tmp_path: Path) -> None:
-    run, done = a_run(tmp_path, "rejected", "accepted")
+    run, done = a_run(tmp_path, "not promoted", "promoted")
     prune(run, done, "best")
     before = {p: p.stat().st_mtime_ns for p in run.root.rglob("*")}
     prune(run, done, "best")
@@ -208,7 +208,7 @@ def test_a_wrong_setting_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 def test_a_training_with_another_seed_that_time_cut_short_keeps_no_weights(tmp_path: Path) -> None:
-    run, done = a_run(tmp_path, "accepted")
+    run, done = a_run(tmp_path, "promoted")
     again = fill(RunFolder(run.root, training=2).experiment(1))
     with (again.jobs / "train.1" / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

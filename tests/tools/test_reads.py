@@ -1,20 +1,65 @@
-"""How often a test split was read does not depend on the words around it."""
+"""Openings of a sealed test are counted: once for each run, also for `eval`, whatever words stand around the items."""
+
+from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from tests.prepared import prepared
 from tuneloop.core.files import read_json, write_json
-from tuneloop.core.layout import RunFolder
+from tuneloop.core.layout import Home
+from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.tools.reads import count_reads
+from tuneloop.tools.benchmarks import resolve
+from tuneloop.tools.reads import has_read, note_read, note_reading, opening
 from tuneloop.tools.workbench import Workbench
 
 
-def test_another_description_makes_no_new_test(short_run, tmp_path: Path) -> None:
-    settings = Settings(FT_FILE_PATH=short_run.home)
-    assert count_reads(Workbench(short_run.run, settings)) == 1
-    run = RunFolder(tmp_path / "later")
-    run.root.mkdir()
-    setup = read_json(short_run.run.setup)
-    setup["benchmark"]["description"] = "the same items in other words"
-    write_json(run.setup, setup | {"benchmark_fingerprint": "0" * 16})
-    assert count_reads(Workbench(run, settings)) == 1
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def bench(home: Home, name: str, **setup: str) -> Workbench:
+    """A prepared run; `setup` replaces what it stands on."""
+    spec = RunSpec(benchmark="wordproblems", base_model="tiny", sandbox="process")
+    run = prepared(home.run(name), spec, resolve("wordproblems", home, None), home.root)
+    told = read_json(run.setup)
+    told["benchmark"] |= setup
+    write_json(run.setup, told)
+    return Workbench(run, Settings(FT_FILE_PATH=home.root))
+
+
+def test_reading_resumed_after_a_kill_is_the_same_opening(home: Home) -> None:
+    first = bench(home, "first")
+    for _ in range(3):
+        note_read(first)
+    assert opening(first) == 1
+    second = bench(home, "second")
+    note_read(second)
+    note_read(first)
+    assert (opening(first), opening(second)) == (1, 2)
+
+
+def test_another_description_makes_no_new_test(home: Home) -> None:
+    first, other = bench(home, "first"), bench(home, "other", description="the same items in other words")
+    note_read(first)
+    note_read(other)
+    assert opening(other) == 2
+
+
+def test_eval_on_the_test_split_counts(home: Home) -> None:
+    note_reading(home, [resolve("wordproblems", home, None)], "eval 7 of 2026-01-01")
+    later = bench(home, "later")
+    note_read(later)
+    assert opening(later) == 2
+
+
+def test_only_runs_that_were_named_have_read(home: Home) -> None:
+    assert not has_read(home, ("first",)), "nobody has read anything"
+    note_read(bench(home, "first"))
+    assert has_read(home, ("first",))
+    assert has_read(home, ("parent", "first"))
+    assert not has_read(home, ("parent",))
+    assert not has_read(home, ())

@@ -16,7 +16,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.jobs import newest, wait
-from tuneloop.tools.benchmarks import items, prompt, resolve
+from tuneloop.tools.benchmarks import prompt, resolve, validation
 from tuneloop.tools.evaluation import Weights, evaluation_command, item_set
 from tuneloop.tools.params.finalize import finalize, write_dataset_info
 from tuneloop.tools.paths import ENGINES
@@ -70,7 +70,7 @@ def train(bench: Workbench, name: str, worker: str, counted: bool = False) -> tu
         place.mkdir(parents=True)
     rows = [
         {"instruction": prompt(bench.setup.benchmark, item), "input": "", "output": item.answer}
-        for item in items(bench.benchmark, "validation", 64)
+        for item in validation(bench.benchmark, 64).every
     ]
     write_json(data / "data.json", rows)
     write_dataset_info(data)

@@ -11,7 +11,7 @@ from tuneloop.core.experiment import Candidate, Experiment
 from tuneloop.core.ledger import amount, lines
 from tuneloop.core.prices import price_list
 from tuneloop.core.score import GuardCheck, Score
-from tuneloop.core.wording import clean, duration, gain, interval, size
+from tuneloop.core.wording import bracketed, clean, duration, interval, size
 from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.facts import averages
 from tuneloop.tools.report.timing import NodeTime, by_number, longest, total
@@ -141,7 +141,16 @@ def calls(data: ReportData) -> str:
 def experiments(data: ReportData) -> str:
     """Hypothesis, verdict, numbers."""
     best = data.best
-    header = ("#", "outcome", "validation (95 %)", "gain (95 %)", "answers parsed", "rows", "time", "hypothesis")
+    header = (
+        "#",
+        "outcome",
+        "validation (95 %)",
+        "gain, points (95 %)",
+        "answers parsed",
+        "rows",
+        "time",
+        "hypothesis",
+    )
     return table(
         header, (_experiment(e, best is not None and best.number == e.number) for e in data.journal.experiments)
     )
@@ -153,7 +162,7 @@ def _experiment(e: Experiment, is_best: bool) -> tuple[object, ...]:
         f"{e.number}{' ★' if is_best else ''}",
         e.outcome,
         score(e.score),
-        gain(comparison.gain, comparison.low, comparison.high) if comparison else "-",
+        bracketed(comparison.gain, comparison.low, comparison.high) if comparison else "-",
         f"{e.score.parsed:.0f} %" if e.score else "-",
         e.training.rows if e.training else "-",
         duration(e.seconds),

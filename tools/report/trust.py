@@ -98,6 +98,8 @@ def _seeds(data: ReportData) -> str:
     if data.spec.seeds == 1:
         return f"{decoding}; every candidate was trained and measured once."
     made = max((len(values) for values in data.candidates.values.values()), default=1)
+    if made == 1:
+        return f"{decoding}. {data.spec.seeds} seeds were asked for; no further training was made."
     return (
         f"{decoding}. {data.spec.seeds} seeds were asked for, time and budget reached for {made}: the last promoted recipes were "
         "trained again, and the model that measured best was taken."
@@ -124,7 +126,9 @@ def _cut(score: Score | None) -> list[str]:
 def _contamination(data: ReportData) -> str:
     counts = [(number, overlaps(report)) for number, report in sorted(data.data.items())]
     found = [
-        f"experiment {n}: {', '.join(f'{count} {split}' for split, count in c.items())}" for n, c in counts if any(c.values())
+        f"experiment {n}: {', '.join(f'{count} {split}' for split, count in c.items())}"
+        for n, c in counts
+        if any(c.values())
     ]
     text = "; ".join(found) or "none"
     shown = "; ".join(f'"{clean(row, 100)}"' for row in data.leaked[:SHOWN])

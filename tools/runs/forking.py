@@ -58,8 +58,9 @@ def fork(
     journal = standing_on(parent, at)
     before = (*read_fork(parent).before, read_fork(parent).run) if parent.fork.is_file() else ()
     if not after_test and has_read(home, (parent.id, *before)):
+        who = f"run {parent.id}, or one that it stands on," if before else f"run {parent.id}"
         raise SetupError(
-            f"run {parent.id} has opened its sealed test: to go on knowing its result, add --after-test; the new run's "
+            f"{who} has opened its sealed test: to go on knowing its result, add --after-test; the new run's "
             "report then claims nothing"
         )
     run = home.run(name or free_name(home, f"{parent.id}-at-{at}"))

@@ -114,12 +114,13 @@ def short(score: Score | None) -> dict[str, float] | None:
 
 def row(e: Experiment) -> dict[str, Any]:
     """One experiment."""
-    failure = e.failure.text if e.failure else None
+    failure, compared = e.failure.text if e.failure else None, e.feedback.comparison
     return {
         "number": e.number,
         "outcome": e.outcome,
         "hypothesis": e.hypothesis.statement,
         "validation": short(e.score),
+        "gain": compared.model_dump(include={"n", "gain", "low", "high"}) if compared else None,
         "failure": failure,
         "seconds": e.seconds,
     }

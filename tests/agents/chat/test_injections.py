@@ -31,7 +31,7 @@ from tuneloop.mcp_servers.client import open_toolbox
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.prompts import render
 from tuneloop.tools import benchmarks
-from tuneloop.tools.benchmarks import items, sealed_items
+from tuneloop.tools.benchmarks import sealed_items, validation
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.inspecting.suspicious import OPEN
 from tuneloop.tools.store import fingerprint
@@ -81,8 +81,8 @@ def poisoned(text: str) -> Brief:
         data_plan=(Step(do=text, why=text, options={text: text}),), training_plan={text: text},
     )  # fmt: skip
     row = JournalRow(
-        number=1, outcome="rejected", hypothesis=idea, rows=1, training=None, value=1, low=0, high=2, parsed=1,
-        p_value=1, blame=text, lesson=text, failure=None,
+        number=1, outcome="not promoted", hypothesis=idea, rows=1, training=None, value=1, low=0, high=2, parsed=1,
+        blame=text, lesson=text, failure=None,
     )  # fmt: skip
     failed = Failed(kind="wrong", asked=text, right=text, said=text, found=text)
     return BRIEF.model_copy(
@@ -158,7 +158,7 @@ def world(home: Path, data: Path, tiny: Path, rows: list[dict[str, Any]], said: 
     prepared(run, spec, found, tiny, datasets={"mine": data}, dataset_fingerprints={"mine": fingerprint(data)})
     results = [
         ItemResult(id=item.id, prediction=text, parsed=None, answer=item.answer, correct=False)
-        for item, text in zip(items(found, "validation"), said, strict=False)
+        for item, text in zip(validation(found).shown, said, strict=False)
     ]
     score = Score(
         benchmark="wordproblems", split="validation", metric="accuracy", value=0, low=0, high=9, n=len(results),

@@ -21,8 +21,10 @@ from tuneloop.core.experiment import Critique
 from tuneloop.core.files import digest, json_text
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.model_call import Begun
+from tuneloop.core.run import RunSpec
 from tuneloop.graph.replay import replay
 from tuneloop.tools.proxy.ledger import read_ledger, sums_by_job
+from tuneloop.tools.runs.manifest import write_manifest
 
 ROOT = Path(__file__).parents[3]
 LOOK = Reply("Let me look.", (Call("data_look", {"where": "here"}), Call("data_count", {})))
@@ -88,7 +90,7 @@ def recorded(table: Table) -> RunFolder:
     place.with_name("critic.0.md").write_text(PROMPT)
     with contextlib.suppress(RecipeError):
         place.with_name("critic.0.json").write_text(json_text(table.ask().model_dump(mode="json")))
-    run.spec.write_text("{}")
+    write_manifest(run, RunSpec(benchmark="b", base_model="m"))
     return run
 
 
@@ -168,5 +170,5 @@ def test_a_transcript_is_readable(sit: Sit, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_run_without_transcripts_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = RunFolder(tmp_path / "home" / "runs" / "r")
     run.root.mkdir(parents=True)
-    run.spec.write_text("{}")
+    write_manifest(run, RunSpec(benchmark="b", base_model="m"))
     assert "the offline policy decides by itself" in CliRunner().invoke(cli, ["replay"]).output

@@ -189,13 +189,13 @@ def write(path: Path, content: Any) -> None:
 
 
 def journal_row(number: int, hypothesis: Hypothesis, **changes: Any) -> JournalRow:
-    """An accepted experiment with an ordinary course."""
+    """A promoted experiment with an ordinary course."""
     training = Training(
         steps=320, seconds=60.0, rows=1500, first_loss=3.0, last_loss=0.4, tail_slope=-0.01, method="full"
     )
     row = JournalRow(
         number=number,
-        outcome="accepted",
+        outcome="promoted",
         hypothesis=hypothesis,
         rows=1500,
         training=training,
@@ -203,7 +203,6 @@ def journal_row(number: int, hypothesis: Hypothesis, **changes: Any) -> JournalR
         low=43.0,
         high=57.0,
         parsed=99.0,
-        p_value=0.001,
         blame="none",
         lesson="",
         failure=None,

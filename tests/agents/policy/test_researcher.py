@@ -138,7 +138,9 @@ def test_what_longer_training_has_gained_is_not_taken_back(messy):
     assert found.parent == 2
     assert found.aspect == "underfit"
     assert found.training_plan["max_steps"] > 480
-    worse = messy.row(2, longer, value=61.0, training=training(steps=480, last_loss=0.01, tail_slope=0.0))
+    worse = messy.row(
+        2, longer, value=61.0, outcome="not promoted", training=training(steps=480, last_loss=0.01, tail_slope=0.0)
+    )
     assert messy.hypothesis(experiment=3, journal=(short, worse)).training_plan["max_steps"] <= 480
 
 
@@ -157,7 +159,7 @@ def test_style_is_changed_when_the_base_cannot_write_it(messy):
     row = messy.row(1, first.model_copy(update={"data_plan": plan}), value=2.0, parsed=98.0)
     found = next_after(messy, first, row)
     assert found.aspect == "style" and "rewrite_equations" in does(found)
-    back = messy.row(2, found, value=1.0, parsed=98.0, outcome="rejected")
+    back = messy.row(2, found, value=1.0, parsed=98.0, outcome="not promoted")
     other = messy.hypothesis(experiment=3, journal=(row.model_copy(update={"value": 0.5}), back))
     assert fingerprint(other.data_plan, dict(other.training_plan)) != fingerprint(plan, dict(first.training_plan))
 
@@ -200,12 +202,24 @@ def test_a_loss_that_does_not_move_raises_the_rate(messy):
     assert found.training_plan["learning_rate"] == pytest.approx(5 * first.training_plan["learning_rate"])
 
 
-def test_the_best_measured_experiment_is_the_parent(messy):
+def test_incumbent_is_the_parent_though_a_guard_turned_down_a_higher_value(messy):
     first = messy.hypothesis()
     rows = (
         messy.row(1, first, value=40.0),
         messy.row(2, first.model_copy(update={"training_plan": {"max_steps": 1}}), value=55.0),
-        messy.row(3, first.model_copy(update={"training_plan": {"max_steps": 2}}), value=45.0, outcome="rejected"),
+        messy.row(3, first.model_copy(update={"training_plan": {"max_steps": 2}}), value=60.0, outcome="not promoted"),
+        messy.row(4, first.model_copy(update={"training_plan": {"max_steps": 3}}), value=45.0, outcome="not promoted"),
+    )
+    assert messy.hypothesis(experiment=5, journal=rows).parent == 2
+
+
+def test_best_measured_experiment_is_the_parent_while_none_is_promoted(messy):
+    first = messy.hypothesis()
+    other = first.model_copy(update={"training_plan": {"max_steps": 1}})
+    rows = (
+        messy.row(1, first, value=3.0, outcome="not promoted"),
+        messy.row(2, other, value=4.0, outcome="not promoted"),
+        messy.row(3, other, value=None, outcome="failed", training=None, failure="train: out of memory"),
     )
     assert messy.hypothesis(experiment=4, journal=rows).parent == 2
 
@@ -228,7 +242,7 @@ def test_forty_experiments_never_repeat_a_plan(messy):
             number,
             found,
             value=value,
-            outcome="failed" if value is None else rng.choice(["accepted", "rejected"]),
+            outcome="failed" if value is None else rng.choice(["promoted", "not promoted"]),
             parsed=rng.uniform(50, 100),
             rows=rng.randint(50, 2000),
             failure=None if value else "train: out of memory",

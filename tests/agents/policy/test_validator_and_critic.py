@@ -92,9 +92,7 @@ def brief_with_score(task, **changes) -> dict[str, Any]:
         tail_slope=changes.pop("slope", -0.01),
         method="full",
     )
-    comparison = Comparison(
-        n=60, gain=40, wins=24, losses=0, p_value=1e-6, candidates=1, threshold=0.05, smallest_gain=9, accepted=True
-    )
+    comparison = Comparison(n=60, units=60, gain=40, low=27.1, high=52.4, wins=24, losses=0, better=True)
     return {"hypothesis": first, "score": score, "training": training, "comparison": comparison, **changes}
 
 
@@ -102,8 +100,24 @@ def test_critic_tells_numbers_and_a_lesson(task):
     row = {"id": "1", "prompt": "p", "prediction": "3 + 4 = 8", "parsed": "8", "answer": "7"}
     task.answers["evaluation_explain_failures"] = {"items": [row]}
     found = task.ask("critic", Critique, **brief_with_score(task))
-    assert "40.0" in found.explanation and "24 items won" in found.explanation
-    assert "false equation" in found.explanation and "helped (+40.0 points)" in found.lesson
+    assert (
+        "24 items won and 0 lost against the incumbent: +40.0 points (95 %: 27.1 to 52.4) on 60 items"
+        in found.explanation
+    )
+    assert "40.0" in found.explanation and "false equation" in found.explanation
+    assert "gave +40.0 points (95 %: 27.1 to 52.4) on 60 items" in found.lesson
+
+
+def test_critic_names_what_turned_a_better_candidate_down(task):
+    found = task.ask("critic", Critique, **brief_with_score(task), reasons=("mmlu: lost 3.0 points on 300 items",))
+    assert "on 60 items but forgot too much: mmlu: lost 3.0 points" in found.lesson
+
+
+def test_critic_of_a_tie_says_that_it_did_not_help(task):
+    told = brief_with_score(task)
+    told["comparison"] = Comparison(n=60, units=60, gain=0, low=-5, high=5, wins=3, losses=3, better=False)
+    found = task.ask("critic", Critique, **told, reasons=("no better than the incumbent",))
+    assert "did not help (+0.0 points)" in found.lesson
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_real_experiments_are_told_beside_each_other() -> None:
     experiment = Experiment(
         number=1,
         hypothesis=Hypothesis(statement="s", reason="r", disproof="d", aspect="first"),
-        feedback=Feedback(accepted=False, critique=Critique(explanation="e", lesson="l")),
+        feedback=Feedback(promoted=False, critique=Critique(explanation="e", lesson="l")),
     )
     assert list(real_table(Real("till9", (experiment,), ({"value": 61.0},))))[-1] == (
         "| 1 | failed (best 0.0) | 61.0 (best 61.0) |"

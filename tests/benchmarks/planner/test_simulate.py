@@ -34,12 +34,14 @@ def trials(world: World, count: int = 2) -> list[tuple[str, list[Trial]]]:
     return [(player.name, played(world, player, range(1, count + 1), budget=4)) for player in players(world)]
 
 
-def test_what_is_shipped_changes_when_the_loop_accepts(world: World) -> None:
+def test_what_is_shipped_changes_when_the_loop_promotes(world: World) -> None:
     for _, many in trials(world):
         for trial in many:
             before = trial.world.base["value"] / 100
             for row, value in zip(trial.journal, trial.shipped, strict=False):
-                assert (row.outcome == "accepted") or value == before
+                assert (row.outcome == "promoted") or value == before
+                assert (row.outcome == "promoted") == (row.gain is not None and row.gain > 0)
+                assert (row.outcome == "failed") == (row.gain is None)
                 before = value
             assert len(trial.shipped) == 4
 

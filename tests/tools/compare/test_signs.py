@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuneloop.tools.compare.signs import WORK, mcnemar_exact, sign_flip
+from tuneloop.tools.compare.signs import WORK, mcnemar_exact, sign_flip, two_sided
 
 SMALL = st.integers(0, 60)
 TENTHS = st.integers(-10, 10).map(lambda i: i / 10)
@@ -74,10 +74,32 @@ def test_values_on_no_grid_are_close_to_the_count_of_all_signs() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.floats(-1, 1), max_size=40))
-def test_both_directions_are_never_accepted(differences: list[float]) -> None:
+def test_both_directions_are_never_unlikely_at_once(differences: list[float]) -> None:
     there, back = sign_flip(differences), sign_flip([-d for d in differences])
     assert there + back >= 1 - 1e-9
     assert 0 <= min(there, back) <= 1
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.one_of(TENTHS, st.sampled_from([1 / 3, -2 / 3, 0.125])), max_size=10))
+def test_two_sided_counts_every_sign_on_both_sides(differences: list[float]) -> None:
+    sizes, seen = [abs(d) for d in differences], abs(sum(differences)) - 1e-9
+    rows = list(itertools.product((-1, 1), repeat=len(sizes)))
+    as_far = sum(abs(sum(s * d for s, d in zip(row, sizes, strict=True))) >= seen for row in rows)
+    assert two_sided(differences) == pytest.approx(as_far / len(rows))
+
+
+@settings(deadline=None)
+@given(st.lists(TENTHS, max_size=40))
+def test_two_sided_is_the_same_for_both_directions_and_never_above_one(differences: list[float]) -> None:
+    found = two_sided(differences)
+    assert 0 < found <= 1
+    assert found == two_sided([-d for d in differences])
+    assert found == pytest.approx(min(1.0, 2 * min(sign_flip(differences), sign_flip([-d for d in differences]))))
+
+
+def test_where_nothing_differs_nothing_is_unlikely() -> None:
+    assert two_sided([]) == two_sided([0.0] * 9) == two_sided([1.0, -1.0]) == 1
 
 
 def test_many_graded_items_are_taken_on_a_coarser_grid() -> None:

@@ -77,13 +77,6 @@ class World:
         raised = self.rng.random(self.units) < points / 100 / (1 - self.expected())
         return np.where(raised, 1.0, self.related(skill))
 
-    def shifted(self, skill: Values, points: float) -> Values:
-        """A related skill that is better or worse by so many points."""
-        if points >= 0:
-            return self.better(skill, points)
-        failed = self.rng.random(self.units) < -points / 100 / self.expected()
-        return np.where(failed, 0.0, self.related(skill))
-
     def expected(self) -> float:
         """The mean of `skill` over all units there could be."""
         return 0.4 if self.kind == "right or wrong" else 0.4 / 1.1

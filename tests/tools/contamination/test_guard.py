@@ -30,7 +30,7 @@ def stories(seed: int, n: int) -> list[str]:
 
 
 def guard_of(**asked: list[str]) -> Guard:
-    splits = {"validation": asked.get("validation", []), "test": asked.get("test", [])}
+    splits = {split: asked.get(split, []) for split in ("validation", "unseen", "test")}
     return Guard([Known("b", s, f"{s}-{i}", {"prompt": q}) for s, qs in splits.items() for i, q in enumerate(qs)])  # type: ignore[arg-type]
 
 
@@ -164,6 +164,21 @@ def test_a_table_as_json_is_found_as_text_and_as_values() -> None:
     guard = Guard([Known("b", "test", "1", item)])
     rows = [{"table": table, "q": item["question"].upper()}, {"text": f"{item['table']}\n{item['question']}"}]
     assert [hit is not None for hit in guard.find(rows)] == [True, True]
+
+
+def test_of_a_row_with_items_of_several_splits_the_one_that_is_quoted_least_is_told() -> None:
+    shown, unseen, test = (stories(seed, 1)[0] for seed in (5, 6, 7))
+    guard = guard_of(validation=[shown], unseen=[unseen], test=[test])
+    rows = [f"{shown} {test}", f"{shown} {unseen}", f"{test} {unseen}", f"{test} {shown} {unseen}", shown]
+    hits = [hit for hit in guard.find(rows) if hit]
+    assert [hit.split for hit in hits] == ["test", "unseen", "unseen", "unseen", "validation"]
+    assert [(hit.id is None, hit.sealed) for hit in hits] == [(True, True)] * 4 + [(False, False)]
+
+
+def test_guards_that_show_other_items_are_not_the_same() -> None:
+    few, many = (guard_of(validation=VALIDATION[:n], unseen=VALIDATION[n:]) for n in (50, 100))
+    assert few.identity != many.identity
+    assert few.identity == guard_of(validation=VALIDATION[:50], unseen=VALIDATION[50:]).identity
 
 
 def test_no_items_no_overlap() -> None:

@@ -41,11 +41,11 @@ def hashes(folder: Path) -> dict[str, str]:
 def test_the_old_items_keep_their_lines(tmp_path: Path) -> None:
     wordproblems.fetch(tmp_path)
     lines = (tmp_path / "validation.jsonl").read_bytes().splitlines(keepends=True)
-    assert BENCHMARK == {
+    assert {
         "the first validation items": sha256(b"".join(lines[:VALIDATION])),
         "the test": sha256((tmp_path / "sealed" / "test.jsonl").read_bytes()),
         "the pool": sha256(repr(splits().pool).encode()),
-    }
+    } == BENCHMARK
 
 
 def test_the_raw_data_leak_the_same_rows(tmp_path: Path) -> None:

@@ -47,7 +47,9 @@ def test_the_later_validation_items_are_as_unseen_as_the_test(read: Read) -> Non
     """The list of draws that are left out is neither too short nor too long."""
     s = splits()
     known = {p.question for part in (s.validation, s.test, s.pool) for p in part}
-    rng, left_out, found = Random(14), set(), []
+    rng = Random(14)
+    left_out: set[int] = set()
+    found: list[Problem] = []
     for number in itertools.count():
         if len(found) == MORE:
             break

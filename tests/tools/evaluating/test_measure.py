@@ -17,6 +17,7 @@ from tuneloop.core.errors import SetupError, WorldError
 from tuneloop.core.files import read_json
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.jobs import newest
+from tuneloop.tools.benchmarks import validation
 from tuneloop.tools.evaluating import Decoding, Measurement, Subject, fetched, find_subject, measure, sets_of
 from tuneloop.tools.evaluating.desk import silent
 from tuneloop.tools.evaluating.tree import write_tree
@@ -85,7 +86,7 @@ def test_replies_of_a_file(tmp_path: Path) -> None:
     assert say() == 100
     assert say(v0="no", v1="") == 75, "the content counts, not the name"
     file.write_text('{"id": "v0", "prediction": "x"}\n')
-    with pytest.raises(SetupError, match="none to item v1 of sums, 1 are there; right is JSON Lines"):
+    with pytest.raises(SetupError, match=r"none to item v[1-9] of sums, 1 are there; right is JSON Lines"):
         ask(tmp_path, told, sets, str(file))
     file.write_text("{\n")
     with pytest.raises(SetupError, match="right is JSON Lines"):
@@ -148,7 +149,9 @@ def test_questions_that_an_endpoint_refuses_are_wrong_and_said(tmp_path: Path) -
         told = settings(tmp_path)
         found = ask(tmp_path, told, sums(tmp_path, told), "adder", endpoint=chat.url)
     assert found.notes == ("1 questions were refused by the endpoint: their replies are empty, and wrong",)
-    assert found.scores["sums"].items[0].prediction == ""
+    assert {item.id: item.prediction == "" for item in found.scores["sums"].items} == {
+        f"v{i}": i == 0 for i in range(8)
+    }
 
 
 def test_a_family_of_replies_is_drawn_with_seeds_of_their_own(tmp_path: Path) -> None:
@@ -214,9 +217,20 @@ def test_the_tree_of_the_seeds(tmp_path: Path) -> None:
     table = parquet.read_table(place / "results" / "ft-1" / "sums.parquet").to_pylist()
     assert [row["correct"] for row in table] == [True, False] * 4
     assert table[1]["parsed"] is None
-    assert table[0]["prompt"] == "What is 0 + 0?"
+    item = sets[0].items[0]
+    assert table[0]["prompt"] == item.fields["prompt"]
     asked = read_json(place / "predictions" / "ft-1" / "sums.json")
-    assert asked["0"] == {"origin_prompt": "What is 0 + 0?", "prediction": "\\boxed{0}", "gold": "0"}
+    said = {"origin_prompt": item.fields["prompt"], "prediction": f"\\boxed{{{item.answer}}}", "gold": item.answer}
+    assert asked["0"] == said
+
+
+def test_who_owns_the_machine_sees_every_validation_item(tmp_path: Path) -> None:
+    told = settings(tmp_path)
+    folders = fetched(["wordproblems"], told)
+    (found,) = sets_of(folders, "validation", None, Decoding())
+    assert len(validation(folders[0]).unseen) > 300, "agents do not"
+    assert found.unseen == frozenset()
+    assert len(found.items) == len(validation(folders[0]).every) == 1000
 
 
 def test_a_sealed_test_leaves_no_item_behind(tmp_path: Path) -> None:

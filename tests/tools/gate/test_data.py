@@ -14,6 +14,7 @@ from tuneloop.tools.contamination import Hit
 from tuneloop.tools.gate.data import gate
 from tuneloop.tools.gate.report import GateReport, read_report
 from tuneloop.tools.gate.wrapping import Part, Wrapping
+from tuneloop.tools.report.data import overlaps
 
 BENCHMARK = Benchmark(name="b", description="d", answer="boxed")
 Run = Callable[..., GateReport]
@@ -29,6 +30,8 @@ class Leaks:
                 yield Hit("b", "validation", "v1")
             elif "SECRET" in text:
                 yield Hit("b", "test", None)
+            elif "HIDDEN" in text:
+                yield Hit("b", "unseen", None)
             else:
                 yield None
 
@@ -141,32 +144,36 @@ def test_the_limit_is_named(run: Run) -> None:
 
 
 def test_overlaps_are_dropped_and_only_counted(run: Run, tmp_path: Path) -> None:
-    leaks = [row(instruction=f"{w} {i}") for i, w in enumerate(["VALID", "SECRET", "SECRET"])]
-    report = run([*good(3), *leaks, row(9, input="SECRET"), row(8, output="SECRET \\boxed{9}")])
-    assert report.dropped == {"overlap with test": 4, "overlap with validation": 1}
+    leaks = [row(instruction=f"{w} {i}") for i, w in enumerate(["VALID", "SECRET", "SECRET", "HIDDEN", "HIDDEN"])]
+    report = run([*good(3), *leaks, row(9, input="SECRET"), row(8, output="SECRET \\boxed{9}"), row(7, input="HIDDEN")])
+    assert report.dropped == {"overlap with test": 4, "overlap with unseen": 3, "overlap with validation": 1}
+    assert overlaps(report) == {"validation": 1, "unseen": 3, "test": 4}
+    assert "data.json: 3 of 11 rows dropped: overlap with unseen" in report.warnings
     assert (report.rows, report.overlaps) == (3, ())
     left = "".join(p.read_text() for p in (tmp_path / "out").iterdir())
-    assert not any(word in left for word in ("SECRET", "VALID"))
+    assert not any(word in left for word in ("SECRET", "HIDDEN", "VALID"))
 
 
-def test_rows_with_validation_items_are_refused_and_named_of_the_test_a_count(run: Run, tmp_path: Path) -> None:
-    leaks = [row(instruction=f"{w} {i}") for i, w in enumerate(["SECRET", "VALID", "VALID", "SECRET"])]
+def test_rows_with_validation_items_are_refused_and_named_of_sealed_ones_a_count(run: Run, tmp_path: Path) -> None:
+    leaks = [row(instruction=f"{w} {i}") for i, w in enumerate(["SECRET", "VALID", "VALID", "SECRET", "HIDDEN"])]
     report = run([*good(3), *leaks], drop_overlaps=False)
     assert report.errors == (
-        "data.json: 2 of 7 rows overlap with validation items (2 that overlap with the test are dropped already): "
-        "row 5 holds b v1: 'VALID 1'; row 6 holds b v1: 'VALID 2'; drop them in the script, or start the run with "
-        "--drop-overlaps",
+        "data.json: 2 of 8 rows overlap with validation items (2 that overlap with the test and 1 that overlap with unseen "
+        "items are dropped already): row 5 holds b v1: 'VALID 1'; row 6 holds b v1: 'VALID 2'; drop them in the script, or "
+        "start the run with --drop-overlaps",
     )
     assert [(o.row, o.benchmark, o.item, o.text) for o in report.overlaps] == [
         (5, "b", "v1", "VALID 1"),
         (6, "b", "v1", "VALID 2"),
     ]
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["rejected.json"]
-    assert "SECRET" not in (tmp_path / "out" / "rejected.json").read_text()
+    rejected = (tmp_path / "out" / "rejected.json").read_text()
+    assert "SECRET" not in rejected and "HIDDEN" not in rejected
 
 
-def test_rows_of_the_test_alone_refuse_nothing(run: Run) -> None:
-    assert run([*good(3), row(instruction="SECRET")], drop_overlaps=False).dropped == {"overlap with test": 1}
+@pytest.mark.parametrize(("word", "split"), [("SECRET", "test"), ("HIDDEN", "unseen")])
+def test_rows_with_sealed_items_alone_refuse_nothing(run: Run, word: str, split: str) -> None:
+    assert run([*good(3), row(instruction=word)], drop_overlaps=False).dropped == {f"overlap with {split}": 1}
 
 
 def test_few_empty_rows_are_dropped(run: Run) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tuneloop.core.errors import SetupError
+from tuneloop.tools.contamination import Guard, Known
 from tuneloop.tools.inspecting import half
 from tuneloop.tools.inspecting import inspect as inspect_module
 from tuneloop.tools.inspecting.inspect import inspect
@@ -150,3 +151,15 @@ def test_nothing_to_read_is_refused(tmp_path, files) -> None:
 def test_a_model_without_tokenizer_is_refused(tmp_path) -> None:
     with pytest.raises(SetupError, match=r"right is a model with tokenizer\.json"):
         inspect(put(tmp_path, {"a.jsonl": lines([{"a": 1}])}), tokenizer=tmp_path)
+
+
+@pytest.mark.parametrize("split", ["test", "unseen"])
+def test_what_holds_a_sealed_item_is_counted_and_not_shown(tmp_path, split) -> None:
+    secret = "Zorvexa keeps 31 quillmarks and finds 17 more quillmarks below the bridge. How many are there now?"
+    guard = Guard([Known("b", split, "1", {"prompt": secret})])
+    rows = [{"q": f"What is {i}?"} for i in range(9)]
+    text = lines([*rows, {"q": f"Solve: {secret.upper()}"}]) + f"{{broken {secret}\n"
+    put(tmp_path, {"data.jsonl": text, "README.md": f"# Card\n{secret}"})
+    found = inspect(tmp_path, guard=guard)
+    assert (found.rows, found.parts[0].withheld, found.broken) == (10, 1, 1)
+    assert "quillmarks" not in found.model_dump_json().casefold()

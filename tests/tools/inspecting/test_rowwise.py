@@ -88,11 +88,12 @@ def test_rows_nearly_alike_are_counted_beside_repeats(tmp_path) -> None:
     assert (found.repeated, found.near, found.first_near) == (0, 1, ("a.jsonl:2", "a.jsonl:1"))
 
 
-def test_of_the_test_only_a_count_comes_out(files) -> None:
+@pytest.mark.parametrize("sealed", ["test", "unseen"])
+def test_of_sealed_items_only_a_count_comes_out(files, sealed) -> None:
     guard = Guard(
-        [Known("b", "test", "t", {"q": "What is three?"}), Known("b", "validation", "v1", {"q": "Hello, again!"})]
+        [Known("b", sealed, "t", {"q": "What is three?"}), Known("b", "validation", "v1", {"q": "Hello, again!"})]
     )
     found = overlaps(files, guard)
-    assert (found.rows, found.checked, found.counts) == (4, 4, {"validation": 1, "test": 1})
+    assert (found.rows, found.checked, found.counts) == (4, 4, {"validation": 1, sealed: 1})
     assert [(where, hit.id) for where, _, hit in found.validation] == [("a.jsonl:3", "v1")]
     assert overlaps(files, guard, most=2).checked == 2

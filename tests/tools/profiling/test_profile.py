@@ -99,6 +99,19 @@ def test_records_with_validation_items_are_named(tmp_path):
     assert (profile.sources[0].rows, profile.sources[0].sampled) == (8, 8)
 
 
+@pytest.mark.parametrize("split", ["test", "unseen"])
+def test_records_with_sealed_items_are_not_looked_at(tmp_path, split):
+    asked = [q for q, _, _ in sums(60, 1)]
+    rows = [{"question": q.upper() if i % 2 else f"Other {i}?", "answer": "zorvex"} for i, q in enumerate(asked[:8])]
+    known = [Known("b", split, item.id, item.fields) for item in items()]
+    root = put(tmp_path / "d", "m.jsonl", [*rows, {"question": "Other 9?", "answer": "plain"}])
+    (root / "README.md").write_text(f"# Sums\n{asked[0]}\n")
+    profile = profile_dataset(root, BOXED, items(), guard=Guard(known))
+    assert [(source.overlapping, source.rows, source.sampled) for source in profile.sources] == [("", 5, 5)]
+    assert profile.readme.startswith("[withheld: this card")
+    assert not [q for q in asked if q.upper() in profile.model_dump_json()]
+
+
 def test_options_and_labels_are_seen(tmp_path):
     choice = Benchmark(name="own", description="One letter.", answer="choice")
     asked = [

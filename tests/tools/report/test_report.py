@@ -14,30 +14,45 @@ from matplotlib.image import imread
 
 from tuneloop.core.benchmark import Benchmark
 from tuneloop.core.cost import Cost, Forecast
-from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal, Training
+from tuneloop.core.experiment import (
+    Candidate,
+    Candidates,
+    Critique,
+    Experiment,
+    Failure,
+    Feedback,
+    Hypothesis,
+    Journal,
+    Training,
+)
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.ledger import Limits, Spent
 from tuneloop.core.run import RunSpec
-from tuneloop.core.score import Comparison, GuardCheck, ItemResult, Score
+from tuneloop.core.score import Claim, Comparison, GuardCheck, Halves, ItemResult, Score
+from tuneloop.core.wording import points
 from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.proxy.ledger import Sums
 from tuneloop.tools.report import tables
 from tuneloop.tools.report.data import ModelUse, ReportData
 from tuneloop.tools.report.facts import facts
-from tuneloop.tools.report.markdown import made_with, report
+from tuneloop.tools.report.markdown import made_with, plain_verdict, report
 from tuneloop.tools.report.tables import table
 from tuneloop.tools.report.timing import NodeTime
 from tuneloop.tools.report.trust import honesty
 from tuneloop.tools.report.write import write_report
+from tuneloop.tools.runs.forking import Fork
 
 KEYS = ["run_id", "benchmark", "base_model", "metric", "direction", "baseline", "best", "experiments", "budget"]
 KEYS += ["versions", "seeds"]
 MORE = [
     "sandbox",
     "planner",
-    "comparison_test",
+    "claim",
+    "smallest_gain",
+    "halves",
+    "trainings",
     "guards_test",
-    "reads_of_test",
+    "opening",
     "forked_from",
     "contamination",
     "warnings",
@@ -59,21 +74,29 @@ def score(value: float, n: int = 200, split: str = "validation") -> Score:
     )
 
 
-def comparison(gain: float, accepted: bool, n: int = 200) -> Comparison:
-    return Comparison(
-        n=n,
-        gain=gain,
-        wins=60,
-        losses=4,
-        p_value=0.0003,
-        candidates=1,
-        threshold=0.05,
-        smallest_gain=5.5,
-        accepted=accepted,
+def comparison(gain: float, n: int = 200) -> Comparison:
+    return Comparison(n=n, units=n, gain=gain, low=gain - 6, high=gain + 6, wins=60, losses=4, better=gain > 0)
+
+
+def claim(gain: float, p_value: float = 0.0003, **changes: object) -> Claim:
+    """On 400 sealed items; the interval is six points wide to either side."""
+    values = {"p_value": p_value, "claimed": p_value <= 0.05 and gain > 6, **changes}
+    return Claim.model_validate({**comparison(gain, 400).model_dump(), **values})
+
+
+def halves(shown: float, unseen: float) -> Halves:
+    """Gains on 487 shown and on 513 unseen items; their difference is known to eight points."""
+    difference = shown - unseen
+    return Halves(
+        shown=comparison(shown, 487),
+        unseen=comparison(unseen, 513),
+        difference=difference,
+        low=difference - 8,
+        high=difference + 8,
     )
 
 
-def experiment(number: int, value: float | None, accepted: bool, statement: str = "drop wrong labels") -> Experiment:
+def experiment(number: int, value: float | None, promoted: bool, statement: str = "drop wrong labels") -> Experiment:
     scored = value is not None
     return Experiment(
         number=number,
@@ -86,8 +109,8 @@ def experiment(number: int, value: float | None, accepted: bool, statement: str 
         score=score(value) if value is not None else None,
         failure=None if scored else Failure(node="train", culprit="config", text="loss is NaN"),
         feedback=Feedback(
-            accepted=accepted,
-            comparison=comparison(12, accepted) if scored else None,
+            promoted=promoted,
+            comparison=comparison(12 if promoted else -2) if scored else None,
             critique=Critique(explanation="it helped", lesson="keep it"),
         ),
         seconds=75,
@@ -95,6 +118,18 @@ def experiment(number: int, value: float | None, accepted: bool, statement: str 
 
 
 def report_data(*experiments: Experiment, **changes: object) -> ReportData:
+    """Of a run whose last promoted experiment went to the sealed test and gained 52 points there."""
+    best = next((e for e in reversed(experiments) if e.outcome == "promoted"), None)
+    sealed: dict[str, object] = (
+        {
+            "candidates": Candidates(chosen=Candidate(experiment=best.number)),
+            "best_validation": best.score,
+            "best_test": score(63, 400, "test"),
+            "claim": claim(52),
+        }
+        if best
+        else {}
+    )
     values: dict[str, object] = {
         "spec": RunSpec(benchmark="b", base_model="tiny", loop_n=1),
         "loop_n": 3,  # two were granted on the way
@@ -102,8 +137,9 @@ def report_data(*experiments: Experiment, **changes: object) -> ReportData:
         "base_model": "tiny",
         "baseline_validation": score(10),
         "baseline_test": score(11, 400, "test"),
-        "best_test": score(63, 400, "test"),
-        "comparison_test": comparison(52, True, 400),
+        "smallest_gain": 5.5,
+        "validation_shown": 200,
+        **sealed,
         "journal": Journal(experiments=experiments),
         "losses": {1: ((1, 2.5), (2, 1.0), (3, 0.4)), 3: ((1, 2.4), (2, 0.9))},
         "data": {
@@ -128,7 +164,7 @@ def report_data(*experiments: Experiment, **changes: object) -> ReportData:
         "seeds": {"training": 1},
         "sandbox": "bubblewrap",
         "planner": "offline policy",
-        "reads_of_test": 2,
+        "opening": 3,
     }
     return ReportData.model_validate({**values, **changes})
 
@@ -176,13 +212,18 @@ def test_keys_and_numbers(tmp_path: Path) -> None:
     assert told["baseline"]["test"] == {"value": 11, "n": 400, "low": 6, "high": 16}
     assert told["best"] == {
         "experiment": 3,
+        "training": 1,
+        "delivered": True,
+        "claimed": True,
         "validation": {"value": 62, "n": 200, "low": 57, "high": 67},
         "test": {"value": 63, "n": 400, "low": 58, "high": 68},
     }
-    assert [e["outcome"] for e in told["experiments"]] == ["accepted", "failed", "accepted"]
+    assert [e["outcome"] for e in told["experiments"]] == ["promoted", "failed", "promoted"]
     assert told["experiments"][1]["validation"] is None
     assert told["experiments"][1]["failure"]["node"] == "train"
-    assert told["contamination"] == {"1": {"validation": 0, "test": 7}}
+    assert told["experiments"][0]["comparison"]["gain"] == 12
+    assert told["contamination"] == {"1": {"validation": 0, "unseen": 0, "test": 7}}
+    assert (told["claim"]["p_value"], told["smallest_gain"], told["opening"]) == (0.0003, 5.5, 3)
     assert told["budget"]["experiments"] == told["budget"]["loop_n"] == 3
     assert told["budget"]["nodes"] == {"train": 150.0, "evaluate": 30.0}
     assert told["budget"]["times"][1]["lost"] == 61
@@ -207,7 +248,7 @@ def test_prompts_that_were_cut_are_counted() -> None:
     assert "prompts are longer" not in report("r", whole())
 
 
-def test_the_best_is_what_was_accepted_and_no_experiment_has_a_test_score() -> None:
+def test_the_best_is_what_was_promoted_and_no_experiment_has_a_test_score() -> None:
     """The original's page reads the test after every loop and calls the highest the best."""
     told = facts("r", report_data(experiment(1, 50, True), experiment(2, 90, False)))
     assert told["best"]["experiment"] == 1
@@ -230,13 +271,16 @@ def test_the_page_is_honest(tmp_path: Path) -> None:
     write_report(run, whole())
     text = run.report.read_text()
     for said in (
-        "11.0 → 63.0 (+52.0 points)",
-        "n = 400, gain +52.0 points, p = 0.0003",
-        "The smallest gain this test split could show (four times in five) is 5.5 points",
-        "have read this test split 2 times before",
-        "Candidates measured on validation: 2.",
+        "11.0 → 63.0, +52.0 points (95 %: 46.0 to 58.0) on 400 items.",
+        "Sealed test: +52.0 points (95 %: 46.0 to 58.0) on 400 items, p = 0.0003; the candidate is better on 60 items, the "
+        "base model on 4.",
+        "The sealed test of 400 items finds a gain of 5.5 points four times in five.",
+        "This was opening 3 of this sealed test on this machine.",
+        "The best of 2 measured experiments was chosen on validation, so its validation score flatters. What is claimed is "
+        "claimed from the sealed test alone.",
+        "| 1 | promoted | 50.0 (45-55) | +12.0 (6.0 to 18.0) |",
         "Parsed on validation: base 97 %, best 97 %",
-        "experiment 1: 0 validation, 7 test",
+        "experiment 1: 0 validation, 0 unseen, 7 test",
         "It failed in train (config): loss is NaN",
         "| experiments | 3 | 3 | 0 |",
         "| time | 4 min 20 s | 10 min 00 s | 5 min 40 s |",
@@ -250,24 +294,25 @@ def test_the_page_is_honest(tmp_path: Path) -> None:
 def test_no_improvement_is_said_and_nothing_is_claimed(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "r1")
     run.best.mkdir(parents=True)
-    data = report_data(experiment(1, 10, False), best_test=None, comparison_test=None, losses={}, data={}, times=())
-    write_report(run, data)
+    write_report(run, report_data(experiment(1, 10, False), losses={}, data={}, times=()))
     told = json.loads(run.report_json.read_text())
-    assert told["best"] == {"experiment": None, "validation": None, "test": None}
-    assert "the base model stays" in run.report.read_text()
+    assert told["best"] == {
+        "experiment": None,
+        "training": None,
+        "delivered": False,
+        "claimed": False,
+        "validation": None,
+        "test": None,
+    }
+    assert told["claim"] is None
+    assert "Only the base model was measured on the sealed test: no experiment was promoted." in run.report.read_text()
     assert not (run.best / "README.md").exists()
     assert not (run.root / "report" / "losses.png").exists()
 
 
-def test_a_lost_gain_on_the_test_is_not_called_better(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path / "r1")
-    write_report(run, report_data(experiment(1, 50, True), comparison_test=comparison(1, False, 400)))
-    assert "not provably better" in run.report.read_text()
-
-
 def test_without_any_experiment(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "r1")
-    write_report(run, report_data(best_test=None, comparison_test=None, losses={1: ()}))
+    write_report(run, report_data(losses={1: ()}))
     assert json.loads(run.report_json.read_text())["experiments"] == []
     assert (run.root / "report" / "scores.png").is_file()
 
@@ -376,27 +421,157 @@ def test_what_was_not_to_be_forgotten_is_told(tmp_path: Path, able: bool) -> Non
     text, told = run.report.read_text(), json.loads(run.report_json.read_text())
     how = "shown to stay within" if able else "by the measured loss: so few items can show 8.0 at best"
     assert f"| mmlu | 2 | 0.5 | 1.5 | 900 | -0.2 | 0.8 | 900 | {how} |" in text
-    assert "Turned down: mmlu: lost 4.0 points. Lesson" in text
+    assert "Not promoted: mmlu: lost 4.0 points. Lesson" in text
     assert told["guards_test"][0]["loss"] == -0.25
     assert told["experiments"][1]["reasons"] == ["mmlu: lost 4.0 points"]
     assert "Not to be forgotten" not in report("r2", whole())
 
 
-def test_seeds_and_their_spread_are_told() -> None:
-    several = experiment(1, 50, True)
-    assert several.score is not None
-    mean = several.score.model_copy(update={"by_seed": (52.0, 47.5, 50.5)})
+def test_trainings_with_further_seeds_are_told_with_mean_and_spread() -> None:
     spec = RunSpec(benchmark="b", base_model="tiny", seeds=3)
-    text = report("r1", report_data(several.model_copy(update={"score": mean}), spec=spec))
-    assert "trained with 3 seeds: 52.0, 47.5, 50.5 on validation; their mean was compared" in text
-    assert "3 seeds were asked for; there was time for one" in report("r1", report_data(several, spec=spec))
+    found = Candidates(
+        chosen=Candidate(experiment=3, training=2), values={3: (62.0, 64.0, 60.0), 1: (50.0,), 2: (51.0, 49.0)}
+    )
+    data = whole().model_copy(update={"spec": spec, "candidates": found})
+    text = report("r1", data)
+    assert "| # | validation, a seed each | mean | standard deviation |" in text
+    assert "| 3 | 62.0, 64.0, 60.0 | 62.0 | 2.0 |" in text
+    assert "| 2 | 51.0, 49.0 | 50.0 | 1.4 |" in text
+    assert "| 1 | 50.0 |" not in text, "one training has no spread"
+    assert "3 seeds were asked for, time and budget reached for 3" in text
+    assert "best: experiment 3, training 2" in text
+    assert first_line(data).startswith("**Experiment 3, training 2 is better than the base model")
+    told = facts("r1", data)
+    assert told["trainings"] == {"3": [62, 64, 60], "1": [50], "2": [51, 49]}
+    assert (told["best"]["experiment"], told["best"]["training"]) == (3, 2)
+    assert len(told["experiments"]) == 3, "they are no experiments"
+
+
+def test_seeds_that_time_did_not_reach_are_told() -> None:
+    spec = RunSpec(benchmark="b", base_model="tiny", seeds=3)
+    found = Candidates(chosen=Candidate(experiment=3), values={3: (62.0,)})
+    text = report("r1", whole().model_copy(update={"spec": spec, "candidates": found}))
+    assert "3 seeds were asked for; no further training was made." in text
+    assert "standard deviation" not in text
     assert "every candidate was trained and measured once" in report("r1", whole())
 
 
 def test_clusters_and_the_interval_of_the_gain_are_told() -> None:
-    found = comparison(12, True, 400).model_copy(update={"units": 50, "low": 3.25, "high": 20.5})
-    text = report("r1", report_data(experiment(1, 50, True), comparison_test=found))
-    assert "n = 400 in 50 clusters, gain +12.0 points (95 %: +3.2 to +20.5), p = 0.0003" in text
+    found = claim(12, units=50, low=3.25, high=20.5)
+    text = report("r1", report_data(experiment(1, 50, True), claim=found))
+    assert "Sealed test: +12.0 points (95 %: 3.2 to 20.5) on 400 items in 50 clusters, p = 0.0003" in text
+
+
+# --- the first line ------------------------------------------------------------------------------------------------------
+
+
+def first_line(data: ReportData) -> str:
+    """What a reader sees below the title."""
+    return report("r1", data).splitlines()[2]
+
+
+def test_first_line_where_nothing_was_promoted() -> None:
+    data = report_data(experiment(1, 10, False))
+    said = "No experiment measured better than the base model on validation; the base model stays."
+    assert first_line(data) == f"**{said}** No `best/` is made."
+    assert plain_verdict(data) == f"{said} No best/ is made."
+
+
+def test_first_line_of_a_claim() -> None:
+    assert first_line(whole()) == (
+        "**Experiment 3 is better than the base model on the sealed test: 11.0 → 63.0, +52.0 points (95 %: 46.0 to 58.0) on "
+        "400 items.** The model: `best/`."
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "p"),
+    [
+        (claim(3, 0.21), "0.21"),
+        (claim(7, 0.06), "0.06"),
+        (claim(5, 0.04), "0.04"),  # the test says so, the interval does not: both are shown
+        (claim(0, 1.0), "1"),  # a tie is delivered
+    ],
+)
+def test_first_line_where_the_candidate_measures_higher_but_nothing_is_claimed(found: Claim, p: str) -> None:
+    data = report_data(experiment(1, 50, True), claim=found)
+    line = first_line(data)
+    assert line.startswith(
+        f"**Experiment 1 on the sealed test: 11.0 → 63.0, {points(found)}. With p = {p} this does not show"
+    )
+    assert line.endswith("The model: `best/`.")
+    assert "is better than the base model on" not in line
+    assert (data.delivered, data.claimed) == (True, False)
+
+
+def test_first_line_of_a_candidate_below_the_base_model() -> None:
+    data = report_data(experiment(1, 50, True), experiment(2, 62, True), claim=claim(-0.25, 0.9))
+    assert first_line(data) == (
+        "**No model is delivered: the sealed test measures experiment 2 below the base model: 11.0 → 63.0, -0.2 points (95 %: "
+        "-6.2 to 5.8) on 400 items.** The candidate stays in `experiments/002/`."
+    )
+    told = facts("r1", data)["best"]
+    assert (told["experiment"], told["delivered"], told["claimed"]) == (2, False, False)
+
+
+def test_run_on_an_opened_lineage_claims_nothing_however_much_it_gained() -> None:
+    data = report_data(
+        experiment(1, 50, True), fork=Fork(run="p", at=1), lineage_opened=True, opening=7, claim=claim(52, 1e-9)
+    )
+    line = first_line(data)
+    assert "+52.0 points (95 %: 46.0 to 58.0) on 400 items." in line, "score and interval are given all the same"
+    assert "This was opening 7 of this test, and the run stands on one that had opened it: nothing is claimed." in line
+    assert "better than" not in line
+    assert (data.claimed, facts("r1", data)["best"]["claimed"], facts("r1", data)["claim"]["claimed"]) == (
+        False,
+        False,
+        True,
+    )
+    assert any("Its lineage had opened its sealed test before." in said for said in honesty(data))
+    assert facts("r1", data)["forked_from"] == {"run": "p", "at": 1, "opened": True}
+    fresh = data.model_copy(update={"lineage_opened": False})
+    assert "is better than the base model on the sealed test" in first_line(fresh)
+
+
+@pytest.mark.parametrize("gain", [52, 3, -1])
+def test_guard_that_the_sealed_test_breaks_is_named_in_the_first_line(gain: float) -> None:
+    data = report_data(experiment(1, 50, True), claim=claim(gain), guards_test=(guarded(3.5),))
+    assert "mmlu lost 3.5 points on its sealed test, allowed are 2." in first_line(data)
+    assert "mmlu lost 3.5 points" in plain_verdict(data)
+    kept = data.model_copy(update={"guards_test": (guarded(2.0),)})
+    assert "mmlu" not in first_line(kept), "what is allowed may be lost"
+
+
+# --- halves --------------------------------------------------------------------------------------------------------------
+
+
+def test_gain_on_each_half_is_told_with_the_interval_of_the_difference() -> None:
+    data = whole().model_copy(
+        update={"baseline_validation": score(10, 1000), "validation_shown": 487, "halves": halves(52, 50)}
+    )
+    (said,) = [line for line in honesty(data) if line.startswith("Experiments were compared on")]
+    assert said == (
+        "Experiments were compared on 1,000 validation items. Agents saw 487 of them, on which the best gained +52.0 points "
+        "over the base model, and +50.0 on the 513 others: a difference of +2.0 points (95 %: -6.0 to 10.0)."
+    )
+    assert facts("r1", data)["halves"]["difference"] == 2
+
+
+@pytest.mark.parametrize(
+    ("shown", "unseen", "learned"), [(60, 50, True), (58.01, 50, True), (58, 50, False), (30, 50, False)]
+)
+def test_shown_items_may_have_been_learned_only_beyond_the_interval(shown: float, unseen: float, learned: bool) -> None:
+    data = whole().model_copy(update={"halves": halves(shown, unseen)})
+    assert halves(shown, unseen).learned is learned
+    assert ("The shown items may have been learned." in report("r1", data)) is learned
+
+
+def test_a_set_too_small_to_halve_is_told() -> None:
+    text = report("r1", whole())
+    assert "Experiments were compared on 200 validation items. Agents saw all of them." in text
+    assert "learned" not in text
+    nothing = report_data(experiment(1, 9, False), validation_shown=97)
+    assert "Agents saw 97 of them." in report("r1", nothing), "no candidate: no gain to compare"
 
 
 def test_items_on_which_the_scorer_failed_are_listed_and_those_of_the_test_counted() -> None:
