@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from tuneloop.core.errors import LimitReachedError, RecipeError, SetupError
+from tuneloop.core.errors import LimitReachedError, RecipeError, SetupError, WorldError
 from tuneloop.core.score import Score
 from tuneloop.core.untrusted import read_strange_json
 from tuneloop.tools import pipeline
@@ -123,12 +123,17 @@ def probed(bench: Workbench) -> dict[int, float]:
     """
     e = _probe(bench)
     _collect(e)
-    took = {row["set"]: float(row["seconds"]) for row in read_strange_json(e.folder.work(pipeline.ANSWER) / GENERATION)}
+    file = e.folder.work(pipeline.ANSWER) / GENERATION
+    try:
+        seconds = {row["set"]: float(row["seconds"]) for row in read_strange_json(file)}
+        took = [seconds[one.name] for one in e.sets]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise WorldError(f"{file} is broken: {error!r}") from error
     later = ("execute.", "judge.")
     others = sum(job_seconds(job) for job in attempts(e.folder.jobs) if job.name.startswith(later))
     shared = others / sum(len(one.items) for one in e.sets)
     asked = {name: len({item.id.rpartition("~")[0] or item.id for item in one.items}) for name, one in e.named.items()}
-    return {place: took[one.name] / asked[one.name] + shared for place, one in enumerate(e.sets)}
+    return {place: took[place] / asked[one.name] + shared for place, one in enumerate(e.sets)}
 
 
 def probe_place(bench: Workbench) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tuneloop.core.errors import RecipeError
@@ -12,7 +12,7 @@ from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
-from tuneloop.graph.nodes.evaluate import measure
+from tuneloop.graph.nodes.evaluate import measure, measure_alike
 from tuneloop.graph.nodes.train import finished_training
 from tuneloop.graph.verdict import guards, verdict
 from tuneloop.tools.pruning import prune_experiment
@@ -37,24 +37,30 @@ def compete(ctx: Context) -> Candidates:
     journal = load_journal(ctx.run)
     if journal.best is None:
         return Candidates()
+    left, recipes = ctx.clock(), journal.promoted[:RECIPES] if ctx.bench.spec.seeds > 1 else ()
+    try:
+        if recipes:
+            measure_alike(ctx)
+    except RecipeError as over:  # time or budget
+        told(ctx, journal.best.number, over)
+        recipes = ()
     chosen, best = Candidate(experiment=journal.best.number), scores(ctx.run, journal.best.number)
     values = {}
-    for e in journal.promoted[:RECIPES] if ctx.bench.spec.seeds > 1 else ():
+    for e in recipes:
         values[e.number] = [scores(ctx.run, e.number).value]
-        for one, score in trained_again(ctx, e.number):
+        for one, score in trained_again(ctx, e.number, left):
             values[e.number].append(score.value)
             others = whole_scores(folder_of(ctx, one).scores, [guard.benchmark for guard in guards(ctx)])
             loser = one
-            if verdict(ctx, score, others, best).promoted:
+            if has_weights(folder_of(ctx, one)) and verdict(ctx, score, others, best).promoted:
                 loser, chosen, best = chosen, one, score
             if loser.training > 1:
                 prune_experiment(folder_of(ctx, loser), weights=True, raw=True, rule="seeds")
     return Candidates(chosen=chosen, values={number: tuple(found) for number, found in values.items()})
 
 
-def trained_again(ctx: Context, experiment: int) -> Iterator[tuple[Candidate, Score]]:
-    """Further trainings of a recipe with their scores, as far as time and budget reach."""
-    left = ctx.clock()
+def trained_again(ctx: Context, experiment: int, left: Callable[[], float | None]) -> Iterator[tuple[Candidate, Score]]:
+    """Further trainings of a recipe with their scores, as far as time and budget reach. `left`: seconds, at any moment."""
     for training in range(2, ctx.bench.spec.seeds + 1):
         here = replace(
             ctx.again(training),
@@ -69,17 +75,26 @@ def trained_again(ctx: Context, experiment: int) -> Iterator[tuple[Candidate, Sc
             try:
                 train_and_measure(here)
             except RecipeError as e:
-                culprit = e.culprit or "unknown"
-                here.emit(Problem(experiment=experiment, node="finish", culprit=culprit, text=str(e)[:2000]))
-                if culprit == "environment":  # time or budget is over
+                told(here, experiment, e)
+                if e.culprit == "environment":  # time or budget is over
                     return
                 continue
         yield Candidate(experiment=experiment, training=training), whole_score(file)
 
 
+def told(ctx: Context, experiment: int, why: RecipeError) -> None:
+    """Emit why a training or a measurement was not made."""
+    ctx.emit(Problem(experiment=experiment, node="finish", culprit=why.culprit or "unknown", text=str(why)[:2000]))
+
+
 def folder_of(ctx: Context, one: Candidate) -> ExperimentFolder:
     """Where a candidate lies."""
     return replace(ctx.run, training=one.training).experiment(one.experiment)
+
+
+def has_weights(folder: ExperimentFolder) -> bool:
+    """Whether a training's weights are still there: those of one that lost are removed."""
+    return any(folder.model.glob("*.safetensors"))
 
 
 def affordable(folder: ExperimentFolder, left: float | None) -> bool:

@@ -68,6 +68,14 @@ def test_it_has_what_it_stands_on_and_goes_on_after_it(home: Home, parent: RunFo
     assert not list(home.runs.glob(".*"))
 
 
+def test_trainings_with_further_seeds_are_not_carried_over(home: Home, parent: RunFolder) -> None:
+    """Their weights are gone, but for the delivered one's: the fork trains its own."""
+    write_json(parent.experiment(7).root / "seeds" / "2" / "scores.json", {})
+    run = made(home, parent, 8)
+    assert run.experiment(7).result.is_file()
+    assert not (run.experiment(7).root / "seeds").exists()
+
+
 def opened(home: Home, run: RunFolder) -> None:
     """The run's sealed test was opened, as `finish` notes it."""
     write_lines(home.benchmarks / "reads.jsonl", [{"test": "a split", "run": run.id}])

@@ -21,13 +21,19 @@ from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.core.setup import Placed
 from tuneloop.tools import workbench
-from tuneloop.tools.benchmarks import resolve
+from tuneloop.tools.benchmarks import resolve, validation
 from tuneloop.tools.measuring import (
     evaluation_status,
     measured,
+    measuring_conditions,
+    precisions,
+    probe_place,
+    probe_status,
+    probed,
     sealed_scores,
     sealed_status,
     start_evaluation,
+    start_probe,
     start_sealed,
 )
 from tuneloop.tools.workbench import Workbench
@@ -52,6 +58,8 @@ for model in job["models"]:
         accuracy = 100 * sum(row["value"] for row in rows) / len(rows)
         facts = {{"model": model["name"], "set": given["name"], "truncated": 0, "accuracy": accuracy}}
         results.append({{**facts, "items": rows}})
+spent = [{{"model": row["model"], "set": row["set"], "seconds": len(row["items"]) / 8}} for row in results]
+(pathlib.Path(job["out"]) / "generation.json").write_text(json.dumps(spent))
 (pathlib.Path(job["out"]) / "results.json").write_text(json.dumps({{"results": results, "versions": {{}}}}))
 """
 
@@ -72,12 +80,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def bench(home: Path, name: str, also: Sequence[Placed] = (), **settings: Any) -> Workbench:
+def bench(
+    home: Path, name: str, also: Sequence[Placed] = (), benchmark_limit: int | None = 12, **settings: Any
+) -> Workbench:
     """A run that was prepared; its base model is `base`."""
     place = Home(home)
     folder, run = resolve("wordproblems", place, None), place.run(name)
     spec = RunSpec.model_validate(
-        {"benchmark": "wordproblems", "base_model": "tiny", "sandbox": "process", "benchmark_limit": 12}
+        {"benchmark": "wordproblems", "base_model": "tiny", "sandbox": "process", "benchmark_limit": benchmark_limit}
     )
     prepared(run, spec, folder, home / "base", also=also)
     return Workbench(run, Settings.model_validate({"FT_FILE_PATH": home, **settings}))
@@ -183,7 +193,7 @@ def test_a_plan_whose_answers_were_changed_is_not_believed(home: Path) -> None:
     plan = json.loads(file.read_text())
     plan["asked"][0]["known"]["items"][0]["value"] = 1 - plan["asked"][0]["known"]["items"][0]["value"]
     file.write_text(json.dumps(plan))
-    with pytest.raises(WorldError, match="the engine's verdict is"):
+    with pytest.raises(WorldError, match="the engine's verdict differs from ours in value"):
         measured(second, 0)
     assert evaluated(second)[0] is None
     assert measured(second, 0) == score
@@ -198,6 +208,71 @@ def test_the_sealed_test_is_measured_each_time(home: Path) -> None:
         assert (base.split, best) == ("test", [])
         assert sorted(p.name for p in (b.run.final / "jobs").glob("evaluate.*")) == ["evaluate.1"]
     assert not (home / "cache" / "evaluations").exists()
+
+
+def test_scores_say_what_they_were_measured_with(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = bench(home, "first")
+    now = measuring_conditions(first)
+    evaluated(first)
+    (score,) = measured(first, 0)
+    assert score.measured_with == now
+    second = bench(home, "second")
+    evaluated(second)
+    assert measured(second, 0) == [score], "an answer from the cache was measured in the same way"
+    monkeypatch.setattr(first.engine("opencompass"), "identity", "another engine")
+    assert measuring_conditions(first) != now
+
+
+def probe_of(b: Workbench) -> dict[int, float]:
+    start_probe(b)
+    assert over(lambda: probe_status(b))["exit"]["code"] == 0
+    return probed(b)
+
+
+def test_probe_measures_the_first_hundred_items_and_tells_what_one_takes(home: Path) -> None:
+    first = bench(home, "first", benchmark_limit=None)
+    other = first.setup.benchmark.model_copy(update={"name": "other"})
+    b = bench(home, "several", [Placed(benchmark=other, root=first.setup.benchmark_root, fingerprint="-")], None)
+    assert probe_of(b) == {0: 0.125, 1: 0.125}
+    folder = b.benchmark
+    asked = json.loads((probe_place(b) / "jobs" / "evaluate.1" / "command.json").read_text())
+    job = json.loads(Path(asked["argv"][2]).read_text())
+    ids = [json.loads(line)["id"] for line in Path(job["sets"][0]["items"]).read_text().splitlines()]
+    assert sorted(ids) == sorted(item.id for item in validation(folder, 100).every)
+    assert [row["name"] for row in job["models"]] == ["base"]
+
+
+def test_probe_does_not_ask_the_cache_but_fills_it(home: Path) -> None:
+    """The cache knows answers, not what they took; a run of a hundred items finds them there."""
+    for name in ("first", "second"):
+        b = bench(home, name, benchmark_limit=None)
+        assert probe_of(b) == {0: 0.125}
+        assert [job.name for job in (probe_place(b) / "jobs").glob("evaluate.*")] == ["evaluate.1"]
+    third = bench(home, "third", benchmark_limit=100)
+    assert evaluated(third)[0] is None, "nothing is left to do"
+    assert measured(third, 0)[0].n == 100
+
+
+def test_probe_that_is_there_is_not_made_again(home: Path) -> None:
+    b = bench(home, "first", benchmark_limit=None)
+    assert probe_of(b) == probe_of(b)
+    assert [job.name for job in (probe_place(b) / "jobs").glob("evaluate.*")] == ["evaluate.1"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '[{"set": "wordproblems"}]'])
+def test_probe_with_a_broken_file_of_times_is_one_line(text: str, home: Path) -> None:
+    b = bench(home, "first", benchmark_limit=None)
+    probe_of(b)
+    next(probe_place(b).rglob("generation.json")).write_text(text)
+    with pytest.raises(WorldError, match="generation"):
+        probed(b)
+
+
+def test_precisions_count_items_of_either_split(home: Path) -> None:
+    b = bench(home, "first", benchmark_limit=120)
+    found = {split: precisions(b, split)["wordproblems"] for split in ("validation", "test")}
+    assert (found["validation"].items, found["validation"].units) == (120, 120)
+    assert (found["test"].items, found["test"].units) == (500, 500), "the sealed test is never cut"
 
 
 def test_vllm_asked_for_in_vain_is_one_line(home: Path) -> None:

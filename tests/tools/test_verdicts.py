@@ -76,9 +76,12 @@ LIES: dict[str, tuple[Change, str]] = {
     "a missing item": (lambda m: m["items"].pop(), "1 missing items"),
     "a foreign item": (lambda m: m["items"].append({**m["items"][0], "id": "x"}), "1 foreign items"),
     "an item twice": (lambda m: m["items"].append(m["items"][0]), "11 results for 10 items"),
-    "a wrong verdict": (lambda m: m["items"][9].update(value=1.0), "the engine's verdict is"),
-    "another parse": (lambda m: m["items"][0].update(parsed="-1"), "the engine's verdict is"),
-    "another gold answer": (lambda m: m["items"][0].update(answer="-1"), "the engine's verdict is"),
+    "a wrong verdict": (lambda m: m["items"][9].update(value=1.0), "verdict differs from ours in value$"),
+    "another parse": (lambda m: m["items"][0].update(parsed="-1"), "verdict differs from ours in parsed$"),
+    "another gold answer": (
+        lambda m: m["items"][0].update(answer="-1"),
+        "verdict is about another answer than the item's$",
+    ),
     "an answer that is no text": (lambda m: m["items"][0].update(prediction=None), "is no text"),
     "no verdict": (lambda m: m["items"][0].pop("value"), "are broken"),
     "another accuracy": (lambda m: m.update(accuracy=99.0), r"the engine reports 99\.0"),
@@ -104,6 +107,36 @@ def test_lies_of_the_engine_are_named(lie: str, tmp_path: Path, asked: ItemSet) 
     (tmp_path / "results.json").write_text(dumped({"results": [told]}))
     with pytest.raises(WorldError, match=says):
         collect(tmp_path, [asked])
+
+
+@pytest.mark.parametrize(
+    "lie", ["a wrong verdict", "another parse", "another gold answer", "an answer that is no text"]
+)
+def test_a_lie_is_named_without_the_words_of_the_item(lie: str, tmp_path: Path, asked: ItemSet) -> None:
+    """Such a line lies in the log and in transcripts; the item may be one that agents do not see."""
+    told = results(asked, 10)
+    for row in told["items"]:
+        row["prediction"] = f"SECRET {row['prediction']}"
+    told["items"][9]["value"] = 0.0
+    LIES[lie][0](told)
+    if lie == "a wrong verdict":
+        told["items"][9]["value"] = 0.5
+    (tmp_path / "results.json").write_text(dumped({"results": [told]}))
+    with pytest.raises(WorldError) as caught:
+        collect(tmp_path, [asked])
+    assert "SECRET" not in str(caught.value)
+    assert not any(f"'{item.answer}'" in str(caught.value) for item in asked.items)
+
+
+def test_items_that_agents_do_not_see_count_and_stay_apart(tmp_path: Path, asked: ItemSet) -> None:
+    hidden = frozenset(item.id for item in asked.items[::2])
+    apart = replace(asked, unseen=hidden)
+    whole = collect(write(tmp_path, results(asked, 4)), [asked])["one", "wordproblems"]
+    found = collect(tmp_path, [apart])["one", "wordproblems"]
+    assert (found.n, found.value, found.low, found.high) == (10, 40, whole.low, whole.high)
+    assert {item.id for item in found.unseen} == hidden
+    assert {item.id for item in found.items} == {item.id for item in asked.items} - hidden
+    assert sorted(item.id for item in found.every) == sorted(item.id for item in whole.items)
 
 
 def dumped(value: Any) -> str:

@@ -119,8 +119,12 @@ def forkable(parent: RunFolder, done: tuple[Experiment, ...]) -> str:
 
 
 def parts(parent: RunFolder, at: int) -> list[Path]:
-    """What a fork stands on."""
-    places = [*(parent.root / name for name in BESIDE), *(parent.experiment(n).root for n in range(1, at + 1))]
+    """What a fork stands on; trainings with further seeds, whose weights are gone, are its own."""
+    experiments = [parent.experiment(number).root for number in range(1, at + 1)]
+    places = [
+        *(parent.root / name for name in BESIDE),
+        *(place for root in experiments for place in sorted(root.iterdir()) if place.name != "seeds"),
+    ]
     return [place for place in places if os.path.lexists(place)]
 
 
