@@ -134,7 +134,7 @@ def compared(run: RunFolder, settings: Settings) -> dict[str, Any]:
     bench = Workbench(beside(run), settings)
     naive, oracle = trial(bench, 1, naive_rows(), NAIVE), trial(bench, 2, oracle_rows(), ORACLE)
     base, best = report["baseline"]["test"]["value"], report["best"]
-    ours = best["test"]["value"] if best else base
+    ours = best["test"]["value"] if best["delivered"] else base
     line = {"run": run.id, "seed": bench.spec.seed, "base": base, "naive": naive, "ours": ours, "oracle": oracle}
     first = report["experiments"][0]["validation"]
     way = round((ours - naive) / (oracle - naive), 3)

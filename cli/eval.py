@@ -14,11 +14,13 @@ import click
 from tuneloop.cli.engines import bar
 from tuneloop.cli.spec import locate, sandbox, split_names
 from tuneloop.core.errors import SetupError
+from tuneloop.core.layout import Home
 from tuneloop.core.run import SandboxKind
 from tuneloop.core.settings import Settings, load_settings, read_dotenv
 
 if TYPE_CHECKING:
     from tuneloop.tools.evaluating.record import Keeper
+    from tuneloop.tools.evaluation import Weights
 
 EXAMPLES = """\b
 Examples:
@@ -152,7 +154,8 @@ def run(
         sets = sets_of(folders, given["split"], given["limit"], decoding)
     if given["split"] == "test":
         for one in subjects:
-            note_reading(settings.home, folders, f"eval {one.name} {time.strftime('%Y%m%d-%H%M%S')}")
+            reader = f"eval {one.name} {time.strftime('%Y%m%d-%H%M%S')}"
+            note_reading(settings.home, folders, reader, run_of(settings.home, one.weights))
     device = computes_on(gpus)
     how = {"decoding": decoding, "seed": given["seed"], "sandbox": given["kind"] or sandbox(settings.env_type)}
     found = []
@@ -169,6 +172,15 @@ def run(
         click.echo(json.dumps(eval_views.facts(found, compared, place), indent=1))
     else:
         eval_views.show(found, compared, place)
+
+
+def run_of(home: Home, weights: Weights | None) -> str:
+    """The run in whose folder the weights lie; "" where they are no run's."""
+    runs = home.runs.resolve()
+    places = weights.places if weights else ()
+    return next(
+        (place.relative_to(runs).parts[0] for place in places if place.is_relative_to(runs) and place != runs), ""
+    )
 
 
 def computes_on(gpus: str) -> str:

@@ -124,7 +124,7 @@ def fail(text: str, code: int) -> int:
 )
 @click.version_option(__version__, prog_name="tuneloop", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Fine-tune a model until it is provably better on a benchmark.
+    """Fine-tune a model to be better on a benchmark, and prove it on a sealed test.
 
     Five agents inspect the data, write the processing script and the training config, check both fail-fast, train with
     LLaMA-Factory, evaluate with OpenCompass, learn from the result and go round again. A sealed test decides at the

@@ -42,7 +42,7 @@ def command(run_id: str | None, as_json: bool) -> None:
 
 def living(run: RunFolder) -> list[str]:
     """Jobs of the run that live: they need nobody, `tuneloop resume` takes what they bring."""
-    places = ("baseline", "final", "experiments/*", "experiments/*/seeds/*")
+    places = ("baseline", "baseline/probe", "final", "experiments/*", "experiments/*/seeds/*")
     return [lock.parent.name for p in places for lock in run.root.glob(f"{p}/jobs/*.[0-9]*/lock") if is_locked(lock)]
 
 

@@ -133,6 +133,11 @@ class Comparison(BaseModel):
     losses: int = Field(description="items on which the other is better")
     better: bool = Field(description="whether the sum over the items is higher; a tie is not better")
 
+    @property
+    def worse(self) -> bool:
+        """Whether the candidate measures below the other."""
+        return self.gain < 0
+
 
 class Claim(Comparison):
     """A candidate against the base model on items that the search never saw."""

@@ -53,6 +53,11 @@ def p(value: float | None) -> str:
     return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
 
 
+def equals(number: str) -> str:
+    """`= 0.03` or `< 0.0001`."""
+    return number if number.startswith("<") else f"= {number}"
+
+
 def clean(text: str, limit: int = 300) -> str:
     """One printable line: control characters and escape sequences lose their power, length is bounded."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -10,4 +10,5 @@ for experiment in result.journal.experiments:
     print(f"{experiment.number}  {score:>5}  {experiment.outcome:<9} {experiment.hypothesis.statement}")
 print("best:", result.best)
 if result.report:
-    print("sealed test:", result.report["baseline"]["test"], "->", result.report["best"]["test"])
+    best = result.report["best"]
+    print("sealed test:", result.report["baseline"]["test"], "->", best["test"], "delivered:", best["delivered"])

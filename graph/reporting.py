@@ -26,7 +26,7 @@ from tuneloop.tools.ledger.limits import limits
 from tuneloop.tools.ledger.spent import by_whom, spent, with_disk
 from tuneloop.tools.measuring import precisions
 from tuneloop.tools.proxy.ledger import sums_by_job
-from tuneloop.tools.reads import has_read, opening
+from tuneloop.tools.reads import has_read, measured_before, opening
 from tuneloop.tools.report.data import Also, Curve, ModelUse, ReportData
 from tuneloop.tools.report.timing import node_times
 from tuneloop.tools.runs.forking import read_fork
@@ -85,7 +85,8 @@ def report_data(ctx: Context, test: SealedTest, field: Candidates) -> ReportData
         planner=setup.planner,
         answers=answers(run),
         fork=origin,
-        lineage_opened=origin is not None and has_read(ctx.settings.home, (origin.run, *origin.before)),
+        lineage_opened=measured_before(ctx.settings.home, run)
+        or (origin is not None and has_read(ctx.settings.home, (origin.run, *origin.before))),
         opening=opening(ctx.bench),
     )
 

@@ -168,7 +168,12 @@ def whole_run(run: RunFolder, end: datetime) -> Span:
 def jobs(run: RunFolder, number: int, since: datetime, until: datetime, parent: int) -> list[Span]:
     """Jobs of the run or of this experiment that ended after `since`, up to `until`."""
     own = run.experiment(number).root
-    places = (run.baseline, run.final, *([own, *sorted((own / "seeds").glob("[0-9]*"))] if number else []))
+    places = (
+        run.baseline,
+        run.baseline / "probe",
+        run.final,
+        *([own, *sorted((own / "seeds").glob("[0-9]*"))] if number else []),
+    )
     folders = [job for place in places for job in sorted((place / "jobs").glob("*.[0-9]*"))]
     found = [job_span(run, job, parent) for job in folders if (job / "command.json").is_file()]
     return [span for span in found if span and since < span.end <= until]

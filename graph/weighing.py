@@ -24,7 +24,8 @@ SHOWN = 8
 
 def objection(ctx: Context, wish: Wish, given: Sequence[Directive]) -> str:
     """Why the wish cannot be met, and what would be right; "" where it can."""
-    if ctx.run.report_json.is_file() and not isinstance(wish, Delete | Publish):
+    ending = ctx.run.final.is_dir() and isinstance(wish, Extend)
+    if ending or (ctx.run.report_json.is_file() and not isinstance(wish, Delete | Publish)):
         return f'the run is over; tuneloop fork {ctx.run.id} --at N "…" goes on from any of its experiments'
     match wish:
         case Use() | Bound() | Keep() | Avoid():

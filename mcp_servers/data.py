@@ -104,10 +104,10 @@ class DataTools(RowTools):
         found = bench.validation(bench.benchmark)
         base = bench.run.baseline / "scores.json"
         known = Score.model_validate(read_json(base)) if base.is_file() else None
-        score = known.model_dump(mode="json", exclude={"items"}) if known else None
+        score = known.model_dump(mode="json", exclude={"items", "groups", "measured_with"}) if known else None
         return marked(
             {
-                **declared.model_dump(mode="json"),
+                **declared.model_dump(mode="json", exclude={"validation_size", "test_size"}),
                 "sizes": {
                     "validation": len(found.every),
                     "shown": len(found.shown),

@@ -17,6 +17,7 @@ from tuneloop.tools.compare import compare
 from tuneloop.tools.failures import explain
 from tuneloop.tools.measuring import evaluation_status, start_evaluation, stop_evaluation
 from tuneloop.tools.runs.journal import others, shown_score, whole_score
+from tuneloop.tools.verdicts import groups_of
 
 if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
     from fastmcp import FastMCP
@@ -39,7 +40,7 @@ class EvaluationTools:
             return cards(self.scope.settings.home)
         return [
             {
-                **folder.benchmark.model_dump(mode="json"),
+                **folder.benchmark.model_dump(mode="json", exclude={"validation_size", "test_size"}),
                 "needs": needs(folder.benchmark),
                 "items": counts(folder.root),
                 "decides": number == 0,
@@ -67,7 +68,10 @@ class EvaluationTools:
         scores = None
         if self._file(experiment).is_file():
             names = [folder.benchmark.name for folder in bench.benchmarks]
-            scores = [self.score(experiment, name).model_dump(mode="json", exclude={"items"}) for name in names]
+            scores = [
+                self.score(experiment, name).model_dump(mode="json", exclude={"items", "measured_with"})
+                for name in names
+            ]
         return {**evaluation_status(bench, experiment), "scores": scores}
 
     def stop(self, experiment: Measured) -> dict[str, Any]:
@@ -84,7 +88,7 @@ class EvaluationTools:
         count: Count = 10,
         offset: Offset = 0,
     ) -> dict[str, Any]:
-        """Why a model failed on validation: counts of all failures, and a page of the items.
+        """Why a model failed on validation: counts of failures on the items that are shown, and a page of these items.
 
         Kinds with examples, the weakest groups, wrong answers that come again and again; of an item the prompt, what was
         said, the answer found in it and the right one.
@@ -122,7 +126,10 @@ class EvaluationTools:
         if not file.is_file():
             raise ToolError(f"experiment {experiment} has no score (yet)")
         own = file if shown_score(file).benchmark == benchmark else others(file, benchmark)
-        return whole_score(own, file) if whole else shown_score(own)
+        if whole:
+            return whole_score(own, file)
+        score = shown_score(own)
+        return score.model_copy(update={"groups": groups_of(score.items, score.direction)})
 
 
 def build_server(scope: Scope) -> FastMCP:

@@ -159,10 +159,9 @@ class OwnerTools:
         return marked(explain(score, prompts, longest, kind=kind, group=group, count=count, offset=offset))
 
     def compare(self, candidate: Which, incumbent: Which, benchmark: Name = "") -> dict[str, Any]:
-        """Is one model better than another, significantly or by luck? Paired on the same items: gain, wins, losses, p-value.
+        """Is one model better than another, or is it luck? Paired on the same items: gain with its 95 % interval, wins, losses.
 
-        Two evaluations, two experiments, or one of each. p is two-sided where an evaluation is among them, and uncorrected
-        for tries.
+        Two evaluations, two experiments, or one of each. Where an evaluation is among them there is a two-sided p-value too.
         """
         if isinstance(candidate, int) and isinstance(incumbent, int):
             return self.of_run.compare(candidate, incumbent, benchmark)
@@ -178,9 +177,9 @@ class OwnerTools:
         return find(self.scope.settings.home, evaluation)
 
     def _score(self, which: int | str, benchmark: str) -> Score:
-        return (
-            self.of_run.score(which, benchmark) if isinstance(which, int) else self._record(which).score(benchmark)[0]
-        )
+        if isinstance(which, int):
+            return self.of_run.score(which, benchmark, whole=True)
+        return self._record(which).score(benchmark)[0]
 
 
 def build_server(scope: Scope, of_run: EvaluationTools) -> FastMCP:

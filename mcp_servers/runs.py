@@ -203,9 +203,9 @@ class RunTools:
         )
 
     def compare_runs(self, runs: Several) -> dict[str, Any]:
-        """Compare two or more whole runs side by side: which gave the better model, really or by chance, in what time.
+        """Compare two or more whole runs side by side: which gave the better model, by how much, in what time.
 
-        Each run's best model is tested against the first run's, item by item, where both were measured on the same items.
+        Each run's best model is compared with the first run's, item by item, where both were measured on the same items.
         """
         return comparing.compare_runs([self._run(name) for name in dict.fromkeys(runs)])
 

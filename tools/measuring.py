@@ -131,9 +131,8 @@ def probed(bench: Workbench) -> dict[int, float]:
         raise WorldError(f"{file} is broken: {error!r}") from error
     later = ("execute.", "judge.")
     others = sum(job_seconds(job) for job in attempts(e.folder.jobs) if job.name.startswith(later))
-    shared = others / sum(len(one.items) for one in e.sets)
-    asked = {name: len({item.id.rpartition("~")[0] or item.id for item in one.items}) for name, one in e.named.items()}
-    return {place: took[place] / asked[one.name] + shared for place, one in enumerate(e.sets)}
+    asked = [len(one.items) // one.benchmark.samples for one in e.sets]  # an item may be asked several times
+    return {place: took[place] / count + others / sum(asked) for place, count in enumerate(asked)}
 
 
 def probe_place(bench: Workbench) -> Path:
@@ -147,7 +146,7 @@ def _probe(bench: Workbench) -> Evaluation:
 
 def measuring_conditions(bench: Workbench) -> str:
     """What scores are measured with now: `Score.measured_with` of a score that can be compared with new ones."""
-    return conditions(bench.engine("opencompass"), _how(bench, []))
+    return conditions(bench.engine("opencompass"), _how(bench))
 
 
 def start_sealed(bench: Workbench, best: Path | None) -> None:
@@ -190,8 +189,9 @@ def _sets(bench: Workbench, split: Measured, limit: int | None) -> list[ItemSet]
     return [item_set(folder, split, limit) for folder in bench.benchmarks]
 
 
-def _how(bench: Workbench, models: list[Weights]) -> How:
-    adapters = [model.adapter for model in models if model.adapter]
+def _how(bench: Workbench) -> How:
+    """The same for every model of a run: one adapter that vLLM cannot serve takes them all to transformers."""
+    adapters = [file.parent for file in sorted(bench.run.experiments.glob("[0-9]*/model/adapter_config.json"))]
     backend = choose_backend(bench.settings.eval_backend, bench.engine("opencompass"), bench.setup.device, adapters)
     device: Literal["cpu", "cuda"] = "cuda" if bench.setup.device == "cuda" else "cpu"
     return How(device=device, backend=backend, seed=bench.spec.seed, files=bench.settings.scorer_folder)
@@ -200,7 +200,7 @@ def _how(bench: Workbench, models: list[Weights]) -> How:
 def _evaluation(
     bench: Workbench, where: Path, models: list[Weights], split: Measured, limit: int | None = None
 ) -> Evaluation:
-    how = _how(bench, models)
+    how = _how(bench)
     return Evaluation(
         folder(bench, where),
         tuple(models),
@@ -216,9 +216,9 @@ def _evaluation(
 def _collect(e: Evaluation) -> dict[str, list[Score]]:
     try:
         scores = pipeline.collect(e)
-    except LimitReachedError:
-        raise
-    except RecipeError as failed:  # a scorer's log may quote items that agents do not see
-        guard = guard_of(e.bench.benchmarks, e.bench.validation_limit)
-        raise RecipeError(open_lines(guard, str(failed)), culprit=failed.culprit) from failed
+    except (RecipeError, WorldError) as failed:  # a scorer's log may quote items that agents do not see
+        text = open_lines(guard_of(e.bench.benchmarks, e.bench.validation_limit), str(failed))
+        if isinstance(failed, LimitReachedError | WorldError):
+            raise type(failed)(text) from failed
+        raise RecipeError(text, culprit=failed.culprit) from failed
     return {model.name: [scores[model.name, one.name] for one in e.sets] for model in e.models}

@@ -95,8 +95,6 @@ def doomed(folder: ExperimentFolder, *, weights: bool, raw: bool) -> list[Path]:
     found = {*matches(folder.root, ()), *matches(folder.work, (*SCRATCH, *(RAW if raw else ())))}
     if weights:
         found |= set(matches(folder.model, MODEL))
-    for again in trained_again(folder):  # one that time cut short was never measured, and never pruned
-        found |= {*matches(again.work, (*SCRATCH, *RAW)), *matches(again.model, MODEL)}
     return sorted(found)
 
 

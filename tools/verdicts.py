@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from tuneloop.core.benchmark import Benchmark, Item
+from tuneloop.core.benchmark import Benchmark, Direction, Item
 from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.score import GroupScore, ItemResult, Judged, Score
 from tuneloop.core.untrusted import read_strange_json
@@ -139,6 +139,11 @@ def _metrics(row: Row, results: Sequence[ItemResult], benchmark: Benchmark) -> d
     if not all(map(math.isfinite, found.values())):
         raise WorldError(f"{benchmark.name}: the engine reports {found}; right are finite numbers")
     return found
+
+
+def groups_of(results: Sequence[ItemResult], direction: Direction) -> dict[str, GroupScore]:
+    """Scores of the groups of some items; of all items' groups an agent could tell the verdict on one it does not see."""
+    return _groups(results, [r.value if direction == "max" else 1 - r.value for r in results])
 
 
 def _groups(results: Sequence[ItemResult], counted: Sequence[float]) -> dict[str, GroupScore]:

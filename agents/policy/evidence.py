@@ -122,6 +122,7 @@ def parent_of(journal: Sequence[JournalRow], direction: str) -> JournalRow | Non
     if promoted:
         return promoted[-1]
     sign = 1 if direction == "max" else -1
-    return max(
-        (row for row in journal if row.value is not None), key=lambda row: sign * (row.value or 0.0), default=None
-    )
+    measured = [
+        row for row in journal if row.value is not None and not (row.gain and row.gain > 0)
+    ]  # no guard refused them
+    return max(measured, key=lambda row: sign * (row.value or 0.0), default=None)

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.errors import WorldError
+from tuneloop.core.errors import RecipeError, WorldError
+from tuneloop.core.events import Problem
 from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
 from tuneloop.graph.verdict import incumbent
 from tuneloop.graph.wait import KILLS, killed, wait
 from tuneloop.tools.measuring import folder, measured, measuring_conditions, place
 from tuneloop.tools.pipeline import proof
-from tuneloop.tools.runs.journal import keep, score_file, shown_score
+from tuneloop.tools.runs.journal import keep, score_file, scores
 
 
 def evaluate(ctx: Context) -> dict[str, Any]:
@@ -29,9 +30,21 @@ def measure_alike(ctx: Context) -> None:
     """Measure the incumbent and the untouched model again where engine, device or batching are others than they were then."""
     now = measuring_conditions(ctx.bench)
     for number in dict.fromkeys((0, incumbent(ctx))):
-        file = score_file(ctx.run, number)
-        if shown_score(file).measured_with != now:
-            keep(file, measure(ctx, number))
+        kept = scores(ctx.run, number)
+        if kept.measured_with == now and len(kept.every) == kept.n:
+            continue
+        who = f"experiment {number}" if number else "the base model"
+        ctx.emit(
+            Problem(
+                node="evaluate", culprit="environment", text=f"{who} is measured again: the engine or device changed"
+            )
+        )
+        try:
+            keep(score_file(ctx.run, number), measure(ctx, number))
+        except RecipeError as e:
+            if e.culprit == "environment":  # time or budget is over: the run comes to its end
+                raise
+            raise WorldError(f"{who} could not be measured again: {e}") from e
 
 
 def measure(ctx: Context, number: int) -> list[Score]:

@@ -16,7 +16,7 @@ from tuneloop.graph.nodes.evaluate import carried_out
 from tuneloop.graph.nodes.seeds import candidates, folder_of
 from tuneloop.graph.reporting import report_data
 from tuneloop.graph.wait import KILLS, wait
-from tuneloop.tools.compare import pair
+from tuneloop.tools.compare import compare
 from tuneloop.tools.delivery import drop_merged, hand_over, is_adapter, make_whole_model, merge_status, start_merge
 from tuneloop.tools.measuring import sealed_scores, sealed_status, start_sealed, stop_sealed
 from tuneloop.tools.pruning import prune_experiment
@@ -58,7 +58,7 @@ def finish(ctx: Context) -> dict[str, Any]:
 
 def below_base(test: SealedTest) -> bool:
     """Whether the sealed test measures the candidate below the base model: then the base model stays."""
-    return pair(test.best[0], test.base[0]).gain < 0
+    return compare(test.best[0], test.base[0]).worse
 
 
 def make_candidate(ctx: Context, folder: ExperimentFolder) -> None:
@@ -82,8 +82,8 @@ def make_candidate(ctx: Context, folder: ExperimentFolder) -> None:
 def sealed_test(ctx: Context, *, candidate: bool) -> SealedTest:
     """Test scores of the base model and, where there is one, the candidate: found in `final/test.json` or measured once."""
     file = ctx.run.final / "test.json"
+    note_read(ctx.bench)
     if not file.is_file():
-        note_read(ctx.bench)
         try:
             base, tuned = read_test(ctx, candidate=candidate)
         except RecipeError as e:

@@ -76,8 +76,8 @@ def choose_validation(ctx: Context) -> None:
     """Settle how many validation items this run measures; a run that is resumed, repeated or forked keeps the number."""
     if not ctx.run.validation.is_file():
         size = validation_size(ctx)
-        write_json(ctx.run.validation, asdict(size))
         ctx.emit(chosen(ctx, size))
+        write_json(ctx.run.validation, asdict(size))
 
 
 def validation_size(ctx: Context) -> Size:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import Problem
@@ -11,13 +12,16 @@ from tuneloop.core.experiment import Candidate, Candidates, Training
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.score import Score
+from tuneloop.graph.budget import asked_to_finish
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.evaluate import measure, measure_alike
 from tuneloop.graph.nodes.train import finished_training
 from tuneloop.graph.verdict import guards, verdict
+from tuneloop.tools.measuring import measuring_conditions
 from tuneloop.tools.pruning import prune_experiment
+from tuneloop.tools.pruning import trained_again as seeds_of
 from tuneloop.tools.report.timing import attempts, job_seconds
-from tuneloop.tools.runs.journal import keep, load_journal, scores, whole_score, whole_scores
+from tuneloop.tools.runs.journal import keep, load_journal, scores, shown_score, whole_score, whole_scores
 
 RECIPES = 2
 MARGIN = 1.2
@@ -42,7 +46,7 @@ def compete(ctx: Context) -> Candidates:
         if recipes:
             measure_alike(ctx)
     except RecipeError as over:  # time or budget
-        told(ctx, journal.best.number, over)
+        report_skipped(ctx, journal.best.number, over)
         recipes = ()
     chosen, best = Candidate(experiment=journal.best.number), scores(ctx.run, journal.best.number)
     values = {}
@@ -56,12 +60,17 @@ def compete(ctx: Context) -> Candidates:
                 loser, chosen, best = chosen, one, score
             if loser.training > 1:
                 prune_experiment(folder_of(ctx, loser), weights=True, raw=True, rule="seeds")
+        for place in seeds_of(ctx.run.experiment(e.number)):
+            if not place.scores.is_file():  # time cut it short
+                prune_experiment(place, weights=True, raw=True, rule="seeds")
     return Candidates(chosen=chosen, values={number: tuple(found) for number, found in values.items()})
 
 
 def trained_again(ctx: Context, experiment: int, left: Callable[[], float | None]) -> Iterator[tuple[Candidate, Score]]:
     """Further trainings of a recipe with their scores, as far as time and budget reach. `left`: seconds, at any moment."""
     for training in range(2, ctx.bench.spec.seeds + 1):
+        if asked_to_finish(ctx.run):
+            return
         here = replace(
             ctx.again(training),
             state=ctx.state.model_copy(update={"experiment": experiment}),
@@ -69,20 +78,20 @@ def trained_again(ctx: Context, experiment: int, left: Callable[[], float | None
             gpu_hours=None,
         )
         file = here.folder.scores
-        if not file.is_file():
+        if not measured_alike(here, file):
             if not affordable(ctx.run.experiment(experiment), left()):
                 return
             try:
                 train_and_measure(here)
             except RecipeError as e:
-                told(here, experiment, e)
+                report_skipped(here, experiment, e)
                 if e.culprit == "environment":  # time or budget is over
                     return
                 continue
         yield Candidate(experiment=experiment, training=training), whole_score(file)
 
 
-def told(ctx: Context, experiment: int, why: RecipeError) -> None:
+def report_skipped(ctx: Context, experiment: int, why: RecipeError) -> None:
     """Emit why a training or a measurement was not made."""
     ctx.emit(Problem(experiment=experiment, node="finish", culprit=why.culprit or "unknown", text=str(why)[:2000]))
 
@@ -109,3 +118,10 @@ def train_and_measure(ctx: Context) -> None:
     ctx.folder.root.mkdir(parents=True, exist_ok=True)
     finished_training(ctx)
     keep(ctx.folder.scores, measure(ctx, ctx.state.experiment))
+
+
+def measured_alike(ctx: Context, file: Path) -> bool:
+    """Whether a training was measured as the others are now; one whose weights are gone cannot be measured again."""
+    return file.is_file() and (
+        shown_score(file).measured_with == measuring_conditions(ctx.bench) or not has_weights(ctx.folder)
+    )

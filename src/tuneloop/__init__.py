@@ -1,4 +1,4 @@
-"""An autonomous fine-tuning team: name a benchmark, a base model and a budget, get a model that is proved better."""
+"""An autonomous fine-tuning team: name a benchmark, a base model and a budget, get a better model and its sealed test score."""
 
 TYPE_CHECKING = False  # jobs' supervisors import this package too: typing and importlib would be half of their start
 

@@ -164,7 +164,7 @@ def test_a_run_with_a_model_that_errs_in_every_way(
         output += second.communicate()[0]
     assert second.returncode == 0, output[-5000:]
     report = read_json(run.report_json)
-    assert [e["outcome"] for e in report["experiments"]] == ["accepted", "failed", "failed", "failed"]
+    assert [e["outcome"] for e in report["experiments"]] == ["promoted", "failed", "failed", "failed"]
     assert {e["failure"]["culprit"] for e in report["experiments"][1:]} == {"planner"}
     assert report["experiments"][0]["repairs"] == 0
     assert (report["planner"], set(report["answers"]), report["answers"][""]) == ("chat m", {"m", ""}, 3)

@@ -10,7 +10,9 @@ import pytest
 
 from tests.prepared import prepared
 from tests.tools.compare.worlds import score
-from tuneloop.core.errors import RecipeError
+from tuneloop.core.directive import Directive, Finish
+from tuneloop.core.directive_log import write_down
+from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.event_log import every_event
 from tuneloop.core.events import Problem
 from tuneloop.core.experiment import Candidate, Candidates, Critique, Experiment, Feedback, Hypothesis, Training
@@ -27,7 +29,7 @@ from tuneloop.graph.nodes.seeds import candidates, compete, folder_of
 from tuneloop.graph.state import State
 from tuneloop.tools.benchmarks import resolve
 from tuneloop.tools.pruning import read_note
-from tuneloop.tools.runs.journal import keep, score_file, shown_score
+from tuneloop.tools.runs.journal import keep, score_file, shown_score, unseen
 
 N = 200
 HERE, ELSEWHERE = "this device", "another device"
@@ -80,6 +82,11 @@ def write(ctx: Context, one: Candidate, right: int, kept: int) -> None:
     keep(folder.scores if folder else score_file(ctx.run, 0), [known(right), known(kept, "task")])
 
 
+def problems(ctx: Context) -> list[Problem]:
+    """What was told."""
+    return [event for event in every_event(ctx.run.events) if isinstance(event, Problem)]
+
+
 class Trainings:
     """Stands for real ones: what each further training measures, or what it raises; which were made."""
 
@@ -97,7 +104,8 @@ class Trainings:
 
 @pytest.fixture(autouse=True)
 def measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "measuring_conditions", lambda _: HERE)
+    for module in (evaluate, seeds):
+        monkeypatch.setattr(module, "measuring_conditions", lambda _: HERE)
 
 
 @pytest.fixture
@@ -250,9 +258,26 @@ def test_training_that_fails_costs_no_candidate(
     trainings = train({(2, 2): failed, (2, 3): 59, (1, 2): 66, (1, 3): 61})
     found = candidates(ctx)
     assert found.chosen == Candidate(experiment=1, training=2)
-    (said,) = [e for e in every_event(ctx.run.events) if isinstance(e, Problem)]
+    (said,) = problems(ctx)
     assert (said.experiment, said.node, said.culprit, said.text) == (2, "finish", culprit, "loss is NaN")
     assert trainings.made == ([(2, 2), (1, 2), (1, 3)] if culprit == "environment" else made)
+
+
+def test_who_is_asked_to_finish_trains_nothing_further(tmp_path: Path, train: Callable[..., Trainings]) -> None:
+    ctx = run_of(tmp_path, THREE, trainings=3)
+    write_down(ctx.run.directives, Directive(id="1", said="finish", wish=Finish()))
+    made = train({})
+    assert candidates(ctx).chosen == Candidate(experiment=2)
+    assert made.made == []
+
+
+def test_training_that_time_cut_short_keeps_no_weights(tmp_path: Path, train: Callable[..., Trainings]) -> None:
+    ctx = run_of(tmp_path, THREE, trainings=2)
+    cut = folder_of(ctx, Candidate(experiment=2, training=2))
+    write_json(cut.model / "model.safetensors", "half of a training")
+    train({(2, 2): RecipeError("the run's time was over during train", culprit="environment"), (1, 2): 1})
+    assert candidates(ctx).chosen == Candidate(experiment=2)
+    assert weights(ctx) == {(1, 1), (2, 1), (3, 1)}
 
 
 # --- measured alike ------------------------------------------------------------------------------------------------------
@@ -349,4 +374,56 @@ def test_no_time_to_measure_alike_leaves_the_incumbent(
     made = train({})
     assert compete(ctx) == Candidates(chosen=Candidate(experiment=2))
     assert made.made == []
-    assert [e.culprit for e in every_event(ctx.run.events) if isinstance(e, Problem)] == ["environment"]
+    again, over_now = problems(ctx)
+    assert again.text == "experiment 2 is measured again: the engine or device changed"
+    assert (over_now.culprit, over_now.text) == ("environment", "the run's time was over during evaluate")
+
+
+def test_incumbent_that_cannot_be_measured_again_says_nothing_of_the_candidate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It pauses the run; time that is over ends it instead, or it would pause for ever."""
+    ctx = run_of(tmp_path, THREE, trainings=1)
+    elsewhere(ctx, 2)
+
+    def fail(*_: object) -> list[Score]:
+        raise RecipeError("the model does not load", culprit="config")
+
+    monkeypatch.setattr(evaluate, "measure", fail)
+    with pytest.raises(WorldError, match="experiment 2 could not be measured again: the model does not load"):
+        measure_alike(ctx)
+
+    def over(*_: object) -> list[Score]:
+        raise RecipeError("the run's time was over during evaluate", culprit="environment")
+
+    monkeypatch.setattr(evaluate, "measure", over)
+    with pytest.raises(RecipeError, match="time was over"):
+        measure_alike(ctx)
+
+
+def test_score_without_its_unseen_half_is_measured_again(tmp_path: Path, measured: list[int]) -> None:
+    """A kill between both files of a second measurement."""
+    ctx = run_of(tmp_path, THREE, trainings=1)
+    whole = known(60)
+    half = whole.model_copy(update={"items": whole.items[:100], "unseen": whole.items[100:]})
+    keep(score_file(ctx.run, 2), [half])
+    measure_alike(ctx)
+    assert measured == []
+    write_json(unseen(score_file(ctx.run, 2), "wordproblems"), {"measured_with": ELSEWHERE, "items": []})
+    measure_alike(ctx)
+    assert measured == [2]
+
+
+def test_training_that_was_measured_elsewhere_is_measured_again(
+    tmp_path: Path, measured: list[int], train: Callable[..., Trainings]
+) -> None:
+    ctx = run_of(tmp_path, THREE, trainings=2)
+    for one in (Candidate(experiment=2, training=2), Candidate(experiment=1, training=2)):
+        write(ctx, one, 90, 100)
+        keep(folder_of(ctx, one).scores, [known(90, measured_with=ELSEWHERE)])
+    (folder_of(ctx, Candidate(experiment=1, training=2)).model / "model.safetensors").unlink()
+    made = train({(2, 2): 55})
+    found = candidates(ctx)
+    assert made.made == [(2, 2)], "what has no weights cannot be measured, and not be chosen"
+    assert found.chosen == Candidate(experiment=2)
+    assert right(found) == {2: [60, 55], 1: [50, 90]}

@@ -14,7 +14,7 @@ from tuneloop.core.setup import Setup
 from tuneloop.sandboxes.jobs import read_command
 from tuneloop.tools.paths import ENGINES
 
-E = "run/experiments/001"
+E, P = "run/experiments/001", "run/baseline/probe"
 FACTORY, COMPASS = {"llamafactory", "python"}, {"opencompass", "python"}
 TRAINER = {f"engines/llamafactory/{name}.py" for name in ("train", "lf_watch", "lf_checkpoints", "lf_cost")}
 MEASURE = COMPASS | {"engines/opencompass", "scorer", "judging", "model"}
@@ -32,8 +32,12 @@ WALLS: dict[str, tuple[set[str], set[str]]] = {
         {f"{E}/model", f"{E}/work/train"},
     ),
     f"{E}/jobs/evaluate": (MEASURE | {f"{E}/model", f"{E}/work/evaluate.input"}, {f"{E}/work/evaluate"}),
+    f"{P}/jobs/evaluate": (MEASURE | {f"{P}/work/evaluate.input"}, {f"{P}/work/evaluate"}),
     "run/baseline/jobs/evaluate": (MEASURE | {"run/baseline/work/evaluate.input"}, {"run/baseline/work/evaluate"}),
-    "run/final/jobs/evaluate": (MEASURE | {"run/best", "run/final/work/evaluate.input"}, {"run/final/work/evaluate"}),
+    "run/final/jobs/evaluate": (
+        MEASURE | {"run/final/candidate", "run/final/work/evaluate.input"},
+        {"run/final/work/evaluate"},
+    ),
 }
 GENERATED = {f"{E}/jobs/dry_run", f"{E}/jobs/build_data"}
 # What code believes, what later jobs are made of, and what nobody may change.
@@ -51,14 +55,21 @@ BELIEVED = [
     "directives.jsonl",
     "lock",
     "baseline/scores.json",
+    "baseline/sealed",
+    "baseline/validation.json",
+    "baseline/probe/evaluation.json",
+    "baseline/probe/jobs",
     "baseline/evaluation.json",
     "baseline/spent.json",
     "baseline/jobs",
     "final/test.json",
+    "final/candidates.json",
+    "final/candidate",
     "final/jobs",
     "best",
     "final/evaluation.json",
     "experiments/001/scores.json",
+    "experiments/001/sealed",
     "experiments/001/evaluation.json",
     "experiments/001/experiment.json",
     "experiments/001/training.json",

@@ -22,7 +22,7 @@ from tuneloop.tools.runs.manifest import write_manifest
 
 @pytest.fixture
 def ctx(make_long_run: Callable[..., RunFolder]) -> Context:
-    """Nine experiments, of which the seventh was accepted; every model holds a little."""
+    """Nine experiments, of which the seventh was promoted; every model holds a little."""
     settings = load_settings()
     run = settings.home.run("d")
     run.root.mkdir(parents=True)

@@ -61,7 +61,7 @@ def test_little_time_and_memory(home: Path, command: tuple[str, ...]) -> None:
 
 
 def test_people_see_the_last_ones_and_scripts_all(home: Path) -> None:
-    env = {**os.environ, "FT_FILE_PATH": str(home)}
+    env = {**os.environ, "FT_FILE_PATH": str(home), "COLUMNS": "120"}
     shown = subprocess.run([*COMMAND, "status"], env=env, cwd=home, capture_output=True, text=True, check=True).stdout
     assert len(shown.splitlines()) < 200
     assert "970 earlier experiments" in shown

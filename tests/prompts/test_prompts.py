@@ -202,8 +202,10 @@ def test_result_names_gain_interval_and_verdict_but_no_proof() -> None:
         assert not re.search(r"\bp = |\bp-value|significan|\bprove|accepted", render(name, BRIEF)), name
 
 
-def test_researcher_is_told_that_half_of_the_items_are_unseen() -> None:
-    assert "You see half of these items; the other half counts too." in render("researcher", BRIEF)
+def test_agents_are_told_that_items_count_which_they_do_not_see() -> None:
+    assert "Items that you are not shown count too." in render("researcher", BRIEF)
+    dropped = "Rows that overlap with the sealed test, or with validation items that are not shown, are dropped by code"
+    assert dropped in render("data_engineer", BRIEF)
 
 
 def test_an_unknown_name_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis,
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.score import Score
 from tuneloop.core.settings import load_settings
-from tuneloop.tools.pruning import check_there, kept, prune, read_note
+from tuneloop.tools.pruning import check_there, kept, prune, prune_experiment, read_note
 
 EVIDENCE = (
     "hypothesis.json", "process_data.py", "train.yaml", "training.json", "scores.json", "experiment.json",
@@ -207,13 +207,17 @@ def test_a_wrong_setting_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         load_settings(tmp_path / "none")
 
 
-def test_a_training_with_another_seed_that_time_cut_short_keeps_no_weights(tmp_path: Path) -> None:
-    run, done = a_run(tmp_path, "promoted")
+def test_a_training_with_another_seed_is_pruned_by_itself_only(tmp_path: Path) -> None:
+    """It may be what is delivered, also when its experiment's own model is not kept."""
+    run, done = a_run(tmp_path, "promoted", "promoted")
     again = fill(RunFolder(run.root, training=2).experiment(1))
+    prune(run, done, "best")
+    assert not there(run.experiment(1), WEIGHTS)
+    assert there(again, WEIGHTS)
     with (again.jobs / "train.1" / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        prune(run, done, "all")
+        prune_experiment(again, weights=True, raw=True, rule="seeds")
         assert there(again, WEIGHTS), "its job lives"
-    prune(run, done, "all")
-    assert there(run.experiment(1), WEIGHTS)
+    prune_experiment(again, weights=True, raw=True, rule="seeds")
+    assert there(run.experiment(2), WEIGHTS)
     assert not there(again, (*WEIGHTS, *SCRATCH, *RAW)) and there(again, EVIDENCE)

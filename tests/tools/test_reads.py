@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tuneloop.core.layout import Home
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmarks import resolve
-from tuneloop.tools.reads import has_read, note_read, note_reading, opening
+from tuneloop.tools.reads import has_read, measured_before, note_read, note_reading, opening
 from tuneloop.tools.workbench import Workbench
 
 
@@ -54,6 +55,31 @@ def test_eval_on_the_test_split_counts(home: Home) -> None:
     later = bench(home, "later")
     note_read(later)
     assert opening(later) == 2
+
+
+def test_new_run_of_an_old_name_opens_the_test_anew(home: Home) -> None:
+    """The old one was removed; the machine has seen this test once all the same."""
+    first = bench(home, "same")
+    note_read(first)
+    shutil.rmtree(first.run.root)
+    again = bench(home, "same")
+    note_read(again)
+    note_read(again)
+    assert opening(again) == 2
+
+
+def test_measuring_a_runs_model_on_a_test_is_an_opening_of_the_run(home: Home) -> None:
+    """Who goes on with it, or reads its report, may know the result."""
+    first, folder = bench(home, "first"), resolve("wordproblems", home, None)
+    assert not measured_before(home, first.run)
+    note_reading(home, [folder], "eval somebody 20260101-000000")
+    assert not has_read(home, ("first",))
+    note_reading(home, [folder], "eval model 20260101-000000", "first")
+    assert has_read(home, ("first",))
+    assert measured_before(home, first.run)
+    note_read(first)
+    assert opening(first) == 3
+    assert not measured_before(home, bench(home, "second").run)
 
 
 def test_only_runs_that_were_named_have_read(home: Home) -> None:

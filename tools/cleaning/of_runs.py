@@ -30,7 +30,7 @@ def of_run(run: RunFolder, inside: Inside, wanted: Wanted, read_journal: ReadJou
         yield Find("runs", name, (run.root,), why, (run.lock,), run)
         return
     yield Find("leftovers", name, inside.trash, "begun and never finished", (run.lock,), run)
-    for place in (run.root, run.baseline, run.final):
+    for place in (run.root, run.baseline, run.baseline / "probe", run.final):
         found = listed(place / "work", SCRATCH if over else CACHES)
         yield Find(
             "caches", f"{name}/{place.relative_to(run.root)}".removesuffix("/."), found, REBUILT, (run.lock,), run

@@ -61,7 +61,7 @@ def sets_of(
     found = []
     for folder in folders:
         declared = BenchmarkFolder(decoding.on(folder.benchmark), folder.root, folder.fingerprint)
-        one = replace(item_set(declared, split, limit), unseen=frozenset())  # who owns the machine sees everything
+        one = replace(item_set(declared, split, limit), unseen=frozenset())  # the owner of this machine sees all items
         if not one.items:
             raise SetupError(f"{one.name}: no items are left of its {split} split")
         found.append(one)

@@ -28,7 +28,10 @@ def gpu_hours(run: RunFolder) -> dict[int, float]:
 def places(run: RunFolder) -> list[tuple[int, Path]]:
     """Folders of jobs, and the experiment they belong to; what a fork stands on is not its own."""
     before = int(read_json(run.fork)["at"]) if run.fork.is_file() else -1
-    own = [(0, run.final / "jobs"), *([(0, run.baseline / "jobs")] if before < 0 else [])]
+    own = [
+        (0, run.final / "jobs"),
+        *([(0, run.baseline / "jobs"), (0, run.baseline / "probe" / "jobs")] if before < 0 else []),
+    ]
     for place in sorted(run.experiments.glob("[0-9]*")):
         if int(place.name) > before:
             own += [(int(place.name), jobs) for jobs in (place / "jobs", *place.glob("seeds/[0-9]*/jobs"))]

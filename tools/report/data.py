@@ -105,12 +105,17 @@ class ReportData(BaseModel):
     @property
     def delivered(self) -> bool:
         """Whether there is a model: the sealed test did not measure it below the base model."""
-        return self.claim is not None and self.claim.gain >= 0
+        return self.claim is not None and not self.claim.worse
 
     @property
     def claimed(self) -> bool:
         """Whether the report may say that the model is better than the base model."""
         return self.claim is not None and self.claim.claimed and not self.lineage_opened
+
+    @property
+    def measured(self) -> int:
+        """Trained models that were measured on validation."""
+        return self.journal.scored + sum(len(values) - 1 for values in self.candidates.values.values())
 
     @property
     def nodes(self) -> tuple[NodeTime, ...]:

@@ -36,7 +36,7 @@ def facts(run_id: str, data: ReportData) -> dict[str, Any]:
         "seeds": data.seeds,
         "sandbox": data.sandbox,
         "planner": data.planner,
-        "claim": data.claim.model_dump() if data.claim else None,
+        "claim": {**data.claim.model_dump(), "claimed": data.claimed} if data.claim else None,
         "smallest_gain": data.smallest_gain,
         "halves": data.halves.model_dump() if data.halves else None,
         "trainings": {str(number): list(values) for number, values in data.candidates.values.items()},

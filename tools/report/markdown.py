@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tuneloop.core.experiment import Experiment
 from tuneloop.core.score import Claim
-from tuneloop.core.wording import clean, duration, p, points
+from tuneloop.core.wording import clean, duration, equals, p, points
+from tuneloop.tools.compare.power import ALPHA
 from tuneloop.tools.report import tables
 from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.timing import total
@@ -58,7 +59,7 @@ def _said(data: ReportData) -> tuple[str, str]:
     """What is claimed or not, and where the model is."""
     claim, test = data.claim, data.best_test
     if claim is None or test is None or data.candidates.chosen is None:
-        said = "No experiment measured better than the base model on validation; the base model stays."
+        said = "No experiment was promoted; the base model stays."
         return said, " No `best/` is made."
     who = tables.candidate(data.candidates.chosen)
     numbers = f"{data.baseline_test.value:.1f} → {test.value:.1f}, {points(claim)}."
@@ -67,9 +68,9 @@ def _said(data: ReportData) -> tuple[str, str]:
         for check in data.guards_test
         if check.loss > check.allowed
     )
-    if claim.gain < 0:
+    if claim.worse:
         said = f"No model is delivered: the sealed test measures {who} below the base model: {numbers}{broken}"
-        return said, f" The candidate stays in `experiments/{data.number:03d}/`."
+        return said, f" The candidate stays in `{tables.folder(data.candidates.chosen)}`."
     return f"{_rank(data, claim, who.capitalize(), numbers)}{broken}", " The model: `best/`."
 
 
@@ -77,15 +78,19 @@ def _rank(data: ReportData, claim: Claim, who: str, numbers: str) -> str:
     """What a delivered model is beside the base model."""
     if data.lineage_opened:
         return (
-            f"{who} on the sealed test: {numbers} This was opening {data.opening} of this test, and the run stands on one "
-            "that had opened it: nothing is claimed."
+            f"{who} on the sealed test: {numbers} This was opening {data.opening} of this test. The run, or one that it stands "
+            "on, had opened it before: nothing is claimed."
         )
     if claim.claimed:
         return f"{who} is better than the base model on the sealed test: {numbers}"
-    return (
-        f"{who} on the sealed test: {numbers} With p = {p(claim.p_value)} this does not show that it is better than the "
-        "base model."
-    )
+    return f"{who} on the sealed test: {numbers} {_unproved(claim)}"
+
+
+def _unproved(claim: Claim) -> str:
+    """Why a gain is not claimed."""
+    if (claim.p_value <= ALPHA) != (claim.low > 0):
+        return f"Test (p {equals(p(claim.p_value))}) and interval disagree: nothing is claimed."
+    return f"With p {equals(p(claim.p_value))} this does not show that it is better than the base model."
 
 
 def _losses(data: ReportData) -> list[str]:

@@ -65,7 +65,10 @@ def _incumbent(axes: Axes, baseline: Score, journal: Journal) -> None:
     steps, values = zip(*way, (last, way[-1][1]), strict=True)
     axes.step(steps, values, where="post", color=COLOURS["promoted"], alpha=0.6, label="incumbent")
     if journal.best and journal.best.score:
-        axes.plot([journal.best.number], [journal.best.score.value], "*", markersize=16, color=COLOURS["promoted"])
+        value = journal.best.score.value
+        axes.plot(
+            [journal.best.number], [value], "*", markersize=16, color=COLOURS["promoted"], label="best experiment"
+        )
 
 
 def draw_losses(path: Path, losses: Mapping[int, Curve]) -> None:

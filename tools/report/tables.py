@@ -59,6 +59,11 @@ def candidate(one: Candidate) -> str:
     return f"experiment {one.experiment}" + (f", training {one.training}" if one.training > 1 else "")
 
 
+def folder(one: Candidate) -> str:
+    """Where a candidate lies in the run's folder."""
+    return f"experiments/{one.experiment:03d}/" + (f"seeds/{one.training}/" if one.training > 1 else "")
+
+
 def benchmarks(data: ReportData) -> str:
     """All benchmarks with the average; the first decides."""
     decisive = (data.baseline_validation, data.best_validation, data.baseline_test, data.best_test)

@@ -113,7 +113,7 @@ def when(line: bytes) -> datetime | None:
 
 def job_times(run: RunFolder) -> Iterator[NodeTime]:
     """A part for every attempt of a job; one that was killed lasted until its last word in the log."""
-    for place, node in ((run.baseline, "prepare"), (run.final, "finish")):
+    for place, node in ((run.baseline, "prepare"), (run.baseline / "probe", "prepare"), (run.final, "finish")):
         for job in attempts(place / "jobs"):
             yield NodeTime(experiment=0, node=node, jobs=job_seconds(job), attempts=1)
     for place in sorted(run.experiments.glob("[0-9]*")):
@@ -121,7 +121,7 @@ def job_times(run: RunFolder) -> Iterator[NodeTime]:
             name = job.name.rpartition(".")[0]
             yield NodeTime(experiment=int(place.name), node=NODES.get(name, name), jobs=job_seconds(job), attempts=1)
         for job in (job for again in sorted(place.glob("seeds/[0-9]*")) for job in attempts(again / "jobs")):
-            yield NodeTime(experiment=int(place.name), node="evaluate", jobs=job_seconds(job), attempts=1)
+            yield NodeTime(experiment=0, node="finish", jobs=job_seconds(job), attempts=1)
 
 
 def from_cache(run: RunFolder) -> Iterator[NodeTime]:

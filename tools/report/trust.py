@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuneloop.core.score import Score
-from tuneloop.core.wording import clean, gain, p, points
+from tuneloop.core.wording import clean, equals, gain, p, points
 from tuneloop.tools.report import tables
 from tuneloop.tools.report.data import ReportData, overlaps
 
@@ -13,8 +13,8 @@ SHOWN = 5
 def honesty(data: ReportData) -> list[str]:
     """The answers, a line each."""
     lines = [
-        f"The best of {data.journal.scored} measured experiments was chosen on validation, so its validation score flatters. "
-        "What is claimed is claimed from the sealed test alone.",
+        f"{data.measured} models were measured on validation. The score of the best of them flatters: only the sealed test "
+        "supports a claim.",
         _items(data),
         *_sealed(data),
         f"This was opening {data.opening} of this sealed test on this machine.",
@@ -85,8 +85,10 @@ def _sealed(data: ReportData) -> list[str]:
     if c is None:
         return [f"Only the base model was measured on the sealed test: no experiment was promoted. {told}"]
     rule = "A better model is claimed where a two-sided paired test (p at most 0.05) and the 95 % interval both say so."
+    if data.lineage_opened:
+        rule = "Nothing is claimed, because this test had been opened before."
     return [
-        f"Sealed test: {points(c)}, p {_equals(p(c.p_value))}; the candidate is better on {c.wins:,} items, the base model "
+        f"Sealed test: {points(c)}, p {equals(p(c.p_value))}; the candidate is better on {c.wins:,} items, the base model "
         f"on {c.losses:,}. {rule} {told}"
     ]
 
@@ -104,10 +106,6 @@ def _seeds(data: ReportData) -> str:
         f"{decoding}. {data.spec.seeds} seeds were asked for, time and budget reached for {made}: the last promoted recipes were "
         "trained again, and the model that measured best was taken."
     )
-
-
-def _equals(number: str) -> str:
-    return number if number.startswith("<") else f"= {number}"
 
 
 def _parsed(score: Score | None) -> str:

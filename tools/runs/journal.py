@@ -49,7 +49,8 @@ def keep(file: Path, found: Sequence[Score]) -> Score:
     """Write the score that decides into `file`, after the others beside it and what agents do not see; the one that decides."""
     for score in found:
         if score.unseen:
-            write_json(unseen(file, score.benchmark), [item.model_dump(mode="json") for item in score.unseen])
+            items = [item.model_dump(mode="json") for item in score.unseen]
+            write_json(unseen(file, score.benchmark), {"measured_with": score.measured_with, "items": items})
     for other in found[1:]:
         write_json(others(file, other.benchmark), other.model_dump(mode="json"))
     write_json(file, found[0].model_dump(mode="json"))
@@ -65,9 +66,10 @@ def whole_score(file: Path, beside: Path | None = None) -> Score:
     """A kept score with every item: for code that compares. `beside`: the file of the score that decides."""
     score = shown_score(file)
     hidden = unseen(beside or file, score.benchmark)
-    if len(score.items) == score.n or not hidden.is_file():
+    found = read_json(hidden) if len(score.items) < score.n and hidden.is_file() else None
+    if found is None or found["measured_with"] != score.measured_with:  # a kill may leave one half of two measurements
         return score
-    return score.model_copy(update={"unseen": tuple(map(ItemResult.model_validate, read_json(hidden)))})
+    return score.model_copy(update={"unseen": tuple(map(ItemResult.model_validate, found["items"]))})
 
 
 def whole_scores(file: Path, names: Iterable[str]) -> dict[str, Score]:

@@ -23,7 +23,7 @@ def write_manifest(run: RunFolder, spec: RunSpec) -> None:
     made = {
         "version": tuneloop.__version__,
         "format": FORMAT,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": datetime.now(UTC).isoformat(timespec="microseconds"),
     }
     write_atomic(run.spec, yaml.safe_dump({**made, "spec": spec.model_dump(mode="json")}, sort_keys=False))
 
@@ -46,6 +46,11 @@ def repeated_spec(run: RunFolder) -> RunSpec:
     if spec.benchmark_limit is not None or not run.validation.is_file():
         return spec
     return spec.model_copy(update={"benchmark_limit": read_json(run.validation)["limit"]})
+
+
+def created(run: RunFolder) -> str:
+    """When the run was begun: two runs of one name are told apart by it."""
+    return str(read_manifest(run).get("created", ""))
 
 
 def made_by(run: RunFolder) -> str:

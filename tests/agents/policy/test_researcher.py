@@ -220,8 +220,9 @@ def test_best_measured_experiment_is_the_parent_while_none_is_promoted(messy):
         messy.row(1, first, value=3.0, outcome="not promoted"),
         messy.row(2, other, value=4.0, outcome="not promoted"),
         messy.row(3, other, value=None, outcome="failed", training=None, failure="train: out of memory"),
+        messy.row(4, other, value=70.0, outcome="not promoted", gain=60.0),  # a guard refused it
     )
-    assert messy.hypothesis(experiment=4, journal=rows).parent == 2
+    assert messy.hypothesis(experiment=5, journal=rows).parent == 2
 
 
 def test_forty_experiments_never_repeat_a_plan(messy):

@@ -276,8 +276,7 @@ def test_the_page_is_honest(tmp_path: Path) -> None:
         "base model on 4.",
         "The sealed test of 400 items finds a gain of 5.5 points four times in five.",
         "This was opening 3 of this sealed test on this machine.",
-        "The best of 2 measured experiments was chosen on validation, so its validation score flatters. What is claimed is "
-        "claimed from the sealed test alone.",
+        "2 models were measured on validation. The score of the best of them flatters: only the sealed test supports a claim.",
         "| 1 | promoted | 50.0 (45-55) | +12.0 (6.0 to 18.0) |",
         "Parsed on validation: base 97 %, best 97 %",
         "experiment 1: 0 validation, 0 unseen, 7 test",
@@ -445,6 +444,7 @@ def test_trainings_with_further_seeds_are_told_with_mean_and_spread() -> None:
     assert told["trainings"] == {"3": [62, 64, 60], "1": [50], "2": [51, 49]}
     assert (told["best"]["experiment"], told["best"]["training"]) == (3, 2)
     assert len(told["experiments"]) == 3, "they are no experiments"
+    assert "5 models were measured on validation." in text, "they are measured all the same"
 
 
 def test_seeds_that_time_did_not_reach_are_told() -> None:
@@ -472,7 +472,7 @@ def first_line(data: ReportData) -> str:
 
 def test_first_line_where_nothing_was_promoted() -> None:
     data = report_data(experiment(1, 10, False))
-    said = "No experiment measured better than the base model on validation; the base model stays."
+    said = "No experiment was promoted; the base model stays."
     assert first_line(data) == f"**{said}** No `best/` is made."
     assert plain_verdict(data) == f"{said} No best/ is made."
 
@@ -485,21 +485,18 @@ def test_first_line_of_a_claim() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "p"),
+    ("found", "why"),
     [
-        (claim(3, 0.21), "0.21"),
-        (claim(7, 0.06), "0.06"),
-        (claim(5, 0.04), "0.04"),  # the test says so, the interval does not: both are shown
-        (claim(0, 1.0), "1"),  # a tie is delivered
+        (claim(3, 0.21), "With p = 0.21 this does not show that it is better than the base model."),
+        (claim(0, 1.0), "With p = 1 this does not show that it is better than the base model."),  # a tie is delivered
+        (claim(7, 0.06), "Test (p = 0.06) and interval disagree: nothing is claimed."),
+        (claim(5, 0.04), "Test (p = 0.04) and interval disagree: nothing is claimed."),
     ],
 )
-def test_first_line_where_the_candidate_measures_higher_but_nothing_is_claimed(found: Claim, p: str) -> None:
+def test_first_line_where_the_candidate_measures_higher_but_nothing_is_claimed(found: Claim, why: str) -> None:
     data = report_data(experiment(1, 50, True), claim=found)
     line = first_line(data)
-    assert line.startswith(
-        f"**Experiment 1 on the sealed test: 11.0 → 63.0, {points(found)}. With p = {p} this does not show"
-    )
-    assert line.endswith("The model: `best/`.")
+    assert line == f"**Experiment 1 on the sealed test: 11.0 → 63.0, {points(found)}. {why}** The model: `best/`."
     assert "is better than the base model on" not in line
     assert (data.delivered, data.claimed) == (True, False)
 
@@ -512,6 +509,9 @@ def test_first_line_of_a_candidate_below_the_base_model() -> None:
     )
     told = facts("r1", data)["best"]
     assert (told["experiment"], told["delivered"], told["claimed"]) == (2, False, False)
+    other = data.model_copy(update={"candidates": Candidates(chosen=Candidate(experiment=1, training=3))})
+    assert "measures experiment 1, training 3 below" in first_line(other)
+    assert first_line(other).endswith("The candidate stays in `experiments/001/seeds/3/`.")
 
 
 def test_run_on_an_opened_lineage_claims_nothing_however_much_it_gained() -> None:
@@ -520,13 +520,14 @@ def test_run_on_an_opened_lineage_claims_nothing_however_much_it_gained() -> Non
     )
     line = first_line(data)
     assert "+52.0 points (95 %: 46.0 to 58.0) on 400 items." in line, "score and interval are given all the same"
-    assert "This was opening 7 of this test, and the run stands on one that had opened it: nothing is claimed." in line
-    assert "better than" not in line
-    assert (data.claimed, facts("r1", data)["best"]["claimed"], facts("r1", data)["claim"]["claimed"]) == (
-        False,
-        False,
-        True,
+    assert (
+        "This was opening 7 of this test. The run, or one that it stands on, had opened it before: nothing is claimed."
+        in line
     )
+    assert "better than" not in line
+    told = facts("r1", data)
+    assert not (data.claimed or told["best"]["claimed"] or told["claim"]["claimed"])
+    assert "Nothing is claimed, because this test had been opened before." in report("r1", data)
     assert any("Its lineage had opened its sealed test before." in said for said in honesty(data))
     assert facts("r1", data)["forked_from"] == {"run": "p", "at": 1, "opened": True}
     fresh = data.model_copy(update={"lineage_opened": False})
