@@ -70,7 +70,7 @@ def report_data(ctx: Context, test: SealedTest, field: Candidates) -> ReportData
         warnings={n: found for n in numbers if (found := warnings(run, n))},
         raw_overlaps=raw_overlaps(run),
         refused={n: rows for n in numbers if (rows := refused(run, n))},
-        leaked=leaked(ctx.bench, run.experiment(journal.best.number)) if journal.best else (),
+        leaked=leaked(ctx.bench, run.experiment(field.chosen.experiment)) if field.chosen else (),
         seconds=ctx.state.spent,
         times=node_times(run),
         scorer_failed={who: failed for who, score in measured.items() if (failed := score.scorer_failed())},

@@ -14,8 +14,11 @@ from tests.chat_server import chat_server
 from tests.hub.server import LocalHub
 from tests.small_disk import files_up_to
 from tests.stand_in_engine import stand_in, write_adapter, write_benchmark, write_model
+from tuneloop.cli.eval import run_of
 from tuneloop.cli.main import cli
 from tuneloop.core.files import read_lines, write_lines
+from tuneloop.core.layout import Home
+from tuneloop.tools.evaluation import Weights
 
 
 @pytest.fixture(autouse=True)
@@ -212,3 +215,19 @@ def test_an_interrupted_evaluation_ends_its_job(monkeypatch: pytest.MonkeyPatch)
     result = call("./base", "--benchmark", "./sums", "--sandbox", "process")
     assert result.exit_code == 130, result.output
     assert result.stderr.splitlines()[-1] == "tuneloop: interrupted"
+
+
+@pytest.mark.parametrize(
+    ("place", "run"),
+    [
+        ("runs/r1/best", "r1"),
+        ("runs/r1/experiments/002/model", "r1"),
+        ("models/tiny", ""),
+        ("runs", ""),
+        ("runsome/r1", ""),
+    ],
+)
+def test_a_model_in_a_runs_folder_is_the_runs(tmp_path: Path, place: str, run: str) -> None:
+    home = Home(tmp_path)
+    assert run_of(home, Weights("m", tmp_path / place)) == run
+    assert run_of(home, None) == ""

@@ -65,7 +65,7 @@ async def test_an_agent_has_its_own_tools_only(whole_run) -> None:
         assert set(await mine.names()) == set(RESEARCHER.tools)
         with pytest.raises(ToolError, match="not for you"):
             await mine.call("training_stop", experiment=1, kind="train")
-        assert (await mine.call("evaluation_get_result", experiment=1))["scores"][0]["n"] == 200
+        assert (await mine.call("evaluation_get_result", experiment=1))["scores"][0]["n"] == 1000
 
 
 async def test_code_gets_over_mcp_what_it_gets_directly(whole_run, toolbox: McpToolbox) -> None:

@@ -33,7 +33,7 @@ def read_spec(run: RunFolder) -> RunSpec:
     given = read_manifest(run)
     version, made = str(given.get("version", "unknown")), given.get("format", 1)
     if made != FORMAT:
-        raise newer(run, version) if made > FORMAT else older(run, version)
+        raise newer(run, version) if isinstance(made, int) and made > FORMAT else older(run, version)
     try:
         return RunSpec.model_validate(given["spec"])
     except (KeyError, TypeError, ValidationError) as e:
