@@ -6,18 +6,17 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import yaml
 from figures import figure
 from place import Place
 from processes import TUNELOOP, Spent, environment, spend, well
 
-import tuneloop
 from tuneloop.core.events import Event, ExperimentFinished, JobProgress, NodeFinished, NodeStarted
 from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis, Training
-from tuneloop.core.files import write_atomic, write_json
+from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.score import Comparison, ItemResult, Score
+from tuneloop.tools.runs.manifest import write_manifest
 
 EXPERIMENTS, EVENTS = 1000, 1_000_000
 SMALL = (20, 2000)
@@ -91,8 +90,7 @@ def write_run(place: Place) -> RunFolder:
     place.say(f"status: writing a run of {count} experiments and {total} events")
     run = place.run("long")
     spec = RunSpec(benchmark="wordproblems", base_model="tiny")
-    made = {"version": tuneloop.__version__, "created": datetime.now(UTC).isoformat(timespec="seconds")}
-    write_atomic(run.spec, yaml.safe_dump({**made, "spec": spec.model_dump(mode="json")}, sort_keys=False))
+    write_manifest(run, spec)
     write_json(run.baseline / "scores.json", score(20.0, items=200).model_dump(mode="json"))
     each = total // count
     at = datetime.now(UTC) - timedelta(days=2)

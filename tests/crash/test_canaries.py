@@ -140,7 +140,9 @@ def told(text: str) -> list[str]:
 def test_no_file_of_the_home_holds_them_but_the_sealed_ones(place: Place) -> None:
     assert told((place.run / "final" / "test.json").read_text()), "they were asked in the end"
     for number in ("baseline", "experiments/001"):
-        measured = {row["id"] for row in json.loads((place.run / number / "sealed" / "small.json").read_text())}
+        measured = {
+            row["id"] for row in json.loads((place.run / number / "sealed" / "small.json").read_text())["items"]
+        }
         assert {f"planted-{i}" for i in range(len(HIDDEN))} <= measured, "they were asked each time"
     for split in ("test", "validation"):
         assert "planted" in (next(place.home.glob(f"benchmarks/small-*/sealed/{split}.jsonl"))).read_text()
