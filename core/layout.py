@@ -174,7 +174,7 @@ class RunFolder:
 
     @property
     def validation(self) -> Path:
-        """`baseline/validation.json`: how many validation items this run measures; order and halves follow from contents."""
+        """`baseline/validation.json`: how many validation items of each benchmark this run measures, and their order."""
         return self.baseline / "validation.json"
 
     @property

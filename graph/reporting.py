@@ -24,7 +24,7 @@ from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.gate.verdict import refused_overlaps
 from tuneloop.tools.ledger.limits import limits
 from tuneloop.tools.ledger.spent import by_whom, spent, with_disk
-from tuneloop.tools.measuring import precisions
+from tuneloop.tools.measuring import sealed_precision
 from tuneloop.tools.proxy.ledger import sums_by_job
 from tuneloop.tools.reads import has_read, measured_before, opening
 from tuneloop.tools.report.data import Also, Curve, ModelUse, ReportData
@@ -54,7 +54,7 @@ def report_data(ctx: Context, test: SealedTest, field: Candidates) -> ReportData
         baseline_test=test.base[0].bare,
         best_test=test.best[0].bare if test.best else None,
         claim=claim(test.best[0], test.base[0]) if test.best else None,
-        smallest_gain=smallest_gain(precisions(ctx.bench, "test")[setup.benchmark.name]),
+        smallest_gain=smallest_gain(sealed_precision(ctx.bench)),
         validation_shown=len(untouched.items),
         halves=halves(best, untouched) if best else None,
         candidates=field,

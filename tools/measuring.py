@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tuneloop.core.errors import LimitReachedError, RecipeError, SetupError, WorldError
+from tuneloop.core.files import digest, read_json
 from tuneloop.core.score import Score
 from tuneloop.core.untrusted import read_strange_json
 from tuneloop.tools import pipeline
@@ -170,14 +171,15 @@ def sealed_scores(bench: Workbench, best: Path | None) -> tuple[list[Score], lis
     return found[BASE], found.get(MODEL, [])
 
 
-def precisions(bench: Workbench, split: Measured) -> dict[str, Precision]:
-    """Items and clusters of every benchmark's split, before anything is measured; of a test nothing else leaves."""
-    found = {}
-    for given in _sets(bench, split, bench.validation_limit):
-        alone = sum(not item.cluster for item in given.items)
-        together = len({item.cluster for item in given.items if item.cluster})
-        found[given.name] = Precision(len(given.items), alone + together)
-    return found
+def sealed_precision(bench: Workbench) -> Precision:
+    """Items and clusters of the sealed test that decides; nothing else of it leaves this function."""
+    return precision_of(item_set(bench.benchmark, "test"))
+
+
+def precision_of(one: ItemSet) -> Precision:
+    """Items and clusters, before anything is measured."""
+    alone = sum(not item.cluster for item in one.items)
+    return Precision(len(one.items), alone + len({item.cluster for item in one.items if item.cluster}))
 
 
 def _finalists(bench: Workbench, best: Path | None) -> list[Weights]:
@@ -185,8 +187,29 @@ def _finalists(bench: Workbench, best: Path | None) -> list[Weights]:
     return [base, Weights(MODEL, best)] if best else [base]
 
 
+def validation_sets(bench: Workbench, limit: int | None) -> list[ItemSet]:
+    """At most `limit` validation items of each benchmark, in the order in which every model is measured."""
+    return [item_set(folder, "validation", limit) for folder in bench.benchmarks]
+
+
+def order_of(one: ItemSet) -> str:
+    """Hash of the items' ids, in order."""
+    return digest(*(item.id for item in one.items))
+
+
 def _sets(bench: Workbench, split: Measured, limit: int | None) -> list[ItemSet]:
-    return [item_set(folder, split, limit) for folder in bench.benchmarks]
+    """Raises WorldError where the validation items are others than those that the run began with."""
+    if split == "test":
+        return [item_set(folder, split) for folder in bench.benchmarks]
+    found = validation_sets(bench, limit)
+    if bench.run.validation.is_file() and limit == bench.validation_limit:
+        order = read_json(bench.run.validation)["order"]
+        for one in found:
+            if order_of(one) != order[one.name]:
+                raise WorldError(
+                    f"{one.name}: its validation items are not those that this run began with: start it anew"
+                )
+    return found
 
 
 def _how(bench: Workbench) -> How:

@@ -122,7 +122,6 @@ def parent_of(journal: Sequence[JournalRow], direction: str) -> JournalRow | Non
     if promoted:
         return promoted[-1]
     sign = 1 if direction == "max" else -1
-    measured = [
-        row for row in journal if row.value is not None and not (row.gain and row.gain > 0)
-    ]  # no guard refused them
+    # What gained and was not promoted was turned down by a guard.
+    measured = [row for row in journal if row.value is not None and not (row.gain and row.gain > 0)]
     return max(measured, key=lambda row: sign * (row.value or 0.0), default=None)

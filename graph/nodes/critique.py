@@ -39,12 +39,11 @@ def close(ctx: Context) -> None:
     score = None if failed else scores(ctx.run, ctx.state.experiment)
     training = Training.model_validate(read_json(folder.training)) if folder.training.is_file() else None
     decision = verdict(ctx, score, whole_scores(folder.scores, [g.benchmark for g in guards(ctx)])) if score else None
-    shown = score and score.model_copy(update={"unseen": ()})
     text = f"{failure.node}: {failure.text}" if failure else ""
     names = [placed.benchmark.name for placed in ctx.bench.setup.also]
     also = other_scores(folder.scores, names) if score else {}
-    failures = (of_score(ctx, ctx.state.experiment, shown),) if shown else ()
-    told = brief(ctx, failure=text, score=shown, also=also, decision=decision, training=training, failures=failures)
+    failures = (of_score(ctx, ctx.state.experiment, score),) if score else ()
+    told = brief(ctx, failure=text, score=score, also=also, decision=decision, training=training, failures=failures)
     try:
         critic = ask(ctx, CRITIC, told)
     except RecipeError as e:

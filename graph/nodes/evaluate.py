@@ -52,32 +52,35 @@ def measure(ctx: Context, number: int) -> list[Score]:
 
     Raises RecipeError or WorldError.
     """
-    where = place(ctx.bench, number)
-    for _ in range(KILLS):
-        if carried_out(
-            ctx,
-            "evaluate" if number else "baseline",
-            where,
-            lambda: ctx.call("evaluation_evaluate", experiment=number),
-            lambda: ctx.call("evaluation_get_result", experiment=number),
-            lambda: ctx.call("evaluation_stop", experiment=number),
-        ):
-            return measured(ctx.bench, number)
-    raise WorldError(f"the evaluation was killed {KILLS} times; look at {where / 'jobs'}")
+    run_evaluation(
+        ctx,
+        "evaluate" if number else "baseline",
+        place(ctx.bench, number),
+        lambda: ctx.call("evaluation_evaluate", experiment=number),
+        lambda: ctx.call("evaluation_get_result", experiment=number),
+        lambda: ctx.call("evaluation_stop", experiment=number),
+    )
+    return measured(ctx.bench, number)
 
 
-def carried_out(
+def run_evaluation(
     ctx: Context,
     name: str,
     where: Path,
     start: Callable[[], Any],
     poll: Callable[[], dict[str, Any]],
     stop: Callable[[], Any],
-) -> bool:
-    """Launch an evaluation's jobs one after the other and wait for each; False when one was killed."""
+) -> None:
+    """Launch an evaluation's jobs one after the other and wait for each; after a kill again.
+
+    Raises WorldError when it is killed again and again.
+    """
     jobs = folder(ctx.bench, where)
-    for _ in jobs.stages:
-        start()
-        if killed(wait(ctx, name, poll, stop, proof(jobs))):
-            return False
-    return True
+    for _ in range(KILLS):
+        for _ in jobs.stages:
+            start()
+            if killed(wait(ctx, name, poll, stop, proof(jobs))):
+                break
+        else:
+            return
+    raise WorldError(f"{name} was killed {KILLS} times; look at {jobs.jobs}")

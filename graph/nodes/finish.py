@@ -12,10 +12,10 @@ from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.score import Score, SealedTest
 from tuneloop.graph.context import Context
-from tuneloop.graph.nodes.evaluate import carried_out
+from tuneloop.graph.nodes.evaluate import run_evaluation
 from tuneloop.graph.nodes.seeds import candidates, folder_of
 from tuneloop.graph.reporting import report_data
-from tuneloop.graph.wait import KILLS, wait
+from tuneloop.graph.wait import wait
 from tuneloop.tools.compare import compare
 from tuneloop.tools.delivery import drop_merged, hand_over, is_adapter, make_whole_model, merge_status, start_merge
 from tuneloop.tools.measuring import sealed_scores, sealed_status, start_sealed, stop_sealed
@@ -96,14 +96,12 @@ def read_test(ctx: Context, *, candidate: bool) -> tuple[list[Score], list[Score
     """Launch, wait, verify. A run whose time is over still ends with its test score."""
     bench, unhurried = ctx.bench, ctx.unhurried()
     model = ctx.run.candidate if candidate else None
-    for _ in range(KILLS):
-        if carried_out(
-            unhurried,
-            "sealed test",
-            ctx.run.final,
-            lambda: start_sealed(bench, model),
-            lambda: sealed_status(bench),
-            lambda: stop_sealed(bench),
-        ):
-            return sealed_scores(bench, model)
-    raise WorldError(f"the reading of the sealed test was killed {KILLS} times; look at {ctx.run.final / 'jobs'}")
+    run_evaluation(
+        unhurried,
+        "sealed test",
+        ctx.run.final,
+        lambda: start_sealed(bench, model),
+        lambda: sealed_status(bench),
+        lambda: stop_sealed(bench),
+    )
+    return sealed_scores(bench, model)

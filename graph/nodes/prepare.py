@@ -18,7 +18,7 @@ from tuneloop.core.setup import Placed, Setup
 from tuneloop.graph.context import Context
 from tuneloop.graph.ear import heed
 from tuneloop.graph.foresight import chosen, foreseen
-from tuneloop.graph.nodes.evaluate import carried_out, measure
+from tuneloop.graph.nodes.evaluate import measure, run_evaluation
 from tuneloop.graph.onward import after
 from tuneloop.graph.selection import chosen_datasets
 from tuneloop.graph.wait import KILLS, killed, wait
@@ -38,7 +38,15 @@ from tuneloop.tools.conversion import (
 from tuneloop.tools.device import find_device
 from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.judge import check_judge, find_judge
-from tuneloop.tools.measuring import probe_place, probe_status, probed, start_probe, stop_probe
+from tuneloop.tools.measuring import (
+    order_of,
+    probe_place,
+    probe_status,
+    probed,
+    start_probe,
+    stop_probe,
+    validation_sets,
+)
 from tuneloop.tools.models import ModelFolder
 from tuneloop.tools.models.native import check_native
 from tuneloop.tools.models.pickled import pickled
@@ -73,11 +81,13 @@ def prepare(ctx: Context) -> dict[str, Any]:
 
 
 def choose_validation(ctx: Context) -> None:
-    """Settle how many validation items this run measures; a run that is resumed, repeated or forked keeps the number."""
+    """Settle number and order of the validation items; a run that is resumed, repeated or forked keeps them."""
     if not ctx.run.validation.is_file():
         size = validation_size(ctx)
-        ctx.emit(chosen(ctx, size))
-        write_json(ctx.run.validation, asdict(size))
+        sets = validation_sets(ctx.bench, size.limit)
+        order = {one.name: order_of(one) for one in sets}
+        ctx.emit(chosen(ctx, size, sets))
+        write_json(ctx.run.validation, {**asdict(size), "order": order})
 
 
 def validation_size(ctx: Context) -> Size:
@@ -95,17 +105,15 @@ def validation_size(ctx: Context) -> Size:
 def probe(ctx: Context) -> dict[int, float]:
     """Seconds that one item of each benchmark takes. Raises RecipeError or WorldError."""
     bench = ctx.bench
-    for _ in range(KILLS):
-        if carried_out(
-            ctx,
-            "probe",
-            probe_place(bench),
-            lambda: start_probe(bench),
-            lambda: probe_status(bench),
-            lambda: stop_probe(bench),
-        ):
-            return probed(bench)
-    raise WorldError(f"the evaluation was killed {KILLS} times; look at {probe_place(bench) / 'jobs'}")
+    run_evaluation(
+        ctx,
+        "probe",
+        probe_place(bench),
+        lambda: start_probe(bench),
+        lambda: probe_status(bench),
+        lambda: stop_probe(bench),
+    )
+    return probed(bench)
 
 
 def look_ahead(ctx: Context) -> None:

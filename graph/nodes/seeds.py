@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import Problem
@@ -18,8 +17,7 @@ from tuneloop.graph.nodes.evaluate import measure, measure_alike
 from tuneloop.graph.nodes.train import finished_training
 from tuneloop.graph.verdict import guards, verdict
 from tuneloop.tools.measuring import measuring_conditions
-from tuneloop.tools.pruning import prune_experiment
-from tuneloop.tools.pruning import trained_again as seeds_of
+from tuneloop.tools.pruning import prune_experiment, trained_again
 from tuneloop.tools.report.timing import attempts, job_seconds
 from tuneloop.tools.runs.journal import keep, load_journal, scores, shown_score, whole_score, whole_scores
 
@@ -52,7 +50,7 @@ def compete(ctx: Context) -> Candidates:
     values = {}
     for e in recipes:
         values[e.number] = [scores(ctx.run, e.number).value]
-        for one, score in trained_again(ctx, e.number, left):
+        for one, score in further_trainings(ctx, e.number, left):
             values[e.number].append(score.value)
             others = whole_scores(folder_of(ctx, one).scores, [guard.benchmark for guard in guards(ctx)])
             loser = one
@@ -60,13 +58,15 @@ def compete(ctx: Context) -> Candidates:
                 loser, chosen, best = chosen, one, score
             if loser.training > 1:
                 prune_experiment(folder_of(ctx, loser), weights=True, raw=True, rule="seeds")
-        for place in seeds_of(ctx.run.experiment(e.number)):
+        for place in trained_again(ctx.run.experiment(e.number)):
             if not place.scores.is_file():  # time cut it short
                 prune_experiment(place, weights=True, raw=True, rule="seeds")
     return Candidates(chosen=chosen, values={number: tuple(found) for number, found in values.items()})
 
 
-def trained_again(ctx: Context, experiment: int, left: Callable[[], float | None]) -> Iterator[tuple[Candidate, Score]]:
+def further_trainings(
+    ctx: Context, experiment: int, left: Callable[[], float | None]
+) -> Iterator[tuple[Candidate, Score]]:
     """Further trainings of a recipe with their scores, as far as time and budget reach. `left`: seconds, at any moment."""
     for training in range(2, ctx.bench.spec.seeds + 1):
         if asked_to_finish(ctx.run):
@@ -78,7 +78,10 @@ def trained_again(ctx: Context, experiment: int, left: Callable[[], float | None
             gpu_hours=None,
         )
         file = here.folder.scores
-        if not measured_alike(here, file):
+        alike = file.is_file() and shown_score(file).measured_with == measuring_conditions(ctx.bench)
+        if file.is_file() and not alike and not has_weights(here.folder):
+            continue  # it lost under other conditions, and cannot be measured under these
+        if not alike:
             if not affordable(ctx.run.experiment(experiment), left()):
                 return
             try:
@@ -118,10 +121,3 @@ def train_and_measure(ctx: Context) -> None:
     ctx.folder.root.mkdir(parents=True, exist_ok=True)
     finished_training(ctx)
     keep(ctx.folder.scores, measure(ctx, ctx.state.experiment))
-
-
-def measured_alike(ctx: Context, file: Path) -> bool:
-    """Whether a training was measured as the others are now; one whose weights are gone cannot be measured again."""
-    return file.is_file() and (
-        shown_score(file).measured_with == measuring_conditions(ctx.bench) or not has_weights(ctx.folder)
-    )

@@ -22,9 +22,10 @@ from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.core.setup import Placed
 from tuneloop.graph.context import Context
-from tuneloop.graph.nodes import prepare
+from tuneloop.graph.nodes import evaluate, prepare
 from tuneloop.graph.nodes.prepare import choose_validation, validation_size
 from tuneloop.graph.state import State
+from tuneloop.tools import measuring
 from tuneloop.tools.benchmarks import resolve, validation
 from tuneloop.tools.benchmarks.folder import BenchmarkFolder
 from tuneloop.tools.benchmarks.sizes import SIZES, SMALLEST, Size, choose_size, seconds_of_experiment
@@ -147,6 +148,26 @@ def test_choice_is_made_once_and_told(tmp_path: Path, probes: list[int]) -> None
     assert said.why == "measuring takes about 100 s, and 120 s may be spent on it"
 
 
+def test_fewer_items_than_there_are_are_told_as_they_are_measured(tmp_path: Path) -> None:
+    ctx = context(tmp_path, benchmark_limit=200)
+    choose_validation(ctx)
+    (said,) = every_event(ctx.run.events)
+    assert isinstance(said, ValidationChosen)
+    assert (said.n, said.units) == (200, 200)
+    assert said.unseen == len(ctx.bench.validation(ctx.bench.benchmark).unseen)
+
+
+def test_other_items_than_at_the_beginning_are_refused(tmp_path: Path) -> None:
+    ctx = context(tmp_path, benchmark_limit=200)
+    choose_validation(ctx)
+    sets = measuring._sets(ctx.bench, "validation", 200)
+    assert [measuring.order_of(one) for one in sets] == list(read_json(ctx.run.validation)["order"].values())
+    other = {one.name: measuring.order_of(one) for one in measuring.validation_sets(ctx.bench, 201)}
+    write_json(ctx.run.validation, {**read_json(ctx.run.validation), "order": other})
+    with pytest.raises(WorldError, match="its validation items are not those that this run began with"):
+        measuring._sets(ctx.bench, "validation", 200)
+
+
 def test_choice_of_the_parent_is_kept(tmp_path: Path, probes: list[int]) -> None:
     """A fork finds it in `baseline/`, which it takes over."""
     ctx = context(tmp_path)
@@ -166,11 +187,12 @@ def test_smaller_choice_is_the_beginning_of_a_larger_one(tmp_path: Path) -> None
 def test_probe_that_is_killed_again_and_again_pauses_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[str] = []
 
-    def killed(ctx: Context, name: str, *_: Any) -> bool:
+    def killed(ctx: Context, name: str, *_: Any) -> dict[str, Any]:
         tries.append(name)
-        return False
+        return {"state": "lost"}
 
-    monkeypatch.setattr(prepare, "carried_out", killed)
-    with pytest.raises(WorldError, match="was killed 5 times"):
+    monkeypatch.setattr(prepare, "start_probe", lambda *_: None)
+    monkeypatch.setattr(evaluate, "wait", killed)
+    with pytest.raises(WorldError, match="probe was killed 5 times"):
         validation_size(context(tmp_path))
     assert tries == ["probe"] * 5

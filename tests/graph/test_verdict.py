@@ -21,6 +21,7 @@ from tuneloop.graph.state import State
 from tuneloop.graph.verdict import guards, incumbent, verdict
 from tuneloop.tools.benchmarks import resolve
 from tuneloop.tools.benchmarks.sizes import Size
+from tuneloop.tools.measuring import validation_sets
 from tuneloop.tools.runs.journal import keep
 
 N = 1000
@@ -120,11 +121,9 @@ def test_what_the_sealed_test_can_show_is_said_before_anything_is_measured(ctx: 
 
 def test_chosen_validation_tells_halves_and_what_guards_can_rule_out(ctx: Context) -> None:
     for limit in (100, 400):
-        write_json(ctx.run.validation, {"limit": limit, "why": "as asked"})
-        said = chosen(ctx, Size(limit, "as asked"))
+        said = chosen(ctx, Size(limit, "as asked"), validation_sets(ctx.bench, limit))
         assert (said.benchmark, said.n, said.units, said.why) == ("wordproblems", limit, limit, "as asked")
         assert 0.35 * limit < said.unseen < 0.65 * limit
         assert [(seen.benchmark, seen.n, seen.allowed) for seen in said.guards] == [("task", limit, 4)]
         assert said.guards[0].smallest > 4, "so few items cannot show it"
-    write_json(ctx.run.validation, {"limit": 99, "why": "as asked"})
-    assert chosen(ctx, Size(99, "as asked")).unseen == 0
+    assert chosen(ctx, Size(99, "as asked"), validation_sets(ctx.bench, 99)).unseen == 0

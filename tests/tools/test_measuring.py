@@ -26,15 +26,17 @@ from tuneloop.tools.measuring import (
     evaluation_status,
     measured,
     measuring_conditions,
-    precisions,
+    precision_of,
     probe_place,
     probe_status,
     probed,
+    sealed_precision,
     sealed_scores,
     sealed_status,
     start_evaluation,
     start_probe,
     start_sealed,
+    validation_sets,
 )
 from tuneloop.tools.workbench import Workbench
 
@@ -270,7 +272,7 @@ def test_probe_with_a_broken_file_of_times_is_one_line(text: str, home: Path) ->
 
 def test_precisions_count_items_of_either_split(home: Path) -> None:
     b = bench(home, "first", benchmark_limit=120)
-    found = {split: precisions(b, split)["wordproblems"] for split in ("validation", "test")}
+    found = {"validation": precision_of(validation_sets(b, b.validation_limit)[0]), "test": sealed_precision(b)}
     assert (found["validation"].items, found["validation"].units) == (120, 120)
     assert (found["test"].items, found["test"].units) == (500, 500), "the sealed test is never cut"
 
