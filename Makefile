@@ -21,7 +21,7 @@ export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: phrasings run test slow check bench bench-planner bench-tools soak crash-soak clean help install sandbox postgres audit sbom wheel
+.PHONY: run test slow check bench bench-planner bench-tools soak crash-soak clean help install sandbox postgres audit sbom wheel
 
 run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
@@ -43,9 +43,6 @@ bench: install sandbox  ## measure: time, memory and scores against the naive re
 
 bench-planner: install sandbox  ## regret of random search, the offline policy and, with CHAT_MODEL, a chat model
 	$(BIN)/python benchmarks/planner_bench.py
-
-phrasings: install  ## learn anew what people say to a run, after a change in phrasings/
-	$(BIN)/python phrasings/learn.py
 
 bench-tools: install  ## is the right tool picked? by words, or by the model that CHAT_MODEL names
 	$(BIN)/python benchmarks/tool_choice.py

@@ -1,25 +1,37 @@
-"""The listener: reads what a user says when the rules cannot, and answers questions from what is known of the run."""
+"""The listener: turns a message that is no command into commands, and answers questions from what is known of the run."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tuneloop.agents.agent import Agent
-from tuneloop.core.directive import Meaning
+from tuneloop.core.commands import parse
+from tuneloop.core.errors import SetupError
 
 
-class Understood(BaseModel):
-    """What a message means; without meanings it asks or tells something, and `says` answers."""
+class Interpretation(BaseModel):
+    """What a message means; without commands it asks or tells something, and `answer` replies."""
 
     model_config = ConfigDict(frozen=True)
 
-    meanings: tuple[Meaning, ...] = Field((), description="the user's wishes, each once, in order; none for mere talk")
-    says: str = Field("", max_length=2000, description="an answer in words, from the facts; empty where none is due")
+    commands: tuple[str, ...] = Field((), description="commands that the user asks for, in order; none for mere talk")
+    answer: str = Field("", max_length=2000, description="a reply in words, from the facts; empty where none is due")
+
+    @field_validator("commands")
+    @classmethod
+    def can_be_parsed(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        """Each is a command as users send it."""
+        for text in value:
+            try:
+                parse(text)
+            except SetupError as e:
+                raise ValueError(str(e)) from e
+        return value
 
 
 LISTENER = Agent(
     name="listener",
-    answer=Understood,
+    answer=Interpretation,
     tools=(),
-    summary=lambda answer: (answer.says or ", ".join(m.kind for m in answer.meanings), ""),
+    summary=lambda answer: (answer.answer or ", ".join(answer.commands), ""),
 )

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from tuneloop.cli.exchange import await_answer
 from tuneloop.core.approval import Asked, Decision
-from tuneloop.core.directive import Reply
 from tuneloop.core.errors import SetupError
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
@@ -23,7 +22,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.core.wording import clean
 from tuneloop.graph.lock import hold
 from tuneloop.tools.runs.approvals import decide, find_decision
-from tuneloop.tools.runs.talking import say
+from tuneloop.tools.runs.messages import say
 
 CHOICES = "[y]es, [n]o REASON, [e]dit, [q]uit: "
 IDEA = "hypothesis.yaml"
@@ -81,8 +80,8 @@ def take(run: RunFolder, settings: Settings, asked: Asked, said: str) -> None:
     if word in ("e", "edit"):
         edit(run, asked)
     elif word in ("y", "yes", "n", "no"):
-        message = say(run, said, Reply(yes=word.startswith("y"), reason=reason.strip()))
-        await_answer(run, settings, message, PATIENCE)
+        answer = "yes" if word.startswith("y") else "no"
+        await_answer(run, settings, say(run, f"{answer} {reason}".strip()), PATIENCE)
     else:
         raise SetupError(f"{said[:80]!r} is no answer; right is yes, no REASON, edit or quit")
 

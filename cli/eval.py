@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from tuneloop.cli.engines import bar
-from tuneloop.cli.spec import locate, sandbox, split_names
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home
 from tuneloop.core.run import SandboxKind
 from tuneloop.core.settings import Settings, load_settings, read_dotenv
+from tuneloop.tools.runs.spec import locate, sandbox, split_names
 
 if TYPE_CHECKING:
     from tuneloop.tools.evaluating.record import Keeper

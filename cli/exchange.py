@@ -1,58 +1,65 @@
-"""Say something to a run and have its answer: from who works on it, or from here when nobody does."""
+"""Send a message to a run and wait for its answer: from the process that works on it, or from here when none does."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-from tuneloop.cli.slash import parsed
-from tuneloop.core.directive import Line
+from tuneloop.core.commands import parse
+from tuneloop.core.directive import Line, Pause
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import Settings
-from tuneloop.tools.runs.talking import acknowledgement, answer, say
+from tuneloop.tools.runs.messages import acknowledgement, answer, is_at_work, say
 
-PATIENCE = 60.0  # seconds: whoever works on the run reads between two steps, at once while a job runs
-GLANCE = 0.05
-
-
-THOUGHT = 120.0  # seconds more, where a chat model is asked
+TIMEOUT = 60.0  # seconds: a run reads between two steps, at once while a job runs
+MODEL_TIMEOUT = 120.0  # seconds more, where a chat model is asked
+INTERVAL = 0.05
 
 
 def tell(run: RunFolder, settings: Settings, text: str, show: Callable[[Line], None]) -> Line | None:
-    """Say it, slash or not, and wait for the answer; None when it takes too long. `show` gets the acknowledgement before."""
-    said, meaning = parsed(text)
-    return await_answer(run, settings, say(run, said, meaning), PATIENCE, show)
+    """Send it and wait for the answer; None when it takes too long. `show` gets the acknowledgement before."""
+    if is_pause(text):
+        is_at_work(run)  # a process that takes up the run this moment is the one to pause
+    return await_answer(run, settings, say(run, text), TIMEOUT, show)
+
+
+def is_pause(text: str) -> bool:
+    """Whether a text is the command `pause`."""
+    try:
+        return isinstance(parse(text), Pause)
+    except SetupError:
+        return False
 
 
 def await_answer(
     run: RunFolder, settings: Settings, message: str, patience: float, show: Callable[[Line], None] | None = None
 ) -> Line | None:
-    """The answer to a message; None when who works on the run has not answered after `patience` seconds.
+    """The answer to a message; None when the process that works on the run has not answered after `patience` seconds.
 
-    With `show` an acknowledgement is shown, and the model behind it waited for.
+    With `show` an acknowledgement is shown, and the chat model behind it waited for.
     """
     deadline = time.monotonic() + patience
     while (found := answer(run, message)) is None:
-        if show is not None and (heard := acknowledgement(run, message)) is not None:
-            show(heard)
-            show, deadline = None, time.monotonic() + THOUGHT
+        if show is not None and (line := acknowledgement(run, message)) is not None:
+            show(line)
+            show, deadline = None, time.monotonic() + MODEL_TIMEOUT
         if not is_locked(run.lock):
             answer_here(run, settings)
         elif time.monotonic() > deadline:
             return None
         else:
-            time.sleep(GLANCE)
+            time.sleep(INTERVAL)
     return found
 
 
 def answer_here(run: RunFolder, settings: Settings) -> None:
-    """Answer what lies in the inbox. Somebody who took up the run this instant answers himself."""
-    from tuneloop.graph.alone import answer_alone  # brings the graph, which an answer from elsewhere does not wait for
+    """Answer what lies in the inbox. A process that took up the run this moment answers itself."""
+    from tuneloop.graph.steering.inbox_listener import answer_offline  # brings langgraph, which takes seconds
 
     try:
-        answer_alone(run, settings)
+        answer_offline(run, settings)
     except SetupError:
         if not is_locked(run.lock):
             raise

@@ -1,4 +1,4 @@
-"""`tuneloop fork`: branch off from any experiment of a run, with something to say to the new one."""
+"""`tuneloop fork`: branch off from any experiment of a run, with a first command for the new one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import click
 from pydantic import TypeAdapter, ValidationError
 
 from tuneloop.cli.pick import pick
+from tuneloop.core.commands import parse
 from tuneloop.core.errors import SetupError
 from tuneloop.core.run import Seconds
 from tuneloop.core.settings import load_settings
@@ -13,7 +14,7 @@ from tuneloop.tools.runs.forking import fork, say_first
 
 EXAMPLES = """\b
 Examples:
-  tuneloop fork my-run --at 3 "try LoRA rank 32"
+  tuneloop fork my-run --at 3 "use lora_rank=32"
   tuneloop fork my-run --at 1 --loop-n 2 --timeout 4h
   tuneloop fork my-finished-run --at 6 --after-test --loop-n 4
 """
@@ -22,7 +23,7 @@ SECONDS: TypeAdapter[float | None] = TypeAdapter(Seconds)
 
 @click.command(epilog=EXAMPLES)
 @click.argument("run_id", metavar="RUN")
-@click.argument("text", metavar="[TEXT]", required=False)
+@click.argument("text", metavar="[COMMAND]", required=False)
 @click.option(
     "--at", type=click.IntRange(min=0), required=True, help="The last experiment it stands on; 0: the base model."
 )
@@ -49,12 +50,14 @@ def command(
     after_test: bool,
     as_json: bool,
 ) -> None:
-    """Start a new run from experiment N of RUN; TEXT is the first thing it is told.
+    """Start a new run from experiment N of RUN; COMMAND is the first message to it.
 
     It has RUN's setup, baseline and experiments 1 to N; large files are shared, removing either run hurts the other not.
     The report says what it was forked from. A finished RUN has opened its sealed test: that needs --after-test.
     """
     settings = load_settings()
+    if text and not settings.chat_model:
+        parse(text)  # a wrong command is refused before anything is copied
     parent = pick(settings.home, run_id)
     run = fork(settings.home, parent, at, name, loop_n=loop_n, timeout=time(timeout), after_test=after_test)
     if text:

@@ -10,9 +10,9 @@ from typing import Any, cast
 import click
 
 from tuneloop.cli.engines import bar
-from tuneloop.cli.spec import sandbox
 from tuneloop.core.run import SandboxKind
 from tuneloop.core.settings import load_settings
+from tuneloop.tools.runs.spec import sandbox
 
 EXAMPLES = """\b
 Example:

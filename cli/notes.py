@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from tuneloop.cli.spec import ENV_TYPES
 from tuneloop.core.settings import Settings, read_dotenv
+from tuneloop.tools.runs.spec import ENV_TYPES
 
 
 def _keys(text: str) -> frozenset[str]:

@@ -9,12 +9,12 @@ import click
 
 from tuneloop.cli.notes import dotenv_notes, spec_notes
 from tuneloop.cli.pick import pick
-from tuneloop.cli.spec import build_spec
 from tuneloop.cli.work import work
 from tuneloop.core.run import ApproveAt, SandboxKind
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.runs import create_run
 from tuneloop.tools.runs.manifest import repeated_spec
+from tuneloop.tools.runs.spec import build_spec
 
 EXAMPLES = """\b
 Examples:
@@ -87,7 +87,7 @@ POSITIVE = click.IntRange(min=1)
 @click.option(
     "--approve",
     type=click.Choice(get_args(ApproveAt)),
-    help="Ask before each experiment's plan is carried out, or before each training.  [default: none]",
+    help="Ask before each experiment's plan is carried out, or before each training.  [default: never]",
 )
 @click.option("--run-id", help="Name of the run.  [default: benchmark and time]")
 @click.option("--again", metavar="RUN", help="Repeat a run from its manifest; other options change it.")

@@ -62,7 +62,9 @@ def remembering(history: Path, words: Sequence[str]) -> Iterator[None]:
         readline.read_history_file(history)
     readline.set_history_length(KEPT)
     readline.set_completer_delims(" ")
-    readline.set_completer(lambda begun, place: next(iter([w for w in words if w.startswith(begun)][place:]), None))
+    readline.set_completer(
+        lambda begun, place: next(iter([w for w in words if w.startswith(begun.removeprefix("/"))][place:]), None)
+    )
     readline.parse_and_bind("tab: complete")
     try:
         yield

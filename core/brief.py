@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuneloop.core.benchmark import Direction
-from tuneloop.core.directive import Wish
+from tuneloop.core.directive import LastingCommand
 from tuneloop.core.experiment import Diagnosis, Hypothesis, Training, Value
 from tuneloop.core.ledger import Amounts
 from tuneloop.core.score import Comparison, Score
@@ -135,5 +135,5 @@ class Brief(BaseModel):
     comparison: Comparison | None = None
     reasons: tuple[str, ...] = ()
     training: Training | None = None
-    wishes: tuple[Wish, ...] = Field((), description="what the user wants, in force now")
+    directives: tuple[LastingCommand, ...] = Field((), description="commands of the user that hold now")
     kept: dict[str, Value] = Field({}, description="values of the best config that shall stay as they are")

@@ -24,6 +24,7 @@ class Forecast(Cost):
     """Of a full training; `beside`: those of its seconds that are no optimizer steps."""
 
     steps: int
+    epochs: float = Field(0.0, description="passes over the rows that the engine makes of the built data")
     seconds_per_step: float
     beside: float = 0.0
     disk: int = Field(0, description="bytes that checkpoints and model take at most")

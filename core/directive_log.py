@@ -1,4 +1,4 @@
-"""A run's directives and conversation on disk: appended by who works on the run, read by anyone."""
+"""A run's directives and conversation on disk: appended by the process that works on the run, read by any."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def read_directives(path: Path) -> list[Directive]:
 
 
 def open_directives(path: Path) -> list[Directive]:
-    """Those that are to be obeyed."""
+    """Those that hold."""
     return [directive for directive in read_directives(path) if directive.state == "open"]
 
 
 def read_conversation(path: Path) -> list[Line]:
-    """Every line that was said, oldest first."""
+    """Every line, oldest first."""
     return list(_rows(path, Line))
 
 
-def write_down(path: Path, row: Directive | Line) -> None:
+def append_row(path: Path, row: Directive | Line) -> None:
     """Append a line of the conversation, or a directive's new state."""
     append_line(path, row.model_dump_json())
 

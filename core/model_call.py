@@ -27,7 +27,7 @@ class Frozen(BaseModel):
 
 
 class Asking(Frozen):
-    """A model's wish to call a tool. `broken`: its arguments as they came, where they were no JSON object."""
+    """A model's tool call. `broken`: its arguments as they came, where they were no JSON object."""
 
     id: str
     name: str
@@ -36,7 +36,7 @@ class Asking(Frozen):
 
 
 class Message(Frozen):
-    """One message of a conversation with a model. `call`: the id of the wish that a tool's result answers."""
+    """One message of a conversation with a model. `call`: the id of the call that a tool's result answers."""
 
     role: Role
     content: Any = ""

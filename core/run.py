@@ -74,7 +74,7 @@ Seconds = Annotated[Annotated[float, Field(gt=0)] | None, BeforeValidator(second
 Tokens = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(tokens)]
 Dollars = Annotated[float | None, positive("US dollars")]
 GpuHours = Annotated[float | None, positive("GPU-hours")]
-ApproveAt = Literal["none", "plan", "launch"]
+ApproveAt = Literal["never", "plan", "launch"]
 SandboxKind = Literal["auto", "docker", "bubblewrap", "process"]
 
 
@@ -110,7 +110,7 @@ class RunSpec(BaseModel):
     )
     guards: tuple[Guard, ...] = Field(default=(), description="benchmarks on which a candidate must not lose much")
     approve: ApproveAt = Field(
-        default="none", description="what a person is asked before; a directive may change it later"
+        default="never", description="what a person is asked before; a directive may change it later"
     )
     seeds: int = Field(
         default=1,

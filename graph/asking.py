@@ -17,8 +17,8 @@ from tuneloop.core.events import AgentAnswered
 from tuneloop.core.files import read_json, write_atomic, write_json
 from tuneloop.graph.budget import asked_to_finish
 from tuneloop.graph.context import Context
-from tuneloop.graph.ear import called, heed
 from tuneloop.graph.parameters import allowed, static_list
+from tuneloop.graph.steering.inbox_listener import has_messages, raise_if_paused
 
 Answer = TypeVar("Answer", bound=BaseModel)
 GLANCE = 0.25  # seconds between looks whether it shall pause
@@ -65,7 +65,7 @@ async def _attended(ctx: Context, work: asyncio.Task[Answer], name: str) -> None
         await asyncio.wait({work}, timeout=GLANCE)
         if given_up():
             raise Paused("cancelled by the caller")
-        if called(ctx):
-            await asyncio.to_thread(heed, ctx)
+        if has_messages(ctx):
+            await asyncio.to_thread(raise_if_paused, ctx)
         if (now := clock()) is not None and now < 0 and not work.done():
             raise RecipeError(f"the run's time was over while the {name} thought", culprit="environment")

@@ -8,20 +8,20 @@ from statistics import median
 from typing import Any
 
 from tuneloop.core.brief import Brief, Budget, Failures, JournalRow, Task
+from tuneloop.core.constraints import is_allowed
 from tuneloop.core.directive_log import open_directives
 from tuneloop.core.experiment import Diagnosis, Experiment, Hypothesis, Training
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.ledger import Amounts
-from tuneloop.core.obedience import allowed
 from tuneloop.core.score import Decision, Score
 from tuneloop.graph.budget import experiments_limit
 from tuneloop.graph.context import Context
-from tuneloop.graph.obeying import kept
+from tuneloop.graph.steering.compliance import kept_values
 from tuneloop.graph.warned import warnings
 from tuneloop.mcp_servers.marking import plain
 from tuneloop.tools.benchmarks.scorer import reads
-from tuneloop.tools.data_view import wanted
+from tuneloop.tools.data_view import source_commands
 from tuneloop.tools.ledger.devices import count
 from tuneloop.tools.ledger.spent import of_experiments
 from tuneloop.tools.proxy.access import data_access
@@ -69,8 +69,8 @@ def brief(
         comparison=decision and decision.comparison,
         reasons=decision.reasons if decision else (),
         training=training,
-        wishes=tuple(d.wish for d in open_directives(ctx.run.directives)),
-        kept=kept(ctx),
+        directives=tuple(d.command for d in open_directives(ctx.run.directives)),
+        kept=kept_values(ctx),
     )
 
 
@@ -96,7 +96,8 @@ def task(ctx: Context) -> Task:
         direction=b.direction,
         max_new_tokens=b.max_new_tokens,
         base_model=setup.model_name,
-        datasets=tuple(name for name in setup.datasets if allowed(wanted(ctx.run), name)) or tuple(setup.datasets),
+        datasets=tuple(name for name in setup.datasets if is_allowed(source_commands(ctx.run), name))
+        or tuple(setup.datasets),
         row_limit=spec.upper_data_size_limit,
         seed=spec.seed,
         device=setup.device,

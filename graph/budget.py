@@ -32,7 +32,7 @@ def experiments_limit(run: RunFolder, spec: RunSpec) -> int | None:
 
 def asked_to_finish(run: RunFolder) -> bool:
     """Whether no experiment shall follow the open one."""
-    return any(isinstance(d.wish, Finish) for d in open_directives(run.directives))
+    return any(isinstance(d.command, Finish) for d in open_directives(run.directives))
 
 
 def limited(run: RunFolder, spec: RunSpec, seconds: float) -> list[Line]:

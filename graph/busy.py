@@ -12,7 +12,7 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home
 from tuneloop.core.locks import is_locked
 from tuneloop.mcp_servers.web import App, Message, Receive, Send
-from tuneloop.tools.runs.inbox import put
+from tuneloop.tools.runs.messages import put
 
 RUNS = re.compile(r"/threads/([\w.-]+)/runs(?:/stream|/wait)?/?")
 HUMAN = ("human", "user")

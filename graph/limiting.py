@@ -8,24 +8,22 @@ from typing import Any
 from langgraph.config import get_config
 from langgraph.types import interrupt
 
-from tuneloop.core.directive import Finish, Meaning
 from tuneloop.core.errors import Paused
 from tuneloop.core.events import LimitNear
 from tuneloop.core.files import digest
 from tuneloop.core.ledger import NEAR, Line
 from tuneloop.graph.budget import asked_to_finish
 from tuneloop.graph.context import Context
-from tuneloop.graph.hearing import hear
-from tuneloop.graph.pondering import converse
+from tuneloop.graph.steering.llm_listener import converse
 from tuneloop.tools.ledger.marks import marked, set_mark
 
 MARGIN = 1.2  # what the next experiment may take more than the dearest so far
 NO = ("finish", "no", "reject", "ignore", "false")
 EXAMPLES = {
-    "time": '"two more hours"',
-    "GPU-hours": '"another 2 GPU hours"',
-    "tokens": '"200k more tokens"',
-    "money": '"give it 5 more dollars"',
+    "time": "`more 2h`",
+    "GPU-hours": "`more 2 GPU-hours`",
+    "tokens": "`more 200k tokens`",
+    "money": "`more $5`",
 }
 
 
@@ -56,11 +54,10 @@ def extended(ctx: Context, short: Callable[[], Sequence[Line]]) -> bool:
             return False
         message = f"budget.{entry}.{number}"
         text = words(interrupt({"question": f"{note}{question(lines)}", "run_id": ctx.run.id}))
-        meant: tuple[Meaning, ...] = (Finish(),) if text.lower().strip(" .!") in NO else ()
-        heard = hear(ctx, message, text, meant) if meant else converse(ctx, message, text)
-        if heard.pause:
+        handled = converse(ctx, message, "finish" if text.lower().strip(" .!") in NO else text)
+        if handled.pause:
             raise Paused("stopped on request")
-        note, number = f"{heard.text}\n\n", number + 1
+        note, number = f"{handled.text}\n\n", number + 1
     return True
 
 
@@ -69,8 +66,8 @@ def question(lines: Sequence[Line]) -> str:
     spent = "; ".join(f"{line.kind}: {line}" for line in lines)
     examples = " or ".join(EXAMPLES[line.kind] for line in lines)
     return (
-        f"What comes next does not fit into what is left. Spent: {spent}. Say how much more, e.g. {examples}; or say "
-        '"finish": the best model so far is tested and delivered.'
+        f"What comes next does not fit into what is left. Spent: {spent}. Send {examples} for more, or "
+        "`finish`: the best model so far is tested and delivered."
     )
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 
 from tuneloop.agents.planners import check_planner
@@ -20,13 +18,14 @@ from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.judge import find_judge
 from tuneloop.tools.proxy.access import data_access, missing, unpriced
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
+from tuneloop.tools.runs.naming import folder_name, fresh_name
 
 LEAST_DISK = 2 << 30
 
 
 def open_run(spec: RunSpec, settings: Settings, name: str = "") -> RunFolder:
     """Make `runs/<id>/run.yaml`, or find it for the same spec. Raises SetupError in one line; nothing half-made stays."""
-    run = settings.home.run(clean(name) or fresh_name(spec))
+    run = settings.home.run(folder_name(name) or fresh_name(spec.benchmark))
     if run.spec.is_file():
         if read_spec(run) != spec:
             raise SetupError(f"run {run.id!r} exists with another spec; resume it, or choose another --run-id")
@@ -88,13 +87,3 @@ def writable(root: Path) -> None:
         raise SetupError(
             f"FT_FILE_PATH={root}: only {free >> 20} MiB are free and a run wants 2048; free some or move it"
         )
-
-
-def clean(name: str) -> str:
-    """A thread id as a folder name."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80]
-
-
-def fresh_name(spec: RunSpec) -> str:
-    """Benchmark and time of day."""
-    return f"{clean(Path(spec.benchmark).name)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"

@@ -6,16 +6,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tuneloop.agents.steering import understand
 from tuneloop.core.approval import Asked, Decision, When
+from tuneloop.core.commands import parse
 from tuneloop.core.cost import Forecast
 from tuneloop.core.directive import Reply
+from tuneloop.core.errors import SetupError
 from tuneloop.core.experiment import Hypothesis
 from tuneloop.core.files import read_json
 from tuneloop.core.ledger import KINDS, Line, amount, lines
 from tuneloop.core.wording import duration, size
 from tuneloop.graph.context import Context
-from tuneloop.graph.hearing import known
 from tuneloop.tools.ledger.limits import limits
 from tuneloop.tools.ledger.spent import of_experiments
 from tuneloop.tools.ledger.spent import spent as spent_by
@@ -111,7 +111,7 @@ def understood(value: Any, ctx: Context) -> Decision | None:
     if isinstance(value, bool):
         return Decision(decision="yes" if value else "no")
     if isinstance(value, str):
-        return of_words(value, ctx)
+        return of_text(value)
     if isinstance(value, list) and len(value) == 1:
         return understood(value[0], ctx)
     if not isinstance(value, dict):
@@ -121,11 +121,13 @@ def understood(value: Any, ctx: Context) -> Decision | None:
     return of_object(value, ctx)
 
 
-def of_words(text: str, ctx: Context) -> Decision | None:
+def of_text(text: str) -> Decision | None:
     """Yes or no, with a reason."""
-    said = understand(text, known(ctx))
-    reply = next((meaning for meaning in said if isinstance(meaning, Reply)), None)
-    return Decision(decision="yes" if reply.yes else "no", reason=reply.reason) if reply else None
+    try:
+        reply = parse(text)
+    except SetupError:
+        return None
+    return Decision(decision="yes" if reply.yes else "no", reason=reply.reason) if isinstance(reply, Reply) else None
 
 
 def of_object(value: dict[str, Any], ctx: Context) -> Decision | None:

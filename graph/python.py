@@ -19,13 +19,12 @@ from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings, load_settings, using
-from tuneloop.graph.opening import fresh_name
 from tuneloop.graph.runs import create_run, drive
 from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.runs.find import named
-from tuneloop.tools.runs.inbox import put
 from tuneloop.tools.runs.journal import load_journal
-from tuneloop.tools.runs.naming import is_path
+from tuneloop.tools.runs.messages import put
+from tuneloop.tools.runs.naming import fresh_name, is_path
 
 GLANCE = 0.1  # seconds between looks for new events
 _guard = threading.Lock()
@@ -149,7 +148,7 @@ def opened(what: RunSpec | str, settings: Settings, name: str) -> RunFolder:
 
 def unused(spec: RunSpec, settings: Settings) -> str:
     """Benchmark and time, and a number where several begin in one second."""
-    base, number = fresh_name(spec), 1
+    base, number = fresh_name(spec.benchmark), 1
     name = base
     while settings.home.run(name).root.exists():
         number += 1

@@ -25,6 +25,7 @@ from tuneloop.graph.state import VERSION, State
 from tuneloop.graph.world import named
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import made_by, newer, older
+from tuneloop.tools.runs.messages import drop_pauses, waiting
 from tuneloop.tools.workers import warm_engines
 
 # Nodes between two times that old checkpoints are dropped: the file stays below half a megabyte at any length of run.
@@ -61,8 +62,18 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, atte
     Raises SetupError when another process or thread works on the run or what it stands on has changed, WorldError when the world
     is broken; both leave a run that can be resumed.
     """
+    stale = waiting(run.inbox)
+    with named(run.root), alone(run.lock):
+        drop_pauses(stale)
+        try:
+            return _drive(run, settings, step_n, attended)
+        finally:
+            drop_pauses(waiting(run.inbox))  # it stands still: a later `resume` is not stopped by them
+
+
+def _drive(run: RunFolder, settings: Settings, step_n: int | None, attended: bool) -> RunOutcome:
     check_unchanged(run, settings)
-    with named(run.root), alone(run.lock), open_checkpoints(run, settings.checkpoint_url) as store:
+    with open_checkpoints(run, settings.checkpoint_url) as store:
         ctx = Context(run, settings, State(version=VERSION, run_id=run.id))
         given = entry(ctx, store)
         if given.stage == END:

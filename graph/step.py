@@ -15,11 +15,11 @@ from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.events import NodeCut, NodeFinished, NodeStarted, Problem
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.context import Context
-from tuneloop.graph.ear import listening
 from tuneloop.graph.limiting import extended, refused, warn
 from tuneloop.graph.lock import hold, one_node
 from tuneloop.graph.repair import give_up
 from tuneloop.graph.state import State
+from tuneloop.graph.steering.inbox_listener import listening
 from tuneloop.graph.streaming import live
 from tuneloop.sandboxes.jobs import no_room
 

@@ -12,8 +12,8 @@ from tuneloop.core.errors import Paused, RecipeError
 from tuneloop.core.events import JobProgress, Watched
 from tuneloop.core.job import Exit
 from tuneloop.graph.context import Context
-from tuneloop.graph.ear import called, heed
 from tuneloop.graph.limiting import warn
+from tuneloop.graph.steering.inbox_listener import has_messages, raise_if_paused
 
 # Seconds between looks: a sixth of the time waited so far, so that short jobs are not delayed and long ones are cheap.
 FIRST, LONGEST, SHARE, SAID = 0.25, 5.0, 6, 2.0
@@ -48,7 +48,7 @@ def wait(
         if alarm(status):
             return status
         try:
-            heed(ctx)
+            raise_if_paused(ctx)
         except Paused:
             stop()
             until_over(poll)
@@ -69,7 +69,7 @@ def rest(ctx: Context, waited: float, proof: Path | None) -> None:
     glance = min(SLOW, max(QUICK, waited / 4 / SHARE))
     while (left := until - time.monotonic()) > 0:
         pause(min(glance, left))
-        if (proof is not None and proof.exists()) or called(ctx):
+        if (proof is not None and proof.exists()) or has_messages(ctx):
             return
 
 

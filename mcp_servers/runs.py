@@ -13,7 +13,7 @@ from tuneloop.mcp_servers.arguments import Count, Offset
 from tuneloop.mcp_servers.marking import marked
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
-from tuneloop.tools.runs import comparing, find, start, told
+from tuneloop.tools.runs import comparing, find, messages, start
 from tuneloop.tools.runs.doing import doing
 from tuneloop.tools.runs.naming import Open
 from tuneloop.tools.runs.request import Request
@@ -64,7 +64,7 @@ TokenCount = Annotated[
 ]
 GpuHours = Annotated[float | None, Field(gt=0, le=1e6, description="GPUs times hours of all its jobs; empty: no limit")]
 ApproveAt = Annotated[
-    Literal["none", "plan", "launch"],
+    Literal["never", "plan", "launch"],
     Field(description="ask before each plan is carried out, or before each training; answer with steer, yes or no"),
 ]
 Description = Annotated[
@@ -83,7 +83,8 @@ Seeds = Annotated[
 Seed = Annotated[int | None, Field(ge=0, le=2**31 - 1, description="seed of sampling and training; empty: 1")]
 Drop = Annotated[bool, Field(description="drop training rows that hold validation items; false: refuse such data")]
 Message = Annotated[
-    str, Field(min_length=1, max_length=4000, description="what the user wants of the run, in his words")
+    str,
+    Field(min_length=1, max_length=4000, description="a command, e.g. `limit num_train_epochs<=3`; `help` lists all"),
 ]
 INSTRUCTIONS = (
     "Whole fine-tuning runs on this machine. start_run begins one and returns at once; it goes on for minutes to days, "
@@ -111,7 +112,7 @@ class RunTools:
         max_cost: Cost = None,
         max_tokens: TokenCount = None,
         max_gpu_hours: GpuHours = None,
-        approve: ApproveAt = "none",
+        approve: ApproveAt = "never",
         also: Also = [],  # noqa: B006
         guards: Guards = [],  # noqa: B006
         benchmark_description: Description = "",
@@ -166,16 +167,16 @@ class RunTools:
         return marked({**known, **now, "experiments": shown[-LAST:], "experiments_in_all": len(shown)})
 
     def steer(self, run: Run, text: Message) -> dict[str, Any]:
-        """Tell (inform, ask) a run what the user wants from now on: "try LoRA rank 32", "not the chat data", "two hours more".
+        """Send a run a command (tell it what the user wants): `use lora_rank=32`, `sources not chat.jsonl`, `more 2h`, `status`.
 
-        Gives the run's answer, and whether the message was taken. Where it asks for a yes, ask the user and pass on what
-        he says, never your own. To pause at once use stop_run.
+        `help` lists all commands. Gives the run's answer, and whether the message was taken. Where it asks for a yes, ask
+        the user and pass on their answer, never your own. To pause at once use stop_run.
         """
-        return told.say(self._run(run), text)
+        return messages.deliver(self._run(run), text)
 
     def stop_run(self, run: Run) -> dict[str, Any]:
         """Pause (stop, halt, interrupt) a whole run that is at work: its job is ended, its files are kept, it can go on later."""
-        return told.stop(self._run(run))
+        return messages.stop(self._run(run))
 
     def list_runs(self, count: Count = 20, offset: Offset = 0) -> dict[str, Any]:
         """List all runs on this machine, earlier ones too: name, state (new, running, paused, finished), benchmark, base model."""

@@ -6,8 +6,7 @@ Text of strangers (data, replies, logs, and what agents made of them) stands in 
 from __future__ import annotations
 
 from tuneloop.core.brief import Brief, Budget, Task
-from tuneloop.core.directive import Avoid, Bound, Focus, Keep, Sources, Use, Wish
-from tuneloop.core.directive_words import described
+from tuneloop.core.directive import Avoid, Bound, Focus, Keep, Lasting, Sources, Use, describe
 from tuneloop.core.experiment import Hypothesis
 from tuneloop.core.ledger import KINDS, Kind, amount
 from tuneloop.core.quoting import defused, fenced, line, shortened
@@ -52,14 +51,14 @@ def parts(brief: Brief) -> dict[str, str]:
         "parent_script": whole("python", brief.parent_script),
         "parent_config": whole("yaml", brief.parent_config),
         "result": result(brief),
-        "wishes": wishes(brief.wishes),
+        "directives": directives(brief.directives),
     }
 
 
-def wishes(given: tuple[Wish, ...]) -> str:
+def directives(given: tuple[Lasting, ...]) -> str:
     """What the user wants of recipes, in a line; what concerns the run alone is left out."""
-    told = [described(w) for w in given if isinstance(w, Use | Bound | Keep | Avoid | Sources | Focus)]
-    return "; ".join(" ".join(text.split()) for text in told) or "none"
+    lines = [describe(c) for c in given if isinstance(c, Use | Bound | Keep | Avoid | Sources | Focus)]
+    return "; ".join(" ".join(text.split()) for text in lines) or "none"
 
 
 def file(language: str, text: str, without: str) -> str:

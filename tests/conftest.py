@@ -18,7 +18,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.tools import models
 from tuneloop.tools.engines import Engine, ensure_engine
-from tuneloop.tools.runs.talking import say
+from tuneloop.tools.runs.messages import say
 
 # A busy machine is no failure.
 hypothesis_settings.register_profile("tuneloop", deadline=None)

@@ -11,25 +11,25 @@ from tuneloop.core.files import read_json
 from tuneloop.tools.engines import Engine
 
 Backend = Literal["hf", "vllm"]
-Wish = Literal["auto", "hf", "vllm"]
+BackendChoice = Literal["auto", "hf", "vllm"]
 
 
-def choose_backend(wish: Wish, engine: Engine, device: str, adapters: Sequence[Path] = ()) -> Backend:
+def choose_backend(choice: BackendChoice, engine: Engine, device: str, adapters: Sequence[Path] = ()) -> Backend:
     """The backend for these adapters; `auto` is vLLM on a GPU when the engine has it and can serve all of them.
 
     Raises SetupError in one line when vLLM is asked for and cannot be.
     """
     there = "vllm" in engine.packages
-    if wish == "vllm" and not there:
+    if choice == "vllm" and not there:
         raise SetupError(
             f"TUNELOOP_EVAL_BACKEND=vllm, but {engine.folder} has no vllm: set OPENCOMPASS_PATH to an environment with "
             "opencompass and vllm, or TUNELOOP_EVAL_BACKEND=auto"
         )
-    if wish == "vllm" and device != "cuda":
+    if choice == "vllm" and device != "cuda":
         raise SetupError("TUNELOOP_EVAL_BACKEND=vllm needs a GPU, and there is none: set TUNELOOP_EVAL_BACKEND=auto")
-    if wish == "auto":
+    if choice == "auto":
         return "vllm" if there and device == "cuda" and all(map(servable, adapters)) else "hf"
-    return wish
+    return choice
 
 
 def servable(adapter: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What a data script sees of the raw data: all of it, or what the user's wishes leave."""
+"""What a data script sees of the raw data: all of it, or what the user's directives leave."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuneloop.core.constraints import is_allowed
 from tuneloop.core.directive import Sources
 from tuneloop.core.directive_log import open_directives
 from tuneloop.core.files import digest
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.obedience import allowed
 
 MOST = 2000  # files of one data set that are looked at one by one
 
@@ -25,27 +25,27 @@ class View:
     key: str = ""
 
 
-def wanted(run: RunFolder) -> tuple[Sources, ...]:
-    """The user's wishes about sources, in force now."""
-    return tuple(d.wish for d in open_directives(run.directives) if isinstance(d.wish, Sources))
+def source_commands(run: RunFolder) -> tuple[Sources, ...]:
+    """The open directives about sources."""
+    return tuple(d.command for d in open_directives(run.directives) if isinstance(d.command, Sources))
 
 
-def view(run: RunFolder, datasets: Mapping[str, Path], wishes: tuple[Sources, ...]) -> View:
-    """The links of the run, or a folder of links to what may be read; made once for the same wishes."""
-    if not wishes:
+def view(run: RunFolder, datasets: Mapping[str, Path], commands: tuple[Sources, ...]) -> View:
+    """The links of the run, or a folder of links to what may be read; made once for the same directives."""
+    if not commands:
         return View(run.root / "datasets", tuple(str(place) for place in datasets.values()))
-    key = digest(*(wish.model_dump_json() for wish in wishes))[:16]
+    key = digest(*(command.model_dump_json() for command in commands))[:16]
     root, read = run.root / f"datasets-{key}", list[str]()
     for name, place in datasets.items():
-        if not allowed(wishes, name):
+        if not is_allowed(commands, name):
             continue
         root.mkdir(parents=True, exist_ok=True)
-        if place.is_dir() and whole(wishes, name, place):
+        if place.is_dir() and whole(commands, name, place):
             link(root / name, place)
             read.append(str(place))
             continue
         for file in files_of(place):
-            if allowed(wishes, name, file):
+            if is_allowed(commands, name, file):
                 target = place / file if place.is_dir() else place
                 link(root / name / file, target)
                 read.append(str(target))
@@ -53,9 +53,9 @@ def view(run: RunFolder, datasets: Mapping[str, Path], wishes: tuple[Sources, ..
     return View(root, tuple(read), key)
 
 
-def whole(wishes: Iterable[Sources], name: str, place: Path) -> bool:
+def whole(commands: Iterable[Sources], name: str, place: Path) -> bool:
     """Whether no file of it is ruled out."""
-    return all(allowed(wishes, name, file) for file in files_of(place))
+    return all(is_allowed(commands, name, file) for file in files_of(place))
 
 
 def files_of(place: Path) -> Iterator[str]:

@@ -29,6 +29,7 @@ class Plan:
     """
 
     steps: int
+    epochs: float
     batch: int
     accumulation: int
     rows: int
@@ -70,6 +71,7 @@ def forecast(cost: Mapping[str, Any], end: Exit, plan: Plan, recipe: str = "") -
         memory=max(end.peak_memory, cost["memory"]),
         device_memory=device and device["reserved"],
         steps=plan.steps,
+        epochs=plan.epochs,
         seconds_per_step=seconds[0] / max(1, plan.steps),
         beside=round(seconds[1], 2),
         disk=plan.disk,

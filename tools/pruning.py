@@ -20,7 +20,7 @@ from tuneloop.core.settings import KeepModels
 from tuneloop.tools.disk import TRASH, bytes_below, is_trash, remove
 
 NOTE = "pruned.json"
-WISHED = "the user's wish"  # a rule beside those of `FT_KEEP_MODELS`
+BY_USER = "the user's command"  # a rule beside those of `FT_KEEP_MODELS`
 TOKENIZER = ("tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "chat_template*")
 BROKEN = tuple(f"broken-checkpoint-*/*.{kind}" for kind in ("safetensors", "bin", "pt", "pth"))
 MODEL = (
@@ -132,7 +132,7 @@ def check_there(folder: ExperimentFolder) -> None:
     """Raises RecipeError with one sentence when the experiment's weights were pruned."""
     note = read_note(folder)
     if note.weights:
-        why = note.rule if note.rule == WISHED else f"FT_KEEP_MODELS={note.rule}"
+        why = note.rule if note.rule == BY_USER else f"FT_KEEP_MODELS={note.rule}"
         raise RecipeError(
             f"experiment {folder.number}'s weights were pruned ({why}); its recipe, scores and "
             "logs are there: train the recipe again in a new experiment",

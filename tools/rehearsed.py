@@ -99,17 +99,18 @@ def plan_of(case: Situation, rows: int, rehearsed: int, told: int) -> Plan:
     written = rehearsed * step_rows(values) + min(READ, rows)
     kept = round(rows * told / written) if told else rows  # packing makes fewer of them
     steps, held = planned_steps(values, kept), held_out(values, kept)
-    epochs = math.ceil(steps / max(1, math.ceil((kept - held) / step_rows(values))))
-    within = times(values, "eval", steps, epochs) if held else 0
+    epochs = steps / max(1, math.ceil((kept - held) / step_rows(values)))
+    within = times(values, "eval", steps, math.ceil(epochs)) if held else 0
     adapter = case.method in ("lora", "oft", "freeze")
     return Plan(
         steps=steps,
+        epochs=epochs,
         batch=int(values.get("per_device_train_batch_size") or 8),
         accumulation=int(values.get("gradient_accumulation_steps") or 1),
         rows=rows,
         written=written,
         sample=min(READ, rows),
-        saves=times(values, "save", steps, epochs),
+        saves=times(values, "save", steps, math.ceil(epochs)),
         saved=checkpoint_bytes(case) / model_bytes(case),
         logs=steps // logged_every(steps),
         evaluations=within + bool(held and (within or values.get("do_eval"))),  # the last one at the end

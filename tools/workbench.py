@@ -19,7 +19,7 @@ from tuneloop.core.setup import Setup
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, newest
 from tuneloop.tools.benchmarks import BenchmarkFolder, Validation, validation
-from tuneloop.tools.data_view import View, view, wanted
+from tuneloop.tools.data_view import View, source_commands, view
 from tuneloop.tools.disk import remove
 from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.engines.pinned import pinned
@@ -62,8 +62,8 @@ class Workbench:
 
     @cached_property
     def view(self) -> View:
-        """The raw data that scripts see, by the user's wishes when it was first asked for: one job is not told two things."""
-        return view(self.run, self.setup.datasets, wanted(self.run))
+        """The raw data that scripts see, by the directives when it was first asked for: it stays the same for a job."""
+        return view(self.run, self.setup.datasets, source_commands(self.run))
 
     @cached_property
     def setup(self) -> Setup:

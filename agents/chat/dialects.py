@@ -1,6 +1,6 @@
 """How a model is told of tools and calls them: by the provider's own tool calling, by JSON mode, or by plain words.
 
-Whatever the provider can, an agent sees the same: messages, wishes to call tools, results. Without tool calling the tools
+Whatever the provider can, an agent sees the same: messages, tool calls, results. Without tool calling the tools
 stand in the first message, and the model answers with one JSON object, `{"tool": …, "arguments": …}`.
 """
 
@@ -75,7 +75,7 @@ def _plain(message: Message) -> Message:
 
 
 def heard(reply: Message, tools: Sequence[Card], answer: str) -> Message:
-    """The reply with the wish that its words hold, where it wishes nothing by itself."""
+    """The reply with the tool call that its text holds, where it calls none itself."""
     if reply.asks or reply.refused:
         return reply
     names = {name_of(card) for card in tools}

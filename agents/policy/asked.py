@@ -12,9 +12,9 @@ from tuneloop.agents.policy.moves import Case, Move
 from tuneloop.agents.policy.plan import Plan, choose_sources, find, reads, with_sources
 from tuneloop.agents.policy.situation import Situation
 from tuneloop.core.brief import Brief
+from tuneloop.core.constraints import constrained, same
 from tuneloop.core.directive import Focus, Use
 from tuneloop.core.experiment import Hypothesis
-from tuneloop.core.obedience import obeyed, same
 
 # Weights: of what is asked for, before everything that evidence asks for; of limits alone, which any other move keeps too.
 FIRST, LAST = 100.0, 0.01
@@ -22,7 +22,7 @@ FIRST, LAST = 100.0, 0.01
 
 def within(brief: Brief, values: Values) -> Values:
     """The training values as the user wants them."""
-    return obeyed(brief.wishes, values, brief.kept)
+    return constrained(brief.directives, values, brief.kept)
 
 
 def permitted(plan: Plan, situation: Situation) -> Plan:
@@ -44,7 +44,7 @@ def asked_moves(case: Case, plan: Plan, before: Values) -> Iterator[Move]:
     brief = case.situation.brief
     wanted = [
         w
-        for w in brief.wishes
+        for w in brief.directives
         if isinstance(w, Use) and not (w.parameter in before and same(before[w.parameter], w.value))
     ]
     if wanted:
@@ -73,6 +73,6 @@ def limited(move: Move, case: Case) -> Move:
 
 def honest(idea: Hypothesis, brief: Brief) -> Hypothesis:
     """With a word on ideas that only a chat model could follow."""
-    if not any(isinstance(w, Focus) for w in brief.wishes):
+    if not any(isinstance(w, Focus) for w in brief.directives):
         return idea
     return idea.model_copy(update={"reason": f"{idea.reason}; ideas in words wait for a chat model, none is set up"})

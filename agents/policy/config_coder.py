@@ -14,8 +14,8 @@ from tuneloop.agents.policy.knobs import Knobs, Values, read_knobs
 from tuneloop.agents.policy.situation import BATCH, Situation, read_situation
 from tuneloop.agents.policy.training import first_training, guessed_tokens
 from tuneloop.core.brief import Brief
+from tuneloop.core.constraints import constrained
 from tuneloop.core.experiment import TrainConfig
-from tuneloop.core.obedience import obeyed
 from tuneloop.core.toolbox import Toolbox
 
 CHECKS = 3
@@ -29,9 +29,11 @@ async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
     )
     plan = dict(brief.hypothesis.training_plan) if brief.hypothesis else {}
     plan = plan if knobs.method in plan else first_training(situation, knobs, brief.task.row_limit) | plan
-    fresh = obeyed(brief.wishes, {**await suggested(situation, knobs, plan, longest, tools), **plan}, brief.kept)
+    fresh = constrained(
+        brief.directives, {**await suggested(situation, knobs, plan, longest, tools), **plan}, brief.kept
+    )
     values, notes = await repaired(brief, fresh, knobs, tools)
-    values = obeyed(brief.wishes, values, brief.kept)
+    values = constrained(brief.directives, values, brief.kept)
     for _ in range(CHECKS):
         found = (await tools.call("params_check_config", yaml=as_yaml(values)))["findings"]
         refused = [f for f in found if f["level"] == "error" or "set by the run" in f["text"]]

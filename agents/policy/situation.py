@@ -11,7 +11,7 @@ from typing import Any
 from tuneloop.agents.policy.compose import Form
 from tuneloop.agents.policy.final import final_form
 from tuneloop.core.brief import Brief, Task
-from tuneloop.core.obedience import allowed
+from tuneloop.core.constraints import is_allowed
 from tuneloop.core.profile import BenchmarkFacts, DatasetProfile, SourceProfile
 from tuneloop.core.toolbox import Toolbox
 
@@ -135,7 +135,7 @@ async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
         Source(name, s, contradicted(p, s.name))
         for name, p in zip(names, profiles, strict=True)
         for s in p.sources
-        if allowed(brief.wishes, name, s.file)
+        if is_allowed(brief.directives, name, s.file)
     )
     return Situation(brief, profiles[0].benchmark, sources, read_card(card, brief))
 

@@ -48,7 +48,7 @@ class Trial:
             "journal": tuple(self.journal),
             "budget": Budget(experiments_left=left, seconds_left=None),
             "baseline": self.untouched.bare,
-            "wishes": self.world.arena.space.wishes,
+            "directives": self.world.arena.space.directives,
         }
         return self.world.arena.brief.model_copy(update=changes)
 

@@ -85,7 +85,7 @@ class Space:
         return sorted(candidates(self.situation), key=lambda s: s.id)
 
     @property
-    def wishes(self) -> tuple[Bound, ...]:
+    def directives(self) -> tuple[Bound, ...]:
         """The bounds as a user would ask for them, so that every planner knows them."""
         ends = ((self.knobs.rate, RATES), (self.knobs.steps, STEPS), (self.knobs.rank, RANKS))
         return tuple(Bound(parameter=name, at_least=found[0], at_most=found[-1]) for name, found in ends)

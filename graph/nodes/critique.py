@@ -14,9 +14,9 @@ from tuneloop.graph.asking import ask
 from tuneloop.graph.brief import brief
 from tuneloop.graph.context import Context
 from tuneloop.graph.evidence import of_score
-from tuneloop.graph.obeying import settle_uses
 from tuneloop.graph.onward import after
 from tuneloop.graph.retold import ended
+from tuneloop.graph.steering.compliance import complete_uses
 from tuneloop.graph.verdict import guards, verdict
 from tuneloop.tools.pruning import prune
 from tuneloop.tools.runs.journal import load_journal, other_scores, scores, whole_scores
@@ -26,7 +26,7 @@ def critique(ctx: Context) -> dict[str, Any]:
     """Close the experiment; go on, or finish when loops, time or luck are out."""
     if not ctx.folder.result.is_file():
         close(replace(ctx, attended=False))  # an experiment is closed without a critic rather than left open
-    settle_uses(ctx)
+    complete_uses(ctx)
     prune(ctx.run, load_journal(ctx.run), ctx.settings.keep_models)
     return {"stage": after(ctx), "attempt": 0, "trouble": None}
 

@@ -16,11 +16,11 @@ from tuneloop.core.events import BaselineMeasured, JobProgress
 from tuneloop.core.files import write_json
 from tuneloop.core.setup import Placed, Setup
 from tuneloop.graph.context import Context
-from tuneloop.graph.ear import heed
 from tuneloop.graph.foresight import chosen, foreseen
 from tuneloop.graph.nodes.evaluate import measure, run_evaluation
 from tuneloop.graph.onward import after
 from tuneloop.graph.selection import chosen_datasets
+from tuneloop.graph.steering.inbox_listener import raise_if_paused
 from tuneloop.graph.wait import KILLS, killed, wait
 from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.backend import choose_backend
@@ -136,7 +136,7 @@ class Reporter:
         """Say it if it is time; the end is always said. Raises Paused."""
         if self.over:
             raise Paused("the other preparation was interrupted")
-        heed(self.ctx)
+        raise_if_paused(self.ctx)
         now = time.monotonic()
         if now - self.said.get(what, 0.0) >= SAY_EVERY or (total and done >= total):
             self.said[what] = now

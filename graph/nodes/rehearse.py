@@ -12,6 +12,7 @@ from tuneloop.core.job import Exit
 from tuneloop.core.layout import given
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.train import run_rehearsal
+from tuneloop.graph.steering.compliance import check_epochs
 from tuneloop.tools.gate.rehearsal import check_rehearsal
 from tuneloop.tools.limits import memory_limit
 from tuneloop.tools.params.config_text import parse_config
@@ -43,6 +44,7 @@ def rehearse(ctx: Context) -> dict[str, Any]:
             memory_limit=memory_limit(ctx.settings),
         )
     )
+    check_epochs(ctx, found)
     fits(found, left)
     return {"stage": "train"}
 

@@ -1,4 +1,4 @@
-"""steer: every entry into the graph; opens the run when it has no folder yet, hears what is said, goes to where it stands."""
+"""steer: every entry into the graph; creates the run when it has no folder yet, handles messages, goes to where the run stands."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
 
-from tuneloop.core.directive import Line
-from tuneloop.core.directive_log import write_down
+from tuneloop.core.commands import NotACommandError, parse
+from tuneloop.core.directive import Line, NewRun
+from tuneloop.core.directive_log import append_row
 from tuneloop.core.errors import Paused, SetupError
 from tuneloop.core.events import RunStarted
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.graph.context import Context
-from tuneloop.graph.first_words import first_words, summary
-from tuneloop.graph.hearing import obey
 from tuneloop.graph.lock import hold, one_node
 from tuneloop.graph.opening import open_run
-from tuneloop.graph.pondering import converse
 from tuneloop.graph.rebuild import rebuild
 from tuneloop.graph.state import State
+from tuneloop.graph.steering.llm_listener import converse
+from tuneloop.graph.steering.message_handler import process_inbox
 from tuneloop.graph.streaming import live
 from tuneloop.tools.ledger.spent import work
+from tuneloop.tools.runs.spec import build_spec
 
 
 def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
@@ -33,7 +34,7 @@ def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
     if not run_id:
         try:
             run_id = opened(state, config, settings).id
-        except Unsaid as e:
+        except NoRunYet as e:
             return {"stage": END, "messages": [AIMessage(content=str(e))]}
         state = state.model_copy(update={"stage": "prepare"})
     ctx = Context(settings.home.run(run_id), settings, state, live())
@@ -42,55 +43,57 @@ def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
     with hold(ctx.run.lock), one_node(ctx.run.lock):
         announce(ctx)
         found = rebuild(ctx.run, settings) if state.stage == "prepare" else state
-        obey(ctx)
+        process_inbox(ctx)
         answers = listen(Context(ctx.run, settings, found), state.messages)
     kept = {name: getattr(found, name) for name in State.model_fields if name != "messages"}
     worked = max(found.spent, work(ctx.run))  # nodes that were cut short are in no checkpoint
     return {**kept, "run_id": run_id, "spec": None, "spent": worked, "messages": answers}
 
 
-class Unsaid(Exception):  # noqa: N818 - a question back, not a failure
-    """What is still to be said before there can be a run."""
+class NoRunYet(Exception):  # noqa: N818 - a reply, not a failure
+    """What is missing or wrong before there can be a run."""
+
+
+EXAMPLE = "`run benchmark=wordproblems base_model=tiny loop_n=2`"
 
 
 def opened(state: State, config: RunnableConfig, settings: Settings) -> RunFolder:
-    """The folder of a new run. Raises SetupError without spec or words, Unsaid when the words do not say enough."""
-    name, said = str(config.get("configurable", {}).get("thread_id", "")), state.messages[-1:]
+    """The folder of a new run. Raises SetupError without spec or message, NoRunYet when the message starts none."""
+    name, newest = str(config.get("configurable", {}).get("thread_id", "")), state.messages[-1:]
     if state.spec is not None:
         return open_run(state.spec, settings, name)
-    if not said or not isinstance(said[0], HumanMessage):
-        raise SetupError('nothing to do: give {"spec": {"benchmark": …, "base_model": …}} or the run_id of a run')
-    spec = first_words(said[0].text)
-    if isinstance(spec, str):  # an answer to a question back: with what was said before it may say enough
-        words = [m.text for m in state.messages if isinstance(m, HumanMessage) and "{" not in m.text]
-        together = first_words(" ".join(words))
-        spec = spec if isinstance(together, str) else together
-    if isinstance(spec, str):
-        raise Unsaid(spec)
+    if not newest or not isinstance(newest[0], HumanMessage):
+        raise SetupError(
+            f'nothing to do: give {{"spec": {{"benchmark": …, "base_model": …}}}}, a message such as {EXAMPLE}, or a run_id'
+        )
     try:
-        run = open_run(spec, settings, name)
+        command = parse(newest[0].text)
+        if not isinstance(command, NewRun):
+            raise NoRunYet(f"This thread has no run yet; start one, e.g. {EXAMPLE}.")
+        run = open_run(build_spec(command.options, settings), settings, name)
+    except NotACommandError as e:
+        raise NoRunYet(f"This thread has no run yet, and this is no command; start one, e.g. {EXAMPLE}.") from e
     except SetupError as e:
-        raise Unsaid(f"{e}.") from e
-    message = said[0].id or run.id
-    write_down(run.conversation, Line(id=message, who="user", text=said[0].text))
-    write_down(
-        run.conversation, Line(id=f"{message}.answer", who="tuneloop", text=f"{summary(spec)}.", answers=message)
-    )
+        raise NoRunYet(f"{e}.") from e
+    message = newest[0].id or run.id
+    append_row(run.conversation, Line(id=message, who="user", text=newest[0].text))
+    text = f"{run.id}: started; `help` lists what you can send."
+    append_row(run.conversation, Line(id=f"{message}.answer", who="tuneloop", text=text, answers=message))
     return run
 
 
 def listen(ctx: Context, messages: list[AnyMessage]) -> list[AIMessage]:
-    """Answers to what was said and has none here yet; what was heard before is answered as it was then.
+    """Answers to messages that have none here yet; one that was answered before gets the same answer.
 
-    Raises Paused when the last of it asks for that.
+    Raises Paused when one of them asks for that.
     """
     known = {message.id for message in messages}
     answers, pause = list[AIMessage](), False
     for message in messages:
         if isinstance(message, HumanMessage) and message.id and f"{message.id}.answer" not in known:
-            heard = converse(ctx, message.id, message.text)
-            pause = heard.pause
-            answers.append(AIMessage(content=heard.text, id=f"{message.id}.answer"))
+            handled = converse(ctx, message.id, message.text)
+            pause = pause or handled.pause
+            answers.append(AIMessage(content=handled.text, id=f"{message.id}.answer"))
     if pause:
         raise Paused("stopped on request")
     return answers

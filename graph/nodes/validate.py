@@ -7,7 +7,7 @@ from typing import Any
 from tuneloop.core.errors import RecipeError
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.build_data import run_script
-from tuneloop.graph.obeying import broken
+from tuneloop.graph.steering.compliance import config_violations
 from tuneloop.graph.warned import keep_config_warnings
 from tuneloop.tools.building import gate_sample
 from tuneloop.tools.scripts import script_findings
@@ -26,13 +26,13 @@ def validate(ctx: Context) -> dict[str, Any]:
 
 
 def check_config_file(ctx: Context) -> None:
-    """Raises RecipeError with every error that the parameter server finds, and all that breaks a wish of the user."""
+    """Raises RecipeError with every error that the parameter server finds, and every violation of a directive."""
     found = ctx.call("params_check_config", yaml=ctx.folder.config.read_text())["findings"]
     said = {
         level: [f"train.yaml:{f['line']} {f['key']}: {f['text']}" for f in found if f["level"] == level]
         for level in LEVELS
     }
     keep_config_warnings(ctx.folder, said["warning"])
-    errors = said["error"] + broken(ctx, ctx.folder.config.read_text())
+    errors = said["error"] + config_violations(ctx, ctx.folder.config.read_text())
     if errors:
         raise RecipeError("\n".join(errors), culprit="config")

@@ -36,8 +36,8 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.hearing import obey
 from tuneloop.graph.lock import hold
 from tuneloop.graph.rebuild import rebuild
-from tuneloop.tools.runs.inbox import put, waiting
 from tuneloop.tools.runs.manifest import write_manifest
+from tuneloop.tools.runs.messages import put, waiting
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_commands_mean_something_typed(run: RunFolder) -> None:
 def test_a_damaged_meaning_is_words(run: RunFolder) -> None:
     put(run.inbox, do="say", text="stop after this one", meaning='{"kind": "nonsense"}')
     answer_alone(run, Settings())
-    assert [d.wish.kind for d in read_directives(run.directives)] == ["finish"]
+    assert [d.command.kind for d in read_directives(run.directives)] == ["finish"]
 
 
 class Typist:

@@ -16,7 +16,7 @@ from langgraph.types import Command
 from tuneloop.core.approval import Decision
 from tuneloop.core.cost import Forecast
 from tuneloop.core.directive import Approve, Directive
-from tuneloop.core.directive_log import write_down
+from tuneloop.core.directive_log import append_row
 from tuneloop.core.event_log import every_event
 from tuneloop.core.events import Approval
 from tuneloop.core.experiment import Hypothesis, Step
@@ -38,7 +38,7 @@ from tuneloop.graph.state import State
 from tuneloop.graph.step import step
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.manifest import write_manifest
-from tuneloop.tools.runs.talking import answer, say
+from tuneloop.tools.runs.messages import answer, say
 
 IDEA = Hypothesis(
     statement="train longer",
@@ -196,7 +196,7 @@ def test_another_idea_is_written_out_by_the_agents_and_shown_again(run: RunFolde
 
 
 def test_a_launch_shows_the_forecast(run: RunFolder) -> None:
-    write_down(run.directives, Directive(id="1", said="ask before each launch", wish=Approve(at="launch")))
+    append_row(run.directives, Directive(id="1", text="ask before each launch", command=Approve(at="launch")))
     forecast = Forecast(seconds=600, cpu=1100, memory=10**9, steps=80, seconds_per_step=7)
     write_json(run.experiment(1).forecast, forecast.model_dump(mode="json"))
     assert graph().invoke(at("build_data"))["stage"] == END, "plans are not asked for any more"
@@ -206,7 +206,7 @@ def test_a_launch_shows_the_forecast(run: RunFolder) -> None:
 
 def test_nobody_wants_to_be_asked_any_more(run: RunFolder) -> None:
     graph().invoke(at("build_data"))
-    write_down(run.directives, Directive(id="1", said="no more questions", wish=Approve(at="none")))
+    append_row(run.directives, Directive(id="1", text="no more questions", command=Approve(at="none")))
     assert graph().invoke(at("build_data"))["stage"] == END
     assert open_question(run) is None
 

@@ -16,7 +16,7 @@ from tuneloop.graph.runs import drive
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
-from tuneloop.tools.runs.talking import say
+from tuneloop.tools.runs.messages import say
 
 pytestmark = pytest.mark.slow
 

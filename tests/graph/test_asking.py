@@ -15,7 +15,7 @@ from tests.prepared import prepared
 from tests.waiting import until
 from tuneloop.agents.researcher import RESEARCHER
 from tuneloop.core.directive import Directive, Extend
-from tuneloop.core.directive_log import write_down
+from tuneloop.core.directive_log import append_row
 from tuneloop.core.errors import AsksError, LimitReachedError, Paused, RecipeError, SetupError, WorldError
 from tuneloop.core.event_log import every_event
 from tuneloop.core.experiment import Hypothesis
@@ -29,7 +29,7 @@ from tuneloop.graph.runs import create_run
 from tuneloop.graph.state import State
 from tuneloop.tools.benchmarks import resolve
 from tuneloop.tools.proxy.ledger import read_ledger
-from tuneloop.tools.runs.inbox import put
+from tuneloop.tools.runs.messages import put
 
 IDEA = {"statement": "s", "reason": "r", "disproof": "d", "aspect": "first"}
 GOOD = Reply("", (Call("Hypothesis", IDEA),))
@@ -149,6 +149,6 @@ def test_a_call_that_does_not_fit_ends_the_experiment_where_nobody_can_be_asked(
     there = replace(ctx, attended=True)
     with pytest.raises(AsksError):
         asked(there)
-    write_down(ctx.run.directives, Directive(id="1", said="…", wish=Extend(tokens=95_000)))
+    append_row(ctx.run.directives, Directive(id="1", text="…", command=Extend(tokens=95_000)))
     assert asked(there) == Hypothesis.model_validate(IDEA), "nothing that was recorded says that there is no answer"
     assert len(chat.seen) == 1

@@ -22,8 +22,8 @@ from tuneloop.graph.busy import Busy
 from tuneloop.graph.lock import hold
 from tuneloop.graph.nodes.steer import steer
 from tuneloop.graph.state import State
-from tuneloop.tools.runs.inbox import waiting
 from tuneloop.tools.runs.manifest import write_manifest
+from tuneloop.tools.runs.messages import waiting
 
 
 async def echo(request: Request) -> JSONResponse:

@@ -26,8 +26,8 @@ from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.lock import hold
 from tuneloop.tools.benchmarks import resolve
-from tuneloop.tools.runs.inbox import waiting
 from tuneloop.tools.runs.manifest import write_manifest
+from tuneloop.tools.runs.messages import waiting
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -119,7 +119,7 @@ def test_a_thread_that_is_interrupted_rolled_back_and_killed_goes_on(log: Path, 
             said = client.runs.create(thread, "tuneloop", input={"run_id": thread, **words("stop after this one")})
             until(lambda: len(open_directives(run.directives)) == 3)
             client.runs.cancel(thread, said["run_id"])
-    assert [d.wish.kind for d in open_directives(run.directives)] == ["bound", "use", "finish"]
+    assert [d.command.kind for d in open_directives(run.directives)] == ["bound", "use", "finish"]
     assert sum(line.who == "user" for line in read_conversation(run.conversation)) == 3
 
 

@@ -19,7 +19,6 @@ from tuneloop.agents.chat.asking import LETTERS_PER_TOKEN, OF_TOOLS
 from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.core.bridge import run_sync
 from tuneloop.core.brief import Brief
-from tuneloop.core.directive import Use
 from tuneloop.core.event_log import every_event
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
@@ -31,7 +30,7 @@ from tuneloop.mcp_servers.client import open_toolbox
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.proxy.ledger import read_ledger, sums_by_job
-from tuneloop.tools.runs.talking import say
+from tuneloop.tools.runs.messages import say
 
 CANARY = "canary-2b8e61f07a9d4c35"
 BROKEN = Reply("", (Call("DataScript", '{"code": "import js'),))
@@ -159,7 +158,7 @@ def test_a_run_with_a_model_that_errs_in_every_way(
         assert mind.hangs.wait(900), first.communicate()
         first.kill()
         output = first.communicate()[0]
-        say(run, "make it short", Use(parameter="max_steps", value=100))
+        say(run, "use max_steps=100")
         second = tuneloop(home, "resume", "chat", **told)
         output += second.communicate()[0]
     assert second.returncode == 0, output[-5000:]

@@ -11,7 +11,7 @@ import pytest
 from tests.prepared import prepared
 from tests.tools.compare.worlds import score
 from tuneloop.core.directive import Directive, Finish
-from tuneloop.core.directive_log import write_down
+from tuneloop.core.directive_log import append_row
 from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.event_log import every_event
 from tuneloop.core.events import Problem
@@ -265,7 +265,7 @@ def test_training_that_fails_costs_no_candidate(
 
 def test_who_is_asked_to_finish_trains_nothing_further(tmp_path: Path, train: Callable[..., Trainings]) -> None:
     ctx = run_of(tmp_path, THREE, trainings=3)
-    write_down(ctx.run.directives, Directive(id="1", said="finish", wish=Finish()))
+    append_row(ctx.run.directives, Directive(id="1", text="finish", command=Finish()))
     made = train({})
     assert candidates(ctx).chosen == Candidate(experiment=2)
     assert made.made == []

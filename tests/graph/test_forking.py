@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from tuneloop.cli.main import cli
-from tuneloop.core.directive import Bound, Directive, Extend, Finish, Use, Wish
-from tuneloop.core.directive_log import read_directives, write_down
+from tuneloop.core.directive import Bound, Directive, Extend, Finish, Lasting, Use
+from tuneloop.core.directive_log import append_row, read_directives
 from tuneloop.core.errors import SetupError
 from tuneloop.core.files import read_json, write_json, write_lines
 from tuneloop.core.layout import Home, RunFolder
@@ -20,9 +20,9 @@ from tuneloop.graph.rebuild import rebuild
 from tuneloop.tools.pruning import prune_experiment
 from tuneloop.tools.runs import forking
 from tuneloop.tools.runs.forking import fork, read_fork, say_first
-from tuneloop.tools.runs.inbox import waiting
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
+from tuneloop.tools.runs.messages import waiting
 
 
 @pytest.fixture
@@ -152,17 +152,17 @@ def test_what_is_needed_and_gone_is_said_in_one_line(home: Home, parent: RunFold
 
 
 def test_what_holds_in_every_experiment_holds_in_the_fork(home: Home, parent: RunFolder) -> None:
-    wishes: tuple[Wish, ...] = (
+    commands: tuple[Lasting, ...] = (
         Extend(experiments=3),
         Bound(parameter="learning_rate", at_most=1e-4),
         Finish(),
         Use(parameter="lora_rank", value=32),
         Use(parameter="seed", value=2, always=True),
     )
-    for number, wish in enumerate(wishes, 1):
-        write_down(parent.directives, Directive(id=str(number), said=wish.kind, wish=wish))
+    for number, command in enumerate(commands, 1):
+        append_row(parent.directives, Directive(id=str(number), text=command.kind, command=command))
     run = made(home, parent, 2)
-    assert [(d.id, d.wish.kind) for d in read_directives(run.directives)] == [("1", "bound"), ("2", "use")]
+    assert [(d.id, d.command.kind) for d in read_directives(run.directives)] == [("1", "bound"), ("2", "use")]
 
 
 def test_on_a_disk_without_links_it_copies(home: Home, parent: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:

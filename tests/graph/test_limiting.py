@@ -16,7 +16,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
 from tuneloop.core.directive import Directive, Extend
-from tuneloop.core.directive_log import open_directives, write_down
+from tuneloop.core.directive_log import append_row, open_directives
 from tuneloop.core.errors import LimitReachedError, Paused, SetupError, WorldError
 from tuneloop.core.event_log import every_event
 from tuneloop.core.events import LimitNear, NodeCut
@@ -112,7 +112,7 @@ def test_nothing_is_under_counted_and_a_limit_is_passed_by_one_call_at_most(
 def test_no_limit_is_below_nothing(tmp_path: Path) -> None:
     run = made(tmp_path, max_cost=1, max_tokens=1000, timeout=60, max_gpu_hours=1)
     less = Extend(money=-2, tokens=-2000, seconds=-120, gpu_hours=-2)
-    write_down(run.directives, Directive(id="1", said="…", wish=less))
+    append_row(run.directives, Directive(id="1", text="…", command=less))
     assert limits(run, read_spec(run)) == Limits(seconds=0, gpu_hours=0, tokens=0, money=0)
 
 
@@ -121,7 +121,7 @@ def test_gpu_hours_that_are_granted_while_a_job_runs_hold_for_it(tmp_path: Path)
     ctx = Context(run, Settings(FT_FILE_PATH=tmp_path), State(run_id="r1"), at_most=100.0, gpu_hours=1.0)
     left = ctx.clock()
     assert ctx.seconds_left() == 100
-    write_down(run.directives, Directive(id="1", said="…", wish=Extend(gpu_hours=2)))
+    append_row(run.directives, Directive(id="1", text="…", command=Extend(gpu_hours=2)))
     assert ctx.seconds_left() == 100 + 2 * 3600 / count()
     assert (left() or 0) > 100
     assert replace(ctx, at_most=50.0, gpu_hours=None).seconds_left() == 50, "what was granted is in it"
@@ -177,10 +177,10 @@ def test_a_warning_comes_once_for_each_limit_whoever_sits_down(ctx: Context) -> 
         warn(ctx)
         warn(Context(ctx.run, ctx.settings, ctx.state))
     assert warnings(ctx) == [("tokens", 1000)]
-    write_down(ctx.run.directives, Directive(id="1", said="…", wish=Extend(tokens=500)))
+    append_row(ctx.run.directives, Directive(id="1", text="…", command=Extend(tokens=500)))
     warn(ctx)
     assert warnings(ctx) == [("tokens", 1000)], "900 of 1500 are not near"
-    write_down(ctx.run.directives, Directive(id="2", said="…", wish=Extend(tokens=-400)))
+    append_row(ctx.run.directives, Directive(id="2", text="…", command=Extend(tokens=-400)))
     warn(ctx)
     assert warnings(ctx) == [("tokens", 1000), ("tokens", 1100)]
 
@@ -235,7 +235,7 @@ def test_who_is_there_is_asked_and_gives_more(ctx: Context, known: None) -> None
     assert asked == []
     app.invoke(Command(resume="yes"), there)
     assert asked == ["asked"]
-    assert [d.wish for d in open_directives(ctx.run.directives)] == [Extend(tokens=500)]
+    assert [d.command for d in open_directives(ctx.run.directives)] == [Extend(tokens=500)]
 
 
 def test_what_was_too_little_is_given_once(ctx: Context, known: None) -> None:
@@ -254,7 +254,7 @@ def test_what_was_too_little_is_given_once(ctx: Context, known: None) -> None:
     for words in ("20 more tokens", "yes", "400 more tokens"):
         assert "__interrupt__" in made.invoke(Command(resume=words), config())
     assert made.invoke(Command(resume="yes"), config())["stage"] == "enough"
-    assert [d.wish for d in open_directives(ctx.run.directives)] == [Extend(tokens=20), Extend(tokens=400)]
+    assert [d.command for d in open_directives(ctx.run.directives)] == [Extend(tokens=20), Extend(tokens=400)]
 
 
 def test_who_is_there_may_say_finish(ctx: Context, known: None) -> None:
@@ -272,7 +272,7 @@ def test_where_nobody_is_the_run_comes_to_its_end(ctx: Context) -> None:
     assert after(ctx) == "research"
     graph([]).invoke(State(run_id="r1", experiment=1), config())
     assert after(ctx) == "finish"
-    write_down(ctx.run.directives, Directive(id="1", said="…", wish=Extend(tokens=500)))
+    append_row(ctx.run.directives, Directive(id="1", text="…", command=Extend(tokens=500)))
     assert after(ctx) == "research"
 
 

@@ -22,7 +22,7 @@ from tuneloop.graph.nodes.train import finished_training
 from tuneloop.graph.state import State
 from tuneloop.tools import benchmarks
 from tuneloop.tools.params.finalize import write_dataset_info
-from tuneloop.tools.runs.inbox import put
+from tuneloop.tools.runs.messages import put
 from tuneloop.tools.store import fingerprint
 from tuneloop.tools.workers import stop_workers
 

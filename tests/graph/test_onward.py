@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tuneloop.core.directive import Directive, Extend, Finish, Wish
-from tuneloop.core.directive_log import write_down
+from tuneloop.core.directive import Directive, Extend, Finish, Lasting
+from tuneloop.core.directive_log import append_row
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.ledger import Amounts, Line
@@ -53,10 +53,10 @@ def test_onward(
     assert onward.after(context(RunFolder(tmp_path), loop_n, left)) == then
 
 
-@pytest.mark.parametrize(("wish", "then"), [(Extend(experiments=1), "research"), (Finish(), "finish")])
-def test_directives_move_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wish: Wish, then: str) -> None:
+@pytest.mark.parametrize(("command", "then"), [(Extend(experiments=1), "research"), (Finish(), "finish")])
+def test_directives_move_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Lasting, then: str) -> None:
     run = RunFolder(tmp_path)
     monkeypatch.setattr(onward, "load_journal", lambda _: Journal(experiments=(experiment(1),)))
     loop_n = 1 if then == "research" else 3
-    write_down(run.directives, Directive(id="1", said="…", wish=wish))
+    append_row(run.directives, Directive(id="1", text="…", command=command))
     assert onward.after(context(run, loop_n, None)) == then

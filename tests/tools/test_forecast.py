@@ -47,7 +47,14 @@ def micro_run(lengths: list[int]) -> tuple[dict[str, Any], Exit]:
 def plan(lengths: list[int], steps: int, **changes: Any) -> Plan:
     written = BATCH * STEPS + len(lengths)
     made = Plan(
-        steps=steps, batch=BATCH, accumulation=1, rows=len(lengths), written=written, sample=len(lengths), disk=7
+        steps=steps,
+        epochs=1.0,
+        batch=BATCH,
+        accumulation=1,
+        rows=len(lengths),
+        written=written,
+        sample=len(lengths),
+        disk=7,
     )
     return replace(made, **changes)
 

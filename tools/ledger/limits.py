@@ -13,7 +13,7 @@ from tuneloop.core.run import RunSpec
 
 def extensions(run: RunFolder) -> list[Extend]:
     """What directives added."""
-    return [d.wish for d in open_directives(run.directives) if isinstance(d.wish, Extend)]
+    return [d.command for d in open_directives(run.directives) if isinstance(d.command, Extend)]
 
 
 def limits(run: RunFolder, spec: RunSpec) -> Limits:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tuneloop.core.approval import Asked, Decision, When
 from tuneloop.core.directive import Approve
 from tuneloop.core.directive_log import open_directives
@@ -11,9 +13,9 @@ from tuneloop.core.run import ApproveAt, RunSpec
 
 
 def approve_at(run: RunFolder, spec: RunSpec) -> ApproveAt:
-    """When the run asks: as it was told last, else as it was started."""
-    told = [d.wish.at for d in open_directives(run.directives) if isinstance(d.wish, Approve)]
-    return told[-1] if told else spec.approve
+    """When the run asks: as the newest directive says, else as it was started."""
+    newest = [d.command.at for d in open_directives(run.directives) if isinstance(d.command, Approve)]
+    return newest[-1] if newest else spec.approve
 
 
 def key(folder: ExperimentFolder, attempt: int) -> str:
@@ -51,10 +53,21 @@ def decide(folder: ExperimentFolder, at: When, key: str, decision: Decision) -> 
 
 def open_question(run: RunFolder) -> Asked | None:
     """What the run waits for, the newest; None: nothing."""
+    file = _open_question(run)
+    return Asked.model_validate(read_json(file)) if file else None
+
+
+def asked_at(run: RunFolder) -> float:
+    """When the open question was asked, in seconds since the epoch; 0 without one."""
+    file = _open_question(run)
+    return file.stat().st_mtime if file else 0.0
+
+
+def _open_question(run: RunFolder) -> Path | None:
     for place in sorted(run.experiments.glob("[0-9]*"), key=lambda p: int(p.name), reverse=True)[:1]:
         folder = ExperimentFolder(place)
         if not folder.result.is_file():
             asked = sorted(folder.approvals.glob("*.asked.json"), key=lambda f: f.stat().st_mtime_ns)
             still = [f for f in asked if not f.with_name(f.name.replace(".asked.json", ".json")).exists()]
-            return Asked.model_validate(read_json(still[-1])) if still else None
+            return still[-1] if still else None
     return None

@@ -22,7 +22,7 @@ def doing(run: RunFolder, state: RunState) -> dict[str, Any]:
         "job": _progress(job) if isinstance(job, JobProgress) and state == "running" and _after(job, begun) else None,
         "trouble": problem.text if isinstance(problem, Problem) and _after(problem, at_work) else None,
         "paused_because": _why(paused, at_work) if state == "paused" else None,
-        "directives": [_directive(d) for d in read_directives(run.directives) if d.state in ("open", "pending")],
+        "directives": [_directive(d) for d in read_directives(run.directives) if d.state == "open"],
     }
 
 
@@ -31,7 +31,7 @@ def _last(run: RunFolder, kind: str) -> Event | None:
 
 
 def _directive(directive: Directive) -> dict[str, Any]:
-    return {"id": directive.id, "said": directive.said, "kind": directive.wish.kind, "state": directive.state}
+    return {"id": directive.id, "text": directive.text, "kind": directive.command.kind, "state": directive.state}
 
 
 def _after(event: Event, other: Event | None) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from tuneloop.core.directive import Approve, Avoid, Bound, Directive, Focus, Keep, Sources, Use
-from tuneloop.core.directive_log import open_directives, write_down
+from tuneloop.core.directive_log import append_row, open_directives
 from tuneloop.core.errors import SetupError
 from tuneloop.core.experiment import Experiment, Journal
 from tuneloop.core.files import read_json, sync, sync_tree, write_json
@@ -20,9 +20,9 @@ from tuneloop.core.run import RunSpec
 from tuneloop.tools.disk import TRASH, bytes_below, check_room, remove
 from tuneloop.tools.pruning import read_note
 from tuneloop.tools.reads import has_read
-from tuneloop.tools.runs.inbox import put
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
+from tuneloop.tools.runs.messages import put
 
 BESIDE = ("selection.json", "setup.json", "stamps.json", "datasets", "profiles", "baseline")
 LASTING = (Approve, Avoid, Bound, Focus, Keep, Sources)
@@ -103,7 +103,7 @@ def standing_on(parent: RunFolder, at: int) -> Journal:
     if best is not None and read_note(parent.experiment(best.number)).weights:
         raise SetupError(
             f"--at {at}: the best until then is experiment {best.number}, whose weights were pruned "
-            f"(FT_KEEP_MODELS, or a wish); {forkable(parent, done)}"
+            f"(FT_KEEP_MODELS, or `delete`); {forkable(parent, done)}"
         )
     return kept
 
@@ -166,10 +166,12 @@ def shared(file: Path, here: Path) -> bool:
 def carry_directives(parent: RunFolder, made: RunFolder) -> None:
     """What holds in every experiment holds in the fork's, too; budgets and ends are its own."""
     for directive in open_directives(parent.directives):
-        lasting = isinstance(directive.wish, LASTING) or (isinstance(directive.wish, Use) and directive.wish.always)
+        lasting = isinstance(directive.command, LASTING) or (
+            isinstance(directive.command, Use) and directive.command.always
+        )
         if lasting:
             number = str(len(open_directives(made.directives)) + 1)
-            write_down(made.directives, Directive(id=number, said=directive.said, wish=directive.wish))
+            append_row(made.directives, Directive(id=number, text=directive.text, command=directive.command))
 
 
 def budget(spec: RunSpec, made: RunFolder, journal: Journal, loop_n: int | None, timeout: float | None) -> RunSpec:

@@ -1,9 +1,11 @@
-"""Names that a caller over MCP gives: registered ones, hub ids, and paths below the folders that are open to it."""
+"""Names of runs; and names that a caller over MCP gives: registered ones, hub ids, paths below the folders open to it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tuneloop.core.errors import ToolError
@@ -50,3 +52,13 @@ def is_path(name: str, registered: Collection[str]) -> bool:
     if name in registered:
         return False
     return name.startswith((".", "/", "~")) or Path(name).expanduser().exists()
+
+
+def folder_name(text: str) -> str:
+    """A thread id as the name of a folder."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:80]
+
+
+def fresh_name(benchmark: str) -> str:
+    """A name for a new run: benchmark and time of day."""
+    return f"{folder_name(Path(benchmark).name)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"

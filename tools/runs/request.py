@@ -30,7 +30,7 @@ class Request(BaseModel):
     max_tokens: int | None = None
     max_cost: float | None = None
     max_gpu_hours: float | None = None
-    approve: ApproveAt = "none"
+    approve: ApproveAt = "never"
     guards: tuple[str, ...] = ()
     seeds: int | None = None
     seed: int | None = None
@@ -62,7 +62,7 @@ class Request(BaseModel):
         told = self.model_dump(exclude={"also", "datasets", "guards", "drop_overlaps", "benchmark"})
         yield "--benchmark=" + ",".join((self.benchmark, *self.also))
         for name, value in told.items():
-            if value not in (None, "", "none"):
+            if value not in (None, "", "never"):
                 yield f"--{name.replace('_', '-')}={value}"
         yield from (f"--dataset={name}" for name in self.datasets)
         yield from (f"--guard={text}" for text in self.guards)

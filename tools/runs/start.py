@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 
-from tuneloop.core.errors import ToolError
+from tuneloop.core.errors import SetupError, ToolError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import exclusive, is_locked
 from tuneloop.tools.runs.background import LOG, launched, resume_behind
+from tuneloop.tools.runs.naming import fresh_name
 from tuneloop.tools.runs.request import Request
 
 ASKED = "request.json"
+OPTION_NAMES = {"datasets": "dataset", "guards": "guard"}  # field of RunSpec → option, where they differ
 
 
 def start(home: Home, request: Request) -> RunFolder:
@@ -33,6 +36,20 @@ def start(home: Home, request: Request) -> RunFolder:
         if refusal:
             forget(run)
             raise ToolError(refusal)
+    return run
+
+
+def start_from_options(home: Home, options: Mapping[str, str]) -> RunFolder:
+    """A new run with options of `tuneloop run`, by field name. Raises SetupError with the command line's own refusal."""
+    words = {OPTION_NAMES.get(name, name).replace("_", "-"): value for name, value in options.items()}
+    run = home.run(words.pop("run-id", "") or fresh_name(words.get("benchmark", "run").split(",")[0]))
+    if run.spec.is_file():
+        raise SetupError(f"run {run.id!r} exists; choose another run_id")
+    run.root.mkdir(parents=True, exist_ok=True)
+    command = ("run", f"--run-id={run.id}", *(f"--{name}={value}" for name, value in words.items()))
+    if refusal := launched(run, command, run.spec.is_file):
+        forget(run)
+        raise SetupError(refusal)
     return run
 
 

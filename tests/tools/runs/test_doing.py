@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.directive import Directive, Finish
-from tuneloop.core.directive_log import write_down
+from tuneloop.core.directive_log import append_row
 from tuneloop.core.event_log import append
 from tuneloop.core.events import Event, JobProgress, NodeStarted, Problem, RunPaused, RunStarted
 from tuneloop.core.layout import RunFolder
@@ -60,6 +60,6 @@ def test_a_new_run_does_nothing(run: RunFolder) -> None:
 
 def test_directives_that_hold(run: RunFolder) -> None:
     for state in ("open", "revoked"):
-        write_down(run.directives, Directive(id=state, said="stop after this one", wish=Finish(), state=state))
+        append_row(run.directives, Directive(id=state, text="stop after this one", command=Finish(), state=state))
     told = {"id": "open", "said": "stop after this one", "kind": "finish", "state": "open"}
     assert doing(run, "new")["directives"] == [told]

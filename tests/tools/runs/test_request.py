@@ -8,12 +8,12 @@ import click
 import pytest
 
 from tuneloop.cli.main import cli
-from tuneloop.cli.spec import build_spec
 from tuneloop.core.errors import ToolError
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
 from tuneloop.tools.runs.naming import Open
 from tuneloop.tools.runs.request import Request
+from tuneloop.tools.runs.spec import build_spec
 
 WHOLE = Request(
     run_id="mine",

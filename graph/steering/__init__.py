@@ -1,0 +1,1 @@
+"""Messages to a run: read from its inbox, parsed, checked, carried out, answered."""

@@ -1,0 +1,126 @@
+"""Directives at work: what a config violates, and which directives are done once a recipe has followed them."""
+
+from __future__ import annotations
+
+import re
+
+from tuneloop.core.constraints import Constraint, Values, epochs_violation, same, violations
+from tuneloop.core.cost import Forecast
+from tuneloop.core.directive import Directive, Keep, Use
+from tuneloop.core.directive_log import append_row, open_directives
+from tuneloop.core.errors import RecipeError, SetupError, WorldError
+from tuneloop.core.experiment import Value
+from tuneloop.core.layout import RunFolder
+from tuneloop.graph.context import Context
+from tuneloop.tools.params.catalog import Catalog
+from tuneloop.tools.params.config_text import ConfigError, parse_config
+from tuneloop.tools.params.installed import NAME, find_catalog, installed_catalog
+from tuneloop.tools.runs.journal import load_journal
+
+QUOTED = 120  # characters of a directive's text in a finding
+
+
+def kept_values(ctx: Context) -> Values:
+    """Values that must stay as they are: the best experiment's, or the first's while there is no best."""
+    names = [d.command.parameter for d in open_directives(ctx.run.directives) if isinstance(d.command, Keep)]
+    journal = load_journal(ctx.run)
+    model = journal.best or next(iter(journal.experiments), None)
+    if not names or model is None:
+        return {}
+    values = with_defaults(ctx, config_values(ctx.run, model.number))
+    return {name: values[name] for name in names if name in values}
+
+
+def config_values(run: RunFolder, number: int) -> Values:
+    """The plain values of an experiment's config; {} where it has none that can be read."""
+    file = run.experiment(number).config
+    return plain_values(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def plain_values(text: str) -> Values:
+    """Keys whose values are no lists or mappings."""
+    try:
+        values = parse_config(text).values
+    except ConfigError:
+        return {}
+    return {key: value for key, value in values.items() if isinstance(value, str | int | float | bool)}
+
+
+def catalog(ctx: Context) -> Catalog | None:
+    """Parameters of the run's engine, else of this machine's; None where none is built: then nothing can be checked."""
+    try:
+        if ctx.run.setup.is_file() and ctx.bench.setup.versions.get(NAME):
+            return installed_catalog(ctx.bench.engine(NAME))
+        return find_catalog(ctx.settings)
+    except (SetupError, WorldError):
+        return None
+
+
+def with_defaults(ctx: Context, values: Values) -> Values:
+    """The values, and the engine's defaults where nothing is written."""
+    known = catalog(ctx)
+    found = known.parameters.values() if known else ()
+    plain = {p.name: p.default for p in found if p.literal and isinstance(p.default, str | int | float | bool)}
+    return {**plain, **values}
+
+
+def config_violations(ctx: Context, text: str) -> list[str]:
+    """Findings in the form of the preflight checks, each with the directive's own text and the cure."""
+    directives = [d for d in open_directives(ctx.run.directives) if isinstance(d.command, Constraint)]
+    if not directives:
+        return []
+    values = with_defaults(ctx, plain_values(text))
+    lines = {match[1]: n for n, line in enumerate(text.splitlines(), 1) if (match := re.match(r"(\w+)\s*:", line))}
+    return [
+        f"train.yaml:{lines.get(v.parameter, 0)} {v.parameter}: {correction(v.parameter, v.value, v.right)}; "
+        f"the user wants: {quoted(next(d for d in directives if d.command == v.constraint))}"
+        for v in violations([d.command for d in directives], values, kept_values(ctx))
+    ]
+
+
+def check_epochs(ctx: Context, forecast: Forecast) -> None:
+    """Raises RecipeError when a plan in steps passes over the built data more or less often than a directive allows."""
+    directives = open_directives(ctx.run.directives)
+    broken = epochs_violation([d.command for d in directives], forecast.epochs, forecast.steps)
+    if broken is not None:
+        bound, steps = broken
+        directive = next(d for d in directives if d.command == bound)
+        raise RecipeError(
+            f"train.yaml: {forecast.steps} steps are {forecast.epochs:.1f} epochs of the built data; write max_steps: "
+            f"{steps}; the user wants: {quoted(directive)}",
+            culprit="config",
+        )
+
+
+def correction(name: str, value: Value | None, right: Value | None) -> str:
+    """What is wrong and what would be right, as the validator reads it."""
+    found = "is not written" if value is None else f"is {as_yaml(value)}"
+    if right is None:
+        return f"{found}; leave it out, or write another value"
+    is_number = isinstance(right, int | float) and not isinstance(right, bool)
+    written = as_yaml(right) if is_number and value is not None else f"{name}: {as_yaml(right)}"
+    return f"{found}; write {written}"
+
+
+def as_yaml(value: Value) -> str:
+    """A value as YAML writes it."""
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def quoted(directive: Directive) -> str:
+    """The directive's own text and its number."""
+    return f"{' '.join(directive.text.split())[:QUOTED]!r} (directive {directive.id})"
+
+
+def complete_uses(ctx: Context) -> None:
+    """Values for the next experiment are done when it was made with them; doing it again changes nothing."""
+    values = config_values(ctx.run, ctx.state.experiment)
+    for directive in open_directives(ctx.run.directives):
+        use = directive.command
+        if (
+            isinstance(use, Use)
+            and not use.always
+            and use.parameter in values
+            and same(values[use.parameter], use.value)
+        ):
+            append_row(ctx.run.directives, directive.model_copy(update={"state": "done"}))

@@ -1,0 +1,119 @@
+"""While a node works, a thread answers messages to the run at once, and remembers that somebody asked for a pause."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from langgraph.errors import GraphBubbleUp
+
+from tuneloop.core.errors import AsksError, Paused
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.settings import Settings
+from tuneloop.graph.context import Context
+from tuneloop.graph.lock import hold
+from tuneloop.graph.rebuild import rebuild
+from tuneloop.graph.steering.llm_listener import answer_waiting, start_listener
+from tuneloop.graph.steering.message_handler import process_inbox
+from tuneloop.graph.world import named
+from tuneloop.tools.runs.messages import put, waiting
+
+INTERVAL = 0.2  # seconds between looks into the inbox
+_listeners: dict[Path, InboxListener] = {}
+
+
+class InboxListener:
+    """Reads the inbox of one run while one node works; the node asks it whether to pause."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = replace(ctx)  # what the node has loaded is the node's
+        self._over, self._pause = threading.Event(), threading.Event()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._listen, name="tuneloop-inbox", daemon=True)
+        self._thread.start()
+
+    @property
+    def interrupts(self) -> bool:
+        """Whether `check` raises."""
+        return self._pause.is_set() or self._error is not None
+
+    def check(self) -> None:
+        """Raises Paused when somebody asked for it, and what failed while a message was handled."""
+        if self._error is not None:
+            raise self._error
+        if self._pause.is_set():
+            self._pause.clear()
+            raise Paused("stopped on request")
+
+    def close(self, *, done: bool) -> None:
+        """The node is over; a pause that it did not notice is left for the next one."""
+        self._over.set()
+        self._thread.join()
+        if done and self._pause.is_set():
+            put(self._ctx.run.inbox, do="pause", promised="yes")
+
+    def _listen(self) -> None:
+        while not self._over.wait(INTERVAL):
+            if waiting(self._ctx.run.inbox):
+                self._handle()
+
+    def _handle(self) -> None:
+        try:
+            process_inbox(self._ctx)
+            start_listener(self._ctx)
+        except Paused:
+            self._pause.set()
+        except Exception as e:  # noqa: BLE001 - a full disk, say: the node raises it
+            self._error = e
+            self._over.set()
+
+
+@contextlib.contextmanager
+def listening(ctx: Context) -> Iterator[None]:
+    """Handle messages while a node works, and those before it at once. Raises Paused when one asks for it."""
+    process_inbox(ctx)
+    start_listener(ctx)
+    place = ctx.run.root.resolve()
+    listener, done = InboxListener(ctx), False
+    _listeners[place] = listener
+    try:
+        yield
+        done = True
+    except (GraphBubbleUp, AsksError):
+        done = True  # it asks a person and will be entered again: a pause that was promised holds until then
+        raise
+    finally:
+        del _listeners[place]
+        listener.close(done=done)
+
+
+def raise_if_paused(ctx: Context) -> None:
+    """Raises Paused when somebody asked for it; handles messages itself where no thread does."""
+    listener = _listeners.get(ctx.run.root.resolve())
+    if listener is None:
+        process_inbox(ctx)
+    else:
+        listener.check()
+
+
+def has_messages(ctx: Context) -> bool:
+    """Whether `raise_if_paused` has something to do; costs next to nothing."""
+    listener = _listeners.get(ctx.run.root.resolve())
+    return bool(waiting(ctx.run.inbox)) if listener is None else listener.interrupts
+
+
+def answer_offline(run: RunFolder, settings: Settings) -> None:
+    """Handle the messages of a run that nobody works on; without any, ask the model about those that wait for it.
+
+    The run's lock is free while the model is asked. Raises SetupError when another process works on the run after all.
+    """
+    with named(run.root):
+        with hold(run.lock), contextlib.suppress(Paused):  # it stands still already
+            ctx = Context(run, settings, rebuild(run, settings))
+            if waiting(run.inbox):
+                process_inbox(ctx)
+                return
+        answer_waiting(ctx, lambda: None)

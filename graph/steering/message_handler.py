@@ -1,0 +1,110 @@
+"""Messages of people: taken from the run's inbox, parsed, carried out, answered; each message once."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import NamedTuple
+
+from tuneloop.core.commands import NotACommandError, parse, suggest
+from tuneloop.core.directive import Command, Line, Reply
+from tuneloop.core.directive_log import append_row, read_conversation
+from tuneloop.core.errors import Paused, SetupError
+from tuneloop.core.events import Told
+from tuneloop.core.files import read_json
+from tuneloop.graph.context import Context
+from tuneloop.graph.steering.apply import Outcome, carry_out
+from tuneloop.tools.runs.messages import waiting
+
+# One thread of a process at a time handles messages: numbers of directives are given in order.
+TURN = threading.RLock()
+
+
+class Handled(NamedTuple):
+    """`text`: the answer; `complete` False: an acknowledgement, a chat model still reads the message."""
+
+    text: str
+    pause: bool
+    complete: bool = True
+
+
+def process_inbox(ctx: Context) -> None:
+    """Handle every message. Raises Paused when one asks for it."""
+    pause = False
+    for file in waiting(ctx.run.inbox):
+        message = read_json(file)
+        pause = pause or message.get("do") == "pause"
+        if message.get("do") == "say":
+            handled = handle(ctx, str(message.get("id", file.stem)), str(message.get("text", "")))
+            pause = pause or handled.pause
+            if not handled.complete:
+                ctx.run.heard.mkdir(exist_ok=True)
+                file.replace(ctx.run.heard / file.name)
+                continue
+        file.unlink()
+    if pause:
+        raise Paused("stopped on request")
+
+
+def handle(ctx: Context, message: str, text: str) -> Handled:
+    """Answer one message, or acknowledge it. One that was answered before gets the same answer and no effect."""
+    with TURN:
+        lines = read_conversation(ctx.run.conversation)
+        if (answer := next((line for line in lines if line.answers == message), None)) is not None:
+            return Handled(answer.text, pause=False)
+        if (known := next((line for line in lines if line.acknowledges == message), None)) is not None:
+            return Handled(known.text, pause=False, complete=False)
+        if all(line.id != message for line in lines):  # else its answer was cut off by a kill
+            append_row(ctx.run.conversation, Line(id=message, who="user", text=text))
+        command, error = read(text)
+        if command is not None:
+            outcome = carry_out(ctx, message, text, command)
+        elif ctx.settings.chat_model and not text.lstrip().startswith("/"):
+            return Handled(acknowledge(ctx, message), pause=False, complete=False)
+        else:
+            outcome = not_a_command(text, error)
+        return Handled(reply(ctx, message, text, outcome), outcome.pause)
+
+
+def read(text: str) -> tuple[Command | None, SetupError | None]:
+    """The command, or why the text is none."""
+    try:
+        return parse(text), None
+    except SetupError as e:
+        return None, e
+
+
+def not_a_command(text: str, error: SetupError | None) -> Outcome:
+    """Nothing is changed; the nearest command is offered."""
+    whole, spec = suggest(text)
+    if whole and (isinstance(error, NotACommandError) or not text.lstrip().startswith("/")):
+        with contextlib.suppress(SetupError):
+            if not isinstance(parse(whole), Reply):  # a yes to a yes would be a riddle
+                return Outcome(f"This is no command. Did you mean `{whole}`? Say yes to do it.", offers=(whole,))
+    hint = f" The nearest is `{spec.usage}`, e.g. `{spec.example}`." if spec else " `help` lists the commands."
+    if error is not None and not isinstance(error, NotACommandError):
+        return Outcome(f"{error}. Nothing was changed.", refused=True)
+    return Outcome(f"This is no command; nothing was changed.{hint}", refused=True)
+
+
+def acknowledge(ctx: Context, message: str) -> str:
+    """Say that a chat model reads the message."""
+    text = f"{ctx.run.id}: this is no command; {ctx.settings.chat_model} is asked what it means."
+    append_row(ctx.run.conversation, Line(id=f"{message}.read", who="tuneloop", text=text, acknowledges=message))
+    return text
+
+
+def reply(ctx: Context, message: str, text: str, outcome: Outcome) -> str:
+    """The answer to a message, written last."""
+    said = f"{ctx.run.id}: {outcome.text}"
+    line = Line(
+        id=f"{message}.answer",
+        who="tuneloop",
+        text=said,
+        answers=message,
+        offers=outcome.offers,
+        refused=outcome.refused,
+    )
+    append_row(ctx.run.conversation, line)
+    ctx.emit(Told(experiment=ctx.state.experiment, said=text[:500], answer=said[:2000]))
+    return said

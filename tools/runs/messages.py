@@ -1,0 +1,122 @@
+"""Messages to a run from any process: one JSON file each in its inbox; answers are read from its conversation."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from tuneloop.core.bridge import pause as wait_shortly
+from tuneloop.core.commands import parse
+from tuneloop.core.directive import Line, NewRun
+from tuneloop.core.directive_log import read_conversation
+from tuneloop.core.errors import SetupError, ToolError
+from tuneloop.core.files import read_json, write_json
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.locks import is_locked
+
+READ_SECONDS = 5.0  # until the process that works on a run has read a message
+START_SECONDS = 3.0  # until a process that takes up a run holds its lock
+INTERVAL = 0.05
+
+
+def put(inbox: Path, **message: str) -> Path:
+    """Leave a message, e.g. `do="pause"`; its file is gone once it was handled."""
+    file = inbox / f"{time.time_ns()}.json"
+    write_json(file, message)
+    return file
+
+
+def waiting(inbox: Path) -> list[Path]:
+    """Messages not handled yet, oldest first."""
+    try:
+        names = os.listdir(inbox)  # noqa: PTH208 - asked several times a second while a job runs
+    except FileNotFoundError:
+        return []
+    return sorted(inbox / name for name in names if name[0].isdecimal() and name.endswith(".json"))
+
+
+def say(run: RunFolder, text: str) -> str:
+    """Leave a text for the run; its id."""
+    return put(run.inbox, do="say", text=text).stem
+
+
+def answer(run: RunFolder, message: str) -> Line | None:
+    """What the run answered; None: nothing yet."""
+    return next((line for line in read_conversation(run.conversation) if line.answers == message), None)
+
+
+def acknowledgement(run: RunFolder, message: str) -> Line | None:
+    """That the run has read it and asks a chat model; None: nothing yet, or it was answered at once."""
+    return next((line for line in read_conversation(run.conversation) if line.acknowledges == message), None)
+
+
+def is_at_work(run: RunFolder) -> bool:
+    """Whether a process works on the run, or takes it up this moment."""
+    deadline = time.monotonic() + START_SECONDS
+    while not is_locked(run.lock):
+        if run.report_json.is_file() or time.monotonic() > deadline:
+            return False
+        wait_shortly(INTERVAL)
+    return True
+
+
+def request_pause(run: RunFolder) -> bool:
+    """Ask the process that works on the run to pause; False when none does.
+
+    A request that comes after its end is taken back: it would stop the next `resume`.
+    """
+    if not is_at_work(run):
+        return False
+    file = put(run.inbox, do="pause")
+    if not is_locked(run.lock):
+        file.unlink(missing_ok=True)
+    return True
+
+
+def drop_pauses(files: list[Path]) -> None:
+    """Remove requests to pause that came while nobody worked on the run; those that were answered hold."""
+    for file in files:
+        message = read_json(file) if file.is_file() else {}
+        if message.get("do") == "pause" and "promised" not in message:
+            file.unlink(missing_ok=True)
+
+
+def deliver(run: RunFolder, text: str) -> dict[str, Any]:
+    """Leave a message for the run; its answer, when it comes soon.
+
+    Raises ToolError when the run is over, or for a command that is none of a run.
+    """
+    if run.report_json.is_file():
+        raise ToolError(f"run {run.id} is finished: nothing can be changed any more; start_run begins another")
+    try:
+        if isinstance(parse(text), NewRun):
+            raise ToolError("a run cannot start another run; right is start_run")
+    except SetupError:
+        pass  # the run itself offers what is near, or asks a chat model
+    message = say(run, text)
+    file = run.inbox / f"{message}.json"
+    if not is_locked(run.lock):
+        note = "nobody works on the run now; it reads this first when it goes on (resume_run)"
+        return {"run": run.id, "taken": False, "answer": None, "note": note}
+    deadline = time.monotonic() + READ_SECONDS
+    while (found := answer(run, message)) is None and time.monotonic() < deadline:
+        wait_shortly(INTERVAL)
+    if found is not None:
+        return {"run": run.id, "taken": True, "answer": found.text, "refused": found.refused, "note": ""}
+    if not file.exists():
+        note = "a chat model is asked what it means; the answer follows in the run's conversation"
+        return {"run": run.id, "taken": True, "answer": None, "note": note}
+    note = "not read yet: the run looks at it between two steps of its work; run_status shows its directives"
+    return {"run": run.id, "taken": False, "answer": None, "note": note}
+
+
+def stop(run: RunFolder) -> dict[str, Any]:
+    """Ask it to pause. Raises ToolError when nobody works on it."""
+    if not request_pause(run):
+        raise ToolError(f"nobody works on run {run.id} now: nothing to stop")
+    note = (
+        "asked to pause; its job is ended and everything is kept. run_status says when it is paused, resume_run goes on"
+    )
+    return {"run": run.id, "asked": True, "note": note}
