@@ -13,7 +13,6 @@ import click
 import yaml
 from pydantic import ValidationError
 
-from tuneloop.cli.exchange import await_answer
 from tuneloop.core.approval import Asked, Decision
 from tuneloop.core.errors import SetupError
 from tuneloop.core.files import read_json
@@ -21,6 +20,7 @@ from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.core.wording import clean
 from tuneloop.graph.lock import hold
+from tuneloop.graph.steering.exchange import await_answer
 from tuneloop.tools.runs.approvals import decide, find_decision
 from tuneloop.tools.runs.messages import say
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 import click
 
 from tuneloop.cli.chat_repl import Conversation
-from tuneloop.cli.exchange import tell
 from tuneloop.cli.main import fail
 from tuneloop.cli.pick import pick
 from tuneloop.core.commands import is_command
@@ -18,6 +17,7 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.core.wording import clean
+from tuneloop.graph.steering.exchange import tell
 from tuneloop.tools.runs.find import runs
 
 EXAMPLES = """\b

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from tuneloop.cli.approving import edit, shown
-from tuneloop.cli.exchange import await_answer, is_pause
 from tuneloop.cli.plain import too_soon
 from tuneloop.cli.screen import Screen, remembering
 from tuneloop.cli.status import show
@@ -26,6 +25,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import Settings
 from tuneloop.core.wording import clean
+from tuneloop.graph.steering.exchange import await_answer, is_pause
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.background import resume_behind
 from tuneloop.tools.runs.messages import acknowledgement, is_at_work, say

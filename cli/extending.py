@@ -7,10 +7,10 @@ import sys
 import click
 
 from tuneloop.cli.approving import Lines
-from tuneloop.cli.exchange import await_answer
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.core.wording import clean, duration
+from tuneloop.graph.steering.exchange import await_answer
 from tuneloop.tools.ledger.limits import limits
 from tuneloop.tools.runs.manifest import read_spec
 from tuneloop.tools.runs.messages import say

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tuneloop.core.bridge import in_thread
+from tuneloop.core.errors import WorldError
 from tuneloop.core.event_log import read_events
 from tuneloop.core.events import Event
 from tuneloop.core.experiment import Journal
@@ -20,6 +21,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings, load_settings, using
 from tuneloop.graph.runs import create_run, drive
+from tuneloop.graph.steering.exchange import tell
 from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.runs.find import named
 from tuneloop.tools.runs.journal import load_journal
@@ -55,6 +57,14 @@ class RunResult:
     def journal(self) -> Journal:
         """The experiments that are over."""
         return load_journal(RunFolder(self.folder))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run answered; `refused`: nothing was changed."""
+
+    text: str
+    refused: bool
 
 
 def run(
@@ -116,6 +126,19 @@ async def astream(
         ask_to_pause(folder, sitting.done())
         await asyncio.wait((sitting,))
     sitting.result()
+
+
+def send(name: str, command: str, settings: Settings | None = None) -> Answer:
+    """Send a command (`limit num_train_epochs<=3`, `status`; `help` lists all) to the run called `name`.
+
+    The process that works on the run answers, or this one where none does. Raises SetupError when there is no such run,
+    WorldError when no answer comes within a minute: the run reads the command later.
+    """
+    settings = settings or load_settings()
+    line = tell(named(settings.home, name), settings, command, lambda _: None)
+    if line is None:
+        raise WorldError(f"run {name} has not answered yet; the command is in its inbox and is read next")
+    return Answer(line.text, line.refused)
 
 
 def size(run: RunFolder) -> int:

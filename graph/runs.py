@@ -62,6 +62,7 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, atte
     Raises SetupError when another process or thread works on the run or what it stands on has changed, WorldError when the world
     is broken; both leave a run that can be resumed.
     """
+    check_unchanged(run, settings)
     stale = waiting(run.inbox)
     with named(run.root), alone(run.lock):
         drop_pauses(stale)
@@ -72,7 +73,6 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, atte
 
 
 def _drive(run: RunFolder, settings: Settings, step_n: int | None, attended: bool) -> RunOutcome:
-    check_unchanged(run, settings)
     with open_checkpoints(run, settings.checkpoint_url) as store:
         ctx = Context(run, settings, State(version=VERSION, run_id=run.id))
         given = entry(ctx, store)

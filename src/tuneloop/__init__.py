@@ -4,6 +4,7 @@ TYPE_CHECKING = False  # jobs' supervisors import this package too: typing and i
 
 __version__ = "0.1.0"
 __all__ = [
+    "Answer",
     "RunResult",
     "RunSpec",
     "Settings",
@@ -14,6 +15,7 @@ __all__ = [
     "build_graph",
     "load_settings",
     "run",
+    "send",
     "stream",
 ]
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from tuneloop.core.run import RunSpec
     from tuneloop.core.settings import Settings, load_settings
     from tuneloop.graph.build import build_graph
-    from tuneloop.graph.python import RunResult, arun, astream, run, stream
+    from tuneloop.graph.python import Answer, RunResult, arun, astream, run, send, stream
 
 PLACES = {
     "SetupError": "core.errors",
@@ -31,7 +33,7 @@ PLACES = {
     "Settings": "core.settings",
     "load_settings": "core.settings",
     "build_graph": "graph.build",
-    **dict.fromkeys(("RunResult", "arun", "astream", "run", "stream"), "graph.python"),
+    **dict.fromkeys(("Answer", "RunResult", "arun", "astream", "run", "send", "stream"), "graph.python"),
 }
 
 

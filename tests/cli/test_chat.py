@@ -1,4 +1,4 @@
-"""Talking with a run: nobody works on it, somebody does, a terminal with a line half typed."""
+"""`tuneloop chat`: a run at work or idle, refused commands, a terminal with a line half typed."""
 
 from __future__ import annotations
 
@@ -18,24 +18,19 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.chat_server import Call, chat_server
-from tests.chat_server import Reply as Said
-from tuneloop.cli import exchange
+from tests.chat_server import Call, Reply, chat_server
 from tuneloop.cli.main import cli
-from tuneloop.cli.slash import SLASHES, listed, parsed
-from tuneloop.core.directive import Approve, Reply, Revoke
 from tuneloop.core.directive_log import read_conversation, read_directives
-from tuneloop.core.errors import SetupError
 from tuneloop.core.event_log import append
 from tuneloop.core.events import Problem
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.graph.alone import answer_alone
 from tuneloop.graph.context import Context
-from tuneloop.graph.hearing import obey
 from tuneloop.graph.lock import hold
 from tuneloop.graph.rebuild import rebuild
+from tuneloop.graph.steering import exchange
+from tuneloop.graph.steering.message_handler import process_inbox
 from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.runs.messages import put, waiting
 
@@ -53,13 +48,13 @@ def chat(*args: str, typed: str = "") -> Result:
 
 @contextmanager
 def at_work(run: RunFolder) -> Iterator[None]:
-    """Somebody who holds the run and reads its inbox, as while a job runs."""
+    """A process that holds the run and reads its inbox, as while a job runs."""
     over = threading.Event()
 
     def work() -> None:
         ctx = Context(run, Settings(FT_FILE_PATH=run.root.parents[1]), rebuild(run, Settings()))
         while not over.wait(0.02):
-            obey(ctx)
+            process_inbox(ctx)
 
     with hold(run.lock):
         worker = threading.Thread(target=work)
@@ -71,62 +66,54 @@ def at_work(run: RunFolder) -> Iterator[None]:
             worker.join()
 
 
-def test_a_run_that_nobody_works_on_answers_and_remembers(run: RunFolder) -> None:
-    put(run.inbox, do="pause")  # of before; it stands still already
-    told = chat("r1", "stop after this one")
-    assert (told.exit_code, "finish after the open experiment" in told.stdout) == (0, True)
-    assert "| 1 | open | finish after the open experiment | stop after this one |" in chat("/directives").stdout
-    assert "Taken back: 1" in chat("r1", "/revoke 1").stdout
+def test_idle_run_answers_and_remembers(run: RunFolder) -> None:
+    put(run.inbox, do="pause")  # from before; it stands still already
+    result = chat("r1", "finish")
+    assert (result.exit_code, "r1: Directive 1: finish" in result.stdout) == (0, True)
+    assert "| 1 | open | finish after the open experiment | finish |" in chat("directives").stdout
+    assert "Revoked: 1" in chat("r1", "/revoke 1").stdout
     assert [d.state for d in read_directives(run.directives)] == ["revoked"]
     assert waiting(run.inbox) == []
 
 
-def test_piped_lines_are_said_one_after_the_other(run: RunFolder) -> None:
-    told = chat("--json", typed="stop after this one\n\nwhat did I ask?\n")
-    first, second = map(json.loads, told.stdout.splitlines())
-    assert (first["said"], first["answer"]) == (
-        "stop after this one",
-        "1: finish after the open experiment. Understood.",
-    )
-    assert second["said"] == "what did I ask?"
+def test_piped_lines_are_sent_one_after_the_other(run: RunFolder) -> None:
+    result = chat("--json", typed="finish\n\ndirectives\nuse lora_rank\n")
+    first, second, third = map(json.loads, result.stdout.splitlines())
+    assert (first["text"], first["refused"], third["refused"], result.exit_code) == ("finish", False, True, 2)
+    assert second["text"] == "directives"
     assert first["id"] != second["id"]
-    assert [line.who for line in read_conversation(run.conversation)] == ["user", "tuneloop"] * 2
+    assert [line.who for line in read_conversation(run.conversation)] == ["user", "tuneloop"] * 3
 
 
-def test_who_works_on_the_run_answers(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "text", ["/launch", "use lora_rank", "more cake", "revoke 7", "yes", "delete 1", "hello there"]
+)
+def test_refused_commands_end_with_code_2(run: RunFolder, text: str) -> None:
+    result = chat("r1", text)
+    assert (result.exit_code, len(result.stderr.splitlines()), result.stdout) == (2, 1, "")
+    assert read_directives(run.directives) == []
+
+
+def test_run_that_does_not_exist_is_refused() -> None:
+    result = chat("nothing", "finish")
+    assert (result.exit_code, "no run 'nothing'" in result.stderr) == (2, True)
+
+
+def test_working_run_answers_itself(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "answer_here", None)
     with at_work(run):
-        assert "finish after the open experiment" in chat("r1", "stop after this one").stdout
+        assert "finish after the open experiment" in chat("r1", "finish").stdout
     assert len(read_directives(run.directives)) == 1
 
 
-def test_it_says_so_when_nobody_reads(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "PATIENCE", 0.1)
+def test_answer_that_does_not_come_ends_with_code_1(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "TIMEOUT", 0.1)
     with hold(run.lock):
-        told = chat("r1", "stop after this one")
-        said = chat("r1", "status", "--json")
-    assert (told.exit_code, "has not answered yet" in told.stderr) == (1, True)
-    assert json.loads(said.stdout)["answer"] is None
+        result = chat("r1", "finish")
+        as_json = chat("r1", "status", "--json")
+    assert (result.exit_code, "has not answered yet" in result.stderr) == (1, True)
+    assert json.loads(as_json.stdout)["answer"] is None
     assert len(waiting(run.inbox)) == 2
-
-
-def test_commands_mean_something_typed(run: RunFolder) -> None:
-    assert parsed("try rank 32") == ("try rank 32", None)
-    assert parsed("/revoke 3, 4")[1] == Revoke(ids=("3", "4"))
-    assert parsed("/approve launch")[1] == Approve(at="launch")
-    assert parsed("/approve no too dear")[1] == Reply(yes=False, reason="too dear")
-    assert parsed("/approve")[1] == Reply(yes=True)
-    with pytest.raises(SetupError, match="right is one of /status"):
-        parsed("/launch")
-    assert all(slash.usage in listed() for slash in SLASHES.values())
-    refused = chat("r1", "/launch")
-    assert (refused.exit_code, waiting(run.inbox)) == (2, [])
-
-
-def test_a_damaged_meaning_is_words(run: RunFolder) -> None:
-    put(run.inbox, do="say", text="stop after this one", meaning='{"kind": "nonsense"}')
-    answer_alone(run, Settings())
-    assert [d.command.kind for d in read_directives(run.directives)] == ["finish"]
 
 
 class Typist:
@@ -159,7 +146,7 @@ class Typist:
 
 @contextmanager
 def typing(run: RunFolder) -> Iterator[Typist]:
-    someone = Typist(run.id)
+    someone = Typist(*([run.id] if run.spec.is_file() else []))
     try:
         yield someone
     finally:
@@ -167,34 +154,52 @@ def typing(run: RunFolder) -> Iterator[Typist]:
         os.close(someone.hand)
 
 
-def test_in_a_terminal_events_appear_above_what_is_typed(run: RunFolder) -> None:
+def test_events_appear_above_the_line_being_typed(run: RunFolder) -> None:
     with typing(run) as someone:
         someone.until(lambda seen: "> " in seen)
-        someone.type("stop after ")
-        someone.until(lambda seen: "stop after" in seen)
+        someone.type("finis")
+        someone.until(lambda seen: "finis" in seen)
         append(run.events, Problem(node="train", culprit="config", text="the loss\x1b[2J is flat"))
-        someone.until(lambda seen: "the loss [2J is flat" in seen and seen.endswith("> stop after "))
-        someone.type("this one\r")
-        someone.until(lambda seen: "finish after the open experiment. Understood." in seen)
+        someone.until(lambda seen: "the loss [2J is flat" in seen and seen.endswith("> finis"))
+        someone.type("h\r")
+        someone.until(lambda seen: "Directive 1: finish" in seen)
         someone.type("/nonsense\r/status\r/help\r/quit\r")
         assert someone.leave() == 0
-        assert "no /nonsense to say" in someone.seen
-        assert "end the search after the open experiment" in someone.seen
-    assert "stop after this one" in (run.root.parents[1] / "chat_history").read_text()
-    with typing(run) as someone:  # who comes later sees what was said
+        assert "is no command" in someone.seen
+        assert "end after the open experiment" in someone.seen
+    assert "finish" in (run.root.parents[1] / "chat_history").read_text()
+    with typing(run) as someone:  # a later chat shows the conversation
         someone.until(lambda seen: seen.endswith("> "))
         someone.type("\x04")
         assert someone.leave() == 0
-        assert "finish after the open experiment. Understood." in someone.seen
+        assert "Directive 1: finish" in someone.seen
 
 
-def test_where_a_chat_model_is_set_it_is_asked_for_what_the_rules_do_not_understand(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    understood = Said("", (Call("Understood", {"says": "It was the data."}),))
-    with chat_server(lambda _: understood) as model:
+def test_tab_completes_commands(run: RunFolder) -> None:
+    with typing(run) as someone:
+        someone.until(lambda seen: "> " in seen)
+        someone.type("direc\t")
+        someone.until(lambda seen: seen.endswith("> directives"))
+        someone.type("\r")
+        someone.until(lambda seen: "No directives." in seen)
+
+
+def test_chat_without_a_run_can_start_one(tmp_path: Path) -> None:
+    with typing(RunFolder(tmp_path)) as someone:
+        someone.until(lambda seen: "There is no run yet" in seen)
+        someone.type("status\r")
+        someone.until(lambda seen: "there is no run yet" in seen)
+        someone.type("run benchmark=nothing base_model=tiny\r")
+        someone.until(lambda seen: "no benchmark" in seen or "'nothing'" in seen)
+        someone.type("quit\r")
+        assert someone.leave() == 0
+
+
+def test_chat_model_is_asked_for_text_that_is_no_command(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    reply = Reply("", (Call("Interpretation", {"answer": "It was the data."}),))
+    with chat_server(lambda _: reply) as model:
         for name, value in {"CHAT_MODEL": "m", "OPENAI_API_KEY": "k", "OPENAI_API_BASE": model.url}.items():
             monkeypatch.setenv(name, value)
-        said = chat("r1", "woran lag es wohl?")
-    assert (said.exit_code, said.stdout) == (0, "m says: It was the data.\n")
-    assert said.stderr == "Heard; m is asked what it means.\n"
+        result = chat("r1", "woran lag es wohl?")
+    assert (result.exit_code, result.stdout) == (0, "r1: m says: It was the data.\n")
+    assert result.stderr == "r1: this is no command; m is asked what it means.\n"

@@ -24,7 +24,6 @@ from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings, load_settings
-from tuneloop.graph.alone import answer_alone
 from tuneloop.graph.approval import asks
 from tuneloop.graph.build import stage
 from tuneloop.graph.context import Context
@@ -35,6 +34,7 @@ from tuneloop.graph.proposal import understood
 from tuneloop.graph.rebuild import rebuild
 from tuneloop.graph.repair import repair
 from tuneloop.graph.state import State
+from tuneloop.graph.steering.inbox_listener import answer_offline
 from tuneloop.graph.step import step
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.manifest import write_manifest
@@ -66,19 +66,6 @@ def run() -> RunFolder:
     folder.script.write_text("print()")
     folder.config.write_text("a: 1\n")
     return made
-
-
-@pytest.fixture(autouse=True)
-def no_data_sets_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a run knows of its setup is not what is tested here."""
-    from tuneloop.agents.steering import Known
-    from tuneloop.graph import hearing, proposal
-
-    def known(ctx: Context) -> Known:
-        return Known(asked=open_question(ctx.run) is not None)
-
-    monkeypatch.setattr(hearing, "known", known)
-    monkeypatch.setattr(proposal, "known", known)
 
 
 def graph(saver: BaseCheckpointSaver[Any] | None = None) -> Any:
@@ -152,12 +139,12 @@ def test_a_plan_that_is_turned_down_is_a_failed_experiment(run: RunFolder) -> No
 def test_by_chat_while_nobody_works_on_it(run: RunFolder) -> None:
     graph().invoke(at("build_data"))
     message = say(run, "no, use less data")
-    answer_alone(run, load_settings())
+    answer_offline(run, load_settings())
     told = answer(run, message)
-    assert told is not None and told.text == "The plan of experiment 1 is turned down."
+    assert told is not None and told.text.endswith("The plan of experiment 1 is turned down.")
     assert graph().invoke(at("build_data"))["trouble"].text.endswith("turned down by the user: use less data")
     late = say(run, "yes")
-    answer_alone(run, load_settings())
+    answer_offline(run, load_settings())
     told = answer(run, late)
     assert told is not None and "turned down" not in told.text, "the first answer holds"
 
@@ -206,7 +193,7 @@ def test_a_launch_shows_the_forecast(run: RunFolder) -> None:
 
 def test_nobody_wants_to_be_asked_any_more(run: RunFolder) -> None:
     graph().invoke(at("build_data"))
-    append_row(run.directives, Directive(id="1", text="no more questions", command=Approve(at="none")))
+    append_row(run.directives, Directive(id="1", text="no more questions", command=Approve(at="never")))
     assert graph().invoke(at("build_data"))["stage"] == END
     assert open_question(run) is None
 

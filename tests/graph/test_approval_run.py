@@ -11,8 +11,8 @@ from tuneloop.core.event_log import every_event
 from tuneloop.core.events import Approval
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
-from tuneloop.graph.alone import answer_alone
 from tuneloop.graph.runs import drive
+from tuneloop.graph.steering.inbox_listener import answer_offline
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
@@ -45,7 +45,7 @@ def test_it_pauses_asks_and_obeys(run: RunFolder) -> None:
     assert drive(run, settings).asks
     assert open_question(run) == asked
     said = say(run, "no, too dear")
-    answer_alone(run, settings)
+    answer_offline(run, settings)
     assert drive(run, settings).asks, "the next plan"
     (failed,) = load_journal(run).experiments
     assert failed.failure is not None

@@ -17,11 +17,11 @@ from tuneloop.core.directive_log import read_directives
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import load_settings
-from tuneloop.graph.alone import answer_alone
 from tuneloop.graph.busy import Busy
 from tuneloop.graph.lock import hold
 from tuneloop.graph.nodes.steer import steer
 from tuneloop.graph.state import State
+from tuneloop.graph.steering.inbox_listener import answer_offline
 from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.runs.messages import waiting
 
@@ -49,11 +49,11 @@ def asked(text: Any) -> dict[str, Any]:
 
 def test_a_message_goes_through_the_inbox(run: RunFolder, client: TestClient) -> None:
     with hold(run.lock):
-        passed = client.post("/threads/t1/runs/stream", json=asked("stop after this one")).json()
+        passed = client.post("/threads/t1/runs/stream", json=asked("finish")).json()
         assert len(waiting(run.inbox)) == 1
     (message,) = passed["input"]["messages"]
-    assert (message["content"], len(message["id"])) == ("stop after this one", 36)
-    answer_alone(run, load_settings())
+    assert (message["content"], len(message["id"])) == ("finish", 36)
+    answer_offline(run, load_settings())
     queued = steer(State(run_id="t1", messages=[HumanMessage(message["content"], id=message["id"])]), {})
     assert "finish after the open experiment" in queued["messages"][0].text
     assert len(read_directives(run.directives)) == 1
@@ -65,9 +65,9 @@ def test_a_message_goes_through_the_inbox(run: RunFolder, client: TestClient) ->
         ("/threads/t1/runs", {"assistant_id": "tuneloop", "input": {"spec": {}}}),
         ("/threads/t1/runs/wait", {"command": {"resume": True}}),
         ("/threads/t1/runs", asked([{"type": "image"}])),
-        ("/threads/other/runs", asked("stop after this one")),
-        ("/threads/../runs", asked("stop after this one")),
-        ("/threads/t1/state", asked("stop after this one")),
+        ("/threads/other/runs", asked("finish")),
+        ("/threads/../runs", asked("finish")),
+        ("/threads/t1/state", asked("finish")),
         ("/threads/t1/runs", [7]),
     ],
 )

@@ -71,16 +71,16 @@ def words(text: str) -> dict[str, Any]:
 
 def question_back_and_busy_run(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
-    for said, asked in (("hello", "Which benchmark"), ("make wordproblems better", "Which model")):
+    for said, asked in (("hello", "run benchmark="), ("run benchmark=wordproblems base_model=", "right is")):
         state: Any = client.runs.wait(thread, "tuneloop", input=words(said))
         assert asked in state["messages"][-1]["content"]
     busy = client.threads.create()["thread_id"]
     run = load_settings().home.run(busy)
     write_manifest(run, RunSpec(benchmark="wordproblems", base_model="tiny"))
     with hold(run.lock):
-        queued = client.runs.create(busy, "tuneloop", input={"run_id": busy, **words("stop after this one")})
+        queued = client.runs.create(busy, "tuneloop", input={"run_id": busy, **words("finish")})
         (message,) = waiting(run.inbox)
-        assert read_json(message)["text"] == "stop after this one"
+        assert read_json(message)["text"] == "finish"
         client.runs.join(busy, queued["run_id"])
 
 
@@ -105,10 +105,10 @@ def test_a_thread_that_is_interrupted_rolled_back_and_killed_goes_on(log: Path, 
             run = begun(thread, tmp_path)
             first = client.runs.create(thread, "tuneloop", input={"run_id": thread})
             until(lambda: len(chat.seen) == 1)
-            second = told(client, run, "never raise the learning rate above 1e-4", "interrupt")
+            second = told(client, run, "limit learning_rate<=1e-4", "interrupt")
             until(lambda: len(chat.seen) == 2)
             assert client.runs.get(thread, first["run_id"])["status"] == "interrupted"
-            told(client, run, "try LoRA rank 32", "rollback")
+            told(client, run, "use lora_rank=32", "rollback")
             until(lambda: len(chat.seen) == 3)
             assert second["run_id"] not in {r["run_id"] for r in client.runs.list(thread)}
             until(lambda: thread.encode() in kept(), 30)
@@ -116,7 +116,7 @@ def test_a_thread_that_is_interrupted_rolled_back_and_killed_goes_on(log: Path, 
             server.wait()
         with dev(log, **more):
             until(lambda: len(chat.seen) == 4)
-            said = client.runs.create(thread, "tuneloop", input={"run_id": thread, **words("stop after this one")})
+            said = client.runs.create(thread, "tuneloop", input={"run_id": thread, **words("finish")})
             until(lambda: len(open_directives(run.directives)) == 3)
             client.runs.cancel(thread, said["run_id"])
     assert [d.command.kind for d in open_directives(run.directives)] == ["bound", "use", "finish"]

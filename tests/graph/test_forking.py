@@ -59,8 +59,8 @@ def test_it_has_what_it_stands_on_and_goes_on_after_it(home: Home, parent: RunFo
     assert (found.stage, found.experiment, found.spent) == ("research", 8, spent)
     assert (run.root / "datasets" / "d").readlink() == home.root
     assert not run.events.exists()
-    say_first(run, "try LoRA rank 32")
-    assert [read_json(file)["text"] for file in waiting(run.inbox)] == ["try LoRA rank 32"]
+    say_first(run, "use lora_rank=32")
+    assert [read_json(file)["text"] for file in waiting(run.inbox)] == ["use lora_rank=32"]
     again = fork(home, run, 8, None, loop_n=1, timeout=60)
     assert (again.id, read_fork(again).before) == ("p-at-8-at-8", ("p",))
     assert (read_spec(again).loop_n, read_spec(again).timeout) == (9, spent + 60)

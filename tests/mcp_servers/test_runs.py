@@ -167,7 +167,7 @@ async def test_a_run_outlives_who_started_it(warm_home: Path) -> None:
     assert t.start_run(**asked)["state"] == "running"
     with pytest.raises(ToolError, match="was asked otherwise"):
         t.start_run(**{**asked, "experiments": 2})
-    said = t.steer("one", "stop after this one")
+    said = t.steer("one", "finish")
     until(lambda: t.run_status("one")["directives"], 60)
     assert said["answer"] is None or "finish after the open experiment" in said["answer"]
     assert [d["kind"] for d in t.run_status("one")["directives"]] == ["finish"]

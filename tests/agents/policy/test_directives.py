@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from tests.agents.policy.test_researcher import failures, training
+from tuneloop.core.constraints import violations
 from tuneloop.core.directive import Avoid, Bound, Focus, Keep, Sources, Use
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.obedience import breaches
 
 LORA = Use(parameter="lora_rank", value=32)
 LOW = Bound(parameter="learning_rate", at_most=1e-5)
@@ -25,36 +25,36 @@ def after(world, first, **brief):
 
 def test_what_is_asked_for_is_in_the_next_experiment(messy):
     first = messy.hypothesis()
-    found = after(messy, first, wishes=(LORA,))
+    found = after(messy, first, directives=(LORA,))
     assert found.aspect == "asked" and "lora_rank = 32" in found.statement
     assert found.training_plan["lora_rank"] == 32 and found.training_plan["finetuning_type"] == "lora"
     assert found.data_plan == first.data_plan, "nothing else is changed"
-    config = yaml.safe_load(messy.config(found, wishes=(LORA,)).yaml)
+    config = yaml.safe_load(messy.config(found, directives=(LORA,)).yaml)
     assert config["lora_rank"] == 32
 
 
 def test_the_first_plan_does_what_is_asked_for(messy):
-    found = messy.hypothesis(wishes=(LORA, LOW))
+    found = messy.hypothesis(directives=(LORA, LOW))
     assert found.training_plan["lora_rank"] == 32
     assert found.training_plan["learning_rate"] <= 1e-5
 
 
 @pytest.mark.parametrize(
-    "wish", [LOW, Avoid(parameter="finetuning_type", value="full"), Bound(parameter="max_steps", at_most=50)]
+    "command", [LOW, Avoid(parameter="finetuning_type", value="full"), Bound(parameter="max_steps", at_most=50)]
 )
-def test_no_plan_and_no_config_break_a_limit(messy, wish):
-    first = messy.hypothesis(wishes=(wish,))
-    second = after(messy, messy.hypothesis(), wishes=(wish,))
+def test_no_plan_and_no_config_break_a_limit(messy, command):
+    first = messy.hypothesis(directives=(command,))
+    second = after(messy, messy.hypothesis(), directives=(command,))
     for idea in (first, second):
-        config = yaml.safe_load(messy.config(idea, wishes=(wish,)).yaml)
-        assert breaches([wish], config, {}) == []
+        config = yaml.safe_load(messy.config(idea, directives=(command,)).yaml)
+        assert violations([command], config, {}) == []
 
 
 def test_a_plan_that_limits_bend_says_so(messy):
     first = messy.hypothesis()
     most = Bound(parameter="max_steps", at_most=first.training_plan["max_steps"] + 10)
     row = messy.row(1, first, training=training(tail_slope=-0.3, last_loss=1.0))
-    found = messy.hypothesis(experiment=2, journal=(row,), wishes=(most,))
+    found = messy.hypothesis(experiment=2, journal=(row,), directives=(most,))
     assert found.training_plan["max_steps"] == most.at_most
     assert f"Within the user's limits: max_steps = {most.at_most:.0f}." in found.statement
 
@@ -66,7 +66,9 @@ def test_moves_that_limits_undo_are_left_out(messy):
     rows, wishes = [messy.row(1, first, training=training())], (Keep(parameter="learning_rate"),)
     messy.answers.update(evaluation_explain_failures=failures(20, "35 + 2 = 38\n38", "38"))
     for number in range(2, 8):
-        found = messy.hypothesis(experiment=number, journal=tuple(rows), wishes=wishes, kept={"learning_rate": rate})
+        found = messy.hypothesis(
+            experiment=number, journal=tuple(rows), directives=wishes, kept={"learning_rate": rate}
+        )
         assert found.aspect != "rate" and found.training_plan["learning_rate"] == rate
         rows.append(messy.row(number, found, value=1.0))
 
@@ -76,15 +78,15 @@ def test_sources_that_were_ruled_out_are_read_by_no_plan(messy):
     used = read_files(first)
     never = Sources(never=tuple(f"raw/{file}" for file in used))
     try:
-        found = after(messy, first, wishes=(never,))
+        found = after(messy, first, directives=(never,))
     except RecipeError as e:
         assert "source" in str(e)
     else:
         assert not read_files(found) & used
-    assert read_files(messy.hypothesis(wishes=(Sources(only=("raw/book.csv",)),))) == {"book.csv"}
+    assert read_files(messy.hypothesis(directives=(Sources(only=("raw/book.csv",)),))) == {"book.csv"}
 
 
 def test_ideas_in_words_are_not_said_to_be_followed(messy):
-    found = messy.hypothesis(wishes=(Focus(text="shorter answers"),))
+    found = messy.hypothesis(directives=(Focus(text="shorter answers"),))
     assert "wait for a chat model" in found.reason
     assert found.data_plan == messy.hypothesis().data_plan

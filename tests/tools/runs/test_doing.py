@@ -61,5 +61,5 @@ def test_a_new_run_does_nothing(run: RunFolder) -> None:
 def test_directives_that_hold(run: RunFolder) -> None:
     for state in ("open", "revoked"):
         append_row(run.directives, Directive(id=state, text="stop after this one", command=Finish(), state=state))
-    told = {"id": "open", "said": "stop after this one", "kind": "finish", "state": "open"}
+    told = {"id": "open", "text": "stop after this one", "kind": "finish", "state": "open"}
     assert doing(run, "new")["directives"] == [told]
