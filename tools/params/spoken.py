@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from tuneloop.core.experiment import Value
+from tuneloop.tools.params.aliases import ALIASES
 from tuneloop.tools.params.catalog import Catalog
 from tuneloop.tools.params.dimensions import BY_NAME
 from tuneloop.tools.params.lexicon import tables
-from tuneloop.tools.params.names import KNOWN_AS
 
 Settings = tuple[tuple[str, Value], ...]
 # Parameters that are turned in words; others are named as they are written.
@@ -296,7 +296,12 @@ def parameter_names(catalog: Catalog | None) -> Mapping[str, str]:
         name = next(iter(entry["keys"]))
         if entry.get("form", "one") == "one" and name in TURNED:
             found |= {phrase: name for phrase in _split(entry["asked"]) if phrase not in VALUES}
-    found |= {_spoken(other): name for other, name in KNOWN_AS.items() if name in TURNED}
+    found |= {
+        _spoken(other): name
+        for other, alias in ALIASES.items()
+        for name in [alias.parameter]
+        if name in TURNED and not alias.is_method
+    }
     found |= {_spoken(other): name for name, text in words["names"].items() if name in TURNED for other in _split(text)}
     found = {phrase: name for phrase, name in found.items() if phrase not in EVERYDAY}
     found |= {_spoken(name): name for name in TURNED if not name.startswith("disable_")} | KEPT
