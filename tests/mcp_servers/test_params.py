@@ -1,4 +1,4 @@
-"""The parameter server without a run: every tool through a real client, and the Python face of it."""
+"""The parameter server without a run: every tool through a real client."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ import yaml
 from fastmcp import Client
 from fastmcp.exceptions import ToolError
 
-from tests.chat_server import Call, Refuse, Reply, Said, chat_server
 from tests.conftest import SHARED_HOME
 from tests.mcp_servers.test_http import serving
 from tuneloop.cli.parameter_agent import ParameterAgent
-from tuneloop.core.errors import WorldError
 from tuneloop.core.settings import Settings
 from tuneloop.mcp_servers.main import build
 from tuneloop.mcp_servers.scope import Scope
@@ -122,41 +120,3 @@ async def test_over_http_on_the_seeds_port(llamafactory: Engine, tmp_path: Path)
             assert all([await call(client, "query_parameters", text=text) for text in asked])
         agent = ParameterAgent(Settings(FT_FILE_PATH=tmp_path, LLAMA_FACTORY_MCP_URL=f"http://127.0.0.1:{port}/mcp"))
         assert "lora_rank" in agent.query("List all parameters for LoRA fine-tuning")
-
-
-def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
-    agent = ParameterAgent(Settings(FT_FILE_PATH=tmp_path, LLAMA_FACTORY_MCP_URL="http://127.0.0.1:1/mcp"))
-    with pytest.raises(WorldError, match="tuneloop-mcp params --http"):
-        agent.query("lora")
-
-
-def test_the_python_face(llamafactory: Engine) -> None:
-    agent = ParameterAgent(Settings(FT_FILE_PATH=SHARED_HOME))
-    assert "### `lora_rank`" in agent.query("What is lora_rank and its default value?")
-    assert agent.ask("Compare LoRA vs Freeze fine-tuning parameters")["kind"] == "comparison"
-
-
-def chat_settings(url: str) -> Settings:
-    settings: dict[str, Any] = {"FT_FILE_PATH": SHARED_HOME, "CHAT_MODEL": "m", "OPENAI_API_KEY": "k"}
-    return Settings.model_validate({**settings, "OPENAI_API_BASE": url})
-
-
-def test_a_chat_model_answers_with_the_servers_tools(llamafactory: Engine) -> None:
-    def model(asked: dict[str, Any]) -> Said:
-        last = asked["messages"][-1]
-        if last["role"] != "tool":
-            return Reply("", (Call("params_describe_parameter", {"name": "lora_rank"}),))
-        return Reply("", (Call("ParameterAnswer", {"answer": f"The server says: {last['content']}"}),))
-
-    with chat_server(model) as server:
-        found = ParameterAgent(chat_settings(server.url)).ask("What is lora_rank?")
-    assert found["kind"] == "chat"
-    assert "The intrinsic dimension" in found["answer"]  # what the tool said
-
-
-def test_where_no_model_answers_the_search_does(llamafactory: Engine) -> None:
-    with chat_server(lambda _: Refuse(401)) as server:
-        found = ParameterAgent(chat_settings(server.url)).ask("What is lora_rank?")
-        assert ParameterAgent(chat_settings(server.url), chat=False).ask("lora_rank")["kind"] == "search"
-    assert (found["kind"], found["names"]) == ("search", ["lora_rank"])
-    assert found["answer"].startswith("m gave no answer")
