@@ -74,10 +74,10 @@ def search(text: str, catalog: Catalog) -> list[str]:
     named = exact_names(text, catalog)
     exact = list(dict.fromkeys(name for name, _ in named))
     spelled = {word for _, run in named if " " in run and not is_method(run) for word in content(run)}
-    index, words = _index(catalog), content(text)
-    if exact and not any(index.knows(word) for word in words if word not in spelled):  # nothing else was asked
+    words = content(text)
+    if exact and not any(_index(catalog).knows(word) for word in words if word not in spelled):  # no more was asked
         return exact[:MOST_HITS]
-    return [*exact, *index.find(words, beside=exact)][:MOST_HITS]
+    return [*exact, *_index(catalog).find(words, beside=exact)][:MOST_HITS]
 
 
 def exact_names(text: str, catalog: Catalog) -> list[tuple[str, str]]:
@@ -139,12 +139,9 @@ def _by_squashed_name(catalog: Catalog) -> dict[str, str]:
 @cache
 def synonyms() -> dict[str, str]:
     """Words that people use → names of the parameters they mean."""
-    import yaml  # slow to import: only where a question is searched
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     text = (Path(__file__).parent / "synonyms.yaml").read_text(encoding="utf-8")
-    found: dict[str, str] = yaml.load(text, loader)  # noqa: S506 - both loaders are the safe one
-    return found
+    lines = (line for line in text.splitlines() if line and not line.startswith("#"))  # no yaml: it is slow to import
+    return {words: names for words, _, names in (line.partition(": ") for line in lines)}
 
 
 class Index:

@@ -71,4 +71,5 @@ def test_accents_and_width_do_not_matter(catalog: Catalog) -> None:
 def test_the_table_is_small_and_names_parameters(catalog: Catalog) -> None:
     text = (HERE.parents[2] / "tools/params/synonyms.yaml").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 150
+    assert yaml.safe_load(text) == synonyms()
     assert {name for names in synonyms().values() for name in names.split()} <= set(catalog.parameters)
