@@ -13,7 +13,7 @@ from tuneloop.tools.params.catalog import Catalog
 from tuneloop.tools.params.decision_filter import filter_parameters
 from tuneloop.tools.params.dimensions import BY_NAME, DIMENSIONS, checked, decision_named, method_named, writes
 from tuneloop.tools.params.formatting import as_yaml, lines, listed, settings
-from tuneloop.tools.params.search import having_choice
+from tuneloop.tools.params.search import having_choice, squashed_names
 
 MOST_SIDES, MOST_SHARED = 4, 12
 COMPARE = re.compile(r"compare (.+)", re.IGNORECASE)
@@ -120,8 +120,8 @@ def _named(text: str, catalog: Catalog) -> Side | None:
         return _of_method(text, Alias("", made, writes({key: value})))
     if method := method_named(text):
         return _of_method(text, method)
-    said, alias = squash(text), alias_of(text)
-    own = next((name for name in catalog.parameters if squash(name) == said), alias.parameter if alias else None)
+    alias = alias_of(text)
+    own = squashed_names(catalog).get(squash(text)) or (alias.parameter if alias else None)
     return Side(own, (own,)) if own and own in catalog.parameters else None
 
 

@@ -15,6 +15,7 @@ from threading import Lock
 from tuneloop.tools.params.aliases import ALIASES, alias_of, squash
 from tuneloop.tools.params.catalog import Catalog
 from tuneloop.tools.params.decision_filter import members
+from tuneloop.tools.params.dimensions import method_named
 from tuneloop.tools.params.relevance import GROUPS
 
 MOST_HITS = 10
@@ -73,7 +74,7 @@ def search(text: str, catalog: Catalog) -> list[str]:
     """Names of at most ten parameters, best first: those that the text names, then those that its words fit."""
     named = exact_names(text, catalog)
     exact = list(dict.fromkeys(name for name, _ in named))
-    spelled = {word for _, run in named if " " in run and not is_method(run) for word in content(run)}
+    spelled = {word for _, run in named if " " in run and not method_named(run) for word in content(run)}
     words = content(text)
     if exact and not any(_index(catalog).knows(word) for word in words if word not in spelled):  # no more was asked
         return exact[:MOST_HITS]
@@ -100,11 +101,11 @@ def _named(run: str, words: Sequence[str], catalog: Catalog) -> list[str]:
     One plain word such as `model` is another name only where nothing else was asked. A parameter that no config needs
     is followed by the one that is written instead.
     """
-    own, alias = _by_squashed_name(catalog).get(squash(run)), alias_of(run)
+    own, alias = squashed_names(catalog).get(squash(run)), alias_of(run)
     others = [alias.parameter] if alias and alias.parameter in catalog.parameters else []
     if own:
         return [own, *(others if own in unused(catalog) else [])]
-    if others and (is_method(run) or not run.isalpha() or list(words) == [run]):
+    if others and (method_named(run) or not run.isalpha() or list(words) == [run]):
         return others
     if "_" not in run.strip("_") or " " in run:
         return []
@@ -125,14 +126,9 @@ def _choices(catalog: Catalog) -> dict[str, list[str]]:
     return dict(found)
 
 
-def is_method(run: str) -> bool:
-    """Whether the words name a way to train, which is more than one parameter."""
-    alias = alias_of(run)
-    return alias is not None and alias.is_method
-
-
 @lru_cache(maxsize=4)
-def _by_squashed_name(catalog: Catalog) -> dict[str, str]:
+def squashed_names(catalog: Catalog) -> dict[str, str]:
+    """Names without underscores → names."""
     return {squash(name): name for name in catalog.parameters}
 
 
