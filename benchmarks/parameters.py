@@ -17,10 +17,10 @@ from place import ROOT, Place
 from processes import environment, spend, well
 from stock import plain_environment
 
-from tuneloop.tools.params.answer import answer
 from tuneloop.tools.params.check import check_config
 from tuneloop.tools.params.installed import find_catalog, installed_catalog, site_packages
 from tuneloop.tools.params.model_card import read_model_card
+from tuneloop.tools.params.query import answer
 
 CORPORA = ROOT / "tests/tools/params"
 ROUNDS, ROWS, SMALL_ROWS = 5, 100_000, 2_000
@@ -64,8 +64,9 @@ def timed(call: Callable[[], object]) -> float:
 
 def questions(place: Place) -> list[str]:
     """Those of the tests; small: every tenth."""
-    told = yaml.safe_load((CORPORA / "questions.yaml").read_text())
-    return [q["ask"] for q in told if q["ask"]][:: 10 if place.small else 1]
+    names = ("questions.yaml", "held_out_questions.yaml")
+    asked = [q["ask"] for name in names for q in yaml.safe_load((CORPORA / name).read_text(encoding="utf-8"))]
+    return asked[:: 10 if place.small else 1]
 
 
 @figure("catalog cold, without torch", "CPU s", "<= 0.3")

@@ -31,6 +31,7 @@ Examples:
 """
 ORDER = ("run", "resume", "status", "watch", "chat", "fork", "stop", "report", "list", "clean", "doctor", "engines")
 ALIASES = {"llm-finetune": "run"}
+HERE = Path(__file__).parent
 INTERRUPTED = 130
 LONGEST = 20_000  # characters of an error: what a job said may be in it
 
@@ -39,12 +40,23 @@ LONGEST = 20_000  # characters of an error: what a job said may be in it
 def commands() -> dict[str, str]:
     """Names of the command modules beside this file and their first sentences, read without importing them."""
     found: dict[str, str] = {}
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        if any(_defines(node, "command") for node in tree.body):
-            found[path.stem.replace("_", "-")] = _sentence(ast.get_docstring(tree) or "")
+    for path in sorted(HERE.glob("*.py")):
+        if (docstring := _docstring(path)) is not None:
+            found[path.stem.replace("_", "-")] = _sentence(docstring)
     rank = {name: place for place, name in enumerate(ORDER)}
     return dict(sorted(found.items(), key=lambda item: (rank.get(item[0], len(rank)), item[0])))
+
+
+def is_command(name: str) -> bool:
+    """Whether there is such a command; other modules are not read for it."""
+    path = HERE / f"{name.replace('-', '_')}.py"
+    return path.parent == HERE and path.is_file() and "_" not in name and _docstring(path) is not None
+
+
+def _docstring(path: Path) -> str | None:
+    """The docstring of a command's module; None for a module that is none."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return (ast.get_docstring(tree) or "") if any(_defines(node, "command") for node in tree.body) else None
 
 
 def _defines(node: ast.stmt, name: str) -> bool:
@@ -69,7 +81,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import `cli/<name>.py` and take its `command`."""
         name = ALIASES.get(cmd_name, cmd_name)
-        if name not in commands():
+        if not is_command(name):
             return None
         command: click.Command = importlib.import_module(f"tuneloop.cli.{name.replace('-', '_')}").command
         return command
@@ -79,7 +91,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does; an unknown name gets a suggestion."""
         name = args[0].replace("_", "-")
-        if not name.startswith("-") and name not in commands() and name not in ALIASES:
+        if not name.startswith("-") and name not in ALIASES and not is_command(name):
             close = difflib.get_close_matches(name, commands(), n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"right is one of {', '.join(commands())}"
             raise click.UsageError(f"no command {args[0]!r}: {hint}")

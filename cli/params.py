@@ -5,28 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
-from rich.console import Console
-from rich.markdown import Markdown
-from rich.table import Table
 
-from tuneloop.cli.params_views import named, shown_all, table_of
 from tuneloop.core.errors import SetupError, ToolError
-from tuneloop.core.settings import load_settings
-from tuneloop.core.wording import clean
-from tuneloop.tools.params.catalog import Catalog
-from tuneloop.tools.params.dimensions import BY_NAME, DIMENSIONS, collisions, completed
-from tuneloop.tools.params.filtering import filter_parameters
-from tuneloop.tools.params.installed import catalog_at, find_catalog
-from tuneloop.tools.params.releases import compare_configs, compare_releases, own_drift
-from tuneloop.tools.params.wording import card
+from tuneloop.tools.params.dimensions import BY_NAME, DIMENSIONS, collisions, completed, method_named
+
+if TYPE_CHECKING:  # every command imports what it needs: `--help` and `ask` start at once
+    from tuneloop.tools.params.catalog import Catalog
 
 EXAMPLES = """\b
 Examples:
-  tuneloop params ask which parameters for qlora with deepspeed
-  tuneloop params ask 显存不够怎么办
+  tuneloop params ask gradient clipping
+  tuneloop params ask method: lora, quantization: 4bit
+  tuneloop params ask compare lora vs freeze
   tuneloop params show lora_rank
   tuneloop params list --class LoraArguments
   tuneloop params filter method=lora quantization=4bit
@@ -50,6 +43,9 @@ def command() -> None:
 
 def catalog() -> Catalog:
     """The release that this machine has. Raises SetupError."""
+    from tuneloop.core.settings import load_settings
+    from tuneloop.tools.params.installed import find_catalog
+
     return find_catalog(load_settings())
 
 
@@ -60,30 +56,37 @@ def say(value: Any) -> None:
 
 @command.command()
 @click.argument("words", nargs=-1, required=True)
+@click.option("--offline", is_flag=True, help="Ask no chat model, also where CHAT_MODEL is set.")
 @JSON
-def ask(words: tuple[str, ...], as_json: bool) -> None:
-    """Answer a question in English or Chinese: names, methods to compare, decisions, symptoms. No model is asked.
+def ask(words: tuple[str, ...], offline: bool, as_json: bool) -> None:
+    """Answer a question about parameters; exit code 2 when nothing fits.
 
-    The first line says what was understood. Exit code 2 when no parameter fits.
+    `method: lora, quantization: 4bit` gives the parameters that the decisions need, by category. `compare A vs B` shows
+    what turns each side on. Anything else is searched: at most ten parameters, best first. Where CHAT_MODEL is set, the
+    model answers with the tools of the parameter server.
     """
-    from tuneloop.tools.params.answer import answer
+    from tuneloop.cli.parameter_agent import ParameterAgent
 
-    found = answer(" ".join(words), catalog())
+    try:
+        found = ParameterAgent(chat=not offline).ask(" ".join(words))
+    except ToolError as e:
+        raise SetupError(str(e)) from e
     if as_json:
-        say(
-            {
-                "understood": found.said,
-                "kind": found.kind,
-                "decisions": found.decisions,
-                "names": found.names,
-                "answer": found.body,
-            }
-        )
-    elif sys.stdout.isatty():
-        Console().print(Markdown(found.text))
+        say(found)
     else:
-        click.echo(found.text, nl=False)
-    sys.exit(2 if found.kind == "nothing" else 0)
+        shown(found["answer"])
+    sys.exit(2 if found["kind"] == "nothing" else 0)
+
+
+def shown(text: str) -> None:
+    """Markdown, rendered in a terminal."""
+    if not sys.stdout.isatty():
+        click.echo(text)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console().print(Markdown(text))
 
 
 @command.command("list")
@@ -91,6 +94,10 @@ def ask(words: tuple[str, ...], as_json: bool) -> None:
 @JSON
 def list_(owner: str | None, as_json: bool) -> None:
     """List all parameters: name, type, default, class."""
+    from rich.console import Console
+
+    from tuneloop.cli.params_views import shown_all, table_of
+
     release = catalog()
     owners = sorted({p.owner for p in release.parameters.values()})
     if owner is not None and owner not in owners:
@@ -107,6 +114,9 @@ def list_(owner: str | None, as_json: bool) -> None:
 @JSON
 def show(names: tuple[str, ...], as_json: bool) -> None:
     """Show everything about parameters: type, default, choices, usual values, whole help, source line."""
+    from tuneloop.cli.params_views import named, shown_all
+    from tuneloop.tools.params.formatting import card
+
     found = [named(name, catalog()) for name in names]
     if as_json:
         say([shown_all(p) for p in found])
@@ -118,10 +128,16 @@ def show(names: tuple[str, ...], as_json: bool) -> None:
 @click.argument("decisions", nargs=-1)
 @JSON
 def filter_(decisions: tuple[str, ...], as_json: bool) -> None:
-    """Show the 30 to 100 parameters that DECISIONS need, each with why: `method=lora quantization=4bit`.
+    """Show the 30 to 70 parameters that DECISIONS need, each with its category: `method=lora quantization=4bit`.
 
-    What is not decided takes the first value of its list below.
+    What is not decided takes the first value of its list below; other names are read too: `qlora zero3`.
     """
+    from rich.console import Console
+    from rich.table import Table
+
+    from tuneloop.cli.params_views import shown_all
+    from tuneloop.tools.params.decision_filter import filter_parameters
+
     made = dict(map(_pair, decisions))
     try:
         kept, assumed = filter_parameters(catalog(), made), completed(made)
@@ -142,14 +158,14 @@ def filter_(decisions: tuple[str, ...], as_json: bool) -> None:
 
 
 def _pair(text: str) -> tuple[str, str]:
-    """`method=lora`, or `lora` alone where one decision has that value. Raises SetupError."""
+    """`method=lora`, or `lora` alone. Raises SetupError."""
     key, sign, value = text.partition("=")
     if sign:
         return key, value
-    found = [d.name for d in DIMENSIONS if text in d.names]
-    if len(found) != 1:
+    method = method_named(text)
+    if method is None:
         raise SetupError(f"{text!r}: right is DECISION=VALUE with a decision of {', '.join(BY_NAME)}")
-    return found[0], text
+    return next(iter(method.decisions), "method"), text
 
 
 @command.command()
@@ -185,6 +201,7 @@ def check(
     One finding a line: `train.yaml:12 lora_rank: 0 is below 1; usual 8–64`.
     """
     from tuneloop.cli.params_check import checked
+    from tuneloop.core.wording import clean
 
     findings = checked(catalog(), file, overrides, model, data_dir, device, profile)
     if as_json:
@@ -210,6 +227,9 @@ def memory(
 
     On a CPU: the resident memory of the training's process. A run's rehearsal measures it.
     """
+    from rich.console import Console
+    from rich.table import Table
+
     from tuneloop.cli.params_check import memory_of
 
     found = memory_of(catalog(), file, overrides, model, device, longest)
@@ -232,6 +252,10 @@ def diff(one: Path | None, other: Path | None, as_json: bool) -> None:
     Without arguments: the engine's sources with what its classes said when it was built (drift). With one path: this
     machine's release with that checkout or environment. With two: those two. Two files: what the configs set otherwise.
     """
+    from tuneloop.core.settings import load_settings
+    from tuneloop.tools.params.installed import catalog_at
+    from tuneloop.tools.params.releases import compare_configs, compare_releases, own_drift
+
     settings = load_settings()
     if one is not None and one.is_file():
         if other is None:

@@ -9,14 +9,14 @@ from rich.table import Table
 
 from tuneloop.core.errors import SetupError
 from tuneloop.tools.params.catalog import Catalog, Parameter
-from tuneloop.tools.params.names import closest
-from tuneloop.tools.params.wording import plain_default, usual
+from tuneloop.tools.params.formatting import plain_default, usual
+from tuneloop.tools.params.names import closest, parameter_named
 
 
 def named(name: str, catalog: Catalog) -> Parameter:
-    """The parameter of that name. Raises SetupError with the closest one."""
-    if name in catalog.parameters:
-        return catalog.parameters[name]
+    """The parameter of that name or alias. Raises SetupError with the closest one."""
+    if known := parameter_named(name, catalog):
+        return catalog.parameters[known]
     close = closest(name, catalog)
     hint = f"did you mean {close}?" if close else f"search with: tuneloop params ask {name}"
     raise SetupError(f"no parameter {name!r}: {hint}")

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.tools.params.answer import answer
 from tuneloop.tools.params.catalog import Catalog, Parameter
-from tuneloop.tools.params.filtering import why_not
+from tuneloop.tools.params.compare import compare
+from tuneloop.tools.params.decision_filter import why_not
+from tuneloop.tools.params.dimensions import method_named, writes
 from tuneloop.tools.params.guidance import guidance
 from tuneloop.tools.params.installed import find_catalog
-from tuneloop.tools.params.methods import compare_methods, value_named
-from tuneloop.tools.params.names import closest
+from tuneloop.tools.params.names import closest, parameter_named
+from tuneloop.tools.params.query import answer
 from tuneloop.tools.params.ranges import RANGES
 from tuneloop.tools.params.sources import classes_in, constants, parameter_files, read_source
-from tuneloop.tools.params.understand import templates_like
+from tuneloop.tools.params.templates import templates_like
 
 Name = Annotated[str, Field(min_length=1, max_length=100, description="parameter name, e.g. lora_rank")]
 Question = Annotated[
@@ -25,8 +26,8 @@ Question = Annotated[
     Field(
         min_length=1,
         max_length=4000,
-        description="words in English or Chinese, e.g. 'parameters for qlora with deepspeed', 'what is lora_rank', "
-        "'compare LoRA and freeze', 'out of memory', or decisions such as 'method: lora, quantization: 4bit'",
+        description="decisions as lines 'method: lora', 'quantization: 4bit'; or 'compare A vs B'; or names and words to "
+        "search for, e.g. 'lora_rank', 'gradient clipping', 'out of memory'",
     ),
 ]
 File = Annotated[
@@ -37,21 +38,22 @@ Values = Annotated[
     Field(
         min_length=2,
         max_length=4,
-        description="values of decisions, e.g. ['lora', 'freeze'] or ['quantization=none', '4bit']",
+        description="methods, values of decisions or parameters, e.g. ['qlora', 'freeze'] or ['quantization=none', '4bit']",
     ),
 ]
 Model = Annotated[str | None, Field(max_length=100, description="part of a model's or template's name; empty: all")]
 Constant = Annotated[
     str | None, Field(max_length=100, description="one constant whole, e.g. SUPPORTED_MODELS; empty: all")
 ]
-Stage = Literal["sft", "pt", "rm", "ppo", "dpo", "kto"] | None
-Method = Literal["lora", "freeze", "oft", "full"] | None
-Quantization = Literal["none", "4bit", "8bit"] | None
-Optimizer = Literal["standard", "apollo", "badam", "galore"] | None
-Distributed = Literal["single", "ddp", "deepspeed", "fsdp"] | None
-Precision = Literal["bf16", "fp16", "fp32", "pure_bf16"] | None
-Strategy = Literal["normal", "streaming", "packing"] | None
-Modality = Literal["text", "multimodal"] | None
+# Text and no enumeration: other names, such as qlora for a method, are read by the one alias table.
+Stage = Annotated[str | None, Field(max_length=40, description="sft, pt, rm, ppo, dpo, kto; also e.g. orpo")]
+Method = Annotated[str | None, Field(max_length=40, description="lora, freeze, oft, full; also e.g. qlora, dora")]
+Quantization = Annotated[str | None, Field(max_length=40, description="none, 4bit, 8bit")]
+Optimizer = Annotated[str | None, Field(max_length=40, description="standard, apollo, badam, galore")]
+Distributed = Annotated[str | None, Field(max_length=40, description="single, ddp, deepspeed, fsdp; also e.g. zero3")]
+Precision = Annotated[str | None, Field(max_length=40, description="bf16, fp16, fp32, pure_bf16")]
+Strategy = Annotated[str | None, Field(max_length=40, description="normal, streaming, packing")]
+Modality = Annotated[str | None, Field(max_length=40, description="text, multimodal")]
 
 
 class CatalogTools:
@@ -94,36 +96,33 @@ class CatalogTools:
 
     def query_parameters(self, text: Question) -> dict[str, Any]:
         """Find parameters (options) by words: for a purpose or setup (qlora, packing), what helps against out of memory."""
-        found = answer(text, self._catalog())
-        return {
-            "understood": found.said,
-            "kind": found.kind,
-            "decisions": found.decisions,
-            "names": list(found.names),
-            "answer": found.body,
-        }
+        return answer(text, self._catalog()).plain
 
     def describe_parameter(self, name: Name) -> dict[str, Any]:
         """What one parameter (option) means: type, default, choices it may take, usual values, full help, source line."""
         catalog = self._catalog()
-        if name not in catalog.parameters:
+        known = parameter_named(name, catalog)
+        if known is None:
             close = closest(name, catalog)
             hint = f"did you mean {close!r}?" if close else "try query_parameters"
             raise ToolError(f"no parameter {name!r}; {hint}")
-        return described(catalog.parameters[name]) | {"matters": why_not(catalog, name, {})}
+        method = None if name in catalog.parameters else method_named(name)
+        turned_on = {"turned_on_by": {**writes(method.decisions), **method.writes}} if method else {}
+        return described(catalog.parameters[known]) | {"matters": why_not(catalog, known, {})} | turned_on
 
     def compare_methods(self, values: Values) -> dict[str, Any]:
         """Compare methods (lora, freeze, full, oft) or other decisions: the difference, parameters of each, what they share."""
-        found = compare_methods(self._catalog(), [value_named(value) for value in values])
+        found = compare(self._catalog(), values)
         sides = [
-            {"decision": s.dimension, "value": s.value, "meaning": s.meaning, "own": list(s.own)} for s in found.sides
+            {"value": s.name, "meaning": s.meaning, "turned_on_by": dict(s.writes), "own": list(s.own)}
+            for s in found.sides
         ]
         return {"sides": sides, "shared": list(found.shared)}
 
     def list_templates(self, model: Model = None) -> dict[str, Any]:
         """Which chat templates there are; with a model's name those that fit it, the closest first."""
         catalog = self._catalog()
-        found = templates_like(model, catalog) if model else sorted(catalog.templates)
+        found = templates_like(model, catalog.templates) if model else sorted(catalog.templates)
         return {"templates": found, "count": len(found), "of": len(catalog.templates)}
 
     def _catalog(self) -> Catalog:

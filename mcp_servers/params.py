@@ -24,7 +24,7 @@ from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
 from tuneloop.tools.params.check import check_config
 from tuneloop.tools.params.config_text import ConfigError, parse_config
-from tuneloop.tools.params.dimensions import collisions
+from tuneloop.tools.params.dimensions import checked, collisions
 from tuneloop.tools.params.measured import measured, recipe_key
 from tuneloop.tools.params.memory import estimate_memory
 from tuneloop.tools.params.model_card import ModelCard, read_model_card
@@ -41,7 +41,7 @@ Steps = Annotated[int | None, Field(ge=1, le=10_000_000, description="optimizer 
 Rows = Annotated[int, Field(ge=1, le=4096, description="rows of one optimizer step")]
 Rank = Annotated[int, Field(ge=1, le=1024, description="LoRA rank")]
 INSTRUCTIONS = (
-    "Parameters of the installed LLaMA-Factory. Ask query_parameters in words, get_decision_guidance for what a setup "
+    "Parameters of the installed LLaMA-Factory. Search with query_parameters, get_decision_guidance for what a setup "
     "needs, suggest_config for a first train.yaml, and check_config before anything runs."
 )
 CARD = ("architecture", "model_type", "parameters", "dtype", "layers", "hidden", "vocab", "max_positions", "template")
@@ -101,7 +101,7 @@ class ParameterTools(CatalogTools):
         found = suggest(self._catalog(), facts)
         set_by_run = set(overwritten(found.values)) if self.scope.newest else set()
         values, why = ({k: v for k, v in part.items() if k not in set_by_run} for part in (found.values, found.why))
-        refused = collisions({**made, "method": facts.method})
+        refused = collisions({**checked(made), "method": facts.method})
         return {"values": values, "why": why, "refused_by_the_engine": refused}
 
     def model_card(self) -> dict[str, Any]:

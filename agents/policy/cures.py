@@ -19,7 +19,11 @@ RENAME = re.compile(r"\bwrite (\w+) for (\w+)")
 SET = re.compile(r"\bset (?:the )?([\w ]+?) to ([^\s,;]+)")
 LEAVE = re.compile(r"\b(?:leave out|remove|drop) (?:the )?(\w+)")
 FACTOR = re.compile(r"learning rate by ([\d.]*\d)")
-BATCH_SIZE, ACCUMULATION, CHECKPOINTING = "train batch size", "gradient accumulation steps", "gradient checkpointing"
+BATCH_SIZE, ACCUMULATION, CHECKPOINTING = (
+    "train batch size",
+    "gradient accumulation steps",
+    "disable gradient checkpointing",
+)
 SHORTEST = 20
 
 
@@ -79,9 +83,9 @@ async def named(words: str, values: Values, tools: Toolbox) -> str:
 
 
 async def looked_up(words: str, tools: Toolbox) -> str | None:
-    """The parameter that the server is sure of; None where it is not, or may not be asked."""
+    """The parameter that the words name; None where they name none, or the server may not be asked."""
     told: dict[str, Any] = await call(tools, "params_query_parameters", text=words) or {}
-    return str(told["names"][0]) if told.get("kind") == "describe" and told.get("names") else None
+    return next(map(str, told.get("exact", ())), None)
 
 
 def literal(text: str) -> Value:

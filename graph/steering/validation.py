@@ -36,10 +36,11 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.steering.compliance import catalog, config_values, kept_values
 from tuneloop.tools.data_view import files_of, sources_of
 from tuneloop.tools.ledger.limits import limits as limits_of
+from tuneloop.tools.params.aliases import alias_of
 from tuneloop.tools.params.catalog import Catalog
 from tuneloop.tools.params.check import check_config
 from tuneloop.tools.params.model_card import read_model_card
-from tuneloop.tools.params.names import KNOWN_AS, unknown
+from tuneloop.tools.params.names import unknown
 from tuneloop.tools.params.profile import overwritten, refusal
 from tuneloop.tools.params.values import complaint
 from tuneloop.tools.runs.journal import load_journal
@@ -53,10 +54,10 @@ def canonical(ctx: Context, command: Lasting) -> Lasting:
     if not isinstance(command, Constraint):
         return command
     known = catalog(ctx)
-    name = KNOWN_AS.get(command.parameter.lower(), "")
-    if known is None or command.parameter in known.parameters or name not in known.parameters:
+    alias = alias_of(command.parameter.lower())
+    if known is None or command.parameter in known.parameters or alias is None or alias.is_method:
         return command
-    return command.model_copy(update={"parameter": name})
+    return command.model_copy(update={"parameter": alias.parameter})
 
 
 def objection(ctx: Context, command: Lasting, given: Sequence[Directive]) -> str:

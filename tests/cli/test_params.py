@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +32,27 @@ def params(llamafactory: Engine, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_ask(params: Any) -> None:
     assert "### `lora_rank`" in params("ask", "what", "is", "lora_rank").output
-    told = json.loads(params("ask", "--json", "4bit apollo deepspeed").output)
-    assert told["decisions"] == {"quantization": "4bit", "optimizer": "apollo", "distributed": "deepspeed"}
-    assert "No parameter fits" in params("ask", "xyzzy", code=2).output
+    told = json.loads(params("ask", "--json", "quantization: 4bit, optimizer: apollo").output)
+    assert told["decisions"] == {"quantization": "4bit", "optimizer": "apollo"}
+    assert json.loads(params("ask", "--json", "compare", "dora", "vs", "rslora").output)["names"][0] == "use_dora"
+    assert "none, 4bit, 8bit" in params("ask", "quantization: 5bit", code=2).output
+    assert params("ask", "xyzzy", code=2).output
+    assert "lora_rank" in params("ask", "lora秩").output
+
+
+def test_ask_imports_neither_models_nor_servers(llamafactory: Engine) -> None:
+    """Half a second of CPU is all that an answer may take; these alone take seconds."""
+    heavy = ("langchain_core", "langgraph", "fastmcp", "mcp", "rich", "torch", "tuneloop.mcp_servers.params")
+    code = f"""
+import sys
+from tuneloop.cli.main import cli
+try: cli(["params", "ask", sys.argv[1]])
+except SystemExit as e: print(e.code, *(name for name in {heavy} if name in sys.modules))
+"""
+    for words in ("--help", "gradient clipping"):
+        env = {**os.environ, "FT_FILE_PATH": str(SHARED_HOME)}
+        done = subprocess.run([sys.executable, "-c", code, words], capture_output=True, text=True, env=env, timeout=60)
+        assert done.stdout.splitlines()[-1] == "0", done
 
 
 def test_list_and_show(params: Any) -> None:
@@ -40,6 +61,7 @@ def test_list_and_show(params: Any) -> None:
     assert "lora_alpha" in rows and "learning_rate" not in rows
     assert "LoraArguments" in params("list", "--class", "Lora", code=2).output
     assert "default: 8" in params("show", "lora_rank").output
+    assert "`use_dora`" in params("show", "DoRA").output
     assert "did you mean lora_rank" in params("show", "lora_rnk", code=2).output
 
 
@@ -48,6 +70,7 @@ def test_filter(params: Any) -> None:
     assert 30 <= len(told["parameters"]) <= 70
     assert {"lora_rank", "quantization_bit"} <= {row["name"] for row in told["parameters"]}
     assert "refuses" in params("filter", "full", "8bit").output
+    assert json.loads(params("filter", "qlora", "--json").output)["decisions"]["quantization"] == "4bit"
     assert "none, 4bit, 8bit" in params("filter", "quantization=5bit", code=2).output
     assert "DECISION=VALUE" in params("filter", "nonsense", code=2).output
 

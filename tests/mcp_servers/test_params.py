@@ -1,4 +1,4 @@
-"""The parameter server without a run: every tool through a real client, and the Python face of it."""
+"""The parameter server without a run: every tool through a real client."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from fastmcp.exceptions import ToolError
 
 from tests.conftest import SHARED_HOME
 from tests.mcp_servers.test_http import serving
-from tuneloop.core.errors import WorldError
+from tuneloop.cli.parameter_agent import ParameterAgent
 from tuneloop.core.settings import Settings
 from tuneloop.mcp_servers.main import build
-from tuneloop.mcp_servers.parameter_agent import ParameterAgent
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.engines import Engine
 
@@ -48,11 +47,28 @@ async def test_the_seeds_four(client: Client[Any]) -> None:
 
 async def test_ours(client: Client[Any]) -> None:
     found = await call(client, "query_parameters", text="What is lora_rank and its default value?")
-    assert found["names"][0] == "lora_rank" and "default: 8" in found["answer"]
+    assert found["names"] == ["lora_rank"] and "default: 8" in found["answer"]
+    found = await call(client, "query_parameters", text="method: lora, quantization: 4bit")
+    assert found["kind"] == "decisions" and 30 <= len(found["names"]) <= 70
+    assert (await call(client, "query_parameters", text="gradient clipping"))["names"][0] == "max_grad_norm"
     assert (await call(client, "describe_parameter", name="lora_rank"))["default"] == 8
     sides = (await call(client, "compare_methods", values=["lora", "freeze"]))["sides"]
     assert "lora_rank" in sides[0]["own"] and "freeze_trainable_layers" in sides[1]["own"]
     assert (await call(client, "list_templates", model="qwen3"))["templates"][0] == "qwen3"
+
+
+async def test_other_names_are_read_by_every_tool(client: Client[Any]) -> None:
+    told = await call(client, "get_decision_guidance", method="qlora", distributed="ZeRO-3")
+    assert told["decided"] == {"method": "lora", "quantization": "4bit", "distributed": "deepspeed"}
+    assert told["writes"]["quantization_bit"] == 4 and "lora_rank" in told["parameters"]
+    assert (await call(client, "suggest_config", method="dora"))["values"]["use_dora"] is True
+    assert (await call(client, "suggest_config", stage="orpo"))["values"]["pref_loss"] == "orpo"
+    assert (await call(client, "describe_parameter", name="lr"))["name"] == "learning_rate"
+    told = await call(client, "describe_parameter", name="simpo")
+    assert told["name"] == "pref_loss" and told["turned_on_by"] == {"stage": "dpo", "pref_loss": "simpo"}
+    sides = (await call(client, "compare_methods", values=["neftune", "rslora"]))["sides"]
+    assert [next(iter(side["turned_on_by"])) for side in sides] == ["neftune_noise_alpha", "use_rslora"]
+    assert (await call(client, "query_parameters", text="longlora"))["names"][0] == "shift_attn"
 
 
 @pytest.mark.parametrize("decisions", [{}, {"method": "full"}, {"quantization": "4bit"}, {"stage": "dpo"}])
@@ -83,7 +99,9 @@ async def test_errors_say_what_is_right(client: Client[Any]) -> None:
         await client.call_tool("describe_parameter", {"name": "lora_rnk"})
     with pytest.raises(ToolError, match="--run"):
         await client.call_tool("check_config", {"yaml": "stage: sft"})
-    with pytest.raises(ToolError, match="right is one of"):
+    with pytest.raises(ToolError, match="none, 4bit, 8bit"):
+        await client.call_tool("get_decision_guidance", {"quantization": "5bit"})
+    with pytest.raises(ToolError, match="lora, freeze, oft, full"):
         await client.call_tool("compare_methods", {"values": ["lora", "nonsense"]})
 
 
@@ -95,22 +113,10 @@ async def test_resources_and_prompts(client: Client[Any]) -> None:
 
 
 async def test_over_http_on_the_seeds_port(llamafactory: Engine, tmp_path: Path) -> None:
-    asked = [q["ask"] for q in yaml.safe_load(QUESTIONS.read_text()) if q["ask"]][:60]
+    asked = [q["ask"] for q in yaml.safe_load(QUESTIONS.read_text())]
     with serving(SHARED_HOME) as port:
         async with Client(f"http://127.0.0.1:{port}/mcp") as client:
             await call(client, "query_parameters", text="lora")
             assert all([await call(client, "query_parameters", text=text) for text in asked])
         agent = ParameterAgent(Settings(FT_FILE_PATH=tmp_path, LLAMA_FACTORY_MCP_URL=f"http://127.0.0.1:{port}/mcp"))
         assert "lora_rank" in agent.query("List all parameters for LoRA fine-tuning")
-
-
-def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
-    agent = ParameterAgent(Settings(FT_FILE_PATH=tmp_path, LLAMA_FACTORY_MCP_URL="http://127.0.0.1:1/mcp"))
-    with pytest.raises(WorldError, match="tuneloop-mcp params --http"):
-        agent.query("lora")
-
-
-def test_the_python_face(llamafactory: Engine) -> None:
-    agent = ParameterAgent(Settings(FT_FILE_PATH=SHARED_HOME))
-    assert "### `lora_rank`" in agent.query("What is lora_rank and its default value?")
-    assert agent.ask("Compare LoRA vs Freeze fine-tuning parameters")["kind"] == "compare"

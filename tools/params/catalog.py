@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,13 @@ class Catalog:
     factory: Path
     versions: Mapping[str, str]
     parameters: Mapping[str, Parameter] = field(repr=False)
-    templates: Mapping[str, Template] = field(repr=False)
+    template_file: Path = field(repr=False)
     snapshot: Snapshot | None = field(default=None, repr=False)
+
+    @cached_property
+    def templates(self) -> Mapping[str, Template]:
+        """Chat templates by name; read when they are first asked for: a third of the work."""
+        return read_templates(self.template_file)
 
     def has_package(self, module: str) -> bool:
         """Whether the engine has an importable top-level module of that name."""
@@ -128,7 +133,7 @@ def _load(site_packages: Path, stamp: Stamp) -> Catalog:
         "llamafactory": _version(site_packages, factory, "llamafactory"),
         "transformers": _version(site_packages, transformers, "transformers"),
     }
-    return Catalog(site_packages, factory, versions, found, read_templates(template_file), snapshot)
+    return Catalog(site_packages, factory, versions, found, template_file, snapshot)
 
 
 def _exact(parameter: Parameter, snapshot: Snapshot | None) -> Parameter:

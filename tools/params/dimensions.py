@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuneloop.core.errors import ToolError
+from tuneloop.tools.params.aliases import Alias, alias_of, squash, zero
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
             Value(
                 "deepspeed",
                 "optimizer, gradients, weights split by ZeRO",
-                {"deepspeed": "examples/deepspeed/ds_z3_config.json"},
+                {"deepspeed": zero(3)},
             ),
             Value("fsdp", "weights split by PyTorch", {"fsdp": "full_shard auto_wrap"}),
         ),
@@ -133,19 +134,54 @@ BY_NAME = {dimension.name: dimension for dimension in DIMENSIONS}
 DEFAULTS = {dimension.name: dimension.names[0] for dimension in DIMENSIONS}
 
 
+VALUES: Mapping[str, Alias] = {
+    squash(value.name): Alias(next(iter(value.writes), ""), {dimension.name: value.name})
+    for dimension in DIMENSIONS
+    for value in dimension.values
+}
+# Other ways to write a decision's own name.
+KEYS = {
+    "finetuningtype": "method",
+    "finetuningmethod": "method",
+    "trainingstage": "stage",
+    "distributedtraining": "distributed",
+}
+
+
+def method_named(text: str) -> Alias | None:
+    """What a word such as `qlora`, `4bit` or `zero3` decides and writes; None for one that decides nothing."""
+    alias = VALUES.get(squash(text)) or alias_of(text)
+    return alias if alias is not None and alias.is_method else None
+
+
+def decision_named(text: str) -> str | None:
+    """The decision of that name."""
+    plain = squash(text)
+    return KEYS.get(plain) or next((name for name in BY_NAME if squash(name) == plain), None)
+
+
 def checked(decisions: Mapping[str, str]) -> dict[str, str]:
-    """The decisions, lower case. Raises ToolError that names the closest dimension or the values there are."""
+    """The decisions with aliases such as `method: qlora` read; what is said outright wins over what an alias implies.
+
+    Raises ToolError that names the closest decision or the values there are.
+    """
     found: dict[str, str] = {}
+    implied: dict[str, str] = {}
     for key, value in decisions.items():
-        name, said = key.strip().lower(), str(value).strip().lower()
-        if name not in BY_NAME:
-            close = difflib.get_close_matches(name, BY_NAME, n=1)
+        name, said = decision_named(key), squash(str(value))
+        if name is None:
+            close = difflib.get_close_matches(key.strip().lower(), BY_NAME, n=1)
             hint = f"did you mean {close[0]}?" if close else f"right is one of {', '.join(BY_NAME)}"
             raise ToolError(f"no decision {key!r}: {hint}")
-        if said not in BY_NAME[name].names:
+        alias = alias_of(str(value))
+        meant = (said, f"{said}bit", squash(alias.parameter) if alias else said)
+        if own := next((known for known in BY_NAME[name].names if squash(known) in meant), None):
+            found[name] = own
+        elif alias and alias.is_method:
+            implied |= alias.decisions
+        else:
             raise ToolError(f"{name}={value}: right is one of {', '.join(BY_NAME[name].names)}")
-        found[name] = said
-    return found
+    return implied | found
 
 
 def completed(decisions: Mapping[str, str]) -> dict[str, str]:
@@ -167,9 +203,13 @@ def collisions(decisions: Mapping[str, str]) -> list[str]:
 
 
 def writes(decisions: Mapping[str, str]) -> dict[str, Any]:
-    """The lines of train.yaml that the decisions write."""
+    """The lines of train.yaml that the decisions and their aliases write. Raises ToolError as `checked`."""
+    made = checked(decisions)
     found: dict[str, Any] = {}
     for dimension in DIMENSIONS:
-        if dimension.name in decisions:
-            found |= dimension.value(decisions[dimension.name]).writes
+        if dimension.name in made:
+            found |= dimension.value(made[dimension.name]).writes
+    for value in decisions.values():
+        alias = alias_of(str(value))
+        found |= alias.writes if alias else {}
     return found

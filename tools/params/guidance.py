@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuneloop.tools.params.catalog import Catalog
+from tuneloop.tools.params.decision_filter import filter_parameters
 from tuneloop.tools.params.dimensions import DIMENSIONS, checked, collisions, completed, writes
-from tuneloop.tools.params.filtering import filter_parameters
 from tuneloop.tools.params.relevance import GROUPS
 
 
@@ -23,10 +23,10 @@ def guidance(catalog: Catalog, decisions: Mapping[str, str]) -> dict[str, Any]:
     }
     if not decisions:
         return found | {"next": "call again with the decisions made, e.g. stage=sft, method=lora, quantization=4bit"}
-    kept = filter_parameters(catalog, decisions)
+    kept, made = filter_parameters(catalog, decisions), checked(decisions)
     return found | {
-        "decided": checked(decisions),
-        "assumed": {k: v for k, v in completed(decisions).items() if k not in decisions},
+        "decided": made,
+        "assumed": {k: v for k, v in completed(made).items() if k not in made},
         "refused_by_the_engine": collisions(decisions),
         "writes": writes(decisions),
         "kept": len(kept),

@@ -12,8 +12,8 @@ from typing import Literal
 Weight = Literal["needed", "useful", "aside"]
 When = Mapping[str, tuple[str, ...]]
 
-# At most so many parameters of a combination; what is needed always stays, what is useful fills the room, in order.
-MOST_TEXT_SFT, MOST = 70, 100
+# At most so many parameters of a combination: what is needed always stays, what is useful fills the room, in order.
+MOST = 70
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,14 @@ class Facts:
         return self.parameters < TINY
 
     @property
+    def made(self) -> dict[str, str]:
+        """The decisions, aliases read. Raises ToolError for unknown ones."""
+        return checked(self.decisions)
+
+    @property
     def method(self) -> str:
         """The decided method; a tiny model is trained whole."""
-        return self.decisions.get("method") or ("full" if self.tiny else completed({})["method"])
+        return self.made.get("method") or ("full" if self.tiny else completed({})["method"])
 
     @property
     def adapts(self) -> bool:
@@ -80,7 +85,7 @@ def _rate(f: Facts) -> float:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("stage", lambda f: f.decisions.get("stage", "sft"), "what is learned"),
+    Rule("stage", lambda f: f.made.get("stage", "sft"), "what is learned"),
     Rule("finetuning_type", lambda f: f.method, "a tiny model is trained whole, a larger one by adapters"),
     Rule("learning_rate", _rate, "adapters bear a higher rate than all weights of a real model"),
     Rule("lora_rank", lambda f: f.rank if f.method == "lora" else None, "usual 8 to 64"),
@@ -110,6 +115,10 @@ def _precision(f: Facts) -> str:
     return completed(f.decisions)["precision"]
 
 
+# What decisions write and rules weigh with the device and the model.
+OF_RULES = frozenset(("stage", "finetuning_type", "bf16", "fp16", "pure_bf16"))
+
+
 @dataclass(frozen=True)
 class Suggestion:
     """Values of train.yaml in order, and the reason of each."""
@@ -120,7 +129,7 @@ class Suggestion:
 
 def suggest(catalog: Catalog, facts: Facts) -> Suggestion:
     """A first config; keys that the release does not have are left out. Raises ToolError for unknown decisions."""
-    decided = writes(checked({k: v for k, v in facts.decisions.items() if k not in ("precision", "method", "stage")}))
+    decided = {key: value for key, value in writes(facts.decisions).items() if key not in OF_RULES}
     found = {rule.key: (rule.value(facts), rule.why) for rule in RULES}
     found |= {key: (value, "as decided") for key, value in decided.items()}
     kept = {key: pair for key, pair in found.items() if pair[0] is not None and key in catalog.parameters}

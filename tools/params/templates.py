@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,3 +98,14 @@ def _slots(node: ast.expr) -> list[tuple[str, bool]]:
                     case ast.Dict(values=[ast.Constant(value=str(text))]):
                         found.append((text, True))
     return found
+
+
+def templates_like(text: str, names: Iterable[str]) -> list[str]:
+    """Templates that a model's name suggests; the closest first."""
+    said = re.sub(r"[^a-z0-9]", "", text.lower())
+    if len(said) < 2 or said.isdigit():
+        return []
+    flat = {name: re.sub(r"[^a-z0-9]", "", name.lower()) for name in names}
+    starts = [name for name, short in flat.items() if short.startswith(said)]
+    inside = [name for name, short in flat.items() if len(short) > 2 and said.startswith(short) and name not in starts]
+    return sorted(starts, key=lambda n: (len(n), n)) + sorted(inside, key=lambda n: (-len(n), n))

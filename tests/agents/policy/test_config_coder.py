@@ -126,7 +126,7 @@ def test_a_key_that_is_refused_is_looked_up(task):
 
     task.answers["params_check_config"] = check
     task.answers["params_query_parameters"] = lambda text: {
-        "kind": "describe", "names": ["learning_rate"] if text == "lr" else []
+        "exact": ["learning_rate"] if text == "lr" else []
     }  # fmt: skip
     idea = task.hypothesis()
     idea = idea.model_copy(update={"training_plan": {**idea.training_plan, "lr": 0.01}})

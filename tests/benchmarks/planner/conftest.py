@@ -45,7 +45,7 @@ def arena(tools: Tools) -> Arena:
     task = tools.brief().task.model_copy(update={"datasets": (data.name,)})
     brief = tools.brief(task=task)
     tools.answers["params_query_parameters"] = {
-        "kind": "list",
+        "kind": "search",
         "names": ["finetuning_type", "learning_rate", "max_steps", "num_train_epochs", "lora_rank"],
     }
     return Arena(make("till77"), data, brief, tools)

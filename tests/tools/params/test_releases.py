@@ -18,8 +18,8 @@ from tuneloop.core.errors import SetupError
 from tuneloop.core.settings import Settings
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.params.catalog import Catalog, load_catalog
+from tuneloop.tools.params.decision_filter import filter_parameters, unclassified
 from tuneloop.tools.params.drift import drift
-from tuneloop.tools.params.filtering import filter_parameters, unclassified
 from tuneloop.tools.params.installed import find_catalog
 from tuneloop.tools.params.releases import compare_configs, compare_releases, take_snapshot
 

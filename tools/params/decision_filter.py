@@ -1,4 +1,4 @@
-"""The eight-dimension filter: the few parameters that a combination of decisions needs, each with the reason."""
+"""The decision filter: the few parameters that a combination of the eight decisions needs, each with its category."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tuneloop.tools.params.catalog import Catalog, Parameter
-from tuneloop.tools.params.dimensions import completed
-from tuneloop.tools.params.relevance import GROUPS, MOST, MOST_TEXT_SFT, Group
+from tuneloop.tools.params.dimensions import completed, writes
+from tuneloop.tools.params.relevance import GROUPS, MOST, Group
 
+WRITTEN = "turns on the method that was named"
 NEW = Group("new in this release: no rule sets it aside", weight="useful")
 
 
@@ -25,12 +26,12 @@ class Kept:
 def filter_parameters(catalog: Catalog, decisions: Mapping[str, str]) -> list[Kept]:
     """What the decisions need, then what is useful, in the table's order; undecided dimensions take their default.
 
-    At most 70 for fine-tuning on text and 100 otherwise. Raises ToolError for an unknown decision.
+    At most 70, more only where more are needed. Raises ToolError for an unknown decision.
     """
-    wanted = completed(decisions)
-    most = MOST_TEXT_SFT if (wanted["stage"], wanted["modality"]) == ("sft", "text") else MOST
-    found = _kept(catalog, tuple(wanted.items()))
-    return list(found[: max(most, sum(kept.needed for kept in found))])
+    found = {k.parameter.name: k for k in _kept(catalog, tuple(completed(decisions).items()))}
+    written = [name for name in writes(decisions) if name in catalog.parameters and name not in found]
+    kept = [*(Kept(catalog.parameters[name], WRITTEN, needed=True) for name in written), *found.values()]
+    return kept[: max(MOST, sum(k.needed for k in kept))]
 
 
 @lru_cache(maxsize=512)

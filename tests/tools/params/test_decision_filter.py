@@ -11,9 +11,11 @@ import pytest
 import yaml
 
 from tuneloop.core.errors import ToolError
+from tuneloop.tools.params.aliases import ALIASES
 from tuneloop.tools.params.catalog import Catalog
-from tuneloop.tools.params.dimensions import DIMENSIONS, collisions, completed
-from tuneloop.tools.params.filtering import filter_parameters, unclassified, why_not
+from tuneloop.tools.params.check import check_config
+from tuneloop.tools.params.decision_filter import filter_parameters, unclassified, why_not
+from tuneloop.tools.params.dimensions import DIMENSIONS, checked, collisions, completed, writes
 from tuneloop.tools.params.guidance import guidance
 from tuneloop.tools.params.relevance import GROUPS
 
@@ -92,7 +94,7 @@ def test_every_combination_is_small_and_whole(catalog: Catalog) -> None:
     for decisions in COMBINATIONS:
         kept = names(catalog, decisions)
         text_sft = (decisions["stage"], decisions["modality"]) == ("sft", "text")
-        assert 30 <= len(kept) <= (70 if text_sft else 100), decisions
+        assert 30 <= len(kept) <= (70 if text_sft else 100), decisions  # the others need more than 70
         wanted = set(always) | by_stage[decisions["stage"]]
         for pair in decisions.items():
             wanted |= by_owner.get(OWNERS.get(pair, ""), set()) | required.get(pair, set())
@@ -127,6 +129,31 @@ def test_what_is_unknown_is_named(catalog: Catalog) -> None:
     with pytest.raises(ToolError, match="none, 4bit, 8bit"):
         filter_parameters(catalog, {"quantization": "5bit"})
     assert completed({"Method": "OFT"})["method"] == "oft"
+
+
+def test_other_names_are_read(catalog: Catalog) -> None:
+    assert checked({"Finetuning type": "QLoRA", "stage": "orpo"}) == {
+        "method": "lora",
+        "quantization": "4bit",
+        "stage": "dpo",
+    }
+    assert checked({"method": "qlora", "quantization": "8-bit"})["quantization"] == "8bit"  # said outright
+    assert writes({"method": "dora", "distributed": "ZeRO 2"})["use_dora"] is True
+    assert names(catalog, {"method": "qlora"}) == names(catalog, {"method": "lora", "quantization": "4bit"})
+    assert "shift_attn" in names(catalog, {"method": "longlora"})
+
+
+@pytest.mark.parametrize("name", [name for name, alias in ALIASES.items() if alias.is_method])
+def test_every_method_is_read_and_passes_the_check(name: str, catalog: Catalog) -> None:
+    """Beside packages that this engine lacks."""
+    method = ALIASES[name]
+    written = {**writes(method.decisions), **method.writes}
+    assert set(written) <= set(catalog.parameters)
+    assert method.parameter in catalog.parameters
+    found = check_config(yaml.safe_dump(written), catalog, None, "cuda", profile="engine")
+    assert [
+        f.text for f in found if f.level == "error" and f.key in written and "needs the package" not in f.text
+    ] == []
 
 
 def test_refused_combinations_are_said() -> None:

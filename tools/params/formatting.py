@@ -9,10 +9,8 @@ from typing import Any
 from tuneloop.tools.params.catalog import Catalog, Parameter
 from tuneloop.tools.params.finding import options
 from tuneloop.tools.params.ranges import RANGES
-from tuneloop.tools.params.values import WORDS
 
-INVERSE = "disable_"  # how parameters begin whose true switches something off
-OFF_WORDS = ("no", "none", "disabled")
+NOT_TEXT = ("yes", "no", "on", "off", "true", "false", "null", "~", "")  # what YAML reads bare words as
 
 
 def as_yaml(value: Any) -> str:
@@ -20,7 +18,13 @@ def as_yaml(value: Any) -> str:
     if isinstance(value, float):
         mantissa, _, exponent = repr(value).partition("e")
         return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent}" if exponent else repr(value)
-    return json.dumps(value, ensure_ascii=False)
+    plain = isinstance(value, str) and value.lower() not in NOT_TEXT
+    return str(value) if plain else json.dumps(value, ensure_ascii=False)
+
+
+def settings(values: Mapping[str, Any]) -> str:
+    """Lines of train.yaml in a sentence."""
+    return ", ".join(f"`{key}: {as_yaml(value)}`" for key, value in values.items())
 
 
 def plain_default(p: Parameter) -> str:
@@ -29,7 +33,7 @@ def plain_default(p: Parameter) -> str:
 
 
 def usual(p: Parameter) -> str:
-    """What is usual, "" where nothing is known."""
+    """Usual values, "" where nothing is known."""
     return RANGES[p.name].usual if p.name in RANGES else ""
 
 
@@ -53,19 +57,6 @@ def card(p: Parameter) -> str:
 def lines(catalog: Catalog, names: Iterable[str]) -> str:
     """One line each."""
     return "\n".join(line(catalog.parameters[name]) for name in names)
-
-
-def off_value(p: Parameter) -> Any:
-    """What switches a parameter off; None where leaving it out does."""
-    if "bool" in p.kinds:
-        return p.name.startswith(INVERSE)
-    words = (*p.choices, *WORDS.get(p.name, ()))
-    return next((word for word in OFF_WORDS if word in words), None)
-
-
-def settings(values: Mapping[str, Any]) -> str:
-    """Values as a block of YAML."""
-    return "\n".join(["```yaml", *(f"{key}: {as_yaml(value)}" for key, value in values.items()), "```"])
 
 
 def listed(names: Iterable[str]) -> str:
