@@ -21,7 +21,7 @@ from tuneloop.graph.ear import called, heed, listening
 from tuneloop.graph.pondering import converse, think
 from tuneloop.graph.replay import replay
 from tuneloop.graph.state import State
-from tuneloop.tools.proxy.ledger import read_ledger
+from tuneloop.tools.llm_proxy.ledger import read_ledger
 from tuneloop.tools.runs.inbox import waiting
 from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.runs.talking import acknowledgement, answer, say

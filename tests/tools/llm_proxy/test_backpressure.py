@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from tuneloop.tools.proxy.room import Room
+from tuneloop.tools.llm_proxy.backpressure import Backpressure
 
 
-async def test_who_finds_no_room_waits() -> None:
-    room, inside, most = Room(10), 0, 0
+async def test_waits_for_free_memory() -> None:
+    budget, inside, most = Backpressure(10), 0, 0
 
     async def one(size: int) -> None:
         nonlocal inside, most
-        async with room.part() as take:
+        async with budget.share() as take:
             await take(size)
             inside += size
             most = max(most, inside)
@@ -23,13 +23,13 @@ async def test_who_finds_no_room_waits() -> None:
     assert (inside, most) == (0, 10)
 
 
-async def test_who_gives_up_waiting_takes_nothing() -> None:
-    room = Room(10)
-    async with room.part() as take:
+async def test_cancelled_wait_acquires_nothing() -> None:
+    budget = Backpressure(10)
+    async with budget.share() as take:
         await take(10)
-        async with room.part() as another:
+        async with budget.share() as another:
             waiting = asyncio.ensure_future(another(1))
             await asyncio.sleep(0)
             waiting.cancel()
-    async with room.part() as take:
+    async with budget.share() as take:
         await asyncio.wait_for(take(10), 5)

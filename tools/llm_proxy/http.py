@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import h11
 
-from tuneloop.tools.proxy.refusal import Refused
-from tuneloop.tools.proxy.room import Take
+from tuneloop.tools.llm_proxy.backpressure import Acquire
+from tuneloop.tools.llm_proxy.errors import ApiError
 
 HEAD_BYTES = 32 << 10
 BODY_BYTES = 8 << 20
@@ -30,36 +30,36 @@ class Request:
     body: bytes
 
 
-class Gone(Exception):  # noqa: N818 - an outcome
+class ClientDisconnectError(Exception):
     """The client has left, or takes nothing any more."""
 
 
-class Wire:
+class Exchange:
     """The server's side of one connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self._talk = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
         self._silent = False
-        self.begun = False
+        self.started = False
 
-    async def read(self, take: Take) -> Request:
-        """The whole request; `take` makes room for its body. Raises Refused, or Gone when the client left before the end."""
+    async def read(self, acquire: Acquire) -> Request:
+        """The whole request; `acquire` reserves memory for its body. Raises ApiError or ClientDisconnectError."""
         try:
             async with asyncio.timeout(HEAD_SECONDS):
                 head = await self._event()
             if not isinstance(head, h11.Request):
-                raise Gone
+                raise ClientDisconnectError
             self._silent = head.method == b"HEAD"
             fields = dict(head.headers)
             unsaid = BODY_BYTES if b"transfer-encoding" in fields else 0
-            await take(min(int(fields.get(b"content-length", unsaid)), BODY_BYTES))
+            await acquire(min(int(fields.get(b"content-length", unsaid)), BODY_BYTES))
             async with asyncio.timeout(BODY_SECONDS):
                 body = await self._body()
         except TimeoutError as e:
-            raise Refused(408, "timeout", "the request did not come in time", 1) from e
+            raise ApiError(408, "timeout", "the request did not come in time", 1) from e
         except h11.RemoteProtocolError as e:
-            raise Refused(e.error_status_hint, "bad_request", f"this is no HTTP request: {e}") from e
+            raise ApiError(e.error_status_hint, "bad_request", f"this is no HTTP request: {e}") from e
         kind, _, token = fields.get(b"authorization", b"").partition(b" ")
         return Request(
             method=head.method.decode("ascii"),
@@ -75,11 +75,11 @@ class Wire:
             if isinstance(event, h11.Data):
                 body += event.data
                 if len(body) > BODY_BYTES:
-                    raise Refused(413, "too_large", f"a request has at most {BODY_BYTES >> 20} MiB")
+                    raise ApiError(413, "too_large", f"a request has at most {BODY_BYTES >> 20} MiB")
             elif isinstance(event, h11.EndOfMessage):
                 return bytes(body)
             else:
-                raise Gone
+                raise ClientDisconnectError
 
     async def _event(self) -> h11.Event | type[h11.PAUSED]:
         while (event := self._talk.next_event()) is h11.NEED_DATA:
@@ -88,41 +88,41 @@ class Wire:
             try:
                 data = await self._reader.read(PIECE)
             except OSError as e:
-                raise Gone from e
+                raise ClientDisconnectError from e
             self._talk.receive_data(data)
         return event  # type: ignore[return-value]
 
     @property
-    def left(self) -> bool:
+    def disconnected(self) -> bool:
         """Whether the client hung up while it waited for its turn."""
         return self._reader.at_eof()
 
-    async def answer(self, status: int, body: bytes, headers: list[tuple[str, str]] | None = None) -> None:
-        """A whole answer. Raises Gone."""
+    async def respond(self, status: int, body: bytes, headers: list[tuple[str, str]] | None = None) -> None:
+        """A whole answer. Raises ClientDisconnectError."""
         given = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("Connection", "close")]
         self._head(status, [*given, *(headers or [])])
         await self.end(b"" if self._silent else body)
 
-    async def begin_stream(self) -> None:
-        """The head of a streamed answer. Raises Gone."""
+    async def start_stream(self) -> None:
+        """The head of a streamed answer. Raises ClientDisconnectError."""
         self._head(200, [("Content-Type", "text/event-stream; charset=utf-8"), ("Connection", "close")])
         await self._flush()
 
     async def send(self, data: bytes) -> None:
-        """A piece of a streamed answer. Raises Gone."""
+        """A piece of a streamed answer. Raises ClientDisconnectError."""
         if data:
             self._put(h11.Data(data=data))
             await self._flush()
 
     async def end(self, last: bytes = b"") -> None:
-        """The last piece; nothing more comes. Raises Gone."""
+        """The last piece; nothing more comes. Raises ClientDisconnectError."""
         if last:
             self._put(h11.Data(data=last))
         self._put(h11.EndOfMessage())
         await self._flush()
 
     def _head(self, status: int, headers: list[tuple[str, str]]) -> None:
-        self.begun = True
+        self.started = True
         self._put(h11.Response(status_code=status, headers=headers))
 
     def _put(self, event: h11.Event) -> None:
@@ -136,7 +136,7 @@ class Wire:
                 await self._writer.drain()
         except (OSError, TimeoutError) as e:
             self._writer.transport.abort()
-            raise Gone from e
+            raise ClientDisconnectError from e
 
     async def close(self) -> None:
         """Let the client read what was said before what it still sends is answered with a reset."""

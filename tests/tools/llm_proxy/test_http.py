@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
-from tuneloop.tools.proxy import wire
-from tuneloop.tools.proxy.refusal import Refused
-from tuneloop.tools.proxy.wire import Gone, Request, Wire
+from tuneloop.tools.llm_proxy import http
+from tuneloop.tools.llm_proxy.errors import ApiError
+from tuneloop.tools.llm_proxy.http import ClientDisconnectError, Exchange, Request
 
 POST = b"POST /v1/x?q=1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n"
 
@@ -18,9 +18,9 @@ async def anything(_: int) -> None:
     """There is room."""
 
 
-async def pair() -> tuple[Wire, socket.socket]:
+async def pair() -> tuple[Exchange, socket.socket]:
     ours, theirs = socket.socketpair()
-    return Wire(*await asyncio.open_connection(sock=ours, limit=1 << 16)), theirs
+    return Exchange(*await asyncio.open_connection(sock=ours, limit=1 << 16)), theirs
 
 
 async def said(*pieces: bytes, end: bool = True) -> Request:
@@ -36,20 +36,20 @@ async def said(*pieces: bytes, end: bool = True) -> Request:
         await line.close()
 
 
-async def test_a_request() -> None:
+async def test_request() -> None:
     found = await said(POST + b"Content-Length: 2\r\n\r\nhi")
     assert found == Request("POST", "/v1/x", "t", b"hi")
     assert (await said(POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n")).body == b"hi"
     assert (await said(b"GET / HTTP/1.0\r\n\r\n")).token == ""
 
 
-async def test_what_stands_behind_a_request_is_never_read() -> None:
+async def test_pipelined_request_is_ignored() -> None:
     second = POST + b"Content-Length: 6\r\n\r\nsecond"
     assert (await said(POST + b"Content-Length: 5\r\n\r\nfirst" + second)).body == b"first"
     both = POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + second
     try:
         assert (await said(both)).body == b""
-    except Refused as e:
+    except ApiError as e:
         assert e.status == 400  # either reading is safe: nothing of it is passed on as it came
 
 
@@ -63,45 +63,45 @@ async def test_what_stands_behind_a_request_is_never_read() -> None:
         (POST + b"Content-Length: 99999999999999999999999\r\n\r\n", 400),
         (POST + b"Transfer-Encoding: gzip\r\n\r\n", 501),
         (POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
-        (POST + b"A" * (wire.HEAD_BYTES + 1), 431),
+        (POST + b"A" * (http.HEAD_BYTES + 1), 431),
         (b"POST /v1/x HTTP/1.1\r\n\r\n", 400),
         (POST + b"Content-Length: 10\r\n\r\nshort", 400),
     ],
 )
-async def test_no_request(data: bytes, status: int) -> None:
-    with pytest.raises(Refused) as caught:
+async def test_malformed_request(data: bytes, status: int) -> None:
+    with pytest.raises(ApiError) as caught:
         await said(data)
     assert caught.value.status == status
 
 
-async def test_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "BODY_BYTES", 1000)
-    with pytest.raises(Refused) as caught:
+async def test_body_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "BODY_BYTES", 1000)
+    with pytest.raises(ApiError) as caught:
         await said(POST + b"Content-Length: 1001\r\n\r\n" + b"x" * 1001)
     assert caught.value.status == 413
 
 
 @pytest.mark.parametrize("data", [b"", POST, POST + b"Content-Length: 5\r\n\r\nhal"])
-async def test_too_slow(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    monkeypatch.setattr(wire, "HEAD_SECONDS", 0.05)
-    monkeypatch.setattr(wire, "BODY_SECONDS", 0.05)
-    with pytest.raises(Refused) as caught:
+async def test_slow_request_times_out(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(http, "HEAD_SECONDS", 0.05)
+    monkeypatch.setattr(http, "BODY_SECONDS", 0.05)
+    with pytest.raises(ApiError) as caught:
         await said(data, end=False)
-    assert (caught.value.status, caught.value.wait) == (408, 1)
+    assert (caught.value.status, caught.value.retry_after) == (408, 1)
 
 
-async def test_who_leaves_at_once_is_no_trouble() -> None:
-    with pytest.raises(Gone):
+async def test_client_disconnects_at_once() -> None:
+    with pytest.raises(ClientDisconnectError):
         await said()
 
 
-async def test_who_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "WRITE_SECONDS", 0.05)
+async def test_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "WRITE_SECONDS", 0.05)
     line, client = await pair()
     client.sendall(POST + b"Content-Length: 0\r\n\r\n")
     await line.read(anything)
-    await line.begin_stream()
-    with pytest.raises(Gone):
+    await line.start_stream()
+    with pytest.raises(ClientDisconnectError):
         for _ in range(1000):
             await line.send(b"x" * (1 << 16))
     client.close()
@@ -111,11 +111,11 @@ async def test_who_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Non
     ("head", "wanted"),
     [
         (b"Content-Length: 5\r\n\r\nfirst", 5),
-        (b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", wire.BODY_BYTES),
+        (b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", http.BODY_BYTES),
         (b"\r\n", 0),
     ],
 )
-async def test_there_is_room_before_a_body_is_read(head: bytes, wanted: int) -> None:
+async def test_memory_is_acquired_before_the_body_is_read(head: bytes, wanted: int) -> None:
     asked: list[int] = []
 
     async def take(size: int) -> None:

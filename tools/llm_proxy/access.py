@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -18,32 +19,34 @@ N = TypeVar("N", int, float)
 
 
 class Access(BaseModel):
-    """What one job may do through its door."""
+    """What one job may do through its endpoint."""
 
     model_config = ConfigDict(frozen=True)
 
     purpose: Purpose
     strong: tuple[str, ...] = ()
     weak: tuple[str, ...] = ()
-    workers: int = Field(gt=0, description="requests under way at the same time")
+    workers: int = Field(gt=0, description="concurrent requests")
     job: Allowance = Allowance()
     run: Allowance = Allowance()
     prices: dict[str, Price] = Field({}, description="of the models whose price is known")
 
     @property
     def models(self) -> tuple[str, ...]:
-        """All of them, each once."""
+        """All models, each once."""
         return tuple(dict.fromkeys((*self.strong, *self.weak)))
 
     def cost(self, model: str, tokens_in: int, tokens_out: int, cached: int = 0) -> float | None:
-        """USD; None: nobody knows what the model costs."""
+        """Cost in USD; None: the price is unknown."""
         price = self.prices.get(model)
         return None if price is None else price.cost(tokens_in, tokens_out, cached)
 
     def within(self, limits: Limits) -> Access:
-        """The same, and no more in the run than its limits allow.
+        """The same access, with the run's allowance reduced to `limits`.
 
-        Raises LimitReachedError where they allow nothing, WorldError where they mean nothing for a model.
+        Raises:
+            LimitReachedError: The limits allow nothing.
+            WorldError: Money is limited, and a model has no known price.
         """
         if 0 in (limits.tokens, limits.money):
             raise LimitReachedError(f"{', '.join(self.models)} cannot be asked: what the run may spend was taken back")
@@ -54,8 +57,19 @@ class Access(BaseModel):
         return self.model_copy(update={"run": self.run.model_copy(update=both)})
 
 
+class EndpointConfig(BaseModel):
+    """`endpoint.json`: the job behind an endpoint, and its access. The token is valid at this endpoint only."""
+
+    model_config = ConfigDict(frozen=True)
+
+    token: str
+    jobs: Path
+    name: str
+    access: Access
+
+
 class Upstream(BaseModel):
-    """Where requests go; `key` never leaves the orchestrator and the proxy."""
+    """The provider's address; `key` never leaves the orchestrator and the proxy."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
@@ -64,7 +78,7 @@ class Upstream(BaseModel):
 
 
 def data_access(settings: Settings) -> Access | None:
-    """What data scripts may ask; None unless models are named and an endpoint is. Raises SetupError."""
+    """The access of data scripts; None without models or without a provider. Raises SetupError."""
     named = settings.strong_models or settings.weak_models
     if not named or not (settings.api_key or settings.api_base):
         return None
@@ -82,7 +96,7 @@ def data_access(settings: Settings) -> Access | None:
 
 
 def judge_access(settings: Settings) -> Access | None:
-    """What the judge of an evaluation may ask; None unless a judge is named and an endpoint is. Raises SetupError."""
+    """The access of an evaluation's judge; None without a judge or without a provider. Raises SetupError."""
     upstream = upstreams(settings)["judge"]
     if not settings.judge_model or not (upstream.key or settings.judge_api_base or settings.api_base):
         return None
@@ -99,7 +113,7 @@ def judge_access(settings: Settings) -> Access | None:
 
 
 def served_access(settings: Settings, model: str) -> Access:
-    """What an evaluation of the model `model` at an endpoint may ask. Raises SetupError."""
+    """The access of an evaluation of the served model `model`. Raises SetupError."""
     return _checked(
         Access(
             purpose="served",
@@ -113,7 +127,7 @@ def served_access(settings: Settings, model: str) -> Access:
 
 
 def upstreams(settings: Settings) -> dict[Purpose, Upstream]:
-    """Endpoint and key for each purpose; those of a judge or of a served model win over the common ones."""
+    """Address and key for each purpose; those of the judge or the served model take precedence over the common ones."""
     own: dict[Purpose, tuple[str | None, SecretStr | None]] = {
         "data": (None, None),
         "judge": (settings.judge_api_base, settings.judge_api_key),
@@ -128,7 +142,7 @@ def _upstream(settings: Settings, base: str | None, key: SecretStr | None) -> Up
 
 
 def _checked(access: Access, settings: Settings) -> Access:
-    """A limit on money means nothing for a model without a price. Raises SetupError."""
+    """Add known prices; a limit on money needs the price of every model. Raises SetupError."""
     limited = access.job.money is not None or access.run.money is not None
     unknown = unpriced(access.models, settings)
     if limited and unknown:
@@ -138,12 +152,12 @@ def _checked(access: Access, settings: Settings) -> Access:
 
 
 def unpriced(models: Iterable[str], settings: Settings) -> list[str]:
-    """Those whose price nobody knows."""
+    """The models without a known price."""
     return [model for model in models if price_of(model, settings.api_prices) is None]
 
 
 def missing(models: Sequence[str]) -> str:
-    """What to do about it."""
+    """How to set the missing prices."""
     return (
         f"no price for {', '.join(models)}; right is "
         f'TUNELOOP_API_PRICES={{"{models[0]}": [USD for a million tokens in, out]}}'
@@ -151,5 +165,5 @@ def missing(models: Sequence[str]) -> str:
 
 
 def least(one: N | None, other: N | None) -> N | None:
-    """The smaller limit; None: neither is one."""
+    """The smaller limit; None: unlimited."""
     return min((limit for limit in (one, other) if limit is not None), default=None)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tuneloop.tools.proxy.asked import ANSWER_TOKENS, read_asked
-from tuneloop.tools.proxy.refusal import Refused
+from tuneloop.tools.llm_proxy.errors import ApiError
+from tuneloop.tools.llm_proxy.model_request import ANSWER_TOKENS, parse_model_request
 
 CHAT = "/v1/chat/completions"
 HELLO = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
@@ -19,10 +19,10 @@ def image(url: Any) -> dict[str, Any]:
 
 
 def ask(body: Any, path: str = CHAT) -> Any:
-    return read_asked(path, body if isinstance(body, bytes) else json.dumps(body).encode(), ("m",))
+    return parse_model_request(path, body if isinstance(body, bytes) else json.dumps(body).encode(), ("m",))
 
 
-def test_what_is_set_aside() -> None:
+def test_expected_tokens() -> None:
     asked = ask({**HELLO, "max_tokens": 7, "n": 3})
     assert (asked.expected_out, asked.stream, asked.repeatable) == (21, False, False)
     assert asked.expected_in > len("hello") / 3
@@ -34,7 +34,7 @@ def test_what_is_set_aside() -> None:
     assert ask({**many, "prompt": [17, 4, 9]}, "/v1/completions").expected_out == 7, "a text in tokens"
 
 
-def test_a_stream_always_tells_its_usage() -> None:
+def test_streams_always_request_usage() -> None:
     asked = ask({**HELLO, "stream": True})
     assert (json.loads(asked.content)["stream_options"], asked.wants_usage) == ({"include_usage": True}, False)
     assert ask({**HELLO, "stream": True, "stream_options": {"include_usage": True}}).wants_usage
@@ -45,13 +45,13 @@ def test_repeatable(more: dict[str, Any]) -> None:
     assert ask({**HELLO, **more}).repeatable
 
 
-def test_a_numbered_sample_is_repeatable_and_not_passed_on() -> None:
+def test_numbered_sample() -> None:
     asked = ask({**HELLO, "temperature": 1, "sample": 3})
     assert (asked.repeatable, asked.sample) == (True, 3)
     assert b"sample" not in asked.content
     assert ask(HELLO).sample == ask({**HELLO, "sample": None}).sample == -1
     for wrong in (-1, True, "1", 1.5, 1 << 60):
-        with pytest.raises(Refused, match="sample is no whole number"):
+        with pytest.raises(ApiError, match="sample is no whole number"):
             ask({**HELLO, "sample": wrong})
 
 
@@ -70,7 +70,7 @@ def test_not_repeatable(more: dict[str, Any]) -> None:
         {**HELLO, "messages": [{"role": "user", "content": "\ud800"}]},
     ],
 )
-def test_fine(fine: Any) -> None:
+def test_allowed_requests(fine: Any) -> None:
     assert ask(fine).model == "m"
 
 
@@ -109,8 +109,8 @@ def test_fine(fine: Any) -> None:
         ({**HELLO, "tools": "all"}, 403, "no function"),
     ],
 )  # fmt: skip
-def test_refused(body: Any, status: int, words: str) -> None:
-    with pytest.raises(Refused, match=words) as caught:
+def test_refused_requests(body: Any, status: int, words: str) -> None:
+    with pytest.raises(ApiError, match=words) as caught:
         ask(body)
     assert caught.value.status == status
     assert json.loads(caught.value.body)["error"]["message"] == caught.value.text
@@ -119,7 +119,7 @@ def test_refused(body: Any, status: int, words: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/v1", "/v1/", "/v1/files", "/v1/../chat/completions", "http://evil/v1/chat/completions"]
 )
-def test_only_what_is_needed_is_there(path: str) -> None:
-    with pytest.raises(Refused) as caught:
+def test_unknown_routes(path: str) -> None:
+    with pytest.raises(ApiError) as caught:
         ask(HELLO, path)
     assert caught.value.status == 404

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +10,21 @@ from typing import Any
 import openai
 import pytest
 
-from tests.tools.proxy.conftest import CANARY, House, OpenHouse, Provider, error, piece, send, tree_holds
+from tests.tools.llm_proxy.conftest import (
+    CANARY,
+    JobEndpoint,
+    MakeEndpoint,
+    Provider,
+    access_of,
+    error,
+    piece,
+    send,
+    tree_holds,
+)
 from tests.waiting import until
-from tuneloop.tools.proxy import doors, upstream
-from tuneloop.tools.proxy.access import Upstream
-from tuneloop.tools.proxy.ledger import sums
+from tuneloop.tools.llm_proxy import launcher, upstream
+from tuneloop.tools.llm_proxy.access import Upstream
+from tuneloop.tools.llm_proxy.ledger import sums
 
 
 def code(response: Any) -> str:
@@ -23,16 +32,16 @@ def code(response: Any) -> str:
     return found
 
 
-def test_an_answer_is_passed_on_and_booked(house: House, provider: Provider) -> None:
-    found = house.ask("hello")
+def test_answer_is_relayed_and_booked(endpoint: JobEndpoint, provider: Provider) -> None:
+    found = endpoint.ask("hello")
     assert found.json()["choices"][0]["message"]["content"] == "echo hello"
     assert provider.keys == [f"Bearer {CANARY}"]
-    (entry,) = house.ledger
+    (entry,) = endpoint.ledger
     assert (entry.outcome, entry.tokens_in, entry.tokens_out, entry.cost) == ("answered", 10, 5, 20e-6)
     assert (entry.job, entry.model, entry.estimated, entry.tries) == ("experiments-001-build_data", "strong", False, 1)
 
 
-async def test_only_the_key_is_hidden_in_an_answer() -> None:
+async def test_answers_hide_the_key_only() -> None:
     """Where there is no key, an answer that names the endpoint's address stays as it is."""
     for key, shown in (("", b"see localhost:8000 and sk-secret"), ("sk-secret", b"see localhost:8000 and [hidden]")):
         provider = upstream.Provider(Upstream(base="http://localhost:8000/v1", key=key))
@@ -40,8 +49,8 @@ async def test_only_the_key_is_hidden_in_an_answer() -> None:
         await provider.close()
 
 
-def test_every_endpoint(house: House) -> None:
-    with house.client() as client:
+def test_every_route(endpoint: JobEndpoint) -> None:
+    with endpoint.client() as client:
         listed = [model["id"] for model in client.get("/v1/models").json()["data"]]
         assert listed == ["strong", "weak"]
         assert client.post("/v1/embeddings", json={"model": "weak", "input": "x"}).json()["data"][0]["embedding"] == [
@@ -55,9 +64,9 @@ def test_every_endpoint(house: House) -> None:
         assert client.head("/v1/models").status_code == 200
 
 
-def test_who_has_no_token_gets_nothing(house: House, provider: Provider) -> None:
-    for token in ("", "x", CANARY, house.token + "x"):
-        with house.client() as client:
+def test_wrong_token(endpoint: JobEndpoint, provider: Provider) -> None:
+    for token in ("", "x", CANARY, endpoint.token + "x"):
+        with endpoint.client() as client:
             found = client.get(
                 "/v1/models", headers={"Authorization": f"Bearer {token}"} if token else {"Authorization": ""}
             )
@@ -65,19 +74,19 @@ def test_who_has_no_token_gets_nothing(house: House, provider: Provider) -> None
     assert not provider.seen
 
 
-def test_a_model_that_is_not_listed(house: House, provider: Provider) -> None:
-    found = house.ask(model="gpt-5")
+def test_model_not_allowed(endpoint: JobEndpoint, provider: Provider) -> None:
+    found = endpoint.ask(model="gpt-5")
     assert (found.status_code, code(found), found.headers["x-should-retry"]) == (403, "model_not_allowed", "false")
     assert not provider.seen
-    assert [(e.outcome, e.model, e.paid) for e in house.ledger] == [("refused", "", False)]
+    assert [(e.outcome, e.model, e.paid) for e in endpoint.ledger] == [("refused", "", False)]
 
 
 @pytest.mark.parametrize("limits", [{"requests": 3}, {"tokens": 100}, {"money": 85e-6}])
 @pytest.mark.parametrize("whose", ["JOB", "RUN"])
-def test_limits(open_house: OpenHouse, provider: Provider, whose: str, limits: dict[str, Any]) -> None:
-    house = open_house(**{f"TUNELOOP_API_{whose}_LIMITS": limits})
-    found = [house.ask(max_tokens=5) for _ in range(6)]
-    spent = sums(house.ledger)
+def test_limits(make_endpoint: MakeEndpoint, provider: Provider, whose: str, limits: dict[str, Any]) -> None:
+    endpoint = make_endpoint(**{f"TUNELOOP_API_{whose}_LIMITS": limits})
+    found = [endpoint.ask(max_tokens=5) for _ in range(6)]
+    spent = sums(endpoint.ledger)
     assert [f.status_code for f in found].count(200) == len(provider.seen) == spent.requests >= 3
     used = {"requests": spent.requests, "tokens": spent.tokens_in + spent.tokens_out, "money": spent.cost or 0.0}
     ((name, limit),) = limits.items()
@@ -86,25 +95,25 @@ def test_limits(open_house: OpenHouse, provider: Provider, whose: str, limits: d
     assert f"may use {limit:g} {name} in all" in found[-1].json()["error"]["message"]
 
 
-def test_limits_go_on_after_a_kill(open_house: OpenHouse, provider: Provider) -> None:
-    house = open_house(TUNELOOP_API_JOB_LIMITS={"requests": 3})
-    assert [house.ask().status_code for _ in range(2)] == [200, 200]
-    house.kill()
-    house = open_house(TUNELOOP_API_JOB_LIMITS={"requests": 3})
-    assert [house.ask().status_code for _ in range(2)] == [200, 403]
+def test_limits_survive_a_kill(make_endpoint: MakeEndpoint, provider: Provider) -> None:
+    endpoint = make_endpoint(TUNELOOP_API_JOB_LIMITS={"requests": 3})
+    assert [endpoint.ask().status_code for _ in range(2)] == [200, 200]
+    endpoint.kill()
+    endpoint = make_endpoint(TUNELOOP_API_JOB_LIMITS={"requests": 3})
+    assert [endpoint.ask().status_code for _ in range(2)] == [200, 403]
     assert len(provider.seen) == 3
 
 
-def test_requests_under_way_are_counted(open_house: OpenHouse, provider: Provider) -> None:
+def test_limits_count_reservations(make_endpoint: MakeEndpoint, provider: Provider) -> None:
     """A hundred at once cannot slip through a limit of ten."""
-    house = open_house(TUNELOOP_API_JOB_LIMITS={"requests": 10}, FT_API_MAX_WORKERS=100)
+    endpoint = make_endpoint(TUNELOOP_API_JOB_LIMITS={"requests": 10}, FT_API_MAX_WORKERS=100)
     with ThreadPoolExecutor(30) as pool:
-        found = list(pool.map(lambda i: house.ask(str(i)).status_code, range(100)))
+        found = list(pool.map(lambda i: endpoint.ask(str(i)).status_code, range(100)))
     assert (found.count(200), found.count(403), len(provider.seen)) == (10, 90, 10)
 
 
-def test_no_more_at_once_than_allowed(open_house: OpenHouse, provider: Provider) -> None:
-    house = open_house(FT_API_MAX_WORKERS=3)
+def test_max_workers(make_endpoint: MakeEndpoint, provider: Provider) -> None:
+    endpoint = make_endpoint(FT_API_MAX_WORKERS=3)
 
     def wait(*_: Any) -> bool:
         provider.waiting.release()
@@ -113,7 +122,7 @@ def test_no_more_at_once_than_allowed(open_house: OpenHouse, provider: Provider)
 
     provider.next = [wait] * 20
     with ThreadPoolExecutor(20) as pool:
-        asked = [pool.submit(house.ask, str(i)) for i in range(20)]
+        asked = [pool.submit(endpoint.ask, str(i)) for i in range(20)]
         for _ in range(3):
             assert provider.waiting.acquire(timeout=20)
         assert not provider.waiting.acquire(timeout=0.2)
@@ -122,92 +131,92 @@ def test_no_more_at_once_than_allowed(open_house: OpenHouse, provider: Provider)
     assert provider.most_at_once == 3
 
 
-def test_what_is_repeatable_is_paid_once(house: House, provider: Provider) -> None:
+def test_repeatable_requests_are_cached(endpoint: JobEndpoint, provider: Provider) -> None:
     for _ in range(3):
-        assert house.ask("a", temperature=0).json()["choices"][0]["message"]["content"] == "echo a"
-        assert house.ask("a", seed=1, stream=True).text.endswith("data: [DONE]\n\n")
+        assert endpoint.ask("a", temperature=0).json()["choices"][0]["message"]["content"] == "echo a"
+        assert endpoint.ask("a", seed=1, stream=True).text.endswith("data: [DONE]\n\n")
     assert len(provider.seen) == 2
-    house.ask("b", temperature=0)
-    house.ask("a", temperature=0, top_p=0.5)
+    endpoint.ask("b", temperature=0)
+    endpoint.ask("a", temperature=0, top_p=0.5)
     assert len(provider.seen) == 4
-    assert [e.outcome for e in house.ledger].count("cached") == 4
-    assert sum(e.cost or 0 for e in house.ledger if e.outcome == "cached") == 0
-    house.ask("a")
-    house.ask("a")
+    assert [e.outcome for e in endpoint.ledger].count("cached") == 4
+    assert sum(e.cost or 0 for e in endpoint.ledger if e.outcome == "cached") == 0
+    endpoint.ask("a")
+    endpoint.ask("a")
     assert len(provider.seen) == 6, "what is drawn at random is drawn again"
 
 
-def test_a_numbered_sample_is_paid_once_and_another_number_is_another_drawing(house: House, provider: Provider) -> None:
+def test_numbered_samples_are_cached(endpoint: JobEndpoint, provider: Provider) -> None:
     for sample in (0, 1, 0, 1):
-        found = house.ask("draw", temperature=1, sample=sample)
+        found = endpoint.ask("draw", temperature=1, sample=sample)
         assert found.status_code == 200
     assert found.headers["x-tuneloop-kept"] == "true"
     assert [(one["temperature"], "sample" in one) for one in provider.seen] == [(1, False)] * 2
-    assert [e.outcome for e in house.ledger] == ["answered", "answered", "cached", "cached"]
+    assert [e.outcome for e in endpoint.ledger] == ["answered", "answered", "cached", "cached"]
 
 
-def test_what_is_used_is_told(open_house: OpenHouse) -> None:
-    house = open_house(TUNELOOP_API_JOB_LIMITS={"requests": 7}, TUNELOOP_API_RUN_LIMITS={"money": 1})
-    house.ask()
-    with house.client() as client:
+def test_allowance_route(make_endpoint: MakeEndpoint) -> None:
+    endpoint = make_endpoint(TUNELOOP_API_JOB_LIMITS={"requests": 7}, TUNELOOP_API_RUN_LIMITS={"money": 1})
+    endpoint.ask()
+    with endpoint.client() as client:
         told = client.get("/v1/allowance").json()
     assert told["job"]["requests"] == {"used": 1, "limit": 7}
     assert told["job"]["tokens"] == {"used": 15, "limit": None}
     assert told["run"]["money"] == {"used": 20e-6, "limit": 1}
 
 
-def test_the_same_at_once_is_paid_once(house: House, provider: Provider) -> None:
+def test_equal_concurrent_requests_are_paid_once(endpoint: JobEndpoint, provider: Provider) -> None:
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: house.ask("same", temperature=0).text, range(24)))
+        found = list(pool.map(lambda _: endpoint.ask("same", temperature=0).text, range(24)))
     assert (len(set(found)), len(provider.seen)) == (1, 1)
 
 
-def test_a_broken_or_missing_cache_is_no_trouble(open_house: OpenHouse, provider: Provider) -> None:
-    house = open_house()
-    house.ask("a", temperature=0)
-    (file,) = (house.settings.home.cache / "answers").glob("*/*.json")
+def test_broken_or_disabled_cache(make_endpoint: MakeEndpoint, provider: Provider) -> None:
+    endpoint = make_endpoint()
+    endpoint.ask("a", temperature=0)
+    (file,) = (endpoint.settings.home.cache / "answers").glob("*/*.json")
     file.write_text(file.read_text().replace("echo", "evil"))
-    assert "echo a" in house.ask("a", temperature=0).text
+    assert "echo a" in endpoint.ask("a", temperature=0).text
     assert len(provider.seen) == 2
-    house.kill()
-    off = open_house(FT_DOCKER_ENABLE_CACHE=False)
+    endpoint.kill()
+    off = make_endpoint(FT_DOCKER_ENABLE_CACHE=False)
     for _ in range(2):
         off.ask("a", temperature=0)
     assert len(provider.seen) == 3, "nothing of other runs is read, what this run has paid for is"
 
 
-def test_a_stream_without_usage_for_who_did_not_ask(house: House) -> None:
-    plain = house.ask(stream=True)
+def test_stream_usage_only_on_request(endpoint: JobEndpoint) -> None:
+    plain = endpoint.ask(stream=True)
     assert plain.headers["content-type"].startswith("text/event-stream")
     assert plain.text.count("data: {") == 5
     assert "usage" not in plain.text
-    told = house.ask(stream=True, stream_options={"include_usage": True})
+    told = endpoint.ask(stream=True, stream_options={"include_usage": True})
     assert '"prompt_tokens": 10' in told.text
-    assert [(e.tokens_out, e.estimated, e.stream) for e in house.ledger] == [(5, False, True)] * 2
+    assert [(e.tokens_out, e.estimated, e.stream) for e in endpoint.ledger] == [(5, False, True)] * 2
 
 
-def test_a_stream_that_nobody_counts_is_estimated(house: House, provider: Provider) -> None:
+def test_stream_without_usage_is_estimated(endpoint: JobEndpoint, provider: Provider) -> None:
     def uncounted(h: Any, asked: dict[str, Any]) -> bool:
         asked.pop("stream_options")
         return False
 
     provider.next = [uncounted]
-    house.ask(stream=True)
-    assert [(e.tokens_out, e.estimated) for e in house.ledger] == [(5, True)]
+    endpoint.ask(stream=True)
+    assert [(e.tokens_out, e.estimated) for e in endpoint.ledger] == [(5, True)]
 
 
-def test_a_stream_is_cut_where_the_limit_is(open_house: OpenHouse, provider: Provider) -> None:
-    house = open_house(TUNELOOP_API_JOB_LIMITS={"tokens": 200})
+def test_stream_is_cut_at_the_limit(make_endpoint: MakeEndpoint, provider: Provider) -> None:
+    endpoint = make_endpoint(TUNELOOP_API_JOB_LIMITS={"tokens": 200})
     provider.pieces = 5000
-    found = house.ask(stream=True, max_tokens=10)
+    found = endpoint.ask(stream=True, max_tokens=10)
     assert found.text.count('"content"') < 300
     assert '"limit_reached"' in found.text
     assert "[DONE]" not in found.text
-    assert [(e.outcome, e.code) for e in house.ledger] == [("cut", "limit_reached")]
-    assert house.ask(max_tokens=10).status_code == 403
+    assert [(e.outcome, e.code) for e in endpoint.ledger] == [("cut", "limit_reached")]
+    assert endpoint.ask(max_tokens=10).status_code == 403
 
 
-def test_a_stream_that_breaks_off_says_so(house: House, provider: Provider) -> None:
+def test_broken_stream_reports_an_error(endpoint: JobEndpoint, provider: Provider) -> None:
     def broken(h: Any, asked: dict[str, Any]) -> bool:
         h.send_response(200)
         h.send_header("Connection", "close")
@@ -217,38 +226,38 @@ def test_a_stream_that_breaks_off_says_so(house: House, provider: Provider) -> N
         return True
 
     provider.next = [broken] * 2
-    found = house.ask(stream=True, temperature=0)
+    found = endpoint.ask(stream=True, temperature=0)
     assert "half" in found.text
     assert "broke off" in found.text
     with (
-        house.client() as client,
+        endpoint.client() as client,
         client.stream("POST", "/v1/chat/completions", json={"model": "weak", "stream": True}) as r,
     ):
         next(r.iter_raw())
-    assert "half" not in house.ask(stream=True, temperature=0).text, "half an answer is not kept"
+    assert "half" not in endpoint.ask(stream=True, temperature=0).text, "half an answer is not kept"
 
 
-def test_a_client_that_leaves_is_booked(house: House, provider: Provider) -> None:
+def test_client_disconnect_is_booked(endpoint: JobEndpoint, provider: Provider) -> None:
     provider.pieces = 200_000
     with (
-        house.client() as client,
+        endpoint.client() as client,
         client.stream("POST", "/v1/chat/completions", json={"model": "weak", "stream": True}) as r,
     ):
         next(r.iter_raw())
-    entry = until(lambda: next(iter(house.ledger), None))
+    entry = until(lambda: next(iter(endpoint.ledger), None))
     assert (entry.outcome, entry.code, entry.estimated) == ("cut", "client_left", True)
     assert entry.tokens_out > 0
 
 
-def test_the_provider_is_asked_again_when_that_helps(house: House, provider: Provider) -> None:
+def test_provider_errors_are_retried(endpoint: JobEndpoint, provider: Provider) -> None:
     provider.next = [error(429, Retry_After="1"), error(503), error(500)]
     began = time.monotonic()
-    assert house.ask().status_code == 200
+    assert endpoint.ask().status_code == 200
     assert time.monotonic() - began >= 1, "Retry-After is heeded"
-    assert [(e.tries, e.outcome) for e in house.ledger] == [(4, "answered")]
+    assert [(e.tries, e.outcome) for e in endpoint.ledger] == [(4, "answered")]
 
 
-def test_who_wants_rest_has_it_from_everybody(house: House, provider: Provider) -> None:
+def test_rate_limit_holds_for_all_requests_of_a_model(endpoint: JobEndpoint, provider: Provider) -> None:
     """One is told to wait; another who asks the same model waits with him, who asks another model does not."""
     came: dict[str, float] = {}
 
@@ -263,11 +272,11 @@ def test_who_wants_rest_has_it_from_everybody(house: House, provider: Provider) 
 
     provider.next = [busy, *[note] * 3]
     with ThreadPoolExecutor(3) as pool:
-        first = pool.submit(house.ask, "first")
+        first = pool.submit(endpoint.ask, "first")
         assert provider.waiting.acquire(timeout=20)
         until(lambda: provider.at_once == 0)
         time.sleep(0.2)  # until the refusal has been read; no other sign of it is outside
-        others = [pool.submit(house.ask, "second"), pool.submit(house.ask, "third", "weak")]
+        others = [pool.submit(endpoint.ask, "second"), pool.submit(endpoint.ask, "third", "weak")]
         assert [one.result().status_code for one in (first, *others)] == [200] * 3
     assert came["second"] - came["told"] >= 2
     assert came["third"] < came["second"]
@@ -276,56 +285,56 @@ def test_who_wants_rest_has_it_from_everybody(house: House, provider: Provider) 
 @pytest.mark.parametrize(
     ("status", "passed", "its_code"), [(400, 400, "boom"), (401, 502, "upstream_refused_key"), (404, 404, "boom")]
 )
-def test_errors_are_passed_on_without_key_and_address(
-    house: House, provider: Provider, status: int, passed: int, its_code: str
+def test_errors_hide_key_and_address(
+    endpoint: JobEndpoint, provider: Provider, status: int, passed: int, its_code: str
 ) -> None:
     host = provider.url.split("/")[2]
     provider.next = [error(status, f"no {CANARY} at {host}, {provider.url} " + "x" * 5000)]
-    found = house.ask()
+    found = endpoint.ask()
     assert (found.status_code, code(found)) == (passed, its_code)
     assert CANARY not in found.text
     assert host not in found.text
     assert len(found.text) < 1000
     assert len(provider.seen) == 1
-    assert [(e.outcome, e.tokens_in, e.cost) for e in house.ledger] == [("failed", 0, 0.0)]
+    assert [(e.outcome, e.tokens_in, e.cost) for e in endpoint.ledger] == [("failed", 0, 0.0)]
 
 
-def test_an_empty_purse_is_not_asked_again(house: House, provider: Provider) -> None:
+def test_insufficient_quota_is_not_retried(endpoint: JobEndpoint, provider: Provider) -> None:
     provider.next = [error(429, "You exceeded your current quota", "insufficient_quota")]
-    found = house.ask()
+    found = endpoint.ask()
     assert (found.status_code, code(found), len(provider.seen)) == (429, "insufficient_quota", 1)
 
 
 @pytest.mark.parametrize("garbage", [b"<html>no</html>", b"", b"[[[[", b"\xff\xfe"])
-def test_a_provider_that_answers_nonsense(house: House, provider: Provider, garbage: bytes) -> None:
+def test_invalid_provider_answers(endpoint: JobEndpoint, provider: Provider, garbage: bytes) -> None:
     provider.next = [lambda h, _: send(h, 200, garbage), lambda h, _: send(h, 400, garbage)]
-    assert (house.ask().status_code, house.ask().status_code) == (502, 400)
-    assert [e.outcome for e in house.ledger] == ["failed", "failed"]
-    assert house.ask().status_code == 200
+    assert (endpoint.ask().status_code, endpoint.ask().status_code) == (502, 400)
+    assert [e.outcome for e in endpoint.ledger] == ["failed", "failed"]
+    assert endpoint.ask().status_code == 200
 
 
 @pytest.mark.slow
-def test_a_provider_that_is_not_there(open_house: OpenHouse) -> None:
-    house = open_house(OPENAI_API_BASE="http://127.0.0.1:9/v1")
-    found = house.ask()
+def test_unreachable_provider(make_endpoint: MakeEndpoint) -> None:
+    endpoint = make_endpoint(OPENAI_API_BASE="http://127.0.0.1:9/v1")
+    found = endpoint.ask()
     assert (found.status_code, code(found)) == (502, "upstream_unreachable")
     assert "127.0.0.1" not in found.text
 
 
 @pytest.mark.slow
-def test_a_provider_that_hangs_up_was_perhaps_heard(house: House, provider: Provider) -> None:
+def test_provider_disconnect_may_have_cost(endpoint: JobEndpoint, provider: Provider) -> None:
     def hang_up(h: Any, _: dict[str, Any]) -> bool:
         h.close_connection = True
         return True
 
     provider.next = [hang_up] * 5
-    found = house.ask(max_tokens=7)
+    found = endpoint.ask(max_tokens=7)
     assert (found.status_code, code(found)) == (502, "upstream_broken")
-    (entry,) = house.ledger
+    (entry,) = endpoint.ledger
     assert (entry.tries, entry.tokens_out, entry.estimated) == (5, 7, True), "it may have cost"
 
 
-def test_a_provider_that_echoes_the_key(house: House, provider: Provider) -> None:
+def test_echoed_key_is_hidden(endpoint: JobEndpoint, provider: Provider) -> None:
     def echo(h: Any, asked: dict[str, Any]) -> bool:
         message = {"role": "assistant", "content": f"your key is {h.headers['Authorization']}"}
         if asked.get("stream"):
@@ -340,15 +349,15 @@ def test_a_provider_that_echoes_the_key(house: House, provider: Provider) -> Non
 
     provider.next = [echo, echo]
     for stream in (False, True):
-        found = house.ask(stream=stream, temperature=0)
+        found = endpoint.ask(stream=stream, temperature=0)
         assert "your key is Bearer [hidden]" in found.text
         assert CANARY not in found.text + str(found.headers)
-    assert tree_holds(house.settings.home.root, CANARY) == []
+    assert tree_holds(endpoint.settings.home.root, CANARY) == []
 
 
-def test_a_real_client(house: House) -> None:
-    with house.client() as http:
-        client = openai.OpenAI(api_key=house.token, base_url="http://proxy/v1", http_client=http)
+def test_openai_client(endpoint: JobEndpoint) -> None:
+    with endpoint.client() as http:
+        client = openai.OpenAI(api_key=endpoint.token, base_url="http://proxy/v1", http_client=http)
         made = client.chat.completions.create(model="strong", messages=[{"role": "user", "content": "hi"}])
         assert made.choices[0].message.content == "echo hi"
         pieces = client.chat.completions.create(model="weak", messages=[{"role": "user", "content": "hi"}], stream=True)
@@ -357,23 +366,21 @@ def test_a_real_client(house: House) -> None:
             client.chat.completions.create(model="gpt-5", messages=[])
 
 
-def test_a_full_ledger_asks_nobody(house: House, provider: Provider) -> None:
+def test_full_disk_stops_requests(endpoint: JobEndpoint, provider: Provider) -> None:
     """The proxy cannot write a byte more: nothing leaves that cannot be booked."""
-    house.ask("before")
-    resource.prlimit(house.pid, resource.RLIMIT_FSIZE, (0, 0))
-    found = house.ask("after")
+    endpoint.ask("before")
+    resource.prlimit(endpoint.pid, resource.RLIMIT_FSIZE, (0, 0))
+    found = endpoint.ask("after")
     assert (found.status_code, code(found)) == (503, "no_room")
     assert len(provider.seen) == 1
 
 
-def test_many_doors_share_the_limit_of_the_run(open_house: OpenHouse, provider: Provider) -> None:
-    house = open_house(TUNELOOP_API_RUN_LIMITS={"requests": 2})
-    plate = json.loads((house.folder / "door.json").read_text())
-    other = house.folder.with_name("other")
-    token = doors.open_door(
-        house.run, house.settings, other, {"jobs": plate["jobs"], "name": "other", "access": plate["access"]}
-    )
-    beside = House(house.run, house.settings, house.jobs, other, token)
-    assert [house.ask().status_code, beside.ask().status_code, house.ask().status_code] == [200, 200, 403]
-    assert token != house.token
-    assert House(house.run, house.settings, house.jobs, other, house.token).ask().status_code == 401, "to each his own"
+def test_endpoints_share_the_run_limit(make_endpoint: MakeEndpoint, provider: Provider) -> None:
+    endpoint = make_endpoint(TUNELOOP_API_RUN_LIMITS={"requests": 2})
+    run, settings, jobs, folder = endpoint.run, endpoint.settings, endpoint.jobs, endpoint.folder.with_name("other")
+    access = access_of(settings)
+    token = launcher.open_endpoint(run, settings, folder, jobs=jobs, name="other", access=access)
+    other = JobEndpoint(run, settings, jobs, folder, token)
+    assert [endpoint.ask().status_code, other.ask().status_code, endpoint.ask().status_code] == [200, 200, 403]
+    assert token != endpoint.token
+    assert JobEndpoint(run, settings, jobs, folder, endpoint.token).ask().status_code == 401, "a token of another job"

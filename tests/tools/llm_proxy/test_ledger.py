@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tuneloop.core.settings import Allowance
-from tuneloop.tools.proxy.account import Account, Amount, amount
-from tuneloop.tools.proxy.ledger import Entry, Ledger, new_id, read_ledger, sums
-from tuneloop.tools.proxy.refusal import Refused
+from tuneloop.tools.llm_proxy.errors import ApiError
+from tuneloop.tools.llm_proxy.ledger import Entry, Ledger, new_id, read_ledger, sums
+from tuneloop.tools.llm_proxy.quota import Amount, Quota, amount_of
 
 
 def entry(**more: Any) -> Entry:
@@ -24,7 +24,7 @@ def open_ledger(folder: Path) -> Ledger:
     return Ledger(folder / "ledger.jsonl", folder / "begun.jsonl")
 
 
-def test_what_was_begun_and_not_booked_is_booked_at_the_next_start(tmp_path: Path) -> None:
+def test_unbooked_requests_are_booked_at_the_next_start(tmp_path: Path) -> None:
     first = open_ledger(tmp_path)
     done, lost = entry(), entry(outcome="killed", estimated=True)
     for one in (done, lost):
@@ -35,7 +35,7 @@ def test_what_was_begun_and_not_booked_is_booked_at_the_next_start(tmp_path: Pat
         assert list(read_ledger(tmp_path / "ledger.jsonl")) == [done, lost]
 
 
-def test_torn_lines_are_left_out_and_what_follows_is_whole(tmp_path: Path) -> None:
+def test_torn_line_is_skipped(tmp_path: Path) -> None:
     first = open_ledger(tmp_path)
     one, two = entry(), entry()
     first.write(one)
@@ -45,12 +45,12 @@ def test_torn_lines_are_left_out_and_what_follows_is_whole(tmp_path: Path) -> No
     assert list(read_ledger(tmp_path / "ledger.jsonl")) == [one, two]
 
 
-def test_a_full_disk_tears_no_line(tmp_path: Path) -> None:
+def test_full_disk_tears_no_line(tmp_path: Path) -> None:
     """A file system of 64 KiB in memory, in a mount namespace of its own."""
     code = """
 import sys; from pathlib import Path
-from tests.tools.proxy.test_ledger import entry, open_ledger
-from tuneloop.tools.proxy.ledger import read_ledger
+from tests.tools.llm_proxy.test_ledger import entry, open_ledger
+from tuneloop.tools.llm_proxy.ledger import read_ledger
 folder = Path(sys.argv[1]); ledger = open_ledger(folder); n = 0
 try:
     while True: ledger.write(entry()); n += 1
@@ -78,17 +78,17 @@ def test_sums() -> None:
 
 
 @pytest.mark.parametrize("limit", [{"requests": 1}, {"tokens": 20}, {"money": 0.7}])
-def test_what_does_not_fit_is_refused_and_says_so(limit: dict[str, Any]) -> None:
-    account = Account("this job", Allowance(**limit))
-    more = amount(entry())
-    account.check(more)
-    account.aside += more
+def test_quota_refuses_excess(limit: dict[str, Any]) -> None:
+    quota = Quota("this job", Allowance(**limit))
+    more = amount_of(entry())
+    quota.check(more)
+    quota.reserved += more
     with pytest.raises(
-        Refused, match=f"this job may use {next(iter(limit.values()))} {next(iter(limit))} in all, 0 are used"
+        ApiError, match=f"this job may use {next(iter(limit.values()))} {next(iter(limit))} in all, 0 are used"
     ):
-        account.check(more)
-    account.aside -= more
-    account.spent += more
-    with pytest.raises(Refused):
-        account.check(more)
-    account.check(Amount())
+        quota.check(more)
+    quota.reserved -= more
+    quota.used += more
+    with pytest.raises(ApiError):
+        quota.check(more)
+    quota.check(Amount())

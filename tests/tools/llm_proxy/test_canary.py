@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.proxy.conftest import CANARY, House, Provider, error, tree_holds
-from tests.tools.proxy.test_kills import SANDBOXES, job
+from tests.tools.llm_proxy.conftest import CANARY, JobEndpoint, Provider, error, tree_holds
+from tests.tools.llm_proxy.test_kills import SANDBOXES, job
 from tuneloop.sandboxes.jobs import launch, wait
 
 LOOK = """
@@ -42,23 +42,23 @@ json.dump(["ok"], open("answers.json", "w"))
 
 @pytest.mark.parametrize("kind", sorted(SANDBOXES))
 @pytest.mark.usefixtures("docker_host")
-def test_the_key_is_nowhere(house: House, provider: Provider, tmp_path: Path, kind: str) -> None:
+def test_job_never_sees_the_key(endpoint: JobEndpoint, provider: Provider, tmp_path: Path, kind: str) -> None:
     script = tmp_path / "look.py"
     script.write_text(LOOK)
     provider.next = [error(404, f"{CANARY} at {provider.url}")]
     sandbox = SANDBOXES[kind]
-    folder = launch(sandbox, house.jobs, "build_data", job(house, int(kind != "process"), script))
+    folder = launch(sandbox, endpoint.jobs, "build_data", job(endpoint, int(kind != "process"), script))
     assert wait(sandbox, folder).ok, (folder / "log.txt").read_text()
     log = (folder / "log.txt").read_text()
-    assert house.token in log, "it did look"
+    assert endpoint.token in log, "it did look"
     assert '"model_not_allowed' in log.replace("\\", "")
     assert CANARY not in log
     assert provider.url not in log
-    assert tree_holds(house.settings.home.root, CANARY) == []
-    assert house.token not in "".join(p.read_text() for p in (house.run.ledger, house.place / "log.txt"))
+    assert tree_holds(endpoint.settings.home.root, CANARY) == []
+    assert endpoint.token not in "".join(p.read_text() for p in (endpoint.run.ledger, endpoint.proxy / "log.txt"))
 
 
-def test_the_way_out_is_the_only_one(house: House, provider: Provider, tmp_path: Path) -> None:
+def test_endpoint_is_the_only_way_out(endpoint: JobEndpoint, provider: Provider, tmp_path: Path) -> None:
     """In bubblewrap the provider itself cannot be reached, nor another job's door."""
     script = tmp_path / "out.py"
     port = provider.url.split(":")[2].split("/")[0]
@@ -69,24 +69,24 @@ for address in (("127.0.0.1", {port}), ("10.0.0.1", 80), ("169.254.169.254", 80)
     try:
         socket.create_connection(address, 1); reached.append(address)
     except OSError: pass
-other = {str(house.folder.with_name("other") / "in" / "socket")!r}
-reached += [other] if os.path.exists(other) or os.path.exists({str(house.folder / "door.json")!r}) else []
+other = {str(endpoint.folder.with_name("other") / "in" / "socket")!r}
+reached += [other] if os.path.exists(other) or os.path.exists({str(endpoint.folder / "endpoint.json")!r}) else []
 head = {{"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}}
 models = urllib.request.urlopen(urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/models", None, head)).read()
 json.dump([reached, len(models)], open("answers.json", "w"))
 """)
-    (house.folder.with_name("other") / "in").mkdir(parents=True)
+    (endpoint.folder.with_name("other") / "in").mkdir(parents=True)
     sandbox = SANDBOXES["bubblewrap"]
-    folder = launch(sandbox, house.jobs, "build_data", job(house, 1, script))
+    folder = launch(sandbox, endpoint.jobs, "build_data", job(endpoint, 1, script))
     assert wait(sandbox, folder).ok, (folder / "log.txt").read_text()
-    reached, models = json.loads((house.run.experiment(1).work / "build" / "answers.json").read_text())
+    reached, models = json.loads((endpoint.run.experiment(1).work / "build" / "answers.json").read_text())
     assert (reached, models > 50) == ([], True)
 
 
 @pytest.mark.usefixtures("docker_host")
-def test_the_exit_status_is_the_scripts(house: House, tmp_path: Path) -> None:
+def test_exit_status(endpoint: JobEndpoint, tmp_path: Path) -> None:
     script = tmp_path / "exit.py"
     script.write_text("import sys; sys.exit(7)")
     for kind, sandbox in SANDBOXES.items():
-        folder = launch(sandbox, house.jobs, f"exit_{kind}", job(house, 1, script))
+        folder = launch(sandbox, endpoint.jobs, f"exit_{kind}", job(endpoint, 1, script))
         assert wait(sandbox, folder).code == 7

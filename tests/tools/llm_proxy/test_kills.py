@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from tests.tools.proxy.conftest import House, OpenHouse, Provider, access_of
+from tests.tools.llm_proxy.conftest import JobEndpoint, MakeEndpoint, Provider, access_of
 from tests.waiting import until
 from tuneloop.core.job import Command, Limits, Sandbox
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
 from tuneloop.sandboxes.docker import DockerSandbox
 from tuneloop.sandboxes.jobs import launch, wait
 from tuneloop.sandboxes.process import ProcessSandbox
-from tuneloop.tools.proxy import doors
+from tuneloop.tools.llm_proxy import launcher
 
 SANDBOXES: dict[str, Sandbox] = {
     "bubblewrap": BubblewrapSandbox(),
@@ -29,12 +29,12 @@ SANDBOXES: dict[str, Sandbox] = {
     "process": ProcessSandbox(allow_unsandboxed=True),
 }
 
-ASKS = Path(__file__).with_name("job.py")
+ASKS = Path(__file__).with_name("client_job.py")
 
 
-def job(house: House, count: int, script: Path = ASKS) -> Command:
+def job(endpoint: JobEndpoint, count: int, script: Path = ASKS) -> Command:
     """The data script behind its door."""
-    work = house.run.experiment(1).work / "build"
+    work = endpoint.run.experiment(1).work / "build"
     work.mkdir(parents=True, exist_ok=True)
     shutil.copy(script, work / "job.py")
     command = Command(
@@ -45,15 +45,17 @@ def job(house: House, count: int, script: Path = ASKS) -> Command:
         generated=True,
         limits=Limits(seconds=300),
     )
-    return doors.through_door(house.run, house.settings, house.jobs, "build_data", command, access_of(house.settings))
+    return launcher.with_endpoint(
+        endpoint.run, endpoint.settings, endpoint.jobs, "build_data", command, access_of(endpoint.settings)
+    )
 
 
-def answers(house: House) -> list[str]:
-    found: list[str] = json.loads((house.run.experiment(1).work / "build" / "answers.json").read_text())
+def answers(endpoint: JobEndpoint) -> list[str]:
+    found: list[str] = json.loads((endpoint.run.experiment(1).work / "build" / "answers.json").read_text())
     return found
 
 
-def kill_again_and_again(house: House, provider: Provider, sandbox: Sandbox, kills: int, seed: int) -> None:
+def kill_again_and_again(endpoint: JobEndpoint, provider: Provider, sandbox: Sandbox, kills: int, seed: int) -> None:
     """Run the job, kill the proxy `kills` times while it is asked, then look at the books."""
     rng = random.Random(seed)
     done = threading.Event()
@@ -65,17 +67,17 @@ def kill_again_and_again(house: House, provider: Provider, sandbox: Sandbox, kil
     provider.next = [slow] * 100_000
     provider.pieces = 20
     count = 15 * kills
-    folder = launch(sandbox, house.jobs, "build_data", job(house, count))
+    folder = launch(sandbox, endpoint.jobs, "build_data", job(endpoint, count))
     for _ in range(kills):
         goal = len(provider.seen) + rng.randint(1, 9)
         until(partial(reached, provider, goal), 60)
         done.wait(rng.random() * 0.02)
-        house.kill()
-        doors.keep_open(house.run, house.settings)
+        endpoint.kill()
+        launcher.keep_running(endpoint.run, endpoint.settings)
     assert wait(sandbox, folder).ok, (folder / "log.txt").read_text()
-    for number, text in enumerate(answers(house)):
+    for number, text in enumerate(answers(endpoint)):
         assert (text.count('"content": "w') == 20) if number % 3 == 0 else (f"echo question {number}" in text)
-    check_books(house, provider, count)
+    check_books(endpoint, provider, count)
 
 
 def reached(provider: Provider, goal: int) -> bool:
@@ -83,9 +85,9 @@ def reached(provider: Provider, goal: int) -> bool:
     return len(provider.seen) >= goal
 
 
-def check_books(house: House, provider: Provider, count: int) -> None:
+def check_books(endpoint: JobEndpoint, provider: Provider, count: int) -> None:
     """Every request that reached the provider has one line, and every answer of the job."""
-    entries = house.ledger
+    entries = endpoint.ledger
     assert len({e.id for e in entries}) == len(entries)
     outcomes = Counter(e.outcome for e in entries)
     assert outcomes["answered"] + outcomes["cached"] >= count
@@ -97,27 +99,27 @@ def check_books(house: House, provider: Provider, count: int) -> None:
     assert sum(n - 1 for text, n in asked.items() if int(text.split()[1]) % 2) <= spare, (
         "what was kept is not paid again"
     )
-    assert not (house.place / "begun.jsonl").exists() or entries
+    assert not (endpoint.proxy / "begun.jsonl").exists() or entries
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(SANDBOXES))
 @pytest.mark.usefixtures("docker_host")
-def test_the_job_goes_on(open_house: OpenHouse, provider: Provider, kind: str) -> None:
-    kill_again_and_again(open_house(), provider, SANDBOXES[kind], kills=7, seed=1)
+def test_job_survives_kills_of_the_proxy(make_endpoint: MakeEndpoint, provider: Provider, kind: str) -> None:
+    kill_again_and_again(make_endpoint(), provider, SANDBOXES[kind], kills=7, seed=1)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_job_goes_on_for_long(open_house: OpenHouse, provider: Provider, seed: int) -> None:
-    kill_again_and_again(open_house(), provider, SANDBOXES["bubblewrap"], kills=20, seed=seed)
+def test_job_survives_many_kills_of_the_proxy(make_endpoint: MakeEndpoint, provider: Provider, seed: int) -> None:
+    kill_again_and_again(make_endpoint(), provider, SANDBOXES["bubblewrap"], kills=20, seed=seed)
 
 
-def test_a_job_that_runs_again_pays_for_nothing_that_was_kept(house: House, provider: Provider) -> None:
+def test_repeated_job_uses_the_cache(endpoint: JobEndpoint, provider: Provider) -> None:
     sandbox = SANDBOXES["bubblewrap"]
-    assert wait(sandbox, launch(sandbox, house.jobs, "build_data", job(house, 12))).ok
-    before, first = len(provider.seen), answers(house)
-    command = job(house, 12).model_copy(update={"key": "again"})
-    assert wait(sandbox, launch(sandbox, house.jobs, "build_data", command)).ok
+    assert wait(sandbox, launch(sandbox, endpoint.jobs, "build_data", job(endpoint, 12))).ok
+    before, first = len(provider.seen), answers(endpoint)
+    command = job(endpoint, 12).model_copy(update={"key": "again"})
+    assert wait(sandbox, launch(sandbox, endpoint.jobs, "build_data", command)).ok
     assert len(provider.seen) - before == 6, "the even ones are drawn at random"
-    assert answers(house) == first
+    assert answers(endpoint) == first

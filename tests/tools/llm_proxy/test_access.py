@@ -11,7 +11,7 @@ import pytest
 from tuneloop.core.errors import LimitReachedError, SetupError, WorldError
 from tuneloop.core.ledger import Limits
 from tuneloop.core.settings import Settings, load_settings
-from tuneloop.tools.proxy.access import PUBLIC, data_access, judge_access, upstreams
+from tuneloop.tools.llm_proxy.access import PUBLIC, data_access, judge_access, upstreams
 
 KEY = "sk-canary"
 
@@ -30,17 +30,17 @@ def test_models_workers_and_limits() -> None:
 @pytest.mark.parametrize(
     "missing", [{"FT_STRONG_MODELS": "", "FT_WEAK_MODELS": ""}, {"OPENAI_API_KEY": None, "OPENAI_API_BASE": None}]
 )
-def test_nothing_said_means_no_model(missing: dict[str, Any]) -> None:
+def test_no_access_without_models_or_provider(missing: dict[str, Any]) -> None:
     assert data_access(given(**missing)) is None
 
 
-def test_an_endpoint_without_a_key_is_enough() -> None:
+def test_provider_without_key() -> None:
     settings = given(OPENAI_API_KEY=None, OPENAI_API_BASE="http://localhost:8000/v1/")
     assert data_access(settings) is not None
     assert upstreams(settings)["data"].base == "http://localhost:8000/v1"
 
 
-def test_money_wants_prices() -> None:
+def test_money_limit_needs_prices() -> None:
     limit = {"TUNELOOP_API_RUN_LIMITS": '{"money": 3}'}
     with pytest.raises(SetupError, match=r"no price for b, c; right is TUNELOOP_API_PRICES="):
         data_access(given(**limit, TUNELOOP_API_PRICES='{"a": [1, 2]}'))
@@ -50,7 +50,7 @@ def test_money_wants_prices() -> None:
     assert access.cost("unknown", 1, 1) is None
 
 
-def test_a_run_whose_money_is_limited_goes_on_with_prices_only() -> None:
+def test_run_limits_need_prices() -> None:
     access = data_access(given(TUNELOOP_API_PRICES=json.dumps({m: [1, 2] for m in "ab"})))
     assert access is not None
     with pytest.raises(
@@ -63,13 +63,13 @@ def test_a_run_whose_money_is_limited_goes_on_with_prices_only() -> None:
 
 
 @pytest.mark.parametrize("wrong", ['{"requests": 0}', '{"euros": 3}', "many"])
-def test_broken_limits_are_named(monkeypatch: pytest.MonkeyPatch, wrong: str, tmp_path: Path) -> None:
+def test_invalid_limits(monkeypatch: pytest.MonkeyPatch, wrong: str, tmp_path: Path) -> None:
     monkeypatch.setenv("TUNELOOP_API_JOB_LIMITS", wrong)
     with pytest.raises(SetupError, match="TUNELOOP_API_JOB_LIMITS"):
         load_settings(tmp_path / ".env")
 
 
-def test_the_judge_has_its_own_endpoint_or_the_common_one() -> None:
+def test_judge_provider() -> None:
     assert judge_access(given()) is None
     access = judge_access(given(FT_JUDGE_MODEL="j"))
     assert access is not None
@@ -79,6 +79,6 @@ def test_the_judge_has_its_own_endpoint_or_the_common_one() -> None:
     assert (own["judge"].key, own["judge"].base, own["data"].key) == ("other", "http://judge/v1", KEY)
 
 
-def test_no_key_in_words_about_settings() -> None:
+def test_settings_hide_the_key() -> None:
     settings = given(FT_JUDGE_API_KEY=KEY)
     assert KEY not in f"{settings!r} {settings} {settings.model_dump_json()} {upstreams(settings)}"

@@ -1,4 +1,4 @@
-"""A provider that can be told how to misbehave, a run with a door to it, and a client at the door."""
+"""A provider that can misbehave on request, a run with an endpoint of the LLM proxy, and a client of the endpoint."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.waiting import until
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import Settings
-from tuneloop.tools.proxy import doors
-from tuneloop.tools.proxy.access import Access, data_access
-from tuneloop.tools.proxy.ledger import Entry, read_ledger
+from tuneloop.tools.llm_proxy import launcher
+from tuneloop.tools.llm_proxy.access import Access, data_access
+from tuneloop.tools.llm_proxy.ledger import Entry, read_ledger
 
 CANARY = "sk-canary-0123456789abcdef"
 CHAT = "/v1/chat/completions"
@@ -158,8 +158,8 @@ def provider() -> Iterator[Provider]:
 
 
 @dataclass
-class House:
-    """A run with one open door, and what stands around it."""
+class JobEndpoint:
+    """One open endpoint of a run's proxy."""
 
     run: RunFolder
     settings: Settings
@@ -168,7 +168,7 @@ class House:
     token: str
 
     @property
-    def place(self) -> Path:
+    def proxy(self) -> Path:
         return self.folder.parent
 
     @property
@@ -177,10 +177,10 @@ class House:
 
     @property
     def pid(self) -> int:
-        """The proxy's process: whoever has our lock open and is not we."""
+        """The proxy's process."""
         for entry in Path("/proc").glob("[0-9]*/cmdline"):
             try:
-                if str(self.place).encode() in entry.read_bytes() and b"proxy.serve" in entry.read_bytes():
+                if str(self.proxy).encode() in entry.read_bytes() and b"llm_proxy.server" in entry.read_bytes():
                     return int(entry.parts[2])
             except OSError:
                 continue
@@ -188,7 +188,7 @@ class House:
 
     @property
     def alive(self) -> bool:
-        return is_locked(self.place / "lock")
+        return is_locked(self.proxy / "lock")
 
     def kill(self) -> None:
         """kill -9, and wait until it is gone."""
@@ -215,11 +215,11 @@ class House:
         """The job is over, long ago."""
         (self.jobs / "build_data.1").mkdir(exist_ok=True, parents=True)
         (self.jobs / "build_data.1" / "exit.json").write_text("{}")
-        for path in (self.folder / "door.json", self.jobs / "build_data.1" / "exit.json"):
+        for path in (self.folder / "endpoint.json", self.jobs / "build_data.1" / "exit.json"):
             os.utime(path, (time.time() - 100, time.time() - 100))
 
 
-OpenHouse = Callable[..., House]
+MakeEndpoint = Callable[..., JobEndpoint]
 
 
 def access_of(settings: Settings) -> Access:
@@ -229,11 +229,11 @@ def access_of(settings: Settings) -> Access:
 
 
 @pytest.fixture
-def open_house(tmp_path: Path, provider: Provider) -> Iterator[OpenHouse]:
-    """`open_house(SETTING=…)`: a run whose data script may ask `strong` and `weak`."""
-    made: list[House] = []
+def make_endpoint(tmp_path: Path, provider: Provider) -> Iterator[MakeEndpoint]:
+    """`make_endpoint(SETTING=…)`: a run whose data script may ask `strong` and `weak`."""
+    made: list[JobEndpoint] = []
 
-    def build(root: Path = tmp_path / "home", **more: Any) -> House:
+    def build(root: Path = tmp_path / "home", **more: Any) -> JobEndpoint:
         given = {"OPENAI_API_KEY": CANARY, "OPENAI_API_BASE": provider.url, "FT_STRONG_MODELS": ["strong"]}
         prices = json.dumps(PRICES)
         settings = Settings(
@@ -242,22 +242,22 @@ def open_house(tmp_path: Path, provider: Provider) -> Iterator[OpenHouse]:
         run = settings.home.run("r")
         jobs = run.experiment(1).jobs
         jobs.mkdir(parents=True, exist_ok=True)
-        folder = doors.place_of(run, settings) / doors.door_name(run, jobs, "build_data")
-        plate = {"jobs": str(jobs), "name": "build_data", "access": access_of(settings).model_dump()}
-        token = doors.open_door(run, settings, folder, plate)
-        made.append(House(run, settings, jobs, folder, token))
+        folder = launcher.proxy_folder(run, settings) / launcher.endpoint_name(run, jobs, "build_data")
+        access = access_of(settings)
+        token = launcher.open_endpoint(run, settings, folder, jobs=jobs, name="build_data", access=access)
+        made.append(JobEndpoint(run, settings, jobs, folder, token))
         return made[-1]
 
     yield build
-    for house in made:
-        if house.alive:
-            house.kill()
+    for endpoint in made:
+        if endpoint.alive:
+            endpoint.kill()
 
 
 @pytest.fixture
-def house(open_house: OpenHouse) -> House:
-    """One as most tests want it."""
-    return open_house()
+def endpoint(make_endpoint: MakeEndpoint) -> JobEndpoint:
+    """An endpoint with the default settings."""
+    return make_endpoint()
 
 
 def tree_holds(root: Path, word: str) -> list[str]:

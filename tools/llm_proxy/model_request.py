@@ -1,4 +1,4 @@
-"""Reads what a job asks: which endpoint, which model, how much at most; everything that could reach further is refused."""
+"""Parses and checks a job's request for a model: its endpoint, model and limits; refuses fields that reach further."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tuneloop.tools.proxy.refusal import Refused
+from tuneloop.tools.llm_proxy.errors import ApiError
 
 ENDPOINTS = ("chat/completions", "completions", "embeddings")
-BYTES_PER_TOKEN = 3  # a cautious guess; what was really used is booked afterwards
-ANSWER_TOKENS = 1024  # expected of an answer whose request names no maximum
-MOST_ANSWERS = 64
-MOST_TOKENS = 10_000_000
-# All that a request may say. Endpoints that stand before several providers know more: other models than the one that is
-# asked, searches in the web, addresses, a dearer class of service.
+BYTES_PER_TOKEN = 3  # a cautious estimate; the tokens used are booked afterwards
+ANSWER_TOKENS = 1024  # expected of an answer without max_tokens
+MAX_ANSWERS = 64
+MAX_TOKENS = 10_000_000
+# The allowed fields. Gateways to several providers know more: fallback models, web search, addresses, dearer service tiers.
 FIELDS = frozenset(
     """
     model messages prompt suffix echo input encoding_format dimensions input_type user safety_identifier prompt_cache_key
@@ -25,16 +24,16 @@ FIELDS = frozenset(
     function_call structured_outputs guided_json guided_regex guided_choice guided_grammar grammar json_schema
     reasoning_effort reasoning thinking enable_thinking thinking_budget include_reasoning verbosity chat_template_kwargs
     add_generation_prompt continue_final_message add_special_tokens skip_special_tokens prediction modalities audio
-    """.split()  # noqa: SIM905 - read as a text
+    """.split()  # noqa: SIM905 - easier to read as text
 )
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One request, checked; `content` is its JSON for the provider, not parsed: that would take thirty times the memory.
+class ModelRequest:
+    """A checked request; `content` is the JSON for the provider: parsed, it would take thirty times the memory.
 
-    `expected_in`, `expected_out`: tokens that are set aside for it. `sample`: which drawing of one and the same request it
-    is, -1 where nobody numbered it; it is not passed on.
+    `expected_in`, `expected_out`: tokens that are reserved for it. `sample`: the number of this drawing of an otherwise
+    equal request, -1 without one; it is not passed on.
     """
 
     endpoint: str
@@ -48,33 +47,35 @@ class Asked:
     sample: int = -1
 
 
-def read_asked(path: str, raw: bytes, models: Collection[str]) -> Asked:
-    """The request at `path` with the body `raw`. Raises Refused in one sentence."""
+def parse_model_request(path: str, raw: bytes, models: Collection[str]) -> ModelRequest:
+    """The request at `path` with the body `raw`. Raises ApiError."""
     endpoint = path.removeprefix("/v1/")
     if endpoint == path or endpoint not in ENDPOINTS:
-        raise Refused(
+        raise ApiError(
             404, "unknown_endpoint", f"no such endpoint; there are /v1/models and /v1/ with {', '.join(ENDPOINTS)}"
         )
     body = read_body(raw)
-    sample = numbered(body.pop("sample", None))
+    sample = sample_number(body.pop("sample", None))
     model = body.get("model")
     if not isinstance(model, str) or model not in models:
-        raise Refused(403, "model_not_allowed", f"this job may not ask that model; right is one of {', '.join(models)}")
-    if found := next(reaching(body), ""):
-        raise Refused(
+        raise ApiError(
+            403, "model_not_allowed", f"this job may not ask that model; right is one of {', '.join(models)}"
+        )
+    if found := next(forbidden(body), ""):
+        raise ApiError(
             403, "not_allowed", f"{found} is not open to jobs; right is text, or data: URLs, in the request itself"
         )
     stream = flag(body, "stream") and endpoint != "embeddings"
-    answers = max(number(body, name, MOST_ANSWERS) or 1 for name in ("n", "best_of")) * prompts(body)
+    answers = max(number(body, name, MAX_ANSWERS) or 1 for name in ("n", "best_of")) * prompts(body)
     longest = (
-        number(body, "max_completion_tokens", MOST_TOKENS) or number(body, "max_tokens", MOST_TOKENS) or ANSWER_TOKENS
+        number(body, "max_completion_tokens", MAX_TOKENS) or number(body, "max_tokens", MAX_TOKENS) or ANSWER_TOKENS
     )
     options = body.get("stream_options")
     given = options if isinstance(options, dict) else {}
-    return Asked(
+    return ModelRequest(
         endpoint=endpoint,
         model=model,
-        content=written({**body, "stream_options": {**given, "include_usage": True}} if stream else body),
+        content=to_json({**body, "stream_options": {**given, "include_usage": True}} if stream else body),
         stream=stream,
         wants_usage=given.get("include_usage") is True,
         repeatable=sample >= 0 or repeatable(endpoint, body),
@@ -85,71 +86,71 @@ def read_asked(path: str, raw: bytes, models: Collection[str]) -> Asked:
 
 
 def read_body(raw: bytes) -> dict[str, Any]:
-    """A JSON object without NaN. Raises Refused."""
+    """A JSON object without NaN. Raises ApiError."""
     try:
-        body = json.loads(raw, parse_constant=no_constant)
+        body = json.loads(raw, parse_constant=reject_constant)
     except (ValueError, RecursionError) as e:
-        raise Refused(400, "invalid_json", "the body is no JSON that can be read") from e
+        raise ApiError(400, "invalid_json", "the body is no JSON that can be read") from e
     if not isinstance(body, dict):
-        raise Refused(400, "invalid_json", "the body is no JSON object")
+        raise ApiError(400, "invalid_json", "the body is no JSON object")
     return body
 
 
-def written(body: dict[str, Any]) -> bytes:
-    """As JSON. Raises Refused."""
+def to_json(body: dict[str, Any]) -> bytes:
+    """The body as JSON. Raises ApiError."""
     try:
         return json.dumps(body, allow_nan=False).encode()
     except (ValueError, RecursionError) as e:
-        raise Refused(400, "invalid_json", "the body has a number without bounds, or is nested too deeply") from e
+        raise ApiError(400, "invalid_json", "the body has a number without bounds, or is nested too deeply") from e
 
 
-def no_constant(name: str) -> float:
+def reject_constant(name: str) -> float:
     """NaN and Infinity are no JSON."""
     raise ValueError(name)
 
 
 def flag(body: dict[str, Any], name: str) -> bool:
-    """A boolean, false when absent. Raises Refused."""
+    """A boolean, false when absent. Raises ApiError."""
     value = body.get(name)
     if value is not None and not isinstance(value, bool):
-        raise Refused(400, "invalid_value", f"{name} is neither true nor false")
+        raise ApiError(400, "invalid_value", f"{name} is neither true nor false")
     return bool(value)
 
 
-def number(body: dict[str, Any], name: str, most: int) -> int | None:
-    """A positive whole number, None when absent. Raises Refused."""
+def number(body: dict[str, Any], name: str, maximum: int) -> int | None:
+    """A positive whole number, None when absent. Raises ApiError."""
     value = body.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
-        raise Refused(400, "invalid_value", f"{name} is no whole number from 1 to {most}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= maximum:
+        raise ApiError(400, "invalid_value", f"{name} is no whole number from 1 to {maximum}")
     return value
 
 
-def numbered(value: object) -> int:
-    """The number of a drawing, -1 when absent. Raises Refused."""
+def sample_number(value: object) -> int:
+    """The number of the sample, -1 when absent. Raises ApiError."""
     if value is None:
         return -1
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_TOKENS:
-        raise Refused(400, "invalid_value", f"sample is no whole number from 0 to {MOST_TOKENS}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_TOKENS:
+        raise ApiError(400, "invalid_value", f"sample is no whole number from 0 to {MAX_TOKENS}")
     return value
 
 
 def repeatable(endpoint: str, body: dict[str, Any]) -> bool:
-    """Whether the same answer twice is what was asked for: temperature 0, a seed, or an embedding."""
+    """Whether the answer may be cached: temperature 0, a seed, or an embedding."""
     temperature, seed = body.get("temperature"), body.get("seed")
-    still = isinstance(temperature, int | float) and not isinstance(temperature, bool) and temperature == 0
-    return endpoint == "embeddings" or still or (isinstance(seed, int) and not isinstance(seed, bool))
+    greedy = isinstance(temperature, int | float) and not isinstance(temperature, bool) and temperature == 0
+    return endpoint == "embeddings" or greedy or (isinstance(seed, int) and not isinstance(seed, bool))
 
 
 def prompts(body: dict[str, Any]) -> int:
-    """How many texts of a list are answered, each as often as is asked; a list of numbers is one text."""
+    """Number of prompts in a list; a list of token ids is one prompt."""
     given = body.get("prompt")
     return sum(isinstance(one, str | list) for one in given) or 1 if isinstance(given, list) else 1
 
 
-def reaching(body: dict[str, Any]) -> Iterator[str]:
-    """What could make the provider reach out, remember, or ask another model."""
+def forbidden(body: dict[str, Any]) -> Iterator[str]:
+    """What could make the provider use the network, store the request, or ask another model."""
     unknown = (name for name, value in body.items() if name not in FIELDS and value is not None and value is not False)
     yield from (f"the field {ascii(name)[:80]}" for name in unknown)
     tools = body.get("tools") or []
@@ -157,15 +158,15 @@ def reaching(body: dict[str, Any]) -> Iterator[str]:
         yield "a tool that is no function"
     messages = body.get("messages") or []
     if not isinstance(messages, list):
-        raise Refused(400, "invalid_value", "messages is no list")
+        raise ApiError(400, "invalid_value", "messages is no list")
     for message in messages:
         content = message.get("content") if isinstance(message, dict) else None
         for part in content if isinstance(content, list) else ():
-            yield from _elsewhere(part)
+            yield from _forbidden_part(part)
 
 
-def _elsewhere(part: object) -> Iterator[str]:
-    """A part of a message that is not in the message."""
+def _forbidden_part(part: object) -> Iterator[str]:
+    """A part of a message that refers to something outside of it."""
     if not isinstance(part, dict) or part.get("type") not in ("text", "image_url", "input_audio", "refusal"):
         yield "a part of a message other than text and images"
     elif part.get("type") == "image_url":

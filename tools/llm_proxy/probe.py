@@ -1,24 +1,30 @@
-"""Is there somebody at an endpoint who takes this key? Asked before anything costs."""
+"""Checks that a provider is reachable and takes the key, before anything costs."""
 
 from __future__ import annotations
 
 import httpx2
 
 from tuneloop.core.errors import SetupError
-from tuneloop.tools.proxy.access import Upstream
+from tuneloop.tools.llm_proxy.access import Upstream
 
-SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 
 
 def check_endpoint(upstream: Upstream, model: str, what: str, variables: str) -> None:
-    """Ask for the list of models, which costs nothing; an endpoint without one is believed.
+    """Request the list of models, which costs nothing; a provider without one passes.
 
-    `what` and `variables` name it and its settings in the one line of the SetupError: nobody answers, the key is refused,
-    or the endpoint lists its models and this one is not among them.
+    Args:
+        upstream: Address and key of the provider.
+        model: The model that must be listed.
+        what: What the provider is used for, in error messages.
+        variables: The settings to look at, in error messages.
+
+    Raises:
+        SetupError: The provider is unreachable, refuses the key, or lists its models without this one.
     """
     headers = {"Authorization": f"Bearer {upstream.key}"} if upstream.key else {}
     try:
-        with httpx2.Client(timeout=SECONDS, trust_env=False, headers=headers) as client:
+        with httpx2.Client(timeout=TIMEOUT_SECONDS, trust_env=False, headers=headers) as client:
             found = client.get(f"{upstream.base}/models")
     except (httpx2.HTTPError, httpx2.InvalidURL) as e:
         raise SetupError(
@@ -34,7 +40,7 @@ def check_endpoint(upstream: Upstream, model: str, what: str, variables: str) ->
 
 
 def _listed(found: httpx2.Response) -> list[str]:
-    """Names of all its models, [] where it does not say."""
+    """Names of all its models, [] where it lists none."""
     try:
         return [str(row["id"]) for row in found.json()["data"]] if found.status_code == 200 else []
     except (ValueError, LookupError, TypeError):
@@ -42,7 +48,7 @@ def _listed(found: httpx2.Response) -> list[str]:
 
 
 def _shown(upstream: Upstream) -> str:
-    """Without what could be a password in the address."""
+    """The host only: an address may hold a password."""
     try:
         return httpx2.URL(upstream.base).host or "the given address"
     except httpx2.InvalidURL:

@@ -1,7 +1,7 @@
-"""`ledger.jsonl` of a run: one line per request; what was under way when the proxy was killed is counted as well.
+"""`ledger.jsonl` of a run: one line per request, also for requests that were under way when the proxy was killed.
 
-A request is noted in `begun.jsonl` before it leaves. A proxy that starts finds there what has no line in the ledger and
-books it with the tokens that were set aside. No line holds words of a request or an answer.
+A request is noted in `begun.jsonl` before it is sent. A new proxy books the requests noted there without a line in the
+ledger, with the tokens reserved for them. No line holds text of a request or an answer.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Outcome = Literal["answered", "cached", "refused", "failed", "cut", "killed"]
 
 
 class Entry(BaseModel):
-    """One request; `cost` in USD, None: nobody knows the price.
+    """One request; `cost` in USD, None: the price is unknown.
 
-    `estimated`: nobody said how many tokens it took; `tokens_cached`: of those in, read from the provider's cache;
-    `experiment`: 0 for those of the run itself.
+    `estimated`: the provider did not report the tokens; `tokens_cached`: input tokens from the provider's cache;
+    `experiment`: 0 for requests of the run itself.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -51,23 +51,23 @@ class Entry(BaseModel):
 
     @property
     def paid(self) -> bool:
-        """Whether it counts against limits: it reached a provider."""
+        """Whether it counts against limits: it reached the provider."""
         return self.outcome in ("answered", "cut", "killed") or (self.outcome == "failed" and self.tries > 0)
 
 
-def experiment_of(door: str) -> int:
-    """The experiment of a job by the name of its door; 0: the run itself."""
-    found = re.match(r"experiments-(\d+)-", door)
+def experiment_of(endpoint: str) -> int:
+    """The experiment of a job, from its endpoint's name; 0: the run itself."""
+    found = re.match(r"experiments-(\d+)-", endpoint)
     return int(found[1]) if found else 0
 
 
 def new_id() -> str:
-    """A name for a request."""
+    """A random request id."""
     return secrets.token_hex(8)
 
 
 class Ledger:
-    """Appends; each line is one write."""
+    """The writer; each line is one write."""
 
     def __init__(self, path: Path, begun: Path) -> None:
         self.path, self._begun = path, begun
@@ -77,37 +77,37 @@ class Ledger:
             if entry.id not in known:
                 _append(self._file, entry)
         begun.unlink(missing_ok=True)
-        self._notes, self._owes = _open(begun), False
+        self._notes, self._unbooked = _open(begun), False
 
     def begin(self, entry: Entry) -> None:
-        """Note a request before it leaves, as it is to be booked should nobody come back. Raises OSError."""
+        """Note a request before it is sent, as it is booked after a kill. Raises OSError."""
         _append(self._notes, entry)
 
     def write(self, entry: Entry) -> None:
-        """Book it. Raises OSError."""
+        """Book a request that has ended. Raises OSError."""
         try:
             _append(self._file, entry)
         except OSError:
-            self._owes = True
+            self._unbooked = True
             raise
 
     def close(self) -> None:
-        """Nothing is under way any more."""
+        """Close both files; no request is under way."""
         os.close(self._file)
         os.close(self._notes)
-        if not self._owes:
+        if not self._unbooked:
             self._begun.unlink(missing_ok=True)
 
 
 def read_ledger(path: Path) -> Iterator[Entry]:
-    """Every whole line; a torn one is left out."""
+    """Every whole line; torn ones are skipped."""
     for row in _rows(path):
         with contextlib.suppress(ValidationError):
             yield Entry.model_validate(row)
 
 
 class Sums(BaseModel):
-    """Paid requests with their tokens and cost (None: of some nobody knows the price), and the others."""
+    """Totals of paid requests (cost None: some price is unknown), and counts of the others."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -122,7 +122,7 @@ class Sums(BaseModel):
 
 
 def sums(entries: Iterable[Entry]) -> Sums:
-    """Of some lines."""
+    """The totals of some entries."""
     rows = list(entries)
     paid = [entry for entry in rows if entry.paid]
     costs = [entry.cost for entry in paid if entry.cost is not None]
@@ -139,7 +139,7 @@ def sums(entries: Iterable[Entry]) -> Sums:
 
 
 def sums_by_job(path: Path) -> dict[str, Sums]:
-    """What each job of a run asked, in the order in which they began to."""
+    """The totals of each job of a run, by its first request."""
     rows: dict[str, list[Entry]] = {}
     for entry in read_ledger(path):
         rows.setdefault(entry.job, []).append(entry)
@@ -156,7 +156,7 @@ def _rows(path: Path) -> Iterator[Any]:
 
 
 def _open(path: Path) -> int:
-    """For appending, at the beginning of a line."""
+    """Open for appending, at the beginning of a line."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     size = os.fstat(handle).st_size
     if size and os.pread(handle, 1, size - 1) != b"\n":
@@ -165,12 +165,12 @@ def _open(path: Path) -> int:
 
 
 def _append(handle: int, entry: Entry) -> None:
-    """One write; what is torn by a full disk is taken back. Raises OSError.
+    """Append in one write; a line torn by a full disk is truncated. Raises OSError.
 
-    Under the file's lock: the proxy and the run's agents book in the same file, and nobody may take back another's line.
+    Under the file's lock: the proxy and the run's agents share the file, and neither may truncate the other's line.
     """
     data = entry.model_dump_json().encode() + b"\n"
-    with contextlib.suppress(OSError):  # a disk without locks
+    with contextlib.suppress(OSError):  # a file system without locks
         fcntl.flock(handle, fcntl.LOCK_EX)
     try:
         size = os.fstat(handle).st_size

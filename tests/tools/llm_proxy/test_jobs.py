@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import linked_home
 from tests.prepared import prepared
-from tests.tools.proxy.conftest import CANARY, Provider, tree_holds
+from tests.tools.llm_proxy.conftest import CANARY, Provider, tree_holds
 from tests.waiting import until
 from tuneloop.cli.checks import check_models
 from tuneloop.core.errors import SetupError
@@ -27,9 +27,9 @@ from tuneloop.sandboxes.jobs import wait
 from tuneloop.tools.benchmarks import resolve
 from tuneloop.tools.cleaning import Wanted, clear, survey
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.proxy.access import judge_access
-from tuneloop.tools.proxy.doors import place_of
-from tuneloop.tools.proxy.ledger import read_ledger, sums_by_job
+from tuneloop.tools.llm_proxy.access import judge_access
+from tuneloop.tools.llm_proxy.launcher import proxy_folder
+from tuneloop.tools.llm_proxy.ledger import read_ledger, sums_by_job
 from tuneloop.tools.scripts import CLIENTS, script_findings, script_key, script_result, start_script
 from tuneloop.tools.workbench import Workbench
 
@@ -92,7 +92,7 @@ def run_script(bench: Workbench, code: str, *, debug: bool) -> tuple[list[Any], 
 
 
 @pytest.mark.slow
-def test_a_script_asks_and_is_booked_and_the_key_is_nowhere(make: Make, provider: Provider) -> None:
+def test_script_requests_are_booked(make: Make, provider: Provider) -> None:
     bench = make(**models(provider))
     tried, _ = run_script(bench, SCRIPT, debug=True)
     rows, job = run_script(bench, SCRIPT, debug=False)
@@ -110,7 +110,7 @@ def test_a_script_asks_and_is_booked_and_the_key_is_nowhere(make: Make, provider
 
 
 @pytest.mark.slow
-def test_without_models_nothing_is_there(make: Make, provider: Provider) -> None:
+def test_no_endpoint_without_models(make: Make, provider: Provider) -> None:
     bench = make(OPENAI_API_KEY=CANARY, OPENAI_API_BASE=provider.url)
     findings = script_findings(bench, SCRIPT)
     assert any("urllib.request" in finding and "no network" in finding for finding in findings)
@@ -124,7 +124,7 @@ def test_without_models_nothing_is_there(make: Make, provider: Provider) -> None
 
 
 @pytest.mark.slow
-def test_who_watches_the_job_starts_a_killed_proxy_again(make: Make, provider: Provider) -> None:
+def test_killed_proxy_is_restarted_by_status(make: Make, provider: Provider) -> None:
     bench = make(**models(provider))
 
     def wait_for_gate(*_: Any) -> bool:
@@ -142,7 +142,7 @@ def test_who_watches_the_job_starts_a_killed_proxy_again(make: Make, provider: P
     folder.script.write_text(again)
     start_script(bench, folder, debug=True)
     assert provider.waiting.acquire(timeout=30)
-    place = place_of(bench.run, bench.settings)
+    place = proxy_folder(bench.run, bench.settings)
     pids = [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(place).encode() in p.read_bytes()]
     os.kill(int(pids[0].parts[2]), 9)
     provider.gate.set()
@@ -155,7 +155,7 @@ def test_who_watches_the_job_starts_a_killed_proxy_again(make: Make, provider: P
 
 
 @pytest.mark.slow
-def test_the_judge_of_an_evaluation_has_a_door_of_its_own(make: Make, provider: Provider) -> None:
+def test_judge_has_its_own_endpoint(make: Make, provider: Provider) -> None:
     """Any job that is launched with an access gets one; the judge's key is its own."""
     bench = make(FT_JUDGE_MODEL="judge", FT_JUDGE_API_KEY=f"{CANARY}-judge", FT_JUDGE_API_BASE=provider.url)
     access, engine, work = judge_access(bench.settings), bench.engine("llamafactory"), bench.run.baseline / "work"
@@ -175,7 +175,7 @@ def test_the_judge_of_an_evaluation_has_a_door_of_its_own(make: Make, provider: 
 
 
 @pytest.mark.slow
-def test_what_speaks_to_models_may_be_imported_where_the_engine_has_it(make: Make, provider: Provider) -> None:
+def test_installed_clients_may_be_imported(make: Make, provider: Provider) -> None:
     bench = make(**models(provider))
     there = sorted(CLIENTS & bench.engine("llamafactory").packages.keys())
     assert "requests" in there
@@ -185,7 +185,7 @@ def test_what_speaks_to_models_may_be_imported_where_the_engine_has_it(make: Mak
     assert "no network" in "".join(script_findings(bench, SCRIPT.replace("import argparse", "import socket, argparse")))
 
 
-def test_a_run_with_a_limit_on_money_and_no_price_is_not_opened(tmp_path: Path) -> None:
+def test_money_limit_without_price_refuses_the_run(tmp_path: Path) -> None:
     settings = Settings(
         FT_FILE_PATH=tmp_path / "home", OPENAI_API_KEY="k", FT_WEAK_MODELS="m", TUNELOOP_API_RUN_LIMITS={"money": 1}
     )
@@ -195,7 +195,7 @@ def test_a_run_with_a_limit_on_money_and_no_price_is_not_opened(tmp_path: Path) 
     assert check_models(settings).verdict == "missing"
 
 
-def test_doctor_says_who_may_be_asked(tmp_path: Path) -> None:
+def test_doctor_lists_models(tmp_path: Path) -> None:
     given: dict[str, Any] = {
         "FT_FILE_PATH": tmp_path,
         "OPENAI_API_KEY": CANARY,
@@ -210,7 +210,7 @@ def test_doctor_says_who_may_be_asked(tmp_path: Path) -> None:
     assert CANARY not in f"{found}{priced}"
 
 
-def test_clean_takes_the_sockets_of_runs_that_are_over(tmp_path: Path) -> None:
+def test_clean_removes_proxies_of_finished_runs(tmp_path: Path) -> None:
     settings = Settings(FT_FILE_PATH=tmp_path)
     home = settings.home
     for name, over in (("open", False), ("over", True), ("gone", None)):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.proxy.conftest import CANARY, CHAT, House, OpenHouse, Provider
+from tests.tools.llm_proxy.conftest import CANARY, CHAT, JobEndpoint, MakeEndpoint, Provider
 
 BODY = b'{"model": "weak", "messages": [{"role": "user", "content": "x"}], "max_tokens": 1}'
 LINES = (
@@ -90,7 +90,7 @@ def nonsense(rng: random.Random) -> bytes:
     return json.dumps(body).encode()[: rng.choice((None, None, 40))]
 
 
-def throw(house: House, handle: int, data: bytes) -> bytes:
+def throw(endpoint: JobEndpoint, handle: int, data: bytes) -> bytes:
     """Send it, hang up half, and take what comes."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(30)
@@ -115,32 +115,32 @@ def size(pid: int) -> tuple[int, int]:
     return resident, len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def fuzz(house: House, provider: Provider, count: int, seed: int) -> None:
+def fuzz(endpoint: JobEndpoint, provider: Provider, count: int, seed: int) -> None:
     rng = random.Random(seed)
-    pid, handle = house.pid, os.open(house.folder / "in", os.O_PATH)
+    pid, handle = endpoint.pid, os.open(endpoint.folder / "in", os.O_PATH)
     before = (0, 0)
     with ThreadPoolExecutor(8) as pool:
         for start in range(0, count, 250):
-            thrown = [request(rng, house.token) for _ in range(250)]
-            for data, found in zip(thrown, pool.map(lambda data: throw(house, handle, data), thrown), strict=True):
+            thrown = [request(rng, endpoint.token) for _ in range(250)]
+            for data, found in zip(thrown, pool.map(lambda data: throw(endpoint, handle, data), thrown), strict=True):
                 assert CANARY.encode() not in found, data[:200]
                 assert found == b"" or found.startswith(b"HTTP/1.1 "), found[:100]
             if start == min(500, count // 5 // 250 * 250):
                 before = size(pid)
     os.close(handle)
-    assert house.ask().status_code == 200
-    assert house.pid == pid, "the same process"
+    assert endpoint.ask().status_code == 200
+    assert endpoint.pid == pid, "the same process"
     after = size(pid)
     assert after[0] - before[0] < 24 << 20, "memory is flat"
     assert after[1] - before[1] < 8, "descriptors are flat"
-    assert (house.place / "log.txt").read_text() == ""
-    assert house.run.ledger.stat().st_size < 2_000_000 + 400 * len(provider.seen)
+    assert (endpoint.proxy / "log.txt").read_text() == ""
+    assert endpoint.run.ledger.stat().st_size < 2_000_000 + 400 * len(provider.seen)
 
 
-def test_nonsense(open_house: OpenHouse, provider: Provider) -> None:
-    fuzz(open_house(), provider, 2500, seed=int(os.environ.get("FUZZ_SEED", "5")))
+def test_malformed_requests(make_endpoint: MakeEndpoint, provider: Provider) -> None:
+    fuzz(make_endpoint(), provider, 2500, seed=int(os.environ.get("FUZZ_SEED", "5")))
 
 
 @pytest.mark.soak
-def test_nonsense_for_long(open_house: OpenHouse, provider: Provider) -> None:
-    fuzz(open_house(TUNELOOP_API_JOB_LIMITS={"requests": 1_000_000}), provider, 60_000, seed=6)
+def test_malformed_requests_for_long(make_endpoint: MakeEndpoint, provider: Provider) -> None:
+    fuzz(make_endpoint(TUNELOOP_API_JOB_LIMITS={"requests": 1_000_000}), provider, 60_000, seed=6)

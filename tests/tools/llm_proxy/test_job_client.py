@@ -19,8 +19,8 @@ import pytest
 
 from tests.conftest import linked_home
 from tests.prepared import prepared
-from tests.tools.proxy.conftest import CANARY, OpenHouse, Provider, access_of, error, send
-from tests.tools.proxy.test_kills import SANDBOXES, reached
+from tests.tools.llm_proxy.conftest import CANARY, MakeEndpoint, Provider, access_of, error, send
+from tests.tools.llm_proxy.test_kills import SANDBOXES, reached
 from tests.waiting import until
 from tuneloop.core.errors import RecipeError, WorldError
 from tuneloop.core.job import Command, JobStatus
@@ -33,10 +33,10 @@ from tuneloop.sandboxes.jobs import launch, wait
 from tuneloop.tools.asking import CLIENT
 from tuneloop.tools.benchmarks import resolve
 from tuneloop.tools.engines import Engine
+from tuneloop.tools.llm_proxy import launcher
+from tuneloop.tools.llm_proxy.launcher import keep_running, proxy_folder
+from tuneloop.tools.llm_proxy.ledger import read_ledger, sums_by_job
 from tuneloop.tools.progress import told_progress
-from tuneloop.tools.proxy import doors
-from tuneloop.tools.proxy.doors import keep_open, place_of
-from tuneloop.tools.proxy.ledger import read_ledger, sums_by_job
 from tuneloop.tools.scripts import script_findings, script_result, start_script
 from tuneloop.tools.workbench import Workbench
 
@@ -110,8 +110,10 @@ def kill_the_job(bench: Workbench, script: Path) -> None:
 
 
 def kill_the_proxy(bench: Workbench) -> None:
-    place = str(place_of(bench.run, bench.settings)).encode()
-    pids = [p.parts[2] for p in Path("/proc").glob("[0-9]*/cmdline") if place in read(p) and b"proxy.serve" in read(p)]
+    place = str(proxy_folder(bench.run, bench.settings)).encode()
+    pids = [
+        p.parts[2] for p in Path("/proc").glob("[0-9]*/cmdline") if place in read(p) and b"llm_proxy.server" in read(p)
+    ]
     os.kill(int(pids[0]), signal.SIGKILL)
 
 
@@ -136,7 +138,7 @@ def solve(h: Any, asked: dict[str, Any]) -> bool:
     return send(h, 200, {"model": "strong", "choices": [choice], "usage": usage})
 
 
-def test_the_example_of_the_documents(make: Make, provider: Provider) -> None:
+def test_example_of_the_docs(make: Make, provider: Provider) -> None:
     code = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.S)[0]
     bench = make()
     provider.next = [solve] * 1000
@@ -164,9 +166,9 @@ def test_the_example_of_the_documents(make: Make, provider: Provider) -> None:
 
 @pytest.mark.parametrize("kind", sorted(SANDBOXES))
 @pytest.mark.usefixtures("docker_host")
-def test_it_asks_in_every_sandbox(open_house: OpenHouse, provider: Provider, kind: str) -> None:
-    house, sandbox = open_house(), SANDBOXES[kind]
-    work = house.run.experiment(1).work / "build"
+def test_every_sandbox(make_endpoint: MakeEndpoint, provider: Provider, kind: str) -> None:
+    endpoint, sandbox = make_endpoint(), SANDBOXES[kind]
+    work = endpoint.run.experiment(1).work / "build"
     work.mkdir(parents=True)
     (work / "process_data.py").write_text(COPIES)
     command = Command(
@@ -177,8 +179,10 @@ def test_it_asks_in_every_sandbox(open_house: OpenHouse, provider: Provider, kin
         write=(str(work),),
         generated=True,
     )
-    inside = doors.through_door(house.run, house.settings, house.jobs, "build_data", command, access_of(house.settings))
-    folder = launch(sandbox, house.jobs, "build_data", inside)
+    inside = launcher.with_endpoint(
+        endpoint.run, endpoint.settings, endpoint.jobs, "build_data", command, access_of(endpoint.settings)
+    )
+    folder = launch(sandbox, endpoint.jobs, "build_data", inside)
     assert wait(sandbox, folder).ok, (folder / "log.txt").read_text()
     assert len(json.loads((work / "data.json").read_text())) == len(provider.seen) == 24
 
@@ -199,7 +203,7 @@ def held_up(make: Make, provider: Provider) -> tuple[Workbench, str, threading.E
     return bench, name, hold
 
 
-def test_a_killed_script_pays_nothing_twice(make: Make, provider: Provider) -> None:
+def test_killed_script_pays_nothing_twice(make: Make, provider: Provider) -> None:
     """Killed while answers are on their way: these, too, are there for the next attempt."""
     bench, name, hold = held_up(make, provider)
     kill_the_job(bench, bench.run.experiment(1).script)
@@ -216,18 +220,18 @@ def test_a_killed_script_pays_nothing_twice(make: Make, provider: Provider) -> N
     assert (booked.requests, booked.cached) == (24, 12)
 
 
-def test_a_killed_proxy_costs_only_what_was_under_way(make: Make, provider: Provider) -> None:
+def test_killed_proxy_repeats_only_requests_under_way(make: Make, provider: Provider) -> None:
     bench, name, hold = held_up(make, provider)
     kill_the_proxy(bench)
     hold.set()
-    keep_open(bench.run, bench.settings)
+    keep_running(bench.run, bench.settings)
     rows = result(bench, name)
     assert [row["output"] for row in rows] == [f"echo question {i}" for i in range(24)]
     assert sum(contents(provider).values()) == 24 + 4
     assert max(contents(provider).values()) == 2
 
 
-def test_faults_of_the_provider_cost_time_and_no_row(make: Make, provider: Provider) -> None:
+def test_provider_errors_lose_no_row(make: Make, provider: Provider) -> None:
     def cut(h: Any, _: dict[str, Any]) -> bool:
         h.send_response(200)
         h.send_header("Content-Length", "1000")
@@ -247,7 +251,7 @@ def test_faults_of_the_provider_cost_time_and_no_row(make: Make, provider: Provi
     assert [row["output"] for row in rows] == [f"echo question {i}" for i in range(24)]
 
 
-def test_at_the_limit_the_script_works_with_what_there_is(make: Make, provider: Provider) -> None:
+def test_script_ends_well_at_the_limit(make: Make, provider: Provider) -> None:
     bench = make(TUNELOOP_API_JOB_LIMITS={"requests": 5}, FT_API_MAX_WORKERS=1)
     rows = result(bench, start(bench, COPIES))
     assert [row["output"] for row in rows] == [f"echo question {i}" for i in range(5)]
@@ -260,7 +264,7 @@ def test_at_the_limit_the_script_works_with_what_there_is(make: Make, provider: 
     assert len(provider.seen) == 5
 
 
-def test_an_endpoint_that_takes_no_key_pauses_the_run_and_then_it_goes_on(make: Make, provider: Provider) -> None:
+def test_refused_key_pauses_the_run(make: Make, provider: Provider) -> None:
     bench = make()
     provider.next = [*[lambda *_: False] * 8, *[error(401)] * 100]
     name = start(bench, COPIES)
@@ -275,14 +279,14 @@ def test_an_endpoint_that_takes_no_key_pauses_the_run_and_then_it_goes_on(make: 
     assert over(bench, name)[1].name == "build_data.2", "what is over is over"
 
 
-def test_who_says_that_the_endpoint_is_gone_without_having_asked_has_failed(make: Make) -> None:
+def test_exit_status_75_without_requests_is_a_failure(make: Make) -> None:
     bench = make()
     name = start(bench, COPIES.replace("found = ", "raise SystemExit(75)\nfound = "))
     with pytest.raises(RecipeError, match=r"process_data.py failed. build_data.1: finished, exit status 75"):
         result(bench, name)
 
 
-def test_a_script_that_asked_in_vain_is_told_so(make: Make, provider: Provider) -> None:
+def test_script_without_any_answer_fails(make: Make, provider: Provider) -> None:
     """It ended well and wrote rows; without one answer they are not what was planned."""
     bench = make()
     provider.next = [error(400, "no such field", "bad_field")] * 100
@@ -293,7 +297,7 @@ def test_a_script_that_asked_in_vain_is_told_so(make: Make, provider: Provider) 
     assert "no such field" in str(told.value), "the log's last lines say more"
 
 
-def test_a_run_without_models_refuses_a_script_that_would_ask(make: Make) -> None:
+def test_run_without_models_refuses_the_client(make: Make) -> None:
     bench = make(FT_STRONG_MODELS="")
     (finding,) = script_findings(bench, COPIES)
     assert (
@@ -302,7 +306,7 @@ def test_a_run_without_models_refuses_a_script_that_would_ask(make: Make) -> Non
     )
 
 
-def test_sets_have_the_same_order_every_time(make: Make) -> None:
+def test_set_order_is_fixed(make: Make) -> None:
     code = "import json, sys\n'--debug' in sys.argv\njson.dump(list({f'w{i}' for i in range(50)}), open('data.json', 'w'))\n"
     bench = make()
     first = result(bench, start(bench, code))
@@ -311,7 +315,7 @@ def test_sets_have_the_same_order_every_time(make: Make) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_killed_again_and_again_it_pays_nothing_twice(make: Make, provider: Provider, seed: int) -> None:
+def test_many_kills_pay_nothing_twice(make: Make, provider: Provider, seed: int) -> None:
     """kill -9 at any moment, eight times in one script of 200 questions."""
     bench, rng, pause = make(), random.Random(seed), threading.Event()
     code = COPIES.replace("range(24)", "range(200)")
