@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import time
-from asyncio import Semaphore
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -24,7 +24,6 @@ from tuneloop.tools.llm_proxy.sse import TokenUsage
 from tuneloop.tools.llm_proxy.upstream import Provider, UpstreamError
 
 MODELS, ALLOWANCE = "/v1/models", "/v1/allowance"
-MAX_CONNECTIONS = 1024  # of one job, waiting ones included
 MAX_REQUEST_BYTES = 32 << 20  # of one job's requests in memory
 MAX_REFUSALS = 1000  # of one job in the ledger: an endless loop must not fill the disk
 KEPT = [("x-tuneloop-kept", "true")]  # the answer was paid for before
@@ -49,38 +48,24 @@ class Endpoint:
             self.job.used += amount_of(entry) if entry.job == name else Amount()
         self.last_request = time.time()
         self._run, self._ledger, self._cache, self._provider = run, ledger, cache, provider
-        self._workers, self._backpressure = Semaphore(config.access.workers), Backpressure(MAX_REQUEST_BYTES)
-        self._connections, self._refusals = 0, 0
-
-    @property
-    def busy(self) -> bool:
-        """Whether requests are under way; their answers are paid for and cached even when the client has left."""
-        return self._connections > 0
+        self._workers, self._backpressure = asyncio.Semaphore(config.access.workers), Backpressure(MAX_REQUEST_BYTES)
+        self._refusals = 0
 
     async def serve(self, exchange: Exchange) -> None:
-        """Answer one connection."""
+        """Answer one request; a client that leaves is no error."""
         self.last_request = time.time()
-        self._connections += 1
         try:
-            try:
-                if self._connections > MAX_CONNECTIONS:
-                    raise ApiError(
-                        429, "too_many_connections", f"at most {MAX_CONNECTIONS} connections at the same time", 2
-                    )
-                async with self._backpressure.share() as acquire:
-                    await self._answer(exchange, await exchange.read(acquire))
-            except ApiError as e:
-                if not exchange.started:
-                    await exchange.respond(e.status, e.body, e.headers)
+            async with self._backpressure.share() as acquire:
+                await self._answer(exchange, await exchange.read(acquire))
         except ClientDisconnectError:
             pass
-        except Exception:
-            if not exchange.started:
-                await exchange.respond(500, INTERNAL_ERROR.body, INTERNAL_ERROR.headers)
-            raise
+        except ApiError as e:
+            await exchange.respond_error(e)
+        except Exception as e:  # noqa: BLE001 - uvicorn would log the message, which may quote a request
+            asyncio.get_running_loop().call_exception_handler({"message": "request failed", "exception": e})
+            await exchange.respond_error(INTERNAL_ERROR)
         finally:
-            self._connections -= 1
-            await exchange.close()
+            exchange.close()
 
     async def _answer(self, exchange: Exchange, http_request: Request) -> None:
         """Answer an HTTP request. Raises ApiError or ClientDisconnectError."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import os
 import resource
 import socket
@@ -16,9 +17,11 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import uvicorn
 from pydantic import BaseModel, ConfigDict
+from uvicorn.server import ServerState
 
 from tuneloop.core.locks import is_locked, take
 from tuneloop.core.settings import Allowance
@@ -27,10 +30,13 @@ from tuneloop.tools.disk import remove
 from tuneloop.tools.llm_proxy.access import EndpointConfig, Upstream
 from tuneloop.tools.llm_proxy.answer_cache import AnswerCache
 from tuneloop.tools.llm_proxy.endpoint import Endpoint
-from tuneloop.tools.llm_proxy.http import HEAD_BYTES, Exchange
+from tuneloop.tools.llm_proxy.http import HEAD_BYTES, EndpointProtocol, Exchange
 from tuneloop.tools.llm_proxy.ledger import Ledger, read_ledger
 from tuneloop.tools.llm_proxy.quota import Amount, Quota, amount_of
 from tuneloop.tools.llm_proxy.upstream import Provider
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 PR_SET_DUMPABLE = 4
 CONFIGS = "[!.]*/endpoint.json"
@@ -38,6 +44,7 @@ POLL_SECONDS, END_CHECK_SECONDS = 0.1, 1.0  # between looks for new endpoints, f
 GRACE_SECONDS = 10.0  # from a job's end to the proxy's
 IDLE_SECONDS = 3600.0  # without a request, after which a job without a recorded end counts as gone
 MAX_LOGGED_ERRORS = 100
+MAX_CONNECTIONS = BACKLOG = 1024  # of one endpoint; beyond it uvicorn answers 503
 
 
 class ServerConfig(BaseModel):
@@ -62,6 +69,7 @@ class ProxyServer:
         self._providers: dict[str, Provider] = {}
         self._endpoints: dict[str, Endpoint] = {}
         self._configs: dict[str, tuple[int, EndpointConfig]] = {}
+        self._states: list[ServerState] = []  # uvicorn's connections and tasks of each endpoint
         self._errors = 0
 
     async def run(self) -> None:
@@ -103,10 +111,13 @@ class ProxyServer:
             self._configs[name] = (stamp, config)
 
     async def _listen(self, name: str, folder: Path) -> None:
-        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await self._endpoints[name].serve(Exchange(reader, writer))
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await self._endpoints[name].serve(Exchange(scope, receive, send))
 
-        await asyncio.start_unix_server(connected, sock=listening_socket(folder), limit=HEAD_BYTES)
+        config, state = uvicorn_config(app), ServerState()
+        self._states.append(state)
+        protocol = partial(EndpointProtocol, config, state, {})
+        await asyncio.get_running_loop().create_unix_server(protocol, sock=listening_socket(folder), backlog=BACKLOG)
 
     def _provider(self, purpose: str) -> Provider:
         if purpose not in self._providers:
@@ -126,7 +137,8 @@ class ProxyServer:
         return False
 
     def _all_ended(self) -> bool:
-        idle = not any(endpoint.busy for endpoint in self._endpoints.values())
+        # An answer under way is paid for: it is awaited and cached, also when its client has left.
+        idle = not any(state.tasks for state in self._states)
         return idle and all(has_ended(path, self._last_request(path)) for path in self._folder.glob(CONFIGS))
 
     def _last_request(self, path: Path) -> float:
@@ -156,6 +168,23 @@ class ProxyServer:
         self._ledger.close()
 
 
+def uvicorn_config(app: ASGIApp) -> uvicorn.Config:
+    """HTTP only, bounded and without logs: the proxy logs errors itself, without what a request says."""
+    return uvicorn.Config(
+        app,
+        interface="asgi3",
+        http=EndpointProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level=logging.CRITICAL,
+        access_log=False,
+        proxy_headers=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        h11_max_incomplete_event_size=HEAD_BYTES,
+    )
+
+
 def listening_socket(folder: Path) -> socket.socket:
     """A socket in `folder`, whose path may be long; it gets its name when it listens, and every uid may connect."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -165,7 +194,7 @@ def listening_socket(folder: Path) -> socket.socket:
         part.unlink(missing_ok=True)
         server.bind(f"/proc/self/fd/{handle}/.socket")
         part.chmod(0o666)
-        server.listen(1024)
+        server.listen(BACKLOG)
         server.setblocking(False)
         part.replace(folder / "socket")
     finally:
