@@ -1,6 +1,6 @@
-"""A data script: asks many things at once, one time in three as a stream, again whenever that may help.
+"""A data script: many concurrent requests, every third one streamed, with retries.
 
-`job.py COUNT` writes what it was told to `answers.json` in the working folder.
+`job.py COUNT` writes the answers to `answers.json` in the working folder.
 """
 
 import http.client

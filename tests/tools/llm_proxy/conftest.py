@@ -73,18 +73,18 @@ def handler(provider: Provider) -> type[BaseHTTPRequestHandler]:
             """Silent."""
 
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with lock:
-                provider.seen.append(asked)
+                provider.seen.append(request)
                 provider.keys.append(str(self.headers["Authorization"]))
                 behaviour = provider.next.pop(0) if provider.next else None
                 provider.at_once += 1
                 provider.most_at_once = max(provider.most_at_once, provider.at_once)
             try:
-                if behaviour is None or not behaviour(self, asked):
-                    stream(self, asked, provider) if asked.get("stream") else usual(self, asked)
+                if behaviour is None or not behaviour(self, request):
+                    stream(self, request, provider) if request.get("stream") else usual(self, request)
             except (TypeError, LookupError, AttributeError):
-                error(400, "this makes no sense")(self, asked)
+                error(400, "this makes no sense")(self, request)
             except OSError:
                 self.close_connection = True
             finally:
@@ -94,13 +94,13 @@ def handler(provider: Provider) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def usual(h: BaseHTTPRequestHandler, asked: dict[str, Any]) -> None:
+def usual(h: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
     """Ten tokens in, five out, and the last message back; an embedding is a number."""
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-    if "input" in asked:
+    if "input" in request:
         send(h, 200, {"object": "list", "data": [{"embedding": [0.5], "index": 0}], "usage": {"prompt_tokens": 10}})
         return
-    text = f"echo {asked['messages'][-1]['content']}" if "messages" in asked else "echo"
+    text = f"echo {request['messages'][-1]['content']}" if "messages" in request else "echo"
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "finish_reason": "stop", "message": message, "text": text}
     send(
@@ -110,23 +110,23 @@ def usual(h: BaseHTTPRequestHandler, asked: dict[str, Any]) -> None:
             "id": "x",
             "object": "chat.completion",
             "created": 1,
-            "model": asked["model"],
+            "model": request["model"],
             "choices": [choice],
             "usage": usage,
         },
     )
 
 
-def stream(h: BaseHTTPRequestHandler, asked: dict[str, Any], provider: Provider) -> None:
-    """As many pieces as the provider has, usage when asked for."""
+def stream(h: BaseHTTPRequestHandler, request: dict[str, Any], provider: Provider) -> None:
+    """As many pieces as the provider has, usage when request for."""
     h.send_response(200)
     h.send_header("Content-Type", "text/event-stream")
     h.send_header("Connection", "close")
     h.end_headers()
-    head = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": asked["model"]}
+    head = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": request["model"]}
     for i in range(provider.pieces):
         piece(h, {**head, "choices": [{"index": 0, "delta": {"content": f"w{i} "}, "finish_reason": None}]})
-    if asked.get("stream_options", {}).get("include_usage"):
+    if request.get("stream_options", {}).get("include_usage"):
         piece(h, {**head, "choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": provider.pieces}})
     h.wfile.write(b"data: [DONE]\n\n")
     h.close_connection = True
@@ -141,18 +141,18 @@ def piece(h: BaseHTTPRequestHandler, event: dict[str, Any]) -> None:
 @pytest.fixture
 def provider() -> Iterator[Provider]:
     """On a free port of loopback."""
-    told = Provider()
+    provider = Provider()
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
         request_queue_size = 512
 
-    server = Server(("127.0.0.1", 0), handler(told))
-    told.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    server = Server(("127.0.0.1", 0), handler(provider))
+    provider.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
-    yield told
-    told.gate.set()
+    yield provider
+    provider.gate.set()
     server.shutdown()
     server.server_close()
 

@@ -1,4 +1,4 @@
-"""Room for requests: who finds none waits, and gets it when somebody leaves."""
+"""A request without free memory waits until another one ends."""
 
 from __future__ import annotations
 

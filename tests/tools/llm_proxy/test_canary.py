@@ -1,4 +1,4 @@
-"""A job that looks everywhere finds the token of its own door, and never the key."""
+"""A job that searches everywhere finds the token of its own endpoint, and never the key."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_job_never_sees_the_key(endpoint: JobEndpoint, provider: Provider, tmp_p
 
 
 def test_endpoint_is_the_only_way_out(endpoint: JobEndpoint, provider: Provider, tmp_path: Path) -> None:
-    """In bubblewrap the provider itself cannot be reached, nor another job's door."""
+    """In bubblewrap the provider itself cannot be reached, nor another job's endpoint."""
     script = tmp_path / "out.py"
     port = provider.url.split(":")[2].split("/")[0]
     script.write_text(f"""

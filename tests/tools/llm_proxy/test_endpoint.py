@@ -1,4 +1,4 @@
-"""The real proxy between a client and a provider that behaves as told."""
+"""The real proxy between a client and a provider with the behaviour that a test sets."""
 
 from __future__ import annotations
 
@@ -122,12 +122,12 @@ def test_max_workers(make_endpoint: MakeEndpoint, provider: Provider) -> None:
 
     provider.next = [wait] * 20
     with ThreadPoolExecutor(20) as pool:
-        asked = [pool.submit(endpoint.ask, str(i)) for i in range(20)]
+        pending = [pool.submit(endpoint.ask, str(i)) for i in range(20)]
         for _ in range(3):
             assert provider.waiting.acquire(timeout=20)
         assert not provider.waiting.acquire(timeout=0.2)
         provider.gate.set()
-        assert {f.result().status_code for f in asked} == {200}
+        assert {f.result().status_code for f in pending} == {200}
     assert provider.most_at_once == 3
 
 
@@ -159,10 +159,10 @@ def test_allowance_route(make_endpoint: MakeEndpoint) -> None:
     endpoint = make_endpoint(TUNELOOP_API_JOB_LIMITS={"requests": 7}, TUNELOOP_API_RUN_LIMITS={"money": 1})
     endpoint.ask()
     with endpoint.client() as client:
-        told = client.get("/v1/allowance").json()
-    assert told["job"]["requests"] == {"used": 1, "limit": 7}
-    assert told["job"]["tokens"] == {"used": 15, "limit": None}
-    assert told["run"]["money"] == {"used": 20e-6, "limit": 1}
+        allowance = client.get("/v1/allowance").json()
+    assert allowance["job"]["requests"] == {"used": 1, "limit": 7}
+    assert allowance["job"]["tokens"] == {"used": 15, "limit": None}
+    assert allowance["run"]["money"] == {"used": 20e-6, "limit": 1}
 
 
 def test_equal_concurrent_requests_are_paid_once(endpoint: JobEndpoint, provider: Provider) -> None:
@@ -190,14 +190,14 @@ def test_stream_usage_only_on_request(endpoint: JobEndpoint) -> None:
     assert plain.headers["content-type"].startswith("text/event-stream")
     assert plain.text.count("data: {") == 5
     assert "usage" not in plain.text
-    told = endpoint.ask(stream=True, stream_options={"include_usage": True})
-    assert '"prompt_tokens": 10' in told.text
+    with_usage = endpoint.ask(stream=True, stream_options={"include_usage": True})
+    assert '"prompt_tokens": 10' in with_usage.text
     assert [(e.tokens_out, e.estimated, e.stream) for e in endpoint.ledger] == [(5, False, True)] * 2
 
 
 def test_stream_without_usage_is_estimated(endpoint: JobEndpoint, provider: Provider) -> None:
-    def uncounted(h: Any, asked: dict[str, Any]) -> bool:
-        asked.pop("stream_options")
+    def uncounted(h: Any, request: dict[str, Any]) -> bool:
+        request.pop("stream_options")
         return False
 
     provider.next = [uncounted]
@@ -217,7 +217,7 @@ def test_stream_is_cut_at_the_limit(make_endpoint: MakeEndpoint, provider: Provi
 
 
 def test_broken_stream_reports_an_error(endpoint: JobEndpoint, provider: Provider) -> None:
-    def broken(h: Any, asked: dict[str, Any]) -> bool:
+    def broken(h: Any, request: dict[str, Any]) -> bool:
         h.send_response(200)
         h.send_header("Connection", "close")
         h.end_headers()
@@ -258,16 +258,16 @@ def test_provider_errors_are_retried(endpoint: JobEndpoint, provider: Provider) 
 
 
 def test_rate_limit_holds_for_all_requests_of_a_model(endpoint: JobEndpoint, provider: Provider) -> None:
-    """One is told to wait; another who asks the same model waits with him, who asks another model does not."""
+    """A 429 delays other requests for the same model, and none for another model."""
     came: dict[str, float] = {}
 
-    def busy(h: Any, asked: dict[str, Any]) -> bool:
-        came["told"] = time.monotonic()
+    def busy(h: Any, request: dict[str, Any]) -> bool:
+        came["refused"] = time.monotonic()
         provider.waiting.release()
-        return error(429, Retry_After="2")(h, asked)
+        return error(429, Retry_After="2")(h, request)
 
-    def note(_: Any, asked: dict[str, Any]) -> bool:
-        came.setdefault(asked["messages"][0]["content"], time.monotonic())
+    def note(_: Any, request: dict[str, Any]) -> bool:
+        came.setdefault(request["messages"][0]["content"], time.monotonic())
         return False
 
     provider.next = [busy, *[note] * 3]
@@ -278,7 +278,7 @@ def test_rate_limit_holds_for_all_requests_of_a_model(endpoint: JobEndpoint, pro
         time.sleep(0.2)  # until the refusal has been read; no other sign of it is outside
         others = [pool.submit(endpoint.ask, "second"), pool.submit(endpoint.ask, "third", "weak")]
         assert [one.result().status_code for one in (first, *others)] == [200] * 3
-    assert came["second"] - came["told"] >= 2
+    assert came["second"] - came["refused"] >= 2
     assert came["third"] < came["second"]
 
 
@@ -335,9 +335,9 @@ def test_provider_disconnect_may_have_cost(endpoint: JobEndpoint, provider: Prov
 
 
 def test_echoed_key_is_hidden(endpoint: JobEndpoint, provider: Provider) -> None:
-    def echo(h: Any, asked: dict[str, Any]) -> bool:
+    def echo(h: Any, request: dict[str, Any]) -> bool:
         message = {"role": "assistant", "content": f"your key is {h.headers['Authorization']}"}
-        if asked.get("stream"):
+        if request.get("stream"):
             h.send_response(200)
             h.send_header("Connection", "close")
             h.end_headers()

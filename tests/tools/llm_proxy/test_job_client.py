@@ -1,4 +1,4 @@
-"""What data scripts ask with, in the sandbox, with the engine's Python, behind the real proxy: nothing is paid twice."""
+"""The client of data scripts, in the sandbox, with the engine's Python and the real proxy: nothing is paid twice."""
 
 from __future__ import annotations
 
@@ -126,14 +126,14 @@ def read(path: Path) -> bytes:
 
 def contents(provider: Provider) -> Counter[str]:
     """How often each question reached the provider."""
-    return Counter(asked["messages"][-1]["content"] for asked in provider.seen)
+    return Counter(request["messages"][-1]["content"] for request in provider.seen)
 
 
-def solve(h: Any, asked: dict[str, Any]) -> bool:
+def solve(h: Any, request: dict[str, Any]) -> bool:
     """As a strong model would; every third question gets a wrong answer."""
-    number = int(re.search(r"What is (\d+)", asked["messages"][-1]["content"])[1])  # type: ignore[index]
-    told = json.dumps({"solution": f"One more than {number}.", "answer": str(number + 1 + (number % 3 == 0))})
-    choice = {"message": {"content": f"```json\n{told}\n```"}, "finish_reason": "stop"}
+    number = int(re.search(r"What is (\d+)", request["messages"][-1]["content"])[1])  # type: ignore[index]
+    answer = json.dumps({"solution": f"One more than {number}.", "answer": str(number + 1 + (number % 3 == 0))})
+    choice = {"message": {"content": f"```json\n{answer}\n```"}, "finish_reason": "stop"}
     usage = {"prompt_tokens": 10, "completion_tokens": 5}
     return send(h, 200, {"model": "strong", "choices": [choice], "usage": usage})
 
@@ -146,14 +146,14 @@ def test_example_of_the_docs(make: Make, provider: Provider) -> None:
     tried = result(bench, "dry_run")
     assert len(tried) == 6, "of ten that a try asks, four have a wrong answer"
     assert sum(contents(provider).values()) == 6 + 4 * 3
-    told = DataTools(Scope(bench.run, bench.settings)).try_result(1)
-    assert (told["rows"], told["models"]["requests"], told["models"]["tokens_out"]) == (6, 18, 90)
+    outcome = DataTools(Scope(bench.run, bench.settings)).try_result(1)
+    assert (outcome["rows"], outcome["models"]["requests"], outcome["models"]["tokens_out"]) == (6, 18, 90)
     start(bench, code)
     rows = result(bench, "build_data")
     assert len(rows) == 16
     assert rows[0] == {"instruction": "What is 1 + 1?", "input": "", "output": "One more than 1.\n\\boxed{2}"}
     assert rows[: len(tried)] == tried
-    assert sum(contents(provider).values()) == 16 + 8 * 3, "what the try asked is not asked again"
+    assert sum(contents(provider).values()) == 16 + 8 * 3, "the requests of the try are cached"
     job = bench.run.experiment(1).jobs / "build_data.1"
     assert told_progress(job / "log.txt") == {
         "done": 24,
@@ -291,10 +291,10 @@ def test_script_without_any_answer_fails(make: Make, provider: Provider) -> None
     bench = make()
     provider.next = [error(400, "no such field", "bad_field")] * 100
     name = start(bench, COPIES, debug=True)
-    with pytest.raises(RecipeError, match=r"asked models 10 times and got no answer: 400 bad_field\.") as told:
+    with pytest.raises(RecipeError, match=r"asked models 10 times and got no answer: 400 bad_field\.") as caught:
         result(bench, name)
-    assert told.value.culprit == "script"
-    assert "no such field" in str(told.value), "the log's last lines say more"
+    assert caught.value.culprit == "script"
+    assert "no such field" in str(caught.value), "the log's last lines say more"
 
 
 def test_run_without_models_refuses_the_client(make: Make) -> None:

@@ -1,4 +1,4 @@
-"""A run's jobs get a door where the settings name models, and none where they do not."""
+"""A run's jobs get an endpoint where the settings name models, and none where they do not."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_script_requests_are_booked(make: Make, provider: Provider) -> None:
     rows, job = run_script(bench, SCRIPT, debug=False)
     assert [row["output"] for row in rows] == [f"echo q{i}" for i in range(6)]
     assert tried == rows[:3]
-    assert len(provider.seen) == 6, "what the try asked is not asked again"
+    assert len(provider.seen) == 6, "the requests of the try are cached"
     booked = sums_by_job(bench.run.ledger)
     assert {name: (s.requests, s.cached) for name, s in booked.items()} == {
         "experiments-001-dry_run": (3, 0),

@@ -1,4 +1,4 @@
-"""The proxy lives as long as a job needs it, survives kills by starting again, and leaves nothing behind."""
+"""The proxy runs as long as a job needs it, is restarted after a kill, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_ends_after_the_job_and_removes_endpoints(endpoint: JobEndpoint) -> None
 
 
 def test_stays_until_a_late_answer_is_cached(endpoint: JobEndpoint, provider: Provider) -> None:
-    """The job is over, and whoever goes on with it comes much later: what was asked is paid for."""
+    """The job has ended, and its answer under way is paid for: it is cached for the next attempt."""
 
     def late(*_: Any) -> bool:
         provider.waiting.release()
@@ -61,7 +61,7 @@ def test_idle_live_job_keeps_its_endpoint(endpoint: JobEndpoint) -> None:
     os.utime(endpoint.folder / "endpoint.json", (hours_ago, hours_ago))
     with locked(job / "lock"):
         assert not has_ended(endpoint.folder / "endpoint.json", hours_ago)
-    assert has_ended(endpoint.folder / "endpoint.json", hours_ago), "nobody told its end"
+    assert has_ended(endpoint.folder / "endpoint.json", hours_ago), "no end was recorded"
 
 
 def test_exhausted_descriptors_harm_nobody_else(endpoint: JobEndpoint) -> None:

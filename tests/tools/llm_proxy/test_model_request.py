@@ -23,9 +23,9 @@ def ask(body: Any, path: str = CHAT) -> Any:
 
 
 def test_expected_tokens() -> None:
-    asked = ask({**HELLO, "max_tokens": 7, "n": 3})
-    assert (asked.expected_out, asked.stream, asked.repeatable) == (21, False, False)
-    assert asked.expected_in > len("hello") / 3
+    request = ask({**HELLO, "max_tokens": 7, "n": 3})
+    assert (request.expected_out, request.stream, request.repeatable) == (21, False, False)
+    assert request.expected_in > len("hello") / 3
     assert ask(HELLO).expected_out == ANSWER_TOKENS
     assert ask({"model": "m", "input": "x"}, "/v1/embeddings").expected_out == 0
     many = {"model": "m", "prompt": ["a", "b", "c"], "max_tokens": 7}
@@ -35,8 +35,8 @@ def test_expected_tokens() -> None:
 
 
 def test_streams_always_request_usage() -> None:
-    asked = ask({**HELLO, "stream": True})
-    assert (json.loads(asked.content)["stream_options"], asked.wants_usage) == ({"include_usage": True}, False)
+    request = ask({**HELLO, "stream": True})
+    assert (json.loads(request.content)["stream_options"], request.wants_usage) == ({"include_usage": True}, False)
     assert ask({**HELLO, "stream": True, "stream_options": {"include_usage": True}}).wants_usage
 
 
@@ -46,9 +46,9 @@ def test_repeatable(more: dict[str, Any]) -> None:
 
 
 def test_numbered_sample() -> None:
-    asked = ask({**HELLO, "temperature": 1, "sample": 3})
-    assert (asked.repeatable, asked.sample) == (True, 3)
-    assert b"sample" not in asked.content
+    request = ask({**HELLO, "temperature": 1, "sample": 3})
+    assert (request.repeatable, request.sample) == (True, 3)
+    assert b"sample" not in request.content
     assert ask(HELLO).sample == ask({**HELLO, "sample": None}).sample == -1
     for wrong in (-1, True, "1", 1.5, 1 << 60):
         with pytest.raises(ApiError, match="sample is no whole number"):
