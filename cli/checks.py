@@ -18,7 +18,7 @@ from tuneloop.core.settings import Settings, load_settings
 from tuneloop.core.wording import size
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.daemon import probe_docker, probe_gpu
-from tuneloop.tools.proxy.access import data_access, judge_access, missing, unpriced, upstreams
+from tuneloop.tools.llm_proxy.access import data_access, judge_access, missing, unpriced, upstreams
 
 Verdict = Literal["ok", "note", "missing"]
 MEMORY_WANTED = 3_000_000_000

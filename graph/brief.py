@@ -24,7 +24,7 @@ from tuneloop.tools.benchmarks.scorer import reads
 from tuneloop.tools.data_view import source_commands
 from tuneloop.tools.ledger.devices import count
 from tuneloop.tools.ledger.spent import of_experiments
-from tuneloop.tools.proxy.access import data_access
+from tuneloop.tools.llm_proxy.access import data_access
 from tuneloop.tools.runs.journal import baseline, load_journal, other_scores
 
 

@@ -15,8 +15,8 @@ from tuneloop.tools.ledger.devices import count, gpu_hours
 from tuneloop.tools.ledger.limits import extensions, limits
 from tuneloop.tools.ledger.marks import set_mark
 from tuneloop.tools.ledger.spent import booked, entries, money, spent, tokens
-from tuneloop.tools.proxy.access import missing
-from tuneloop.tools.proxy.ledger import Entry
+from tuneloop.tools.llm_proxy.access import missing
+from tuneloop.tools.llm_proxy.ledger import Entry
 from tuneloop.tools.runs.manifest import read_spec
 
 

@@ -8,10 +8,11 @@ import re
 from typing import Any
 from uuid import uuid4
 
+from starlette.types import ASGIApp, Message, Receive, Send
+
 from tuneloop.core.errors import SetupError
 from tuneloop.core.layout import Home
 from tuneloop.core.locks import is_locked
-from tuneloop.mcp_servers.web import App, Message, Receive, Send
 from tuneloop.tools.runs.messages import put
 
 RUNS = re.compile(r"/threads/([\w.-]+)/runs(?:/stream|/wait)?/?")
@@ -21,7 +22,7 @@ HUMAN = ("human", "user")
 class Busy:
     """Puts what a person says to a busy run into its inbox as well; the queued run finds it answered."""
 
-    def __init__(self, app: App, home: Home) -> None:
+    def __init__(self, app: ASGIApp, home: Home) -> None:
         self.app, self.home = app, home
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:

@@ -15,7 +15,7 @@ from tuneloop.core.model_call import ModelCall, Tokens
 from tuneloop.core.prices import price_of
 from tuneloop.core.settings import Settings
 from tuneloop.graph.budget import check
-from tuneloop.tools.proxy.ledger import Entry, Ledger, new_id, now
+from tuneloop.tools.llm_proxy.ledger import Entry, Ledger, new_id, now
 
 ENDPOINT = "agents"
 

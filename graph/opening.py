@@ -16,7 +16,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.choose import check_sandbox
 from tuneloop.tools import benchmarks, datasets, models
 from tuneloop.tools.judge import find_judge
-from tuneloop.tools.proxy.access import data_access, missing, unpriced
+from tuneloop.tools.llm_proxy.access import data_access, missing, unpriced
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.naming import folder_name, fresh_name
 

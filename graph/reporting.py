@@ -24,8 +24,8 @@ from tuneloop.tools.gate.report import GateReport
 from tuneloop.tools.gate.verdict import refused_overlaps
 from tuneloop.tools.ledger.limits import limits
 from tuneloop.tools.ledger.spent import by_whom, spent, with_disk
+from tuneloop.tools.llm_proxy.ledger import sums_by_job
 from tuneloop.tools.measuring import sealed_precision
-from tuneloop.tools.proxy.ledger import sums_by_job
 from tuneloop.tools.reads import has_read, measured_before, opening
 from tuneloop.tools.report.data import Also, Curve, ModelUse, ReportData
 from tuneloop.tools.report.timing import node_times

@@ -23,10 +23,10 @@ from tuneloop.tools.gate.report import REJECTED, REPORT
 from tuneloop.tools.heard import asked
 from tuneloop.tools.inspecting.kept import brief, kept_inspection
 from tuneloop.tools.inspecting.sample import shown
+from tuneloop.tools.llm_proxy.ledger import sums
 from tuneloop.tools.profiling.kept import kept_profile
 from tuneloop.tools.profiling.reading import readme
 from tuneloop.tools.progress import told_progress
-from tuneloop.tools.proxy.ledger import sums
 from tuneloop.tools.scripts import script_findings, script_result, start_script
 from tuneloop.tools.workbench import Workbench, job_report
 

@@ -11,8 +11,9 @@ from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE, Request
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Send
 
-from tuneloop.mcp_servers.web import App, Message, RateLimit, Receive, Send, same
+from tuneloop.mcp_servers.web import RateLimit, same
 
 INSIDE = "/noauth"  # langgraph's own calls within the process; no request from outside can have it
 HTTP = {"ws": "http", "wss": "https"}
@@ -32,7 +33,7 @@ def door(token: str | None, origins: Sequence[str]) -> list[Middleware]:
 class TokenGuard:
     """Asks for the token where one is set; without one only loopback is served."""
 
-    def __init__(self, app: App, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
         self.app, self.token = app, token
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -57,7 +58,7 @@ class TokenGuard:
 class Checked:
     """Passes on what a guard made for HTTP lets through; a WebSocket's handshake is judged like a GET."""
 
-    def __init__(self, app: App, guard: partial[HostOriginGuardMiddleware] | partial[TokenGuard]) -> None:
+    def __init__(self, app: ASGIApp, guard: partial[HostOriginGuardMiddleware] | partial[TokenGuard]) -> None:
         self.app, self.guard = app, guard
         self._http = guard(app)
 

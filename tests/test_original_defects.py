@@ -284,8 +284,8 @@ DATA = (
     Defect(
         "What models answered is paid again with every round, without a budget; a try runs again although nothing changed.",
         (
-            ("tools/proxy/test_door.py", "test_what_is_repeatable_is_paid_once", "test_limits"),
-            ("tools/proxy/test_kills.py", "test_a_job_that_runs_again_pays_for_nothing_that_was_kept"),
+            ("tools/llm_proxy/test_endpoint.py", "test_repeatable_requests_are_cached", "test_limits"),
+            ("tools/llm_proxy/test_kills.py", "test_repeated_job_uses_the_cache"),
             ("tools/test_scripts.py", "test_what_was_run_is_not_run_again_whatever_the_config_says"),
         ),
     ),

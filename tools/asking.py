@@ -15,8 +15,8 @@ from tuneloop.core.layout import given
 from tuneloop.core.settings import Settings
 from tuneloop.core.untrusted import read_strange_json
 from tuneloop.tools.engines import Engine
+from tuneloop.tools.llm_proxy.access import Access, upstreams
 from tuneloop.tools.paths import ENGINES
-from tuneloop.tools.proxy.access import Access, upstreams
 
 SCRIPT = ENGINES / "asking" / "ask.py"
 CLIENT = ENGINES / "asking" / "tuneloop_models"  # what data scripts ask with

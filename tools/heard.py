@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tuneloop.core.job import Exit
 from tuneloop.core.layout import RunFolder
-from tuneloop.tools.proxy.doors import door_name
-from tuneloop.tools.proxy.ledger import Entry, read_ledger
+from tuneloop.tools.llm_proxy.launcher import endpoint_name
+from tuneloop.tools.llm_proxy.ledger import Entry, read_ledger
 
 GONE = 75  # exit status by which the client in the engine says that the endpoint is at fault
 TOO_MANY = 429
@@ -25,7 +25,7 @@ def asked(run: RunFolder, job: Path) -> list[Entry]:
     """The requests of one attempt of a job."""
     name, _, _ = job.name.rpartition(".")
     began = (job / "command.json").stat().st_mtime
-    own = door_name(run, job.parent, name)
+    own = endpoint_name(run, job.parent, name)
     return [entry for entry in read_ledger(run.ledger) if entry.job == own and entry.at >= began - 0.001]
 
 

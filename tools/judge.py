@@ -20,8 +20,8 @@ from tuneloop.prompts import fill
 from tuneloop.tools.asking import SOURCES, Answer, Request
 from tuneloop.tools.benchmarks import prompt
 from tuneloop.tools.evaluation import ItemSet, Pair
-from tuneloop.tools.proxy.access import Access, judge_access, upstreams
-from tuneloop.tools.proxy.probe import check_endpoint
+from tuneloop.tools.llm_proxy.access import Access, judge_access, upstreams
+from tuneloop.tools.llm_proxy.probe import check_endpoint
 
 Verdict = Literal["correct", "incorrect"]
 Row = dict[str, Any]

@@ -18,10 +18,10 @@ from tuneloop.tools.contamination.withheld import open_lines
 from tuneloop.tools.delivery import is_adapter
 from tuneloop.tools.evaluation import How, ItemSet, Measured, Weights, conditions, item_set
 from tuneloop.tools.judge import find_judge
+from tuneloop.tools.llm_proxy.access import Access
 from tuneloop.tools.model_files import take_model
 from tuneloop.tools.pipeline import Evaluation, Folder
 from tuneloop.tools.plan import Plan, read_plan, write_plan
-from tuneloop.tools.proxy.access import Access
 from tuneloop.tools.pruning import check_there
 from tuneloop.tools.report.timing import attempts, job_seconds
 from tuneloop.tools.workbench import Workbench

@@ -22,9 +22,9 @@ from tuneloop.tools.engines import Engine
 from tuneloop.tools.evaluation import How, ItemSet, Pair, Weights, conditions, evaluation_command, keys_of
 from tuneloop.tools.execution import execution_command, with_results
 from tuneloop.tools.limits import job_limits
+from tuneloop.tools.llm_proxy.access import Access
 from tuneloop.tools.plan import Plan, read_plan, usable, write_plan
 from tuneloop.tools.progress import last_progress
-from tuneloop.tools.proxy.access import Access
 from tuneloop.tools.verdicts import Row, check_replies, read_rows, score_of
 from tuneloop.tools.workbench import Workbench, job_report
 

@@ -14,7 +14,7 @@ from tuneloop.tools.contamination.withheld import open_lines
 from tuneloop.tools.gate.script import check_script
 from tuneloop.tools.heard import gone, in_vain
 from tuneloop.tools.limits import job_limits
-from tuneloop.tools.proxy.access import data_access, upstreams
+from tuneloop.tools.llm_proxy.access import data_access, upstreams
 from tuneloop.tools.workbench import Workbench
 
 # Modules beyond the standard library that data scripts may import; every llamafactory engine has them.

@@ -23,8 +23,8 @@ from tuneloop.tools.data_view import View, source_commands, view
 from tuneloop.tools.disk import remove
 from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.engines.pinned import pinned
-from tuneloop.tools.proxy.access import Access
-from tuneloop.tools.proxy.doors import keep_open, through_door
+from tuneloop.tools.llm_proxy.access import Access
+from tuneloop.tools.llm_proxy.launcher import keep_running, with_endpoint
 from tuneloop.tools.workers import worker_for
 
 CACHES = {"HF_HOME", "XDG_CACHE_HOME"}
@@ -143,25 +143,25 @@ class Workbench:
         """Start a job, or find it running or over; `retry`: one that failed is started again.
 
         `worker` names the engine whose warm worker forks the job; without one, or where it does not come up, the job
-        is started cold, with the same environment. `access` opens it a door to models; such a job always starts cold.
+        is started cold, with the same environment. `access` opens it an endpoint of the LLM proxy; such a job always starts cold.
         """
 
         def ready(command: Command) -> Command:
             forget_caches(command)
             place = worker_for(self, worker) if worker else ""
             ready = command.model_copy(update={"worker": place, "env": {**self._everywhere, **command.env}})
-            return through_door(self.run, self.settings, jobs, name, ready, access) if access else ready
+            return with_endpoint(self.run, self.settings, jobs, name, ready, access) if access else ready
 
         return launch(self.sandbox, jobs, name, command, retry=retry, ready=ready)
 
     def status(self, jobs: Path, name: str) -> tuple[JobStatus, Path | None]:
-        """State of the newest attempt of a job, and its folder. While it runs, its door to models is kept open."""
+        """State of the newest attempt of a job, and its folder. While it runs, the LLM proxy is kept running."""
         folder = newest(jobs, name)
         if folder is None:
             return JobStatus(state="absent"), None
         status = self.sandbox.poll(folder)
         if status.state == "running":
-            keep_open(self.run, self.settings)
+            keep_running(self.run, self.settings)
         return status, folder
 
     def stop(self, jobs: Path, name: str, grace: float = 5.0) -> None:

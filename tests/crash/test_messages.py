@@ -15,7 +15,7 @@ from tuneloop.core.directive import Directive
 from tuneloop.core.directive_log import read_conversation, read_directives
 from tuneloop.core.run import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.tools.proxy.ledger import read_ledger
+from tuneloop.tools.llm_proxy.ledger import read_ledger
 from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.runs.messages import say
 

@@ -28,7 +28,7 @@ from tuneloop.graph.nodes.research import research
 from tuneloop.graph.runs import create_run
 from tuneloop.graph.state import State
 from tuneloop.tools.benchmarks import resolve
-from tuneloop.tools.proxy.ledger import read_ledger
+from tuneloop.tools.llm_proxy.ledger import read_ledger
 from tuneloop.tools.runs.messages import put
 
 IDEA = {"statement": "s", "reason": "r", "disproof": "d", "aspect": "first"}

@@ -29,7 +29,7 @@ from tuneloop.graph.replay import AGENTS
 from tuneloop.mcp_servers.client import open_toolbox
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.proxy.ledger import read_ledger, sums_by_job
+from tuneloop.tools.llm_proxy.ledger import read_ledger, sums_by_job
 from tuneloop.tools.runs.messages import say
 
 CANARY = "canary-2b8e61f07a9d4c35"

@@ -17,7 +17,7 @@ from fastmcp.client.transports import StdioTransport
 from tests.chat_server import chat_server, text_of
 from tests.mcp_servers.test_http import serving
 from tests.stand_in_engine import write_adapter, write_benchmark, write_model
-from tests.tools.proxy.conftest import tree_holds
+from tests.tools.llm_proxy.conftest import tree_holds
 from tests.waiting import until
 from tuneloop.core.errors import ToolError, WorldError
 from tuneloop.core.files import read_lines, write_atomic, write_json, write_lines

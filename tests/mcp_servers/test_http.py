@@ -110,7 +110,7 @@ def test_help_and_unknown_run(tmp_path: Path, name: str) -> None:
 
 
 IMPATIENT = (
-    "import sys; from tuneloop.mcp_servers import main, web; web.PATIENCE = 0.5; "
+    "import sys; from tuneloop.mcp_servers import main, web; web.BoundedH11Protocol.request_seconds = 0.5; "
     "main.serve('params', None, True, '127.0.0.1', int(sys.argv[1]))"
 )
 BEGUN = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"

@@ -18,9 +18,9 @@ from tuneloop.tools.asking import answers, asking_command
 from tuneloop.tools.evaluating.desk import Desk, last_word, wait_for
 from tuneloop.tools.judge import check_judge, code_of, request, verdict
 from tuneloop.tools.limits import job_limits
+from tuneloop.tools.llm_proxy.access import judge_access, upstreams
 from tuneloop.tools.models import Progress
 from tuneloop.tools.pipeline import good
-from tuneloop.tools.proxy.access import judge_access, upstreams
 
 JUDGE = "judge"
 

@@ -24,10 +24,10 @@ from tuneloop.tools.evaluating.served import ask
 from tuneloop.tools.evaluating.subjects import Subject
 from tuneloop.tools.evaluation import How, ItemSet, Weights
 from tuneloop.tools.judge import check_judge, find_judge
+from tuneloop.tools.llm_proxy.access import upstreams
+from tuneloop.tools.llm_proxy.probe import check_endpoint
 from tuneloop.tools.models import Progress
 from tuneloop.tools.pipeline import Evaluation, Folder, decided
-from tuneloop.tools.proxy.access import upstreams
-from tuneloop.tools.proxy.probe import check_endpoint
 
 AS_DECLARED = Decoding()
 

@@ -15,8 +15,8 @@ from tuneloop.core.settings import Settings
 from tuneloop.tools import benchmarks, models
 from tuneloop.tools.evaluating.subjects import AT, plain
 from tuneloop.tools.evaluating.whole import adapter_config
+from tuneloop.tools.llm_proxy.access import upstreams
 from tuneloop.tools.model_files import ADAPTER
-from tuneloop.tools.proxy.access import upstreams
 from tuneloop.tools.runs.naming import Open
 
 LOCAL = ("127.0.0.1", "::1", "localhost")

@@ -13,9 +13,9 @@ from tuneloop.tools.benchmarks import prompt
 from tuneloop.tools.evaluating.desk import Desk, last_word, wait_for
 from tuneloop.tools.evaluation import ItemSet, Weights
 from tuneloop.tools.limits import job_limits
+from tuneloop.tools.llm_proxy.access import served_access
 from tuneloop.tools.models import Progress
 from tuneloop.tools.pipeline import good
-from tuneloop.tools.proxy.access import served_access
 
 ASK = "ask"
 STOPS = 4  # that the protocol knows; the others are cut here

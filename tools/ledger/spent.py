@@ -12,7 +12,7 @@ from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.ledger import Amounts, Spent
 from tuneloop.tools.disk import bytes_below
 from tuneloop.tools.ledger.devices import gpu_hours
-from tuneloop.tools.proxy.ledger import Entry, Sums, read_ledger, sums
+from tuneloop.tools.llm_proxy.ledger import Entry, Sums, read_ledger, sums
 from tuneloop.tools.report.timing import turns
 from tuneloop.tools.runs.journal import load_journal
 

@@ -10,7 +10,7 @@ from tuneloop.core.ledger import Limits, Spent
 from tuneloop.core.run import RunSpec
 from tuneloop.core.score import Claim, GuardCheck, Halves, Score
 from tuneloop.tools.gate.report import GateReport
-from tuneloop.tools.proxy.ledger import Sums
+from tuneloop.tools.llm_proxy.ledger import Sums
 from tuneloop.tools.report.timing import NodeTime, total
 from tuneloop.tools.runs.forking import Fork
 

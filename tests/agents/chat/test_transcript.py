@@ -23,7 +23,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.model_call import Begun
 from tuneloop.core.run import RunSpec
 from tuneloop.graph.replay import replay
-from tuneloop.tools.proxy.ledger import read_ledger, sums_by_job
+from tuneloop.tools.llm_proxy.ledger import read_ledger, sums_by_job
 from tuneloop.tools.runs.manifest import write_manifest
 
 ROOT = Path(__file__).parents[3]

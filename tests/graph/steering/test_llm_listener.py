@@ -21,7 +21,7 @@ from tuneloop.graph.state import State
 from tuneloop.graph.steering import llm_listener
 from tuneloop.graph.steering.inbox_listener import has_messages, listening, raise_if_paused
 from tuneloop.graph.steering.llm_listener import answer_waiting, converse
-from tuneloop.tools.proxy.ledger import read_ledger
+from tuneloop.tools.llm_proxy.ledger import read_ledger
 from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.runs.messages import acknowledgement, answer, say, waiting
 

@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from tests.chat_server import chat_server, text_of
 from tests.stand_in_engine import stand_in, write_adapter, write_benchmark, write_model
-from tests.tools.proxy.conftest import tree_holds
+from tests.tools.llm_proxy.conftest import tree_holds
 from tuneloop.core.errors import SetupError, WorldError
 from tuneloop.core.files import read_json
 from tuneloop.core.settings import Settings

@@ -20,7 +20,7 @@ from tuneloop.core.run import RunSpec
 from tuneloop.tools.ledger import devices
 from tuneloop.tools.ledger.devices import gpu_hours
 from tuneloop.tools.ledger.spent import by_whom, spent, work
-from tuneloop.tools.proxy.ledger import Entry, Ledger, new_id
+from tuneloop.tools.llm_proxy.ledger import Entry, Ledger, new_id
 from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.runs.status import facts, run_status
 

@@ -31,7 +31,7 @@ from tuneloop.core.run import RunSpec
 from tuneloop.core.score import Claim, Comparison, GuardCheck, Halves, ItemResult, Score
 from tuneloop.core.wording import points
 from tuneloop.tools.gate.report import GateReport
-from tuneloop.tools.proxy.ledger import Sums
+from tuneloop.tools.llm_proxy.ledger import Sums
 from tuneloop.tools.report import tables
 from tuneloop.tools.report.data import ModelUse, ReportData
 from tuneloop.tools.report.facts import facts

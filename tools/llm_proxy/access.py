@@ -1,0 +1,169 @@
+"""Which models a job may ask, how much, and at what price; from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from tuneloop.core.errors import LimitReachedError, SetupError, WorldError
+from tuneloop.core.ledger import Limits
+from tuneloop.core.prices import Price, price_of
+from tuneloop.core.settings import Allowance, Settings, versioned
+
+PUBLIC = "https://api.openai.com/v1"
+Purpose = Literal["data", "judge", "served"]
+N = TypeVar("N", int, float)
+
+
+class Access(BaseModel):
+    """What one job may do through its endpoint."""
+
+    model_config = ConfigDict(frozen=True)
+
+    purpose: Purpose
+    strong: tuple[str, ...] = ()
+    weak: tuple[str, ...] = ()
+    workers: int = Field(gt=0, description="concurrent requests")
+    job: Allowance = Allowance()
+    run: Allowance = Allowance()
+    prices: dict[str, Price] = Field({}, description="of the models whose price is known")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """All models, each once."""
+        return tuple(dict.fromkeys((*self.strong, *self.weak)))
+
+    def cost(self, model: str, tokens_in: int, tokens_out: int, cached: int = 0) -> float | None:
+        """Cost in USD; None: the price is unknown."""
+        price = self.prices.get(model)
+        return None if price is None else price.cost(tokens_in, tokens_out, cached)
+
+    def within(self, limits: Limits) -> Access:
+        """The same access, with the run's allowance reduced to `limits`.
+
+        Raises:
+            LimitReachedError: The limits allow nothing.
+            WorldError: Money is limited, and a model has no known price.
+        """
+        if 0 in (limits.tokens, limits.money):
+            raise LimitReachedError(f"{', '.join(self.models)} cannot be asked: what the run may spend was taken back")
+        unknown = [model for model in self.models if model not in self.prices]
+        if limits.money is not None and unknown:
+            raise WorldError(f"money is limited, and there is {missing(unknown)}")
+        both = {"tokens": least(self.run.tokens, limits.tokens), "money": least(self.run.money, limits.money)}
+        return self.model_copy(update={"run": self.run.model_copy(update=both)})
+
+
+class EndpointConfig(BaseModel):
+    """`endpoint.json`: the job behind an endpoint, and its access. The token is valid at this endpoint only."""
+
+    model_config = ConfigDict(frozen=True)
+
+    token: str
+    jobs: Path
+    name: str
+    access: Access
+
+
+class Upstream(BaseModel):
+    """The provider's address; `key` never leaves the orchestrator and the proxy."""
+
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+
+    base: str
+    key: str = Field(repr=False)
+
+
+def data_access(settings: Settings) -> Access | None:
+    """The access of data scripts; None without models or without a provider. Raises SetupError."""
+    named = settings.strong_models or settings.weak_models
+    if not named or not (settings.api_key or settings.api_base):
+        return None
+    return _checked(
+        Access(
+            purpose="data",
+            strong=settings.strong_models,
+            weak=settings.weak_models,
+            workers=settings.api_workers,
+            job=settings.api_job_limits,
+            run=settings.api_run_limits,
+        ),
+        settings,
+    )
+
+
+def judge_access(settings: Settings) -> Access | None:
+    """The access of an evaluation's judge; None without a judge or without a provider. Raises SetupError."""
+    upstream = upstreams(settings)["judge"]
+    if not settings.judge_model or not (upstream.key or settings.judge_api_base or settings.api_base):
+        return None
+    return _checked(
+        Access(
+            purpose="judge",
+            strong=(settings.judge_model,),
+            workers=settings.api_workers,
+            job=settings.api_job_limits,
+            run=settings.api_run_limits,
+        ),
+        settings,
+    )
+
+
+def served_access(settings: Settings, model: str) -> Access:
+    """The access of an evaluation of the served model `model`. Raises SetupError."""
+    return _checked(
+        Access(
+            purpose="served",
+            strong=(model,),
+            workers=settings.api_workers,
+            job=settings.api_job_limits,
+            run=settings.api_run_limits,
+        ),
+        settings,
+    )
+
+
+def upstreams(settings: Settings) -> dict[Purpose, Upstream]:
+    """Address and key for each purpose; those of the judge or the served model take precedence over the common ones."""
+    own: dict[Purpose, tuple[str | None, SecretStr | None]] = {
+        "data": (None, None),
+        "judge": (settings.judge_api_base, settings.judge_api_key),
+        "served": (settings.eval_api_base, settings.eval_api_key),
+    }
+    return {purpose: _upstream(settings, *given) for purpose, given in own.items()}
+
+
+def _upstream(settings: Settings, base: str | None, key: SecretStr | None) -> Upstream:
+    found = key or settings.api_key
+    return Upstream(base=versioned(base or settings.api_base or PUBLIC), key=found.get_secret_value() if found else "")
+
+
+def _checked(access: Access, settings: Settings) -> Access:
+    """Add known prices; a limit on money needs the price of every model. Raises SetupError."""
+    limited = access.job.money is not None or access.run.money is not None
+    unknown = unpriced(access.models, settings)
+    if limited and unknown:
+        raise SetupError(f'there is a limit on money, and {missing(unknown)}, or no "money" in the limits')
+    known = {model: price for model in access.models if (price := price_of(model, settings.api_prices))}
+    return access.model_copy(update={"prices": known})
+
+
+def unpriced(models: Iterable[str], settings: Settings) -> list[str]:
+    """The models without a known price."""
+    return [model for model in models if price_of(model, settings.api_prices) is None]
+
+
+def missing(models: Sequence[str]) -> str:
+    """How to set the missing prices."""
+    return (
+        f"no price for {', '.join(models)}; right is "
+        f'TUNELOOP_API_PRICES={{"{models[0]}": [USD for a million tokens in, out]}}'
+    )
+
+
+def least(one: N | None, other: N | None) -> N | None:
+    """The smaller limit; None: unlimited."""
+    return min((limit for limit in (one, other) if limit is not None), default=None)
