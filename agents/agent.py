@@ -9,8 +9,7 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel
 
 from tuneloop.core.brief import Brief
-from tuneloop.core.planner import Planner
-from tuneloop.core.toolbox import Toolbox
+from tuneloop.core.protocols import Planner, Toolbox
 from tuneloop.prompts import render
 
 Answer = TypeVar("Answer", bound=BaseModel)

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tuneloop.agents.agent import Agent
 from tuneloop.core.commands import parse
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 
 
 class Interpretation(BaseModel):
@@ -24,7 +24,7 @@ class Interpretation(BaseModel):
         for text in value:
             try:
                 parse(text)
-            except SetupError as e:
+            except InvalidRequestError as e:
                 raise ValueError(str(e)) from e
         return value
 

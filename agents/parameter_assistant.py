@@ -11,12 +11,12 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuneloop.agents.agent import PARAMETER_TOOLS, Agent
-from tuneloop.core.brief import Brief, Budget, Task
-from tuneloop.core.errors import RecipeError, WorldError
-from tuneloop.core.model_call import Book, ModelCall, Tokens
-from tuneloop.core.quoting import defused
+from tuneloop.core.brief import Brief, BudgetLeft, TaskCard
+from tuneloop.core.errors import InfrastructureError, RecipeError
+from tuneloop.core.prompt_escaping import escape_role_markers
+from tuneloop.core.protocols import Toolbox
 from tuneloop.core.settings import Settings
-from tuneloop.core.toolbox import Toolbox
+from tuneloop.core.transcript import CallLedger, ModelCall, Tokens
 from tuneloop.prompts import fill
 
 LONGEST = 120.0  # seconds
@@ -50,25 +50,27 @@ class _NoBook:
 
 
 @contextmanager
-def _no_book() -> Iterator[Book]:
+def _no_book() -> Iterator[CallLedger]:
     yield _NoBook()
 
 
 async def ask_model(question: str, tools: Toolbox, settings: Settings) -> str:
     """The model's answer in Markdown. Raises RecipeError when no model gives one."""
-    from tuneloop.agents.chat.desk import Desk  # langchain is slow to import
     from tuneloop.agents.chat.planner import ChatPlanner
+    from tuneloop.agents.chat.planner_context import PlannerContext  # langchain is slow to import
 
-    prompt = fill(ASSISTANT.name, question=defused(question))
+    prompt = fill(ASSISTANT.name, question=escape_role_markers(question))
     with tempfile.TemporaryDirectory(prefix="tuneloop-ask-") as folder:
         place = Path(folder)
-        desk = Desk(settings, lambda _: place / "calls.jsonl", place / "models.json", lambda _: None, _no_book)
+        desk = PlannerContext(
+            settings, lambda _: place / "calls.jsonl", place / "models.json", lambda _: None, _no_book
+        )
         try:
             async with asyncio.timeout(LONGEST):
                 found = await ChatPlanner(desk).answer(ASSISTANT.name, prompt, _brief(), tools, ParameterAnswer)
         except TimeoutError as e:
             raise RecipeError(f"no answer within {LONGEST:g} s", culprit="planner") from e
-        except WorldError as e:
+        except InfrastructureError as e:
             raise RecipeError(str(e), culprit="planner") from e
         except RecipeError as e:
             raise RecipeError(str(e.__context__ or e), culprit="planner") from e
@@ -77,8 +79,8 @@ async def ask_model(question: str, tools: Toolbox, settings: Settings) -> str:
 
 def _brief() -> Brief:
     """A planner wants one; there is no task."""
-    task = Task(
+    task = TaskCard(
         benchmark="", domain="", description="", answer="", prompt="", metric="", direction="max", max_new_tokens=0,
         base_model="", datasets=(), row_limit=0, seed=0, device="",
     )  # fmt: skip
-    return Brief(task=task, experiment=1, budget=Budget(experiments_left=None, seconds_left=None))
+    return Brief(task=task, experiment=1, budget=BudgetLeft(experiments_left=None, seconds_left=None))

@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tuneloop.agents.policy import OfflinePolicy
-from tuneloop.core.planner import Planner
+from tuneloop.core.protocols import Planner
 from tuneloop.core.settings import Settings
 
 if TYPE_CHECKING:  # langchain is slow to import, and most runs need none of it
-    from tuneloop.agents.chat.desk import Desk
+    from tuneloop.agents.chat.planner_context import PlannerContext
 
 
-def choose_planner(settings: Settings, desk: Desk) -> Planner:
+def make_planner(settings: Settings, context: PlannerContext) -> Planner:
     """The planner this machine is set up for."""
     if not settings.chat_model:
         return OfflinePolicy()
     from tuneloop.agents.chat.planner import ChatPlanner
 
-    return ChatPlanner(desk)
+    return ChatPlanner(context)
 
 
 def check_planner(settings: Settings) -> None:
-    """What can be seen to be wrong with its models. Raises SetupError; nothing is asked."""
+    """What can be seen to be wrong with its models. Raises InvalidRequestError; nothing is asked."""
     if settings.chat_model:
         from tuneloop.agents.chat.models import check_models
 

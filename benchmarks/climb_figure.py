@@ -11,8 +11,8 @@ from statistics import fmean
 import numpy as np
 from climb_runs import BASE, SEALED, Items, Rule, World, climb, measures_better
 
-from tuneloop.tools.compare import Paired
-from tuneloop.tools.compare.signs import mcnemar_exact
+from tuneloop.tools.statistics import Paired
+from tuneloop.tools.statistics.paired import mcnemar_exact
 
 EXPERIMENTS = 40
 PANELS = {

@@ -1,4 +1,4 @@
-"""Simulated runs whose truth is known, promoted and claimed by `tools/compare/` itself.
+"""Simulated runs whose truth is known, promoted and claimed by `tools/statistics/` itself.
 
 Items are fixed and every model answers an item once: right where its ability plus noise exceeds the item's difficulty.
 The base model is right on 60 %. The effect of an experiment adds to the true accuracy of the incumbent that it builds on.
@@ -14,7 +14,7 @@ from statistics import NormalDist, fmean
 
 import numpy as np
 
-from tuneloop.tools.compare import Paired, Precision, smallest_gain
+from tuneloop.tools.statistics import Paired, Precision, smallest_gain
 
 BASE, SEALED = 0.6, 500
 DIFFER = 0.11  # share of items on which two equal models differ

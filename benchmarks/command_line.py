@@ -9,9 +9,9 @@ from place import Place
 from processes import TUNELOOP, environment, spend, well
 from stock import plain_environment
 
-from tuneloop.tools.params.check import check_config
-from tuneloop.tools.params.installed import installed_catalog
-from tuneloop.tools.params.model_card import read_model_card
+from tuneloop.tools.config.check import check_config
+from tuneloop.tools.config.installed import installed_catalog
+from tuneloop.tools.config.model_card import read_model_card
 
 BAD = "finetuning_type: lora\nlearning_rat: 0.001\ncutoff_len: 256\n"
 CHECKS = 50

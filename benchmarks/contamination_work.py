@@ -15,7 +15,8 @@ sys.path.append(str(ROOT))  # the planted items are those of the tests
 from tests.tools.contamination.dress import EDITS, OF_ITEMS, edited, row  # noqa: E402
 from tests.tools.contamination.items import Made, make, twin  # noqa: E402
 from tuneloop.core.files import write_json  # noqa: E402
-from tuneloop.tools.contamination import Guard, Known  # noqa: E402
+from tuneloop.tools.contamination.guard import Guard  # noqa: E402
+from tuneloop.tools.contamination.probes import KnownItem  # noqa: E402
 
 ALL = (*EDITS, *OF_ITEMS)
 
@@ -41,7 +42,7 @@ def write(count: int, items: int, data: Path) -> None:
 def find(data: Path, result: Path) -> None:
     """Shares in percent of what is held and found, and of what is not held and flagged."""
     with data.open() as f:
-        known = [Known("b", "test", str(i), *made) for i, made in enumerate(json.loads(next(f)))]
+        known = [KnownItem("b", "test", str(i), *made) for i, made in enumerate(json.loads(next(f)))]
         guard, held = Guard(known), []
 
         def rows() -> Iterator[Any]:

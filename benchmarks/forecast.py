@@ -11,14 +11,14 @@ from figures import figure
 from place import Place
 from trials import Trial, larger_run, opened, tiny_run
 
-from tuneloop.core.cost import Cost, off
+from tuneloop.core.experiment import Cost, forecast_error_percent
 from tuneloop.graph.context import Context
-from tuneloop.graph.nodes.rehearse import rehearse
+from tuneloop.graph.nodes.smoke_run import smoke_run
 from tuneloop.graph.nodes.train import finished_training, train
-from tuneloop.tools.params.memory import estimate_memory
-from tuneloop.tools.trained import spent_on
-from tuneloop.tools.training import situation
-from tuneloop.tools.workers import stop_workers
+from tuneloop.tools.config.memory import estimate_memory
+from tuneloop.tools.jobs.warm_workers import stop_workers
+from tuneloop.tools.training.launch import config_context
+from tuneloop.tools.training.result import training_cost
 
 FAST = {"disable_gradient_checkpointing": True}
 FORECAST = (
@@ -77,12 +77,12 @@ class Held:
     @property
     def cpu(self) -> float:
         """Error in percent, without sign."""
-        return abs(off(self.said.cpu, self.took.cpu))
+        return abs(forecast_error_percent(self.said.cpu, self.took.cpu))
 
     @property
     def memory(self) -> float:
         """Error in percent, without sign."""
-        return abs(off(self.said.memory, self.took.memory))
+        return abs(forecast_error_percent(self.said.memory, self.took.memory))
 
 
 @contextmanager
@@ -92,11 +92,11 @@ def runs(place: Place) -> Iterator[None]:
         yield
     finally:
         for run in (tiny_run, larger_run):
-            stop_workers(place.once(run).bench)
+            stop_workers(place.once(run).run_tools)
 
 
 def forecasts(place: Place) -> list[Held]:
-    """Each recipe rehearsed, then trained."""
+    """Each recipe smoke_run, then trained."""
     with runs(place):
         return [held(place, n, trial) for n, trial in enumerate(SMALL_FORECAST if place.small else FORECAST, 1)]
 
@@ -105,7 +105,7 @@ def held(place: Place, number: int, trial: Trial) -> Held:
     """One of them."""
     place.say(f"forecast: {trial.name}")
     ctx = opened(place, number, trial)
-    rehearse(ctx)
+    smoke_run(ctx)
     done = finished_training(ctx)
     assert done.forecast is not None and done.spent is not None
     found = Held(done.forecast, done.spent)
@@ -124,19 +124,19 @@ def estimated(place: Place, number: int, trial: Trial) -> float:
     place.say(f"estimate: {trial.name}")
     ctx = opened(place, number, trial)
     train(ctx)
-    real, said = peak(ctx), estimate_memory(situation(ctx.bench, ctx.folder))
+    real, said = peak(ctx), estimate_memory(config_context(ctx.run_tools, ctx.folder))
     place.note(f"estimate: {trial.name}", {"said": said.total, "took": real, **said.components})
-    return off(said.total, real)
+    return forecast_error_percent(said.total, real)
 
 
 def peak(ctx: Context) -> int:
     """Resident bytes of the training at most."""
-    return spent_on(ctx.folder, ctx.bench).memory
+    return training_cost(ctx.folder, ctx.run_tools).memory
 
 
 @figure("forecast CPU seconds, median error", "%", "<= 20")
 def cpu(place: Place) -> float:
-    """Of the rehearsals of five recipes."""
+    """Of the smoke runs of five recipes."""
     return median(one.cpu for one in place.once(forecasts))
 
 

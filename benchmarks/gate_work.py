@@ -13,18 +13,23 @@ sys.path.append(str(Path(__file__).resolve().parent))
 from gate import rows
 from tokenizers import Tokenizer
 
-from tuneloop.core.benchmark import Benchmark
+from tuneloop.core.catalog import Benchmark
 from tuneloop.core.files import write_json
-from tuneloop.tools.contamination import Guard, Known
-from tuneloop.tools.gate.blocks import stream_blocks
-from tuneloop.tools.gate.data import apart, gate, judged
-from tuneloop.tools.gate.repeats import Repeats
-from tuneloop.tools.gate.schemas import schema_of
-from tuneloop.tools.gate.verdict import Tally
-from tuneloop.tools.gate.wrapping import Part, Wrapping
+from tuneloop.tools.contamination.guard import Guard
+from tuneloop.tools.contamination.probes import KnownItem
+from tuneloop.tools.data_gate.chat_template import ChatTemplate, TemplatePart
+from tuneloop.tools.data_gate.duplicates import DuplicateIndex
+from tuneloop.tools.data_gate.findings import GateCounts
+from tuneloop.tools.data_gate.gate import check_rows, run_gate, separate_overlaps
+from tuneloop.tools.data_gate.records import schema_of
+from tuneloop.tools.raw_data.json_blocks import stream_blocks
 
 ITEMS = 1000
-CHATML = Wrapping("chatml", Part("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"), Part("", "<|im_end|>\n"))
+CHATML = ChatTemplate(
+    "chatml",
+    TemplatePart("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"),
+    TemplatePart("", "<|im_end|>\n"),
+)
 BATCH = 4000
 
 
@@ -32,9 +37,9 @@ def read(data: Path, _tokenizer: Path) -> dict[str, Any]:
     """Parse and fields alone."""
 
     def once() -> float:
-        began, tally, schema = time.process_time(), Tally(), schema_of()
+        began, tally, schema = time.process_time(), GateCounts(), schema_of()
         for block in stream_blocks(data):
-            judged(block, schema, tally)
+            check_rows(block, schema, tally)
         return time.process_time() - began
 
     size = data.stat().st_size / 1e6
@@ -44,10 +49,10 @@ def read(data: Path, _tokenizer: Path) -> dict[str, Any]:
 
 def compare(data: Path, _tokenizer: Path) -> dict[str, Any]:
     """Overlap with the benchmark, and copies."""
-    began, schema, tally, repeats = time.process_time(), schema_of(), Tally(), Repeats()
+    began, schema, tally, repeats = time.process_time(), schema_of(), GateCounts(), DuplicateIndex()
     guard = guard_of(r["instruction"] + f" Item {i}." for i, r in enumerate(rows(ITEMS)))
     for block in stream_blocks(data):
-        repeats.add(*apart(*judged(block, schema, tally), guard, tally, drop=True))
+        repeats.add(*separate_overlaps(*check_rows(block, schema, tally), guard, tally, drop=True))
     found = repeats.found()
     return {
         "CPU s": time.process_time() - began,
@@ -60,13 +65,13 @@ def compare(data: Path, _tokenizer: Path) -> dict[str, Any]:
 def large(data: Path, tokenizer: Path) -> dict[str, Any]:
     """A file far larger than a run takes, through the gate as a run has it."""
     began, guard = time.process_time(), guard_of(r["instruction"] for r in rows(ITEMS))
-    report = gate(data, data.with_name("gate-out"), row_limit=2000, guard=guard, **judged_by(tokenizer))
+    report = run_gate(data, data.with_name("gate-out"), row_limit=2000, guard=guard, **judged_by(tokenizer))
     return {"MB read": data.stat().st_size / 1e6, "CPU s": time.process_time() - began, "errors": report.errors}
 
 
 def guard_of(questions: Iterable[str]) -> Guard:
     """Knows these questions as validation items."""
-    return Guard([Known("b", "validation", str(i), {"prompt": text}) for i, text in enumerate(questions)])
+    return Guard([KnownItem("b", "validation", str(i), {"prompt": text}) for i, text in enumerate(questions)])
 
 
 def judged_by(tokenizer: Path) -> dict[str, Any]:
@@ -83,7 +88,7 @@ def judged_by(tokenizer: Path) -> dict[str, Any]:
 
 def tokens(data: Path, tokenizer: Path) -> dict[str, Any]:
     """The whole gate, without a benchmark's items, against the tokenizer alone."""
-    some = [row for block in stream_blocks(data) for row in judged(block, schema_of(), Tally())[0]]
+    some = [row for block in stream_blocks(data) for row in check_rows(block, schema_of(), GateCounts())[0]]
     texts = [text for row in some for text in CHATML.texts(row)]
     own = Tokenizer.from_file(str(tokenizer))
     out = data.with_name("gate-out")
@@ -93,7 +98,7 @@ def tokens(data: Path, tokenizer: Path) -> dict[str, Any]:
             own.encode_batch(texts[i : i + BATCH], add_special_tokens=False)
 
     def whole() -> None:
-        gate(data, out, row_limit=len(some), guard=Guard([]), **judged_by(tokenizer))
+        run_gate(data, out, row_limit=len(some), guard=Guard([]), **judged_by(tokenizer))
 
     wall, cpu = zip(*(timed(f) for _ in range(3) for f in (alone, whole)), strict=True)
     best = [min(wall[i::2]) for i in (0, 1)]

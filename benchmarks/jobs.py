@@ -52,7 +52,7 @@ def process(place: Place) -> float:
 
 @figure("supervisor of a job", "CPU s/min", "<= 0.3")
 def supervisor(place: Place) -> float:
-    """Everything of the job's session but the job: keeper and watcher, while the job sleeps."""
+    """Everything of the job's session but the job: supervisor and watcher, while the job sleeps."""
     sandbox = open_sandbox("auto")
     seconds = 2.0 if place.small else LONG
     folder = place.root / "jobs" / "sleep.1"

@@ -14,17 +14,17 @@ from value import oracle_rows
 
 from tuneloop.core.files import digest, digest_file, write_atomic, write_json
 from tuneloop.core.layout import ExperimentFolder
-from tuneloop.core.run import RunSpec, SandboxKind
+from tuneloop.core.run_spec import RunSpec, SandboxKind
 from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
-from tuneloop.graph.nodes.evaluate import measure
-from tuneloop.graph.nodes.prepare import settle
+from tuneloop.graph.lifecycle.drive import create_run
+from tuneloop.graph.nodes.evaluate import measure_experiment
+from tuneloop.graph.nodes.prepare import fetch_and_build
 from tuneloop.graph.nodes.train import train
-from tuneloop.graph.runs import create_run
 from tuneloop.graph.state import State
-from tuneloop.sandboxes.jobs import newest
-from tuneloop.tools.params.finalize import write_dataset_info
-from tuneloop.tools.workers import jobs_of
+from tuneloop.sandboxes.jobs import newest_attempt
+from tuneloop.tools.config.finalize import write_dataset_info
+from tuneloop.tools.jobs.warm_workers import worker_jobs
 
 BATCH = 8
 RECIPE = {
@@ -80,7 +80,7 @@ def open_reference(place: Place, items: int, name: str = "reference", sandbox: S
     )
     run = create_run(spec, place.settings, name)
     ctx = Context(run, place.settings, State(run_id=run.id))
-    write_json(run.setup, settle(ctx).model_dump(mode="json"))
+    write_json(run.setup, fetch_and_build(ctx).model_dump(mode="json"))
     return ctx
 
 
@@ -102,14 +102,14 @@ def timed(ctx: Context) -> Timed:
     began, own, jobs = time.perf_counter(), time.process_time(), workers_cpu(ctx)
     train(ctx)
     trained = time.perf_counter()
-    score = measure(ctx, ctx.state.experiment)[0]
+    score = measure_experiment(ctx, ctx.state.experiment)[0]
     ended = time.perf_counter()
     return Timed(trained - began, ended - trained, time.process_time() - own, workers_cpu(ctx) - jobs, score)
 
 
 def workers_cpu(ctx: Context) -> float:
     """CPU seconds so far of this run's workers and of the jobs that they forked."""
-    folders = [newest(jobs_of(ctx.bench), engine) for engine in ("llamafactory", "opencompass")]
+    folders = [newest_attempt(worker_jobs(ctx.run_tools), engine) for engine in ("llamafactory", "opencompass")]
     return sum(ever_busy(int((folder / "lock").read_text())) for folder in folders if folder)
 
 

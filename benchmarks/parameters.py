@@ -17,10 +17,10 @@ from place import ROOT, Place
 from processes import environment, spend, well
 from stock import plain_environment
 
-from tuneloop.tools.params.check import check_config
-from tuneloop.tools.params.installed import find_catalog, installed_catalog, site_packages
-from tuneloop.tools.params.model_card import read_model_card
-from tuneloop.tools.params.query import answer
+from tuneloop.tools.config.check import check_config
+from tuneloop.tools.config.installed import find_catalog, installed_catalog, site_packages
+from tuneloop.tools.config.model_card import read_model_card
+from tuneloop.tools.config.query import answer
 
 CORPORA = ROOT / "tests/tools/params"
 ROUNDS, ROWS, SMALL_ROWS = 5, 100_000, 2_000
@@ -28,7 +28,7 @@ BAD = "finetuning_type: lora\nlearning_rat: 0.001\ncutoff_len: 256\nstage: sft\n
 COLD = """\
 import sys
 from pathlib import Path
-from tuneloop.tools.params.catalog import load_catalog
+from tuneloop.tools.config.catalog import load_catalog
 found = load_catalog(Path(sys.argv[1]))
 sys.exit("torch" in sys.modules or len(found.parameters) < 300)
 """

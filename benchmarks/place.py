@@ -14,8 +14,8 @@ from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.sandboxes.choose import open_sandbox
-from tuneloop.tools import models
 from tuneloop.tools.engines import Engine, ensure_engine
+from tuneloop.tools.hub import models
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,7 +32,7 @@ class Place:
         self.engines: dict[str, Engine] = {
             n: ensure_engine(n, real, self.progress) for n in ("llamafactory", "opencompass")
         }
-        self.tiny = models.resolve("tiny", real, self.progress).root.resolve()
+        self.tiny = models.resolve_model("tiny", real, self.progress).root.resolve()
         self.root = Path(tempfile.mkdtemp(prefix="tuneloop-bench-"))
         self.home = self.root / "home"
         self.home.mkdir()

@@ -74,9 +74,9 @@ def main() -> int:
     random, policy = given.trials
     extent = Extent(tuple(given.tasks), random=random, policy=policy)
     with ExitStack() as stack:
-        bench = Bench(known(RUNS), home(given.home), stack, say)
-        fitted = bench.fitted()
-        played = [bench.play(task, fitted, extent) for task in extent.tasks]
+        run_tools = Bench(known(RUNS), home(given.home), stack, say)
+        fitted = run_tools.fitted()
+        played = [run_tools.play(task, fitted, extent) for task in extent.tasks]
         found = rows(played, fitted)
         write_json(given.out, found)
         details = [{"task": one.task, "moves": one.moves, "projected": one.projected} for one in played]
@@ -85,7 +85,7 @@ def main() -> int:
         write_page(given.docs / "planner_bench.md", told(played, fitted, None, extent))
         if given.real:
             say(f"{extent.tasks[0]}: {given.real} real experiments of each")
-            real = really(bench.at(extent.tasks[0])[0], given.real)
+            real = really(run_tools.at(extent.tasks[0])[0], given.real)
             write_page(given.docs / "planner_bench.md", told(played, fitted, real, extent))
     for one in found:
         print(

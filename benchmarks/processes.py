@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuneloop.sandboxes.tree import tree
+from tuneloop.sandboxes.process_tree import descendants
 
 LOOK = 0.005  # seconds between two looks at a process
 TUNELOOP = (sys.executable, "-m", "tuneloop.cli.main")
@@ -113,7 +113,7 @@ def busy(pid: int) -> float:
 def ever_busy(root: int) -> float:
     """CPU seconds of `root` and all below it, ended children that were waited for included; 10 ms fine."""
     fields = []
-    for pid in (root, *tree(root)):
+    for pid in (root, *descendants(root)):
         with suppress(FileNotFoundError, ProcessLookupError):
             fields.append(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:15])
     return sum(int(ticks) for four in fields for ticks in four) / os.sysconf("SC_CLK_TCK")

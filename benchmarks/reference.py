@@ -11,10 +11,10 @@ from place import Place
 from stock import StockEvaluation, StockTraining, evaluate, train
 
 from tuneloop.core.files import digest_file
-from tuneloop.core.layout import given
+from tuneloop.core.layout import job_input_file
 from tuneloop.graph.context import Context
-from tuneloop.tools.benchmarks import validation
-from tuneloop.tools.workers import warm_engines
+from tuneloop.tools.benchmark_items.folder import select_validation
+from tuneloop.tools.jobs.warm_workers import warm_engines
 
 STEPS, ITEMS, PAIRS = 100, 200, 3
 SMALL = (4, 8, 1)
@@ -48,7 +48,7 @@ def pairs(place: Place) -> list[Pair]:
     """Our engines are warmed as a run warms them, and by a small experiment whose cost is noted; then sides take turns."""
     steps, count, repeats = SMALL if place.small else (STEPS, ITEMS, PAIRS)
     ctx = open_reference(place, count)
-    with warm_engines(ctx.bench):
+    with warm_engines(ctx.run_tools):
         return turns(place, ctx, steps, count, repeats)
 
 
@@ -62,10 +62,12 @@ def turns(place: Place, ctx: Context, steps: int, count: int, repeats: int) -> l
         place.say(f"reference: {steps} steps and {count} items, pair {number - 1} of {repeats}, ours")
         mine = reference(experiment(ctx, number, steps))
         place.say(f"reference: pair {number - 1} of {repeats}, stock command lines")
-        training = train(place, given(mine.folder.work, "train") / "config.yaml", place.root / "stock" / "train")
-        bench, asked = ctx.bench.benchmark, validation(ctx.bench.benchmark, count).every
+        training = train(
+            place, job_input_file(mine.folder.work, "train") / "config.yaml", place.root / "stock" / "train"
+        )
+        run_tools, asked = ctx.run_tools.benchmark, select_validation(ctx.run_tools.benchmark, count).every
         batch, work = evaluation_batch(mine.folder), place.root / "stock" / "evaluate"
-        evaluation = evaluate(place, training.model, bench.benchmark, asked, batch, work)
+        evaluation = evaluate(place, training.model, run_tools.benchmark, asked, batch, work)
         verdicts = [item.correct for item in mine.spent.score.every]
         differing = sum(a != b for a, b in zip(verdicts, evaluation.verdicts, strict=True))
         found.append(Pair(mine, training, evaluation, differing))

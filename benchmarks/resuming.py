@@ -15,7 +15,7 @@ from whole_run import DEFAULT
 from tuneloop.core.event_log import read_events
 from tuneloop.core.events import JobProgress
 from tuneloop.core.layout import RunFolder
-from tuneloop.tools.workbench import Workbench
+from tuneloop.tools.jobs.run_tools import RunTools
 
 
 def looked(run: RunFolder, after: datetime) -> list[JobProgress]:
@@ -48,8 +48,8 @@ def attached(place: Place) -> float:
         began = datetime.now(UTC)
         found.append(sit(argv, env, log, place.root, run, began))
         argv = (*TUNELOOP, "resume", run.id)
-    status, _ = Workbench(run, place.settings).status(run.experiment(1).jobs, "train")
-    Workbench(run, place.settings).stop(run.experiment(1).jobs, "train")
+    status, _ = RunTools(run, place.settings).status(run.experiment(1).jobs, "train")
+    RunTools(run, place.settings).stop(run.experiment(1).jobs, "train")
     if status.state != "running":
         raise RuntimeError(f"the training was {status.state} before it was attached to: too short to measure")
     place.note("resume until attached, each [seconds, CPU seconds of its process]", found[1:])

@@ -14,10 +14,10 @@ from ours import experiment, open_reference, timed
 from place import Place
 from processes import spend
 
-from tuneloop.core.run import SandboxKind
+from tuneloop.core.run_spec import SandboxKind
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.jobs import wait
-from tuneloop.tools.workers import warm_engines
+from tuneloop.tools.jobs.warm_workers import warm_engines
 
 KINDS: tuple[SandboxKind, ...] = ("process", "bubblewrap", "docker")
 NOOP = (sys.executable, "-c", "pass")
@@ -50,7 +50,7 @@ def experiments(place: Place) -> dict[str, float]:
     took: dict[str, list[float]] = {kind: [] for kind in KINDS}
     with ExitStack() as warm:
         for ctx in runs.values():
-            warm.enter_context(warm_engines(ctx.bench))
+            warm.enter_context(warm_engines(ctx.run_tools))
         for number in range(times + 1):
             for kind, ctx in runs.items():
                 spent = timed(experiment(ctx, number + 1, 4 if number == 0 else steps))

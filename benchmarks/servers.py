@@ -19,10 +19,10 @@ from place import Place
 from processes import background, busy, environment, high_water, until
 
 from tuneloop.core.files import write_json
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.graph.context import Context
-from tuneloop.graph.nodes.prepare import settle
-from tuneloop.graph.runs import create_run
+from tuneloop.graph.lifecycle.drive import create_run
+from tuneloop.graph.nodes.prepare import fetch_and_build
 from tuneloop.graph.state import State
 
 NAMES = ("params", "data", "training", "evaluation")
@@ -109,7 +109,7 @@ def with_run(place: Place) -> Path:
     """A prepared run, which the servers then serve: what checks configs needs its model and device."""
     spec = RunSpec(benchmark="wordproblems", base_model="tiny", benchmark_limit=8)
     run = create_run(spec, place.settings, "served")
-    write_json(run.setup, settle(Context(run, place.settings, State(run_id=run.id))).model_dump(mode="json"))
+    write_json(run.setup, fetch_and_build(Context(run, place.settings, State(run_id=run.id))).model_dump(mode="json"))
     return run.root
 
 

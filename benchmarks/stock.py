@@ -12,8 +12,8 @@ import yaml
 from place import Place
 from processes import Spent, spend, well
 
-from tuneloop.core.benchmark import Benchmark, Item
-from tuneloop.tools.benchmarks import prompt
+from tuneloop.core.catalog import Benchmark, Item
+from tuneloop.tools.benchmark_items.folder import render_prompt
 
 # OpenCompass 0.5.4 calls a method that transformers 5 dropped: the shim that everybody needs, and a clock in `generate`.
 SHIM = '''"""HuggingFacewithChatTemplate under transformers 5, with a clock."""
@@ -107,7 +107,7 @@ def evaluate(
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     # named so that no item contains `{column}`: OpenCompass would replace it there too
-    rows = [{"stock_asked": prompt(benchmark, item), "stock_gold": item.answer} for item in items]
+    rows = [{"stock_asked": render_prompt(benchmark, item), "stock_gold": item.answer} for item in items]
     (work / "items.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     (work / "stock_shim.py").write_text(SHIM)
     places = {"items": str(work / "items.jsonl"), "model": str(model), "tokenizer": str(place.tiny)}

@@ -14,7 +14,7 @@ from tuneloop.core.events import Event, ExperimentFinished, JobProgress, NodeFin
 from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis, Training
 from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.score import Comparison, ItemResult, Score
 from tuneloop.tools.runs.manifest import write_manifest
 
@@ -26,7 +26,7 @@ NODES = (
     "write_config",
     "validate",
     "build_data",
-    "rehearse",
+    "smoke_run",
     "train",
     "evaluate",
     "critique",

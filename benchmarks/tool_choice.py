@@ -22,7 +22,7 @@ import yaml
 from fastmcp import Client
 
 from tuneloop.core.settings import Settings, load_settings
-from tuneloop.mcp_servers.main import SERVERS, build
+from tuneloop.mcp_servers.main import SERVERS, build_named_server
 from tuneloop.mcp_servers.scope import Scope
 
 QUESTIONS = Path(__file__).with_name("tool_choice.yaml")
@@ -131,7 +131,7 @@ async def offered(settings: Settings) -> list[Offered]:
     """The tools of all servers."""
     found = []
     for server in SERVERS:
-        async with Client(build(server, Scope(None, settings, owner=True))) as client:
+        async with Client(build_named_server(server, Scope(None, settings, owner=True))) as client:
             for tool in await client.list_tools():
                 found.append(Offered(f"{server}_{tool.name}", tool.description or "", tool.input_schema))
     return found

@@ -18,8 +18,8 @@ from value import oracle_rows
 from tuneloop.core.files import digest, write_atomic, write_json
 from tuneloop.graph.context import Context
 from tuneloop.graph.state import State
-from tuneloop.tools.params.finalize import write_dataset_info
-from tuneloop.tools.store import fingerprint
+from tuneloop.tools.config.finalize import write_dataset_info
+from tuneloop.tools.hub.store import fingerprint
 
 Rows = list[dict[str, str]]
 LARGER: dict[str, Any] = {
@@ -67,7 +67,7 @@ def rows_of(trial: Trial) -> Rows:
 
 
 def opened(place: Place, number: int, trial: Trial) -> Context:
-    """An experiment with this recipe and these data, ready to be rehearsed or trained."""
+    """An experiment with this recipe and these data, ready to be smoke_run or trained."""
     ctx = place.once(larger_run if trial.larger else tiny_run)
     folder, rows = ctx.run.experiment(number), rows_of(trial)
     write_json(folder.data / "data.json", rows)
@@ -86,7 +86,7 @@ def larger_run(place: Place) -> Context:
     """A run on a model of 62 M random parameters."""
     ctx = open_reference(place, 8, "larger-trials")
     model = larger_model(place.tiny, place.root / "larger")
-    setup = ctx.bench.setup.model_copy(
+    setup = ctx.run_tools.setup.model_copy(
         update={"model_name": "larger", "model_root": model, "model_fingerprint": fingerprint(model)}
     )
     write_json(ctx.run.setup, setup.model_dump(mode="json"))

@@ -19,16 +19,16 @@ import yaml
 from tuneloop.core.files import digest, read_json, write_atomic, write_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.settings import Settings, load_settings
-from tuneloop.tools.embedded.messy import Raw, rows_with_key
+from tuneloop.tools.config.finalize import write_dataset_info
+from tuneloop.tools.embedded.messy import RawRow, rows_with_key
 from tuneloop.tools.embedded.problems import SUFFIX
-from tuneloop.tools.embedded.solutions import lines
-from tuneloop.tools.evaluation import How, Weights, evaluation_command, item_set
-from tuneloop.tools.measuring import weights
-from tuneloop.tools.params.finalize import write_dataset_info
-from tuneloop.tools.trained import training_result
-from tuneloop.tools.training import start_training
-from tuneloop.tools.verdicts import collect
-from tuneloop.tools.workbench import Workbench
+from tuneloop.tools.embedded.words import equation_solution
+from tuneloop.tools.evaluation.item_sets import EvaluationConditions, ModelWeights, evaluation_command, make_item_set
+from tuneloop.tools.evaluation.run_evaluation import trained_weights
+from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.scoring.verdicts import collect_verdicts
+from tuneloop.tools.training.launch import start_training
+from tuneloop.tools.training.result import training_result
 
 NAIVE = """\
 finetuning_type: lora
@@ -59,7 +59,7 @@ disable_gradient_checkpointing: true
 QUESTION = {"textbook": "problem", "quiz": "q"}
 
 
-def joined(raw: Raw) -> dict[str, str]:
+def joined(raw: RawRow) -> dict[str, str]:
     """A row as someone in a hurry would join it."""
     f = raw.fields
     if raw.source == "distilled":
@@ -83,35 +83,41 @@ def oracle_rows() -> list[dict[str, str]]:
     good = [r for r in rows_with_key() if r.key.steps and not (r.key.wrong or r.key.leaked or r.key.duplicate)]
     rows = {joined(r)["instruction"]: r for r in good}
     return [
-        {"instruction": asked + SUFFIX, "input": "", "output": f"{lines(r.key.steps)}\n\\boxed{{{r.key.answer}}}"}
+        {
+            "instruction": asked + SUFFIX,
+            "input": "",
+            "output": f"{equation_solution(r.key.steps)}\n\\boxed{{{r.key.answer}}}",
+        }
         for asked, r in rows.items()
     ]
 
 
-def trial(bench: Workbench, number: int, rows: list[dict[str, str]], config: str) -> float:
+def trial(run_tools: RunTools, number: int, rows: list[dict[str, str]], config: str) -> float:
     """Train on `rows`, measure on the sealed test; percent."""
-    folder = bench.run.experiment(number)
+    folder = run_tools.run.experiment(number)
     write_json(folder.data / "data.json", rows)
     write_json(folder.data / "report.json", {"rows": len(rows), "source": digest(json.dumps(rows))})
     write_dataset_info(folder.data)
     write_atomic(folder.config, config)
     if not folder.training.is_file():
-        start_training(bench, folder)
-        finished(lambda: bench.status(folder.jobs, "train")[0].state)
-        status, job = bench.status(folder.jobs, "train")
+        start_training(run_tools, folder)
+        finished(lambda: run_tools.status(folder.jobs, "train")[0].state)
+        status, job = run_tools.status(folder.jobs, "train")
         assert job is not None
-        write_json(folder.training, training_result(bench, folder, status, job).model_dump(mode="json"))
-    return test_score(bench, folder, replace(weights(bench, number), name="model"))
+        write_json(folder.training, training_result(run_tools, folder, status, job).model_dump(mode="json"))
+    return test_score(run_tools, folder, replace(trained_weights(run_tools, number), name="model"))
 
 
-def test_score(bench: Workbench, folder: ExperimentFolder, model: Weights) -> float:
+def test_score(run_tools: RunTools, folder: ExperimentFolder, model: ModelWeights) -> float:
     """Percent of the sealed test."""
     out = folder.root / "test"
-    asked = item_set(bench.benchmark, "test")
-    command = evaluation_command(bench.engine("opencompass"), [model], [asked], out, How(seed=bench.spec.seed))
-    bench.launch(folder.jobs, "test", command)
-    finished(lambda: bench.status(folder.jobs, "test")[0].state)
-    return collect(out, [asked])["model", asked.name].value
+    asked = make_item_set(run_tools.benchmark, "test")
+    command = evaluation_command(
+        run_tools.engine("opencompass"), [model], [asked], out, EvaluationConditions(seed=run_tools.spec.seed)
+    )
+    run_tools.launch(folder.jobs, "test", command)
+    finished(lambda: run_tools.status(folder.jobs, "test")[0].state)
+    return collect_verdicts(out, [asked])["model", asked.name].value
 
 
 def finished(state: Callable[[], str]) -> None:
@@ -131,11 +137,11 @@ def beside(run: RunFolder) -> RunFolder:
 def compared(run: RunFolder, settings: Settings) -> dict[str, Any]:
     """Sealed test scores of base, naive recipe, the run's best and oracle; `way`: how far from naive to oracle it came."""
     report = read_json(run.report_json)
-    bench = Workbench(beside(run), settings)
-    naive, oracle = trial(bench, 1, naive_rows(), NAIVE), trial(bench, 2, oracle_rows(), ORACLE)
+    run_tools = RunTools(beside(run), settings)
+    naive, oracle = trial(run_tools, 1, naive_rows(), NAIVE), trial(run_tools, 2, oracle_rows(), ORACLE)
     base, best = report["baseline"]["test"]["value"], report["best"]
     ours = best["test"]["value"] if best["delivered"] else base
-    line = {"run": run.id, "seed": bench.spec.seed, "base": base, "naive": naive, "ours": ours, "oracle": oracle}
+    line = {"run": run.id, "seed": run_tools.spec.seed, "base": base, "naive": naive, "ours": ours, "oracle": oracle}
     first = report["experiments"][0]["validation"]
     way = round((ours - naive) / (oracle - naive), 3)
     return {**line, "way": way, "first_validation": first and first["value"]}

@@ -13,7 +13,7 @@ from processes import background, environment, spend, until, well
 from tuneloop.core.event_log import read_events
 from tuneloop.core.events import NodeFinished, NodeStarted
 from tuneloop.core.layout import RunFolder
-from tuneloop.tools.workbench import Workbench
+from tuneloop.tools.jobs.run_tools import RunTools
 
 EXPERIMENTS = 3
 DEFAULT = ("--benchmark", "wordproblems", "--base-model", "tiny")
@@ -124,7 +124,7 @@ def second_run(place: Place) -> float:
 
         until(trains, "the training of `make run`", child, 600)
         seconds = time.time() - began
-    Workbench(new[0], place.settings).stop(new[0].experiment(1).jobs, "train")
+    RunTools(new[0], place.settings).stop(new[0].experiment(1).jobs, "train")
     place.note("second make run, [node, seconds after make]", begun(new[0], began))
     return seconds
 

@@ -9,16 +9,16 @@ from collections.abc import Iterable
 import click
 
 from tuneloop.cli.chat_repl import Conversation
-from tuneloop.cli.main import fail
-from tuneloop.cli.pick import pick
+from tuneloop.cli.main import print_error
+from tuneloop.cli.select_run import select_run
 from tuneloop.core.commands import is_command
 from tuneloop.core.directive import Line
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.formatting import printable
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import Settings, load_settings
-from tuneloop.core.wording import clean
 from tuneloop.graph.steering.exchange import tell
-from tuneloop.tools.runs.find import runs
+from tuneloop.tools.runs.manifest import all_runs
 
 EXAMPLES = """\b
 Examples:
@@ -42,7 +42,7 @@ def command(ctx: click.Context, run_id: str | None, text: str | None, as_json: b
     """
     settings = load_settings()
     interactive = not as_json and sys.stdin.isatty() and sys.stdout.isatty()
-    if interactive and run_id is None and not runs(settings.home):
+    if interactive and run_id is None and not all_runs(settings.home):
         Conversation(None, settings).hold()
         return
     run, text = meant(settings.home, run_id, text)
@@ -52,17 +52,19 @@ def command(ctx: click.Context, run_id: str | None, text: str | None, as_json: b
 
 
 def meant(home: Home, first: str | None, text: str | None) -> tuple[RunFolder, str | None]:
-    """The run and the message; one argument that is no run's name is sent to the newest run. Raises SetupError."""
+    """The run and the message; one argument that is no run's name is sent to the newest run. Raises InvalidRequestError."""
     if first is not None and text is None and (" " in first.strip() or first.startswith("/")):
-        return pick(home, None), first
+        return select_run(home, None), first
     try:
-        return pick(home, first), text
-    except SetupError as e:
+        return select_run(home, first), text
+    except InvalidRequestError as e:
         if first is None or text is not None:
             raise
         if is_command(first):
-            return pick(home, None), first
-        raise SetupError(f"{e}; to send it to the newest run: tuneloop chat {pick(home, None).id} {first}") from e
+            return select_run(home, None), first
+        raise InvalidRequestError(
+            f"{e}; to send it to the newest run: tuneloop chat {select_run(home, None).id} {first}"
+        ) from e
 
 
 def say_all(run: RunFolder, settings: Settings, lines: Iterable[str], as_json: bool) -> int:
@@ -73,16 +75,16 @@ def say_all(run: RunFolder, settings: Settings, lines: Iterable[str], as_json: b
         if as_json:
             click.echo(json.dumps(exchange(text, answer)))
         elif answer is not None:
-            click.echo("\n".join(clean(line, 2000) for line in answer.text.splitlines()), err=answer.refused)
+            click.echo("\n".join(printable(line, 2000) for line in answer.text.splitlines()), err=answer.refused)
         if answer is None:
-            return fail(f"run {run.id} has not answered yet; {text!r} is in its inbox and is read next", 1)
+            return print_error(f"run {run.id} has not answered yet; {text!r} is in its inbox and is read next", 1)
         code = 2 if answer.refused else code
     return code
 
 
 def show_acknowledgement(line: Line) -> None:
     """Beside the answer, which follows."""
-    click.echo(clean(line.text, 2000), err=True)
+    click.echo(printable(line.text, 2000), err=True)
 
 
 def exchange(text: str, answer: Line | None) -> dict[str, str | bool | None]:

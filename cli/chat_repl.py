@@ -10,26 +10,25 @@ import click
 from rich.console import Console
 from rich.markdown import Markdown
 
-from tuneloop.cli.approving import edit, shown
-from tuneloop.cli.plain import too_soon
+from tuneloop.cli.approval_prompt import edit_recipe, format_question
+from tuneloop.cli.event_text import event_line
+from tuneloop.cli.plain_view import is_throttled
 from tuneloop.cli.screen import Screen, remembering
-from tuneloop.cli.status import show
-from tuneloop.cli.words import line
+from tuneloop.cli.status import show_status
 from tuneloop.core.commands import COMMANDS, parse, table
 from tuneloop.core.directive import Edit, Line, NewRun, Question, Resume
 from tuneloop.core.directive_log import read_conversation
-from tuneloop.core.errors import SetupError, WorldError
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.event_log import read_events
 from tuneloop.core.events import Event
+from tuneloop.core.formatting import printable
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import Settings
-from tuneloop.core.wording import clean
 from tuneloop.graph.steering.exchange import await_answer, is_pause
 from tuneloop.tools.runs.approvals import open_question
-from tuneloop.tools.runs.background import resume_behind
 from tuneloop.tools.runs.messages import acknowledgement, is_at_work, say
-from tuneloop.tools.runs.start import start_from_options
+from tuneloop.tools.runs.start import resume_detached, start_from_options
 from tuneloop.tools.runs.status import run_state, run_status
 
 POLL, PATIENCE, SHOWN = 0.25, 2.0, 20
@@ -93,7 +92,7 @@ class Conversation:
             self.screen.say(voice(one))
         asked = open_question(self.run)
         if asked is not None:
-            self.screen.say(f"{shown(asked)}\nyes, no REASON, or edit")
+            self.screen.say(f"{format_question(asked)}\nyes, no REASON, or edit")
 
     def turn(self) -> bool:
         """One line that was typed; False ends the chat."""
@@ -103,15 +102,15 @@ class Conversation:
         try:
             if typed:
                 self.obey(typed)
-        except (SetupError, WorldError) as e:
-            self.screen.say(click.style(clean(str(e), 2000), fg="red"))
+        except (InvalidRequestError, InfrastructureError) as e:
+            self.screen.say(click.style(printable(str(e), 2000), fg="red"))
         return True
 
     def obey(self, typed: str) -> None:
-        """Do what concerns this terminal here; send everything else to the run. Raises SetupError."""
+        """Do what concerns this terminal here; send everything else to the run. Raises InvalidRequestError."""
         try:
             command = parse(typed)
-        except SetupError:
+        except InvalidRequestError:
             command = None
         match command:
             case NewRun(options=options):
@@ -119,7 +118,7 @@ class Conversation:
             case Question(topic="help"):
                 self.screen.say(f"{table()}\n{'quit':40}  leave; the run goes on")
             case _ if self.run is None:
-                raise SetupError("there is no run yet; right is run benchmark=B base_model=M")
+                raise InvalidRequestError("there is no run yet; right is run benchmark=B base_model=M")
             case Question(topic="status"):
                 self.status(self.run)
             case Question(topic="report"):
@@ -169,16 +168,16 @@ class Conversation:
 
     def told(self, event: Event) -> str | None:
         """An event in words; None for what is not shown here."""
-        if event.kind in UNSHOWN or too_soon(event, self.progress):
+        if event.kind in UNSHOWN or is_throttled(event, self.progress):
             return None
-        text = line(event)
+        text = event_line(event)
         where = f"[{event.experiment}] " if event.experiment else ""
         return None if text is None else shortened(f"{event.at:%H:%M:%S} {where}{text}")
 
     def status(self, run: RunFolder) -> None:
         """The table of `tuneloop status`."""
         out = io.StringIO()
-        show(run_status(run), Console(file=out, width=Console().width, force_terminal=True), last=10)
+        show_status(run_status(run), Console(file=out, width=Console().width, force_terminal=True), last=10)
         self.screen.say(out.getvalue().rstrip())
 
     def resume(self, run: RunFolder) -> None:
@@ -186,8 +185,8 @@ class Conversation:
         if run_state(run) == "finished" or is_locked(run.lock):
             self.screen.say(STAND[run_state(run)])
             return
-        refusal = resume_behind(run)
-        self.screen.say(clean(refusal, 2000) or "it goes on in the background; leaving this chat does not stop it")
+        refusal = resume_detached(run)
+        self.screen.say(printable(refusal, 2000) or "it goes on in the background; leaving this chat does not stop it")
 
     def edit(self, run: RunFolder) -> None:
         """Change what waits for approval."""
@@ -195,7 +194,7 @@ class Conversation:
         if asked is None:
             self.screen.say("nothing waits for approval")
             return
-        decision = edit(run, asked)
+        decision = edit_recipe(run, asked)
         self.screen.say(f"{decision.decision}: {STAND[run_state(run)]}")
 
     def report(self, run: RunFolder) -> None:
@@ -217,6 +216,6 @@ def shortened(text: str) -> str:
 
 def voice(one: Line) -> str:
     """A line of the conversation, as foreign text is written."""
-    text = "\n  ".join(clean(part, 2000) for part in one.text.splitlines())
+    text = "\n  ".join(printable(part, 2000) for part in one.text.splitlines())
     name, colour = ("you", "magenta") if one.who == "user" else ("tuneloop", "cyan")
     return f"{click.style(name, fg=colour, bold=True)}  {text}"

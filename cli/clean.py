@@ -10,12 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tuneloop.cli.pick import pick
-from tuneloop.core.errors import SetupError
-from tuneloop.core.run import seconds
+from tuneloop.cli.select_run import select_run
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.formatting import format_size, printable
+from tuneloop.core.run_spec import parse_seconds
 from tuneloop.core.settings import load_settings
-from tuneloop.core.wording import clean, size
-from tuneloop.tools.cleaning import KINDS, Find, Wanted, clear, survey
+from tuneloop.tools.housekeeping.cleanup import find_removables
+from tuneloop.tools.housekeeping.removable import KINDS, CleanupRequest, Removable, remove_found
 from tuneloop.tools.runs.journal import load_journal
 
 EXAMPLES = """\b
@@ -47,42 +48,44 @@ def command(
 ) -> None:
     """Show what may go of RUN (of everything): what, where, size, why; then ask and remove it."""
     home = load_settings().home
-    run = pick(home, run_id) if run_id else None
-    wanted = Wanted(run=run, older=age(older), engines=engines)
-    found = [find for find in survey(home, wanted, load_journal) if not only or find.kind in only]
+    run = select_run(home, run_id) if run_id else None
+    wanted = CleanupRequest(run=run, older=parse_age(older), engines=engines)
+    found = [find for find in find_removables(home, wanted, load_journal) if not only or find.kind in only]
     sizes = [find.bytes for find in found]
     if as_json:
-        click.echo(json.dumps([row(f, s) for f, s in zip(found, sizes, strict=True)], indent=1))
+        click.echo(json.dumps([finding_row(f, s) for f, s in zip(found, sizes, strict=True)], indent=1))
     else:
-        show(found, sizes)
-    if not found or dry_run or not (yes or (not as_json and click.confirm(f"Remove {size(sum(sizes))}?"))):
+        show_findings(found, sizes)
+    if not found or dry_run or not (yes or (not as_json and click.confirm(f"Remove {format_size(sum(sizes))}?"))):
         return
-    freed = [clear(find) for find in found]
+    freed = [remove_found(find) for find in found]
     kept = sum(not f and bool(s) for f, s in zip(freed, sizes, strict=True))
     note = f"; {kept} kept, somebody uses them now" if kept else ""
-    click.echo(f"removed {size(sum(freed))}{note}", err=as_json)
+    click.echo(f"removed {format_size(sum(freed))}{note}", err=as_json)
 
 
-def age(text: str | None) -> float | None:
-    """Seconds. Raises SetupError: an unlimited age would mean every run."""
+def parse_age(text: str | None) -> float | None:
+    """Seconds. Raises InvalidRequestError: an unlimited age would mean every run."""
     if text is None:
         return None
     try:
-        found = seconds(text)
+        found = parse_seconds(text)
     except ValueError as e:
-        raise SetupError(f"--runs: {e}") from e
+        raise InvalidRequestError(f"--runs: {e}") from e
     if not isinstance(found, float):
-        raise SetupError(f"--runs {text}: name an age, e.g. 30d; one run goes with `tuneloop clean RUN --runs 1s`")
+        raise InvalidRequestError(
+            f"--runs {text}: name an age, e.g. 30d; one run goes with `tuneloop clean RUN --runs 1s`"
+        )
     return found
 
 
-def row(find: Find, count: int) -> dict[str, Any]:
+def finding_row(find: Removable, count: int) -> dict[str, Any]:
     """A find for scripts."""
     paths = [str(path) for path in find.paths]
     return {"kind": find.kind, "what": find.what, "bytes": count, "why": find.why, "paths": paths}
 
 
-def show(found: list[Find], sizes: list[int]) -> None:
+def show_findings(found: list[Removable], sizes: list[int]) -> None:
     """The finds as a table, the largest first, and the total."""
     if not found:
         click.echo("nothing may go: no leftovers, caches, scratch or losing models")
@@ -91,7 +94,7 @@ def show(found: list[Find], sizes: list[int]) -> None:
     for name in ("kind", "what", "size", "why"):
         table.add_column(name, justify="right" if name == "size" else "left", no_wrap=name in ("kind", "size"))
     for find, count in sorted(zip(found, sizes, strict=True), key=lambda pair: -pair[1]):
-        table.add_row(find.kind, Text(clean(find.what)), size(count), Text(clean(find.why)))
+        table.add_row(find.kind, Text(printable(find.what)), format_size(count), Text(printable(find.why)))
     console = Console()
     console.print(table)
-    console.print(f"{size(sum(sizes))} in {len(found)} places")
+    console.print(f"{format_size(sum(sizes))} in {len(found)} places")

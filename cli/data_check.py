@@ -12,7 +12,7 @@ import click
 from tuneloop.core.settings import load_settings
 
 if TYPE_CHECKING:
-    from tuneloop.tools.gate.report import GateReport
+    from tuneloop.tools.data_gate.report import GateReport
 
 
 @click.command()
@@ -29,40 +29,42 @@ def check(file: Path, benchmark: str, model: str | None, drop_overlaps: bool, as
     Fields, empty and repeated rows, lengths, whether the scorer finds answers, overlaps with validation and test of the
     benchmarks. Exit code 0, or 2 with an error.
     """
-    from tuneloop.cli.data_overlap import resolved
-    from tuneloop.tools import models
-    from tuneloop.tools.benchmarks import prompt, validation
-    from tuneloop.tools.contamination.splits import guard_of
-    from tuneloop.tools.gate.data import gate
-    from tuneloop.tools.gate.languages import main_script
+    from tuneloop.cli.data_overlap import resolve_benchmarks
+    from tuneloop.tools.benchmark_items.folder import render_prompt, select_validation
+    from tuneloop.tools.contamination.splits import make_guard
+    from tuneloop.tools.data_gate.gate import run_gate
+    from tuneloop.tools.hub import models
+    from tuneloop.tools.raw_data.languages import main_script
 
     settings = load_settings()
-    folders = resolved(benchmark, settings)
+    folders = resolve_benchmarks(benchmark, settings)
     first = folders[0].benchmark
-    shown = validation(folders[0]).shown
-    root = models.resolve(model, settings, quiet).root if model else None
+    shown = select_validation(folders[0]).shown
+    root = models.resolve_model(model, settings, ignore_progress).root if model else None
     with tempfile.TemporaryDirectory() as out:
-        report = gate(
+        report = run_gate(
             file,
             Path(out),
             row_limit=sys.maxsize,
             benchmark=first,
             golds=[item.answer for item in shown],
-            guard=guard_of(folders, None),
+            guard=make_guard(folders, None),
             drop_overlaps=drop_overlaps,
             tokenizer=root and root / "tokenizer.json",
             cutoff_len=None,
-            usual_script=main_script([prompt(first, item) for item in shown]),
+            usual_script=main_script([render_prompt(first, item) for item in shown]),
         )
-    click.echo(report.model_dump_json(indent=1) if as_json else "\n".join(lines(report, counted=root is not None)))
+    click.echo(
+        report.model_dump_json(indent=1) if as_json else "\n".join(report_lines(report, counted=root is not None))
+    )
     sys.exit(0 if report.ok else 2)
 
 
-def quiet(what: str, done: int, total: int) -> None:
+def ignore_progress(what: str, done: int, total: int) -> None:
     """A model that is fetched says nothing of it."""
 
 
-def lines(report: GateReport, *, counted: bool) -> list[str]:
+def report_lines(report: GateReport, *, counted: bool) -> list[str]:
     """The report for people."""
     dropped = ", ".join(f"{count} {why}" for why, count in report.dropped.items()) or "none"
     lengths = report.lengths

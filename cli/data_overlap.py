@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from tuneloop.tools.benchmarks import BenchmarkFolder
-    from tuneloop.tools.contamination.search import Overlaps
+    from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
+    from tuneloop.tools.contamination.dataset_search import OverlapCounts
 
 SHOWN, WIDTH = 20, 120
 
@@ -30,45 +30,47 @@ def overlap(dataset: str, benchmark: str, drop_overlaps: bool, out: Path | None,
     Rows with validation items are shown. Of the sealed test, and of the validation half that agents do not see, only numbers
     are. Exit code 0 when there are none or they were dropped, else 2.
     """
-    from tuneloop.tools import datasets
-    from tuneloop.tools.contamination.search import search
-    from tuneloop.tools.contamination.splits import guard_of
-    from tuneloop.tools.profiling import records, sources
+    from tuneloop.tools.contamination.dataset_search import search_dataset
+    from tuneloop.tools.contamination.splits import make_guard
+    from tuneloop.tools.hub import datasets
+    from tuneloop.tools.raw_data.files import iter_records, record_files
 
     if drop_overlaps != (out is not None):
         raise click.UsageError("--drop-overlaps and --out FILE go together")
     settings = load_settings()
-    folders = resolved(benchmark, settings)
-    root = datasets.resolve(dataset, settings.home, settings).root
-    files = {str(p.relative_to(root)) if p != root else p.name: records(p) for p in sources(root)}
-    found = search(files, guard_of(folders, None), out)
-    click.echo(json.dumps(told(found), indent=1, ensure_ascii=False) if as_json else "\n".join(lines(found)))
+    folders = resolve_benchmarks(benchmark, settings)
+    root = datasets.resolve_dataset(dataset, settings.home, settings).root
+    files = {str(p.relative_to(root)) if p != root else p.name: iter_records(p) for p in record_files(root)}
+    found = search_dataset(files, make_guard(folders, None), out)
+    click.echo(
+        json.dumps(overlap_facts(found), indent=1, ensure_ascii=False) if as_json else "\n".join(overlap_lines(found))
+    )
     if found.counts and not drop_overlaps:
-        raise SetupError(
+        raise InvalidRequestError(
             f"{dataset}: of {found.rows} rows {found.of('validation')} hold validation items; {found.of('unseen')} hold items of "
             f"the validation half that is not shown and {found.of('test')} hold test items, which are not named; "
             "--drop-overlaps --out FILE writes the others"
         )
 
 
-def resolved(names: str, settings: Settings) -> tuple[BenchmarkFolder, ...]:
-    """The benchmarks of a list with commas, families by their parts. Raises SetupError."""
-    from tuneloop.tools import benchmarks
+def resolve_benchmarks(names: str, settings: Settings) -> tuple[BenchmarkFolder, ...]:
+    """The benchmarks of a list with commas, families by their parts. Raises InvalidRequestError."""
+    from tuneloop.tools.benchmark_items import resolve
 
-    several = [part for name in names.split(",") if name.strip() for part in family(name.strip())]
+    several = [part for name in names.split(",") if name.strip() for part in family_members(name.strip())]
     if not several:
-        raise SetupError("--benchmark is empty: right is a benchmark's name or folder, several with commas")
-    return tuple(benchmarks.resolve(name, settings.home, None, settings) for name in dict.fromkeys(several))
+        raise InvalidRequestError("--benchmark is empty: right is a benchmark's name or folder, several with commas")
+    return tuple(resolve.resolve_benchmark(name, settings.home, None, settings) for name in dict.fromkeys(several))
 
 
-def family(name: str) -> tuple[str, ...]:
+def family_members(name: str) -> tuple[str, ...]:
     """The benchmarks that a name stands for."""
-    from tuneloop.tools import benchmarks
+    from tuneloop.tools.benchmark_items import resolve
 
-    return benchmarks.parts(name) or (name,)
+    return resolve.family_members(name) or (name,)
 
 
-def told(found: Overlaps) -> dict[str, Any]:
+def overlap_facts(found: OverlapCounts) -> dict[str, Any]:
     """What may be known, as JSON: counts, and rows with validation items."""
     counts: dict[str, dict[str, int]] = {}
     for (name, split), count in sorted(found.counts.items()):
@@ -80,13 +82,13 @@ def told(found: Overlaps) -> dict[str, Any]:
     return {"rows": found.rows, "overlaps": counts, "validation": rows}
 
 
-def lines(found: Overlaps) -> list[str]:
+def overlap_lines(found: OverlapCounts) -> list[str]:
     """The same for people, the first rows alone."""
-    from tuneloop.core.wording import clean
+    from tuneloop.core.formatting import printable
 
     counts = [f"{name} {split}: {count}" for (name, split), count in sorted(found.counts.items())]
     rows = [
-        f"{name} row {number} holds {hit.benchmark} {hit.id}: {clean(json.dumps(row, ensure_ascii=False), WIDTH)}"
+        f"{name} row {number} holds {hit.benchmark} {hit.id}: {printable(json.dumps(row, ensure_ascii=False), WIDTH)}"
         for name, number, hit, row in found.validation[:SHOWN]
     ]
     more = found.of("validation") - len(rows)

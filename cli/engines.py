@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.formatting import printable
 from tuneloop.core.settings import load_settings
-from tuneloop.core.wording import clean
 from tuneloop.tools.engines import Engine, ensure_engine, list_engines, remove_engine, verify_engine
 from tuneloop.tools.engines.image import engine_image
 
@@ -37,14 +37,14 @@ def build(names: tuple[str, ...], as_image: bool, base: str) -> None:
     """Make NAMES ready (all without): from the lock, or verify what LLAMA_FACTORY_PATH / OPENCOMPASS_PATH name."""
     settings = load_settings()
     for name in names or NAMES:
-        with bar(name) as say:
+        with progress_bar(name) as say:
             engine = ensure_engine(name, settings, say)
             image = engine_image(engine, base, say) if as_image else ""
         click.echo(f"{name} {engine.version}: {engine.folder}" + (f", image {image}" if image else ""))
 
 
 @contextmanager
-def bar(name: str) -> Iterator[Callable[[str, int, int], None]]:
+def progress_bar(name: str) -> Iterator[Callable[[str, int, int], None]]:
     """A progress bar on stderr."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -58,7 +58,7 @@ def list_(as_json: bool) -> None:
     """Show the engines that are built."""
     engines = list_engines(load_settings().home)
     if as_json:
-        click.echo(json.dumps([row(engine) for engine in engines], indent=1))
+        click.echo(json.dumps([engine_row(engine) for engine in engines], indent=1))
         return
     table = Table("engine", "version", *SHOWN, "folder")
     for engine in engines:
@@ -66,7 +66,7 @@ def list_(as_json: bool) -> None:
     Console().print(table if engines else "none yet; `tuneloop engines build` makes them")
 
 
-def row(engine: Engine) -> dict[str, object]:
+def engine_row(engine: Engine) -> dict[str, object]:
     """An engine for scripts."""
     plain = {"name": engine.name, "version": engine.version, "identity": engine.identity}
     return {**plain, "folder": str(engine.folder), "python": str(engine.python), "packages": dict(engine.packages)}
@@ -79,12 +79,14 @@ def verify(names: tuple[str, ...]) -> None:
     engines = [engine for engine in list_engines(load_settings().home) if not names or engine.name in names]
     missing = set(names) - {engine.name for engine in engines}
     if missing or not engines:
-        raise SetupError(f"not built: {', '.join(sorted(missing)) or 'any engine'}; right is `tuneloop engines build`")
+        raise InvalidRequestError(
+            f"not built: {', '.join(sorted(missing)) or 'any engine'}; right is `tuneloop engines build`"
+        )
     bad = False
     for engine in engines:
         problems = verify_engine(engine)
         bad = bad or bool(problems)
-        click.echo(f"{engine.folder.name}: {clean('; '.join(problems), LINE) or 'works'}")
+        click.echo(f"{engine.folder.name}: {printable('; '.join(problems), LINE) or 'works'}")
     sys.exit(int(bad))
 
 

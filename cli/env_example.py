@@ -17,16 +17,16 @@ HEAD = """\
 """
 
 
-def example() -> str:
+def env_example() -> str:
     """Every setting on one line: commented out, with its default."""
     lines = []
     for field in Settings.model_fields.values():
-        assignment = f"# {field.alias}={shown(field.default)}"
+        assignment = f"# {field.alias}={default_text(field.default)}"
         lines.append(f"{assignment:<52} # {field.description}")
     return HEAD + "\n".join(lines) + "\n"
 
 
-def shown(value: Any) -> str:
+def default_text(value: Any) -> str:
     """A default as one writes it in the file."""
     if isinstance(value, BaseModel):
         value = value.model_dump(exclude_none=True)
@@ -38,4 +38,4 @@ def shown(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    click.echo(example(), nl=False)
+    click.echo(env_example(), nl=False)

@@ -10,17 +10,139 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from tuneloop.cli.engines import bar
-from tuneloop.core.errors import SetupError
+from tuneloop.cli.engines import progress_bar
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.formatting import format_interval, format_p_value, printable
 from tuneloop.core.layout import Home
-from tuneloop.core.run import SandboxKind
+from tuneloop.core.run_spec import SandboxKind
+from tuneloop.core.score import Score
 from tuneloop.core.settings import Settings, load_settings, read_dotenv
+from tuneloop.tools.evaluation.standalone.measure import Measurement
+from tuneloop.tools.evaluation.standalone.results import measurement_facts, paired_difference
 from tuneloop.tools.runs.spec import locate, sandbox, split_names
 
 if TYPE_CHECKING:
-    from tuneloop.tools.evaluating.record import Keeper
-    from tuneloop.tools.evaluation import Weights
+    from tuneloop.tools.evaluation.item_sets import ModelWeights
+    from tuneloop.tools.evaluation.standalone.record import RecordWriter
+
+
+# What `tuneloop eval` shows: a table, bars with intervals, a comparison, a plot, JSON.
+
+WIDTH = 20
+COLOURS = ("#2a7f3f", "#888888")
+
+
+def comparison_rows(found: Sequence[Measurement]) -> list[dict[str, Any]]:
+    """The first against the second, by benchmark: points gained, items won and lost, exact p-value both ways."""
+    if len(found) < 2:
+        return []
+    return [paired_difference(found[0].scores[name], found[1].scores[name]) for name in found[0].scores]
+
+
+def json_facts(found: Sequence[Measurement], rows: list[dict[str, Any]], place: Path) -> dict[str, Any]:
+    """For scripts."""
+    return {"models": [measurement_facts(one) for one in found], "compared": rows, "out": str(place)}
+
+
+def show_results(found: Sequence[Measurement], rows: list[dict[str, Any]], place: Path) -> None:
+    """For people."""
+    console = Console()
+    console.print(scores_table(found))
+    if rows:
+        console.print(comparison_table(found, rows))
+    for note in remark_lines(found):
+        console.print(Text(f"note: {printable(note)}"))
+    console.print(Text(f"({place})"), soft_wrap=True)
+
+
+def scores_table(found: Sequence[Measurement]) -> Table:
+    """A line a model and benchmark."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("benchmark", "model", "metric"):
+        table.add_column(name, no_wrap=True)
+    for name in ("value (95 %)", "n", "parsed"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("0 - 100", no_wrap=True)
+    table.add_column("also")
+    for name in found[0].scores:
+        for one in found:
+            score = one.scores[name]
+            plain = (name, one.subject.name, score.metric, format_interval(score.value, score.low, score.high))
+            last = (str(score.n), f"{score.parsed:.0f} %", score_bar(score), further_metrics(score))
+            table.add_row(*(Text(printable(cell)) for cell in (*plain, *last)))
+    return table
+
+
+def score_bar(score: Score) -> str:
+    """The value as a bar, its interval as dots."""
+    cells = [" "] * WIDTH
+    for i in range(WIDTH):
+        at = 100 * (i + 0.5) / WIDTH
+        cells[i] = "█" if at <= score.value else "·" if at <= score.high else " "
+        cells[i] = "▒" if score.low <= at <= score.value else cells[i]
+    return "".join(cells).rstrip()
+
+
+def further_metrics(score: Score) -> str:
+    """Further metrics, and what the judge decided."""
+    found = [f"{name} {value:.3g}" for name, value in score.metrics.items()]
+    if judged := score.judged:
+        found.append(f"judge: {judged.correct} of {judged.asked} right, {judged.unknown} unknown")
+    return ", ".join(found)
+
+
+def comparison_table(found: Sequence[Measurement], rows: list[dict[str, Any]]) -> Table:
+    """The first model against the second."""
+    title = f"{found[0].subject.name} against {found[1].subject.name}, the same items"
+    table = Table(box=None, padding=(0, 2, 0, 0), title=title, title_justify="left", title_style="bold")
+    for name in ("benchmark", "points (95 %)", "won", "lost", "p", ""):
+        table.add_column(name, justify="left" if name in ("benchmark", "") else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            row["benchmark"],
+            f"{row['gain']:+.1f} ({row['low']:+.0f} to {row['high']:+.0f})",
+            str(row["wins"]),
+            str(row["losses"]),
+            format_p_value(row["p_value"]),
+            row["verdict"],
+        )
+    return table
+
+
+def remark_lines(found: Sequence[Measurement]) -> list[str]:
+    """What one should know of the numbers."""
+    said = [note for one in found for note in one.notes]
+    for one in found:
+        for name, score in one.scores.items():
+            if failed := score.scorer_failed():
+                said.append(f"{one.subject.name} on {name}: {failed}")
+    return list(dict.fromkeys(said))
+
+
+def draw_plot(path: Path, found: Sequence[Measurement]) -> None:
+    """All values with their intervals as PNG and SVG."""
+    from matplotlib.figure import Figure  # half a second, and only who compares pays for it
+
+    names = list(found[0].scores)
+    figure = Figure(figsize=(8, 1.2 + 0.7 * len(names)), layout="constrained")
+    axes = figure.add_subplot()
+    for number, (one, colour) in enumerate(zip(found, COLOURS, strict=False)):
+        values = [one.scores[name] for name in names]
+        around = [[s.value - s.low for s in values], [s.high - s.value for s in values]]
+        places = [i + 0.2 * (number - 0.5) for i in range(len(names))]
+        points = [s.value for s in values]
+        axes.errorbar(points, places, xerr=around, fmt="o", capsize=4, color=colour, label=one.subject.name)
+    axes.set(yticks=range(len(names)), yticklabels=names, xlim=(0, 100), xlabel="value, 95 % intervals")
+    axes.invert_yaxis()
+    axes.grid(visible=True, axis="x", alpha=0.25)
+    axes.legend(loc="best", fontsize=8)
+    figure.savefig(path, dpi=120, metadata={"Software": None})
+    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+
 
 EXAMPLES = """\b
 Examples:
@@ -68,49 +190,57 @@ SEEDS = {
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(model: str | None, named: str | None, benchmarks: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Measure MODEL with OpenCompass: value, 95 % interval, parse rate; the seeds' CSV tree and a Parquet row an item."""
-    settings, told = load_settings(), variables()
+    settings, told = load_settings(), environment_variables()
     if given["record"]:  # asked for by the server `evaluation`: the whole question stands in the options
         told = {name: value for name, value in told.items() if name == "NUM_GPUS"}
     if model and named:
-        raise SetupError(f"two models, {model} and {named}: a second one is --against")
-    names = split_names(benchmarks) or wanted(settings)
+        raise InvalidRequestError(f"two models, {model} and {named}: a second one is --against")
+    names = split_names(benchmarks) or default_benchmarks(settings)
     if names is None:
         click.echo("no benchmark is asked for (BENCHMARK_DATASETS is empty): nothing was measured")
         return
     word = model or named or told.get("ADAPTER_PATH") or told.get("BASE_MODEL")
     if not word:
-        raise SetupError("no model: right is tuneloop eval MODEL, or ADAPTER_PATH or BASE_MODEL in the environment")
+        raise InvalidRequestError(
+            "no model: right is tuneloop eval MODEL, or ADAPTER_PATH or BASE_MODEL in the environment"
+        )
     if given["split"] == "test" and not given["read_sealed_test"]:
-        raise SetupError("--split test spends a reading of the sealed test: add --read-sealed-test if that is meant")
+        raise InvalidRequestError(
+            "--split test spends a reading of the sealed test: add --read-sealed-test if that is meant"
+        )
     given |= {
         "base_model": given["base_model"] or told.get("BASE_MODEL"),
         "name": given["name"] or told.get("MODEL_ABBR"),
     }
-    given |= numbers(given, told)
-    from tuneloop.tools.evaluating.record import kept  # engines come with it, and help needs none of them
+    given |= decoding_options(given, told)
+    from tuneloop.tools.evaluation.standalone.record import (
+        finishing_record,  # engines come with it, and help needs none of them
+    )
 
-    with kept(given["record"]) as keeper:
-        run(word, names, settings, given, keeper, as_json=as_json, gpus=told.get("NUM_GPUS", ""))
+    with finishing_record(given["record"]) as writer:
+        run_evaluation(word, names, settings, given, writer, as_json=as_json, gpus=told.get("NUM_GPUS", ""))
 
 
-def variables() -> dict[str, str]:
+def environment_variables() -> dict[str, str]:
     """What the environment says, and `.env` where it says nothing."""
     return {name: value for name, value in {**read_dotenv(Path(".env")), **os.environ}.items() if value.strip()}
 
 
-def wanted(settings: Settings) -> list[str] | None:
-    """Benchmarks of the environment; None where its list is there and empty. Raises SetupError where there is none."""
+def default_benchmarks(settings: Settings) -> list[str] | None:
+    """Benchmarks of the environment; None where its list is there and empty. Raises InvalidRequestError where there is none."""
     lists = (settings.benchmark_list, settings.target_benchmarks)
     given = next((found for found in lists if found is not None), None)
     if given == () or not os.environ.get("BENCHMARK_DATASETS", "-").strip():  # an empty list, as the seeds join it
         return None
     if given or settings.target_benchmark:
         return list(given or (str(settings.target_benchmark),))
-    raise SetupError("no benchmark: right is --benchmark NAME (tuneloop list benchmarks), or BENCHMARK_DATASETS")
+    raise InvalidRequestError(
+        "no benchmark: right is --benchmark NAME (tuneloop list benchmarks), or BENCHMARK_DATASETS"
+    )
 
 
-def numbers(given: Mapping[str, Any], told: Mapping[str, str]) -> dict[str, Any]:
-    """Decoding from options, else from the seeds' variables. Raises SetupError for what is no number."""
+def decoding_options(given: Mapping[str, Any], told: Mapping[str, str]) -> dict[str, Any]:
+    """Decoding from options, else from the seeds' variables. Raises InvalidRequestError for what is no number."""
     found = {}
     parameters = {p.name: p for p in command.params}
     for name, variable in SEEDS.items():
@@ -119,62 +249,69 @@ def numbers(given: Mapping[str, Any], told: Mapping[str, str]) -> dict[str, Any]
         try:
             found[name] = parameters[name].type.convert(told[variable], parameters[name], None)
         except click.BadParameter as e:
-            raise SetupError(f"{variable}={told[variable]!r}: {e.message}") from e
+            raise InvalidRequestError(f"{variable}={told[variable]!r}: {e.message}") from e
     return found
 
 
-def run(
+def run_evaluation(
     word: str,
     names: Sequence[str],
     settings: Settings,
     given: Mapping[str, Any],
-    keeper: Keeper,
+    writer: RecordWriter,
     *,
     as_json: bool,
     gpus: str,
 ) -> None:
     """Look at everything, measure, show. Nothing is loaded before all of it was looked at."""
-    from tuneloop.cli import eval_views  # engines and catalogs are heavy, and help needs none of them
-    from tuneloop.tools.benchmarks import names as registered
-    from tuneloop.tools.evaluating import Decoding, fetched, find_subject, measure, sets_of, whole_names
-    from tuneloop.tools.evaluating.tree import write_tree
-    from tuneloop.tools.reads import note_reading
+    # engines and catalogs are heavy, and help needs none of them
+    from tuneloop.tools.benchmark_items.resolve import registered_names as registered
+    from tuneloop.tools.evaluation.standalone.measure import (
+        Decoding,
+        expand_families,
+        fetch_benchmarks,
+        measure,
+        sets_of,
+    )
+    from tuneloop.tools.evaluation.standalone.results import write_tree
+    from tuneloop.tools.evaluation.standalone.subjects import find_subject
+    from tuneloop.tools.evaluation.test_access_log import log_external_access
 
-    whole = whole_names([locate(name, registered()) for name in names], settings)
+    whole = expand_families([locate(name, registered()) for name in names], settings)
     decoding = Decoding(**{name: given[name] for name in SEEDS})
-    with bar("looking at the model") as shown:
-        say = keeper.watched(shown, accepted=False)
+    with progress_bar("looking at the model") as shown:
+        say = writer.watched(shown, accepted=False)
         of = {"base": given["base_model"], "endpoint": given["endpoint"]}
         subjects = [find_subject(word, settings, say, **of, name=given["name"] or "")]
         if given["against"]:
             subjects.append(find_subject(given["against"], settings, say, base=given["base_model"]))
         if len({one.name for one in subjects}) < len(subjects):
-            raise SetupError(f"both models are called {subjects[0].name}: give the first another --name")
-        folders = fetched(whole, settings)
+            raise InvalidRequestError(f"both models are called {subjects[0].name}: give the first another --name")
+        folders = fetch_benchmarks(whole, settings)
         sets = sets_of(folders, given["split"], given["limit"], decoding)
     if given["split"] == "test":
         for one in subjects:
             reader = f"eval {one.name} {time.strftime('%Y%m%d-%H%M%S')}"
-            note_reading(settings.home, folders, reader, run_of(settings.home, one.weights))
-    device = computes_on(gpus)
+            log_external_access(settings.home, folders, reader, run_of(settings.home, one.weights))
+    device = device_of(gpus)
     how = {"decoding": decoding, "seed": given["seed"], "sandbox": given["kind"] or sandbox(settings.env_type)}
     found = []
     for one in subjects:
-        with bar(one.name) as shown:
-            say = keeper.watched(shown, accepted=True)
+        with progress_bar(one.name) as shown:
+            say = writer.watched(shown, accepted=True)
             found.append(measure(one, sets, settings, say, device=device, **how))
     place = write_tree(Path(given["out"] or found[0].place / "benchmark_results").absolute(), found)
-    keeper.keep(found[0], place)
-    compared = eval_views.compared(found)
+    writer.keep(found[0], place)
+    compared = comparison_rows(found)
     if compared:
-        eval_views.draw(place / "comparison.png", found)
+        draw_plot(place / "comparison.png", found)
     if as_json:
-        click.echo(json.dumps(eval_views.facts(found, compared, place), indent=1))
+        click.echo(json.dumps(json_facts(found, compared, place), indent=1))
     else:
-        eval_views.show(found, compared, place)
+        show_results(found, compared, place)
 
 
-def run_of(home: Home, weights: Weights | None) -> str:
+def run_of(home: Home, weights: ModelWeights | None) -> str:
     """The run in whose folder the weights lie; "" where they are no run's."""
     runs = home.runs.resolve()
     places = weights.places if weights else ()
@@ -183,12 +320,12 @@ def run_of(home: Home, weights: Weights | None) -> str:
     )
 
 
-def computes_on(gpus: str) -> str:
-    """Cpu or cuda; NUM_GPUS=0 is the processor. Raises SetupError for what is no number."""
-    from tuneloop.tools.device import find_device
+def device_of(gpus: str) -> str:
+    """Cpu or cuda; NUM_GPUS=0 is the processor. Raises InvalidRequestError for what is no number."""
+    from tuneloop.tools.jobs.machine import find_device
 
     if gpus and not gpus.isdecimal():
-        raise SetupError(f"NUM_GPUS={gpus!r}: right is a number, 0 for the processor")
+        raise InvalidRequestError(f"NUM_GPUS={gpus!r}: right is a number, 0 for the processor")
     device = "cpu" if gpus == "0" else find_device()
     if gpus not in ("", "0") and device == "cpu":
         click.echo(f"note: NUM_GPUS={gpus}, and there is no GPU here: the processor answers", err=True)

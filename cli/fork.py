@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 from pydantic import TypeAdapter, ValidationError
 
-from tuneloop.cli.pick import pick
+from tuneloop.cli.select_run import select_run
 from tuneloop.core.commands import parse
-from tuneloop.core.errors import SetupError
-from tuneloop.core.run import Seconds
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.run_spec import Seconds
 from tuneloop.core.settings import load_settings
-from tuneloop.tools.runs.forking import fork, say_first
+from tuneloop.tools.runs.fork import fork_run, send_first_message
 
 EXAMPLES = """\b
 Examples:
@@ -58,19 +58,19 @@ def command(
     settings = load_settings()
     if text and not settings.chat_model:
         parse(text)  # a wrong command is refused before anything is copied
-    parent = pick(settings.home, run_id)
-    run = fork(settings.home, parent, at, name, loop_n=loop_n, timeout=time(timeout), after_test=after_test)
+    parent = select_run(settings.home, run_id)
+    run = fork_run(settings.home, parent, at, name, loop_n=loop_n, timeout=parse_time(timeout), after_test=after_test)
     if text:
-        say_first(run, text)
+        send_first_message(run, text)
     click.echo(f"run {run.id} in {run.root}, forked from {parent.id} after experiment {at}", err=True)
-    from tuneloop.cli.work import work  # brings the graph: a refusal does not wait for it
+    from tuneloop.cli.drive import drive_in_terminal  # brings the graph: a refusal does not wait for it
 
-    ctx.exit(work(run, settings, step_n=None, as_json=as_json))
+    ctx.exit(drive_in_terminal(run, settings, step_n=None, as_json=as_json))
 
 
-def time(text: str | None) -> float | None:
-    """Seconds. Raises SetupError."""
+def parse_time(text: str | None) -> float | None:
+    """Seconds. Raises InvalidRequestError."""
     try:
         return SECONDS.validate_python(text)
     except ValidationError as e:
-        raise SetupError(f"--timeout {text!r}: {e.errors()[0]['msg'].removeprefix('Value error, ')}") from e
+        raise InvalidRequestError(f"--timeout {text!r}: {e.errors()[0]['msg'].removeprefix('Value error, ')}") from e

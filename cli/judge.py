@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import click
 
-from tuneloop.cli.engines import bar
-from tuneloop.core.run import SandboxKind
+from tuneloop.cli.engines import progress_bar
+from tuneloop.core.run_spec import SandboxKind
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.runs.spec import sandbox
 
@@ -33,10 +33,12 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(file: Path, as_json: bool) -> None:
     """Ask the judge about labelled replies and print how far he agrees: share and Cohen's kappa, 95 % intervals."""
-    from tuneloop.tools.evaluating.labelled import judge_labelled  # engines are heavy, and help needs none
+    from tuneloop.tools.evaluation.standalone.judge_agreement import (
+        judge_labelled,  # engines are heavy, and help needs none
+    )
 
     settings = load_settings()
-    with bar(file.name) as say:
+    with progress_bar(file.name) as say:
         found, model = judge_labelled(file, settings, say, cast(SandboxKind, sandbox(settings.env_type)))
     facts: dict[str, Any] = {"judge": model, **asdict(found)}
     if as_json:

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from tuneloop.core.formatting import printable
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import load_settings
-from tuneloop.core.wording import clean
-from tuneloop.tools.runs.find import runs
-from tuneloop.tools.runs.status import listed
+from tuneloop.tools.runs.manifest import all_runs
+from tuneloop.tools.runs.status import run_row
 
 Row = dict[str, Any]
 WIDE = 130  # columns below which a description has no room beside the rest
@@ -30,38 +30,38 @@ def command(kind: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=1))
     else:
-        show([SHORT.get(kind, dict)(row) for row in found])
+        show_table([SHORT.get(kind, dict)(row) for row in found])
 
 
-def cards_of(package: ModuleType, marker: str) -> list[Row]:
+def read_cards(package: ModuleType, marker: str) -> list[Row]:
     """Declarations of a catalog."""
-    from tuneloop.tools.registry import declared  # catalogs are heavy, and runs are listed without them
+    from tuneloop.tools.registry import declared_entries  # catalogs are heavy, and runs are listed without them
 
-    return [card.model_dump(mode="json") for card, _ in declared(package, marker).values()]
+    return [card.model_dump(mode="json") for card, _ in declared_entries(package, marker).values()]
 
 
 def list_benchmarks(home: Home) -> list[Row]:
     """Registered benchmarks."""
-    from tuneloop.tools.benchmarks.cards import cards
+    from tuneloop.tools.benchmark_items.resolve import benchmark_cards
 
-    return cards(home)
+    return benchmark_cards(home)
 
 
 def list_datasets(home: Home) -> list[Row]:  # noqa: ARG001 - as the others are called
     """Registered data sets."""
-    from tuneloop.tools import datasets
+    from tuneloop.tools.hub import datasets
 
-    return [card.model_dump(mode="json") for card in datasets.cards().values()]
+    return [card.model_dump(mode="json") for card in datasets.dataset_cards().values()]
 
 
 def list_models(home: Home) -> list[Row]:  # noqa: ARG001 - as the others are called
     """Registered base models."""
     from tuneloop.tools import models
 
-    return cards_of(models, "MODEL")
+    return read_cards(models, "MODEL")
 
 
-def short_benchmark(row: Row) -> Row:
+def benchmark_row(row: Row) -> Row:
     """What people look for in a list."""
     count = row["items"]
     said = {
@@ -76,20 +76,20 @@ def short_benchmark(row: Row) -> Row:
     return {**said, "description": missing + row["description"]}
 
 
-def short_card(row: Row) -> Row:
+def card_row(row: Row) -> Row:
     """Name, where known domain and licence, and what it is."""
     return {name: str(row[name]) for name in ("name", "domain", "licence", "description") if name in row}
 
 
-SHORT = {"benchmarks": short_benchmark, "datasets": short_card, "models": short_card}
+SHORT = {"benchmarks": benchmark_row, "datasets": card_row, "models": card_row}
 
 
 def list_runs(home: Home) -> list[Row]:
     """Runs, newest first."""
-    return [listed(run) for run in runs(home)]
+    return [run_row(run) for run in all_runs(home)]
 
 
-def show(rows: list[Row]) -> None:
+def show_table(rows: list[Row]) -> None:
     """The rows as a table."""
     from rich.console import Console
     from rich.table import Table
@@ -105,7 +105,7 @@ def show(rows: list[Row]) -> None:
     for name in shown:
         table.add_column(name, no_wrap=name == "name")
     for row in rows:
-        table.add_row(*(Text(clean(str(row[name]), 200)) for name in shown))
+        table.add_row(*(Text(printable(str(row[name]), 200)) for name in shown))
     console.print(table)
     if narrow:
         rest = ", ".join(name for name in rows[0] if name not in shown)

@@ -15,8 +15,8 @@ from typing import Any
 import click
 
 from tuneloop import __version__
-from tuneloop.core.errors import SetupError, WorldError
-from tuneloop.core.wording import clean
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
+from tuneloop.core.formatting import printable
 
 EXAMPLES = """\b
 Examples:
@@ -103,25 +103,25 @@ class Commands(click.Group):
             formatter.write_dl(list(commands().items()))
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
-        """Run the command line and exit: 0 done, 1 the world failed, 2 the request was wrong, 130 interrupted."""
+        """Run the command line and exit: 0 done, 1 infrastructure failure, 2 the request was wrong, 130 interrupted."""
         try:
             code = super().main(args, *rest, **{**extra, "standalone_mode": False})
         except click.exceptions.Abort as e:
             if isinstance(e.__cause__, EOFError):  # click takes a file that is cut off for a closed terminal
                 raise e.__cause__ from None
-            code = fail("interrupted", INTERRUPTED)
+            code = print_error("interrupted", INTERRUPTED)
         except click.ClickException as e:
-            code = fail(" ".join(e.format_message().split()), e.exit_code)
-        except SetupError as e:
-            code = fail(str(e), 2)
-        except WorldError as e:
-            code = fail(str(e), 1)
+            code = print_error(" ".join(e.format_message().split()), e.exit_code)
+        except InvalidRequestError as e:
+            code = print_error(str(e), 2)
+        except InfrastructureError as e:
+            code = print_error(str(e), 1)
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def fail(text: str, code: int) -> int:
+def print_error(text: str, code: int) -> int:
     """Say it in one line on stderr and hand the exit code back."""
-    click.echo(f"tuneloop: {clean(text, LONGEST)}", err=True)
+    click.echo(f"tuneloop: {printable(text, LONGEST)}", err=True)
     return code
 
 

@@ -12,9 +12,17 @@ from typing import Any
 
 import click
 
-from tuneloop.cli.mcp_clients import Program, Scope, programs
-from tuneloop.cli.mcp_config import difference, merged, parsed, read, write
-from tuneloop.core.errors import SetupError
+from tuneloop.cli.mcp_clients import (
+    McpClient,
+    Scope,
+    mcp_clients,
+    merge_servers,
+    parse_object,
+    read_file,
+    unified_diff,
+    write_file,
+)
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.mcp_servers.main import PORTS, SERVERS
 
 EXAMPLES = """\b
@@ -37,7 +45,7 @@ def command() -> None:
 
 
 @command.command("install")
-@click.argument("program", type=click.Choice(list(programs())))
+@click.argument("program", type=click.Choice(list(mcp_clients())))
 @click.option("--user", "scope", flag_value="user", help="For all folders of this user.")
 @click.option("--project", "scope", flag_value="project", help="For this folder.  [default, where the program has it]")
 @click.option(
@@ -47,21 +55,21 @@ def command() -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def install(program: str, scope: Scope | None, servers: tuple[str, ...], only_print: bool, yes: bool) -> None:
     """Write the servers into PROGRAM's own file, after showing what changes. What else is in it stays."""
-    known = programs()[program]
-    wanted = {PREFIX + name: entry(known, name) for name in servers or SERVERS}
+    known = mcp_clients()[program]
+    wanted = {PREFIX + name: server_entry(known, name) for name in servers or SERVERS}
     if only_print:
         click.echo(json.dumps({known.key: wanted}, indent=2, ensure_ascii=False))
         return
     file = known.file(scope or ("project" if known.project else "user"))
-    old = read(file)
-    new = merged(old, file, known.key, wanted)
+    old = read_file(file)
+    new = merge_servers(old, file, known.key, wanted)
     if new == old:
         click.echo(f"{file} has them already")
         return
-    click.echo(difference(file, old, new))
+    click.echo(unified_diff(file, old, new))
     if not (yes or click.confirm(f"Write {file}?")):
         return
-    write(file, old, new)
+    write_file(file, old, new)
     click.echo(f"written: {file}; now {known.then}")
 
 
@@ -69,8 +77,8 @@ def install(program: str, scope: Scope | None, servers: tuple[str, ...], only_pr
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def listing(as_json: bool) -> None:
     """Show the servers, what each offers, and which programs have them."""
-    where = {name: installed(name) for name in SERVERS}
-    rows = [{"name": n, "offers": offers(n), "port": PORTS[n], "installed": where[n]} for n in SERVERS]
+    where = {name: installed_in(name) for name in SERVERS}
+    rows = [{"name": n, "offers": server_summary(n), "port": PORTS[n], "installed": where[n]} for n in SERVERS]
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
@@ -81,43 +89,43 @@ def listing(as_json: bool) -> None:
         )
 
 
-def entry(program: Program, server: str) -> dict[str, Any]:
+def server_entry(program: McpClient, server: str) -> dict[str, Any]:
     """The server as `program` starts it: this installation's script, in this folder, with this home."""
     home = os.environ.get("FT_FILE_PATH")
     env = {"FT_FILE_PATH": str(Path(home).expanduser().absolute())} if home else {}
     owner = ("--owner",) if server == "evaluation" else ()  # whoever installs it is
-    return program.entry(script(), (server, *owner, "--folder", str(Path.cwd())), env)
+    return program.entry(script_path(), (server, *owner, "--folder", str(Path.cwd())), env)
 
 
-def script() -> str:
-    """The absolute path of `tuneloop-mcp` beside this interpreter, else on PATH. Raises SetupError."""
+def script_path() -> str:
+    """The absolute path of `tuneloop-mcp` beside this interpreter, else on PATH. Raises InvalidRequestError."""
     beside = Path(sys.executable).parent / "tuneloop-mcp"
     found = str(beside) if beside.is_file() else shutil.which("tuneloop-mcp")
     if found is None:
-        raise SetupError(f"{beside} is missing; right is an installed tuneloop: pip install tuneloop")
+        raise InvalidRequestError(f"{beside} is missing; right is an installed tuneloop: pip install tuneloop")
     return str(Path(found).absolute())
 
 
-def installed(server: str) -> list[str]:
+def installed_in(server: str) -> list[str]:
     """Programs that have it, as `name (scope)`; a file that cannot be read has nothing."""
     return [
         f"{program.name} ({scope})"
-        for program in programs().values()
+        for program in mcp_clients().values()
         for scope, file in (("project", program.project), ("user", program.user))
-        if file is not None and PREFIX + server in entries(file, program.key)
+        if file is not None and PREFIX + server in file_entries(file, program.key)
     ]
 
 
-def entries(file: Path, key: str) -> dict[str, Any]:
+def file_entries(file: Path, key: str) -> dict[str, Any]:
     """The servers in a program's file."""
     try:
-        found = parsed(read(file), file).get(key, {})
-    except SetupError:
+        found = parse_object(read_file(file), file).get(key, {})
+    except InvalidRequestError:
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def offers(server: str) -> str:
+def server_summary(server: str) -> str:
     """The server's own sentence, read without importing it."""
     source = Path(__file__).resolve().parents[1] / "mcp_servers" / f"{server}.py"
     sentence = (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or "").partition("\n")[0]

@@ -24,7 +24,7 @@ FOREIGN_KEYS = _keys("""
 
 
 def dotenv_notes(path: Path) -> list[str]:
-    """One line for each kind of key in `path` that is not used. Raises SetupError when the file is malformed."""
+    """One line for each kind of key in `path` that is not used. Raises InvalidRequestError when the file is malformed."""
     keys = [key.upper() for key in read_dotenv(path)]
     used = {str(field.alias).upper() for field in Settings.model_fields.values()}
     foreign = sorted(FOREIGN_KEYS.intersection(keys))
@@ -40,7 +40,7 @@ def _hint(key: str, used: set[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def spec_notes(settings: Settings) -> list[str]:
+def settings_notes(settings: Settings) -> list[str]:
     """What of the seeds' settings is read but answered in another way."""
     notes = []
     if settings.env_type and settings.env_type.lower() in ENV_TYPES:

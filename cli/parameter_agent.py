@@ -22,7 +22,7 @@ class ParameterAgent:
     def query(self, text: str) -> str:
         """The answer in Markdown.
 
-        Raises ToolError for a decision with an unknown value, SetupError, or WorldError where no server answers.
+        Raises ToolError for a decision with an unknown value, InvalidRequestError, or InfrastructureError where no server answers.
         """
         return str(self.ask(text)["answer"])
 
@@ -33,7 +33,7 @@ class ParameterAgent:
         """
         if not self._chat:
             return self._searched(text)
-        from tuneloop.core.bridge import run_sync  # this and langchain, fastmcp below are slow to import
+        from tuneloop.core.async_bridge import run_sync  # this and langchain, fastmcp below are slow to import
 
         try:
             said = run_sync(self._asked_model(text))
@@ -45,11 +45,11 @@ class ParameterAgent:
 
     def _searched(self, text: str) -> dict[str, Any]:
         if "params" in self.settings.servers:
-            from tuneloop.core.bridge import run_sync
+            from tuneloop.core.async_bridge import run_sync
 
             return dict(run_sync(self._asked_server(text)))
-        from tuneloop.tools.params.installed import find_catalog
-        from tuneloop.tools.params.query import answer
+        from tuneloop.tools.config.installed import find_catalog
+        from tuneloop.tools.config.query import answer
 
         return answer(text, find_catalog(self.settings)).plain
 

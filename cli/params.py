@@ -3,17 +3,110 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from rich.table import Table
 
-from tuneloop.core.errors import SetupError, ToolError
-from tuneloop.tools.params.dimensions import BY_NAME, DIMENSIONS, collisions, completed, method_named
+from tuneloop.core.errors import InvalidRequestError, ToolError
+from tuneloop.tools.config.catalog import Catalog, Parameter
+from tuneloop.tools.config.check import check_config
+from tuneloop.tools.config.config_text import ConfigError, Form, apply_overrides, parse_config
+from tuneloop.tools.config.context import ConfigContext, Profile, is_known_device
+from tuneloop.tools.config.decisions import BY_NAME, DIMENSIONS, complete_decisions, decision_conflicts, method_named
+from tuneloop.tools.config.finding import Finding
+from tuneloop.tools.config.memory import estimate_memory
+from tuneloop.tools.config.memory_estimate import MemoryEstimate
+from tuneloop.tools.config.model_card import read_model_card
+from tuneloop.tools.config.names import closest_name, parameter_named
+from tuneloop.tools.config.parameter_text import plain_default, usual
+from tuneloop.tools.jobs.machine import find_device
 
-if TYPE_CHECKING:  # every command imports what it needs: `--help` and `ask` start at once
-    from tuneloop.tools.params.catalog import Catalog
+if TYPE_CHECKING:
+    from tuneloop.tools.config.catalog import Catalog
+
+
+# Parameters as rows for people and as plain values for scripts.
+
+
+def find_parameter(name: str, catalog: Catalog) -> Parameter:
+    """The parameter of that name or alias. Raises InvalidRequestError with the closest one."""
+    if known := parameter_named(name, catalog):
+        return catalog.parameters[known]
+    close = closest_name(name, catalog)
+    hint = f"did you mean {close}?" if close else f"search with: tuneloop params ask {name}"
+    raise InvalidRequestError(f"no parameter {name!r}: {hint}")
+
+
+def parameter_facts(p: Parameter) -> dict[str, Any]:
+    """Everything of one parameter."""
+    plain = {"name": p.name, "class": p.owner, "type": p.type, "default": p.default, "choices": list(p.choices)}
+    return {**plain, "usual": usual(p), "settable": p.settable, "help": p.help, "source": p.source}
+
+
+def parameters_table(parameters: Iterable[Parameter]) -> Table:
+    """Name, type, default, class."""
+    table = Table("parameter", "type", "default", "class", box=None, padding=(0, 2, 0, 0))
+    for p in parameters:
+        table.add_row(p.name, p.type.replace("[", r"\["), plain_default(p), p.owner)
+    return table
+
+
+# What `tuneloop params check` and `memory` give to the checker: the text with its overrides, the model, the device.
+
+
+def check_file(
+    catalog: Catalog,
+    file: Path,
+    overrides: tuple[str, ...],
+    model: Path | None,
+    data_dir: Path | None,
+    device: str,
+    profile: Profile,
+) -> list[Finding]:
+    """Findings by line. Profile `engine` holds nothing against a config that only the loop would refuse.
+
+    Without `model` the config is held against the one that it names, where that is a folder.
+    """
+    where = find_device() if device == "auto" else device
+    if not is_known_device(where):
+        raise InvalidRequestError(
+            f"{device!r} is no device; right is cpu, cuda, or a card such as cuda:V100, T4, cuda:8.0"
+        )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if where == "cpu" else None
+    card = read_model_card(model) if model else None
+    text, form = read_config_file(file)
+    return check_config(
+        text, catalog, card, where, memory, profile=profile, overrides=overrides, form=form, data=data_dir
+    )
+
+
+def read_config_file(file: Path) -> tuple[str, Form]:
+    """The config's text and how it is written. Raises InvalidRequestError."""
+    try:
+        return file.read_text(encoding="utf-8"), "json" if file.suffix == ".json" else "yaml"
+    except UnicodeDecodeError as e:
+        raise InvalidRequestError(
+            f"{file}: no text ({e.reason} at byte {e.start}); right is YAML or JSON in UTF-8"
+        ) from e
+
+
+def estimate_file(
+    catalog: Catalog, file: Path, overrides: tuple[str, ...], model: Path, device: str, longest: int | None
+) -> MemoryEstimate:
+    """The estimate for a config and a model folder. Raises InvalidRequestError for a text that is no config."""
+    text, form = read_config_file(file)
+    try:
+        config = apply_overrides(parse_config(text, form), overrides)
+    except ConfigError as e:
+        raise InvalidRequestError(str(e).replace("train.yaml", file.name, 1)) from e
+    where = find_device() if device == "auto" else device
+    return estimate_memory(ConfigContext(config, catalog, read_model_card(model), where, "engine"), tokens=longest)
+
 
 EXAMPLES = """\b
 Examples:
@@ -41,15 +134,15 @@ def command() -> None:
     """
 
 
-def catalog() -> Catalog:
-    """The release that this machine has. Raises SetupError."""
+def load_catalog_here() -> Catalog:
+    """The release that this machine has. Raises InvalidRequestError."""
     from tuneloop.core.settings import load_settings
-    from tuneloop.tools.params.installed import find_catalog
+    from tuneloop.tools.config.installed import find_catalog
 
     return find_catalog(load_settings())
 
 
-def say(value: Any) -> None:
+def print_json(value: Any) -> None:
     """JSON on stdout."""
     click.echo(json.dumps(value, indent=1, ensure_ascii=False, default=str))
 
@@ -70,9 +163,9 @@ def ask(words: tuple[str, ...], offline: bool, as_json: bool) -> None:
     try:
         found = ParameterAgent(chat=not offline).ask(" ".join(words))
     except ToolError as e:
-        raise SetupError(str(e)) from e
+        raise InvalidRequestError(str(e)) from e
     if as_json:
-        say(found)
+        print_json(found)
     else:
         shown(found["answer"])
     sys.exit(2 if found["kind"] == "nothing" else 0)
@@ -96,17 +189,15 @@ def list_(owner: str | None, as_json: bool) -> None:
     """List all parameters: name, type, default, class."""
     from rich.console import Console
 
-    from tuneloop.cli.params_views import shown_all, table_of
-
-    release = catalog()
+    release = load_catalog_here()
     owners = sorted({p.owner for p in release.parameters.values()})
     if owner is not None and owner not in owners:
-        raise SetupError(f"no class {owner!r}; right is one of {', '.join(owners)}")
+        raise InvalidRequestError(f"no class {owner!r}; right is one of {', '.join(owners)}")
     found = [p for p in release.parameters.values() if owner in (None, p.owner)]
     if as_json:
-        say([shown_all(p) for p in found])
+        print_json([parameter_facts(p) for p in found])
     else:
-        Console().print(table_of(found))
+        Console().print(parameters_table(found))
 
 
 @command.command()
@@ -114,12 +205,11 @@ def list_(owner: str | None, as_json: bool) -> None:
 @JSON
 def show(names: tuple[str, ...], as_json: bool) -> None:
     """Show everything about parameters: type, default, choices, usual values, whole help, source line."""
-    from tuneloop.cli.params_views import named, shown_all
-    from tuneloop.tools.params.formatting import card
+    from tuneloop.tools.config.parameter_text import card
 
-    found = [named(name, catalog()) for name in names]
+    found = [find_parameter(name, load_catalog_here()) for name in names]
     if as_json:
-        say([shown_all(p) for p in found])
+        print_json([parameter_facts(p) for p in found])
     else:
         click.echo("\n\n".join(card(p) for p in found))
 
@@ -135,17 +225,16 @@ def filter_(decisions: tuple[str, ...], as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from tuneloop.cli.params_views import shown_all
-    from tuneloop.tools.params.decision_filter import filter_parameters
+    from tuneloop.tools.config.decision_filter import filter_parameters
 
     made = dict(map(_pair, decisions))
     try:
-        kept, assumed = filter_parameters(catalog(), made), completed(made)
+        kept, assumed = filter_parameters(load_catalog_here(), made), complete_decisions(made)
     except ToolError as e:
-        raise SetupError(str(e)) from e
+        raise InvalidRequestError(str(e)) from e
     if as_json:
-        rows = [{**shown_all(k.parameter), "why": k.why, "needed": k.needed} for k in kept]
-        say({"decisions": assumed, "refused_by_the_engine": collisions(made), "parameters": rows})
+        rows = [{**parameter_facts(k.parameter), "why": k.why, "needed": k.needed} for k in kept]
+        print_json({"decisions": assumed, "refused_by_the_engine": decision_conflicts(made), "parameters": rows})
         return
     table = Table("parameter", "default", "why", box=None, padding=(0, 2, 0, 0))
     for k in kept:
@@ -153,18 +242,18 @@ def filter_(decisions: tuple[str, ...], as_json: bool) -> None:
     console = Console()
     console.print(table)
     console.print(f"\n{len(kept)} parameters for {', '.join(f'{key} {value}' for key, value in assumed.items())}")
-    for text in collisions(made):
+    for text in decision_conflicts(made):
         console.print(f"the engine refuses this combination: {text}")
 
 
 def _pair(text: str) -> tuple[str, str]:
-    """`method=lora`, or `lora` alone. Raises SetupError."""
+    """`method=lora`, or `lora` alone. Raises InvalidRequestError."""
     key, sign, value = text.partition("=")
     if sign:
         return key, value
     method = method_named(text)
     if method is None:
-        raise SetupError(f"{text!r}: right is DECISION=VALUE with a decision of {', '.join(BY_NAME)}")
+        raise InvalidRequestError(f"{text!r}: right is DECISION=VALUE with a decision of {', '.join(BY_NAME)}")
     return next(iter(method.decisions), "method"), text
 
 
@@ -200,15 +289,14 @@ def check(
 
     One finding a line: `train.yaml:12 lora_rank: 0 is below 1; usual 8–64`.
     """
-    from tuneloop.cli.params_check import checked
-    from tuneloop.core.wording import clean
+    from tuneloop.core.formatting import printable
 
-    findings = checked(catalog(), file, overrides, model, data_dir, device, profile)
+    findings = check_file(load_catalog_here(), file, overrides, model, data_dir, device, profile)
     if as_json:
-        say([{"level": f.level, "line": f.line, "key": f.key, "text": f.text} for f in findings])
+        print_json([{"level": f.level, "line": f.line, "key": f.key, "text": f.text} for f in findings])
     else:
         for f in findings:
-            said = clean(str(f).replace("train.yaml", file.name, 1), 2000)
+            said = printable(str(f).replace("train.yaml", file.name, 1), 2000)
             click.echo(said + ("" if f.level == "error" else f" ({f.level})"))
     sys.exit(2 if any(f.level == "error" for f in findings) else 0)
 
@@ -225,16 +313,14 @@ def memory(
 ) -> None:
     """Estimate the memory that a training with FILE needs on one device, component by component.
 
-    On a CPU: the resident memory of the training's process. A run's rehearsal measures it.
+    On a CPU: the resident memory of the training's process. A run's smoke run measures it.
     """
     from rich.console import Console
     from rich.table import Table
 
-    from tuneloop.cli.params_check import memory_of
-
-    found = memory_of(catalog(), file, overrides, model, device, longest)
+    found = estimate_file(load_catalog_here(), file, overrides, model, device, longest)
     if as_json:
-        say({"total": found.total, "components": found.components, "unit": "bytes"})
+        print_json({"total": found.total, "components": found.components, "unit": "bytes"})
         return
     table = Table("component", "GiB", box=None, padding=(0, 2, 0, 0))
     for name, size in (*found.components.items(), ("total", found.total)):
@@ -253,20 +339,20 @@ def diff(one: Path | None, other: Path | None, as_json: bool) -> None:
     machine's release with that checkout or environment. With two: those two. Two files: what the configs set otherwise.
     """
     from tuneloop.core.settings import load_settings
-    from tuneloop.tools.params.installed import catalog_at
-    from tuneloop.tools.params.releases import compare_configs, compare_releases, own_drift
+    from tuneloop.tools.config.installed import catalog_at
+    from tuneloop.tools.config.releases import compare_configs, compare_releases, engine_drift
 
     settings = load_settings()
     if one is not None and one.is_file():
         if other is None:
-            raise SetupError(f"{one}: a config is compared with a second one")
-        found = compare_configs(catalog(), one, other)
+            raise InvalidRequestError(f"{one}: a config is compared with a second one")
+        found = compare_configs(load_catalog_here(), one, other)
     elif one is None:
-        found = own_drift(settings)
+        found = engine_drift(settings)
     else:
-        first = catalog_at(one, settings) if other else catalog()
+        first = catalog_at(one, settings) if other else load_catalog_here()
         found = compare_releases(first, catalog_at(other or one, settings))
     if as_json:
-        say([{"name": d.name, "text": d.text} for d in found])
+        print_json([{"name": d.name, "text": d.text} for d in found])
     else:
         click.echo("\n".join(map(str, found)) or "no difference")

@@ -8,8 +8,8 @@ import click
 from rich.console import Console
 from rich.markdown import Markdown
 
-from tuneloop.cli.pick import finished, pick
-from tuneloop.core.errors import SetupError
+from tuneloop.cli.select_run import is_finished, select_run
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.settings import load_settings
 
 EXAMPLES = """\b
@@ -25,11 +25,11 @@ Examples:
 @click.option("--open", "in_viewer", is_flag=True, help="Open report.md with the program this desktop uses for it.")
 def command(run_id: str | None, as_json: bool, in_viewer: bool) -> None:
     """Print the report of RUN (the newest), with the sealed test's verdict. Keys: docs/report.md."""
-    run = pick(load_settings().home, run_id)
-    if not finished(run):
-        raise SetupError(f"run {run.id} has no report yet; see: tuneloop status {run.id}")
+    run = select_run(load_settings().home, run_id)
+    if not is_finished(run):
+        raise InvalidRequestError(f"run {run.id} has no report yet; see: tuneloop status {run.id}")
     if in_viewer and click.launch(str(run.report)) != 0:
-        raise SetupError(f"no viewer opened {run.report}; it is plain Markdown")
+        raise InvalidRequestError(f"no viewer opened {run.report}; it is plain Markdown")
     if in_viewer:
         return
     text = (run.report_json if as_json else run.report).read_text(encoding="utf-8")

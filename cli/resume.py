@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from tuneloop.cli.pick import finished, pick_unfinished
+from tuneloop.cli.select_run import is_finished, select_unfinished_run
 from tuneloop.core.settings import load_settings
-from tuneloop.graph.guard import check_unchanged
-from tuneloop.graph.lock import hold
+from tuneloop.graph.lifecycle.integrity import check_unchanged
+from tuneloop.graph.lifecycle.lock import hold_lock
 
 EXAMPLES = """\b
 Examples:
@@ -24,12 +24,14 @@ Examples:
 def command(ctx: click.Context, run_id: str | None, step_n: int | None, as_json: bool) -> None:
     """Go on with RUN (the newest unfinished one); a training that went on without us is picked up, not repeated."""
     settings = load_settings()
-    run = pick_unfinished(settings.home, run_id)
-    if finished(run):
+    run = select_unfinished_run(settings.home, run_id)
+    if is_finished(run):
         click.echo(f"run {run.id} is finished: {run.report}", err=True)
         return
     check_unchanged(run, settings)
-    with hold(run.lock):
-        from tuneloop.cli.work import work  # brings the graph: a second of imports that a refusal does not wait for
+    with hold_lock(run.lock):
+        from tuneloop.cli.drive import (
+            drive_in_terminal,  # brings the graph: a second of imports that a refusal does not wait for
+        )
 
-        ctx.exit(work(run, settings, step_n=step_n, as_json=as_json))
+        ctx.exit(drive_in_terminal(run, settings, step_n=step_n, as_json=as_json))

@@ -7,12 +7,12 @@ from typing import Any, get_args
 
 import click
 
-from tuneloop.cli.notes import dotenv_notes, spec_notes
-from tuneloop.cli.pick import pick
-from tuneloop.cli.work import work
-from tuneloop.core.run import ApproveAt, SandboxKind
+from tuneloop.cli.drive import drive_in_terminal
+from tuneloop.cli.notes import dotenv_notes, settings_notes
+from tuneloop.cli.select_run import select_run
+from tuneloop.core.run_spec import ApproveAt, SandboxKind
 from tuneloop.core.settings import load_settings
-from tuneloop.graph.runs import create_run
+from tuneloop.graph.lifecycle.drive import create_run
 from tuneloop.tools.runs.manifest import repeated_spec
 from tuneloop.tools.runs.spec import build_spec
 
@@ -21,7 +21,7 @@ Examples:
   tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
   tuneloop run --benchmark ./my_task --dataset ./raw.csv --base-model ./my_model --timeout 12h
   tuneloop run --benchmark gsm8k --base-model org/name --max-cost 5 --max-gpu-hours 8
-  tuneloop run --again wordproblems-20260101-120000 --seed 2
+  tuneloop run --repeat wordproblems-20260101-120000 --seed 2
   tuneloop run --loop-n 1 --json | jq .kind
 
 \b
@@ -64,7 +64,7 @@ POSITIVE = click.IntRange(min=1)
 )
 @click.option("--max-gpu-hours", metavar="H", help="GPUs times hours of all jobs, e.g. 8 or 2.5.  [default: unlimited]")
 @click.option(
-    "--guard",
+    "--max-regression",
     "guards",
     multiple=True,
     metavar="NAME:-POINTS",
@@ -90,18 +90,18 @@ POSITIVE = click.IntRange(min=1)
     help="Ask before each experiment's plan is carried out, or before each training.  [default: never]",
 )
 @click.option("--run-id", help="Name of the run.  [default: benchmark and time]")
-@click.option("--again", metavar="RUN", help="Repeat a run from its manifest; other options change it.")
+@click.option("--repeat", metavar="RUN", help="Repeat a run from its manifest; other options change it.")
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
 @click.pass_context
 def command(
-    ctx: click.Context, /, step_n: int | None, run_id: str | None, again: str | None, as_json: bool, **given: Any
+    ctx: click.Context, /, step_n: int | None, run_id: str | None, repeat: str | None, as_json: bool, **given: Any
 ) -> None:
     """Start a run: look at the data, train, evaluate, learn, go round again, prove the result on a sealed test."""
     settings = load_settings()
-    repeated = repeated_spec(pick(settings.home, again)) if again else None
+    repeated = repeated_spec(select_run(settings.home, repeat)) if repeat else None
     spec = build_spec(given, settings, repeated)
     run = create_run(spec, settings, run_id)
-    for note in (*dotenv_notes(Path(".env")), *([] if again else spec_notes(settings))):
+    for note in (*dotenv_notes(Path(".env")), *([] if repeat else settings_notes(settings))):
         click.echo(f"note: {note}", err=True)
     click.echo(f"run {run.id} in {run.root}", err=True)
-    ctx.exit(work(run, settings, step_n=step_n, as_json=as_json))
+    ctx.exit(drive_in_terminal(run, settings, step_n=step_n, as_json=as_json))

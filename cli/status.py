@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tuneloop.cli.pick import pick
+from tuneloop.cli.select_run import select_run
+from tuneloop.core.budget import NEAR, SpendingLine, format_amount, spending_lines
 from tuneloop.core.experiment import Experiment
-from tuneloop.core.ledger import NEAR, Line, amount, lines
+from tuneloop.core.formatting import format_duration, format_gain_cell, format_interval, format_size, printable
 from tuneloop.core.settings import load_settings
-from tuneloop.core.wording import bracketed, clean, duration, interval, size
-from tuneloop.tools.runs.status import RunStatus, facts, run_status
+from tuneloop.tools.runs.status import RunStatus, run_status, status_facts
 
 LAST = 30
 
@@ -25,14 +25,14 @@ LAST = 30
 @click.option("--all", "every", is_flag=True, help=f"Show every experiment, not only the last {LAST} and the best.")
 def command(run_id: str | None, as_json: bool, every: bool) -> None:
     """Show RUN (the newest): state, node, base model's score, table of experiments."""
-    status = run_status(pick(load_settings().home, run_id))
+    status = run_status(select_run(load_settings().home, run_id))
     if as_json:
-        click.echo(json.dumps(facts(status), indent=1, allow_nan=False))
+        click.echo(json.dumps(status_facts(status), indent=1, allow_nan=False))
     else:
-        show(status, Console(), len(status.journal.experiments) if every else LAST)
+        show_status(status, Console(), len(status.journal.experiments) if every else LAST)
 
 
-def show(status: RunStatus, console: Console, last: int) -> None:
+def show_status(status: RunStatus, console: Console, last: int) -> None:
     """The status for people; of experiments the last ones and, wherever it is, the best."""
     where = f" at {status.stage}" if status.state in ("running", "paused") else ""
     console.print(Text(f"{status.id}: {status.state}{where}, {status.benchmark}, {status.base_model}"))
@@ -41,13 +41,13 @@ def show(status: RunStatus, console: Console, last: int) -> None:
         table.add_column(name, no_wrap=name != "hypothesis")
     if status.baseline:
         base = status.baseline
-        table.add_row("base", interval(base.value, base.low, base.high), "", "", "", f"n = {base.n}")
+        table.add_row("base", format_interval(base.value, base.low, base.high), "", "", "", f"n = {base.n}")
     done = status.journal.experiments
     shown = [e for i, e in enumerate(done) if i >= len(done) - last or e is status.best]
     for e in shown:
-        table.add_row(*cells(e, status.best))
+        table.add_row(*experiment_cells(e, status.best))
     console.print(table)
-    console.print(spending(status))
+    console.print(status_spending_lines(status))
     if len(shown) < len(done):
         console.print(Text(f"{len(done) - len(shown)} earlier experiments: tuneloop status {status.id} --all"))
     if status.state == "paused":
@@ -56,36 +56,36 @@ def show(status: RunStatus, console: Console, last: int) -> None:
         console.print(Text(f"report: {status.report}"))
 
 
-def spending(status: RunStatus) -> Table:
+def status_spending_lines(status: RunStatus) -> Table:
     """Spent, limit and left; what is neither limited nor used is left out."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("", "spent", "limit", "left"):
         table.add_column(name, no_wrap=True)
-    for line in lines(status.spent, status.limits):
+    for line in spending_lines(status.spent, status.limits):
         if line.spent or line.limit is not None:
-            table.add_row(line.kind, *(written(line, value) for value in (line.spent, line.limit, line.left)))
-    table.add_row("disk", size(status.spent.disk), "", "")
+            table.add_row(line.kind, *(amount_cell(line, value) for value in (line.spent, line.limit, line.left)))
+    table.add_row("disk", format_size(status.spent.disk), "", "")
     if status.spent.unpriced:
         table.add_row("", Text(f"money without {', '.join(status.spent.unpriced)}, whose price nobody knows"), "", "")
     return table
 
 
-def written(line: Line, value: float | None) -> str:
+def amount_cell(line: SpendingLine, value: float | None) -> str:
     """An amount; of four fifths or more of a limit with its share."""
     if value is None:
         return "-"
     near = f" ({100 * line.share:.0f} %)" if value is line.spent and line.share >= NEAR else ""
-    return amount(line.kind, value) + near
+    return format_amount(line.kind, value) + near
 
 
-def cells(e: Experiment, best: Experiment | None) -> list[str | Text]:
+def experiment_cells(e: Experiment, best: Experiment | None) -> list[str | Text]:
     """One line of the table."""
     comparison = e.feedback.comparison
     return [
         f"{e.number}{' ★' if best and best.number == e.number else ''}",
-        interval(e.score.value, e.score.low, e.score.high) if e.score else "-",
-        bracketed(comparison.gain, comparison.low, comparison.high) if comparison else "-",
+        format_interval(e.score.value, e.score.low, e.score.high) if e.score else "-",
+        format_gain_cell(comparison.gain, comparison.low, comparison.high) if comparison else "-",
         e.outcome,
-        duration(e.seconds),
-        Text(clean(e.failure.text if e.failure else e.hypothesis.statement, 120)),
+        format_duration(e.seconds),
+        Text(printable(e.failure.text if e.failure else e.hypothesis.statement, 120)),
     ]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from tuneloop.cli.pick import pick
-from tuneloop.core.errors import SetupError
+from tuneloop.cli.select_run import select_run
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import load_settings
-from tuneloop.tools.runs.find import runs
+from tuneloop.tools.runs.manifest import all_runs
 from tuneloop.tools.runs.messages import request_pause
 
 
@@ -17,17 +17,17 @@ from tuneloop.tools.runs.messages import request_pause
 @click.argument("run_id", metavar="[RUN]", required=False)
 def command(run_id: str | None) -> None:
     """Ask RUN (the newest at work) to pause; everything is kept and `tuneloop resume` goes on."""
-    run = at_work(load_settings().home, run_id)
+    run = find_running(load_settings().home, run_id)
     if not request_pause(run):
-        raise SetupError(f"nobody works on run {run.id} now: nothing to stop")
+        raise InvalidRequestError(f"nobody works on run {run.id} now: nothing to stop")
     click.echo(f"run {run.id} was asked to pause; to go on: tuneloop resume {run.id}")
 
 
-def at_work(home: Home, name: str | None) -> RunFolder:
-    """The run that is named, else the newest at work. Raises SetupError when there is none."""
+def find_running(home: Home, name: str | None) -> RunFolder:
+    """The run that is named, else the newest at work. Raises InvalidRequestError when there is none."""
     if name is not None:
-        return pick(home, name)
-    for run in runs(home):
+        return select_run(home, name)
+    for run in all_runs(home):
         if is_locked(run.lock):
             return run
-    raise SetupError(f"no run in {home.runs} is at work: nothing to stop")
+    raise InvalidRequestError(f"no run in {home.runs} is at work: nothing to stop")

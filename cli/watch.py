@@ -7,11 +7,11 @@ import time
 import click
 
 from tuneloop.cli.live import follow
-from tuneloop.cli.pick import finished, pick
+from tuneloop.cli.select_run import is_finished, select_run
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import load_settings
-from tuneloop.graph.lock import is_held
+from tuneloop.graph.lifecycle.lock import is_held
 
 EXAMPLES = """\b
 Examples:
@@ -29,24 +29,24 @@ def command(run_id: str | None, as_json: bool) -> None:
 
     With --json every event from the first on. Ctrl-C ends the watching only.
     """
-    run = pick(load_settings().home, run_id)
+    run = select_run(load_settings().home, run_id)
     try:
-        follow(run, as_json, Idle(run))
+        follow(run, as_json, IdleCheck(run))
     except KeyboardInterrupt:
         return
-    if not finished(run):
-        jobs = ", ".join(living(run))
+    if not is_finished(run):
+        jobs = ", ".join(live_jobs(run))
         alone = f" (its job {jobs} goes on by itself)" if jobs else ""
         click.echo(f"nobody works on run {run.id} now{alone}; to go on: tuneloop resume {run.id}", err=True)
 
 
-def living(run: RunFolder) -> list[str]:
+def live_jobs(run: RunFolder) -> list[str]:
     """Jobs of the run that live: they need nobody, `tuneloop resume` takes what they bring."""
     places = ("baseline", "baseline/probe", "final", "experiments/*", "experiments/*/seeds/*")
     return [lock.parent.name for p in places for lock in run.root.glob(f"{p}/jobs/*.[0-9]*/lock") if is_locked(lock)]
 
 
-class Idle:
+class IdleCheck:
     """Whether nobody works on the run; the lock is looked at every `LOOK_EVERY` seconds."""
 
     def __init__(self, run: RunFolder) -> None:

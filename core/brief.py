@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tuneloop.core.benchmark import Direction
+from tuneloop.core.budget import Amounts
+from tuneloop.core.catalog import Direction
 from tuneloop.core.directive import LastingCommand
 from tuneloop.core.experiment import Diagnosis, Hypothesis, Training, Value
-from tuneloop.core.ledger import Amounts
 from tuneloop.core.score import Comparison, Score
 
 
-class Task(BaseModel):
+class TaskCard(BaseModel):
     """The task card."""
 
     model_config = ConfigDict(frozen=True)
@@ -59,7 +59,7 @@ class JournalRow(BaseModel):
     failure: str | None
 
 
-class Failed(BaseModel):
+class FailedItem(BaseModel):
     """One validation item that a model got wrong; texts are shortened."""
 
     model_config = ConfigDict(frozen=True)
@@ -71,7 +71,7 @@ class Failed(BaseModel):
     found: str | None
 
 
-class Failures(BaseModel):
+class FailureSummary(BaseModel):
     """Why a model fails on validation; `experiment` 0 is the untouched model. `kinds`: kind → items, with what it means."""
 
     model_config = ConfigDict(frozen=True)
@@ -79,10 +79,10 @@ class Failures(BaseModel):
     experiment: int
     n: int
     kinds: dict[str, tuple[int, str]]
-    items: tuple[Failed, ...] = ()
+    items: tuple[FailedItem, ...] = ()
 
 
-class Budget(BaseModel):
+class BudgetLeft(BaseModel):
     """What is left; None: unlimited."""
 
     model_config = ConfigDict(frozen=True)
@@ -107,17 +107,17 @@ class Budget(BaseModel):
 class Brief(BaseModel):
     """Everything that one agent is told for one answer.
 
-    `blamed`: the culprit that the failing rung itself names; `warnings`: what rungs found that stops nothing; `script`,
+    `blamed`: the culprit that the failing check itself names; `warnings`: what checks found that stops nothing; `script`,
     `config`: the recipe's files of the last attempt; `parent_…`: those of the experiment that the hypothesis builds on.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    task: Task
+    task: TaskCard
     experiment: int
     baseline: Score | None = None
     journal: tuple[JournalRow, ...] = ()
-    budget: Budget
+    budget: BudgetLeft
     hypothesis: Hypothesis | None = None
     attempt: int = 0
     diagnosis: Diagnosis | None = None
@@ -128,7 +128,7 @@ class Brief(BaseModel):
     config: str = ""
     parent_script: str = ""
     parent_config: str = ""
-    failures: tuple[Failures, ...] = ()
+    failures: tuple[FailureSummary, ...] = ()
     score: Score | None = None
     also: dict[str, Score] = {}
     also_baseline: dict[str, Score] = {}

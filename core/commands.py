@@ -33,9 +33,9 @@ from tuneloop.core.directive import (
     Sources,
     Use,
 )
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.experiment import Value
-from tuneloop.core.run import ApproveAt
+from tuneloop.core.run_spec import ApproveAt
 
 NAME = r"[A-Za-z_]\w*"
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -55,7 +55,7 @@ UNITS = {
 }
 
 
-class NotACommandError(SetupError):
+class NotACommandError(InvalidRequestError):
     """The text does not begin with the name of a command."""
 
 
@@ -291,7 +291,7 @@ BY_NAME = {name: spec for spec in COMMANDS for name in (spec.name, *spec.aliases
 def parse(text: str) -> Command:
     """The command that a text is; a leading slash is optional.
 
-    Raises NotACommandError for text that begins with no command, SetupError for one whose arguments are wrong.
+    Raises NotACommandError for text that begins with no command, InvalidRequestError for one whose arguments are wrong.
     """
     name, _, words = text.strip().removeprefix("/").partition(" ")
     spec = BY_NAME.get(name.lower().rstrip(".,!?"))
@@ -305,7 +305,7 @@ def parse(text: str) -> Command:
         reason = e.errors()[0]["msg"].removeprefix("Value error, ")
     except ValueError as e:
         reason = str(e)
-    raise SetupError(f"{spec.name}: {reason}; right is `{spec.usage}`, e.g. `{spec.example}`")
+    raise InvalidRequestError(f"{spec.name}: {reason}; right is `{spec.usage}`, e.g. `{spec.example}`")
 
 
 def suggest(text: str) -> tuple[str, CommandSpec | None]:
@@ -331,7 +331,7 @@ def is_command(text: str) -> bool:
     """Whether a text is a whole command."""
     try:
         parse(text)
-    except SetupError:
+    except InvalidRequestError:
         return False
     return True
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from tuneloop.core.experiment import Value
-from tuneloop.core.run import ApproveAt
+from tuneloop.core.run_spec import ApproveAt
 
 
 class Base(BaseModel):

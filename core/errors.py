@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class SetupError(Exception):
+class InvalidRequestError(Exception):
     """The user asked for something impossible: one line that says what, where and what would be right. Exit code 2."""
 
 
@@ -23,15 +23,15 @@ class LimitReachedError(RecipeError):
         super().__init__(text, culprit="environment")
 
 
-class WorldError(Exception):
+class InfrastructureError(Exception):
     """Disk full, engine gone, provider down: the run pauses and can be resumed."""
 
 
-class Paused(Exception):  # noqa: N818 - a request that was granted, not a failure
+class PausedError(Exception):
     """Someone asked the run to stop here; everything is on disk."""
 
 
-class AsksError(Paused):
+class ApprovalNeededError(PausedError):
     """A person is asked whether and how the run goes on; `question`: in words, "" where it lies in the run's files."""
 
     def __init__(self, reason: str, question: str = "") -> None:

@@ -27,18 +27,18 @@ def read_events(path: Path, offset: int = 0, most: int = PORTION) -> tuple[list[
     found: list[Event] = []
     for line in whole_lines(path, offset):
         offset += len(line)
-        if (event := parse(line)) is not None:
+        if (event := parse_event(line)) is not None:
             found.append(event)
             if len(found) >= most:
                 break
     return found, offset
 
 
-def every_event(path: Path, kind: str = "") -> Iterator[Event]:
+def iter_events(path: Path, kind: str = "") -> Iterator[Event]:
     """All events one after another, or those of one kind; lines of other kinds are not even parsed."""
     mark = f'"kind":"{kind}"'.encode() if kind else b""
     for line in whole_lines(path, 0):
-        if mark in line and (event := parse(line)) is not None and (not kind or event.kind == kind):
+        if mark in line and (event := parse_event(line)) is not None and (not kind or event.kind == kind):
             yield event
 
 
@@ -50,7 +50,7 @@ def last_event(path: Path, kind: str, within: int) -> Event | None:
         f.seek(max(0, f.seek(0, 2) - within))
         lines = f.read().splitlines()
     mark = f'"kind":"{kind}"'.encode()
-    return next((e for line in reversed(lines) if mark in line and (e := parse(line)) and e.kind == kind), None)
+    return next((e for line in reversed(lines) if mark in line and (e := parse_event(line)) and e.kind == kind), None)
 
 
 def whole_lines(path: Path, offset: int = 0) -> Iterator[bytes]:
@@ -65,9 +65,34 @@ def whole_lines(path: Path, offset: int = 0) -> Iterator[bytes]:
             yield line
 
 
-def parse(line: bytes) -> Event | None:
+def parse_event(line: bytes) -> Event | None:
     """The event of a line; None when it is damaged or a newer version wrote it."""
     try:
         return EVENT.validate_json(line)
     except ValidationError:
         return None
+
+
+# Read a run's `events.jsonl` from its end: who joins late needs the last lines, however long the log is.
+
+BLOCK = 1 << 20
+
+
+def find_last_event_offset(path: Path, kind: str, before: int | None = None) -> int | None:
+    """Byte offset of the newest line with an event of `kind` that begins before byte `before`; None: there is none."""
+    # In JSON a text cannot hold this: its quotes are escaped.
+    mark, rest = f'"kind":"{kind}"'.encode(), b""
+    try:
+        with path.open("rb") as f:
+            end = f.seek(0, 2) if before is None else before
+            while end > 0:
+                begin = max(0, end - BLOCK)
+                f.seek(begin)
+                data = f.read(end - begin) + rest
+                start = data.rfind(b"\n", 0, max(0, data.rfind(mark))) + 1
+                if mark in data and (start or begin == 0):
+                    return begin + start
+                end, rest = begin, data[: data.find(b"\n") + 1 or len(data)]
+    except FileNotFoundError:
+        return None
+    return None

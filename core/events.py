@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from tuneloop.core.cost import Cost, Forecast
-from tuneloop.core.experiment import Outcome
-from tuneloop.core.ledger import Kind
+from tuneloop.core.budget import Kind
+from tuneloop.core.experiment import Cost, Forecast, Outcome
 
 
 class Base(BaseModel):
@@ -49,7 +48,7 @@ class NodeFinished(Base):
     detail: str = ""
 
 
-class NodeCut(Base):
+class NodeInterrupted(Base):
     """A node was left before its end: a pause, a question, an error of the world; a crash leaves no word."""
 
     kind: Literal["node_cut"] = "node_cut"
@@ -66,7 +65,7 @@ class AgentAnswered(Base):
     why: str = ""
 
 
-class AgentThinks(Base):
+class AgentStreaming(Base):
     """What a model says, while it says it: the newest words; at most one event a second."""
 
     kind: Literal["agent_thinks"] = "agent_thinks"
@@ -76,7 +75,7 @@ class AgentThinks(Base):
     letters: int = Field(description="said so far in this call")
 
 
-class ToolUsed(Base):
+class ToolCalled(Base):
     """An agent called a tool; `says`: the beginning of the result."""
 
     kind: Literal["tool_used"] = "tool_used"
@@ -103,7 +102,7 @@ class ModelCalled(Base):
     wait: float | None = None
 
 
-class PlannerFellBack(Base):
+class PlannerFallback(Base):
     """A model did not answer; the next of the chain is asked, `offline` is the policy that needs none."""
 
     kind: Literal["planner_fell_back"] = "planner_fell_back"
@@ -124,20 +123,20 @@ class JobProgress(Base):
     note: str = ""
 
 
-class Watched(Base):
+class MonitorFinding(Base):
     """What the live watch of a training found; `stops`: the training is ended for it."""
 
     kind: Literal["watched"] = "watched"
     job: str
-    trouble: str
+    failure: str
     text: str
     step: int
     total: int
     stops: bool
 
 
-class Forecasted(Base):
-    """What a micro-run says of the full one; told again, with what it `took`, when the training is over."""
+class TrainingForecast(Base):
+    """What a smoke run says of the full one; told again, with what it `took`, when the training is over."""
 
     kind: Literal["forecasted"] = "forecasted"
     forecast: Forecast
@@ -146,7 +145,7 @@ class Forecasted(Base):
     memory_limit: int | None = None
 
 
-class Problem(Base):
+class RecipeFailure(Base):
     """A recipe failed somewhere; it is repaired or becomes a failed experiment."""
 
     kind: Literal["problem"] = "problem"
@@ -155,7 +154,7 @@ class Problem(Base):
     text: str
 
 
-class Foresight(BaseModel):
+class SplitPower(BaseModel):
     """What the items of one benchmark's split can show, in points, before anything is measured."""
 
     model_config = ConfigDict(frozen=True)
@@ -167,11 +166,11 @@ class Foresight(BaseModel):
     allowed: float | None = Field(None, description="of a guard: points that may be lost")
 
 
-class Foreseen(Base):
+class PowerEstimated(Base):
     """Said before anything costs: the smallest gain that the sealed test can show."""
 
     kind: Literal["foreseen"] = "foreseen"
-    sealed: Foresight
+    sealed: SplitPower
 
 
 class ValidationChosen(Base):
@@ -183,7 +182,7 @@ class ValidationChosen(Base):
     unseen: int = Field(description="of them, those that agents do not see")
     units: int = Field(description="clusters of items that share a context, else the items")
     why: str
-    guards: tuple[Foresight, ...] = ()
+    guards: tuple[SplitPower, ...] = ()
 
 
 class BaselineMeasured(Base):
@@ -213,7 +212,7 @@ class ExperimentFinished(Base):
     seconds: float = 0
 
 
-class Told(Base):
+class MessageAnswered(Base):
     """Somebody said something to the run, and it answered."""
 
     kind: Literal["told"] = "told"
@@ -230,7 +229,7 @@ class Approval(Base):
     reason: str = ""
 
 
-class LimitNear(Base):
+class LimitWarning(Base):
     """Four fifths of a limit are spent, said once for each limit; seconds, GPU-hours, tokens or USD."""
 
     kind: Literal["limit_near"] = "limit_near"
@@ -262,23 +261,23 @@ Event = Annotated[
     RunStarted
     | NodeStarted
     | NodeFinished
-    | NodeCut
+    | NodeInterrupted
     | AgentAnswered
-    | AgentThinks
-    | ToolUsed
+    | AgentStreaming
+    | ToolCalled
     | ModelCalled
-    | PlannerFellBack
+    | PlannerFallback
     | JobProgress
-    | Watched
-    | Forecasted
-    | Problem
-    | Foreseen
+    | MonitorFinding
+    | TrainingForecast
+    | RecipeFailure
+    | PowerEstimated
     | ValidationChosen
     | BaselineMeasured
     | ExperimentFinished
-    | Told
+    | MessageAnswered
     | Approval
-    | LimitNear
+    | LimitWarning
     | RunPaused
     | RunFinished,
     Field(discriminator="kind"),

@@ -6,8 +6,41 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tuneloop.core.cost import Cost, Forecast
 from tuneloop.core.score import Comparison, GuardCheck, Score
+
+# What a training costs: forecast by its smoke run, and what it really took.
+
+
+class Cost(BaseModel):
+    """Of all attempts and all processes of one training, its start, its saves and its end included.
+
+    `memory` is the most that was resident at once, in bytes; pages that a job shares with the warm engine it is a fork
+    of count whole. `device_memory`: bytes that PyTorch held of the accelerator at most; None without one.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    seconds: float
+    cpu: float = Field(0.0, description="CPU seconds; 0: nobody counted")
+    memory: int = 0
+    device_memory: int | None = None
+
+
+class Forecast(Cost):
+    """Of a full training; `beside`: those of its seconds that are no optimizer steps."""
+
+    steps: int
+    epochs: float = Field(0.0, description="passes over the rows that the engine makes of the built data")
+    seconds_per_step: float
+    overhead: float = 0.0
+    disk: int = Field(0, description="bytes that checkpoints and model take at most")
+    recipe: str = Field("", description="digest of base model, device and what of the config costs memory")
+
+
+def forecast_error_percent(forecast: float, real: float) -> float:
+    """How much too high (or, negative, too low) a forecast was, in percent; 0 where nothing was measured."""
+    return 100 * (forecast / real - 1) if real else 0.0
+
 
 Culprit = Literal["script", "data", "config", "environment"]
 Value = str | int | float | bool
@@ -100,15 +133,15 @@ class Feedback(BaseModel):
     critique: Critique
 
 
-StopKind = Literal["nan", "zero", "diverged", "exploded", "flat", "stalled", "disk", "memory", "deadline"]
+EarlyStopKind = Literal["nan", "zero", "diverged", "exploded", "flat", "stalled", "disk", "memory", "deadline"]
 
 
-class Stopped(BaseModel):
-    """Why a training was ended before its last step; its model is that of the last whole checkpoint before the trouble."""
+class EarlyStop(BaseModel):
+    """Why a training was ended before its last step; its model is that of the last whole checkpoint before the failure."""
 
     model_config = ConfigDict(frozen=True)
 
-    kind: StopKind
+    kind: EarlyStopKind
     text: str = Field(description="the evidence, in one sentence")
     at: int = Field(description="step at which it was stopped")
     step: int = Field(description="step of the model that is kept")
@@ -130,9 +163,9 @@ class Training(BaseModel):
     )
     method: Literal["full", "lora", "freeze", "oft"]
     eval_losses: tuple[float, ...] = ()
-    stopped: Stopped | None = None
+    stopped: EarlyStop | None = None
     spent: Cost | None = None
-    forecast: Forecast | None = Field(None, description="the micro-run's, to be held against what was spent")
+    forecast: Forecast | None = Field(None, description="the smoke run's, to be held against what was spent")
     left_out: tuple[str, ...] = Field((), description="foreign files that it left and nobody took")
 
 
@@ -205,3 +238,30 @@ class Journal(BaseModel):
     def failed(self) -> int:
         """How many experiments left nothing to measure."""
         return len(self.experiments) - self.scored
+
+
+# What a run asks before it goes on, and what it is answered.
+
+ApprovalPoint = Literal["plan", "launch"]
+
+
+class ApprovalRequest(BaseModel):
+    """The question: `key` is of the recipe and the attempt; `text` says plan, cost so far and forecast."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    at: ApprovalPoint
+    experiment: int
+    key: str
+    text: str
+
+
+class ApprovalDecision(BaseModel):
+    """The answer; `edit`: go on with these files and this hypothesis in place of those that were shown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    decision: Literal["yes", "no", "edit"]
+    reason: str = ""
+    files: dict[Literal["process_data.py", "train.yaml"], str] = {}
+    hypothesis: Hypothesis | None = None

@@ -19,10 +19,10 @@ def write_atomic(path: Path, data: str | bytes, mode: int | None = None) -> None
     `mode`: its permissions; None: as any new file gets them.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    remove_torn(path)
+    remove_partial_writes(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with _begin(part) as f:
+        with _open_part(part) as f:
             if mode is not None:
                 os.fchmod(f.fileno(), mode)
             f.write(data.encode() if isinstance(data, str) else data)
@@ -31,11 +31,11 @@ def write_atomic(path: Path, data: str | bytes, mode: int | None = None) -> None
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-    sync(path.parent)
+    fsync_path(path.parent)
 
 
-def _begin(part: Path) -> BinaryIO:
-    """The part, locked; one that another writer's `remove_torn` took before it was locked is begun again."""
+def _open_part(part: Path) -> BinaryIO:
+    """The part, locked; one that another writer's `remove_partial_writes` took before it was locked is begun again."""
     while True:
         f = part.open("wb")
         with contextlib.suppress(OSError):  # a disk without locks
@@ -45,7 +45,7 @@ def _begin(part: Path) -> BinaryIO:
         f.close()
 
 
-def remove_torn(path: Path) -> None:
+def remove_partial_writes(path: Path) -> None:
     """Remove what writers of `path` left that were killed in the middle: nobody holds its lock any more."""
     for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
         with contextlib.suppress(OSError), part.open("rb") as f:
@@ -53,7 +53,7 @@ def remove_torn(path: Path) -> None:
             part.unlink()
 
 
-def sync(path: Path) -> None:
+def fsync_path(path: Path) -> None:
     """Make a file's content, or the names inside a folder, durable."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -62,11 +62,11 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def sync_tree(folder: Path) -> None:
+def fsync_tree(folder: Path) -> None:
     """Make every file below `folder` durable: before a proof says that it is whole, a power cut must not unmake it."""
     for path in (folder, *folder.rglob("*")):
         if path.is_file() or (path.is_dir() and not path.is_symlink()):
-            sync(path)
+            fsync_path(path)
 
 
 def json_text(value: Any) -> str:

@@ -82,7 +82,7 @@ class Sandbox(Protocol):
     powers: frozenset[Power]
 
     def start(self, folder: Path, command: Command) -> None:
-        """Write `command.json` into `folder` and start the job detached. Raises WorldError when it cannot."""
+        """Write `command.json` into `folder` and start the job detached. Raises InfrastructureError when it cannot."""
         ...
 
     def poll(self, folder: Path) -> JobStatus:

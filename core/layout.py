@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,16 @@ class Home:
         return self.root / "runs"
 
     def run(self, run_id: str) -> RunFolder:
-        """The folder of one run. Raises SetupError for a name that would lead elsewhere."""
+        """The folder of one run. Raises InvalidRequestError for a name that would lead elsewhere."""
         if (
             run_id in {"", ".."}
             or Path(run_id).name != run_id
             or not run_id.isprintable()
             or len(run_id.encode()) > 255
         ):
-            raise SetupError(f"{run_id[:80]!r} is no run's name; right is one folder below {self.runs}, e.g. aime25-1")
+            raise InvalidRequestError(
+                f"{run_id[:80]!r} is no run's name; right is one folder below {self.runs}, e.g. aime25-1"
+            )
         return RunFolder(self.runs / run_id)
 
 
@@ -215,7 +217,7 @@ class RunFolder:
     def experiment(self, number: int) -> ExperimentFolder:
         """The folder of one experiment."""
         own = ExperimentFolder(self.experiments / f"{number:03d}")
-        return own if self.training == 1 else TrainedAgain(own.root / "seeds" / str(self.training), own)
+        return own if self.training == 1 else ExtraTrainingFolder(own.root / "seeds" / str(self.training), own)
 
 
 @dataclass(frozen=True)
@@ -256,7 +258,7 @@ class ExperimentFolder:
 
     @property
     def forecast(self) -> Path:
-        """`forecast.json`: what the micro-run says of the full one."""
+        """`forecast.json`: what the smoke run says of the full one."""
         return self.root / "forecast.json"
 
     @property
@@ -300,13 +302,13 @@ class ExperimentFolder:
         return self.root / "approvals"
 
     @property
-    def troubles(self) -> Path:
+    def failures(self) -> Path:
         """`<attempt>.json`: what failed, and where the work went then."""
         return self.root / "troubles"
 
 
 @dataclass(frozen=True)
-class TrainedAgain(ExperimentFolder):
+class ExtraTrainingFolder(ExperimentFolder):
     """`experiments/<nnn>/seeds/<k>/`: the experiment's recipe and data, another seed; model, jobs and scores of its own."""
 
     own: ExperimentFolder
@@ -342,6 +344,6 @@ class TrainedAgain(ExperimentFolder):
         return self.own.forecast
 
 
-def given(work: Path, job: str) -> Path:
+def job_input_file(work: Path, job: str) -> Path:
     """What a job is given in a file lies beside its own folder: the job reads it and cannot write it."""
     return work / f"{job}.input"

@@ -13,7 +13,7 @@ from pathlib import Path
 TRIES, PAUSE = 20, 0.005
 
 
-def take(handle: int) -> bool:
+def acquire(handle: int) -> bool:
     """Lock exclusively, without waiting for a holder; the shared lock of someone who only looks is waited for."""
     for _ in range(TRIES):
         try:
@@ -26,11 +26,11 @@ def take(handle: int) -> bool:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[int | None]:
+def try_lock(path: Path) -> Iterator[int | None]:
     """A descriptor of the locked file, which is made if missing; None while somebody else holds it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        yield handle if take(handle) else None
+        yield handle if acquire(handle) else None
     finally:
         os.close(handle)
 

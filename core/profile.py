@@ -10,13 +10,13 @@ Shape = Literal["integer", "number", "letter", "label", "text"]
 Kind = Literal["text", "number", "bool", "list", "mixed"]
 
 
-class Fact(BaseModel):
+class ProfileModel(BaseModel):
     """Frozen and closed; every share is 0 to 1."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Lengths(Fact):
+class Lengths(ProfileModel):
     """Characters."""
 
     p50: int
@@ -24,7 +24,7 @@ class Lengths(Fact):
     max: int
 
 
-class FieldProfile(Fact):
+class FieldProfile(ProfileModel):
     """One value inside the records, by its path, e.g. `input.text` or `turns[from=human].value`."""
 
     path: str
@@ -41,7 +41,7 @@ class FieldProfile(Fact):
     answer_like: float = Field(description="the value is an answer of the benchmark's shape")
 
 
-class Reading(Fact):
+class FieldRoles(ProfileModel):
     """Which field plays which part: the likeliest by content and name; the source's facts are measured with it."""
 
     question: tuple[str, ...] = Field((), description="paths that make up the question, in order")
@@ -60,7 +60,7 @@ class Reading(Fact):
     )
 
 
-class SourceProfile(Fact):
+class SourceProfile(ProfileModel):
     """One file, or one group of records inside a file that mixes several."""
 
     name: str
@@ -69,7 +69,7 @@ class SourceProfile(Fact):
     rows: int
     sampled: int
     fields: tuple[FieldProfile, ...]
-    reading: Reading
+    reading: FieldRoles
     similarity: float = Field(description="of its questions to the benchmark's")
     answered: float = Field(description="rows in which an answer of the benchmark's shape was found")
     worked: float = Field(description="rows with more than the answer: steps, reasons")
@@ -96,7 +96,7 @@ class SourceProfile(Fact):
     answers: dict[str, float] = Field({}, description="most frequent final answers and their shares")
 
 
-class Agreement(Fact):
+class Agreement(ProfileModel):
     """Two sources that share questions."""
 
     first: str
@@ -105,7 +105,7 @@ class Agreement(Fact):
     agreeing: float
 
 
-class ItemField(Fact):
+class ItemField(ProfileModel):
     """One field of the benchmark's items: what all values begin and end with; `constant`: they are all the same."""
 
     prefix: str
@@ -113,7 +113,7 @@ class ItemField(Fact):
     constant: bool = False
 
 
-class OptionStyle(Fact):
+class OptionStyle(ProfileModel):
     """How options stand in the prompts, e.g. `A. ` on lines of their own."""
 
     mark: str = Field(description="what stands around the letter, e.g. `{}. `")
@@ -122,7 +122,7 @@ class OptionStyle(Fact):
     count: int
 
 
-class BenchmarkFacts(Fact):
+class BenchmarkFacts(ProfileModel):
     """Seen in the validation items."""
 
     items: int
@@ -140,7 +140,7 @@ class BenchmarkFacts(Fact):
     least_words: int = Field(description="nearly every prompt holds at least so many of these words")
 
 
-class DatasetProfile(Fact):
+class DatasetProfile(ProfileModel):
     """Facts, no decisions."""
 
     name: str

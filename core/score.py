@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tuneloop.core.benchmark import Direction, Split
+from tuneloop.core.catalog import Direction, Split
 
 FAILED_SHOWN = 3
 
@@ -46,7 +46,7 @@ class GroupScore(BaseModel):
     parsed: float = Field(ge=0, le=100)
 
 
-class Judged(BaseModel):
+class JudgeCounts(BaseModel):
     """What a language model decided of the replies that the rule did not call right; `unknown`: no verdict, so wrong."""
 
     model_config = ConfigDict(frozen=True)
@@ -75,7 +75,7 @@ class Score(BaseModel):
     )
     metrics: dict[str, float] = Field({}, description="further numbers, each in its own unit; they decide nothing")
     groups: dict[str, GroupScore] = {}
-    judged: Judged | None = Field(None, description="None: the rule decided alone")
+    judged: JudgeCounts | None = Field(None, description="None: the rule decided alone")
     measured_with: str = Field("", description="hash of engine, device, backend, batching and scorer")
     items: tuple[ItemResult, ...] = Field(
         (), description="what agents may see of validation; all items of other splits"
@@ -146,7 +146,7 @@ class Claim(Comparison):
     claimed: bool = Field(description="whether test and interval both say that the candidate is better")
 
 
-class Halves(BaseModel):
+class ValidationHalves(BaseModel):
     """The candidate's gain over the base model on the validation items that agents see, and on those that they do not."""
 
     model_config = ConfigDict(frozen=True)

@@ -16,13 +16,13 @@ from dotenv.parser import parse_stream
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.budget import Price
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home
-from tuneloop.core.prices import Price
-from tuneloop.core.run import Seconds, seconds
+from tuneloop.core.run_spec import Seconds, parse_seconds
 
 
-def names(value: object) -> object:
+def parse_names(value: object) -> object:
     """A JSON list, or names with commas; quotes around a JSON list are a shell habit and are dropped."""
     if not isinstance(value, str):
         return value
@@ -32,12 +32,12 @@ def names(value: object) -> object:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def table(value: object) -> object:
+def parse_table(value: object) -> object:
     """A JSON object; empty means none."""
     return json.loads(value.strip().strip("'") or "{}") if isinstance(value, str) else value
 
 
-def versioned(address: str) -> str:
+def add_api_version(address: str) -> str:
     """An address without a path gets the one that OpenAI's protocol has."""
     bare = address.rstrip("/")
     return bare if urlsplit(bare).path else f"{bare}/v1"
@@ -48,7 +48,7 @@ def empty_is_none(value: object) -> object:
     return None if isinstance(value, str) and not value.strip() else value
 
 
-def keep_rule(value: object) -> object:
+def parse_keep_models(value: object) -> object:
     """`last, best` is `best,last`: the incumbent's weights always stay."""
     if not isinstance(value, str):
         return value
@@ -56,10 +56,12 @@ def keep_rule(value: object) -> object:
     return {"": "best,last", "last": "best,last"}.get(",".join(words), ",".join(words))
 
 
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(names)]
-OptionalNames = Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(lambda value: names(empty_is_none(value)))]
-Table = Annotated[dict[str, str], NoDecode, BeforeValidator(table)]
-Prices = Annotated[dict[str, Price], NoDecode, BeforeValidator(table)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_names)]
+OptionalNames = Annotated[
+    tuple[str, ...] | None, NoDecode, BeforeValidator(lambda value: parse_names(empty_is_none(value)))
+]
+Table = Annotated[dict[str, str], NoDecode, BeforeValidator(parse_table)]
+Prices = Annotated[dict[str, Price], NoDecode, BeforeValidator(parse_table)]
 Secret = Annotated[SecretStr | None, BeforeValidator(empty_is_none)]
 Text = Annotated[str | None, BeforeValidator(empty_is_none)]
 Port = Annotated[int, Field(gt=0, lt=65536)]
@@ -72,7 +74,7 @@ HubName = Annotated[
 Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(empty_is_none)]
 
 
-class Allowance(BaseModel):
+class LlmQuota(BaseModel):
     """How much may be asked of paid models; None: no limit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -82,10 +84,10 @@ class Allowance(BaseModel):
     money: float | None = Field(default=None, gt=0, description="USD")
 
 
-Limits = Annotated[Allowance, NoDecode, BeforeValidator(table)]
+Limits = Annotated[LlmQuota, NoDecode, BeforeValidator(parse_table)]
 
 
-class Program(BaseModel):
+class McpProgram(BaseModel):
     """An MCP server that is started and spoken to over stdio, as clients' configurations write it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -95,18 +97,18 @@ class Program(BaseModel):
     env: dict[str, str] = {}
 
 
-def reached(value: object) -> object:
+def parse_server_address(value: object) -> object:
     """How each server is reached: a URL, or the program to start. Raises ValueError for what is neither."""
-    found = table(value)
+    found = parse_table(value)
     for name, how in found.items() if isinstance(found, dict) else ():
         web = isinstance(how, str) and how.startswith(("http://", "https://"))
-        told = isinstance(how, dict) and {"command"} <= how.keys() <= Program.model_fields.keys()
-        if not (web or told or isinstance(how, Program)):
+        told = isinstance(how, dict) and {"command"} <= how.keys() <= McpProgram.model_fields.keys()
+        if not (web or told or isinstance(how, McpProgram)):
             raise ValueError(f'{name}: {how!r}; right is a URL or {{"command": "…", "args": ["…"]}}')
     return found
 
 
-Servers = Annotated[dict[str, Program | str], NoDecode, BeforeValidator(reached)]
+Servers = Annotated[dict[str, McpProgram | str], NoDecode, BeforeValidator(parse_server_address)]
 
 
 class Settings(BaseSettings):
@@ -144,7 +146,7 @@ class Settings(BaseSettings):
         default=1200.0, alias="FT_DEBUG_DATA_PROCESSING_TIMEOUT", description="seconds for the data script on samples"
     )
     micro_batch_timeout: Seconds = Field(
-        default=1800.0, alias="FT_MICRO_BATCH_TIMEOUT", description="seconds for the micro-run"
+        default=1800.0, alias="FT_MICRO_BATCH_TIMEOUT", description="seconds for the smoke run"
     )
     debug_timeout: Seconds = Field(
         default=1800.0, alias="FT_DEBUG_TIMEOUT", description="seeds' older name of FT_MICRO_BATCH_TIMEOUT, which wins"
@@ -218,9 +220,9 @@ class Settings(BaseSettings):
     chat_stream: On = Field(
         default=True, alias="CHAT_STREAM", description="false: answers of the agents' model come whole"
     )
-    chat_timeout: Annotated[float, Field(gt=0), BeforeValidator(lambda value: seconds(empty_is_none(value) or 180))] = (
-        Field(default=180.0, alias="TUNELOOP_CHAT_TIMEOUT", description="seconds a model may be silent")
-    )
+    chat_timeout: Annotated[
+        float, Field(gt=0), BeforeValidator(lambda value: parse_seconds(empty_is_none(value) or 180))
+    ] = Field(default=180.0, alias="TUNELOOP_CHAT_TIMEOUT", description="seconds a model may be silent")
     chat_steps: Annotated[int, Field(gt=0), BeforeValidator(lambda value: empty_is_none(value) or 24)] = Field(
         default=24, alias="TUNELOOP_CHAT_STEPS", description="calls of the model for one answer of an agent"
     )
@@ -243,12 +245,12 @@ class Settings(BaseSettings):
         default=8, alias="FT_API_MAX_WORKERS", description="requests of one job under way at the same time"
     )
     api_job_limits: Limits = Field(
-        default=Allowance(requests=10_000),
+        default=LlmQuota(requests=10_000),
         alias="TUNELOOP_API_JOB_LIMITS",
         description='JSON: "requests", "tokens", "money" that one job may use',
     )
     api_run_limits: Limits = Field(
-        default=Allowance(),
+        default=LlmQuota(),
         alias="TUNELOOP_API_RUN_LIMITS",
         description="JSON: the same for all jobs of a run together",
     )
@@ -283,7 +285,7 @@ class Settings(BaseSettings):
         alias="MODELSCOPE_ENDPOINT",
         description="another site of ModelScope; empty: https://www.modelscope.cn",
     )
-    keep_models: Annotated[KeepModels, BeforeValidator(keep_rule)] = Field(
+    keep_models: Annotated[KeepModels, BeforeValidator(parse_keep_models)] = Field(
         default="best,last", alias="FT_KEEP_MODELS", description="weights kept: best,last, best or all"
     )
     scorer_files: Annotated[Path | None, BeforeValidator(empty_is_none)] = Field(
@@ -298,19 +300,19 @@ class Settings(BaseSettings):
     @property
     def endpoint(self) -> str | None:
         """`OPENAI_API_BASE` as a client wants it; the seeds name host and port alone."""
-        return self.api_base and versioned(self.api_base)
+        return self.api_base and add_api_version(self.api_base)
 
     def __hash__(self) -> int:
         """Tables among the fields have none of their own."""
         return hash(self.file_path)
 
     @property
-    def rehearsal_timeout(self) -> float | None:
-        """Seconds for the micro-run; None: unlimited."""
+    def smoke_run_timeout(self) -> float | None:
+        """Seconds for the smoke run; None: unlimited."""
         return self.micro_batch_timeout if "micro_batch_timeout" in self.model_fields_set else self.debug_timeout
 
     @cached_property
-    def servers(self) -> dict[str, Program | str]:
+    def servers(self) -> dict[str, McpProgram | str]:
         """MCP servers that live elsewhere: name → URL, or the program that is one."""
         return {**({"params": self.params_url} if self.params_url else {}), **self.mcp_urls}
 
@@ -326,7 +328,7 @@ class Settings(BaseSettings):
 
 
 def read_dotenv(path: Path) -> dict[str, str]:
-    """Keys and values of a `.env` file; {} when there is none. Raises SetupError naming the line that is malformed."""
+    """Keys and values of a `.env` file; {} when there is none. Raises InvalidRequestError naming the line that is malformed."""
     if not path.is_file():
         return {}
     values: dict[str, str] = {}
@@ -334,31 +336,31 @@ def read_dotenv(path: Path) -> dict[str, str]:
         for binding in parse_stream(f):
             if binding.error:
                 text = binding.original.string.strip().splitlines()[0]
-                raise SetupError(f"{path}:{binding.original.line}: cannot read {text!r}; right is NAME=value")
+                raise InvalidRequestError(f"{path}:{binding.original.line}: cannot read {text!r}; right is NAME=value")
             if binding.key is not None:
                 values[binding.key] = binding.value or ""
     return values
 
 
-_given: ContextVar[Settings | None] = ContextVar("settings", default=None)
+_override: ContextVar[Settings | None] = ContextVar("settings", default=None)
 
 
 @contextlib.contextmanager
-def using(settings: Settings) -> Iterator[None]:
+def override_settings(settings: Settings) -> Iterator[None]:
     """Inside, and in what is started from there, `load_settings` gives these: several runs of a process have their own."""
-    token = _given.set(settings)
+    token = _override.set(settings)
     try:
         yield
     finally:
-        _given.reset(token)
+        _override.reset(token)
 
 
 def load_settings(dotenv: Path | None = None) -> Settings:
     """Settings from the environment, what is not there from `.env` in the working directory.
 
-    Raises SetupError in one line.
+    Raises InvalidRequestError in one line.
     """
-    told = _given.get()
+    told = _override.get()
     if told is not None and dotenv is None:
         return told
     values = read_dotenv(dotenv or Path(".env"))
@@ -371,4 +373,4 @@ def load_settings(dotenv: Path | None = None) -> Settings:
     except ValidationError as e:
         first = e.errors()[0]
         where = first["loc"][0] if first["loc"] else "setting"
-        raise SetupError(f"{where}={first['input']!r}: {first['msg'].removeprefix('Value error, ')}") from e
+        raise InvalidRequestError(f"{where}={first['input']!r}: {first['msg'].removeprefix('Value error, ')}") from e

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
+
+import yaml
 
 LARGEST = 1 << 28  # bytes
 LARGEST_NUMBER = 1 << 62  # of a whole number that is worked with: a float holds it
@@ -33,12 +37,12 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
     return data
 
 
-def read_strange_json(path: Path, most: int = LARGEST) -> Any:
+def read_untrusted_json(path: Path, most: int = LARGEST) -> Any:
     """The value in `path`; NaN, infinities and nesting beyond Python's patience are refused. Raises as `read_bytes`."""
     return strict_json(read_bytes(path, most))
 
 
-def read_figures(path: Path, most: int = LARGEST) -> Iterator[dict[str, Any]]:
+def read_numeric_rows(path: Path, most: int = LARGEST) -> Iterator[dict[str, Any]]:
     """The numbers of each row of a log of JSON lines, NaN among them; torn and foreign lines are skipped.
 
     Raises as `read_bytes`.
@@ -49,15 +53,15 @@ def read_figures(path: Path, most: int = LARGEST) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError):
             continue
         if isinstance(row, dict):
-            yield figures(row)
+            yield numeric_fields(row)
 
 
-def figures(row: dict[str, Any]) -> dict[str, Any]:
+def numeric_fields(row: dict[str, Any]) -> dict[str, Any]:
     """What of a row are numbers that can be worked with."""
-    return {name: value for name, value in row.items() if is_figure(value)}
+    return {name: value for name, value in row.items() if is_plain_number(value)}
 
 
-def is_figure(value: object) -> bool:
+def is_plain_number(value: object) -> bool:
     """Whether it is a number, finite or not, and no whole number beyond all use."""
     return type(value) is float or (type(value) is int and abs(value) < LARGEST_NUMBER)
 
@@ -65,19 +69,58 @@ def is_figure(value: object) -> bool:
 def strict_json(data: bytes) -> Any:
     """Plain JSON with finite numbers and texts that can be written again. Raises ValueError."""
     try:
-        value = json.loads(data, parse_constant=_refused, parse_float=_finite)
+        value = json.loads(data, parse_constant=_reject_constant, parse_float=_finite_float)
         json.dumps(value, ensure_ascii=False).encode()
     except RecursionError as e:
         raise ValueError("nested too deeply") from e
     return value
 
 
-def _refused(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
 
-def _finite(text: str) -> float:
+def _finite_float(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text} is no finite number")
     return value
+
+
+# Python source as a syntax tree, one thread at a time.
+
+_one = threading.Lock()
+
+
+def parse_python(source: str, name: str = "<unknown>") -> ast.Module:
+    """The tree of a module. Raises SyntaxError.
+
+    CPython counts the depth of all trees under construction in one place: two threads at once end in a SystemError.
+    """
+    with _one:
+        return ast.parse(source, name)
+
+
+def parse_expression(source: str) -> ast.expr:
+    """The tree of one expression. Raises SyntaxError."""
+    with _one:
+        return ast.parse(source, mode="eval").body
+
+
+# YAML from somebody else: the safe loader, whose whole numbers have at most 64 bits.
+
+INT = "tag:yaml.org,2002:int"
+
+
+class PlainLoader(yaml.SafeLoader):
+    """SafeLoader with bounded numbers; reading and printing longer ones takes quadratic time."""
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """A whole number. Raises ConstructorError above 64 bits."""
+        value: int = super().construct_yaml_int(node)
+        if value.bit_length() > 64:
+            raise yaml.constructor.ConstructorError(None, None, "a number is too large", node.start_mark)
+        return value
+
+
+PlainLoader.add_constructor(INT, PlainLoader.construct_yaml_int)

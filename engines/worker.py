@@ -1,7 +1,7 @@
 """Imports an engine once and forks a job at once whenever one is asked for: `python worker.py PRELOAD IDLE_SECONDS`.
 
 PRELOAD is a folder with `preload.py`, whose import brings everything that the engine's jobs import. Jobs are asked for
-at the socket `socket` in the working directory; `warden.py` says how. Nothing runs here but imports: no tensor, no GPU,
+at the socket `socket` in the working directory; `fork_parent.py` says how. Nothing runs here but imports: no tensor, no GPU,
 no thread, so that a fork is as good as a fresh process. Ends with status IDLE after IDLE_SECONDS without a job, or when
 it was told to retire and its last job is over.
 """
@@ -17,8 +17,8 @@ import sys
 import time
 from pathlib import Path
 
-import walls
-import warden
+import fork_isolation
+import fork_parent
 
 IDLE = 75
 TICK = 0.2
@@ -27,16 +27,16 @@ TICK = 0.2
 def main(preload: str, idle: float) -> None:
     """Import, listen, fork."""
     given = dict(os.environ)
-    inherited = walls.open_files()
+    inherited = fork_isolation.open_files()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # no import may wake a GPU that forked jobs could not use any more
     sys.path[0] = preload
     engine = importlib.import_module("preload")
     check_alone()
-    warden.remove_leftovers()
-    places = warden.home_places(given)
+    fork_parent.remove_leftovers()
+    places = fork_parent.home_places(given)
     gc.collect()
     gc.freeze()
-    serve(listen("socket"), warden.Knowledge(given, places, inherited, getattr(engine, "in_child", None)), idle)
+    serve(listen("socket"), fork_parent.Knowledge(given, places, inherited, getattr(engine, "in_child", None)), idle)
     Path("socket").unlink(missing_ok=True)
     os._exit(IDLE)  # there is nothing to say goodbye to, and so much to take apart
 
@@ -62,25 +62,25 @@ def listen(name: str) -> socket.socket:
     return door
 
 
-def serve(door: socket.socket, known: warden.Knowledge, idle: float) -> None:
-    """A warden for each connection, until idle or retired."""
-    wardens: set[int] = set()
+def serve(door: socket.socket, known: fork_parent.Knowledge, idle: float) -> None:
+    """A fork_parent for each connection, until idle or retired."""
+    fork_parents: set[int] = set()
     last, retired = time.monotonic(), False
-    while wardens or not (retired or time.monotonic() - last > idle):
-        if select.select([] if retired else [door], [], [], TICK if wardens else min(idle, 2.0))[0]:
-            wardens |= hire(door, known)
-        ended = reap(wardens)
-        if wardens or ended:
+    while fork_parents or not (retired or time.monotonic() - last > idle):
+        if select.select([] if retired else [door], [], [], TICK if fork_parents else min(idle, 2.0))[0]:
+            fork_parents |= hire(door, known)
+        ended = reap(fork_parents)
+        if fork_parents or ended:
             last = time.monotonic()
-        if warden.RETIRE in ended and not retired:
+        if fork_parent.RETIRE in ended and not retired:
             retired = True
             Path("socket").unlink(missing_ok=True)
 
 
-def hire(door: socket.socket, known: warden.Knowledge) -> set[int]:
-    """Fork a warden for the next connection; its pid. A job of ours gets none: it could ask for wider walls."""
+def hire(door: socket.socket, known: fork_parent.Knowledge) -> set[int]:
+    """Fork a fork_parent for the next connection; its pid. A job of ours gets none: it could ask for wider walls."""
     connection, _ = door.accept()
-    if walls.is_job(connection):
+    if fork_isolation.is_job(connection):
         connection.close()
         return set()
     sys.stdout.flush()
@@ -89,25 +89,25 @@ def hire(door: socket.socket, known: warden.Knowledge) -> set[int]:
     pid = os.fork()
     if pid == 0:
         door.close()
-        warden.guard(connection, known, parent)
+        fork_parent.guard(connection, known, parent)
     connection.close()
     return {pid}
 
 
-def reap(wardens: set[int]) -> list[int]:
-    """Exit statuses of wardens that ended; whatever else has become our child was a job's whose warden was killed."""
+def reap(fork_parents: set[int]) -> list[int]:
+    """Exit statuses of fork_parents that ended; whatever else has become our child was a job's whose fork_parent was killed."""
     ended = []
-    while (found := warden.wait_any()) is not None:
-        if found[0] in wardens:
-            wardens.discard(found[0])
+    while (found := fork_parent.wait_any()) is not None:
+        if found[0] in fork_parents:
+            fork_parents.discard(found[0])
             ended.append(found[1])
             if found[1] < 0:
-                warden.remove_leftovers(found[0])
-    warden.kill(pid for pid in warden.children(os.getpid()) if pid not in wardens)
+                fork_parent.remove_leftovers(found[0])
+    fork_parent.kill(pid for pid in fork_parent.children(os.getpid()) if pid not in fork_parents)
     return ended
 
 
 if __name__ == "__main__":
-    warden.adopt_orphans()
-    walls.closed_to_others(True)
+    fork_parent.adopt_orphans()
+    fork_isolation.closed_to_others(True)
     main(sys.argv[1], float(sys.argv[2]))

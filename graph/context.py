@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,26 +11,50 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from langgraph.config import get_stream_writer
 from pydantic import BaseModel
 
-from tuneloop.agents.planners import choose_planner
-from tuneloop.core.bridge import run_sync
+from tuneloop.agents.planners import make_planner
+from tuneloop.core.async_bridge import run_sync
+from tuneloop.core.budget import SpendingLine
 from tuneloop.core.event_log import append
 from tuneloop.core.events import Event
 from tuneloop.core.layout import ExperimentFolder, RunFolder
-from tuneloop.core.ledger import Line
-from tuneloop.core.model_call import transcript_of
-from tuneloop.core.planner import Planner
+from tuneloop.core.protocols import Planner
 from tuneloop.core.settings import Settings
-from tuneloop.graph.budget import device_seconds, granted, limited, seconds_limit
-from tuneloop.graph.desk import desk
+from tuneloop.core.transcript import transcript_path
+from tuneloop.graph.agent_calls.planner_context import make_planner_context
+from tuneloop.graph.budget.limits import device_seconds, gpu_seconds_added, seconds_limit, spent_of_limits
 from tuneloop.graph.state import State
-from tuneloop.graph.streaming import Show, silent
-from tuneloop.graph.tracing import note
-from tuneloop.mcp_servers import direct
+from tuneloop.graph.tracing.export import send_event
+from tuneloop.mcp_servers import in_process
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.tools.ledger.limits import limits
-from tuneloop.tools.workbench import Workbench
+from tuneloop.tools.budget.limits import current_limits
+from tuneloop.tools.jobs.run_tools import RunTools
+
+# What happens while a node works, in LangGraph's custom stream: Studio, `astream` and the API's clients see it live.
+
+Show = Callable[[Event], None]
+
+
+def ignore_event(event: Event) -> None:
+    """Nobody watches but who reads `events.jsonl`."""
+
+
+def live_stream() -> Show:
+    """Shows events of the node that calls this, from any thread and any context; outside of a graph nobody watches."""
+    try:
+        write = get_stream_writer()
+    except (RuntimeError, KeyError):
+        return ignore_event
+    node = contextvars.copy_context()
+
+    def show(event: Event) -> None:
+        with contextlib.suppress(RuntimeError):  # who watched has left, and his event loop is closed
+            node.copy().run(write, event.model_dump(mode="json", exclude_none=True))
+
+    return show
+
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -44,20 +70,20 @@ class Context:
     run: RunFolder
     settings: Settings
     state: State
-    show: Show = silent
-    attended: bool = False
-    at_most: float | None = None
+    show: Show = ignore_event
+    interactive: bool = False
+    seconds_limit: float | None = None
     gpu_hours: float | None = None
 
     @cached_property
-    def bench(self) -> Workbench:
+    def run_tools(self) -> RunTools:
         """Tools that code uses directly."""
-        return Workbench(self.run, self.settings)
+        return RunTools(self.run, self.settings)
 
     @cached_property
     def planner(self) -> Planner:
         """Where decisions come from."""
-        return choose_planner(self.settings, desk(self))
+        return make_planner(self.settings, make_planner_context(self))
 
     @property
     def folder(self) -> ExperimentFolder:
@@ -71,34 +97,34 @@ class Context:
 
     def seconds_left(self) -> float | None:
         """Of the run's time, or of what this node may take, when it began; None: unlimited."""
-        limit = seconds_limit(self.run, self.bench.spec)
+        limit = seconds_limit(self.run, self.run_tools.spec)
         left = None if limit is None else limit - self.state.spent
         return min((seconds for seconds in (left, self.most) if seconds is not None), default=None)
 
     @property
     def most(self) -> float | None:
         """Seconds that this node may take, with the GPU-hours that were granted since it began."""
-        if self.at_most is None or self.gpu_hours is None:
-            return self.at_most
-        return self.at_most + granted(self.run, self.bench.spec, self.gpu_hours)
+        if self.seconds_limit is None or self.gpu_hours is None:
+            return self.seconds_limit
+        return self.seconds_limit + gpu_seconds_added(self.run, self.run_tools.spec, self.gpu_hours)
 
-    def limited(self, since: float = 0.0) -> list[Line]:
+    def spent_of_limits(self, since: float = 0.0) -> list[SpendingLine]:
         """What was spent of each limit that the run has, `since` seconds after this node began."""
-        return limited(self.run, self.bench.spec, max(0.0, self.state.spent) + since)
+        return spent_of_limits(self.run, self.run_tools.spec, max(0.0, self.state.spent) + since)
 
     @property
-    def scarcest(self) -> str:
+    def first_limit(self) -> str:
         """What ends this node first: `time` or `GPU-hours`."""
-        whole = replace(self, at_most=None).seconds_left()
+        whole = replace(self, seconds_limit=None).seconds_left()
         most = self.most
         return "time" if most is None or (whole is not None and whole <= most) else "GPU time"
 
-    def holding(self) -> Context:
+    def with_gpu_deadline(self) -> Context:
         """The same for a node whose jobs hold the GPUs: no longer than the run's GPU-hours reach."""
-        limit = limits(self.run, self.bench.spec).gpu_hours
-        if limit is None or self.bench.device == "cpu":
+        limit = current_limits(self.run, self.run_tools.spec).gpu_hours
+        if limit is None or self.run_tools.device == "cpu":
             return self
-        return replace(self, at_most=device_seconds(self.run, limit), gpu_hours=limit)
+        return replace(self, seconds_limit=device_seconds(self.run, limit), gpu_hours=limit)
 
     def clock(self) -> Callable[[], float | None]:
         """The same at any later moment of this node; what was added meanwhile counts."""
@@ -110,9 +136,9 @@ class Context:
 
         return now
 
-    def unhurried(self) -> Context:
+    def without_deadline(self) -> Context:
         """The same without a deadline: the end of a run is not skipped because its time is over."""
-        return replace(self, state=self.state.model_copy(update={"spent": float("-inf")}), at_most=None)
+        return replace(self, state=self.state.model_copy(update={"spent": float("-inf")}), seconds_limit=None)
 
     @cached_property
     def scope(self) -> Scope:
@@ -121,7 +147,7 @@ class Context:
 
     def transcript(self, agent: str) -> Path:
         """Where the calls behind the agent's answer of this attempt are written."""
-        return transcript_of(self.folder.answers, agent, self.state.attempt)
+        return transcript_path(self.folder.answers, agent, self.state.attempt)
 
     def again(self, training: int) -> Context:
         """The same for another training of the open experiment's recipe, with a seed of its own."""
@@ -135,10 +161,10 @@ class Context:
         """
         web = isinstance(self.settings.servers.get(tool.partition("_")[0]), str)
         if not web or self.run.training > 1:
-            return direct.call(self.scope, tool, **arguments)
-        return run_sync(self._called(tool, arguments))
+            return in_process.call_tool(self.scope, tool, **arguments)
+        return run_sync(self._call_tool(tool, arguments))
 
-    async def _called(self, tool: str, arguments: dict[str, Any]) -> Any:
+    async def _call_tool(self, tool: str, arguments: dict[str, Any]) -> Any:
         from tuneloop.mcp_servers.client import open_toolbox  # fastmcp is slow to import: only where it is needed
 
         async with open_toolbox(self.scope, None) as tools:
@@ -147,5 +173,5 @@ class Context:
     def emit(self, event: Event) -> None:
         """Append to `events.jsonl`; only the holder of the run's lock comes here."""
         append(self.run.events, event)
-        note(self.run, event)
+        send_event(self.run, event)
         self.show(event)

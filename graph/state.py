@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage
 from langgraph.graph.message import Messages, add_messages
 from pydantic import BaseModel, ConfigDict, Field
 
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 
 # Raised with every change of the fields below; a state of another version is refused.
 VERSION = 3
@@ -17,7 +17,7 @@ VERSION = 3
 MESSAGES, LETTERS = 12, 3000  # kept in the state; everything that was said lies in `conversation.jsonl`
 
 
-def recent(before: list[AnyMessage], new: Messages) -> list[AnyMessage]:
+def keep_recent(before: list[AnyMessage], new: Messages) -> list[AnyMessage]:
     """Messages added or replaced by id; the oldest go when there are too many for a small state, never the newest."""
     together = cast("list[AnyMessage]", add_messages(cast("Messages", before), new))
     kept, letters = list[AnyMessage](), 0
@@ -29,8 +29,8 @@ def recent(before: list[AnyMessage], new: Messages) -> list[AnyMessage]:
     return kept
 
 
-class Trouble(BaseModel):
-    """The last failure of the open experiment and whose work it is to mend it; also a file, `troubles/<attempt>.json`."""
+class NodeFailure(BaseModel):
+    """The last failure of the open experiment and whose work it is to mend it; also a file, `failures/<attempt>.json`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -49,7 +49,7 @@ class State(BaseModel):
     stage: str = Field("prepare", description="where the run stands: the node to go to after steer")
     experiment: int = 0
     attempt: int = Field(0, description="repairs spent on the open experiment")
-    trouble: Trouble | None = None
-    spent: float = Field(0.0, description="seconds of work so far, over all sittings")
+    failure: NodeFailure | None = None
+    spent: float = Field(0.0, description="seconds of work so far, over all sessions")
     report: str = ""
-    messages: Annotated[list[AnyMessage], recent] = Field([], description="the end of a chat through the graph")
+    messages: Annotated[list[AnyMessage], keep_recent] = Field([], description="the end of a chat through the graph")

@@ -10,25 +10,24 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 
-from tuneloop.core.bridge import in_thread
-from tuneloop.core.errors import RecipeError, WorldError
-from tuneloop.core.events import NodeCut, NodeFinished, NodeStarted, Problem
+from tuneloop.core.async_bridge import in_thread
+from tuneloop.core.errors import InfrastructureError, RecipeError
+from tuneloop.core.events import NodeFinished, NodeInterrupted, NodeStarted, RecipeFailure
 from tuneloop.core.settings import load_settings
-from tuneloop.graph.context import Context
-from tuneloop.graph.limiting import extended, refused, warn
-from tuneloop.graph.lock import hold, one_node
-from tuneloop.graph.repair import give_up
+from tuneloop.graph.budget.gate import ask_for_more, refused_limits, warn_near_limits
+from tuneloop.graph.context import Context, live_stream
+from tuneloop.graph.lifecycle.lock import hold_lock, serialize_nodes
+from tuneloop.graph.outcomes.repair import give_up
 from tuneloop.graph.state import State
 from tuneloop.graph.steering.inbox_listener import listening
-from tuneloop.graph.streaming import live
-from tuneloop.sandboxes.jobs import no_room
+from tuneloop.sandboxes.jobs import is_disk_full
 
 Update = dict[str, Any]
 Node = Callable[[Context], Update]
 Failed = Callable[[Context, str, RecipeError], Update]
-HOLDING = frozenset({"rehearse", "train", "evaluate"})  # their jobs hold the GPUs
+HOLDING = frozenset({"smoke_run", "train", "evaluate"})  # their jobs hold the GPUs
 # Where agents are asked, but for nodes that ask a person themselves: answers to two questions of a node could be mixed up.
-GATED = frozenset({"research", "engineer_data", "write_config", "validate", "rehearse"})
+GATED = frozenset({"research", "engineer_data", "write_config", "validate", "smoke_run"})
 ASKING = GATED | {"prepare", "critique"}  # the last two ask before another experiment begins
 
 
@@ -37,19 +36,21 @@ def step(name: str, node: Node, failed: Failed = give_up) -> RunnableLambda[Stat
 
     def face(state: State, config: RunnableConfig) -> Update:
         settings = load_settings()
-        ctx = Context(settings.home.run(state.run_id), settings, state, live(), attended(config) and name in ASKING)
-        with hold(ctx.run.lock), one_node(ctx.run.lock), listening(ctx):
-            warn(ctx)
+        ctx = Context(
+            settings.home.run(state.run_id), settings, state, live_stream(), is_attended(config) and name in ASKING
+        )
+        with hold_lock(ctx.run.lock), serialize_nodes(ctx.run.lock), listening(ctx):
+            warn_near_limits(ctx)
             if name in GATED:
-                extended(ctx, partial(refused, ctx))
-            update = _timed(ctx.holding() if name in HOLDING else ctx, name, node, failed)
-            warn(ctx, update["spent"] - state.spent)
+                ask_for_more(ctx, partial(refused_limits, ctx))
+            update = _timed(ctx.with_gpu_deadline() if name in HOLDING else ctx, name, node, failed)
+            warn_near_limits(ctx, update["spent"] - state.spent)
             return update
 
     return RunnableLambda(face, afunc=in_thread(face), name=name)
 
 
-def attended(config: RunnableConfig) -> bool:
+def is_attended(config: RunnableConfig) -> bool:
     """Whether somebody is there and can be asked: whoever drives the graph says so, and who looks on in Studio is there."""
     told = config.get("configurable", {})
     return bool(told.get("attended", "graph_id" in told))
@@ -58,14 +59,16 @@ def attended(config: RunnableConfig) -> bool:
 def _timed(ctx: Context, name: str, node: Node, failed: Failed) -> Update:
     began, busy = time.monotonic(), time.process_time()
     ctx.emit(NodeStarted(experiment=ctx.state.experiment, node=name))
-    with _cut_is_told(ctx, name):
+    with _emit_interrupted(ctx, name):
         try:
             update = node(ctx)
         except RecipeError as e:
-            if no_room(str(e)):
-                raise WorldError(f"{ctx.run.root}: the disk was full during {name}; free some space") from e
+            if is_disk_full(str(e)):
+                raise InfrastructureError(f"{ctx.run.root}: the disk was full during {name}; free some space") from e
             ctx.emit(
-                Problem(experiment=ctx.state.experiment, node=name, culprit=e.culprit or "unknown", text=str(e)[:2000])
+                RecipeFailure(
+                    experiment=ctx.state.experiment, node=name, culprit=e.culprit or "unknown", text=str(e)[:2000]
+                )
             )
             update = failed(ctx, name, e)
     seconds, cpu = time.monotonic() - began, time.process_time() - busy
@@ -76,7 +79,7 @@ def _timed(ctx: Context, name: str, node: Node, failed: Failed) -> Update:
 
 
 @contextmanager
-def _cut_is_told(ctx: Context, name: str) -> Iterator[None]:
+def _emit_interrupted(ctx: Context, name: str) -> Iterator[None]:
     """Whoever leaves a node before its end has worked until then: it counts when the run goes on."""
     began = time.monotonic()
     try:
@@ -84,5 +87,5 @@ def _cut_is_told(ctx: Context, name: str) -> Iterator[None]:
     except BaseException:
         number = ctx.state.experiment + (name == "research")  # it opens the next one
         with suppress(OSError):  # a full disk is told as what it is
-            ctx.emit(NodeCut(experiment=number, node=name, seconds=round(time.monotonic() - began, 3)))
+            ctx.emit(NodeInterrupted(experiment=number, node=name, seconds=round(time.monotonic() - began, 3)))
         raise

@@ -7,23 +7,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.bridge import pause
-from tuneloop.core.errors import Paused, RecipeError
-from tuneloop.core.events import JobProgress, Watched
+from tuneloop.core.async_bridge import pause
+from tuneloop.core.errors import PausedError, RecipeError
+from tuneloop.core.events import JobProgress, MonitorFinding
 from tuneloop.core.job import Exit
+from tuneloop.graph.budget.gate import warn_near_limits
 from tuneloop.graph.context import Context
-from tuneloop.graph.limiting import warn
 from tuneloop.graph.steering.inbox_listener import has_messages, raise_if_paused
 
 # Seconds between looks: a sixth of the time waited so far, so that short jobs are not delayed and long ones are cheap.
 FIRST, LONGEST, SHARE, SAID = 0.25, 5.0, 6, 2.0
 # Seconds between glances at the job's proof of its end and at what people ask, which cost next to nothing.
 QUICK, SLOW = 0.05, 0.25
-KILLS = 5  # of one job in one sitting before the run pauses: something keeps ending it
+KILLS = 5  # of one job in one session before the run pauses: something keeps ending it
 ENDING = 300.0  # seconds to watch a job end before the run pauses without it
 
 
-def wait(
+def wait_for_job(
     ctx: Context, job: str, poll: Callable[[], dict[str, Any]], stop: Callable[[], Any], proof: Path | None = None
 ) -> dict[str, Any]:
     """Poll until the job is no longer running, or a finding of its watch says that it shall end; the last status.
@@ -32,7 +32,7 @@ def wait(
     ended first) when the inbox says so, RecipeError when the run's time is over.
     """
     if ctx.run.training > 1:
-        job = f"{job} with seed {ctx.bench.spec.seed + ctx.run.training - 1}"
+        job = f"{job} with seed {ctx.run_tools.spec.seed + ctx.run.training - 1}"
     began, said, last, warned = time.monotonic(), 0.0, (-1, -1), set[str]()
     looked = began
     while (status := poll())["state"] == "running":
@@ -44,26 +44,26 @@ def wait(
         warned |= _warn(ctx, job, status, warned)
         if now - looked >= SAID and ctx.state.spent >= 0:
             looked = now
-            warn(ctx, now - began)
-        if alarm(status):
+            warn_near_limits(ctx, now - began)
+        if stopping_finding(status):
             return status
         try:
             raise_if_paused(ctx)
-        except Paused:
+        except PausedError:
             stop()
-            until_over(poll)
+            wait_until_over(poll)
             raise
         left = ctx.seconds_left()
         if left is not None and left < now - began:
             stop()
-            raise RecipeError(f"the run's {ctx.scarcest} was over during {job}", culprit="environment")
-        rest(ctx, now - began, proof)
+            raise RecipeError(f"the run's {ctx.first_limit} was over during {job}", culprit="environment")
+        sleep_until_poll(ctx, now - began, proof)
     if status.get("total"):
         _say(ctx, job, status)
     return status
 
 
-def rest(ctx: Context, waited: float, proof: Path | None) -> None:
+def sleep_until_poll(ctx: Context, waited: float, proof: Path | None) -> None:
     """Sleep until the next poll, or until the job has ended or somebody asks for a pause."""
     until = time.monotonic() + min(LONGEST, max(FIRST, waited / SHARE))
     glance = min(SLOW, max(QUICK, waited / 4 / SHARE))
@@ -73,18 +73,18 @@ def rest(ctx: Context, waited: float, proof: Path | None) -> None:
             return
 
 
-def killed(status: dict[str, Any]) -> bool:
+def was_killed(status: dict[str, Any]) -> bool:
     """Whether the job, or who guarded it, was ended from outside: nobody's work is to blame, it is launched again."""
     return status["state"] == "lost" or bool(status["exit"] and Exit.model_validate(status["exit"]).killed)
 
 
-def alarm(status: dict[str, Any]) -> dict[str, Any] | None:
+def stopping_finding(status: dict[str, Any]) -> dict[str, Any] | None:
     """The finding for which a running job shall be stopped."""
     found = status.get("findings", ()) if status["state"] == "running" else ()
     return next((f for f in found if f["level"] == "stop"), None)
 
 
-def until_over(poll: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def wait_until_over(poll: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """The status of a job that was told to end, once it has."""
     began = time.monotonic()
     while (status := poll())["state"] == "running" and time.monotonic() - began < ENDING:
@@ -96,16 +96,16 @@ def _warn(ctx: Context, job: str, status: dict[str, Any], warned: set[str]) -> s
     """Say each kind of finding once."""
     new = {f["kind"]: f for f in status.get("findings", ()) if f["kind"] not in warned and f["level"] == "warning"}
     for finding in new.values():
-        ctx.emit(watched(ctx, job, finding, status))
+        ctx.emit(finding_event(ctx, job, finding, status))
     return set(new)
 
 
-def watched(ctx: Context, job: str, finding: dict[str, Any], status: dict[str, Any]) -> Watched:
+def finding_event(ctx: Context, job: str, finding: dict[str, Any], status: dict[str, Any]) -> MonitorFinding:
     """The event."""
-    return Watched(
+    return MonitorFinding(
         experiment=ctx.state.experiment,
         job=job,
-        trouble=finding["kind"],
+        failure=finding["kind"],
         text=finding["text"],
         step=finding["step"],
         total=status.get("total", 0),

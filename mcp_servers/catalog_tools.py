@@ -8,17 +8,17 @@ from pydantic import Field
 
 from tuneloop.core.errors import ToolError
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.tools.params.catalog import Catalog, Parameter
-from tuneloop.tools.params.compare import compare
-from tuneloop.tools.params.decision_filter import why_not
-from tuneloop.tools.params.dimensions import method_named, writes
-from tuneloop.tools.params.guidance import guidance
-from tuneloop.tools.params.installed import find_catalog
-from tuneloop.tools.params.names import closest, parameter_named
-from tuneloop.tools.params.query import answer
-from tuneloop.tools.params.ranges import RANGES
-from tuneloop.tools.params.sources import classes_in, constants, parameter_files, read_source
-from tuneloop.tools.params.templates import templates_like
+from tuneloop.tools.config.catalog import Catalog, Parameter
+from tuneloop.tools.config.compare import compare
+from tuneloop.tools.config.decision_filter import why_not
+from tuneloop.tools.config.decisions import decision_lines, method_named
+from tuneloop.tools.config.guidance import guidance
+from tuneloop.tools.config.installed import find_catalog
+from tuneloop.tools.config.names import closest_name, parameter_named
+from tuneloop.tools.config.query import answer
+from tuneloop.tools.config.source_files import classes_in, parameter_files, read_source, release_constants
+from tuneloop.tools.config.templates import templates_like
+from tuneloop.tools.config.value_check import RANGES
 
 Name = Annotated[str, Field(min_length=1, max_length=100, description="parameter name, e.g. lora_rank")]
 Question = Annotated[
@@ -75,7 +75,7 @@ class CatalogTools:
 
     def read_constants(self, name: Constant = None) -> dict[str, Any]:
         """Which constants the installed release has, e.g. SUPPORTED_MODELS: methods, stages, file types, templates and more."""
-        return {"constants": constants(self._catalog(), name)}
+        return {"constants": release_constants(self._catalog(), name)}
 
     def get_decision_guidance(
         self,
@@ -91,7 +91,7 @@ class CatalogTools:
         """The eight decisions and their values; with some made, the 30 to 100 parameters that matter, each with why."""
         return guidance(
             self._catalog(),
-            decided(stage, method, quantization, optimizer, distributed, precision, data_strategy, modality),
+            made_decisions(stage, method, quantization, optimizer, distributed, precision, data_strategy, modality),
         )
 
     def query_parameters(self, text: Question) -> dict[str, Any]:
@@ -103,12 +103,12 @@ class CatalogTools:
         catalog = self._catalog()
         known = parameter_named(name, catalog)
         if known is None:
-            close = closest(name, catalog)
+            close = closest_name(name, catalog)
             hint = f"did you mean {close!r}?" if close else "try query_parameters"
             raise ToolError(f"no parameter {name!r}; {hint}")
         method = None if name in catalog.parameters else method_named(name)
-        turned_on = {"turned_on_by": {**writes(method.decisions), **method.writes}} if method else {}
-        return described(catalog.parameters[known]) | {"matters": why_not(catalog, known, {})} | turned_on
+        turned_on = {"turned_on_by": {**decision_lines(method.decisions), **method.writes}} if method else {}
+        return describe_parameter(catalog.parameters[known]) | {"matters": why_not(catalog, known, {})} | turned_on
 
     def compare_methods(self, values: Values) -> dict[str, Any]:
         """Compare methods (lora, freeze, full, oft) or other decisions: the difference, parameters of each, what they share."""
@@ -132,12 +132,12 @@ class CatalogTools:
 DECISIONS = ("stage", "method", "quantization", "optimizer", "distributed", "precision", "data_strategy", "modality")
 
 
-def decided(*values: str | None) -> dict[str, str]:
+def made_decisions(*values: str | None) -> dict[str, str]:
     """The decisions that were made, by name."""
     return {name: value for name, value in zip(DECISIONS, values, strict=True) if value is not None}
 
 
-def described(p: Parameter) -> dict[str, Any]:
+def describe_parameter(p: Parameter) -> dict[str, Any]:
     """Plain values; the help is never cut."""
     return {
         "name": p.name,

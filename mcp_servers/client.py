@@ -14,10 +14,10 @@ from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import ToolError as McpToolError
 from mcp import MCPError as McpError
 
-from tuneloop.core.errors import ToolError, WorldError
-from tuneloop.core.settings import Program
-from tuneloop.core.toolbox import ToolCard
-from tuneloop.mcp_servers.main import OF_A_RUN, build
+from tuneloop.core.errors import InfrastructureError, ToolError
+from tuneloop.core.protocols import ToolCard
+from tuneloop.core.settings import McpProgram
+from tuneloop.mcp_servers.main import OF_A_RUN, build_named_server
 from tuneloop.mcp_servers.scope import Scope
 
 # JSON-RPC: no such method, and arguments that are none.
@@ -54,10 +54,10 @@ class McpToolbox:
         except McpToolError as e:
             raise ToolError(str(e)) from e
         except McpError as e:
-            raise ToolError(e.message) if e.code in REFUSED else gone(server, e) from e
+            raise ToolError(e.message) if e.code in REFUSED else server_gone(server, e) from e
         except (RuntimeError, OSError) as e:
-            raise gone(server, e) from e
-        return plain(result.structured_content)
+            raise server_gone(server, e) from e
+        return unwrap_result(result.structured_content)
 
     async def names(self) -> Sequence[str]:
         """Names of the tools this caller may use."""
@@ -73,23 +73,23 @@ class McpToolbox:
             try:
                 offered = await client.list_tools()
             except (McpError, RuntimeError, OSError) as e:
-                raise gone(server, e) from e
+                raise server_gone(server, e) from e
             found += [ToolCard(f"{server}_{t.name}", t.description or "", t.input_schema) for t in offered]
         return [card for card in found if self.allow is None or card.name in self.allow]
 
     async def _client(self, server: str) -> Client[Any]:
         async with self._one:
             if server not in self._clients:
-                self._clients[server] = ours(await self._reached(server), server)
+                self._clients[server] = check_server(await self._connection(server), server)
             return self._clients[server]
 
-    async def _reached(self, server: str) -> Client[Any]:
+    async def _connection(self, server: str) -> Client[Any]:
         settings = self.scope.settings
         how = settings.servers.get(server)
-        if isinstance(how, Program):
-            return await self._started(server, how)
+        if isinstance(how, McpProgram):
+            return await self._stdio_client(server, how)
         new = (
-            Client(how, auth=settings.mcp_token, timeout=self._patience(server))
+            Client(how, auth=settings.mcp_token, timeout=self._timeout_of(server))
             if how
             else Client(_local(server, self.scope))
         )
@@ -97,13 +97,15 @@ class McpToolbox:
             return await self._opened.enter_async_context(new)
         except RuntimeError as e:  # what fastmcp raises when nobody listens
             cure = f"start it with `tuneloop-mcp {server} --http`, or leave its URL out"
-            raise WorldError(f"MCP server {server} ({how or 'in this process'}) does not answer: {e}; {cure}") from e
+            raise InfrastructureError(
+                f"MCP server {server} ({how or 'in this process'}) does not answer: {e}; {cure}"
+            ) from e
 
-    def _patience(self, server: str) -> float | None:
+    def _timeout_of(self, server: str) -> float | None:
         """Seconds for an answer; None: unlimited."""
         return self.scope.settings.params_timeout if server == "params" else None
 
-    async def _started(self, server: str, how: Program) -> Client[Any]:
+    async def _stdio_client(self, server: str, how: McpProgram) -> Client[Any]:
         """A client whose server is a process that ends with it.
 
         The process gets what every MCP client hands on (PATH, HOME and the like), where this machine's runs lie, and what
@@ -113,20 +115,22 @@ class McpToolbox:
         said = self._opened.enter_context(tempfile.TemporaryFile("w+", errors="replace"))  # noqa: SIM115 - it is closed there
         transport = StdioTransport(how.command, list(how.args), env, keep_alive=False, log_file=said)
         try:
-            return await self._opened.enter_async_context(Client(transport, timeout=self._patience(server)))
+            return await self._opened.enter_async_context(Client(transport, timeout=self._timeout_of(server)))
         except (RuntimeError, OSError, McpError) as e:
             right = f'right is e.g. {{"command": "tuneloop-mcp", "args": ["{server}"]}}'
-            raise WorldError(f"MCP server {server} ({how.command}) did not start: {last(said) or e}; {right}") from e
+            raise InfrastructureError(
+                f"MCP server {server} ({how.command}) did not start: {last_stderr_line(said) or e}; {right}"
+            ) from e
 
 
-def gone(server: str, e: Exception) -> WorldError:
+def server_gone(server: str, e: Exception) -> InfrastructureError:
     """A server that was there and answers no more."""
-    return WorldError(
+    return InfrastructureError(
         f"MCP server {server} stopped answering: {' '.join(str(e).split())[:300]}; `tuneloop resume` goes on"
     )
 
 
-def last(said: TextIO) -> str:
+def last_stderr_line(said: TextIO) -> str:
     """The last line that a server wrote to its stderr."""
     said.seek(0)
     return next((line.strip()[:500] for line in reversed(said.read().splitlines()) if line.strip()), "")
@@ -135,19 +139,19 @@ def last(said: TextIO) -> str:
 @functools.lru_cache(maxsize=16)
 def _local(server: str, scope: Scope) -> FastMCP:
     """A server in this process; made once, it serves every caller of the scope."""
-    return build(server, scope)
+    return build_named_server(server, scope)
 
 
-def ours(client: Client[Any], server: str) -> Client[Any]:
-    """The client of a server that callers of a run may use. Raises WorldError for one that serves the machine's owner."""
+def check_server(client: Client[Any], server: str) -> Client[Any]:
+    """The client of a server that callers of a run may use. Raises InfrastructureError for one that serves the machine's owner."""
     if client.server_info is not None and client.server_info.name == f"{server}-owner":
-        raise WorldError(
+        raise InfrastructureError(
             f"MCP server {server} was started with --owner, which is not for a run: start another without it"
         )
     return client
 
 
-def plain(content: dict[str, Any] | None) -> Any:
+def unwrap_result(content: dict[str, Any] | None) -> Any:
     """MCP wraps what is no object as {"result": …}."""
     if content is not None and set(content) == {"result"}:
         return content["result"]

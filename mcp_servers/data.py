@@ -6,29 +6,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from tuneloop.core.benchmark import Item
+from tuneloop.core.catalog import Item
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import digest, read_json, write_atomic, write_json
 from tuneloop.core.score import Score
-from tuneloop.mcp_servers.arguments import Count, Experiment, Kind, Measured, Offset, Split
-from tuneloop.mcp_servers.data_rows import LONG, Dataset, RowTools, named
+from tuneloop.mcp_servers.data_rows import LONG, Dataset, RowTools, files_by_name
 from tuneloop.mcp_servers.evaluation import EvaluationTools
-from tuneloop.mcp_servers.marking import marked, marked_list, plain
+from tuneloop.mcp_servers.injection_marking import mark_answer, mark_answers, quote_suspicious
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.mcp_servers.server import make_server
-from tuneloop.tools.benchmarks import prompt
-from tuneloop.tools.benchmarks.folder import sealed_count
-from tuneloop.tools.contamination.withheld import CARD, open_text
-from tuneloop.tools.gate.report import REJECTED, REPORT
-from tuneloop.tools.heard import asked
-from tuneloop.tools.inspecting.kept import brief, kept_inspection
-from tuneloop.tools.inspecting.sample import shown
+from tuneloop.mcp_servers.server import Count, Experiment, Kind, Measured, Offset, Split, make_server
+from tuneloop.tools.benchmark_items.folder import render_prompt, sealed_count
+from tuneloop.tools.contamination.sealed_filter import CARD, filter_text
+from tuneloop.tools.data_gate.report import REJECTED, REPORT
+from tuneloop.tools.data_script.run import job_requests, script_findings, script_result, start_script
+from tuneloop.tools.jobs.progress import told_progress
+from tuneloop.tools.jobs.run_tools import RunTools, job_report
 from tuneloop.tools.llm_proxy.ledger import sums
-from tuneloop.tools.profiling.kept import kept_profile
-from tuneloop.tools.profiling.reading import readme
-from tuneloop.tools.progress import told_progress
-from tuneloop.tools.scripts import script_findings, script_result, start_script
-from tuneloop.tools.workbench import Workbench, job_report
+from tuneloop.tools.raw_data.cache import cached_inspection, cached_profile, inspection_page
+from tuneloop.tools.raw_data.files import read_readme
+from tuneloop.tools.raw_data.sample import bound_value
 
 if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
     from fastmcp import FastMCP
@@ -48,18 +44,18 @@ class DataTools(RowTools):
     def list_datasets(self) -> list[dict[str, Any]]:
         """List the data sets (raw data to learn from) of this run: name, files with their bytes, the card of each. Start here."""
         found = []
-        for name, root in self.scope.bench().setup.datasets.items():
-            files = [{"path": path, "bytes": file.stat().st_size} for path, file in named(root).items()]
+        for name, root in self.scope.run_tools().setup.datasets.items():
+            files = [{"path": path, "bytes": file.stat().st_size} for path, file in files_by_name(root).items()]
             more = {"files_in_all": len(files)} if len(files) > MOST_FILES else {}
             found.append(
                 {
                     "name": name,
                     "files": files[:MOST_FILES],
                     **more,
-                    "readme": open_text(self._guard(), readme(root), CARD)[:CARD_CHARACTERS],
+                    "readme": filter_text(self._guard(), read_readme(root), CARD)[:CARD_CHARACTERS],
                 }
             )
-        return marked_list(found)
+        return mark_answers(found)
 
     def inspect_dataset(self, dataset: Dataset, count: Count = 5, offset: Offset = 0) -> dict[str, Any]:
         """Facts about all of a data set: which columns, how many rows, how long texts are; by part (files with the same columns).
@@ -69,17 +65,23 @@ class DataTools(RowTools):
         and two words that follow from them (`why`). `count` and `offset` page through the parts. Cheap when asked again.
         """
         self.root(dataset)
-        bench = self.scope.bench()
-        return marked(brief(kept_inspection(bench.settings.home, bench.setup, dataset, self._guard()), count, offset))
+        run_tools = self.scope.run_tools()
+        return mark_answer(
+            inspection_page(
+                cached_inspection(run_tools.settings.home, run_tools.setup, dataset, self._guard()), count, offset
+            )
+        )
 
     def profile_dataset(self, dataset: Dataset) -> dict[str, Any]:
         """How good a data set is: fields, formats, duplicates, agreement of labels, lengths, likeness to the benchmark."""
-        bench = self.scope.bench()
+        run_tools = self.scope.run_tools()
         self.root(dataset)
-        file = bench.run.root / "profiles" / f"{digest(dataset, bench.setup.dataset_fingerprints[dataset])}.json"
+        file = (
+            run_tools.run.root / "profiles" / f"{digest(dataset, run_tools.setup.dataset_fingerprints[dataset])}.json"
+        )
         if not file.is_file():
-            shown = bench.validation(bench.benchmark).shown
-            write_json(file, kept_profile(bench.settings.home, bench.setup, dataset, shown, self._guard()))
+            shown = run_tools.validation(run_tools.benchmark).shown
+            write_json(file, cached_profile(run_tools.settings.home, run_tools.setup, dataset, shown, self._guard()))
         found: dict[str, Any] = read_json(file)
         return self._quoted(found)
 
@@ -87,9 +89,10 @@ class DataTools(RowTools):
     def _quoted(profile: dict[str, Any]) -> dict[str, Any]:
         """Its card and its examples quoted; what code goes by stays as it is."""
         sources = [
-            {**s, "fields": [{**f, "examples": plain(f["examples"])} for f in s["fields"]]} for s in profile["sources"]
+            {**s, "fields": [{**f, "examples": quote_suspicious(f["examples"])} for f in s["fields"]]}
+            for s in profile["sources"]
         ]
-        return {**profile, "readme": plain(profile["readme"]), "sources": sources}
+        return {**profile, "readme": quote_suspicious(profile["readme"]), "sources": sources}
 
     def benchmark_card(
         self, count: Annotated[int, Field(ge=0, le=20, description="sample items")] = 2
@@ -99,24 +102,24 @@ class DataTools(RowTools):
         `sizes`: validation items that are measured, how many of them are shown, test items. Only items that are shown are
         here. `guards`: benchmarks and how many points a candidate may lose on them against the untouched model.
         """
-        bench = self.scope.bench()
-        declared = bench.setup.benchmark
-        found = bench.validation(bench.benchmark)
-        base = bench.run.baseline / "scores.json"
+        run_tools = self.scope.run_tools()
+        declared = run_tools.setup.benchmark
+        found = run_tools.validation(run_tools.benchmark)
+        base = run_tools.run.baseline / "scores.json"
         known = Score.model_validate(read_json(base)) if base.is_file() else None
         score = known.model_dump(mode="json", exclude={"items", "groups", "measured_with"}) if known else None
-        return marked(
+        return mark_answer(
             {
                 **declared.model_dump(mode="json", exclude={"validation_size", "test_size"}),
                 "sizes": {
                     "validation": len(found.every),
                     "shown": len(found.shown),
-                    "test": sealed_count(bench.benchmark),
+                    "test": sealed_count(run_tools.benchmark),
                 },
-                "measured_beside_it": list(bench.spec.measured[1:]),
-                "guards": {guard.benchmark: guard.points for guard in bench.spec.guards},
+                "measured_beside_it": list(run_tools.spec.measured[1:]),
+                "guards": {guard.benchmark: guard.points for guard in run_tools.spec.guards},
                 "base_score": score,
-                "items": [self._item(bench, item) for item in found.shown[:count]],
+                "items": [self._item(run_tools, item) for item in found.shown[:count]],
             }
         )
 
@@ -125,57 +128,57 @@ class DataTools(RowTools):
     ) -> list[dict[str, Any]]:
         """Which validation items a model got wrong: prompt, what it said, the answer found in it, the right one."""
         found = EvaluationTools(self.scope).explained(experiment, kind=kind, count=count, offset=offset)
-        return marked_list(found["items"])
+        return mark_answers(found["items"])
 
     def show_items(self, count: Count = 5, offset: Offset = 0, split: Split = "validation") -> list[dict[str, Any]]:
         """Show some benchmark items (exam questions) with the prompt a model gets and the gold answer; only splits open to you."""
         self.scope.allow(split)
-        bench = self.scope.bench()
-        chosen = bench.validation(bench.benchmark).shown[offset : offset + count]
-        return marked_list([self._item(bench, item) for item in chosen])
+        run_tools = self.scope.run_tools()
+        chosen = run_tools.validation(run_tools.benchmark).shown[offset : offset + count]
+        return mark_answers([self._item(run_tools, item) for item in chosen])
 
     def report(self, experiment: Experiment) -> dict[str, Any]:
         """The data gate's report on an experiment's training data: rows, what was dropped and why, lengths, findings.
 
         Of data that were refused, with the rows that hold validation items. The newest there is, be it on a sample.
         """
-        folder = self.scope.bench().experiment(experiment)
+        folder = self.scope.run_tools().experiment(experiment)
         places = (folder.data / REPORT, folder.data / REJECTED, folder.work / "sample" / REJECTED)
         file = max((place for place in places if place.is_file()), key=lambda p: p.stat().st_mtime_ns, default=None)
         if file is None:
             raise ToolError(f"experiment {experiment} has no data yet")
-        found: dict[str, Any] = plain(read_json(file))
+        found: dict[str, Any] = quote_suspicious(read_json(file))
         return found
 
     def try_script(self, experiment: Experiment, code: Code) -> dict[str, Any]:
         """Try a `process_data.py`: check it and run it on samples in the sandbox; returns at once, ask data_try_result."""
-        bench = self.scope.bench()
-        findings = script_findings(bench, code)
+        run_tools = self.scope.run_tools()
+        findings = script_findings(run_tools, code)
         if findings:
             raise ToolError("; ".join(findings))
-        folder = bench.experiment(experiment)
+        folder = run_tools.experiment(experiment)
         write_atomic(folder.script, code)
-        return {"job": start_script(bench, folder, debug=True)}
+        return {"job": start_script(run_tools, folder, debug=True)}
 
     def try_result(self, experiment: Experiment) -> dict[str, Any]:
         """What came out of the script tried last: its state and, when it is over, the first rows it wrote.
 
         Without those that hold sealed items. `models`: what it asked of models, which tells what all rows will cost.
         """
-        bench = self.scope.bench()
-        folder = bench.experiment(experiment)
-        status, job = bench.status(folder.jobs, "dry_run")
+        run_tools = self.scope.run_tools()
+        folder = run_tools.experiment(experiment)
+        status, job = run_tools.status(folder.jobs, "dry_run")
         if status.state != "over" or job is None:
             return job_report(status, **(told_progress(job / "log.txt") if job else {}))
-        rows = read_json(script_result(bench, folder, status, job, debug=True))
-        seen = self._open_rows([shown(row, LONG) for row in rows[:5]], rows[:5])
+        rows = read_json(script_result(run_tools, folder, status, job, debug=True))
+        seen = self._open_rows([bound_value(row, LONG) for row in rows[:5]], rows[:5])
         facts = {**seen, "first": seen["rows"], "rows": len(rows)}
-        entries = asked(bench.run, job)
-        return marked(job_report(status, **facts, **({"models": sums(entries).model_dump()} if entries else {})))
+        entries = job_requests(run_tools.run, job)
+        return mark_answer(job_report(status, **facts, **({"models": sums(entries).model_dump()} if entries else {})))
 
     @staticmethod
-    def _item(bench: Workbench, item: Item) -> dict[str, Any]:
-        return {"id": item.id, "prompt": prompt(bench.setup.benchmark, item), "answer": item.answer}
+    def _item(run_tools: RunTools, item: Item) -> dict[str, Any]:
+        return {"id": item.id, "prompt": render_prompt(run_tools.setup.benchmark, item), "answer": item.answer}
 
 
 def build_server(scope: Scope) -> FastMCP:

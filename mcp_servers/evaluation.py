@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from tuneloop.core.errors import ToolError
 from tuneloop.core.score import Score
-from tuneloop.mcp_servers.arguments import Count, Group, Kind, Measured, Name, Offset, Split
-from tuneloop.mcp_servers.marking import marked
+from tuneloop.mcp_servers.injection_marking import mark_answer
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.mcp_servers.server import make_server
-from tuneloop.tools.benchmarks import BenchmarkFolder, prompt
-from tuneloop.tools.benchmarks.cards import cards, counts, needs
-from tuneloop.tools.compare import compare
-from tuneloop.tools.failures import explain
-from tuneloop.tools.measuring import evaluation_status, start_evaluation, stop_evaluation
-from tuneloop.tools.runs.journal import others, shown_score, whole_score
-from tuneloop.tools.verdicts import groups_of
+from tuneloop.mcp_servers.server import Count, Group, Kind, Measured, Name, Offset, Split, make_server
+from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, render_prompt
+from tuneloop.tools.benchmark_items.resolve import benchmark_cards, item_counts, scoring_needs
+from tuneloop.tools.evaluation.run_evaluation import evaluation_status, start_evaluation, stop_evaluation
+from tuneloop.tools.runs.journal import further_scores_file, shown_score, whole_score
+from tuneloop.tools.scoring.failures import explain_failures
+from tuneloop.tools.scoring.verdicts import group_scores
+from tuneloop.tools.statistics import compare
 
 if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
     from fastmcp import FastMCP
@@ -37,15 +36,15 @@ class EvaluationTools:
         Each with what is asked, metric, licence, source, what scoring needs, and what cannot be had here and why.
         """
         if self.scope.newest is None:
-            return cards(self.scope.settings.home)
+            return benchmark_cards(self.scope.settings.home)
         return [
             {
                 **folder.benchmark.model_dump(mode="json", exclude={"validation_size", "test_size"}),
-                "needs": needs(folder.benchmark),
-                "items": counts(folder.root),
+                "needs": scoring_needs(folder.benchmark),
+                "items": item_counts(folder.root),
                 "decides": number == 0,
             }
-            for number, folder in enumerate(self.scope.bench().benchmarks)
+            for number, folder in enumerate(self.scope.run_tools().benchmarks)
         ]
 
     def evaluate(self, experiment: Measured, split: Split = "validation") -> dict[str, Any]:
@@ -55,7 +54,7 @@ class EvaluationTools:
         replies are code, or a judge decides, there are further jobs: call again when one is over.
         """
         self.scope.allow(split)
-        return {"experiment": experiment, "job": start_evaluation(self.scope.bench(), experiment)}
+        return {"experiment": experiment, "job": start_evaluation(self.scope.run_tools(), experiment)}
 
     def get_result(self, experiment: Measured, split: Split = "validation") -> dict[str, Any]:
         """What score an experiment got; before that how far its evaluation is (absent, running, over or lost; items done).
@@ -64,19 +63,19 @@ class EvaluationTools:
         benchmark, the one that decides first; without items.
         """
         self.scope.allow(split)
-        bench = self.scope.bench()
+        run_tools = self.scope.run_tools()
         scores = None
         if self._file(experiment).is_file():
-            names = [folder.benchmark.name for folder in bench.benchmarks]
+            names = [folder.benchmark.name for folder in run_tools.benchmarks]
             scores = [
                 self.score(experiment, name).model_dump(mode="json", exclude={"items", "measured_with"})
                 for name in names
             ]
-        return {**evaluation_status(bench, experiment), "scores": scores}
+        return {**evaluation_status(run_tools, experiment), "scores": scores}
 
     def stop(self, experiment: Measured) -> dict[str, Any]:
         """Stop an evaluation that is under way."""
-        stop_evaluation(self.scope.bench(), experiment)
+        stop_evaluation(self.scope.run_tools(), experiment)
         return self.get_result(experiment)
 
     def explain_failures(
@@ -93,16 +92,16 @@ class EvaluationTools:
         Kinds with examples, the weakest groups, wrong answers that come again and again; of an item the prompt, what was
         said, the answer found in it and the right one.
         """
-        return marked(self.explained(experiment, benchmark, kind=kind, group=group, count=count, offset=offset))
+        return mark_answer(self.explained(experiment, benchmark, kind=kind, group=group, count=count, offset=offset))
 
     def explained(self, experiment: int, benchmark: str = "", **page: Any) -> dict[str, Any]:
         """The same with every text as it is."""
         folder = self._folder(benchmark)
-        asked = {i.id: prompt(folder.benchmark, i) for i in self.scope.bench().validation(folder).shown}
+        asked = {i.id: render_prompt(folder.benchmark, i) for i in self.scope.run_tools().validation(folder).shown}
         score = self.score(experiment, folder.benchmark.name)
         prompts = {r.id: asked[r.id if r.id in asked else r.id.rpartition("~")[0]] for r in score.items}
         longest = folder.benchmark.max_new_tokens
-        return explain(score, prompts, longest, **page)
+        return explain_failures(score, prompts, longest, **page)
 
     def compare(self, candidate: Measured, incumbent: Measured, benchmark: Name = "") -> dict[str, Any]:
         """Did one experiment beat another, and by how much? Paired on the same items: gain with its 95 % interval, wins, losses."""
@@ -111,13 +110,13 @@ class EvaluationTools:
         return compare(*pair).model_dump(mode="json")
 
     def _folder(self, benchmark: str) -> BenchmarkFolder:
-        folders = {folder.benchmark.name: folder for folder in self.scope.bench().benchmarks}
+        folders = {folder.benchmark.name: folder for folder in self.scope.run_tools().benchmarks}
         if benchmark and benchmark not in folders:
             raise ToolError(f"no benchmark {benchmark!r} in this run; there are {', '.join(folders)}")
         return folders[benchmark] if benchmark else next(iter(folders.values()))
 
     def _file(self, experiment: int) -> Path:
-        run = self.scope.bench().run
+        run = self.scope.run_tools().run
         return (run.experiment(experiment).root if experiment else run.baseline) / "scores.json"
 
     def score(self, experiment: int, benchmark: str, *, whole: bool = False) -> Score:
@@ -125,11 +124,11 @@ class EvaluationTools:
         file = self._file(experiment)
         if not file.is_file():
             raise ToolError(f"experiment {experiment} has no score (yet)")
-        own = file if shown_score(file).benchmark == benchmark else others(file, benchmark)
+        own = file if shown_score(file).benchmark == benchmark else further_scores_file(file, benchmark)
         if whole:
             return whole_score(own, file)
         score = shown_score(own)
-        return score.model_copy(update={"groups": groups_of(score.items, score.direction)})
+        return score.model_copy(update={"groups": group_scores(score.items, score.direction)})
 
 
 def build_server(scope: Scope) -> FastMCP:

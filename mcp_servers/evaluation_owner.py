@@ -9,17 +9,15 @@ from pydantic import Field
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json
 from tuneloop.core.score import Score
-from tuneloop.mcp_servers.arguments import Count, Group, Kind, Measured, Name, Offset, Split
-from tuneloop.mcp_servers.marking import marked
+from tuneloop.mcp_servers.injection_marking import mark_answer
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.mcp_servers.server import make_server
-from tuneloop.tools.benchmarks.cards import cards
-from tuneloop.tools.evaluating.begin import begin, find
-from tuneloop.tools.evaluating.facts import difference
-from tuneloop.tools.evaluating.question import Question
-from tuneloop.tools.evaluating.record import Record, request_stop
-from tuneloop.tools.failures import explain
-from tuneloop.tools.runs.naming import Open
+from tuneloop.mcp_servers.server import Count, Group, Kind, Measured, Name, Offset, Split, make_server
+from tuneloop.tools.benchmark_items.resolve import benchmark_cards
+from tuneloop.tools.evaluation.standalone.record import EvaluationRecord, request_stop
+from tuneloop.tools.evaluation.standalone.request import EvaluationRequest, begin_evaluation, find_evaluation
+from tuneloop.tools.evaluation.standalone.results import paired_difference
+from tuneloop.tools.runs.request import OpenFolders
+from tuneloop.tools.scoring.failures import explain_failures
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -70,7 +68,7 @@ class OwnerTools:
 
     def list_benchmarks(self) -> list[dict[str, Any]]:
         """Which benchmarks can be measured: all that are registered, with metric, licence, source and what is missing here."""
-        return cards(self.scope.settings.home)
+        return benchmark_cards(self.scope.settings.home)
 
     def evaluate(
         self,
@@ -101,7 +99,7 @@ class OwnerTools:
             return self.of_run.evaluate(experiment, split)
         if not model or not benchmarks:
             raise ToolError("nothing to measure: right is model and benchmarks, e.g. 'tiny' and ['wordproblems']")
-        asked = Question(
+        asked = EvaluationRequest(
             model=model,
             benchmark=tuple(benchmarks),
             base_model=base_model,
@@ -116,9 +114,9 @@ class OwnerTools:
             seed=seed,
         )
         settings = self.scope.settings
-        question = asked.checked(Open(settings.home, self.scope.roots), settings)
+        question = asked.checked(OpenFolders(settings.home, self.scope.roots), settings)
         own = question.id(settings)
-        return {"evaluation": own, "state": begin(settings.home, question, own).state}
+        return {"evaluation": own, "state": begin_evaluation(settings.home, question, own).state}
 
     def get_result(self, evaluation: Id = "", experiment: Number = None, split: Split = "validation") -> dict[str, Any]:
         """What score (accuracy) a model or experiment got on validation; before that how far its evaluation is.
@@ -128,13 +126,13 @@ class OwnerTools:
         """
         self.scope.allow(split)
         if not evaluation:
-            return self.of_run.get_result(numbered(experiment), split)
-        return {"evaluation": evaluation, **facts(self._record(evaluation))}
+            return self.of_run.get_result(require_experiment(experiment), split)
+        return {"evaluation": evaluation, **record_facts(self._record(evaluation))}
 
     def stop(self, evaluation: Id = "", experiment: Number = None) -> dict[str, Any]:
         """Stop an evaluation that is under way; what was answered is kept, evaluate again goes on."""
         if not evaluation:
-            return self.of_run.stop(numbered(experiment))
+            return self.of_run.stop(require_experiment(experiment))
         request_stop(self._record(evaluation))
         return self.get_result(evaluation)
 
@@ -154,9 +152,11 @@ class OwnerTools:
         said, the answer found in it and the right one.
         """
         if not evaluation:
-            return self.of_run.explain_failures(numbered(experiment), benchmark, kind, group, count, offset)
+            return self.of_run.explain_failures(require_experiment(experiment), benchmark, kind, group, count, offset)
         score, prompts, longest = self._record(evaluation).score(benchmark)
-        return marked(explain(score, prompts, longest, kind=kind, group=group, count=count, offset=offset))
+        return mark_answer(
+            explain_failures(score, prompts, longest, kind=kind, group=group, count=count, offset=offset)
+        )
 
     def compare(self, candidate: Which, incumbent: Which, benchmark: Name = "") -> dict[str, Any]:
         """Is one model better than another, or is it luck? Paired on the same items: gain with its 95 % interval, wins, losses.
@@ -168,13 +168,13 @@ class OwnerTools:
         of = next(which for which in (candidate, incumbent) if isinstance(which, str))
         names = [benchmark] if benchmark else self._record(of).benchmarks
         try:
-            rows = [difference(self._score(candidate, name), self._score(incumbent, name)) for name in names]
+            rows = [paired_difference(self._score(candidate, name), self._score(incumbent, name)) for name in names]
         except ValueError as e:
             raise ToolError(f"{candidate} and {incumbent} cannot be compared: {e}") from e
         return {"candidate": candidate, "incumbent": incumbent, "compared": rows}
 
-    def _record(self, evaluation: str) -> Record:
-        return find(self.scope.settings.home, evaluation)
+    def _record(self, evaluation: str) -> EvaluationRecord:
+        return find_evaluation(self.scope.settings.home, evaluation)
 
     def _score(self, which: int | str, benchmark: str) -> Score:
         if isinstance(which, int):
@@ -189,14 +189,14 @@ def build_server(scope: Scope, of_run: EvaluationTools) -> FastMCP:
     return make_server("evaluation-owner", INSTRUCTIONS, tools)
 
 
-def numbered(experiment: int | None) -> int:
+def require_experiment(experiment: int | None) -> int:
     """The experiment that was named. Raises ToolError without one."""
     if experiment is None:
         raise ToolError("which one? right is evaluation, as evaluate returned it, or experiment, a number of the run")
     return experiment
 
 
-def facts(record: Record) -> dict[str, Any]:
+def record_facts(record: EvaluationRecord) -> dict[str, Any]:
     """State, progress, scores without items, and why there are none."""
     state = record.state
     told = read_json(record.outcome) if state in ("over", "failed") else {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import load_settings
 from tuneloop.mcp_servers.scope import Scope
@@ -26,49 +26,49 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SHORTEST_TOKEN = 16  # characters, where strangers can guess
 
 
-def build(name: str, scope: Scope) -> FastMCP:
+def build_named_server(name: str, scope: Scope) -> FastMCP:
     """One of the servers."""
     server: FastMCP = importlib.import_module(f"tuneloop.mcp_servers.{name}").build_server(scope)
     return server
 
 
 def find_run(home: Home, run_id: str | None) -> RunFolder | None:
-    """The run named, else none: the newest is looked up at each call. Raises SetupError for a name that is not there."""
+    """The run named, else none: the newest is looked up at each call. Raises InvalidRequestError for a name that is not there."""
     if run_id is None:
         return None
     if not home.run(run_id).spec.is_file():
-        raise SetupError(f"run {run_id!r} is not in {home.runs}; `tuneloop list runs` shows them")
+        raise InvalidRequestError(f"run {run_id!r} is not in {home.runs}; `tuneloop list runs` shows them")
     return home.run(run_id)
 
 
-def serve(name: str, run_id: str | None, http: bool, host: str, port: int | None, **whose: Any) -> None:
+def serve_scope(name: str, run_id: str | None, http: bool, host: str, port: int | None, **whose: Any) -> None:
     """Run the server until its client or a signal ends it. `whose`: `roots` and `owner` of its scope."""
     gc.disable()  # a sixth of the start would be looking for garbage among imports, which stay
     settings = load_settings()
     os.environ.update(FASTMCP_SHOW_SERVER_BANNER="false", FASTMCP_CHECK_FOR_UPDATES="off")
-    server = build(name, Scope(find_run(settings.home, run_id), settings, follow=True, **whose))
+    server = build_named_server(name, Scope(find_run(settings.home, run_id), settings, follow=True, **whose))
     gc.freeze()
     gc.enable()
     if not http:
         server.run(transport="stdio", show_banner=False)
         return
     check_token(host, settings.mcp_token)
-    from tuneloop.mcp_servers.web import OneToken, guarded
+    from tuneloop.mcp_servers.middleware import SingleTokenVerifier, http_options
 
     if settings.mcp_token:
-        server.auth = OneToken(settings.mcp_token)
+        server.auth = SingleTokenVerifier(settings.mcp_token)
     port = port or {**PORTS, "params": settings.params_port}[name]
-    server.run(transport="http", host=host, port=port, show_banner=False, log_level="warning", **guarded())
+    server.run(transport="http", host=host, port=port, show_banner=False, log_level="warning", **http_options())
 
 
 def check_token(host: str, token: str | None) -> None:
-    """Raises SetupError where others can reach the server and no token, or a short one, keeps them out."""
+    """Raises InvalidRequestError where others can reach the server and no token, or a short one, keeps them out."""
     if host in LOOPBACK:
         return
     if not token:
-        raise SetupError(f"--host {host} is reachable by others: set TUNELOOP_MCP_TOKEN, or stay on 127.0.0.1")
+        raise InvalidRequestError(f"--host {host} is reachable by others: set TUNELOOP_MCP_TOKEN, or stay on 127.0.0.1")
     if len(token) < SHORTEST_TOKEN:
-        raise SetupError(
+        raise InvalidRequestError(
             f"--host {host} is reachable by others, and TUNELOOP_MCP_TOKEN has {len(token)} characters; right are "
             f'{SHORTEST_TOKEN} or more, e.g. from python3 -c "import secrets; print(secrets.token_urlsafe())"'
         )
@@ -124,14 +124,14 @@ def command(
     opened = tuple(root.resolve() for root in (*((folder,) if folder else ()), *roots))
     if folder:
         os.chdir(folder)
-    serve(name, run_id, http, host, port, roots=opened, owner=owner)
+    serve_scope(name, run_id, http, host, port, roots=opened, owner=owner)
 
 
 def main() -> None:
     """Console entry."""
     try:
         command(standalone_mode=True)
-    except SetupError as e:
+    except InvalidRequestError as e:
         click.echo(f"tuneloop-mcp: {e}", err=True)
         sys.exit(2)
 

@@ -18,19 +18,18 @@ from tuneloop.mcp_servers.catalog_tools import (
     Quantization,
     Stage,
     Strategy,
-    decided,
+    made_decisions,
 )
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import make_server
-from tuneloop.tools.params.check import check_config
-from tuneloop.tools.params.config_text import ConfigError, parse_config
-from tuneloop.tools.params.dimensions import checked, collisions
-from tuneloop.tools.params.measured import measured, recipe_key
-from tuneloop.tools.params.memory import estimate_memory
-from tuneloop.tools.params.model_card import ModelCard, read_model_card
-from tuneloop.tools.params.profile import overwritten
-from tuneloop.tools.params.situation import Situation
-from tuneloop.tools.params.suggest import Facts, suggest
+from tuneloop.tools.config.check import check_config
+from tuneloop.tools.config.config_text import ConfigError, parse_config
+from tuneloop.tools.config.context import ConfigContext
+from tuneloop.tools.config.decisions import check_decisions, decision_conflicts
+from tuneloop.tools.config.finalize import overwritten_keys
+from tuneloop.tools.config.memory import estimate_memory, measured_memory, recipe_key
+from tuneloop.tools.config.model_card import ModelCard, read_model_card
+from tuneloop.tools.config.suggest import SuggestionFacts, suggest_config
 
 if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
     from fastmcp import FastMCP
@@ -61,17 +60,17 @@ class ParameterTools(CatalogTools):
     def estimate_memory(self, yaml: Yaml, longest: Tokens = None) -> dict[str, Any]:
         """How much memory (GPU or main) a training with this config needs, in bytes by component; does it fit.
 
-        `total` is what a micro-run of this very recipe took where there was one (`source` measured), else estimated; on a
+        `total` is what a smoke run of this very recipe took where there was one (`source` measured), else estimated; on a
         CPU it is resident memory, pages that a job shares with its warm engine counted whole.
         """
         card, device = self._model()
         try:
-            situation = Situation(parse_config(yaml), self._catalog(), card, device)
+            situation = ConfigContext(parse_config(yaml), self._catalog(), card, device)
         except ConfigError as e:
             raise ToolError(str(e)) from e
         found = estimate_memory(situation, tokens=longest)
-        bench = self.scope.bench()
-        seen = measured(bench.run.experiments, recipe_key(situation, bench.setup.model_fingerprint))
+        run_tools = self.scope.run_tools()
+        seen = measured_memory(run_tools.run.experiments, recipe_key(situation, run_tools.setup.model_fingerprint))
         said = {"components": found.components, "device": device, "unit": "bytes", "estimated": found.total}
         if seen is None:
             return {"total": found.total, "source": "estimated", **said}
@@ -95,28 +94,30 @@ class ParameterTools(CatalogTools):
         rank: Rank = 32,
     ) -> dict[str, Any]:
         """Suggest a sensible first train.yaml (config) for decisions and, in a run, its model and device; each value with why."""
-        made = decided(stage, method, quantization, optimizer, distributed, precision, data_strategy, modality)
+        made = made_decisions(stage, method, quantization, optimizer, distributed, precision, data_strategy, modality)
         given: dict[str, Any] = {"longest": longest, "typical": typical, "steps": steps, "batch": batch, "rank": rank}
-        facts = Facts(decisions=made, **self._known(), **{k: v for k, v in given.items() if v is not None})
-        found = suggest(self._catalog(), facts)
-        set_by_run = set(overwritten(found.values)) if self.scope.newest else set()
+        facts = SuggestionFacts(
+            decisions=made, **self._known_facts(), **{k: v for k, v in given.items() if v is not None}
+        )
+        found = suggest_config(self._catalog(), facts)
+        set_by_run = set(overwritten_keys(found.values)) if self.scope.newest else set()
         values, why = ({k: v for k, v in part.items() if k not in set_by_run} for part in (found.values, found.why))
-        refused = collisions({**checked(made), "method": facts.method})
+        refused = decision_conflicts({**check_decisions(made), "method": facts.method})
         return {"values": values, "why": why, "refused_by_the_engine": refused}
 
     def model_card(self) -> dict[str, Any]:
         """What the base model is: how many parameters, layers, positions, vocabulary, chat template, device."""
         card, device = self._model()
         facts = {name: getattr(card, name) for name in CARD}
-        name = self.scope.bench().setup.model_name
+        name = self.scope.run_tools().setup.model_name
         return {"name": name, **facts, "chat_template": card.chat_template is not None, "device": device}
 
     def _model(self) -> tuple[ModelCard, str]:
         """The run's model and device. Raises ToolError without a run."""
-        setup = self.scope.bench().setup
+        setup = self.scope.run_tools().setup
         return read_model_card(setup.model_root), setup.device
 
-    def _known(self) -> dict[str, Any]:
+    def _known_facts(self) -> dict[str, Any]:
         """What a run tells about model and device; nothing without one."""
         if self.scope.newest is None:
             return {}
@@ -149,11 +150,11 @@ def build_server(scope: Scope) -> FastMCP:
 
 def add_resources(server: FastMCP, t: ParameterTools) -> None:
     """What clients attach to a conversation: one parameter, one file, the guidance; and prompts that start one."""
-    from tuneloop.mcp_servers.server import spoken
+    from tuneloop.mcp_servers.server import as_mcp_tool
 
-    server.resource("params://guidance", mime_type="application/json")(spoken(_guidance(t)))
-    server.resource("params://parameter/{name}", mime_type="application/json")(spoken(t.describe_parameter))
-    server.resource("params://file/{name}", mime_type="text/x-python")(spoken(_file(t)))
+    server.resource("params://guidance", mime_type="application/json")(as_mcp_tool(_guidance(t)))
+    server.resource("params://parameter/{name}", mime_type="application/json")(as_mcp_tool(t.describe_parameter))
+    server.resource("params://file/{name}", mime_type="text/x-python")(as_mcp_tool(_file(t)))
     server.prompt(write_config)
     server.prompt(explain_config)
 

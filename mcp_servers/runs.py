@@ -9,15 +9,12 @@ from pydantic import Field
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.mcp_servers.arguments import Count, Offset
-from tuneloop.mcp_servers.marking import marked
+from tuneloop.mcp_servers.injection_marking import mark_answer
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.mcp_servers.server import make_server
-from tuneloop.tools.runs import comparing, find, messages, start
-from tuneloop.tools.runs.doing import doing
-from tuneloop.tools.runs.naming import Open
-from tuneloop.tools.runs.request import Request
-from tuneloop.tools.runs.status import facts, listed, run_state, run_status
+from tuneloop.mcp_servers.server import Count, Offset, make_server
+from tuneloop.tools.runs import compare, manifest, messages, start
+from tuneloop.tools.runs.request import OpenFolders, RunRequest
+from tuneloop.tools.runs.status import current_activity, run_row, run_state, run_status, status_facts
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -126,7 +123,7 @@ class RunTools:
         Returns the run's name as soon as the request is accepted; the run works in the background and survives this
         server. Give experiments or timeout, or both. Follow it with run_status.
         """
-        request = Request(
+        request = RunRequest(
             run_id=name,
             benchmark=benchmark,
             also=tuple(also),
@@ -145,14 +142,16 @@ class RunTools:
             seeds=seeds,
             seed=seed,
         )
-        run = start.start(self.scope.settings.home, request.checked(Open(self.scope.settings.home, self.scope.roots)))
-        return self._begun(run)
+        run = start.start_run(
+            self.scope.settings.home, request.checked(OpenFolders(self.scope.settings.home, self.scope.roots))
+        )
+        return self._wait_until_started(run)
 
     def resume_run(self, run: Run) -> dict[str, Any]:
         """Go on with (continue, pick up, wake) an unfinished run that nobody works on, also after a crash. Returns at once."""
         found = self._run(run)
-        start.resume(self.scope.settings.home, found)
-        return self._begun(found)
+        start.resume_run(self.scope.settings.home, found)
+        return self._wait_until_started(found)
 
     def run_status(self, run: AnyRun = "") -> dict[str, Any]:
         """How a fine-tuning run is going: where it stands now, what it is doing, did it finish, crash or pause, why.
@@ -161,10 +160,10 @@ class RunTools:
         """
         found = self._run(run)
         status = run_status(found)
-        known = facts(status)
+        known = status_facts(status)
         shown = known.pop("experiments")
-        now = doing(found, status.state)
-        return marked({**known, **now, "experiments": shown[-LAST:], "experiments_in_all": len(shown)})
+        now = current_activity(found, status.state)
+        return mark_answer({**known, **now, "experiments": shown[-LAST:], "experiments_in_all": len(shown)})
 
     def steer(self, run: Run, text: Message) -> dict[str, Any]:
         """Send a run a command (tell it what the user wants): `use lora_rank=32`, `sources not chat.jsonl`, `more 2h`, `status`.
@@ -180,8 +179,8 @@ class RunTools:
 
     def list_runs(self, count: Count = 20, offset: Offset = 0) -> dict[str, Any]:
         """List all runs on this machine, earlier ones too: name, state (new, running, paused, finished), benchmark, base model."""
-        found = find.runs(self.scope.settings.home)
-        return {"runs": [listed(run) for run in found[offset : offset + count]], "runs_in_all": len(found)}
+        found = manifest.all_runs(self.scope.settings.home)
+        return {"runs": [run_row(run) for run in found[offset : offset + count]], "runs_in_all": len(found)}
 
     def get_report(self, run: AnyRun = "", offset: Offset = 0) -> dict[str, Any]:
         """Read the report of a finished run: final result, verdict and gain on the sealed test, scores, its text by pages."""
@@ -193,7 +192,7 @@ class RunTools:
         text, report = found.report.read_text(encoding="utf-8"), read_json(found.report_json)
         more = offset + PAGE < len(text)
         model = str(found.best) if found.best.is_dir() else None
-        return marked(
+        return mark_answer(
             {
                 "run": found.id,
                 **{name: report.get(name) for name in VERDICT},
@@ -208,18 +207,18 @@ class RunTools:
 
         Each run's best model is compared with the first run's, item by item, where both were measured on the same items.
         """
-        return comparing.compare_runs([self._run(name) for name in dict.fromkeys(runs)])
+        return compare.compare_runs([self._run(name) for name in dict.fromkeys(runs)])
 
     def _run(self, name: str) -> RunFolder:
         home = self.scope.settings.home
         if name:
-            return find.named(home, name)
-        newest = next(iter(find.runs(home)), None)
+            return manifest.find_run(home, name)
+        newest = next(iter(manifest.all_runs(home)), None)
         if newest is None:
             raise ToolError("there is no run yet: start_run begins one")
         return newest
 
-    def _begun(self, run: RunFolder) -> dict[str, Any]:
+    def _wait_until_started(self, run: RunFolder) -> dict[str, Any]:
         return {"run": run.id, "state": run_state(run), "folder": str(run.root)}
 
 

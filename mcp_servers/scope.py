@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuneloop.core.benchmark import Split
+from tuneloop.core.catalog import Split
 from tuneloop.core.errors import ToolError
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import Settings
 
 if TYPE_CHECKING:  # sandboxes, engines and benchmarks come with it: questions about parameters need none of them
-    from tuneloop.tools.workbench import Workbench
+    from tuneloop.tools.jobs.run_tools import RunTools
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class Scope:
         """The run; where none was named and the server follows, the newest there is at this moment."""
         return self.run or (newest_run(self.settings.home) if self.follow else None)
 
-    def bench(self) -> Workbench:
+    def run_tools(self) -> RunTools:
         """The run's workbench. Raises ToolError when the server was started without a run."""
         run = self.newest
         if run is None:
             raise ToolError("this server was started without a run: start it with --run ID")
-        from tuneloop.tools.workbench import Workbench
+        from tuneloop.tools.jobs.run_tools import RunTools
 
-        return Workbench(run, self.settings)
+        return RunTools(run, self.settings)
 
     def allow(self, split: str) -> None:
         """Raises ToolError for a split outside the scope."""

@@ -6,14 +6,14 @@ from importlib.resources import files
 from string import Template
 
 from tuneloop.core.brief import Brief
-from tuneloop.prompts.parts import parts
+from tuneloop.prompts.sections import brief_sections
 
 
 def render(name: str, brief: Brief) -> str:
     """`<name>.md` filled from the brief. Raises KeyError for a name that is not a part, ValueError for a bad `$`."""
     template = _template(name)
     wanted = template.get_identifiers()
-    known = parts(brief)
+    known = brief_sections(brief)
     return template.substitute({part: known[part] for part in wanted})
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from tuneloop.core.brief import Brief, Failures, JournalRow
+from tuneloop.core.brief import Brief, FailureSummary, JournalRow
 from tuneloop.core.experiment import Hypothesis, Training
-from tuneloop.core.quoting import cell, quoted
+from tuneloop.core.prompt_escaping import quote_line, table_cell
 from tuneloop.core.score import Score
 
 # Letters: of a cell of the journal, of a text of a failure.
 CELL, TEXT = 300, 500
-Done = tuple[str, Mapping[str, object]]  # a step and its options
+StepKey = tuple[str, Mapping[str, object]]  # a step and its options
 
 
-def score(value: Score | None) -> str:
+def format_score(value: Score | None) -> str:
     """A score with its interval."""
     if value is None:
         return "not measured"
@@ -24,7 +24,7 @@ def score(value: Score | None) -> str:
     )
 
 
-def journal(rows: tuple[JournalRow, ...]) -> str:
+def journal_table(rows: tuple[JournalRow, ...]) -> str:
     """Earlier experiments as a table that only grows at its end: what was sent before stays the beginning of what is sent."""
     head = "| # | hypothesis | what changed | rows | steps | score | gain | verdict | blame | lesson |"
     line = "|---|---|---|---|---|---|---|---|---|---|"
@@ -36,12 +36,12 @@ def _row(r: JournalRow, earlier: Mapping[int, Hypothesis]) -> str:
     value = "-" if r.value is None else f"{r.value:.1f} [{r.low:.1f}, {r.high:.1f}]"
     value += "".join(f"; {name} {v:.1f}" for name, v in r.also.items())
     gain = "-" if r.gain is None else f"{r.gain:+.1f} [{r.gain_low:.1f}, {r.gain_high:.1f}]"
-    steps = trained_steps(r.training) if r.training else "-"
+    steps = format_steps(r.training) if r.training else "-"
     said = r.failure or r.lesson
     cells = (
         r.number,
         r.hypothesis.statement,
-        changed(r.hypothesis, earlier.get(r.hypothesis.parent or 0)),
+        plan_changes(r.hypothesis, earlier.get(r.hypothesis.parent or 0)),
         r.rows or "-",
         steps,
         value,
@@ -50,10 +50,10 @@ def _row(r: JournalRow, earlier: Mapping[int, Hypothesis]) -> str:
         r.blame,
         said,
     )
-    return "| " + " | ".join(cell(one, CELL) for one in cells) + " |"
+    return "| " + " | ".join(table_cell(one, CELL) for one in cells) + " |"
 
 
-def changed(h: Hypothesis, parent: Hypothesis | None) -> str:
+def plan_changes(h: Hypothesis, parent: Hypothesis | None) -> str:
     """The plans in short; beside the experiment that it builds on, what is not as in that one."""
     start = "" if h.parent is None else f"from {h.parent}: "
     if parent is None:
@@ -62,16 +62,16 @@ def changed(h: Hypothesis, parent: Hypothesis | None) -> str:
         return start + ("; ".join(", ".join(part) for part in (steps, values) if part) or "nothing")
     old, new = parent.training_plan, h.training_plan
     values = [f"{key}={value}" for key, value in new.items() if key not in old or old[key] != value]
-    come, gone = other_steps(h, parent)
+    come, gone = changed_steps(h, parent)
     missing = [*gone, *(key for key in old if key not in new)]  # a plan may name only what it changes
     parts = (", ".join(come), ", ".join(values), f"not named again: {', '.join(missing)}" if missing else "")
     return start + ("; ".join(filter(None, parts)) or "nothing")
 
 
-def other_steps(h: Hypothesis, parent: Hypothesis) -> tuple[list[str], list[str]]:
+def changed_steps(h: Hypothesis, parent: Hypothesis) -> tuple[list[str], list[str]]:
     """Steps that are new or got other options, or that they stand in another order; and those that are not named again."""
     old, new = ([(step.do, step.options) for step in one.data_plan] for one in (parent, h))
-    gone, come = without(old, new), without(new, old)
+    gone, come = multiset_difference(old, new), multiset_difference(new, old)
     if old != new and not gone and not come:
         return ["the same steps in another order"], []
     dropped = [name for name, _ in gone]
@@ -79,7 +79,7 @@ def other_steps(h: Hypothesis, parent: Hypothesis) -> tuple[list[str], list[str]
     return told, [name for name in dropped if name not in {name for name, _ in come}]
 
 
-def without(some: Sequence[Done], others: Sequence[Done]) -> list[Done]:
+def multiset_difference(some: Sequence[StepKey], others: Sequence[StepKey]) -> list[StepKey]:
     """What is left of some when each of the others took one like it away."""
     left = list(some)
     for one in others:
@@ -88,28 +88,28 @@ def without(some: Sequence[Done], others: Sequence[Done]) -> list[Done]:
     return left
 
 
-def failures(found: tuple[Failures, ...]) -> str:
+def failures_section(found: tuple[FailureSummary, ...]) -> str:
     """Counts of failures by kind, and a few items of each; further ones are to be had from a tool."""
     return "\n\n".join(map(_failures, found)) or "nothing was measured yet"
 
 
-def _failures(f: Failures) -> str:
+def _failures(f: FailureSummary) -> str:
     who = f"Experiment {f.experiment}" if f.experiment else "The untouched model"
     kinds = "; ".join(f"{count} {kind} ({meaning})" for kind, (count, meaning) in f.kinds.items())
     lines = [f"{who}: {sum(count for count, _ in f.kinds.values())} of {f.n} items. {kinds}"]
     for i in f.items:
-        found = "nothing" if i.found is None else quoted(i.found, TEXT)
-        asked, right, said = (quoted(text, TEXT) for text in (i.asked, i.right, i.said))
+        found = "nothing" if i.found is None else quote_line(i.found, TEXT)
+        asked, right, said = (quote_line(text, TEXT) for text in (i.asked, i.right, i.said))
         lines.append(f"- {i.kind}: asked {asked}; right {right}; said {said}; the scorer found {found}")
     return "\n".join(lines)
 
 
-def trained_steps(t: Training) -> str:
+def format_steps(t: Training) -> str:
     """Steps of the model, and of how many where the training was stopped."""
     return str(t.steps) if t.stopped is None else f"{t.steps} of {t.stopped.of}, {t.stopped.kind}"
 
 
-def also(brief: Brief) -> list[str]:
+def further_benchmarks_table(brief: Brief) -> list[str]:
     """Further benchmarks, as a table with the average; they decide nothing."""
     if not (brief.also and brief.score and brief.baseline):
         return []

@@ -7,11 +7,12 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from tuneloop.core.bridge import pause
-from tuneloop.core.errors import WorldError
+from tuneloop.core.async_bridge import pause
+from tuneloop.core.errors import InfrastructureError
 from tuneloop.sandboxes.local import ROOT
 
 # Whoever ends our process tree shall not find it below us: it is handed to init before it begins.
@@ -25,7 +26,7 @@ def start_detached(module: str, *words: str, told: bytes, log: Path, lock: int) 
     """Call `main(*words, LOCK)` of one of our modules in a new session, with `told` on its standard input.
 
     What it is told is in no argument, environment or file. It inherits the locked descriptor, and detaches by forking when
-    it is ready; its parent's end is waited for here. Raises WorldError when it does not come up.
+    it is ready; its parent's end is waited for here. Raises InfrastructureError when it does not come up.
     """
     argv = [sys.executable, "-I", "-c", BOOT.format(module=module), str(ROOT), *words, str(lock)]
     try:
@@ -44,16 +45,16 @@ def start_detached(module: str, *words: str, told: bytes, log: Path, lock: int) 
                 check=False,
             )
     except (OSError, subprocess.SubprocessError) as e:
-        raise WorldError(f"{module} cannot be started: {type(e).__name__}") from None
+        raise InfrastructureError(f"{module} cannot be started: {type(e).__name__}") from None
     if done.returncode != 0:
         said = log.read_bytes()[begun:].decode(errors="replace").strip().splitlines()
-        raise WorldError(f"{module} did not start: {said[-1] if said else 'no reason given'}")
+        raise InfrastructureError(f"{module} did not start: {said[-1] if said else 'no reason given'}")
 
 
 def start_command_line(*words: str, cwd: Path, log: Path) -> int:
     """`tuneloop WORDS` with our environment in a session of its own; a descriptor that comes to its end when it does.
 
-    Both streams go to `log`. Raises WorldError when nothing can be started.
+    Both streams go to `log`. Raises InfrastructureError when nothing can be started.
     """
     argv = [sys.executable, "-P", "-m", "tuneloop.cli.main", *words]
     ended, alive = os.pipe()
@@ -72,13 +73,13 @@ def start_command_line(*words: str, cwd: Path, log: Path) -> int:
             )
     except (OSError, subprocess.SubprocessError) as e:
         os.close(ended)
-        raise WorldError(f"the command line cannot be started: {type(e).__name__}") from None
+        raise InfrastructureError(f"the command line cannot be started: {type(e).__name__}") from None
     finally:
         os.close(alive)
     return ended
 
 
-def ended_first(ended: int, accepted: Callable[[], bool], seconds: float) -> bool:
+def wait_accepted(ended: int, accepted: Callable[[], bool], seconds: float) -> bool:
     """Wait until what was started has accepted, has ended, or `seconds` are over; whether it ended without accepting.
 
     `ended`: the descriptor that `start_command_line` gave; it is closed.
@@ -92,3 +93,39 @@ def ended_first(ended: int, accepted: Callable[[], bool], seconds: float) -> boo
     finally:
         os.close(ended)
     return False
+
+
+# A second process for our own work: a module of this package that reads arguments and answers on its output.
+
+
+class WorkerProcess:
+    """A process that works beside this one."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+
+    def answer(self) -> bytes | None:
+        """Wait for what it says; None when it failed or was killed: then the work is still to be done."""
+        said, _ = self._child.communicate()
+        return said if self._child.returncode == 0 else None
+
+
+@contextmanager
+def worker_process(module: str, *words: str) -> Iterator[WorkerProcess]:
+    """Run `python -m module words` on the same code; it is ended when the block is left."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"}
+    child = subprocess.Popen(
+        [sys.executable, "-m", module, *words],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield WorkerProcess(child)
+    finally:
+        if child.poll() is None:
+            child.kill()
+        child.wait()
+        if child.stdout is not None:
+            child.stdout.close()

@@ -17,14 +17,13 @@ from typing import Any, get_args
 
 from tuneloop.core.files import read_json
 from tuneloop.core.job import Command, JobStatus, Power
-from tuneloop.core.locks import locked
-from tuneloop.sandboxes.contained import PIPES
-from tuneloop.sandboxes.container import config, name_of
-from tuneloop.sandboxes.daemon import find_daemon, ready_image
-from tuneloop.sandboxes.images import need_image
-from tuneloop.sandboxes.local import LocalSandbox, Wrapped, supervise
-from tuneloop.sandboxes.owner import check_readable, hand_over
-from tuneloop.sandboxes.seccomp import program
+from tuneloop.core.locks import try_lock
+from tuneloop.sandboxes.container import container_config, container_name
+from tuneloop.sandboxes.container_supervisor import PIPES
+from tuneloop.sandboxes.docker_daemon import find_daemon, need_image, ready_image
+from tuneloop.sandboxes.job_user import check_readable, chown_tree
+from tuneloop.sandboxes.local import LocalSandbox, WrappedCommand, supervise
+from tuneloop.sandboxes.seccomp import build_filter
 
 IMAGE = "image.json"  # in an engine's folder: the image that was made of it
 
@@ -39,43 +38,51 @@ class DockerSandbox(LocalSandbox):
         """`image` holds the programs of every job; without one the engine's own image does, or this machine."""
         self.image = image
 
-    def wrap(self, folder: Path, command: Command, lock: int) -> Wrapped:  # noqa: ARG002
-        """The container's plan; its keeper creates it. Raises SetupError, WorldError."""
-        return planned(folder, command, self.image)
+    def wrap(self, folder: Path, command: Command, lock: int) -> WrappedCommand:  # noqa: ARG002
+        """The container's plan; its supervisor creates it. Raises InvalidRequestError, InfrastructureError."""
+        return plan_container(folder, command, self.image)
 
     def poll(self, folder: Path) -> JobStatus:
-        """From the folder; a container that has outlived its keeper gets another one."""
+        """From the folder; a container that has outlived its supervisor gets another one."""
         status = super().poll(folder)
         if status.state == "lost" and (folder / PIPES).exists():
-            take_up(folder)
+            adopt_container(folder)
             return super().poll(folder)
         return status
 
 
-def planned(folder: Path, command: Command, image: str = "", take_up: bool = False) -> Wrapped:
-    """How the keeper finds or makes the container of the job in `folder`. Raises SetupError, WorldError."""
+def plan_container(folder: Path, command: Command, image: str = "", take_up: bool = False) -> WrappedCommand:
+    """How the supervisor finds or makes the container of the job in `folder`. Raises InvalidRequestError, InfrastructureError."""
     access = find_daemon()
     body: dict[str, Any] = {}
     if not take_up:
-        hand_over(command.write, access.user)
+        chown_tree(command.write, access.user)
         check_readable(command.read, access.user)
-        own = image or image_of(command.argv[0])
-        body = config(folder, command, own or ready_image(access), access.user, access.podman, whole=bool(own))
-    plan = {"socket": access.socket, "api": access.api, "name": name_of(folder), "user": access.user, "config": body}
-    calls = program().hex()
-    return Wrapped(command.argv, container={**plan, "filter": calls, "take_up": take_up})
+        own = image or engine_image_of(command.argv[0])
+        body = container_config(
+            folder, command, own or ready_image(access), access.user, access.podman, whole=bool(own)
+        )
+    plan = {
+        "socket": access.socket,
+        "api": access.api,
+        "name": container_name(folder),
+        "user": access.user,
+        "config": body,
+    }
+    calls = build_filter().hex()
+    return WrappedCommand(command.argv, container={**plan, "filter": calls, "take_up": take_up})
 
 
-def take_up(folder: Path) -> None:
-    """Put another keeper to a container that has lost its own; of several who try, one does."""
-    with locked(folder / "lock") as lock:
+def adopt_container(folder: Path) -> None:
+    """Put another supervisor to a container that has lost its own; of several who try, one does."""
+    with try_lock(folder / "lock") as lock:
         if lock is not None and not (folder / "exit.json").exists():
             command = Command.model_validate(read_json(folder / "command.json"))
-            supervise(folder, command, planned(folder, command, take_up=True), lock)
+            supervise(folder, command, plan_container(folder, command, take_up=True), lock)
 
 
-def image_of(program: str) -> str:
-    """The image that was made of the engine which `program` belongs to, "" where none was. Raises SetupError."""
+def engine_image_of(program: str) -> str:
+    """The image that was made of the engine which `program` belongs to, "" where none was. Raises InvalidRequestError."""
     place = Path(program).parent.parent / IMAGE
     if not place.is_file():
         return ""

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import tuneloop
-from tuneloop.core.errors import WorldError
+from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.files import read_json, write_atomic
 from tuneloop.core.job import Command, Exit, JobStatus, Power
-from tuneloop.core.locks import is_locked, locked
+from tuneloop.core.locks import is_locked, try_lock
 from tuneloop.sandboxes import seccomp
 
 ROOT = Path(tuneloop.__file__).parent.parent
@@ -31,7 +31,7 @@ START_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Wrapped:
+class WrappedCommand:
     """A command inside its sandbox; `wrappers` counts the sandbox's own processes above the job.
 
     `handles` are descriptors that it names; they are closed here once it is started. `container` is the plan of one
@@ -53,24 +53,24 @@ class LocalSandbox(ABC):
     powers: frozenset[Power]
 
     @abstractmethod
-    def wrap(self, folder: Path, command: Command, lock: int) -> Wrapped:
+    def wrap(self, folder: Path, command: Command, lock: int) -> WrappedCommand:
         """The command as it is executed; `lock` is a descriptor that has to live as long as the job."""
 
     def start(self, folder: Path, command: Command) -> None:
-        """Start detached, unless it runs or is over. Raises WorldError when a path is missing or nothing can start."""
+        """Start detached, unless it runs or is over. Raises InfrastructureError when a path is missing or nothing can start."""
         check_paths(command)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with locked(folder / "lock") as lock:
+            with try_lock(folder / "lock") as lock:
                 if lock is None or (folder / "exit.json").exists():
                     return
-                os.ftruncate(lock, 0)  # it names the keeper of an attempt that was lost
+                os.ftruncate(lock, 0)  # it names the supervisor of an attempt that was lost
                 for leftover in ("stop", "log.txt"):
                     (folder / leftover).unlink(missing_ok=True)
                 write_atomic(folder / "command.json", command.model_dump_json(indent=1))
                 supervise(folder, command, self.wrap(folder, command, lock), lock)
         except (OSError, subprocess.SubprocessError) as e:
-            raise WorldError(f"{folder}: the job cannot be started: {e}") from e
+            raise InfrastructureError(f"{folder}: the job cannot be started: {e}") from e
 
     def poll(self, folder: Path) -> JobStatus:
         """From the folder alone; never blocks."""
@@ -87,7 +87,7 @@ class LocalSandbox(ABC):
             return
         write_atomic(folder / "stop", str(grace))
         if not has_supervisor(folder):
-            for pid in holders(folder / "lock"):
+            for pid in processes_holding(folder / "lock"):
                 os.kill(pid, signal.SIGKILL)
 
 
@@ -95,9 +95,11 @@ def check_paths(command: Command) -> None:
     """What shall be visible has to exist, and the job has to start where it may write."""
     for path in (*command.read, *command.write, command.cwd):
         if not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH110, PTH117
-            raise WorldError(f"a job needs {path}, which is no existing absolute path")
+            raise InfrastructureError(f"a job needs {path}, which is no existing absolute path")
     if not any(Path(command.cwd).is_relative_to(path) for path in command.write):
-        raise WorldError(f"a job's cwd {command.cwd} lies in none of its writable folders {list(command.write)}")
+        raise InfrastructureError(
+            f"a job's cwd {command.cwd} lies in none of its writable folders {list(command.write)}"
+        )
 
 
 def environment(command: Command) -> dict[str, str]:
@@ -107,33 +109,38 @@ def environment(command: Command) -> dict[str, str]:
     return {"PATH": path, "HOME": command.cwd, "LANG": "C.UTF-8", "USER": "job", "LOGNAME": "job", **command.env}
 
 
-def warm_form(folder: Path, command: Command) -> dict[str, Any] | None:
+def warm_request(folder: Path, command: Command) -> dict[str, Any] | None:
     """What a worker is asked for; None where it must not be: code of a model, a network, sight of the job's own folder."""
     listed = [os.path.realpath(path) for path in (*command.read, *command.write)]
     if not command.worker or command.generated or command.network:
         return None
     if any(folder.resolve().is_relative_to(path) for path in listed):
         return None
-    calls = seccomp.program(shared=True, inet=spreads(command.env))
+    calls = seccomp.build_filter(shared=True, inet=may_use_several_gpus(command.env))
     filtered = base64.b64encode(calls).decode()
     return {"socket": command.worker, "argv": command.argv, "read": command.read, "filter": filtered}
 
 
-def spreads(env: dict[str, str]) -> bool:
+def may_use_several_gpus(env: dict[str, str]) -> bool:
     """Whether a job may put a process on each of several GPUs; these talk over the loopback interface."""
     named = env.get("CUDA_VISIBLE_DEVICES")
     several = len(list(Path("/dev").glob("nvidia[0-9]*"))) > 1 if named is None else "," in named
     return several or "FORCE_TORCHRUN" in env
 
 
-def supervise(folder: Path, command: Command, wrapped: Wrapped, lock: int) -> None:
-    """Start the supervisor, which inherits the lock. Raises WorldError when it does not come up."""
+def supervise(folder: Path, command: Command, wrapped: WrappedCommand, lock: int) -> None:
+    """Start the supervisor, which inherits the lock. Raises InfrastructureError when it does not come up."""
     limits = command.limits.model_dump()
     plan: dict[str, Any] = {**limits, "write": command.write, "cwd": command.cwd, "env": environment(command)}
     plan |= {"argv": wrapped.argv, "wrappers": wrapped.wrappers, "refusal": wrapped.refusal}
-    plan |= {"warm": warm_form(folder, command), "container": wrapped.container, "lock": lock, "scoped": wrapped.scoped}
+    plan |= {
+        "warm": warm_request(folder, command),
+        "container": wrapped.container,
+        "lock": lock,
+        "scoped": wrapped.scoped,
+    }
     argv = [sys.executable, "-I", "-S", "-c", BOOT, str(ROOT), str(folder), str(lock)]
-    with (folder / "log.txt").open("ab") as log, closed(wrapped.handles):
+    with (folder / "log.txt").open("ab") as log, closing(wrapped.handles):
         started = subprocess.run(
             argv,
             input=marshal.dumps(plan),
@@ -147,11 +154,11 @@ def supervise(folder: Path, command: Command, wrapped: Wrapped, lock: int) -> No
             check=False,
         )
     if started.returncode != 0:
-        raise WorldError(f"{folder.name}: the job's supervisor did not start: {log_end(folder)}")
+        raise InfrastructureError(f"{folder.name}: the job's supervisor did not start: {last_log_line(folder)}")
 
 
 @contextmanager
-def closed(handles: tuple[int, ...]) -> Iterator[None]:
+def closing(handles: tuple[int, ...]) -> Iterator[None]:
     """Close these descriptors at the end."""
     try:
         yield
@@ -160,14 +167,14 @@ def closed(handles: tuple[int, ...]) -> Iterator[None]:
             os.close(handle)
 
 
-def log_end(folder: Path) -> str:
+def last_log_line(folder: Path) -> str:
     """The last line of the log."""
     text = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip()
     return text.splitlines()[-1] if text else "no reason given"
 
 
 def has_supervisor(folder: Path) -> bool:
-    """Whether the process named in the lock file is this job's keeper; one that is not yet named will read `stop`."""
+    """Whether the process named in the lock file is this job's supervisor; one that is not yet named will read `stop`."""
     named = (folder / "lock").read_text()
     if not named:
         return True
@@ -178,7 +185,7 @@ def has_supervisor(folder: Path) -> bool:
     return str(folder).encode() in words
 
 
-def holders(path: Path) -> list[int]:
+def processes_holding(path: Path) -> list[int]:
     """Processes that have `path` open."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/fd/*"):

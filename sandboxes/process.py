@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.job import Command, Power
-from tuneloop.sandboxes.local import LocalSandbox, Wrapped
+from tuneloop.sandboxes.local import LocalSandbox, WrappedCommand
 
 
 class ProcessSandbox(LocalSandbox):
@@ -27,11 +27,11 @@ class ProcessSandbox(LocalSandbox):
         self.allow_unsandboxed = allow_unsandboxed
 
     def start(self, folder: Path, command: Command) -> None:
-        """As every sandbox. Raises SetupError for generated code without the user's word."""
+        """As every sandbox. Raises InvalidRequestError for generated code without the user's word."""
         if command.generated and not self.allow_unsandboxed:
-            raise SetupError(self.refusal)
+            raise InvalidRequestError(self.refusal)
         super().start(folder, command)
 
-    def wrap(self, folder: Path, command: Command, lock: int) -> Wrapped:  # noqa: ARG002
+    def wrap(self, folder: Path, command: Command, lock: int) -> WrappedCommand:  # noqa: ARG002
         """Nothing around it: the descriptor of the lock is inherited."""
-        return Wrapped(command.argv)
+        return WrappedCommand(command.argv)

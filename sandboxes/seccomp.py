@@ -125,7 +125,7 @@ ALLOW, ERROR = 0x7FFF0000, 0x00050000
 Instruction = tuple[int, int, int, int]
 
 
-def program(*, shared: bool = False, inet: bool = True, machine: str = os.uname().machine) -> bytes:
+def build_filter(*, shared: bool = False, inet: bool = True, machine: str = os.uname().machine) -> bytes:
     """An array of struct sock_filter; b"" on an architecture that has no list here.
 
     `shared`: the job shares its namespaces with others, and may use nothing of System V. `inet`: it may use TCP and UDP.
@@ -134,80 +134,88 @@ def program(*, shared: bool = False, inet: bool = True, machine: str = os.uname(
         return b""
     column, audit = ARCHITECTURES[machine]
     refused = {**REFUSED, **SHARED} if shared else REFUSED
-    steps = [load(ARCHITECTURE), *unless(EQUAL, audit, [error(errno.ENOSYS)]), load(NUMBER)]
-    steps += when(GREATER, LAST, [error(errno.ENOSYS)])  # x32's numbers are all beyond it
+    steps = [load_word(ARCHITECTURE), *if_not_match(EQUAL, audit, [return_errno(errno.ENOSYS)]), load_word(NUMBER)]
+    steps += if_match(GREATER, LAST, [return_errno(errno.ENOSYS)])  # x32's numbers are all beyond it
     for table, answer in ((refused, errno.EPERM), (UNKNOWN, errno.ENOSYS)):
         for row in table.values():
             if (number := row[column]) is not None:
-                steps += when(EQUAL, number, [error(answer)])
+                steps += if_match(EQUAL, number, [return_errno(answer)])
     bodies: dict[tuple[int | None, int | None], list[Instruction]] = {
-        CLONE: [argument(0), *when(ANY_BIT, NAMESPACES, [error(errno.EPERM)]), allow()],
-        PERSONALITY: [argument(0), *only(COMMON_PERSONALITIES), error(errno.EPERM)],
-        IOCTL: [argument(1), *when_any(TERMINAL_INPUT, [error(errno.EPERM)]), allow()],
-        SOCKET: [argument(0), *only((UNIX,)), *(internet() if inet else []), error(errno.EAFNOSUPPORT)],
-        SOCKETPAIR: [argument(0), *only((UNIX,)), error(errno.EAFNOSUPPORT)],
+        CLONE: [argument(0), *if_match(ANY_BIT, NAMESPACES, [return_errno(errno.EPERM)]), return_allow()],
+        PERSONALITY: [argument(0), *allow_only(COMMON_PERSONALITIES), return_errno(errno.EPERM)],
+        IOCTL: [argument(1), *if_any(TERMINAL_INPUT, [return_errno(errno.EPERM)]), return_allow()],
+        SOCKET: [
+            argument(0),
+            *allow_only((UNIX,)),
+            *(allow_internet() if inet else []),
+            return_errno(errno.EAFNOSUPPORT),
+        ],
+        SOCKETPAIR: [argument(0), *allow_only((UNIX,)), return_errno(errno.EAFNOSUPPORT)],
     }
     if shared:
-        bodies[PRLIMIT] = [argument(0), *only((0,)), error(errno.EPERM)]
-    bodies |= {numbers: of_mode(mode, flags) for numbers, mode, flags in MODES.values()}
+        bodies[PRLIMIT] = [argument(0), *allow_only((0,)), return_errno(errno.EPERM)]
+    bodies |= {numbers: refuse_setuid_modes(mode, flags) for numbers, mode, flags in MODES.values()}
     for row, body in bodies.items():
         if (number := row[column]) is not None:
-            steps += when(EQUAL, number, body)
-    return b"".join(struct.pack("=HBBI", *step) for step in (*steps, allow()))
+            steps += if_match(EQUAL, number, body)
+    return b"".join(struct.pack("=HBBI", *step) for step in (*steps, return_allow()))
 
 
-def load(offset: int) -> Instruction:
+def load_word(offset: int) -> Instruction:
     """A word of struct seccomp_data."""
     return LOAD, 0, 0, offset
 
 
 def argument(index: int) -> Instruction:
     """The lower half of an argument: the kernel looks at no more of these."""
-    return load(16 + 8 * index)
+    return load_word(16 + 8 * index)
 
 
-def when(test: int, value: int, body: list[Instruction]) -> list[Instruction]:
+def if_match(test: int, value: int, body: list[Instruction]) -> list[Instruction]:
     """`body`, which returns, if the loaded word passes."""
     return [(test, 0, len(body), value), *body]
 
 
-def unless(test: int, value: int, body: list[Instruction]) -> list[Instruction]:
+def if_not_match(test: int, value: int, body: list[Instruction]) -> list[Instruction]:
     """`body`, which returns, if the loaded word fails."""
     return [(test, len(body), 0, value), *body]
 
 
-def when_any(values: tuple[int, ...], body: list[Instruction]) -> list[Instruction]:
+def if_any(values: tuple[int, ...], body: list[Instruction]) -> list[Instruction]:
     """`body`, which returns, if the loaded word is one of these."""
-    return [step for value in values for step in when(EQUAL, value, body)]
+    return [step for value in values for step in if_match(EQUAL, value, body)]
 
 
-def only(values: tuple[int, ...]) -> list[Instruction]:
+def allow_only(values: tuple[int, ...]) -> list[Instruction]:
     """Allow these; goes on with the others."""
-    return when_any(values, [allow()])
+    return if_any(values, [return_allow()])
 
 
-def internet() -> list[Instruction]:
+def allow_internet() -> list[Instruction]:
     """Allow TCP and UDP, and AF_NETLINK's routes, which getaddrinfo asks for."""
-    return [*only((INET, INET6)), *when(EQUAL, NETLINK, [argument(2), *only((ROUTES,)), error(errno.EAFNOSUPPORT)])]
+    return [
+        *allow_only((INET, INET6)),
+        *if_match(EQUAL, NETLINK, [argument(2), *allow_only((ROUTES,)), return_errno(errno.EAFNOSUPPORT)]),
+    ]
 
 
-def of_mode(mode: int, flags: int | None) -> list[Instruction]:
+def refuse_setuid_modes(mode: int, flags: int | None) -> list[Instruction]:
     """Refuse to make a program that runs with its owner's rights."""
-    looked = [argument(mode), *when(ANY_BIT, OTHER_RIGHTS, [error(errno.EPERM)]), allow()]
-    return looked if flags is None else [argument(flags), *when(ANY_BIT, CREATES, looked), allow()]
+    looked = [argument(mode), *if_match(ANY_BIT, OTHER_RIGHTS, [return_errno(errno.EPERM)]), return_allow()]
+    return looked if flags is None else [argument(flags), *if_match(ANY_BIT, CREATES, looked), return_allow()]
 
 
-def allow() -> Instruction:
+def return_allow() -> Instruction:
     """The call goes on."""
     return RETURN, 0, 0, ALLOW
 
 
-def error(number: int) -> Instruction:
+def return_errno(number: int) -> Instruction:
     """The call returns this errno."""
     return RETURN, 0, 0, ERROR | number
 
 
-def opened(filter_program: bytes) -> int:
+def open_filter(filter_program: bytes) -> int:
     """A descriptor from which to read it."""
     handle = os.memfd_create("filter")
     os.write(handle, filter_program)

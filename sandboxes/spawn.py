@@ -10,11 +10,11 @@ import os
 import resource
 from ctypes import c_size_t, c_uint64
 
-from tuneloop.sandboxes.tree import libc, send, tree
+from tuneloop.sandboxes.process_tree import descendants, libc, send_signal
 
 TYPE_CHECKING = False  # typing would be a third of a supervisor's start
 if TYPE_CHECKING:
-    from tuneloop.sandboxes.cgroups import Group
+    from tuneloop.sandboxes.cgroups import CgroupLimits
 
 PDEATHSIG, NO_NEW_PRIVS = 1, 38
 CREATE_RULESET, RESTRICT_SELF = 444, 446  # Landlock's numbers, the same on every architecture
@@ -23,15 +23,15 @@ SIGNALS_AND_SOCKETS = 0b11
 KEYCTL, JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine), 1
 
 
-class NotStarted(Exception):  # noqa: N818 - an outcome, told in exit.json
+class NotStartedError(Exception):
     """The job's program could not be executed."""
 
 
-class Cold(Exception):  # noqa: N818 - an outcome, told in the log
+class WorkerUnavailableError(Exception):
     """No worker forks this job; it is started cold."""
 
 
-class Lost(Exception):  # noqa: N818 - an outcome: the job is launched again
+class JobLostError(Exception):
     """The worker was killed, and the job with it."""
 
 
@@ -61,10 +61,10 @@ class Plan:
         self.scoped: bool = given["scoped"]
 
 
-class Spawned:
-    """A job that is the keeper's own child; `code` is None while it runs."""
+class SpawnedJob:
+    """A job that is the supervisor's own child; `code` is None while it runs."""
 
-    def __init__(self, plan: Plan, output: int, group: Group | None) -> None:
+    def __init__(self, plan: Plan, output: int, group: CgroupLimits | None) -> None:
         self.wrappers = plan.wrappers
         self.code: int | None = None
         self.pid = spawn(plan, output, group)
@@ -83,11 +83,11 @@ class Spawned:
 
     def processes(self) -> list[int]:
         """Every process of the job and of its wrappers."""
-        return tree(os.getpid())
+        return descendants(os.getpid())
 
     def ask(self) -> None:
         """SIGTERM to everything but the wrappers, whose end would be a SIGKILL for the job."""
-        send(tree(os.getpid(), self.wrappers), signal.SIGTERM)
+        send_signal(descendants(os.getpid(), self.wrappers), signal.SIGTERM)
 
     def peak(self) -> int:
         """Bytes that the largest process had."""
@@ -108,12 +108,12 @@ FATAL = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGILL, signal.SIG
 FATAL |= {signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE, signal.SIGTERM, signal.SIGXCPU, signal.SIGSYS}
 
 
-def become(plan: Plan, keeper: int, output: int, errors: int, group: Group | None) -> None:
+def exec_job(plan: Plan, supervisor: int, output: int, errors: int, group: CgroupLimits | None) -> None:
     """In the forked child: turn into the job; on failure tell why through `errors`. Never returns."""
     try:
         os.setsid()
         libc.prctl(PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != keeper:
+        if os.getppid() != supervisor:
             os._exit(127)
         for number in (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
@@ -125,7 +125,7 @@ def become(plan: Plan, keeper: int, output: int, errors: int, group: Group | Non
         if KEYCTL:
             libc.syscall(KEYCTL, JOIN_SESSION_KEYRING, None)
         if plan.scoped:
-            shut_in()
+            restrict_scope()
         os.chdir(plan.cwd)
         for target in (1, 2):
             os.dup2(output, target)
@@ -136,7 +136,7 @@ def become(plan: Plan, keeper: int, output: int, errors: int, group: Group | Non
         os._exit(127)
 
 
-def shut_in() -> None:
+def restrict_scope() -> None:
     """Keep signals and abstract sockets to the job; a kernel whose Landlock is older than ABI 6 cannot."""
     ruleset = libc.syscall(CREATE_RULESET, (c_uint64 * 3)(0, 0, SIGNALS_AND_SOCKETS), c_size_t(24), 0)
     if ruleset >= 0:
@@ -145,17 +145,17 @@ def shut_in() -> None:
         os.close(ruleset)
 
 
-def spawn(plan: Plan, output: int, group: Group | None) -> int:
+def spawn(plan: Plan, output: int, group: CgroupLimits | None) -> int:
     """Start the job, return its pid. Raises NotStarted."""
-    keeper = os.getpid()
+    supervisor = os.getpid()
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        become(plan, keeper, output, write, group)
+        exec_job(plan, supervisor, output, write, group)
     os.close(write)
     with os.fdopen(read, "rb") as f:
         problem = f.read()  # ends when exec closes the other end
     if problem:
         os.waitpid(pid, 0)
-        raise NotStarted(problem.decode())
+        raise NotStartedError(problem.decode())
     return pid

@@ -1,8 +1,8 @@
 """Guards one job from outside its sandbox: keeps its log, enforces its limits and writes `exit.json` last.
 
 Started by `local.py` as `main(FOLDER, LOCK_FD)` with the plan on standard input, as `marshal` writes it; standard library only.
-The starter returns at once. The keeper runs the job; the watcher above the keeper ends what is left of the job should
-the keeper be killed. Both inherit the locked descriptor: the lock is free when nothing of the job lives.
+The starter returns at once. The supervisor runs the job; the watcher above the supervisor ends what is left of the job should
+the supervisor be killed. Both inherit the locked descriptor: the lock is free when nothing of the job lives.
 """
 
 # pathlib would be a third of a supervisor's start.
@@ -17,84 +17,83 @@ import select
 import sys
 import time
 
-from tuneloop.sandboxes.below import used
-from tuneloop.sandboxes.durable import sync_below
-from tuneloop.sandboxes.joblog import Log
-from tuneloop.sandboxes.spawn import Cold, Lost, NotStarted, Plan, Spawned
-from tuneloop.sandboxes.tree import adopt_orphans, proportional, resident, send, tree
+from tuneloop.sandboxes.job_output import BoundedLog, fsync_below
+from tuneloop.sandboxes.process_tree import adopt_orphans, descendants, proportional_bytes, resident_bytes, send_signal
+from tuneloop.sandboxes.safe_walk import disk_usage
+from tuneloop.sandboxes.spawn import JobLostError, NotStartedError, Plan, SpawnedJob, WorkerUnavailableError
 
 TYPE_CHECKING = False  # typing would be a third of a supervisor's start as well
 if TYPE_CHECKING:
-    from tuneloop.sandboxes.cgroups import Group
-    from tuneloop.sandboxes.contained import Contained
-    from tuneloop.sandboxes.warm import Forked
+    from tuneloop.sandboxes.cgroups import CgroupLimits
+    from tuneloop.sandboxes.container_supervisor import ContainerJob
+    from tuneloop.sandboxes.warm_job import ForkedJob
 
 TICK, SLOW_TICK, SHARE = 0.1, 0.5, 100  # seconds between two looks at the job: a hundredth of what it has run so far
 FULL_DISK_TRIES = 30  # a second apart: the end of a job is told when there is room again
 
 
-class Keeper:
+class Supervisor:
     """Runs one job to its end."""
 
     def __init__(self, folder: str, plan: Plan) -> None:
         self.folder, self.plan = folder, plan
-        self.log = Log(f"{folder}/log.txt", plan.log)
+        self.log = BoundedLog(f"{folder}/log.txt", plan.log)
         self.pipe, self.output = os.pipe()
         self.open = True
-        self.nap = TICK
+        self.interval = TICK
         self.started = time.monotonic()
         self.next_look = self.next_walk = self.started
         self.asked, self.grace = False, plan.grace
-        self.peak, self.noted = 0, 0
-        self.group = group_of(plan)
+        self.peak, self.noted_seconds = 0, 0
+        self.group = open_cgroup(plan)
 
     def run(self) -> None:
         """Start, watch, end, tell."""
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "asked", True))
         try:
-            self.job = self.begin()
-        except NotStarted as e:
+            self.job = self.start_job()
+        except NotStartedError as e:
             self.log.write(str(e).encode())
-            self.tell(127, "failed_to_start", 0, 0.0)
+            self.write_result(127, "failed_to_start", 0, 0.0)
             return
         os.close(self.output)
         reason = self.watch()
         if reason in ("timeout", "stopped"):
-            self.ask_to_end()
-        self.sweep()
+            self.terminate()
+        self.kill_rest()
         self.drain()
-        if reason == "finished" and self.too_full(float("inf")):
+        if reason == "finished" and self.exceeds_disk(float("inf")):
             reason = "disk"
         code, reason = self.verdict(reason)
         wanted = (self.plan.memory or 0) if reason == "memory" else 0  # the kernel let it have no more than that
-        self.tell(code, reason, max(self.peak, self.job.peak(), wanted), self.job.cpu())
+        self.write_result(code, reason, max(self.peak, self.job.peak(), wanted), self.job.cpu())
 
-    def begin(self) -> Spawned | Forked | Contained:
+    def start_job(self) -> SpawnedJob | ForkedJob | ContainerJob:
         """The started job: a fork of a warm engine where one is asked for and answers. Raises NotStarted."""
         if self.plan.warm is None:
-            return self.cold()
-        from tuneloop.sandboxes.warm import Forked  # sockets cost as much as all the rest
+            return self.start_cold()
+        from tuneloop.sandboxes.warm_job import ForkedJob  # sockets cost as much as all the rest
 
         try:
-            return Forked(self.plan, self.output, self.group)
-        except Cold as e:
+            return ForkedJob(self.plan, self.output, self.group)
+        except WorkerUnavailableError as e:
             note = f"cold start: {e}\n".encode()
-            self.noted = len(note)
+            self.noted_seconds = len(note)
             self.log.write(note)
-            return self.cold()
+            return self.start_cold()
 
-    def cold(self) -> Spawned | Contained:
+    def start_cold(self) -> SpawnedJob | ContainerJob:
         """The job from nothing. Raises NotStarted."""
-        return Spawned(self.plan, self.output, self.group)
+        return SpawnedJob(self.plan, self.output, self.group)
 
     def watch(self) -> str:
         """Wait until the job ends by itself or has to; the reason."""
         while True:
-            self.pump(self.tick())
+            self.read_output(self.tick())
             self.job.reap()
             if self.job.code is not None:
-                return (self.job.code and self.enforced()) or "finished"
-            reason = self.excess()
+                return (self.job.code and self.kernel_enforced_limit()) or "finished"
+            reason = self.exceeded_limit()
             if reason:
                 return reason
 
@@ -102,23 +101,23 @@ class Keeper:
         """Long jobs are looked at less often: ten looks a second all day would be work."""
         return min(SLOW_TICK, max(TICK, (time.monotonic() - self.started) / SHARE))
 
-    def excess(self) -> str:
+    def exceeded_limit(self) -> str:
         """Which limit is passed, "" for none; looks at most once a tick."""
         now = time.monotonic()
         if now < self.next_look:
             return ""
         self.next_look = now + self.tick()
-        if self.asked or self.stop_wanted():
+        if self.asked or self.is_stop_requested():
             return "stopped"
         if self.plan.seconds is not None and now - self.started > self.plan.seconds:
             return "timeout"
-        return self.enforced() or self.too_big() or self.too_full(now)
+        return self.kernel_enforced_limit() or self.exceeds_memory_or_processes() or self.exceeds_disk(now)
 
-    def enforced(self) -> str:
+    def kernel_enforced_limit(self) -> str:
         """Which limit the kernel enforced by itself, "" for none."""
-        return self.group.excess() if self.group else ""
+        return self.group.exceeded_limit() if self.group else ""
 
-    def stop_wanted(self) -> bool:
+    def is_stop_requested(self) -> bool:
         """Somebody wrote `stop`; it holds the seconds of grace."""
         try:
             with open(f"{self.folder}/stop") as f:
@@ -127,57 +126,57 @@ class Keeper:
             return False
         return True
 
-    def too_big(self) -> str:
+    def exceeds_memory_or_processes(self) -> str:
         """Processes and memory of the whole tree."""
         plan, pids = self.plan, self.job.processes()
-        total = sum(map(resident, pids))
+        total = sum(map(resident_bytes, pids))
         self.peak = max(self.peak, total)
         if plan.processes is not None and len(pids) - self.job.wrappers > plan.processes:
             return "processes"
-        if plan.memory is not None and total > plan.memory and sum(map(proportional, pids)) > plan.memory:
+        if plan.memory is not None and total > plan.memory and sum(map(proportional_bytes, pids)) > plan.memory:
             return "memory"
         return ""
 
-    def too_full(self, now: float) -> str:
+    def exceeds_disk(self, now: float) -> str:
         """Disk; a walk that takes long is made seldom."""
         if self.plan.disk is None or now < self.next_walk:
             return ""
-        full = used(self.plan.write, self.job.processes()) > self.plan.disk
+        full = disk_usage(self.plan.write, self.job.processes()) > self.plan.disk
         after = time.monotonic()
         self.next_walk = after + max(1.0, 20 * (after - now))
         return "disk" if full else ""
 
-    def pump(self, seconds: float) -> None:
+    def read_output(self, seconds: float) -> None:
         """Move output into the log for at most `seconds`; returns at once when some came or the last writer left."""
         if not self.open:
-            time.sleep(min(self.nap, seconds))
-            self.nap *= 2
+            time.sleep(min(self.interval, seconds))
+            self.interval *= 2
         elif select.select([self.pipe], [], [], seconds)[0]:
             data = os.read(self.pipe, 1 << 16)
             self.log.write(data)
             self.open = bool(data)
-            self.nap = 0.002
+            self.interval = 0.002
 
     def drain(self) -> None:
         """What is still in the pipe once nobody writes."""
         while self.open and select.select([self.pipe], [], [], 0)[0]:
-            self.pump(0)
+            self.read_output(0)
 
-    def ask_to_end(self) -> None:
+    def terminate(self) -> None:
         """SIGTERM, then wait for the grace."""
         self.job.ask()
         deadline = time.monotonic() + self.grace
         while self.job.code is None and time.monotonic() < deadline:
-            self.pump(TICK / 4)
+            self.read_output(TICK / 4)
             self.job.reap()
 
-    def sweep(self) -> None:
+    def kill_rest(self) -> None:
         """End every process that is left."""
         if self.group:
-            self.group.shut()
+            self.group.block_forks()
         while self.job.reap():
-            send(self.job.processes(), signal.SIGKILL)
-            self.pump(0.01)
+            send_signal(self.job.processes(), signal.SIGKILL)
+            self.read_output(0.01)
 
     def verdict(self, reason: str) -> tuple[int, str]:
         """Exit status and reason as the job itself would have shown them without wrappers."""
@@ -189,43 +188,43 @@ class Keeper:
     def refused(self) -> bool:
         """The wrapper spoke before the job could."""
         with open(f"{self.folder}/log.txt", "rb") as f:
-            f.seek(self.noted)
+            f.seek(self.noted_seconds)
             return f.read(256).startswith(self.plan.refusal.encode())
 
-    def tell(self, code: int, reason: str, peak: int, cpu: float) -> None:
+    def write_result(self, code: int, reason: str, peak: int, cpu: float) -> None:
         """Results on disk, then `exit.json`, last. Raises OSError when they cannot be: the job is lost then."""
         seconds = time.monotonic() - self.started
-        self.leave()
+        self.remove_cgroup()
         self.log.close()
         if (code, reason) == (0, "finished"):  # any other end vouches for no result
-            sync_below(self.plan.write)
+            fsync_below(self.plan.write)
         end = f'{{"code": {code}, "reason": "{reason}", "seconds": {seconds:.3f}, "peak_memory": {peak}, "cpu": {cpu:.3f}}}'
         for left in range(FULL_DISK_TRIES, -1, -1):
             try:
-                write_end(self.folder, end)
+                write_exit(self.folder, end)
                 break
             except OSError:
                 if not left:
                     raise
                 time.sleep(1)
 
-    def leave(self) -> None:
+    def remove_cgroup(self) -> None:
         """Nothing of the job lives: its group can go."""
         if self.group:
             self.group.remove()
 
 
-def group_of(plan: Plan) -> Group | None:
+def open_cgroup(plan: Plan) -> CgroupLimits | None:
     """The kernel's hold on a job with limits; a container has walls of its own."""
     walled = plan.container is not None and plan.warm is None
     if walled or (plan.memory is None and plan.processes is None):
         return None
-    from tuneloop.sandboxes.cgroups import Group  # for those who need it
+    from tuneloop.sandboxes.cgroups import CgroupLimits  # for those who need it
 
-    return Group(plan.memory, plan.processes)
+    return CgroupLimits(plan.memory, plan.processes)
 
 
-def write_end(folder: str, text: str) -> None:
+def write_exit(folder: str, text: str) -> None:
     """`exit.json`, whole or not at all. Raises OSError."""
     part = f"{folder}/.exit.json.part"
     try:
@@ -242,28 +241,28 @@ def write_end(folder: str, text: str) -> None:
     os.fsync(handle)
 
 
-def guard(keeper: int) -> None:
-    """Wait for the keeper; when it was killed, end the job, which is ours then."""
-    signal.signal(signal.SIGTERM, lambda *_: send([keeper], signal.SIGTERM))
-    _, status = os.waitpid(keeper, 0)
+def watch_supervisor(supervisor: int) -> None:
+    """Wait for the supervisor; when it was killed, end the job, which is ours then."""
+    signal.signal(signal.SIGTERM, lambda *_: send_signal([supervisor], signal.SIGTERM))
+    _, status = os.waitpid(supervisor, 0)
     while status != 0:
-        send(tree(os.getpid()), signal.SIGKILL)
+        send_signal(descendants(os.getpid()), signal.SIGKILL)
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:
-            from tuneloop.sandboxes.cgroups import bury  # hardly ever
+            from tuneloop.sandboxes.cgroups import remove_orphaned  # hardly ever
 
-            bury(keeper)
+            remove_orphaned(supervisor)
             return
 
 
-def keeper_for(plan: Plan) -> type[Keeper]:
-    """Who keeps a job: containers have a keeper of their own."""
+def supervisor_for(plan: Plan) -> type[Supervisor]:
+    """Who keeps a job: containers have a supervisor of their own."""
     if plan.container is None:
-        return Keeper
-    from tuneloop.sandboxes.contained import ContainerKeeper  # a third of a start, for those who need it
+        return Supervisor
+    from tuneloop.sandboxes.container_supervisor import ContainerSupervisor  # a third of a start, for those who need it
 
-    return ContainerKeeper
+    return ContainerSupervisor
 
 
 def main(folder: str, lock: int) -> None:
@@ -273,19 +272,19 @@ def main(folder: str, lock: int) -> None:
         os._exit(0)
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
     adopt_orphans()
-    keeper = os.fork()
-    if keeper:
-        guard(keeper)
+    supervisor = os.fork()
+    if supervisor:
+        watch_supervisor(supervisor)
         return
     adopt_orphans()
     try:
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     except OSError:  # on a full disk; a lock without a name in it counts as kept
         pass
-    keeping = keeper_for(plan)(folder, plan)
+    keeping = supervisor_for(plan)(folder, plan)
     try:
         keeping.run()
-    except Lost as e:
+    except JobLostError as e:
         keeping.log.write(f"{e}\n".encode())
-        keeping.leave()
+        keeping.remove_cgroup()
         sys.exit(1)

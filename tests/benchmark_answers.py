@@ -8,13 +8,13 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tuneloop.core.benchmark import Item
+from tuneloop.core.catalog import Item
 from tuneloop.core.score import Score
-from tuneloop.tools import benchmarks
-from tuneloop.tools.benchmarks.sources import splits_of
+from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.benchmark_items.sources import splits_of
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.evaluation import ItemSet, Pair, Weights, evaluation_command, sampled
-from tuneloop.tools.verdicts import collect
+from tuneloop.tools.evaluation.item_sets import ItemSet, ModelWeights, Pair, evaluation_command, repeat_samples
+from tuneloop.tools.scoring.verdicts import collect_verdicts
 
 REPOS = Path(__file__).parent / "hub" / "repos"
 Answerer = Callable[[ItemSet, Item], str]
@@ -42,7 +42,7 @@ def made_up(repo: str, kind: str = "datasets") -> dict[str, bytes]:
 
 def splits(name: str, folder: Path) -> tuple[list[Item], list[Item]]:
     """Validation and test items of a benchmark of the catalog, from its made-up source."""
-    benchmark, module = benchmarks.load(name)
+    benchmark, module = resolve.load_entry(name)
     assert benchmark.source
     roots = [repository(source.repo, folder) for source in (benchmark.source, *benchmark.more)]
     return splits_of(benchmark, module, *roots)
@@ -50,8 +50,8 @@ def splits(name: str, folder: Path) -> tuple[list[Item], list[Item]]:
 
 def item_set(name: str, folder: Path) -> ItemSet:
     """All items of a benchmark of the catalog, as often as each is asked."""
-    benchmark = benchmarks.load(name)[0]
-    found = sampled(benchmark.samples, [item for side in splits(name, folder) for item in side])
+    benchmark = resolve.load_entry(name)[0]
+    found = repeat_samples(benchmark.samples, [item for side in splits(name, folder) for item in side])
     return ItemSet(name, benchmark, "validation", tuple(found))
 
 
@@ -66,10 +66,12 @@ def measured(
     engine: Engine, folder: Path, sets: Sequence[ItemSet], answerers: Mapping[str, Answerer]
 ) -> dict[Pair, Score]:
     """Scores of every answerer on every set: one job of the real engine, every verdict checked."""
-    models = [Weights(name, written(folder, name, sets, answer), replies=True) for name, answer in answerers.items()]
+    models = [
+        ModelWeights(name, written(folder, name, sets, answer), replies=True) for name, answer in answerers.items()
+    ]
     command = evaluation_command(engine, models, sets, folder / "out")
     done = subprocess.run(
         command.argv, env=command.env, cwd=command.cwd, capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return collect(folder / "out", sets)
+    return collect_verdicts(folder / "out", sets)

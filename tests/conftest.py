@@ -16,8 +16,8 @@ from tests.dockerd import any_daemon
 from tests.hub.server import LocalHub, local_hub
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
-from tuneloop.tools import models
 from tuneloop.tools.engines import Engine, ensure_engine
+from tuneloop.tools.hub import models
 from tuneloop.tools.runs.messages import say
 
 # A busy machine is no failure.
@@ -90,7 +90,7 @@ def opencompass(shared_settings: Settings) -> Engine:
 @pytest.fixture(scope="session")
 def tiny(shared_settings: Settings) -> Path:
     """The embedded base model's folder."""
-    return models.resolve("tiny", shared_settings, quiet).root
+    return models.resolve_model("tiny", shared_settings, quiet).root
 
 
 def linked_home(home: Path) -> Path:
@@ -109,7 +109,7 @@ def warm_home(tmp_path: Path, llamafactory: Engine, opencompass: Engine, tiny: P
 
 COMMAND = (sys.executable, "-m", "tuneloop.cli.main")
 DEFAULT = ("--benchmark", "wordproblems", "--base-model", "tiny", "--loop-n", "1")
-# The same, small: a third of the items, a third of the steps, by the user's own wish.
+# The same, small: a third of the items, a third of the steps, by the user's own directive.
 SMALL = {"FT_BENCHMARK_LIMIT": "60", "FT_UPPER_DATA_SIZE_LIMIT": "600"}
 WISH = "use max_steps 100"
 

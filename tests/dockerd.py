@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tuneloop.sandboxes.dockerd import Daemon, Refused, Unreachable
-from tuneloop.sandboxes.tree import tree
+from tuneloop.sandboxes.docker_api import DockerApi, RefusedError, UnreachableError
+from tuneloop.sandboxes.process_tree import descendants
 
 SYSTEMS = "/var/run/docker.sock"
 PACKAGES = ("docker.io", "containerd", "runc", "iptables")
@@ -53,8 +53,8 @@ class OwnDaemon:
 
     def answers(self) -> bool:
         try:
-            return bool(Daemon(str(self.socket), "1.41").ask("GET", "/version"))
-        except (Refused, Unreachable):
+            return bool(DockerApi(str(self.socket), "1.41").ask("GET", "/version"))
+        except (RefusedError, UnreachableError):
             return False
 
     def kill(self) -> None:
@@ -84,7 +84,7 @@ class OwnDaemon:
                 words = path.read_bytes().split(b"\0")
                 if words[0].endswith(b"containerd-shim-runc-v2") and bytes(self.root) in b" ".join(words):
                     pid = int(path.parent.name)
-                    found += [pid, *tree(pid)]
+                    found += [pid, *descendants(pid)]
         return found
 
     def log(self) -> str:

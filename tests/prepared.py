@@ -7,9 +7,8 @@ from typing import Any
 
 from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run import RunSpec
-from tuneloop.core.setup import Setup
-from tuneloop.tools.benchmarks.folder import BenchmarkFolder
+from tuneloop.core.run_spec import RunSpec, Setup
+from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
 from tuneloop.tools.runs.manifest import write_manifest
 
 

@@ -13,21 +13,21 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-PATENTS = "tools/benchmarks/scorers/test_panorama.py"
-BIOLOGY = "tools/benchmarks/scorers/test_bioprobench.py"
-TABLES = "tools/benchmarks/scorers/test_tablebench.py"
+PATENTS = "tools/scoring/scorers/test_panorama.py"
+BIOLOGY = "tools/scoring/scorers/test_bioprobench.py"
+TABLES = "tools/scoring/scorers/test_tablebench.py"
 WORDS = "tools/benchmarks/test_words.py"
 CHEMISTRY = "engines/opencompass/test_chem_scorers.py"
-SETS = "tools/benchmarks/test_chemistry_and_code.py"
-CHARTS = "tools/benchmarks/test_charts.py"
+SETS = "tools/scoring/test_chemistry_and_code.py"
+CHARTS = "tools/scoring/test_chart_matching.py"
 KNOWLEDGE = "tools/benchmarks/test_knowledge.py"
-LETTERS = "tools/benchmarks/scorers/test_knowledge_scorers.py"
+LETTERS = "tools/scoring/scorers/test_knowledge_scorers.py"
 STOCK = "tools/benchmarks/test_stock_defects.py"
-GATE = "tools/gate/test_data.py"
-LENGTHS = "tools/gate/test_lengths.py"
+GATE = "tools/data_gate/test_gate.py"
+LENGTHS = "tools/data_gate/test_lengths.py"
 FETCH = "tools/hub/test_fetch.py"
 REGISTERED = "tools/datasets/test_registered.py"
-PROMISES = "tools/compare/test_promises.py"
+PROMISES = "tools/statistics/test_promises.py"
 WALLS = "graph/test_job_walls.py"
 REPORT = "tools/report/test_report.py"
 
@@ -165,7 +165,7 @@ SCORING = (
     ),
     Defect(
         "The judge of AIME 2025 is asked for A or B and for CORRECT or INCORRECT in one text.",
-        (("tools/test_judge.py", "test_a_verdict_is_one_last_line_or_nothing"),),
+        (("tools/scoring/test_llm_judge.py", "test_a_verdict_is_one_last_line_or_nothing"),),
     ),
     Defect(
         "Replies on chemistry and mathematics end after 1,024 tokens, on mbpp after 512, where long reasoning is trained.",
@@ -176,7 +176,7 @@ SCORING = (
         (
             (WORDS, "test_reasons_before_an_answer_cost_nothing"),
             (LETTERS, "test_letters_in_chinese_replies"),
-            ("tools/benchmarks/test_executed.py", "test_code_is_found"),
+            ("tools/scoring/test_code_results.py", "test_code_is_found"),
             (GATE, "test_answers_without_the_reasoning_that_is_asked_for_are_named"),
         ),
     ),
@@ -187,8 +187,8 @@ EVALUATION = (
         "Validation and test are the first and the last items of one file; copies and shared contexts lie on both sides, and "
         "validation items with their answers are shown to agents that write training data.",
         (
-            ("tools/benchmarks/test_splitting.py", "test_sides_share_no_cluster_and_lose_no_item"),
-            ("tools/benchmarks/test_splitting.py", "test_the_same_question_in_another_dress_stays_on_its_side"),
+            ("tools/benchmark_items/test_splitting.py", "test_sides_share_no_cluster_and_lose_no_item"),
+            ("tools/benchmark_items/test_splitting.py", "test_the_same_question_in_another_dress_stays_on_its_side"),
             (KNOWLEDGE, "test_a_contest_of_another_year_is_the_validation_of_both"),
             (GATE, "test_rows_with_validation_items_are_refused_and_named_of_sealed_ones_a_count"),
         ),
@@ -207,8 +207,8 @@ EVALUATION = (
     Defect(
         "One run on fifteen items decides without an interval, so that noise is accepted.",
         (
-            ("tools/test_verdicts.py", "test_scores_have_interval_parse_rate_and_items_in_order"),
-            ("tools/compare/test_paired.py", "test_claimed_wants_test_and_interval"),
+            ("tools/scoring/test_verdicts.py", "test_scores_have_interval_parse_rate_and_items_in_order"),
+            ("tools/statistics/test_paired.py", "test_claimed_wants_test_and_interval"),
             (PROMISES, "test_an_equal_model_is_claimed_to_be_better_in_at_most_one_case_of_forty"),
             (PROMISES, "test_the_best_of_ten_equal_candidates_is_claimed_to_be_better_no_more_often"),
             (REPORT, "test_first_line_where_the_candidate_measures_higher_but_nothing_is_claimed"),
@@ -220,7 +220,7 @@ EVALUATION = (
         (
             (REPORT, "test_the_best_is_what_was_promoted_and_no_experiment_has_a_test_score"),
             ("mcp_servers/test_scope.py", "test_no_server_opens_the_sealed_split"),
-            ("tools/test_reads.py", "test_another_description_makes_no_new_test"),
+            ("tools/evaluation/test_test_access_log.py", "test_another_description_makes_no_new_test"),
             (WALLS, "test_each_job_reads_and_writes_what_the_table_says"),
         ),
     ),
@@ -270,7 +270,7 @@ DATA = (
         "All data are never looked at before the training, only those of a try.",
         (
             (GATE, "test_the_last_of_many_records_is_looked_at_too", "test_every_row_is_kept_dropped_or_named"),
-            ("graph/test_repair.py", "test_the_culprits_author_learns_what_was_wrong_and_mends_it"),
+            ("graph/outcomes/test_repair.py", "test_the_culprits_author_learns_what_was_wrong_and_mends_it"),
             ("graph/test_whole_run.py", "test_every_decision_is_on_disk"),
         ),
     ),
@@ -278,7 +278,7 @@ DATA = (
         "Ten records are checked, and a script that wrote none need not fail.",
         (
             (GATE, "test_the_last_of_many_records_is_looked_at_too", "test_bad_data_is_refused"),
-            ("tools/test_scripts.py", "test_without_a_file_of_its_own_from_a_good_end_a_script_has_failed"),
+            ("tools/data_script/test_run.py", "test_without_a_file_of_its_own_from_a_good_end_a_script_has_failed"),
         ),
     ),
     Defect(
@@ -286,19 +286,19 @@ DATA = (
         (
             ("tools/llm_proxy/test_endpoint.py", "test_repeatable_requests_are_cached", "test_limits"),
             ("tools/llm_proxy/test_kills.py", "test_repeated_job_uses_the_cache"),
-            ("tools/test_scripts.py", "test_what_was_run_is_not_run_again_whatever_the_config_says"),
+            ("tools/data_script/test_run.py", "test_what_was_run_is_not_run_again_whatever_the_config_says"),
         ),
     ),
     Defect(
         "Tokens are counted with another model's tokenizer.",
         (
             (LENGTHS, "test_lengths_are_the_engine_s", "test_a_template_is_read"),
-            ("tools/test_rehearsed.py", "test_the_longest_is_so_by_tokens"),
+            ("tools/training/test_smoke_run.py", "test_the_longest_is_so_by_tokens"),
         ),
     ),
     Defect(
         "Failed attempts are told apart by their config instead of their script, and configs are not shown with the code.",
-        (("graph/test_repair.py", "test_the_culprits_author_learns_what_was_wrong_and_mends_it"),),
+        (("graph/outcomes/test_repair.py", "test_the_culprits_author_learns_what_was_wrong_and_mends_it"),),
         instead="No attempt is filtered out: the author sees the very script and config that failed.",
     ),
     Defect(
@@ -310,16 +310,16 @@ DATA = (
                 "test_what_is_changed_on_the_way_is_never_believed",
                 "test_a_file_of_another_size_is_never_believed",
             ),
-            ("tools/test_store.py", "test_a_folder_without_a_manifest_is_made_anew"),
+            ("tools/hub/test_store.py", "test_a_folder_without_a_manifest_is_made_anew"),
             (REGISTERED, "test_only_what_was_asked_for_is_fetched"),
         ),
     ),
     Defect(
         "Only registered data sets can be used, and of all forms of records only one instruction with one output.",
         (
-            ("tools/datasets/test_resolve.py", "test_a_folder_and_a_file_stay_where_they_are"),
+            ("tools/hub/test_datasets.py", "test_a_folder_and_a_file_stay_where_they_are"),
             (REGISTERED, "test_any_hub_id_and_any_revision_of_it"),
-            ("tools/gate/test_schemas.py", "test_what_is_right_is_read", "test_system_and_judgement_are_kept"),
+            ("tools/data_gate/test_records.py", "test_what_is_right_is_read", "test_system_and_judgement_are_kept"),
         ),
     ),
 )

@@ -53,7 +53,7 @@ def test_an_installed_wheel_works_outside_the_checkout(built: Path, tmp_path: Pa
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site), str(wheel)]
     subprocess.run(pip, check=True, capture_output=True)
     env = {**os.environ, "PYTHONPATH": str(site), "FT_FILE_PATH": str(tmp_path / "home")}
-    code = "import tuneloop, tuneloop.prompts, tuneloop.graph.app; from tuneloop.tools.paths import ENGINES\n"
+    code = "import tuneloop, tuneloop.prompts, tuneloop.graph.server.app; from tuneloop.tools.jobs.machine import ENGINES\n"
     code += "assert (ENGINES / 'opencompass' / 'measure.py').is_file(); print(tuneloop.__file__)"
     p = subprocess.run([sys.executable, "-P", "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True)
     assert p.returncode == 0, p.stderr

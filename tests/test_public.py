@@ -27,7 +27,7 @@ def test_import_alone_loads_nothing() -> None:
 
 
 def test_a_spec_does_not_bring_the_graph() -> None:
-    code = "import sys; from tuneloop import RunSpec, Settings, SetupError; print('langgraph' in sys.modules)"
+    code = "import sys; from tuneloop import RunSpec, Settings, InvalidRequestError; print('langgraph' in sys.modules)"
     assert python(code).strip() == "False"
 
 
@@ -49,7 +49,8 @@ def test_the_page_names_them_all_and_no_others() -> None:
 USED = """\
 from pathlib import Path
 
-from tuneloop import RunResult, RunSpec, Settings, SetupError, WorldError, arun, astream, build_graph, load_settings, run, stream
+from tuneloop import InfrastructureError, InvalidRequestError, RunResult, RunSpec, Settings
+from tuneloop import arun, astream, build_graph, load_settings, run, send, stream
 
 spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1, timeout=7200)
 
@@ -67,7 +68,7 @@ try:
     kinds: list[str] = [event.kind for event in stream("mine")]
     build_graph().compile()
     reveal_type(result.report)
-except (SetupError, WorldError):
+except (InvalidRequestError, InfrastructureError):
     raise
 run(1)
 """

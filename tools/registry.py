@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 
 MOST = 50  # names in a line
 
 
-def entries(package: ModuleType, marker: str) -> dict[str, ModuleType]:
+def registry_entries(package: ModuleType, marker: str) -> dict[str, ModuleType]:
     """Modules of `package` that define `marker`, by the name their declaration carries."""
-    return {name: module for name, (_, module) in declared(package, marker).items()}
+    return {name: module for name, (_, module) in declared_entries(package, marker).items()}
 
 
-def declared(package: ModuleType, marker: str) -> dict[str, tuple[Any, ModuleType]]:
+def declared_entries(package: ModuleType, marker: str) -> dict[str, tuple[Any, ModuleType]]:
     """Declarations of `package` with their modules, by name: `MARKER`, or several of one family in `MARKERS`."""
     found: dict[str, tuple[Any, ModuleType]] = {}
     for info in pkgutil.iter_modules(package.__path__):
@@ -29,9 +29,9 @@ def declared(package: ModuleType, marker: str) -> dict[str, tuple[Any, ModuleTyp
     return dict(sorted(found.items()))
 
 
-def unknown(kind: str, name: str, known: list[str], also: str) -> SetupError:
+def unknown_entry(kind: str, name: str, known: list[str], also: str) -> InvalidRequestError:
     """The one line that says what would be right."""
-    return SetupError(f"{kind} {name!r} is unknown: {did_you_mean(name, known)} ({also})")
+    return InvalidRequestError(f"{kind} {name!r} is unknown: {did_you_mean(name, known)} ({also})")
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

@@ -12,24 +12,22 @@ from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import HumanMessage
 from pydantic import BaseModel, ValidationError
 
-from tuneloop.agents.chat.call import Caller
-from tuneloop.agents.chat.chain import Chain
-from tuneloop.agents.chat.desk import Desk
-from tuneloop.agents.chat.dialects import BROKEN
-from tuneloop.agents.chat.failures import NobodyAnswersError
-from tuneloop.agents.chat.live import Live
-from tuneloop.agents.chat.memory import Memory
-from tuneloop.agents.chat.models import chain_of
-from tuneloop.agents.chat.seat import Seat, Talk
-from tuneloop.agents.chat.toolkit import Recorded, Toolkit
-from tuneloop.agents.chat.transcript import Transcript
+from tuneloop.agents.chat.chain import ModelCaller, ModelChain
+from tuneloop.agents.chat.fallback_model import Conversation, FallbackModel
+from tuneloop.agents.chat.live_events import LiveEvents
+from tuneloop.agents.chat.models import model_chain
+from tuneloop.agents.chat.planner_context import ModelMemory, PlannerContext
+from tuneloop.agents.chat.provider_errors import NoModelAnsweredError
+from tuneloop.agents.chat.recorder import TranscriptRecorder
+from tuneloop.agents.chat.tool_calling import BROKEN_ARGUMENTS
+from tuneloop.agents.chat.toolkit import RecordedToolbox, Toolkit
 from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.core.brief import Brief
 from tuneloop.core.errors import LimitReachedError, RecipeError
 from tuneloop.core.files import digest
-from tuneloop.core.model_call import Begun, Book, Ended
-from tuneloop.core.secret import secrets_of
-from tuneloop.core.toolbox import Toolbox
+from tuneloop.core.protocols import Toolbox
+from tuneloop.core.redaction import collect_secrets
+from tuneloop.core.transcript import CallLedger, TranscriptEnded, TranscriptStarted
 
 Answer = TypeVar("Answer", bound=BaseModel)
 BORDER = "\n---\n"
@@ -46,7 +44,7 @@ def split_prompt(prompt: str) -> tuple[str, str]:
 
 
 @dataclass
-class Referee:
+class AnswerRepairs:
     """Allows one repair of an answer that can't be used."""
 
     agent: str
@@ -66,7 +64,7 @@ class Referee:
         cause = source.__cause__ if isinstance(getattr(source, "__cause__", None), ValidationError) else source
         if isinstance(cause, ValidationError):
             found = cause.errors(include_url=False, include_context=False)
-            if any(f["loc"] == (BROKEN,) for f in found):
+            if any(f["loc"] == (BROKEN_ARGUMENTS,) for f in found):
                 return self.repair("its arguments were no JSON object, or they were cut off")
             return self.repair("; ".join(f"{'.'.join(map(str, f['loc'])) or 'answer'}: {f['msg']}" for f in found[:10]))
         return self.repair(" ".join(str(source).split()))
@@ -75,73 +73,77 @@ class Referee:
 class ChatPlanner:
     """A Planner. Every answer has a transcript, from which it goes on after an interruption and is replayed."""
 
-    def __init__(self, desk: Desk, *, live: bool = True) -> None:
-        self._desk, self._live = desk, live
-        self._secrets = secrets_of(desk.settings)
-        self.name = f"chat {desk.settings.chat_model}"
+    def __init__(self, context: PlannerContext, *, live: bool = True) -> None:
+        self._context, self._live = context, live
+        self._secrets = collect_secrets(context.settings)
+        self.name = f"chat {context.settings.chat_model}"
 
     async def answer(self, agent: str, prompt: str, brief: Brief, tools: Toolbox | None, want: type[Answer]) -> Answer:
-        """The agent's answer. Raises RecipeError when none that is usable was found, WorldError for a wrong key."""
-        transcript = Transcript(self._desk.transcript(agent), self._secrets, live=self._live)
+        """The agent's answer. Raises RecipeError when none that is usable was found, InfrastructureError for a wrong key."""
+        transcript = TranscriptRecorder(self._context.transcript(agent), self._secrets, live=self._live)
         if self._live and transcript.ended is not None:
-            return _again(transcript.ended, want)
-        recorded = Recorded(tools, transcript, self._secrets)
-        live = Live(agent, brief.experiment, self._desk.tell, self._secrets)
+            return _recorded_answer(transcript.ended, want)
+        recorded = RecordedToolbox(tools, transcript, self._secrets)
+        live = LiveEvents(agent, brief.experiment, self._context.tell, self._secrets)
         if self._live:
             offered = tuple(await recorded.names())
-            transcript.begin(self._told(agent, prompt, brief, offered, want))
+            transcript.begin(self._announce(agent, prompt, brief, offered, want))
         try:
-            found, by = await self._found(agent, prompt, brief, recorded, transcript, live, want)
+            found, by = await self._find_answer(agent, prompt, brief, recorded, transcript, live, want)
         except LimitReachedError:  # no answer: with more to spend it is found where it was left
             raise
         except RecipeError as e:
-            transcript.write(Ended(by=self.name, error=str(e)))
+            transcript.write(TranscriptEnded(by=self.name, error=str(e)))
             raise
-        transcript.write(Ended(by=by, answer=found.model_dump(mode="json")))
+        transcript.write(TranscriptEnded(by=by, answer=found.model_dump(mode="json")))
         return found
 
-    async def _found(
-        self, agent: str, prompt: str, brief: Brief, tools: Toolbox, transcript: Transcript, live: Live,
+    async def _find_answer(
+        self, agent: str, prompt: str, brief: Brief, tools: Toolbox, transcript: TranscriptRecorder, live: LiveEvents,
         want: type[Answer],
     ) -> tuple[Answer, str]:  # fmt: skip
         """The answer and who gave it."""
-        with self._desk.book() as book:
+        with self._context.book() as book:
             chain = self._chain(agent, transcript, live, book)
             try:
-                return await _think(chain, Toolkit(tools, live), prompt, want), chain.used
-            except NobodyAnswersError:
+                return await _run_agent_loop(chain, Toolkit(tools, live), prompt, want), chain.used
+            except NoModelAnsweredError:
                 return await OfflinePolicy().answer(agent, prompt, brief, tools, want), OFFLINE
 
-    def _told(self, agent: str, prompt: str, brief: Brief, tools: tuple[str, ...], want: type[BaseModel]) -> Begun:
-        return Begun(
+    def _announce(
+        self, agent: str, prompt: str, brief: Brief, tools: tuple[str, ...], want: type[BaseModel]
+    ) -> TranscriptStarted:
+        return TranscriptStarted(
             agent=agent,
             planner=self.name,
             want=want.__name__,
             tools=tools,
             prompt=digest(prompt),
             brief=brief.model_dump(mode="json"),
-            steps=self._desk.settings.chat_steps,
-            tokens=self._desk.settings.chat_tokens,
+            steps=self._context.settings.chat_steps,
+            tokens=self._context.settings.chat_tokens,
         )
 
-    def _chain(self, agent: str, transcript: Transcript, live: Live, book: Book) -> Chain:
-        settings = self._desk.settings
-        caller = Caller(agent, settings, self._secrets, transcript, book, live)
-        return Chain(caller, chain_of(agent, settings), Memory(self._desk.memory), self._desk.first_wait)
+    def _chain(self, agent: str, transcript: TranscriptRecorder, live: LiveEvents, book: CallLedger) -> ModelChain:
+        settings = self._context.settings
+        caller = ModelCaller(agent, settings, self._secrets, transcript, book, live)
+        return ModelChain(
+            caller, model_chain(agent, settings), ModelMemory(self._context.memory), self._context.first_wait
+        )
 
 
-def _again(ended: Ended, want: type[Answer]) -> Answer:
+def _recorded_answer(ended: TranscriptEnded, want: type[Answer]) -> Answer:
     """What was found before whoever asked was interrupted."""
     if ended.answer is None:
         raise RecipeError(ended.error, culprit="planner")
     return want.model_validate(ended.answer)
 
 
-async def _think(chain: Chain, toolkit: Toolkit, prompt: str, want: type[Answer]) -> Answer:
+async def _run_agent_loop(chain: ModelChain, toolkit: Toolkit, prompt: str, want: type[Answer]) -> Answer:
     """The loop of model and tools, until there is an answer or a limit is reached."""
     stable, now = split_prompt(prompt)
-    referee = Referee(chain.caller.agent, want.__name__)
-    seat = Seat(talk=Talk(chain, toolkit, want.__name__))
+    referee = AnswerRepairs(chain.caller.agent, want.__name__)
+    seat = FallbackModel(talk=Conversation(chain, toolkit, want.__name__))
     agent = create_agent(
         seat,
         await toolkit.all(),

@@ -3,21 +3,104 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from langchain_core.tools import BaseTool, StructuredTool
 
-from tuneloop.agents.chat.brevity import told
-from tuneloop.agents.chat.dialects import BROKEN
-from tuneloop.agents.chat.live import Live
-from tuneloop.agents.chat.transcript import Transcript, key
+from tuneloop.agents.chat.live_events import LiveEvents
+from tuneloop.agents.chat.recorder import TranscriptRecorder, call_key
+from tuneloop.agents.chat.tool_calling import BROKEN_ARGUMENTS
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import digest
-from tuneloop.core.model_call import ToolUse
-from tuneloop.core.secret import Secrets
-from tuneloop.core.toolbox import Toolbox, ToolCard
+from tuneloop.core.prompt_escaping import escape_role_markers
+from tuneloop.core.protocols import Toolbox, ToolCard
+from tuneloop.core.redaction import SecretRedactor
+from tuneloop.core.transcript import ToolUse
+
+# Tools and results as a model reads them: what only a program needs is left out, numbers are short.
+
+# A server checks arguments itself, and says what is wrong in words.
+CHECKED = ("additionalProperties", "maxLength", "minLength", "maximum", "minimum", "title")
+ROWS = 3  # objects from which on a table is shorter
+NOTHING: tuple[Any, ...] = ("", [], {})
+
+
+def compact_result(result: Any) -> str:
+    """A tool's result as text: compact JSON, fields without a value left out, objects alike as a table, numbers of four digits."""
+    return escape_role_markers(
+        result if isinstance(result, str) else json.dumps(_short(result), ensure_ascii=False, separators=(",", ":"))
+    )
+
+
+def _short(value: Any) -> Any:
+    match value:
+        case float():
+            return _number(value)
+        case dict():
+            return {name: _short(part) for name, part in value.items() if part not in NOTHING}
+        case list():
+            return _as_table([_short(part) for part in value])
+    return value
+
+
+def _as_table(parts: list[Any]) -> Any:
+    """Many objects of the same fields as a table: each name is said once."""
+    if len(parts) < ROWS or not all(isinstance(part, dict) and part for part in parts):
+        return parts
+    columns = list(dict.fromkeys(name for part in parts for name in part))
+    if len(columns) > 2 * min(map(len, parts)):
+        return parts
+    return {"columns": columns, "rows": [[part.get(name, "") for name in columns] for part in parts]}
+
+
+def _number(value: float) -> float | int:
+    short = float(f"{value:.4g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+
+
+def compact_cards(cards: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Tools in OpenAI's form with thin schemas; what several say of a parameter in the same words is said once."""
+    known: set[tuple[str, str]] = set()
+    return tuple(
+        {**card, "function": {**card["function"], "parameters": _drop_known_descriptions(card, known)}}
+        for card in cards
+    )
+
+
+def _drop_known_descriptions(card: dict[str, Any], known: set[tuple[str, str]]) -> dict[str, Any]:
+    schema = compact_schema(card["function"].get("parameters", {}))
+    for name, part in schema.get("properties", {}).items():
+        said = (name, part.get("description", ""))
+        if said in known:
+            del part["description"]
+        elif said[1]:
+            known.add(said)
+    return schema
+
+
+def compact_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """A tool's schema without bounds; what may be left out may be null, and need not say so."""
+    kept = {
+        name: value
+        for name, value in schema.items()
+        if name not in CHECKED and not (name == "default" and value in (None, ""))
+    }
+    options = [option for option in kept.pop("anyOf", ()) if option != {"type": "null"}]
+    if len(options) == 1:
+        kept = {**options[0], **kept}
+    elif options:
+        kept["anyOf"] = [compact_schema(option) for option in options]
+    if "enum" in kept:
+        kept.pop("type", None)
+    if isinstance(kept.get("properties"), dict):
+        kept["properties"] = {name: compact_schema(part) for name, part in kept["properties"].items()}
+    if isinstance(kept.get("items"), dict):
+        kept["items"] = compact_schema(kept["items"])
+    return {name: value for name, value in kept.items() if name not in CHECKED}
+
 
 PAGE = 3000
 MOST_REPEATED = 3
@@ -35,23 +118,23 @@ MORE = ToolCard(
 )
 
 
-class Recorded:
+class RecordedToolbox:
     """A Toolbox that gives recorded results first, and records what it calls. Without one behind it, only recorded ones."""
 
-    def __init__(self, behind: Toolbox | None, transcript: Transcript, secrets: Secrets) -> None:
+    def __init__(self, behind: Toolbox | None, transcript: TranscriptRecorder, secrets: SecretRedactor) -> None:
         self._behind, self._transcript, self._secrets = behind, transcript, secrets
 
     async def call(self, tool: str, **arguments: Any) -> Any:
         """The tool's answer. Raises ToolError."""
         use = self._transcript.tool(tool, arguments)
         if use is None:
-            use = await self._made(tool, arguments)
+            use = await self._call_tool(tool, arguments)
             self._transcript.write(use)
         if use.error is not None:
             raise ToolError(use.error)
         return use.result
 
-    async def _made(self, tool: str, arguments: dict[str, Any]) -> ToolUse:
+    async def _call_tool(self, tool: str, arguments: dict[str, Any]) -> ToolUse:
         if self._behind is None:
             raise ToolError(f"{tool}({arguments}) is not recorded")
         try:
@@ -75,7 +158,7 @@ class Recorded:
 class Toolkit:
     """`stuck`: the agent repeats itself and had better answer."""
 
-    def __init__(self, tools: Toolbox, live: Live) -> None:
+    def __init__(self, tools: Toolbox, live: LiveEvents) -> None:
         self._tools, self._live = tools, live
         self._results: list[str] = []
         self._seen: Counter[str] = Counter()
@@ -84,7 +167,7 @@ class Toolkit:
         self._turn = asyncio.Lock()
 
     @property
-    def stuck(self) -> bool:
+    def is_stuck(self) -> bool:
         """The same calls got the same results again and again."""
         return self._repeated >= MOST_REPEATED
 
@@ -95,9 +178,9 @@ class Toolkit:
     async def all(self) -> list[BaseTool]:
         """What the agent may use."""
         cards = sorted(await self._tools.cards(), key=lambda card: card.name)
-        return [*(_tool(card, self._asker(card.name)) for card in cards), _tool(MORE, self._more)]
+        return [*(_tool(card, self._tool_function(card.name)) for card in cards), _tool(MORE, self._page_of)]
 
-    def _asker(self, name: str) -> Callable[..., Awaitable[str]]:
+    def _tool_function(self, name: str) -> Callable[..., Awaitable[str]]:
         async def ask(**arguments: Any) -> str:
             async with self._turn:
                 return await self._use(name, arguments)
@@ -107,16 +190,16 @@ class Toolkit:
     async def _use(self, name: str, arguments: dict[str, Any]) -> str:
         """The result as text; a refusal is text as well, so that the agent can do better."""
         refused = False
-        if arguments.keys() == {BROKEN}:
-            return f"Error: the arguments were no JSON object: {str(arguments[BROKEN])[:200]}"
+        if arguments.keys() == {BROKEN_ARGUMENTS}:
+            return f"Error: the arguments were no JSON object: {str(arguments[BROKEN_ARGUMENTS])[:200]}"
         try:
-            text = told(await self._tools.call(name, **arguments))
+            text = compact_result(await self._tools.call(name, **arguments))
         except ToolError as e:
-            text, refused = told(f"Error: {e}"), True
-        self._live.used(name, arguments, text, refused=refused)
-        return self._again(key(name, arguments), text) or self._paged(text)
+            text, refused = compact_result(f"Error: {e}"), True
+        self._live.tool_called(name, arguments, text, refused=refused)
+        return self._repeated_result(call_key(name, arguments), text) or self._first_page(text)
 
-    def _again(self, call: str, text: str) -> str:
+    def _repeated_result(self, call: str, text: str) -> str:
         """What is said instead of a result that the agent has already."""
         mark = f"{call} {digest(text)}"
         self._seen[mark] += 1
@@ -125,24 +208,24 @@ class Toolkit:
         self._repeated += 1
         return "You have made this call before and its result is the same as above. Do something else, or answer."
 
-    def _paged(self, text: str) -> str:
+    def _first_page(self, text: str) -> str:
         if len(text) <= PAGE:
             return text
         self._results.append(text)
         return _page(f"r{len(self._results)}", text, 1)
 
-    async def _more(self, result: str = "", page: int = 1, **_: Any) -> str:
+    async def _page_of(self, result: str = "", page: int = 1, **_: Any) -> str:
         async with self._turn:
-            return self._further(result, page)
+            return self._next_page(result, page)
 
-    def _further(self, result: str, page: int) -> str:
+    def _next_page(self, result: str, page: int) -> str:
         there = {f"r{i}": text for i, text in enumerate(self._results, 1)}
         if result not in there:
             return f"Error: there is no result {result!r}; there are {', '.join(there) or 'none'}"
         if not isinstance(page, int) or not 1 <= page <= _pages(there[result]):
             return f"Error: {result} has pages 1 to {_pages(there[result])}"
         text = _page(result, there[result], page)
-        return self._again(key("read_more", {"result": result, "page": page}), text) or text
+        return self._repeated_result(call_key("read_more", {"result": result, "page": page}), text) or text
 
 
 def _tool(card: ToolCard, ask: Callable[..., Awaitable[str]]) -> BaseTool:

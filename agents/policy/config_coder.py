@@ -4,19 +4,120 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import yaml
 
-from tuneloop.agents.policy.cures import carried_out, cure, looked_up
-from tuneloop.agents.policy.evidence import call, parent_of
-from tuneloop.agents.policy.knobs import Knobs, Values, read_knobs
+from tuneloop.agents.policy.evidence import call_or_none, parent_of
+from tuneloop.agents.policy.parameter_map import (
+    ParameterMap,
+    Values,
+    as_number,
+    estimate_tokens,
+    first_training,
+    match_name,
+    read_parameter_map,
+)
 from tuneloop.agents.policy.situation import BATCH, Situation, read_situation
-from tuneloop.agents.policy.training import first_training, guessed_tokens
 from tuneloop.core.brief import Brief
 from tuneloop.core.constraints import constrained
-from tuneloop.core.experiment import TrainConfig
-from tuneloop.core.toolbox import Toolbox
+from tuneloop.core.experiment import TrainConfig, Value
+from tuneloop.core.files import parse_json
+from tuneloop.core.protocols import Toolbox
+
+# Cures of a config in words: what a finding asks for, as the validator says it, and what the config coder makes of it.
+
+NEAR = re.compile(r"did you mean '?(\w+)'?\?")
+OTHER = re.compile(r"\bwrite (\w+): ([^\s,;]+)")
+NUMBER = re.compile(r"\b(?:write|right is|must be|more than the model's \D{0,40}?) ?(-?\d[\d.e-]*)\b")
+RENAME = re.compile(r"\bwrite (\w+) for (\w+)")
+SET = re.compile(r"\bset (?:the )?([\w ]+?) to ([^\s,;]+)")
+LEAVE = re.compile(r"\b(?:leave out|remove|drop) (?:the )?(\w+)")
+FACTOR = re.compile(r"learning rate by ([\d.]*\d)")
+BATCH_SIZE, ACCUMULATION, CHECKPOINTING = (
+    "train batch size",
+    "gradient accumulation steps",
+    "disable gradient checkpointing",
+)
+SHORTEST = 20
+
+
+def repair_of_finding(key: str, text: str) -> str:
+    """What a finding of the config check asks for: `write A for B`, `set A to …` or `leave out A`."""
+    if near := NEAR.search(text):
+        return f"write {near[1]} for {key}"
+    asked = [f"set {other} to {value}" for other, value in OTHER.findall(text)]
+    value = NUMBER.search(text)
+    if asked or value is None:
+        return "; ".join((f"leave out {key}", *asked))
+    return f"set {key} to {value[1].rstrip('.')}"
+
+
+async def apply_repairs(
+    values: Values, said: str, fresh: Values, parameter_map: ParameterMap, tools: Toolbox
+) -> Values:
+    """The values after the cures in `said`; what is left out gets the suggested value of `fresh` where it differs."""
+    names = {old: new for new, old in RENAME.findall(said)}
+    changed = {names.get(key, key): value for key, value in values.items()}
+    for words in LEAVE.findall(said):
+        changed = without_value(changed, words if "_" in words else await find_parameter(words, changed, tools), fresh)
+    for words, text in SET.findall(said):
+        changed[await find_parameter(words, changed, tools)] = yaml_literal(text.rstrip("."))
+    return change_rate(await halve_batch(changed, said, tools), said, parameter_map)
+
+
+def without_value(values: Values, key: str, fresh: Values) -> Values:
+    """The values without the key, or with the suggested value where that is another one."""
+    if key in values and fresh.get(key, values[key]) != values[key]:
+        return values | {key: fresh[key]}
+    return {k: v for k, v in values.items() if k != key}
+
+
+def change_rate(values: Values, said: str, parameter_map: ParameterMap) -> Values:
+    """Another learning rate, half the steps."""
+    if factor := FACTOR.search(said):
+        values = parameter_map.with_rate(values, float(factor[1]))
+    if "halve the steps" not in said:
+        return values
+    half = {key: as_number(values[key]) / 2 for key in (parameter_map.steps, parameter_map.epochs) if key in values}
+    return values | {
+        k: max(SHORTEST, int(v)) if k == parameter_map.steps else round(max(0.3, v), 2) for k, v in half.items()
+    }
+
+
+async def halve_batch(values: Values, said: str, tools: Toolbox) -> Values:
+    """Half as many rows at once, as many in a step as before, activations computed again instead of kept."""
+    if "halve the batch" not in said:
+        return values
+    size, steps, kept = [
+        await find_parameter(words, values, tools) for words in (BATCH_SIZE, ACCUMULATION, CHECKPOINTING)
+    ]
+    rows = max(1, int(as_number(values.get(size, BATCH))) // 2)
+    return values | {size: rows, steps: max(1, BATCH // rows), kept: not kept.startswith("disable")}
+
+
+async def find_parameter(words: str, values: Values, tools: Toolbox) -> str:
+    """The parameter that the words mean: a key of the config, else what the server knows by them, else the words."""
+    if words in values:
+        return words
+    return match_name(words, values) or await search_parameter(words, tools) or words.replace(" ", "_")
+
+
+async def search_parameter(words: str, tools: Toolbox) -> str | None:
+    """The parameter that the words name; None where they name none, or the server may not be asked."""
+    told: dict[str, Any] = await call_or_none(tools, "params_query_parameters", text=words) or {}
+    return next(map(str, told.get("exact", ())), None)
+
+
+def yaml_literal(text: str) -> Value:
+    """A value as YAML would read it."""
+    try:
+        value: Any = parse_json(text)
+    except ValueError:
+        return text.strip("'\"")
+    return value if isinstance(value, str | int | float | bool) else text
+
 
 CHECKS = 3
 STAGE = "stage"  # of every config here; leaving it out would not mend it
@@ -24,33 +125,35 @@ STAGE = "stage"  # of every config here; leaving it out would not mend it
 
 async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
     """The suggestion with the plan; after a failure the last config as the validator says; refused keys are mended."""
-    situation, knobs, longest = await asyncio.gather(
-        read_situation(brief, tools), read_knobs(tools), longest_before(brief, tools)
+    situation, parameter_map, longest = await asyncio.gather(
+        read_situation(brief, tools), read_parameter_map(tools), longest_before(brief, tools)
     )
     plan = dict(brief.hypothesis.training_plan) if brief.hypothesis else {}
-    plan = plan if knobs.method in plan else first_training(situation, knobs, brief.task.row_limit) | plan
-    fresh = constrained(
-        brief.directives, {**await suggested(situation, knobs, plan, longest, tools), **plan}, brief.kept
+    plan = (
+        plan if parameter_map.method in plan else first_training(situation, parameter_map, brief.task.row_limit) | plan
     )
-    values, notes = await repaired(brief, fresh, knobs, tools)
+    fresh = constrained(
+        brief.directives, {**await suggest_values(situation, parameter_map, plan, longest, tools), **plan}, brief.kept
+    )
+    values, notes = await repair_values(brief, fresh, parameter_map, tools)
     values = constrained(brief.directives, values, brief.kept)
     for _ in range(CHECKS):
         found = (await tools.call("params_check_config", yaml=as_yaml(values)))["findings"]
         refused = [f for f in found if f["level"] == "error" or "set by the run" in f["text"]]
-        wrong = {f["key"]: f["text"] for f in refused if f.get("key") in values.keys() - {STAGE, knobs.method}}
+        wrong = {f["key"]: f["text"] for f in refused if f.get("key") in values.keys() - {STAGE, parameter_map.method}}
         if not wrong:
             break
-        cures = {key: await asked_for(key, text, tools) for key, text in wrong.items()}
+        cures = {key: await find_cure(key, text, tools) for key, text in wrong.items()}
         for said in cures.values():
-            values = await carried_out(values, said, fresh, knobs, tools)
+            values = await apply_repairs(values, said, fresh, parameter_map, tools)
         notes += [f"{key}: {text}" for key, text in wrong.items()]
     return TrainConfig(yaml=as_yaml(values), notes="; ".join(notes) or f"{len(values)} values")
 
 
-async def asked_for(key: str, text: str, tools: Toolbox) -> str:
+async def find_cure(key: str, text: str, tools: Toolbox) -> str:
     """The cure of a finding; a key that is no parameter may be one that the server knows by other words."""
-    said = cure(key, text)
-    if "is no parameter" in text and said.startswith("leave") and (meant := await looked_up(key, tools)):
+    said = repair_of_finding(key, text)
+    if "is no parameter" in text and said.startswith("leave") and (meant := await search_parameter(key, tools)):
         return f"write {meant} for {key}"
     return said
 
@@ -58,7 +161,7 @@ async def asked_for(key: str, text: str, tools: Toolbox) -> str:
 async def longest_before(brief: Brief, tools: Toolbox) -> int:
     """Tokens of the longest record, by the data report of the experiment that is built on; 0: there is none."""
     parent = parent_of(brief.journal, brief.task.direction)
-    report = await call(tools, "data_report", experiment=parent.number) if parent else None
+    report = await call_or_none(tools, "data_report", experiment=parent.number) if parent else None
     lengths = (report or {}).get("lengths") or {}
     return int(lengths.get("longest") or lengths.get("max") or 0)
 
@@ -72,32 +175,36 @@ def longest_record(situation: Situation, known: int) -> int:
     return max(known, int(guess))
 
 
-async def suggested(situation: Situation, knobs: Knobs, plan: Values, longest: int, tools: Toolbox) -> Values:
+async def suggest_values(
+    situation: Situation, parameter_map: ParameterMap, plan: Values, longest: int, tools: Toolbox
+) -> Values:
     """The server's first config for the plan's method, model, device and data; how long is the plan's to say."""
-    rank = {"rank": int(float(str(plan[knobs.rank])))} if knobs.rank in plan else {}
+    rank = {"rank": int(float(str(plan[parameter_map.rank])))} if parameter_map.rank in plan else {}
     told = await tools.call(
         "params_suggest_config",
-        method=str(plan[knobs.method]),
+        method=str(plan[parameter_map.method]),
         longest=longest_record(situation, longest),
-        typical=max(1, int(guessed_tokens(situation))),
-        steps=knobs.steps_of(plan, situation.task.row_limit),
+        typical=max(1, int(estimate_tokens(situation))),
+        steps=parameter_map.steps_of(plan, situation.task.row_limit),
         batch=BATCH,
         **rank,
     )
     values: Values = told["values"]
-    return {key: value for key, value in values.items() if key not in (knobs.steps, knobs.epochs)}
+    return {key: value for key, value in values.items() if key not in (parameter_map.steps, parameter_map.epochs)}
 
 
-async def repaired(brief: Brief, fresh: Values, knobs: Knobs, tools: Toolbox) -> tuple[Values, list[str]]:
+async def repair_values(
+    brief: Brief, fresh: Values, parameter_map: ParameterMap, tools: Toolbox
+) -> tuple[Values, list[str]]:
     """The config of the last attempt as the validator wants it; a fresh one when no config was to blame."""
     diagnosis = brief.diagnosis
     if diagnosis is None or diagnosis.culprit != "config":
         return fresh, []
-    values = await carried_out(last(brief.config) or fresh, diagnosis.repair, fresh, knobs, tools)
+    values = await apply_repairs(last_values(brief.config) or fresh, diagnosis.repair, fresh, parameter_map, tools)
     return values, [f"repair: {diagnosis.repair}"]
 
 
-def last(text: str) -> Values:
+def last_values(text: str) -> Values:
     """The values of a config; {} where it cannot be read as plain keys and values."""
     try:
         found: Any = yaml.safe_load(text)
@@ -109,11 +216,11 @@ def last(text: str) -> Values:
 
 def as_yaml(values: Values) -> str:
     """One key a line; texts in quotes, so that `no` stays a text; small numbers so that YAML reads a number."""
-    lines = (f"{key}: {written(value)}" for key, value in values.items())
+    lines = (f"{key}: {yaml_scalar(value)}" for key, value in values.items())
     return "\n".join(lines) + "\n"
 
 
-def written(value: str | int | float | bool) -> str:
+def yaml_scalar(value: str | int | float | bool) -> str:
     """A YAML scalar."""
     if isinstance(value, float):
         mantissa, _, exponent = f"{value:g}".partition("e")

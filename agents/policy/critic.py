@@ -7,35 +7,37 @@ import re
 from collections import defaultdict
 
 from tuneloop.agents.policy.evidence import Evidence, read_evidence
-from tuneloop.agents.policy.knobs import read_knobs
-from tuneloop.agents.policy.moves import Case, noise_left
-from tuneloop.agents.policy.researcher import moves
+from tuneloop.agents.policy.moves import Case, mean_noise
+from tuneloop.agents.policy.parameter_map import read_parameter_map
+from tuneloop.agents.policy.researcher import rule_moves
 from tuneloop.agents.policy.situation import read_situation
 from tuneloop.core.brief import Brief, JournalRow
 from tuneloop.core.experiment import Critique
-from tuneloop.core.toolbox import Toolbox
-from tuneloop.core.wording import points
+from tuneloop.core.formatting import format_comparison
+from tuneloop.core.protocols import Toolbox
 
 
 async def explain(brief: Brief, tools: Toolbox) -> Critique:
     """Explanation, lesson and blame, from score, comparison, losses and failures."""
     if brief.score is None or brief.hypothesis is None:
-        return failed(brief)
-    situation, knobs, evidence = await asyncio.gather(
+        return explain_failure(brief)
+    situation, parameter_map, evidence = await asyncio.gather(
         read_situation(brief, tools),
-        read_knobs(tools, search=False),
-        read_evidence(brief.task, as_row(brief), tools),
+        read_parameter_map(tools, search=False),
+        read_evidence(brief.task, journal_row(brief), tools),
     )
-    case = Case(situation, evidence, knobs)
+    case = Case(situation, evidence, parameter_map)
     weights: dict[str, float] = defaultdict(float)
-    for move in moves(case):
+    for move in rule_moves(case):
         weights[move.aspect] = max(weights[move.aspect], move.weight)
     blame = max(weights, key=lambda aspect: weights[aspect]) if weights else "none"
     blame = blame if weights.get(blame, 0.0) > 0.2 else "none"
-    return Critique(explanation=told(brief, case), lesson=lesson(brief, evidence, blame), blame=blame)
+    return Critique(
+        explanation=describe_result(brief, case), lesson=summarize_lesson(brief, evidence, blame), blame=blame
+    )
 
 
-def as_row(brief: Brief) -> JournalRow:
+def journal_row(brief: Brief) -> JournalRow:
     """The experiment as the journal will show it."""
     score, hypothesis = brief.score, brief.hypothesis
     assert score is not None and hypothesis is not None
@@ -55,7 +57,7 @@ def as_row(brief: Brief) -> JournalRow:
     )
 
 
-def failed(brief: Brief) -> Critique:
+def explain_failure(brief: Brief) -> Critique:
     """No score: what broke, and what that teaches."""
     line = next((text.strip() for text in brief.failure.splitlines() if text.strip()), "it left no score")[:200]
     aspect = brief.hypothesis.aspect if brief.hypothesis else "none"
@@ -66,14 +68,14 @@ def failed(brief: Brief) -> Critique:
     )
 
 
-def told(brief: Brief, case: Case) -> str:
+def describe_result(brief: Brief, case: Case) -> str:
     """What happened, in numbers."""
     e, c = case.evidence, brief.comparison
     parts = [
         f"Validation {e.value:.1f}, {e.parsed:.0f} % of the answers readable, {e.rows} rows, {e.epochs:.1f} epochs."
     ]
     if c is not None:
-        parts.append(f"{c.wins} items won and {c.losses} lost against the incumbent: {points(c)}.")
+        parts.append(f"{c.wins} items won and {c.losses} lost against the incumbent: {format_comparison(c)}.")
     if e.training is not None:
         parts.append(
             f"Loss {e.training.first_loss:.2f} → {e.training.last_loss:.3f}, slope at the end {e.training.tail_slope:+.2f}."
@@ -89,17 +91,17 @@ def told(brief: Brief, case: Case) -> str:
             f"Of {s.count} failures {s.unparsed:.0%} have no answer, {s.endless:.0%} do not end, {s.stepless:.0%} show no steps, "
             f"{s.false_steps:.0%} hold a false equation."
         )
-    parts.append(f"About {noise_left(case):.0%} of the labels may still be wrong.")
+    parts.append(f"About {mean_noise(case):.0%} of the labels may still be wrong.")
     return " ".join(parts)
 
 
-def lesson(brief: Brief, evidence: Evidence, blame: str) -> str:
+def summarize_lesson(brief: Brief, evidence: Evidence, blame: str) -> str:
     """One sentence worth keeping."""
     aspect = brief.hypothesis.aspect if brief.hypothesis else "none"
     statement = brief.hypothesis.statement if brief.hypothesis else ""
     c = brief.comparison
     if c is not None and c.better:
-        verdict = f"gave {points(c)}"
+        verdict = f"gave {format_comparison(c)}"
         verdict += f" but forgot too much: {'; '.join(brief.reasons)}" if brief.reasons else ""
     else:
         verdict = f"did not help ({c.gain:+.1f} points)" if c is not None else f"reached {evidence.value:.1f}"

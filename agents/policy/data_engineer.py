@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from tuneloop.agents.policy.compose import compose, printable
-from tuneloop.agents.policy.evidence import call
-from tuneloop.agents.policy.plan import Plan, find, first_plan, with_step, without
+from tuneloop.agents.policy.data_plan import Plan, find_step, first_plan, with_step, without_steps
+from tuneloop.agents.policy.evidence import call_or_none
+from tuneloop.agents.policy.script_composer import compose, printable_line
 from tuneloop.agents.policy.situation import Situation, form_of, read_situation
 from tuneloop.core.brief import Brief
 from tuneloop.core.experiment import DataScript
-from tuneloop.core.toolbox import Toolbox
+from tuneloop.core.protocols import Toolbox
 
 SOFTEN = (
     "drop_off_topic", "drop_unlikely_labels", "balance_answers", "keep_agreed", "require_steps", "cap_length",
@@ -29,7 +29,7 @@ async def write_script(brief: Brief, tools: Toolbox) -> DataScript:
     """The hypothesis's plan as a script; a plan without sources gets those the profile speaks for."""
     situation = await read_situation(brief, tools)
     plan = brief.hypothesis.data_plan if brief.hypothesis and brief.hypothesis.data_plan else first_plan(situation, "")
-    plan, changed = repaired(plan, situation)
+    plan, changed = repair_plan(plan, situation)
     statement = brief.hypothesis.statement if brief.hypothesis else "A first recipe."
     skip = {source.id: source.profile.overlapping for source in situation.sources}
     form, task = form_of(brief.task, situation.facts), brief.task
@@ -45,14 +45,14 @@ async def refused_questions(brief: Brief, tools: Toolbox) -> list[str]:
     known = REFUSED.search(brief.script)
     marks = set(MARK.findall(known[0])) if known else set()
     if OVERLAPS.search(f"{brief.failure} {brief.diagnosis.problem if brief.diagnosis else ''}"):
-        report = await call(tools, "data_report", experiment=brief.experiment) or {}
+        report = await call_or_none(tools, "data_report", experiment=brief.experiment) or {}
         marks |= {overlap["mark"] for overlap in report.get("overlaps", ())}
     return sorted(marks - {""})
 
 
 def purpose(statement: str, changed: str) -> str:
     """Plain words for the head of the script; quotes and backslashes would end its docstring."""
-    text = printable(f"{statement} {changed}").replace("\\", "/").replace('"', "'")
+    text = printable_line(f"{statement} {changed}").replace("\\", "/").replace('"', "'")
     words, lines = text.split(" "), [""]
     for word in words:
         if len(lines[-1]) + len(word) > 110:
@@ -61,21 +61,21 @@ def purpose(statement: str, changed: str) -> str:
     return "\n".join(lines)
 
 
-def repaired(plan: Plan, situation: Situation) -> tuple[Plan, str]:
+def repair_plan(plan: Plan, situation: Situation) -> tuple[Plan, str]:
     """The plan after what the validator said; one filter less for every attempt that left too few rows."""
     diagnosis, brief = situation.brief.diagnosis, situation.brief
     if diagnosis is None or diagnosis.culprit not in ("script", "data"):
         return plan, ""
     said = f"{diagnosis.problem}\n{diagnosis.repair}\n{brief.failure}"
     if FEWER.search(said):
-        there = [do for do in SOFTEN if find(plan, do)]
+        there = [do for do in SOFTEN if find_step(plan, do)]
         gone = there[: max(1, brief.attempt)]
-        return without(
+        return without_steps(
             plan, *gone
         ), f"Left out, as too few rows were left: {', '.join(gone) or 'nothing more to leave out'}."
     if LONGER.search(said):
         asked = CHARACTERS.search(diagnosis.repair)
-        room = int(asked[1]) if asked else shorter(plan, situation)
+        room = int(asked[1]) if asked else shorter_limit(plan, situation)
         question = 3 * situation.facts.prompt_lengths.max + 200
         why = f"the last attempt's rows were too long: {diagnosis.problem[:80]}"
         return with_step(
@@ -84,9 +84,9 @@ def repaired(plan: Plan, situation: Situation) -> tuple[Plan, str]:
     return plan, f"After: {diagnosis.repair[:120]}"
 
 
-def shorter(plan: Plan, situation: Situation) -> int:
+def shorter_limit(plan: Plan, situation: Situation) -> int:
     """Characters a reply may have: half of what the plan allows now, at least 40."""
-    step = find(plan, "cap_length")
+    step = find_step(plan, "cap_length")
     now = step.options.get("solution") if step else None
     longest = max((s.profile.solution_lengths.p95 for s in situation.sources), default=400)
     return max(40, (now if isinstance(now, int) else longest * 2) // 2)

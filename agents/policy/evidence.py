@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuneloop.agents.policy.situation import BATCH
-from tuneloop.core.brief import JournalRow, Task
+from tuneloop.core.brief import JournalRow, TaskCard
 from tuneloop.core.errors import ToolError
 from tuneloop.core.experiment import Hypothesis, Training
+from tuneloop.core.protocols import Toolbox
 from tuneloop.core.text import endless, equations, tokens
-from tuneloop.core.toolbox import Toolbox
 
 SHOWN = 40
 
 
 @dataclass(frozen=True)
-class Said:
+class FailureShares:
     """What a model says where it fails: shares of the failures looked at."""
 
     count: int = 0
@@ -41,7 +41,7 @@ class Evidence:
     training: Training | None
     rows: int
     dropped: float
-    said: Said
+    said: FailureShares
     rise: float = 0.0
     seconds_per_step: float = 0.0
     longest: int = 0
@@ -52,7 +52,7 @@ class Evidence:
         return self.training.steps * BATCH / max(1, self.rows) if self.training else 0.0
 
 
-async def call(tools: Toolbox, tool: str, **arguments: Any) -> Any:
+async def call_or_none(tools: Toolbox, tool: str, **arguments: Any) -> Any:
     """The tool's answer, None when it refuses: evidence that is missing decides nothing."""
     try:
         return await tools.call(tool, **arguments)
@@ -60,13 +60,13 @@ async def call(tools: Toolbox, tool: str, **arguments: Any) -> Any:
         return None
 
 
-async def read_evidence(task: Task, row: JournalRow, tools: Toolbox) -> Evidence:
+async def read_evidence(task: TaskCard, row: JournalRow, tools: Toolbox) -> Evidence:
     """Ask the servers about one experiment of the journal."""
     failures, report, forecast, curve = await asyncio.gather(
-        call(tools, "evaluation_explain_failures", experiment=row.number, count=SHOWN),
-        call(tools, "data_report", experiment=row.number),
-        call(tools, "training_forecast", experiment=row.number),
-        call(tools, "training_loss_curve", experiment=row.number),
+        call_or_none(tools, "evaluation_explain_failures", experiment=row.number, count=SHOWN),
+        call_or_none(tools, "data_report", experiment=row.number),
+        call_or_none(tools, "training_forecast", experiment=row.number),
+        call_or_none(tools, "training_loss_curve", experiment=row.number),
     )
     report, training = report or {}, row.training
     dropped = sum((report.get("dropped") or {}).values())
@@ -81,21 +81,21 @@ async def read_evidence(task: Task, row: JournalRow, tools: Toolbox) -> Evidence
         rows=row.rows or report.get("rows") or (training.rows if training else 0),
         dropped=dropped / max(1, dropped + (report.get("rows") or 0)),
         said=read_failures((failures or {}).get("items", []), task.max_new_tokens),
-        rise=rise((curve or {}).get("points") or []),
+        rise=loss_rise((curve or {}).get("points") or []),
         seconds_per_step=measured or float((forecast or {}).get("seconds_per_step") or 0.0),
         longest=int(lengths.get("longest") or lengths.get("max") or 0),
     )
 
 
-def read_failures(failures: Sequence[dict[str, Any]], max_new_tokens: int) -> Said:
+def read_failures(failures: Sequence[dict[str, Any]], max_new_tokens: int) -> FailureShares:
     """Shares of the kinds of failure."""
     if not failures:
-        return Said()
+        return FailureShares()
     n = len(failures)
     texts = [str(f.get("prediction") or "") for f in failures]
     answers = Counter(str(f.get("parsed")) for f in failures if f.get("parsed") is not None)
     solved = [equations(text) for text in texts]
-    return Said(
+    return FailureShares(
         count=n,
         unparsed=sum(f.get("parsed") is None for f in failures) / n,
         endless=sum(endless(text, max_new_tokens) for text in texts) / n,
@@ -105,13 +105,13 @@ def read_failures(failures: Sequence[dict[str, Any]], max_new_tokens: int) -> Sa
     )
 
 
-def rise(points: Sequence[dict[str, Any]]) -> float:
+def loss_rise(points: Sequence[dict[str, Any]]) -> float:
     """How far the evaluation loss ended above its lowest value, as a share of it; 0 without evaluation losses."""
     losses = [float(p["eval_loss"]) for p in points if p.get("eval_loss") is not None]
     return (losses[-1] - min(losses)) / min(losses) if len(losses) > 1 and min(losses) > 0 else 0.0
 
 
-def better(a: float, b: float, direction: str) -> bool:
+def is_better(a: float, b: float, direction: str) -> bool:
     """Whether value `a` beats value `b`."""
     return a > b if direction == "max" else a < b
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tuneloop.agents.policy.compose import FORM
-from tuneloop.agents.policy.evidence import Evidence, better
-from tuneloop.agents.policy.knobs import FULL, LORA, Knobs, Values, number
-from tuneloop.agents.policy.plan import Plan, find, sources_in, with_step
-from tuneloop.agents.policy.situation import Situation, Source, mean
-from tuneloop.agents.policy.training import allowed_steps
+from tuneloop.agents.policy.data_plan import Plan, find_step, sources_in, with_step
+from tuneloop.agents.policy.evidence import Evidence, is_better
+from tuneloop.agents.policy.parameter_map import FULL, LORA, ParameterMap, Values, as_number, fit_steps
+from tuneloop.agents.policy.script_composer import FORM
+from tuneloop.agents.policy.situation import DataSource, Situation, mean
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Case:
 
     situation: Situation
     evidence: Evidence
-    knobs: Knobs
+    parameter_map: ParameterMap
 
     @property
     def plan(self) -> Plan:
@@ -45,7 +44,7 @@ class Case:
         return dict(self.evidence.hypothesis.training_plan)
 
     @property
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[DataSource]:
         """The sources that were read."""
         return sources_in(self.plan, self.situation)
 
@@ -57,7 +56,7 @@ class Case:
 
     def at_rate(self, factor: float) -> Values:
         """The training values at another learning rate."""
-        return self.knobs.with_rate(self.training, factor)
+        return self.parameter_map.with_rate(self.training, factor)
 
     def move(
         self,
@@ -81,28 +80,28 @@ def as_equations(case: Case, why: str) -> Plan:
     return with_step(plan, "rewrite_equations", why, spacing="as_is")
 
 
-def residual(source: Source, case: Case) -> float:
+def residual_noise(source: DataSource, case: Case) -> float:
     """Share of wrong labels a source still brings in under the plan, guessed."""
     plan, p = case.plan, source.profile
     if len(case.situation.sources) > 1 and source.contradicted > 0.1:
         return source.contradicted
-    false = 0.0 if find(plan, "drop_false_equations") else p.false_equations * p.equations
+    false = 0.0 if find_step(plan, "drop_false_equations") else p.false_equations * p.equations
     if p.key_agreement is not None:
-        checked = find(plan, "drop_contradicted") or find(plan, "trust_key")
+        checked = find_step(plan, "drop_contradicted") or find_step(plan, "trust_key")
         return (0.01 if checked else 1 - p.key_agreement) + false
-    agree = find(plan, "keep_agreed")
+    agree = find_step(plan, "keep_agreed")
     if source.votes:
         return (0.03 if agree else source.noise) + false
     if p.unlikely is not None:
-        return (0.02 if find(plan, "drop_unlikely_labels") else min(0.5, p.unlikely)) + false
+        return (0.02 if find_step(plan, "drop_unlikely_labels") else min(0.5, p.unlikely)) + false
     others = [s.noise for s in case.situation.sources if s.verifiable]
     return max(source.noise, 0.8 * mean(others)) + false
 
 
-def noise_left(case: Case) -> float:
-    """Mean of `residual`, by rows."""
+def mean_noise(case: Case) -> float:
+    """Mean of `residual_noise`, by rows."""
     rows = sum(s.questions for s in case.sources)
-    return sum(residual(s, case) * s.questions for s in case.sources) / rows if rows else 0.0
+    return sum(residual_noise(s, case) * s.questions for s in case.sources) / rows if rows else 0.0
 
 
 def format_moves(case: Case) -> Iterator[Move]:
@@ -115,11 +114,11 @@ def format_moves(case: Case) -> Iterator[Move]:
     why = f"{100 * lost:.0f} % of the answers cannot be read" + (
         ", most of them never end" if said.endless > 0.4 else ""
     )
-    if find(case.plan, FORM) is None:
+    if find_step(case.plan, FORM) is None:
         plan = with_step(case.plan, FORM, f"the scorer reads {case.situation.task.answer}")
         yield case.move("format", weight + 0.3, "Ask and answer exactly in the benchmark's form.", why, plan)
     has_equations = mean([s.equations for s in case.sources]) > 0.4
-    if find(case.plan, "rewrite_equations") is None and has_equations:
+    if find_step(case.plan, "rewrite_equations") is None and has_equations:
         plan = as_equations(case, why)
         yield case.move(
             "format", weight + 0.1, "Shorter solutions, one equation a line, leave room for the answer.", why, plan
@@ -129,11 +128,11 @@ def format_moves(case: Case) -> Iterator[Move]:
         asked = 3 * case.situation.facts.prompt_lengths.max + 200
         plan = with_step(case.plan, "cap_length", why, question=asked, solution=room)
         yield case.move("format", weight, f"Only solutions up to {room} characters, so that replies end.", why, plan)
-    steps = longer(case)
+    steps = train_longer(case)
     if steps:
         yield case.move("format", 0.9 * weight, "Train longer until the form is learned.", why, training=steps)
     yield case.move("format", 0.6 * weight, "A higher learning rate fixes the form.", why, training=case.at_rate(2))
-    if find(case.plan, "answer_only") is None:
+    if find_step(case.plan, "answer_only") is None:
         plan = with_step(case.plan, "answer_only", why)
         yield case.move("format", 0.3 * weight, "Answers alone: nothing before the form can go wrong.", why, plan)
 
@@ -142,7 +141,7 @@ def style_moves(case: Case) -> Iterator[Move]:
     """Solutions in a rendering the base can write: bare equations, or the sources' own words."""
     e, card = case.evidence, case.situation.card
     equations = mean([s.equations for s in case.sources])
-    rewritten, bare = find(case.plan, "rewrite_equations"), find(case.plan, "answer_only")
+    rewritten, bare = find_step(case.plan, "rewrite_equations"), find_step(case.plan, "answer_only")
     failing = 0.6 * case.room if e.parsed >= 80 else 0.3 * case.room
     if rewritten is None and equations > 0.4:
         weight = failing * (1.3 if card.tiny else 0.5)
@@ -171,32 +170,32 @@ def underfit_moves(case: Case) -> Iterator[Move]:
     falling = max(0.0, -e.training.tail_slope)
     slow = e.training.last_loss > 0.8 * e.training.first_loss
     few = 0.3 if e.epochs < 4 and e.training.last_loss > 0.02 else 0.05
-    helped = longer_helped(case)
+    helped = did_longer_help(case)
     weight = (few + min(0.5, 5 * falling) + 0.4 * slow + 0.5 * helped) * min(1.0, 0.3 + 1.5 * case.room)
     why = f"loss changes by {100 * e.training.tail_slope:.0f} % over the last quarter after {e.epochs:.1f} epochs"
     why += "; longer training of these data has helped before" if helped else ""
-    steps = longer(case)
+    steps = train_longer(case)
     if steps:
-        now, then = e.training.steps, case.knobs.steps_of(steps, e.rows)
+        now, then = e.training.steps, case.parameter_map.steps_of(steps, e.rows)
         yield case.move("underfit", weight, f"Train {then} steps instead of {now}.", why, training=steps)
     yield case.move("underfit", 0.7 * weight, "A higher learning rate.", why, training=case.at_rate(2))
-    knobs = case.knobs
-    if case.training.get(knobs.method) == LORA:
-        rank = int(number(case.training.get(knobs.rank, knobs.first[LORA][knobs.rank])))
-        bigger: Values = {**case.training, knobs.rank: min(256, 2 * rank)}
-        said = f"LoRA rank {bigger[knobs.rank]} instead of {rank}."
+    parameter_map = case.parameter_map
+    if case.training.get(parameter_map.method) == LORA:
+        rank = int(as_number(case.training.get(parameter_map.rank, parameter_map.first[LORA][parameter_map.rank])))
+        bigger: Values = {**case.training, parameter_map.rank: min(256, 2 * rank)}
+        said = f"LoRA rank {bigger[parameter_map.rank]} instead of {rank}."
         yield case.move("underfit", 0.5 * weight, said, why, training=bigger)
 
 
-def longer(case: Case) -> Values | None:
+def train_longer(case: Case) -> Values | None:
     """The training values with 1.6 times the steps, or what time allows; None where that is hardly more."""
     e = case.evidence
-    now = e.training.steps if e.training else case.knobs.steps_of(case.training, e.rows)
-    then = allowed_steps(case.situation, round(1.6 * now), e.seconds_per_step)
-    return case.knobs.with_steps(case.training, then, e.rows) if then >= 1.15 * now else None
+    now = e.training.steps if e.training else case.parameter_map.steps_of(case.training, e.rows)
+    then = fit_steps(case.situation, round(1.6 * now), e.seconds_per_step)
+    return case.parameter_map.with_steps(case.training, then, e.rows) if then >= 1.15 * now else None
 
 
-def longer_helped(case: Case) -> bool:
+def did_longer_help(case: Case) -> bool:
     """Whether a shorter training on the same data scored worse: then memorising is not what hurts."""
     e, direction = case.evidence, case.situation.task.direction
     return any(
@@ -205,7 +204,7 @@ def longer_helped(case: Case) -> bool:
         and e.training is not None
         and row.hypothesis.data_plan == case.plan
         and row.training.steps < 0.9 * e.training.steps
-        and better(e.value, row.value, direction)
+        and is_better(e.value, row.value, direction)
         for row in case.situation.brief.journal
     )
 
@@ -213,7 +212,7 @@ def longer_helped(case: Case) -> bool:
 def overfit_moves(case: Case) -> Iterator[Move]:
     """Loss near nothing and the score poor: fewer passes, or LoRA, or a lower rate."""
     e = case.evidence
-    if e.training is None or longer_helped(case):
+    if e.training is None or did_longer_help(case):
         return
     learned = e.training.last_loss < 0.12 * e.training.first_loss or e.training.last_loss < 0.03
     much = min(1.0, max(0.0, e.epochs - 3) / 8)
@@ -221,10 +220,12 @@ def overfit_moves(case: Case) -> Iterator[Move]:
     if weight <= 0.02:
         return
     why = f"loss {e.training.last_loss:.3f} after {e.epochs:.1f} epochs, yet {100 * case.room:.0f} % are wrong"
-    fewer = case.knobs.with_steps(case.training, max(20, round(0.5 * e.training.steps)), e.rows)
-    yield case.move("overfit", weight, f"Half the steps ({case.knobs.steps_of(fewer, e.rows)}).", why, training=fewer)
-    if case.training.get(case.knobs.method) == FULL:
-        values = case.knobs.other_method(case.training)
+    fewer = case.parameter_map.with_steps(case.training, max(20, round(0.5 * e.training.steps)), e.rows)
+    yield case.move(
+        "overfit", weight, f"Half the steps ({case.parameter_map.steps_of(fewer, e.rows)}).", why, training=fewer
+    )
+    if case.training.get(case.parameter_map.method) == FULL:
+        values = case.parameter_map.other_method(case.training)
         yield case.move("overfit", 0.8 * weight, "LoRA holds less by heart than full training.", why, training=values)
     yield case.move("overfit", 0.6 * weight, "Half the learning rate.", why, training=case.at_rate(0.5))
 
@@ -243,17 +244,40 @@ def rate_moves(case: Case) -> Iterator[Move]:
         (0.85, 0.18),
     ):
         values = case.at_rate(factor)
-        rate = case.knobs.rate
+        rate = case.parameter_map.rate
         said = f"Learning rate {values[rate]} instead of {case.training.get(rate)}."
         yield case.move("rate", weight * less, said, why, training=values)
 
 
 def method_moves(case: Case) -> Iterator[Move]:
     """Full ↔ LoRA; full only where the model is small enough for it."""
-    values = case.knobs.other_method(case.training)
-    method = values[case.knobs.method]
+    values = case.parameter_map.other_method(case.training)
+    method = values[case.parameter_map.method]
     if method == FULL and case.situation.card.parameters > 1_500_000_000:
         return
     why = "the data are as clean as they get; the method was never compared"
     name = "Full training" if method == FULL else "LoRA"
     yield case.move("method", 0.15 * min(1.0, 0.4 + case.room), f"{name} instead of the other.", why, training=values)
+
+
+# The rule for trainings that the live watch ended: what their evidence blames.
+
+DIVERGING = ("nan", "diverged", "exploded")
+
+
+def stopped_moves(case: Case) -> Iterator[Move]:
+    """A training that was stopped: a lower rate where it diverged, a higher one where nothing moved, else fewer steps."""
+    e = case.evidence
+    stopped = e.training.stopped if e.training else None
+    if stopped is None:
+        return
+    why = f"stopped at step {stopped.at} of {stopped.of}: {stopped.text}"
+    if stopped.kind in DIVERGING:
+        lower = case.at_rate(0.3)
+        yield case.move("rate", 0.9, "A third of the learning rate, which diverged.", why, training=lower)
+    elif stopped.kind == "flat":
+        higher = case.at_rate(5)
+        yield case.move("rate", 0.9, "Five times the learning rate, which moved nothing.", why, training=higher)
+    else:
+        steps = case.parameter_map.with_steps(case.training, max(20, round(0.9 * stopped.step)), e.rows)
+        yield case.move("rate", 0.5, "As many steps as the time allows, decay included.", why, training=steps)

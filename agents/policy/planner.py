@@ -10,15 +10,15 @@ from pydantic import BaseModel
 from tuneloop.agents.policy.config_coder import write_config
 from tuneloop.agents.policy.critic import explain
 from tuneloop.agents.policy.data_engineer import write_script
-from tuneloop.agents.policy.researcher import propose
+from tuneloop.agents.policy.researcher import propose_hypothesis
 from tuneloop.agents.policy.validator import diagnose
 from tuneloop.core.brief import Brief
 from tuneloop.core.errors import RecipeError, ToolError
-from tuneloop.core.toolbox import Toolbox
+from tuneloop.core.protocols import Toolbox
 
 Answer = TypeVar("Answer", bound=BaseModel)
 AGENTS: dict[str, Callable[[Brief, Toolbox], Awaitable[BaseModel]]] = {
-    "researcher": propose,
+    "researcher": propose_hypothesis,
     "data_engineer": write_script,
     "config_coder": write_config,
     "validator": diagnose,

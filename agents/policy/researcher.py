@@ -7,11 +7,18 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from tuneloop.agents.policy.asked import as_permitted, asked_moves, honest, limited, permitted, within
 from tuneloop.agents.policy.data_engineer import FEWER, SOFTEN
 from tuneloop.agents.policy.data_moves import coverage_moves, noise_moves
-from tuneloop.agents.policy.evidence import call, parent_of, read_evidence
-from tuneloop.agents.policy.knobs import Knobs, Values, read_knobs
+from tuneloop.agents.policy.data_plan import (
+    Plan,
+    choose_sources,
+    clean_rows,
+    find_step,
+    first_plan,
+    plan_fingerprint,
+    without_steps,
+)
+from tuneloop.agents.policy.evidence import call_or_none, parent_of, read_evidence
 from tuneloop.agents.policy.moves import (
     Case,
     Move,
@@ -19,26 +26,25 @@ from tuneloop.agents.policy.moves import (
     method_moves,
     overfit_moves,
     rate_moves,
+    stopped_moves,
     style_moves,
     underfit_moves,
 )
-from tuneloop.agents.policy.plan import (
-    Plan,
-    choose_sources,
-    clean_rows,
-    find,
-    fingerprint,
-    first_plan,
-    without,
+from tuneloop.agents.policy.parameter_map import ParameterMap, Values, first_training, read_parameter_map
+from tuneloop.agents.policy.planner_constraints import (
+    apply_directives,
+    directive_moves,
+    limit_move,
+    note_unfollowable,
+    permitted_evidence,
+    without_excluded_sources,
 )
 from tuneloop.agents.policy.situation import Situation, read_situation
-from tuneloop.agents.policy.stopped_moves import stopped_moves
-from tuneloop.agents.policy.training import first_training
 from tuneloop.core.brief import Brief, JournalRow
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Hypothesis
+from tuneloop.core.protocols import Toolbox
 from tuneloop.core.text import equations
-from tuneloop.core.toolbox import Toolbox
 
 RULES = (
     stopped_moves, format_moves, noise_moves, coverage_moves, style_moves, underfit_moves, overfit_moves, rate_moves,
@@ -50,20 +56,23 @@ SLOW = re.compile(r"time limit|timed? ?out|deadline|too long to train|seconds ar
 AGAIN, BLAMED = 0.35, 0.15
 
 
-async def propose(brief: Brief, tools: Toolbox) -> Hypothesis:
+async def propose_hypothesis(brief: Brief, tools: Toolbox) -> Hypothesis:
     """One falsifiable idea. Raises RecipeError when no source can be read as questions and answers."""
-    situation, knobs = await asyncio.gather(read_situation(brief, tools), read_knobs(tools))
+    situation, parameter_map = await asyncio.gather(read_situation(brief, tools), read_parameter_map(tools))
     parent = parent_of(brief.journal, brief.task.direction)
     if parent is None:
-        idea = after_failures(situation, knobs, await first(situation, knobs, tools))
-        plan, values = permitted(idea.data_plan, situation), within(brief, dict(idea.training_plan))
-        return honest(idea.model_copy(update={"data_plan": plan, "training_plan": values}), brief)
+        idea = retry_hypothesis(situation, parameter_map, await first_hypothesis(situation, parameter_map, tools))
+        plan, values = (
+            without_excluded_sources(idea.data_plan, situation),
+            apply_directives(brief, dict(idea.training_plan)),
+        )
+        return note_unfollowable(idea.model_copy(update={"data_plan": plan, "training_plan": values}), brief)
     evidence = await read_evidence(brief.task, parent, tools)
-    case = Case(situation, as_permitted(evidence, situation), knobs)
-    return honest(hypothesis_of(choose(case, parent), parent.number), brief)
+    case = Case(situation, permitted_evidence(evidence, situation), parameter_map)
+    return note_unfollowable(hypothesis_of(choose_move(case, parent), parent.number), brief)
 
 
-async def first(situation: Situation, knobs: Knobs, tools: Toolbox) -> Hypothesis:
+async def first_hypothesis(situation: Situation, parameter_map: ParameterMap, tools: Toolbox) -> Hypothesis:
     """The sensible first recipe."""
     chosen = choose_sources(situation)
     if not chosen:
@@ -71,9 +80,9 @@ async def first(situation: Situation, knobs: Knobs, tools: Toolbox) -> Hypothesi
         raise RecipeError(
             f"no source holds questions and answers of the benchmark's shape; looked at: {names}", culprit="data"
         )
-    plan = first_plan(situation, await base_spacing(tools))
+    plan = first_plan(situation, await base_model_spacing(tools))
     rows = min(situation.task.row_limit, sum(map(clean_rows, chosen)))
-    training = first_training(situation, knobs, rows)
+    training = first_training(situation, parameter_map, rows)
     named = ", ".join(s.id for s in chosen)
     cleaning = [step.do for step in plan if step.do.startswith(("drop", "keep", "require", "repair"))]
     return Hypothesis(
@@ -86,9 +95,9 @@ async def first(situation: Situation, knobs: Knobs, tools: Toolbox) -> Hypothesi
     ).model_copy(update={"statement": f"{named} in the benchmark's own form, cleaned by {', '.join(cleaning)}."})
 
 
-async def base_spacing(tools: Toolbox) -> str:
+async def base_model_spacing(tools: Toolbox) -> str:
     """How the untouched model itself spaces equations: spaced, compact, or as_is when it shows none."""
-    found = await call(tools, "evaluation_explain_failures", experiment=0, count=30) or {}
+    found = await call_or_none(tools, "evaluation_explain_failures", experiment=0, count=30) or {}
     shown = found.get("items", [])
     lefts = [left for f in shown for left, _, _ in equations(str(f.get("prediction") or ""))]
     if len(lefts) < 5:
@@ -97,14 +106,14 @@ async def base_spacing(tools: Toolbox) -> str:
     return "spaced" if spaced > 0.8 else "compact" if spaced < 0.2 else "as_is"
 
 
-def after_failures(situation: Situation, knobs: Knobs, idea: Hypothesis) -> Hypothesis:
+def retry_hypothesis(situation: Situation, parameter_map: ParameterMap, idea: Hypothesis) -> Hypothesis:
     """The first idea, changed by what experiments without a score died of."""
     for row in situation.brief.journal:
         if row.hypothesis.data_plan:
             idea = idea.model_copy(
                 update={"data_plan": row.hypothesis.data_plan, "training_plan": row.hypothesis.training_plan}
             )
-        plan, training, why = changed_by(row, knobs, idea.data_plan, dict(idea.training_plan))
+        plan, training, why = apply_failure(row, parameter_map, idea.data_plan, dict(idea.training_plan))
         idea = idea.model_copy(
             update={
                 "data_plan": plan,
@@ -113,56 +122,72 @@ def after_failures(situation: Situation, knobs: Knobs, idea: Hypothesis) -> Hypo
                 "reason": f"experiment {row.number}: {row.failure}"[:600],
             }
         )
-    tried = {fingerprint(r.hypothesis.data_plan, dict(r.hypothesis.training_plan)) for r in situation.brief.journal}
-    while fingerprint(idea.data_plan, dict(idea.training_plan)) in tried:
-        idea = idea.model_copy(update={"training_plan": knobs.with_rate(dict(idea.training_plan), 0.5)})
+    tried = {
+        plan_fingerprint(r.hypothesis.data_plan, dict(r.hypothesis.training_plan)) for r in situation.brief.journal
+    }
+    while plan_fingerprint(idea.data_plan, dict(idea.training_plan)) in tried:
+        idea = idea.model_copy(update={"training_plan": parameter_map.with_rate(dict(idea.training_plan), 0.5)})
     return idea
 
 
-def changed_by(row: JournalRow, knobs: Knobs, plan: Plan, training: Values) -> tuple[Plan, Values, str]:
+def apply_failure(
+    row: JournalRow, parameter_map: ParameterMap, plan: Plan, training: Values
+) -> tuple[Plan, Values, str]:
     """Plan and values after one failed experiment, and what was changed."""
     said = row.failure or ""
     if FLAT.search(said):
-        return plan, knobs.with_rate(training, 5), "The same data at five times the learning rate, which moved nothing."
+        return (
+            plan,
+            parameter_map.with_rate(training, 5),
+            "The same data at five times the learning rate, which moved nothing.",
+        )
     if DIVERGED.search(said):
-        return plan, knobs.with_rate(training, 0.3), "The same data at a third of the learning rate, which diverged."
+        return (
+            plan,
+            parameter_map.with_rate(training, 0.3),
+            "The same data at a third of the learning rate, which diverged.",
+        )
     if SLOW.search(said):
-        steps = max(20, knobs.steps_of(training, row.rows or 1000) // 2)
-        shorter = knobs.with_steps(training, steps, row.rows or 1000)
+        steps = max(20, parameter_map.steps_of(training, row.rows or 1000) // 2)
+        shorter = parameter_map.with_steps(training, steps, row.rows or 1000)
         return plan, shorter, "The same data in half the steps, to fit the time."
-    gone = next((do for do in SOFTEN if find(plan, do)), None)
+    gone = next((do for do in SOFTEN if find_step(plan, do)), None)
     if gone is not None and (FEWER.search(said) or "script" in said or "data" in said):
-        return without(plan, gone), training, f"The same without {gone}, which may have failed or left too few rows."
-    return plan, knobs.with_rate(training, 0.5), "The same data at half the learning rate, after a failure."
+        return (
+            without_steps(plan, gone),
+            training,
+            f"The same without {gone}, which may have failed or left too few rows.",
+        )
+    return plan, parameter_map.with_rate(training, 0.5), "The same data at half the learning rate, after a failure."
 
 
-def choose(case: Case, parent: JournalRow) -> Move:
+def choose_move(case: Case, parent: JournalRow) -> Move:
     """The untried move with the most weight. Raises RecipeError when everything was tried."""
     journal = case.situation.brief.journal
-    tried = {fingerprint(r.hypothesis.data_plan, dict(r.hypothesis.training_plan)) for r in journal}
-    possible = [*asked_moves(case, parent.hypothesis.data_plan, dict(parent.hypothesis.training_plan))]
+    tried = {plan_fingerprint(r.hypothesis.data_plan, dict(r.hypothesis.training_plan)) for r in journal}
+    possible = [*directive_moves(case, parent.hypothesis.data_plan, dict(parent.hypothesis.training_plan))]
     possible += [
-        m for m in (limited(m, case) for m in moves(case)) if (m.plan, m.training) != (case.plan, case.training)
+        m for m in (limit_move(m, case) for m in rule_moves(case)) if (m.plan, m.training) != (case.plan, case.training)
     ]
-    untried = [m for m in possible if fingerprint(m.plan, m.training) not in tried]
+    untried = [m for m in possible if plan_fingerprint(m.plan, m.training) not in tried]
     if not untried:
         raise RecipeError("every change that the evidence allows was tried")
-    losses = rejections(journal, parent)
-    return max(untried, key=lambda m: weigh(m, losses, parent))
+    losses = count_rejections(journal, parent)
+    return max(untried, key=lambda m: weigh_move(m, losses, parent))
 
 
-def moves(case: Case) -> list[Move]:
+def rule_moves(case: Case) -> list[Move]:
     """All moves of all rules, in the rules' order."""
-    return [move for rule in RULES for move in rule(case) if find(move.plan, "use_source")]
+    return [move for rule in RULES for move in rule(case) if find_step(move.plan, "use_source")]
 
 
-def weigh(move: Move, losses: Counter[str], parent: JournalRow) -> float:
+def weigh_move(move: Move, losses: Counter[str], parent: JournalRow) -> float:
     """The move's weight, more when the critic blamed its aspect, less for each time the aspect failed here."""
     blamed = BLAMED if parent.blame == move.aspect else 0.0
     return round((move.weight + blamed) * AGAIN ** losses[move.aspect], 6)
 
 
-def rejections(journal: Sequence[JournalRow], parent: JournalRow) -> Counter[str]:
+def count_rejections(journal: Sequence[JournalRow], parent: JournalRow) -> Counter[str]:
     """How often each aspect was tried from this parent and did not help."""
     children: Iterable[JournalRow] = (row for row in journal if row.hypothesis.parent == parent.number)
     return Counter(row.hypothesis.aspect for row in children)

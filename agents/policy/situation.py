@@ -4,16 +4,128 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tuneloop.agents.policy.compose import Form
-from tuneloop.agents.policy.final import final_form
-from tuneloop.core.brief import Brief, Task
+from tuneloop.agents.policy.script_composer import Form
+from tuneloop.core.brief import Brief, TaskCard
 from tuneloop.core.constraints import is_allowed
 from tuneloop.core.profile import BenchmarkFacts, DatasetProfile, SourceProfile
-from tuneloop.core.toolbox import Toolbox
+from tuneloop.core.protocols import Toolbox
+
+# How the final answer has to stand in a reply, so that the benchmark's scorer reads it.
+
+WORDED = re.compile(
+    r"((?:[A-Z][\w-]*(?: [a-z][\w-]*)?|answer):)[ \t]*"
+    r"(?:\"|'|`|\*|<|\[|\{|\(|number|letter|the |your |n\b|x\b|[A-E]\b|\d|\.\.\.)"
+)
+SPOKEN = re.compile(r"([Tt]he (?:final |correct )?answer is)\b(?! (?:an?|one|always|the|not|in)\b)")
+FORMS = (
+    "ANSWER",
+    "Answer: ANSWER",
+    "#### ANSWER",
+    "\\boxed{ANSWER}",
+    "<answer>ANSWER</answer>",
+    "**ANSWER**",
+    "(ANSWER)",
+    "[ANSWER]",
+    "The answer is ANSWER.",
+    "Final answer: ANSWER",
+    "ANSWER.",
+    "= ANSWER",
+)
+STEPS = "First, 3 + 4 = 7. Then we go on.\n"
+
+
+@dataclass(frozen=True)
+class FinalForm:
+    """`ANSWER` stands for the answer; `steps`: something may stand before it."""
+
+    template: str
+    steps: bool
+
+
+def final_form(task: TaskCard, facts: BenchmarkFacts) -> FinalForm:
+    """The form for the benchmark's scorer, in the wording the task itself uses where it has one."""
+    wording = wording_form(task, facts)
+    if task.final:
+        return FinalForm(task.final, True)
+    if task.answer == "boxed":
+        return FinalForm("\\boxed{ANSWER}", True)
+    if task.answer == "exact":
+        return FinalForm("ANSWER", False)
+    if task.answer.startswith("regex:"):
+        return pattern_form(task.answer.removeprefix("regex:"), facts.answer_examples, wording)
+    return FinalForm(wording or "Answer: ANSWER", True)
+
+
+def wording_form(task: TaskCard, facts: BenchmarkFacts) -> str | None:
+    """`Answer: ANSWER`, `#### ANSWER` and the like, if prompt or description ask for it."""
+    said = "\n".join((facts.prompt_prefix, facts.prompt_suffix, task.prompt, task.description))
+    for mark, form in (
+        ("####", "#### ANSWER"),
+        ("<answer>", "<answer>ANSWER</answer>"),
+        ("\\boxed", "\\boxed{ANSWER}"),
+    ):
+        if mark in said:
+            return form
+    found = [
+        m[1]
+        for m in WORDED.finditer(said)
+        if m[1].split(":")[0].casefold() not in ("question", "example", "options", "q")
+    ]
+    if found:
+        return f"{found[-1]} ANSWER"
+    spoken = SPOKEN.search(said)
+    return f"{spoken[1]} ANSWER." if spoken else None
+
+
+def pattern_form(pattern: str, answers: Sequence[str], wording: str | None) -> FinalForm:
+    """A form that the pattern reads back for every answer seen; with steps before it if that can be read too."""
+    literal = literal_form(pattern)
+    forms = [f for f in (wording, literal, *FORMS) if f]
+    for steps in (True, False):
+        for form in forms:
+            if all(pattern_reads(pattern, (STEPS if steps else "") + form.replace("ANSWER", a), a) for a in answers):
+                return FinalForm(form, steps)
+    return FinalForm(wording or literal or "ANSWER", True)
+
+
+def pattern_reads(pattern: str, reply: str, answer: str) -> bool:
+    """Whether the last match in the reply gives the answer."""
+    found = [m[1] if m.re.groups else m[0] for m in re.finditer(pattern, reply)]
+    kept = [" ".join(f.split()) for f in found if f and f.strip()]
+    return bool(kept) and kept[-1].casefold() == " ".join(answer.split()).casefold()
+
+
+def literal_form(pattern: str) -> str:
+    r"""The pattern with its first group as ANSWER and the rest as plain text: `Answer:\s*(\d+)` → `Answer: ANSWER`."""
+    text = re.sub(r"^\(\?[a-zA-Z]+\)", "", pattern)
+    depth, start, end = 0, -1, -1
+    for i, c in enumerate(text):
+        if c in "()" and (i == 0 or text[i - 1] != "\\"):
+            capturing = c == "(" and (text[i + 1 : i + 2] != "?" or text[i + 1 : i + 4] == "?P<")
+            if capturing and start < 0:
+                start, depth = i, 0
+            depth += 1 if c == "(" else -1
+            if c == ")" and depth == 0 and start >= 0 and end < 0:
+                end = i
+    if start < 0 or end < 0:
+        return "ANSWER"
+    return shortest_match(text[:start]) + "ANSWER" + shortest_match(text[end + 1 :])
+
+
+def shortest_match(pattern: str) -> str:
+    """The shortest plain text a simple pattern matches, with a blank for optional white space."""
+    text = re.sub(r"\\[^\w\s][?*]", "", re.sub(r"\\s[*+?]?| [*?]", " ", pattern))
+    text = re.sub(r"\(\?:([^()|]*)(?:\|[^()]*)?\)\??", r"\1", text)
+    text = re.sub(r"\[([^\]^\\])[^\]]*\][?*]?", r"\1", text)
+    text = re.sub(r"\\b|\^|\$|\\Z|\\A|(?<=\w)\?", "", text)
+    text = re.sub(r".[*?]|(?<=.)\+", "", text) if re.search(r"(?<!\\)[*?+]", text) else text
+    return re.sub(r"\\(.)", r"\1", text)
+
 
 TINY = 20_000_000
 CPU_FLOPS, GPU_FLOPS = 4e10, 6e13
@@ -21,7 +133,7 @@ BATCH = 16
 
 
 @dataclass(frozen=True)
-class Card:
+class ModelFacts:
     """The base model as the parameter server tells it."""
 
     parameters: int
@@ -42,8 +154,8 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Source:
-    """A source of one data set; `contradicted`: share of shared questions on which even the friendliest source differs."""
+class DataSource:
+    """A source of one data set; `contradiction_share`: share of shared questions on which even the friendliest source differs."""
 
     dataset: str
     profile: SourceProfile
@@ -101,11 +213,11 @@ class Situation:
 
     brief: Brief
     facts: BenchmarkFacts
-    sources: tuple[Source, ...]
-    card: Card
+    sources: tuple[DataSource, ...]
+    card: ModelFacts
 
     @property
-    def task(self) -> Task:
+    def task(self) -> TaskCard:
         """The task card."""
         return self.brief.task
 
@@ -114,7 +226,7 @@ class Situation:
         """Whether nothing was measured yet."""
         return not any(row.value is not None for row in self.brief.journal)
 
-    def source(self, name: str) -> Source | None:
+    def source(self, name: str) -> DataSource | None:
         """By its id."""
         return next((s for s in self.sources if s.id == name), None)
 
@@ -132,7 +244,7 @@ async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
     )
     profiles = [DatasetProfile.model_validate(answer) for answer in told]
     sources = tuple(
-        Source(name, s, contradicted(p, s.name))
+        DataSource(name, s, contradiction_share(p, s.name))
         for name, p in zip(names, profiles, strict=True)
         for s in p.sources
         if is_allowed(brief.directives, name, s.file)
@@ -140,15 +252,15 @@ async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
     return Situation(brief, profiles[0].benchmark, sources, read_card(card, brief))
 
 
-def contradicted(profile: DatasetProfile, source: str) -> float:
+def contradiction_share(profile: DatasetProfile, source: str) -> float:
     """1 less the best agreement with another source on at least 20 shared questions; 0 where nothing is shared."""
     shared = [a.agreeing for a in profile.agreements if source in (a.first, a.second) and a.questions >= 20]
     return 1 - max(shared) if shared else 0.0
 
 
-def read_card(told: dict[str, Any], brief: Brief) -> Card:
+def read_card(told: dict[str, Any], brief: Brief) -> ModelFacts:
     """The part of a model card the policy needs."""
-    return Card(
+    return ModelFacts(
         parameters=int(told["parameters"]),
         max_positions=told.get("max_positions"),
         chat_template=bool(told.get("chat_template")),
@@ -157,7 +269,7 @@ def read_card(told: dict[str, Any], brief: Brief) -> Card:
     )
 
 
-def form_of(task: Task, facts: BenchmarkFacts) -> Form:
+def form_of(task: TaskCard, facts: BenchmarkFacts) -> Form:
     """How the benchmark asks and reads."""
     final = final_form(task, facts)
     low, high = facts.answer_low or 0.0, facts.answer_high or 0.0

@@ -12,24 +12,24 @@ from typing import Any
 from planner.space import Space
 from planner.tasks import Made, make
 from tuneloop.agents.critic import CRITIC
-from tuneloop.agents.policy.knobs import read_knobs
+from tuneloop.agents.policy.parameter_map import read_parameter_map
 from tuneloop.agents.policy.situation import read_situation
 from tuneloop.agents.researcher import RESEARCHER
-from tuneloop.core.bridge import run_sync
-from tuneloop.core.brief import Brief, Budget
+from tuneloop.core.async_bridge import run_sync
+from tuneloop.core.brief import Brief, BudgetLeft
 from tuneloop.core.files import write_json
-from tuneloop.core.run import RunSpec
+from tuneloop.core.protocols import Toolbox, ToolCard
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings, load_settings
-from tuneloop.core.toolbox import Toolbox, ToolCard
-from tuneloop.graph.brief import task
+from tuneloop.graph.agent_calls.brief import task_card
 from tuneloop.graph.context import Context
-from tuneloop.graph.nodes.prepare import settle
-from tuneloop.graph.runs import create_run
+from tuneloop.graph.lifecycle.drive import create_run
+from tuneloop.graph.nodes.prepare import fetch_and_build
 from tuneloop.graph.state import State
-from tuneloop.mcp_servers import direct
-from tuneloop.tools import models
+from tuneloop.mcp_servers import in_process
 from tuneloop.tools.engines import ensure_engine
-from tuneloop.tools.workers import stop_workers
+from tuneloop.tools.hub import models
+from tuneloop.tools.jobs.warm_workers import stop_workers
 
 MAY_ASK = tuple(dict.fromkeys((*RESEARCHER.tools, *CRITIC.tools)))
 
@@ -43,7 +43,7 @@ def home(folder: Path) -> Settings:
     real = load_settings()
     for name in ("llamafactory", "opencompass"):
         ensure_engine(name, real, silent)
-    models.resolve("tiny", real, silent)
+    models.resolve_model("tiny", real, silent)
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("engines", "models"):
         if not (folder / name).exists():
@@ -63,10 +63,10 @@ class DirectTools:
     async def call(self, tool: str, **arguments: Any) -> Any:
         """The function behind the tool."""
         if tool not in self.LASTING:
-            return direct.call(self.ctx.scope, tool, **arguments)
+            return in_process.call_tool(self.ctx.scope, tool, **arguments)
         key = repr((tool, sorted(arguments.items())))
         if key not in self._kept:
-            self._kept[key] = direct.call(self.ctx.scope, tool, **arguments)
+            self._kept[key] = in_process.call_tool(self.ctx.scope, tool, **arguments)
         return self._kept[key]
 
     async def names(self) -> Sequence[str]:
@@ -93,7 +93,7 @@ class Arena:
     @functools.cached_property
     def space(self) -> Space:
         """Of this task."""
-        return Space(run_sync(read_situation(self.brief, self.tools)), run_sync(read_knobs(self.tools)))
+        return Space(run_sync(read_situation(self.brief, self.tools)), run_sync(read_parameter_map(self.tools)))
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,11 @@ def site(name: str, settings: Settings) -> Iterator[Site]:
         benchmark=str(benchmark.resolve()), base_model="tiny", datasets=(str(data.resolve()),), drop_overlaps=True
     )  # overlaps: every player's script leaves out what the profile names anyway
     ctx = opened(spec, settings, f"bench-{name}")
-    brief = Brief(task=task(ctx), experiment=1, budget=Budget(experiments_left=None, seconds_left=None))
+    brief = Brief(task=task_card(ctx), experiment=1, budget=BudgetLeft(experiments_left=None, seconds_left=None))
     try:
         yield Site(Arena(made, data.resolve(), brief, DirectTools(ctx)), ctx)
     finally:
-        stop_workers(ctx.bench)
+        stop_workers(ctx.run_tools)
 
 
 def opened(spec: RunSpec, settings: Settings, name: str) -> Context:
@@ -131,5 +131,5 @@ def opened(spec: RunSpec, settings: Settings, name: str) -> Context:
         create_run(spec, settings, run.id)
     ctx = Context(run, settings, State(run_id=run.id))
     if not run.setup.is_file():
-        write_json(run.setup, settle(ctx).model_dump(mode="json"))
+        write_json(run.setup, fetch_and_build(ctx).model_dump(mode="json"))
     return ctx

@@ -13,16 +13,16 @@ from typing import Any
 from planner.arena import Arena, Site
 from planner.space import STYLES, Point
 from tuneloop.agents.policy import OfflinePolicy
-from tuneloop.core.bridge import run_sync
+from tuneloop.core.async_bridge import run_sync
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import DataScript, TrainConfig, Training
 from tuneloop.core.files import read_json, read_lines, write_atomic, write_json
 from tuneloop.core.score import ItemResult, Score
 from tuneloop.graph.nodes.build_data import build_data
-from tuneloop.graph.nodes.evaluate import measure
+from tuneloop.graph.nodes.evaluate import measure_experiment
 from tuneloop.graph.nodes.train import finished_training
-from tuneloop.tools.failures import kind_of
-from tuneloop.tools.trained import log_points
+from tuneloop.tools.scoring.failures import failure_kind
+from tuneloop.tools.training.result import log_points
 
 RUNS = Path(__file__).with_name("runs.jsonl")
 NEAR_RATES, NEAR_STEPS = (5e-4, 6e-3), 60
@@ -64,8 +64,8 @@ def untouched(site: Site) -> dict[str, Any]:
     return {
         "task": site.arena.made.name,
         "number": 0,
-        "versions": site.ctx.bench.setup.versions,
-        **outcome(measure(site.ctx, 0)[0], site.arena.brief.task.max_new_tokens, OF_BASE),
+        "versions": site.ctx.run_tools.setup.versions,
+        **outcome(measure_experiment(site.ctx, 0)[0], site.arena.brief.task.max_new_tokens, OF_BASE),
     }
 
 
@@ -76,7 +76,7 @@ def run(site: Site, number: int, point: Point) -> dict[str, Any]:
         "task": site.arena.made.name,
         "number": number,
         "point": point.dumped(),
-        "versions": site.ctx.bench.setup.versions,
+        "versions": site.ctx.run_tools.setup.versions,
     }
     try:
         found = measured(site, number, point)
@@ -98,7 +98,7 @@ def measured(site: Site, number: int, point: Point) -> dict[str, Any]:
     write_atomic(folder.config, config.yaml)
     build_data(ctx)
     training = finished_training(ctx)
-    score = measure(ctx, number)[0]
+    score = measure_experiment(ctx, number)[0]
     return {
         "rows": read_json(folder.data / "report.json")["rows"],
         **outcome(score, brief.task.max_new_tokens, SHOWN),
@@ -111,7 +111,7 @@ def outcome(score: Score, longest: int, shown: int) -> dict[str, Any]:
     """Value, what could be read, right and wrong by item in the items' order, some failures."""
     items = sorted(score.items, key=lambda item: item.id)
     failed = [item for item in items if not item.correct]
-    kinds = [kind_of(item, longest) for item in failed]
+    kinds = [failure_kind(item, longest) for item in failed]
     return {
         "value": score.value,
         "parsed": score.parsed,

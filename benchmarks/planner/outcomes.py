@@ -10,7 +10,7 @@ from planner.space import Point
 from planner.world import Truth
 from tuneloop.core.experiment import Training
 from tuneloop.core.score import ItemResult, Score
-from tuneloop.tools.compare import wilson
+from tuneloop.tools.statistics import wilson
 
 CURVE = 12
 STEP_SECONDS = 0.15

@@ -20,7 +20,7 @@ from planner.rows import Kitchen, Made
 from planner.space import Point, loaded
 from planner.surface import Array, Surface, features, held_out, surface
 from planner.world import World
-from tuneloop.agents.policy import operations
+from tuneloop.agents.policy import row_operations
 from tuneloop.core.files import digest, digest_file, read_json, write_json
 from tuneloop.core.settings import Settings, load_settings
 
@@ -134,7 +134,7 @@ class Bench:
         """Data parts drawn uniformly; what their rows are like is kept while code and task stay."""
         rng = Random(f"data {arena.made.name}")
         points = [arena.space.draw(rng) for _ in range(count)]
-        code = [digest_file(Path(str(module.__file__))) for module in (operations, rows_module)]
+        code = [digest_file(Path(str(module.__file__))) for module in (row_operations, rows_module)]
         kept = self.settings.home.root / "rows" / f"{arena.made.name}-{digest(*code)}.json"
         known: dict[str, dict[str, Any]] = read_json(kept) if kept.is_file() else {}
         for i, point in enumerate(points):

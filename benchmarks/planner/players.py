@@ -20,7 +20,7 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import Event
 from tuneloop.core.experiment import Critique
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.planner import Planner
+from tuneloop.core.protocols import Planner
 from tuneloop.core.settings import Settings
 
 RECIPES = """
@@ -149,18 +149,18 @@ class Place:
 def chat(settings: Settings, run: RunFolder, folder: Path) -> Asked:
     """The model of CHAT_MODEL; its calls are recorded below `folder`. Where it fails for good, the policy answers."""
     from tuneloop.agents.chat.planner import ChatPlanner
-    from tuneloop.graph.desk import desk
+    from tuneloop.graph.agent_calls.planner_context import make_planner_context
 
     def planner(trial: Trial, seed: int) -> Planner:
         where = folder / f"{trial.world.arena.made.name}.{seed}"
-        return ChatPlanner(desk(Place(run, settings, trial, where)))
+        return ChatPlanner(make_planner_context(Place(run, settings, trial, where)))
 
     return Asked(f"chat {settings.chat_model}", planner, lambda brief, space: RESEARCHER.prompt(brief) + recipes(space))
 
 
 def recipes(space: Space) -> str:
     """The space in words."""
-    k = space.knobs
+    k = space.parameter_map
     return RECIPES.format(
         sources=", ".join(s.id for s in space.sources), turned=", ".join(TURNED), method=k.method, rate=k.rate,
         rates="{:g} to {:g}".format(*RATES), steps=k.steps, lengths="{} to {}".format(*STEPS), rank=k.rank,

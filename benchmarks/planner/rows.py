@@ -9,9 +9,9 @@ from typing import Any
 
 from planner.arena import Arena
 from planner.space import Point
-from tuneloop.agents.policy import operations
-from tuneloop.agents.policy.compose import FORM, READ, SELECT, form_entry, pairs, source_entry
+from tuneloop.agents.policy import row_operations
 from tuneloop.agents.policy.rows import Row, read_source
+from tuneloop.agents.policy.script_composer import FORM, READ, SELECT, form_entry, parse_pairs, source_entry
 from tuneloop.agents.policy.situation import form_of
 from tuneloop.core.experiment import Step
 from tuneloop.core.text import equations, plain_number, tokens
@@ -69,10 +69,10 @@ class Kitchen:
         words: dict[str, float] = {}
         for step in plan:
             if step.do == SELECT:
-                words = pairs(step.options.get("words", []))
+                words = parse_pairs(step.options.get("words", []))
             elif step.do not in (READ, FORM):
-                rows = getattr(operations, step.do)(rows, **step.options)
-        return operations.select(rows, task.row_limit, task.seed, words)
+                rows = getattr(row_operations, step.do)(rows, **step.options)
+        return row_operations.select(rows, task.row_limit, task.seed, words)
 
 
 def described(rows: list[Row], truth: Any) -> Made:

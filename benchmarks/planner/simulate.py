@@ -12,15 +12,15 @@ import numpy as np
 from planner.outcomes import SILENCE, curve, score, trained, untouched
 from planner.space import Point
 from planner.world import Truth, World
-from tuneloop.core.brief import Brief, Budget, JournalRow
+from tuneloop.core.brief import Brief, BudgetLeft, JournalRow
 from tuneloop.core.errors import ToolError
 from tuneloop.core.experiment import Critique, Hypothesis, Training
 from tuneloop.core.score import Decision, Score
-from tuneloop.tools.compare import decide
-from tuneloop.tools.failures import explain
+from tuneloop.tools.scoring.failures import explain_failures
+from tuneloop.tools.statistics import decide_promotion
 
 ITEMS, COUNTED = 200, 0.5 / math.sqrt(200)
-ALIKE = 0.6  # correlation of two models' answers; `tools/compare/power.py` assumes the same
+ALIKE = 0.6  # correlation of two models' answers; `tools/statistics/power.py` assumes the same
 SIMULATED = ("evaluation_explain_failures", "data_report", "training_loss_curve")
 
 
@@ -46,7 +46,7 @@ class Trial:
         changes: dict[str, Any] = {
             "experiment": len(self.journal) + 1,
             "journal": tuple(self.journal),
-            "budget": Budget(experiments_left=left, seconds_left=None),
+            "budget": BudgetLeft(experiments_left=left, seconds_left=None),
             "baseline": self.untouched.bare,
             "directives": self.world.arena.space.directives,
         }
@@ -60,7 +60,7 @@ class Trial:
             return None
         found, number = self._score(truth), len(self.journal) + 1
         self.scores[number], self.trainings[number] = found, trained(truth, point)
-        decision = decide(found, self.incumbent)
+        decision = decide_promotion(found, self.incumbent)
         if decision.promoted:
             self.incumbent, self.best = found, truth.score
         return found, self.trainings[number], decision
@@ -140,4 +140,4 @@ class Trial:
             return {"items": self.world.base["failures"][:count], "failed": self.world.base["items"].count("0")}
         one = self.scores[number]
         prompts = {item.id: "" for item in one.items}
-        return explain(one, prompts, self.brief.task.max_new_tokens, count=count)
+        return explain_failures(one, prompts, self.brief.task.max_new_tokens, count=count)

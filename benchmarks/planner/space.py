@@ -12,20 +12,20 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any
 
-from tuneloop.agents.policy.knobs import FULL, LORA, Knobs, Values, number
-from tuneloop.agents.policy.plan import (
+from tuneloop.agents.policy.data_plan import (
     ORDER,
     Plan,
-    agree_step,
-    candidates,
-    finish,
+    agreement_step,
+    candidate_sources,
+    final_steps,
     off_topic_step,
     rewrite_step,
     sources_in,
     with_sources,
     with_step,
 )
-from tuneloop.agents.policy.situation import Situation, Source
+from tuneloop.agents.policy.parameter_map import FULL, LORA, ParameterMap, Values, as_number
+from tuneloop.agents.policy.situation import DataSource, Situation
 from tuneloop.core.directive import Bound
 from tuneloop.core.experiment import Hypothesis, Step
 
@@ -77,17 +77,17 @@ class Space:
     """The space of one task; sources on the task's topic, as the policy sees them."""
 
     situation: Situation
-    knobs: Knobs
+    parameter_map: ParameterMap
 
     @property
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[DataSource]:
         """Those that hold questions and answers of the benchmark's shape."""
-        return sorted(candidates(self.situation), key=lambda s: s.id)
+        return sorted(candidate_sources(self.situation), key=lambda s: s.id)
 
     @property
     def directives(self) -> tuple[Bound, ...]:
         """The bounds as a user would ask for them, so that every planner knows them."""
-        ends = ((self.knobs.rate, RATES), (self.knobs.steps, STEPS), (self.knobs.rank, RANKS))
+        ends = ((self.parameter_map.rate, RATES), (self.parameter_map.steps, STEPS), (self.parameter_map.rank, RANKS))
         return tuple(Bound(parameter=name, at_least=found[0], at_most=found[-1]) for name, found in ends)
 
     def draw(self, rng: Random) -> Point:
@@ -114,11 +114,11 @@ class Space:
             plan = with_step(plan, step.do, step.why, **step.options)
         return plan
 
-    def _turned(self, point: Point, chosen: Sequence[Source]) -> list[Step]:
+    def _turned(self, point: Point, chosen: Sequence[DataSource]) -> list[Step]:
         longest = max(s.profile.solution_lengths.max for s in self.sources)
         room = int(max(2.0 * self.situation.task.max_new_tokens, LEAST_TOKENS))
         asked = 3 * self.situation.facts.prompt_lengths.max + 200
-        known = {step.do: step for step in finish(self.situation, self.sources)}
+        known = {step.do: step for step in final_steps(self.situation, self.sources)}
         steps = {
             "drop_off_topic": off_topic_step(self.situation, 1.0),
             "repair_from_key": Step(do="repair_from_key", options={"at_least": 0.6}),
@@ -128,7 +128,7 @@ class Space:
         }
         found = [steps.get(do, Step(do=do)) for do in point.does]
         if point.votes != "none":
-            agree = agree_step(chosen, "")
+            agree = agreement_step(chosen, "")
             sure = {**agree.options, "need_votes": [s.id for s in chosen]}
             found.append(agree if point.votes == "voted" else agree.model_copy(update={"options": sure}))
         return found
@@ -140,7 +140,7 @@ class Space:
 
     def training(self, point: Point) -> Values:
         """The training plan of a point."""
-        k = self.knobs
+        k = self.parameter_map
         values: Values = {k.method: point.method, k.rate: point.rate, k.steps: point.steps}
         return values | ({k.rank: point.rank} if point.method == LORA else {})
 
@@ -157,7 +157,7 @@ class Space:
 
     def point(self, idea: Hypothesis, rows: float = 1000) -> tuple[Point, tuple[str, ...]]:
         """The nearest point to an idea, and in words what had to give way."""
-        plan, values, k = idea.data_plan, dict(idea.training_plan), self.knobs
+        plan, values, k = idea.data_plan, dict(idea.training_plan), self.parameter_map
         said: list[str] = []
         names = tuple(sorted(s.id for s in sources_in(plan, self.situation) if s in self.sources))
         if not names:
@@ -169,8 +169,8 @@ class Space:
         method = str(values.get(k.method, FULL))
         begun = k.begun(method if method in (FULL, LORA) else LORA)
         method = str(begun[k.method])
-        rate = number(values.get(k.rate, begun[k.rate]))
-        steps, rank = k.steps_of(values, rows), int(number(values.get(k.rank, 32))) if method == LORA else 0
+        rate = as_number(values.get(k.rate, begun[k.rate]))
+        steps, rank = k.steps_of(values, rows), int(as_number(values.get(k.rank, 32))) if method == LORA else 0
         bound = Point(
             sources=names,
             style=style_of(dos),

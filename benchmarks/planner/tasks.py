@@ -15,7 +15,7 @@ from tuneloop.core.files import write_atomic, write_lines
 from tuneloop.core.text import normalise
 from tuneloop.tools.embedded import messy
 from tuneloop.tools.embedded.problems import SUFFIX, Problem, chain, draw, shopping, together
-from tuneloop.tools.embedded.solutions import lines, misread, prose, slip
+from tuneloop.tools.embedded.words import add_slip, equation_solution, misread_steps, prose_solution
 
 Rows = list[dict[str, Any]]
 VALIDATION, TEST, POOL = 200, 200, 7000
@@ -73,13 +73,13 @@ def stories(seed: int) -> Made:
     rng, seen = Random(f"stories {seed}"), set[str]()
     validation, test, pool = (draw(rng, count, seen) for count in (VALIDATION, TEST, POOL))
     sources = [
-        messy.Source(s.name, s.write, min(0.9, max(0.05, s.habit + rng.uniform(-0.2, 0.2))))
+        messy.RowSource(s.name, s.write, min(0.9, max(0.05, s.habit + rng.uniform(-0.2, 0.2))))
         for s in (messy.TEXTBOOK, messy.DISTILLED, messy.DIALOGUES, messy.QUIZZES)
     ]
     rows = honest(rng, sources, iter(pool))
     known = rng.sample(validation, messy.LEAKED_VALIDATION)
-    rows += [messy.leaked(rng, source, p) for p in known for source in (sources[0], sources[3])]
-    rows += [messy.copied(rng, raw) for raw in rng.sample(rows, messy.COPIES)]
+    rows += [messy.leaked_row(rng, source, p) for p in known for source in (sources[0], sources[3])]
+    rows += [messy.duplicate_row(rng, raw) for raw in rng.sample(rows, messy.COPIES)]
     rows += [messy.off_topic(rng) for _ in range(messy.OFF_TOPIC)]
     rng.shuffle(rows)
     named = {"textbook": "textbook.csv", "distilled": "distilled.jsonl", "chat": "chat.json", "quiz": "quiz.tsv"}
@@ -101,15 +101,15 @@ def stories(seed: int) -> Made:
     )  # fmt: skip
 
 
-def honest(rng: Random, sources: Sequence[messy.Source], pool: Iterator[Problem]) -> list[messy.Raw]:
+def honest(rng: Random, sources: Sequence[messy.RowSource], pool: Iterator[Problem]) -> list[messy.RawRow]:
     """What each source holds before anything is copied or leaked."""
     book, model, chat, quiz = sources
-    rows = [messy.row(rng, book, next(pool)) for _ in range(messy.BOOK)]
+    rows = [messy.make_row(rng, book, next(pool)) for _ in range(messy.BOOK)]
     for _ in range(messy.MODEL):
         p = next(pool)
-        rows += [messy.row(rng, model, p) for _ in range(rng.randint(3, 5))]
-    rows += [messy.row(rng, chat, next(pool)) for _ in range(messy.CHAT)]
-    return rows + [messy.row(rng, quiz, next(pool)) for _ in range(messy.QUIZ)]
+        rows += [messy.make_row(rng, model, p) for _ in range(rng.randint(3, 5))]
+    rows += [messy.make_row(rng, chat, next(pool)) for _ in range(messy.CHAT)]
+    return rows + [messy.make_row(rng, quiz, next(pool)) for _ in range(messy.QUIZ)]
 
 
 def till(seed: int) -> Made:
@@ -159,30 +159,30 @@ def fresh(rng: Random, count: int, seen: set[str]) -> list[Problem]:
 
 def receipt(rng: Random, p: Problem, habit: float) -> dict[str, Any]:
     """Working and total, both wrong by habit."""
-    steps = misread(p.steps) if rng.random() < habit else p.steps
-    return {"story": " ".join(p.story), "what": p.asked, "working": prose(steps), "total": steps[-1].result}
+    steps = misread_steps(p.steps) if rng.random() < habit else p.steps
+    return {"story": " ".join(p.story), "what": p.asked, "working": prose_solution(steps), "total": steps[-1].result}
 
 
 def tutor(rng: Random, p: Problem) -> dict[str, Any]:
     """One of several replies to the same question, seldom wrong."""
-    steps = misread(p.steps) if rng.random() < 0.15 else p.steps
-    steps = slip(rng, steps) if rng.random() < 0.1 else steps
+    steps = misread_steps(p.steps) if rng.random() < 0.15 else p.steps
+    steps = add_slip(rng, steps) if rng.random() < 0.1 else steps
     return {
         "task": {"story": " ".join(p.story), "question": p.asked},
-        "reply": lines(steps),
+        "reply": equation_solution(steps),
         "tutor": rng.randint(1, 9),
     }
 
 
 def letter(rng: Random, p: Problem) -> dict[str, Any]:
     """Words between greetings, wrong now and then."""
-    steps = misread(p.steps) if rng.random() < 0.35 else p.steps
-    return messy.write_chat(messy.Told(p.question, str(p.answer), steps, rng.randint(0, 9)))
+    steps = misread_steps(p.steps) if rng.random() < 0.35 else p.steps
+    return messy.write_chat(messy.WorkedProblem(p.question, str(p.answer), steps, rng.randint(0, 9)))
 
 
 def homework(rng: Random, p: Problem) -> dict[str, Any]:
     """The bare number."""
-    steps = slip(rng, p.steps) if rng.random() < 0.2 else p.steps
+    steps = add_slip(rng, p.steps) if rng.random() < 0.2 else p.steps
     return {"text": p.question, "number": steps[-1].result}
 
 

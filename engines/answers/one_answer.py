@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import landlock
-from forbid import forbid
 from loading import load
+from syscall_filter import forbid
 
 MEMORY, FILE, FILES = 1 << 30, 16 << 20, 64
 DEEPEST = 50

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import walls
+import fork_isolation
 from loading import load
 from one_answer import confine, tell
 
@@ -114,7 +114,7 @@ def error_of(name: Any) -> Exception:
 
 def main(ask: int, hear: int, say: int) -> None:
     """Close this process to all others and confine it, then run the test."""
-    walls.closed_to_others(True)
+    fork_isolation.closed_to_others(True)
     test = json.loads(sys.stdin.buffer.read())
     line = Line(ask, hear, load(test["typed"]))
     confine(test["seconds"])

@@ -22,8 +22,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import walls
-import warden
+import fork_isolation
+import fork_parent
 from one_answer import plain
 
 HERE = Path(__file__).parent
@@ -35,8 +35,8 @@ SLACK, TIMES = 10.0, 4.0  # an answer may wait: its wall clock ends it after TIM
 def main(job_file: Path) -> None:
     """Every answer, then the results."""
     job = json.loads(job_file.read_text(encoding="utf-8"))
-    warden.adopt_orphans()
-    walls.closed_to_others(True)
+    fork_parent.adopt_orphans()
+    fork_isolation.closed_to_others(True)
     sets = [{**given, "items": rows(Path(given["items"]))} for given in job["sets"]]
     fonts = made_fonts() if any("files" in item for given in sets for item in given["items"]) else None
     total, done = sum(len(given["items"]) for given in sets), 0
@@ -162,9 +162,9 @@ def collect(handle: int, deadline: float) -> tuple[bytes, str]:
 
 def end_all() -> None:
     """Whatever an answer left running, where no filter kept it from starting processes."""
-    while living := list(warden.descendants(os.getpid())):
-        warden.kill(living)
-        for _ in iter(warden.wait_any, None):
+    while living := list(fork_parent.descendants(os.getpid())):
+        fork_parent.kill(living)
+        for _ in iter(fork_parent.wait_any, None):
             continue
 
 

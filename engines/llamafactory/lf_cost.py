@@ -16,7 +16,7 @@ from lf_checkpoints import write
 from transformers import TrainerCallback
 
 COST = "cost.json"
-SHORT = 10  # steps of a micro-run: the first so many are told one by one, and of a run no longer every row's length
+SHORT = 10  # steps of a smoke run: the first so many are told one by one, and of a run no longer every row's length
 
 
 class Meter(TrainerCallback):
@@ -40,7 +40,7 @@ class Meter(TrainerCallback):
         self.tokens += rows.numel() if rows is not None else 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Row lengths, of a micro-run only: what a full run's batches will be like."""
+        """Row lengths, of a smoke run only: what a full run's batches will be like."""
         rows = getattr(kwargs.get("train_dataloader"), "dataset", None)
         if state.max_steps <= SHORT and hasattr(rows, "__len__"):
             self.lengths = [len(ids) for ids in rows["input_ids"]]

@@ -52,7 +52,7 @@ class Stop:
 
 
 def agreed(*wishes: bool) -> list[bool]:
-    """Whether any process of this training has each wish: the same answer in all of them."""
+    """Whether any process of this training has each directive: the same answer in all of them."""
     if not dist.is_initialized():
         return list(wishes)
     flags = torch.tensor([float(w) for w in wishes], device="cuda" if torch.cuda.is_available() else "cpu")
@@ -64,7 +64,7 @@ STOP = Stop()
 
 
 class WatchedTrainer(CustomSeq2SeqTrainer):
-    """The engine's trainer with a meter and, called last, a keeper beside it."""
+    """The engine's trainer with a meter and, called last, a supervisor beside it."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

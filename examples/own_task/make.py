@@ -12,7 +12,7 @@ from typing import Any
 
 from tuneloop.core.files import write_atomic, write_lines
 from tuneloop.tools.embedded.problems import Problem, chain
-from tuneloop.tools.embedded.solutions import misread, prose
+from tuneloop.tools.embedded.words import misread_steps, prose_solution
 
 VALIDATION, TEST, LEDGER, CHECKED, DRILLS = 200, 400, 2600, 900, 1200
 SHARED = 300
@@ -56,8 +56,8 @@ def item(name: str, p: Problem) -> Row:
 def ledger(number: int, p: Problem, rng: Random) -> Row:
     """The largest source, with working and result; its writer reads "times as many" as plus and "equal parts" as minus."""
     story, question = told(p)
-    steps = misread(p.steps) if rng.random() < HABIT else p.steps
-    return {"no": number, "entry": story, "ask": question, "working": prose(steps), "result": steps[-1].result}
+    steps = misread_steps(p.steps) if rng.random() < HABIT else p.steps
+    return {"no": number, "entry": story, "ask": question, "working": prose_solution(steps), "result": steps[-1].result}
 
 
 def checked(p: Problem) -> Row:
@@ -65,7 +65,7 @@ def checked(p: Problem) -> Row:
     story, question = told(p)
     return {
         "item": {"story": story, "question": question},
-        "review": {"working": prose(p.steps), "final": str(p.answer)},
+        "review": {"working": prose_solution(p.steps), "final": str(p.answer)},
     }
 
 

@@ -10,42 +10,53 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Training
 from tuneloop.core.files import digest, read_json, write_json
 from tuneloop.core.layout import ExperimentFolder
-from tuneloop.graph.asking import ask
-from tuneloop.graph.brief import brief
+from tuneloop.graph.agent_calls.brief import build_brief, score_failures
+from tuneloop.graph.agent_calls.run_agent import run_agent
 from tuneloop.graph.context import Context
-from tuneloop.graph.evidence import of_score
-from tuneloop.graph.onward import after
-from tuneloop.graph.retold import ended
+from tuneloop.graph.lifecycle.event_backfill import experiment_finished
+from tuneloop.graph.outcomes.promotion import decide_candidate, guard_specs
+from tuneloop.graph.outcomes.stopping import next_node
 from tuneloop.graph.steering.compliance import complete_uses
-from tuneloop.graph.verdict import guards, verdict
-from tuneloop.tools.pruning import prune
-from tuneloop.tools.runs.journal import load_journal, other_scores, scores, whole_scores
+from tuneloop.tools.housekeeping.pruning import prune_run
+from tuneloop.tools.runs.journal import experiment_score, load_journal, other_scores, whole_scores
 
 
 def critique(ctx: Context) -> dict[str, Any]:
     """Close the experiment; go on, or finish when loops, time or luck are out."""
     if not ctx.folder.result.is_file():
-        close(replace(ctx, attended=False))  # an experiment is closed without a critic rather than left open
+        close_experiment(
+            replace(ctx, interactive=False)
+        )  # an experiment is closed without a critic rather than left open
     complete_uses(ctx)
-    prune(ctx.run, load_journal(ctx.run), ctx.settings.keep_models)
-    return {"stage": after(ctx), "attempt": 0, "trouble": None}
+    prune_run(ctx.run, load_journal(ctx.run), ctx.settings.keep_models)
+    return {"stage": next_node(ctx), "attempt": 0, "failure": None}
 
 
-def close(ctx: Context) -> None:
+def close_experiment(ctx: Context) -> None:
     """Judge, explain, write."""
-    folder, trouble = ctx.folder, ctx.state.trouble
-    failed = trouble is not None and not folder.scores.is_file()
-    failure = Failure(node=trouble.node, culprit=trouble.culprit, text=trouble.text) if failed and trouble else None
-    score = None if failed else scores(ctx.run, ctx.state.experiment)
+    folder, node_failure = ctx.folder, ctx.state.failure
+    failed = node_failure is not None and not folder.scores.is_file()
+    failure = (
+        Failure(node=node_failure.node, culprit=node_failure.culprit, text=node_failure.text)
+        if failed and node_failure
+        else None
+    )
+    score = None if failed else experiment_score(ctx.run, ctx.state.experiment)
     training = Training.model_validate(read_json(folder.training)) if folder.training.is_file() else None
-    decision = verdict(ctx, score, whole_scores(folder.scores, [g.benchmark for g in guards(ctx)])) if score else None
+    decision = (
+        decide_candidate(ctx, score, whole_scores(folder.scores, [g.benchmark for g in guard_specs(ctx)]))
+        if score
+        else None
+    )
     text = f"{failure.node}: {failure.text}" if failure else ""
-    names = [placed.benchmark.name for placed in ctx.bench.setup.also]
+    names = [placed.benchmark.name for placed in ctx.run_tools.setup.also]
     also = other_scores(folder.scores, names) if score else {}
-    failures = (of_score(ctx, ctx.state.experiment, score),) if score else ()
-    told = brief(ctx, failure=text, score=score, also=also, decision=decision, training=training, failures=failures)
+    failures = (score_failures(ctx, ctx.state.experiment, score),) if score else ()
+    told = build_brief(
+        ctx, failure=text, score=score, also=also, decision=decision, training=training, failures=failures
+    )
     try:
-        critic = ask(ctx, CRITIC, told)
+        critic = run_agent(ctx, CRITIC, told)
     except RecipeError as e:
         critic = Critique(explanation=f"The critic gave no usable answer: {e}", lesson="", blame="none")
     feedback = Feedback(
@@ -57,7 +68,7 @@ def close(ctx: Context) -> None:
     )
     experiment = Experiment(
         number=ctx.state.experiment,
-        hypothesis=hypothesis(folder),
+        hypothesis=read_hypothesis(folder),
         script=_digest(folder, "process_data.py"),
         config=_digest(folder, "train.yaml"),
         training=training,
@@ -66,20 +77,20 @@ def close(ctx: Context) -> None:
         failure=failure,
         feedback=feedback,
         repairs=ctx.state.attempt,
-        seconds=round(max(0.0, ctx.state.spent - spent_before(ctx)), 1),
+        seconds=round(max(0.0, ctx.state.spent - seconds_before(ctx)), 1),
     )
     write_json(folder.result, experiment.model_dump(mode="json"))
-    ctx.emit(ended(experiment))
+    ctx.emit(experiment_finished(experiment))
 
 
-def hypothesis(folder: ExperimentFolder) -> Hypothesis:
+def read_hypothesis(folder: ExperimentFolder) -> Hypothesis:
     """The idea, or the honest note that there was none."""
     if folder.hypothesis.is_file():
         return Hypothesis.model_validate(read_json(folder.hypothesis))
     return Hypothesis(statement="no idea was found", reason="the researcher failed", disproof="-", aspect="none")
 
 
-def spent_before(ctx: Context) -> float:
+def seconds_before(ctx: Context) -> float:
     """Seconds that earlier experiments and `prepare` took."""
     earlier = sum(e.seconds for e in load_journal(ctx.run).experiments)
     prepared = read_json(ctx.run.baseline / "spent.json")["seconds"]

@@ -6,61 +6,66 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.errors import RecipeError, WorldError
-from tuneloop.core.events import Problem
+from tuneloop.core.errors import InfrastructureError, RecipeError
+from tuneloop.core.events import RecipeFailure
 from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
-from tuneloop.graph.verdict import incumbent
-from tuneloop.graph.wait import KILLS, killed, wait
-from tuneloop.tools.measuring import folder, measured, measuring_conditions, place
-from tuneloop.tools.pipeline import proof
-from tuneloop.tools.runs.journal import keep, score_file, scores
+from tuneloop.graph.outcomes.promotion import incumbent
+from tuneloop.graph.wait import KILLS, wait_for_job, was_killed
+from tuneloop.tools.evaluation.jobs import proof_file
+from tuneloop.tools.evaluation.run_evaluation import (
+    evaluation_folder,
+    evaluation_place,
+    measuring_conditions,
+    validation_scores,
+)
+from tuneloop.tools.runs.journal import experiment_score, keep_score, score_file
 
 
 def evaluate(ctx: Context) -> dict[str, Any]:
     """Score the trained model."""
     file = ctx.folder.scores
     if not file.is_file():
-        measure_alike(ctx)
-        keep(file, measure(ctx, ctx.state.experiment))
+        remeasure_references(ctx)
+        keep_score(file, measure_experiment(ctx, ctx.state.experiment))
     return {"stage": "critique"}
 
 
-def measure_alike(ctx: Context) -> None:
+def remeasure_references(ctx: Context) -> None:
     """Measure the incumbent and the untouched model again where engine, device or batching are others than they were then."""
-    now = measuring_conditions(ctx.bench)
+    now = measuring_conditions(ctx.run_tools)
     for number in dict.fromkeys((0, incumbent(ctx))):
-        kept = scores(ctx.run, number)
+        kept = experiment_score(ctx.run, number)
         if kept.measured_with == now and len(kept.every) == kept.n:
             continue
         who = f"experiment {number}" if number else "the base model"
         ctx.emit(
-            Problem(
+            RecipeFailure(
                 node="evaluate", culprit="environment", text=f"{who} is measured again: the engine or device changed"
             )
         )
         try:
-            keep(score_file(ctx.run, number), measure(ctx, number))
+            keep_score(score_file(ctx.run, number), measure_experiment(ctx, number))
         except RecipeError as e:
             if e.culprit == "environment":  # time or budget is over: the run comes to its end
                 raise
-            raise WorldError(f"{who} could not be measured again: {e}") from e
+            raise InfrastructureError(f"{who} could not be measured again: {e}") from e
 
 
-def measure(ctx: Context, number: int) -> list[Score]:
+def measure_experiment(ctx: Context, number: int) -> list[Score]:
     """Validation scores of an experiment's model, of the untouched one for 0; the one that decides first.
 
-    Raises RecipeError or WorldError.
+    Raises RecipeError or InfrastructureError.
     """
     run_evaluation(
         ctx,
         "evaluate" if number else "baseline",
-        place(ctx.bench, number),
+        evaluation_place(ctx.run_tools, number),
         lambda: ctx.call("evaluation_evaluate", experiment=number),
         lambda: ctx.call("evaluation_get_result", experiment=number),
         lambda: ctx.call("evaluation_stop", experiment=number),
     )
-    return measured(ctx.bench, number)
+    return validation_scores(ctx.run_tools, number)
 
 
 def run_evaluation(
@@ -73,14 +78,14 @@ def run_evaluation(
 ) -> None:
     """Launch an evaluation's jobs one after the other and wait for each; after a kill again.
 
-    Raises WorldError when it is killed again and again.
+    Raises InfrastructureError when it is killed again and again.
     """
-    jobs = folder(ctx.bench, where)
+    jobs = evaluation_folder(ctx.run_tools, where)
     for _ in range(KILLS):
         for _ in jobs.stages:
             start()
-            if killed(wait(ctx, name, poll, stop, proof(jobs))):
+            if was_killed(wait_for_job(ctx, name, poll, stop, proof_file(jobs))):
                 break
         else:
             return
-    raise WorldError(f"{name} was killed {KILLS} times; look at {jobs.jobs}")
+    raise InfrastructureError(f"{name} was killed {KILLS} times; look at {jobs.jobs}")

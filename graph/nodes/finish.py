@@ -6,25 +6,32 @@ from typing import Any
 
 from langgraph.graph import END
 
-from tuneloop.core.errors import RecipeError, WorldError
+from tuneloop.core.errors import InfrastructureError, RecipeError
 from tuneloop.core.events import RunFinished
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.score import Score, SealedTest
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.evaluate import run_evaluation
-from tuneloop.graph.nodes.seeds import candidates, folder_of
-from tuneloop.graph.reporting import report_data
-from tuneloop.graph.wait import wait
-from tuneloop.tools.compare import compare
-from tuneloop.tools.delivery import drop_merged, hand_over, is_adapter, make_whole_model, merge_status, start_merge
-from tuneloop.tools.measuring import sealed_scores, sealed_status, start_sealed, stop_sealed
-from tuneloop.tools.pruning import prune_experiment
-from tuneloop.tools.reads import note_read
+from tuneloop.graph.nodes.extra_seeds import candidate_folder, choose_candidate
+from tuneloop.graph.outcomes.report_data import report_data
+from tuneloop.graph.wait import wait_for_job
+from tuneloop.tools.evaluation.run_evaluation import sealed_scores, sealed_status, start_sealed, stop_sealed
+from tuneloop.tools.evaluation.test_access_log import log_test_access
+from tuneloop.tools.housekeeping.pruning import prune_experiment
+from tuneloop.tools.jobs.run_tools import job_report
+from tuneloop.tools.jobs.warm_workers import stop_workers
 from tuneloop.tools.report.markdown import plain_verdict
 from tuneloop.tools.report.write import write_report
-from tuneloop.tools.workbench import job_report
-from tuneloop.tools.workers import stop_workers
+from tuneloop.tools.statistics import compare
+from tuneloop.tools.weights.delivery import (
+    deliver_candidate,
+    drop_merged,
+    is_adapter,
+    make_whole_model,
+    merge_status,
+    start_merge,
+)
 
 
 def finish(ctx: Context) -> dict[str, Any]:
@@ -32,15 +39,15 @@ def finish(ctx: Context) -> dict[str, Any]:
     run = ctx.run
     if not run.report_json.is_file():
         run.final.mkdir(exist_ok=True)
-        found = candidates(ctx.holding())
+        found = choose_candidate(ctx.with_gpu_deadline())
         if found.chosen is not None and not (run.final / "test.json").is_file():
-            make_candidate(ctx, folder_of(ctx, found.chosen))
-        test = sealed_test(ctx, candidate=found.chosen is not None)
-        delivered = not below_base(test) if test.best else False
-        hand_over(run, delivered=delivered)
+            make_candidate(ctx, candidate_folder(ctx, found.chosen))
+        test = load_or_run_sealed_test(ctx, candidate=found.chosen is not None)
+        delivered = not is_below_base(test) if test.best else False
+        deliver_candidate(run, delivered=delivered)
         if delivered and found.chosen and found.chosen.training > 1:
-            prune_experiment(folder_of(ctx, found.chosen), weights=True, raw=True, rule="seeds")
-        stop_workers(ctx.bench)  # before the report: what is finished is not resumed, and nobody would do it
+            prune_experiment(candidate_folder(ctx, found.chosen), weights=True, raw=True, rule="seeds")
+        stop_workers(ctx.run_tools)  # before the report: what is finished is not resumed, and nobody would do it
         data = report_data(ctx, test, found)
         write_report(run, data)
         ctx.emit(
@@ -56,52 +63,52 @@ def finish(ctx: Context) -> dict[str, Any]:
     return {"stage": END, "report": str(run.report)}
 
 
-def below_base(test: SealedTest) -> bool:
+def is_below_base(test: SealedTest) -> bool:
     """Whether the sealed test measures the candidate below the base model: then the base model stays."""
     return compare(test.best[0], test.base[0]).worse
 
 
 def make_candidate(ctx: Context, folder: ExperimentFolder) -> None:
-    """The candidate as a whole model; an adapter is merged by the engine first. Raises WorldError when that fails."""
-    bench = ctx.bench
+    """The candidate as a whole model; an adapter is merged by the engine first. Raises InfrastructureError when that fails."""
+    run_tools = ctx.run_tools
     if is_adapter(folder.model) and not (ctx.run.candidate / "manifest.json").is_file():
-        start_merge(bench, folder)
-        end = wait(
-            ctx.unhurried(),
+        start_merge(run_tools, folder)
+        end = wait_for_job(
+            ctx.without_deadline(),
             "merge",
-            lambda: job_report(merge_status(bench)),
-            lambda: bench.stop(ctx.run.final / "jobs", "merge"),
-            bench.proof(ctx.run.final / "jobs", "merge"),
+            lambda: job_report(merge_status(run_tools)),
+            lambda: run_tools.stop(ctx.run.final / "jobs", "merge"),
+            run_tools.proof(ctx.run.final / "jobs", "merge"),
         )
         if not end["exit"] or end["exit"]["code"] != 0:
-            raise WorldError(f"merging the adapter failed; see {ctx.run.final / 'jobs'}")
-    make_whole_model(bench, folder)
+            raise InfrastructureError(f"merging the adapter failed; see {ctx.run.final / 'jobs'}")
+    make_whole_model(run_tools, folder)
     drop_merged(ctx.run)
 
 
-def sealed_test(ctx: Context, *, candidate: bool) -> SealedTest:
+def load_or_run_sealed_test(ctx: Context, *, candidate: bool) -> SealedTest:
     """Test scores of the base model and, where there is one, the candidate: found in `final/test.json` or measured once."""
     file = ctx.run.final / "test.json"
-    note_read(ctx.bench)
+    log_test_access(ctx.run_tools)
     if not file.is_file():
         try:
-            base, tuned = read_test(ctx, candidate=candidate)
+            base, tuned = run_sealed_test(ctx, candidate=candidate)
         except RecipeError as e:
-            raise WorldError(f"the sealed test could not be read: {e}") from e
+            raise InfrastructureError(f"the sealed test could not be read: {e}") from e
         write_json(file, SealedTest(base=tuple(base), best=tuple(tuned)).model_dump(mode="json"))
     return SealedTest.model_validate(read_json(file))
 
 
-def read_test(ctx: Context, *, candidate: bool) -> tuple[list[Score], list[Score]]:
+def run_sealed_test(ctx: Context, *, candidate: bool) -> tuple[list[Score], list[Score]]:
     """Launch, wait, verify. A run whose time is over still ends with its test score."""
-    bench, unhurried = ctx.bench, ctx.unhurried()
+    run_tools, unhurried = ctx.run_tools, ctx.without_deadline()
     model = ctx.run.candidate if candidate else None
     run_evaluation(
         unhurried,
         "sealed test",
         ctx.run.final,
-        lambda: start_sealed(bench, model),
-        lambda: sealed_status(bench),
-        lambda: stop_sealed(bench),
+        lambda: start_sealed(run_tools, model),
+        lambda: sealed_status(run_tools),
+        lambda: stop_sealed(run_tools),
     )
-    return sealed_scores(bench, model)
+    return sealed_scores(run_tools, model)

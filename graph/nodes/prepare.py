@@ -10,51 +10,74 @@ from functools import partial
 from typing import Any
 
 import tuneloop
-from tuneloop.core.benchmark import Benchmark
-from tuneloop.core.errors import Paused, RecipeError, WorldError
-from tuneloop.core.events import BaselineMeasured, JobProgress
-from tuneloop.core.files import write_json
-from tuneloop.core.setup import Placed, Setup
+from tuneloop.agents.policy.dataset_selection import DatasetSelection
+from tuneloop.core.catalog import Benchmark
+from tuneloop.core.errors import InfrastructureError, PausedError, RecipeError
+from tuneloop.core.events import AgentAnswered, BaselineMeasured, JobProgress
+from tuneloop.core.files import read_json, write_json
+from tuneloop.core.run_spec import PlacedBenchmark, Setup
 from tuneloop.graph.context import Context
-from tuneloop.graph.foresight import chosen, foreseen
-from tuneloop.graph.nodes.evaluate import measure, run_evaluation
-from tuneloop.graph.onward import after
-from tuneloop.graph.selection import chosen_datasets
+from tuneloop.graph.lifecycle.create_run import choose_datasets_for
+from tuneloop.graph.nodes.evaluate import measure_experiment, run_evaluation
+from tuneloop.graph.outcomes.promotion import describe_validation, estimate_power
+from tuneloop.graph.outcomes.stopping import next_node
 from tuneloop.graph.steering.inbox_listener import raise_if_paused
-from tuneloop.graph.wait import KILLS, killed, wait
-from tuneloop.tools import benchmarks, datasets, models
-from tuneloop.tools.backend import choose_backend
-from tuneloop.tools.benchmarks.sizes import SMALLEST, Size, choose_size, seconds_of_experiment
-from tuneloop.tools.contamination.splits import check_apart
-from tuneloop.tools.conversion import (
-    conversion_proof,
-    conversion_status,
-    is_converted,
-    place,
-    start_conversion,
-    stop_conversion,
-    take_converted,
+from tuneloop.graph.wait import KILLS, wait_for_job, was_killed
+from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.benchmark_items.folder import (
+    SMALLEST,
+    ValidationSize,
+    choose_size,
+    seconds_of_experiment,
+    select_validation,
 )
-from tuneloop.tools.device import find_device
+from tuneloop.tools.config.model_card import read_model_card
+from tuneloop.tools.contamination.splits import check_benchmarks_disjoint
 from tuneloop.tools.engines import Engine, ensure_engine
-from tuneloop.tools.judge import check_judge, find_judge
-from tuneloop.tools.measuring import (
-    order_of,
+from tuneloop.tools.evaluation.item_sets import choose_backend
+from tuneloop.tools.evaluation.run_evaluation import (
+    items_order_hash,
     probe_place,
+    probe_seconds,
     probe_status,
-    probed,
     start_probe,
     stop_probe,
     validation_sets,
 )
-from tuneloop.tools.models import ModelFolder
-from tuneloop.tools.models.native import check_native
-from tuneloop.tools.models.pickled import pickled
-from tuneloop.tools.params.model_card import read_model_card
-from tuneloop.tools.runs.journal import keep
-from tuneloop.tools.store import fingerprint
-from tuneloop.tools.workbench import job_report
-from tuneloop.tools.workers import warm_up
+from tuneloop.tools.hub import datasets, models
+from tuneloop.tools.hub.models import ModelFolder
+from tuneloop.tools.hub.store import fingerprint
+from tuneloop.tools.jobs.machine import find_device
+from tuneloop.tools.jobs.run_tools import job_report
+from tuneloop.tools.jobs.warm_workers import warm_up
+from tuneloop.tools.runs.journal import keep_score
+from tuneloop.tools.scoring.llm_judge import check_judge, find_judge
+from tuneloop.tools.weights.conversion import (
+    conversion_folder,
+    conversion_proof,
+    conversion_status,
+    is_converted,
+    start_conversion,
+    stop_conversion,
+    take_converted,
+)
+from tuneloop.tools.weights.formats import check_architecture, pickled_files
+
+# Which data sets a run learns from: the user's, or those that the researcher chooses from the cards of all registered ones.
+
+
+def chosen_datasets(ctx: Context, benchmark: Benchmark) -> tuple[str, ...]:
+    """Names; nothing is fetched to choose. Raises InvalidRequestError when no card fits the benchmark."""
+    if ctx.run_tools.spec.datasets:
+        return ctx.run_tools.spec.datasets
+    if ctx.run.selection.is_file():
+        return DatasetSelection.model_validate(read_json(ctx.run.selection)).datasets
+    selection = choose_datasets_for(benchmark)
+    write_json(ctx.run.selection, selection.model_dump(mode="json"))
+    says = f"data: {', '.join(selection.datasets)}"
+    ctx.emit(AgentAnswered(agent="researcher", says=says, why=selection.reason))
+    return selection.datasets
+
 
 SAY_EVERY = 2.0
 
@@ -63,68 +86,68 @@ def prepare(ctx: Context) -> dict[str, Any]:
     """Settle everything the loop stands on; `setup.json`, `baseline/validation.json`, then `baseline/scores.json`."""
     began = time.monotonic()
     if not ctx.run.setup.is_file():
-        write_json(ctx.run.setup, settle(ctx).model_dump(mode="json"))
-        warm_up(ctx.bench)
+        write_json(ctx.run.setup, fetch_and_build(ctx).model_dump(mode="json"))
+        warm_up(ctx.run_tools)
     file = ctx.run.baseline / "scores.json"
     if not file.is_file():
-        ctx.emit(foreseen(ctx))
+        ctx.emit(estimate_power(ctx))
         try:
             choose_validation(ctx)
-            look_ahead(ctx)
-            measured = measure(ctx, 0)
+            prefetch_profiles(ctx)
+            measured = measure_experiment(ctx, 0)
         except RecipeError as e:
-            raise WorldError(f"the base model could not be measured: {e}") from e
+            raise InfrastructureError(f"the base model could not be measured: {e}") from e
         write_json(ctx.run.baseline / "spent.json", {"seconds": ctx.state.spent + time.monotonic() - began})
-        score = keep(file, measured)
+        score = keep_score(file, measured)
         ctx.emit(BaselineMeasured(value=score.value, low=score.low, high=score.high, n=score.n))
-    return {"stage": after(ctx)}
+    return {"stage": next_node(ctx)}
 
 
 def choose_validation(ctx: Context) -> None:
     """Settle number and order of the validation items; a run that is resumed, repeated or forked keeps them."""
     if not ctx.run.validation.is_file():
         size = validation_size(ctx)
-        sets = validation_sets(ctx.bench, size.limit)
-        order = {one.name: order_of(one) for one in sets}
-        ctx.emit(chosen(ctx, size, sets))
+        sets = validation_sets(ctx.run_tools, size.limit)
+        order = {one.name: items_order_hash(one) for one in sets}
+        ctx.emit(describe_validation(ctx, size, sets))
         write_json(ctx.run.validation, {**asdict(size), "order": order})
 
 
-def validation_size(ctx: Context) -> Size:
+def validation_size(ctx: Context) -> ValidationSize:
     """What was asked for, else as many items as are cheap, judged by the untouched model on the first ones."""
-    spec, bench = ctx.bench.spec, ctx.bench
+    spec, run_tools = ctx.run_tools.spec, ctx.run_tools
     if spec.benchmark_limit is not None:
-        return Size(spec.benchmark_limit, "as asked")
-    there = [len(benchmarks.validation(folder).every) for folder in bench.benchmarks]
+        return ValidationSize(spec.benchmark_limit, "as asked")
+    there = [len(select_validation(folder).every) for folder in run_tools.benchmarks]
     if max(there) <= SMALLEST:
-        return Size(None, "all there are")
+        return ValidationSize(None, "all there are")
     affordable = spec.validation_share * seconds_of_experiment(spec.timeout, spec.loop_n)
-    return choose_size(there, probe(ctx), affordable)
+    return choose_size(there, probe_item_seconds(ctx), affordable)
 
 
-def probe(ctx: Context) -> dict[int, float]:
-    """Seconds that one item of each benchmark takes. Raises RecipeError or WorldError."""
-    bench = ctx.bench
+def probe_item_seconds(ctx: Context) -> dict[int, float]:
+    """Seconds that one item of each benchmark takes. Raises RecipeError or InfrastructureError."""
+    run_tools = ctx.run_tools
     run_evaluation(
         ctx,
         "probe",
-        probe_place(bench),
-        lambda: start_probe(bench),
-        lambda: probe_status(bench),
-        lambda: stop_probe(bench),
+        probe_place(run_tools),
+        lambda: start_probe(run_tools),
+        lambda: probe_status(run_tools),
+        lambda: stop_probe(run_tools),
     )
-    return probed(bench)
+    return probe_seconds(run_tools)
 
 
-def look_ahead(ctx: Context) -> None:
+def prefetch_profiles(ctx: Context) -> None:
     """While the base model is measured: what the first researcher will ask for, which takes seconds to make."""
     ctx.call("evaluation_evaluate", experiment=0)
-    for dataset in ctx.bench.setup.datasets:
+    for dataset in ctx.run_tools.setup.datasets:
         ctx.call("data_profile_dataset", dataset=dataset)
     importlib.import_module("tuneloop.mcp_servers.client")
 
 
-class Reporter:
+class PreparationProgress:
     """Progress of long preparations, a line every two seconds for each subject."""
 
     def __init__(self, ctx: Context) -> None:
@@ -135,7 +158,7 @@ class Reporter:
     def __call__(self, what: str, done: int, total: int) -> None:
         """Say it if it is time; the end is always said. Raises Paused."""
         if self.over:
-            raise Paused("the other preparation was interrupted")
+            raise PausedError("the other preparation was interrupted")
         raise_if_paused(self.ctx)
         now = time.monotonic()
         if now - self.said.get(what, 0.0) >= SAY_EVERY or (total and done >= total):
@@ -143,41 +166,41 @@ class Reporter:
             self.ctx.emit(JobProgress(job=what, done=done, total=total, unit=""))
 
 
-def settle(ctx: Context) -> Setup:
+def fetch_and_build(ctx: Context) -> Setup:
     """Make or fetch what is missing; the second engine is built while the model is made."""
-    spec, settings, say = ctx.bench.spec, ctx.settings, Reporter(ctx)
-    judged_by = judge(ctx, [benchmarks.check(name, settings) for name in (spec.benchmark, *spec.also)])
+    spec, settings, say = ctx.run_tools.spec, ctx.settings, PreparationProgress(ctx)
+    judged_by = find_run_judge(ctx, [resolve.check_benchmark(name, settings) for name in (spec.benchmark, *spec.also)])
     with ThreadPoolExecutor(max_workers=2) as pool:
         second = pool.submit(partial(ensure_engine, "opencompass", settings, say))
         try:
             first = ensure_engine("llamafactory", settings, say)
-            model = models.resolve(spec.base_model, settings, say)
+            model = models.resolve_model(spec.base_model, settings, say)
             engines = (first, second.result())
         except BaseException:
             # The pool waits for its thread: Ctrl-C here must reach the engine that is built over there.
             say.over = True
             raise
     for engine in engines:
-        check_native(model.root, engine)
-    model = in_safetensors(ctx, first, model)
+        check_architecture(model.root, engine)
+    model = ensure_safetensors(ctx, first, model)
     read_model_card(model.root)
     choose_backend(settings.eval_backend, engines[1], find_device())
-    bench = benchmarks.resolve(spec.benchmark, settings.home, spec.benchmark_description, settings)
-    also = [benchmarks.resolve(name, settings.home, None, settings) for name in spec.measured[1:]]
-    check_apart([bench, *also])
-    found = datasets.resolve_all(chosen_datasets(ctx, bench.benchmark), settings.home, settings, say)
-    link(ctx, found)
+    run_tools = resolve.resolve_benchmark(spec.benchmark, settings.home, spec.benchmark_description, settings)
+    also = [resolve.resolve_benchmark(name, settings.home, None, settings) for name in spec.measured[1:]]
+    check_benchmarks_disjoint([run_tools, *also])
+    found = datasets.resolve_datasets(chosen_datasets(ctx, run_tools.benchmark), settings.home, settings, say)
+    link_datasets(ctx, found)
     return Setup(
-        benchmark=bench.benchmark,
-        benchmark_root=bench.root,
-        benchmark_fingerprint=bench.fingerprint,
-        also=tuple(Placed(benchmark=b.benchmark, root=b.root, fingerprint=b.fingerprint) for b in also),
+        benchmark=run_tools.benchmark,
+        benchmark_root=run_tools.root,
+        benchmark_fingerprint=run_tools.fingerprint,
+        also=tuple(PlacedBenchmark(benchmark=b.benchmark, root=b.root, fingerprint=b.fingerprint) for b in also),
         model_name=model.name,
         model_root=model.root,
         model_fingerprint=fingerprint(model.root),
         datasets={d.dataset.name: d.root for d in found},
         dataset_fingerprints={d.dataset.name: fingerprint(d.root) for d in found},
-        sandbox=ctx.bench.sandbox.kind,
+        sandbox=ctx.run_tools.sandbox.kind,
         device=find_device(),
         planner=ctx.planner.name,
         judge=judged_by,
@@ -185,8 +208,8 @@ def settle(ctx: Context) -> Setup:
     )
 
 
-def judge(ctx: Context, wanted: list[Benchmark]) -> str:
-    """The model that judges what rules do not call right, "" none; asked whether it is there. Raises SetupError."""
+def find_run_judge(ctx: Context, wanted: list[Benchmark]) -> str:
+    """The model that judges what rules do not call right, "" none; asked whether it is there. Raises InvalidRequestError."""
     access = find_judge(ctx.settings, wanted)
     if access is None:
         return ""
@@ -194,28 +217,30 @@ def judge(ctx: Context, wanted: list[Benchmark]) -> str:
     return access.models[0]
 
 
-def in_safetensors(ctx: Context, engine: Engine, model: ModelFolder) -> ModelFolder:
+def ensure_safetensors(ctx: Context, engine: Engine, model: ModelFolder) -> ModelFolder:
     """The model, or where its weights are pickled the copy of it that is made by a job. Raises as `take_converted`."""
-    if not pickled(model.root):
+    if not pickled_files(model.root):
         return model
-    copy = place(ctx.bench, model)
+    copy = conversion_folder(ctx.run_tools, model)
     for _ in range(KILLS):
         if is_converted(copy):
             return ModelFolder(model.name, copy)
-        start_conversion(ctx.bench, engine, model)
-        status = wait(
-            ctx.unhurried(),
+        start_conversion(ctx.run_tools, engine, model)
+        status = wait_for_job(
+            ctx.without_deadline(),
             "convert",
-            lambda: job_report(conversion_status(ctx.bench)),
-            lambda: stop_conversion(ctx.bench),
-            conversion_proof(ctx.bench),
+            lambda: job_report(conversion_status(ctx.run_tools)),
+            lambda: stop_conversion(ctx.run_tools),
+            conversion_proof(ctx.run_tools),
         )
-        if not killed(status):
-            return ModelFolder(model.name, take_converted(ctx.bench, model))
-    raise WorldError(f"converting the base model was killed {KILLS} times; look at {ctx.run.baseline / 'jobs'}")
+        if not was_killed(status):
+            return ModelFolder(model.name, take_converted(ctx.run_tools, model))
+    raise InfrastructureError(
+        f"converting the base model was killed {KILLS} times; look at {ctx.run.baseline / 'jobs'}"
+    )
 
 
-def link(ctx: Context, found: list[datasets.DatasetFolder]) -> None:
+def link_datasets(ctx: Context, found: list[datasets.DatasetFolder]) -> None:
     """`runs/<id>/datasets/<name>` leads to where each data set lies: one place for scripts to read from."""
     for d in found:
         place = ctx.run.root / "datasets" / d.dataset.name

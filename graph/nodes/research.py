@@ -7,31 +7,30 @@ from typing import Any
 
 from tuneloop.agents.researcher import RESEARCHER
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.events import Problem
+from tuneloop.core.events import RecipeFailure
 from tuneloop.core.files import write_json
-from tuneloop.graph.asking import ask
-from tuneloop.graph.brief import brief
+from tuneloop.graph.agent_calls.brief import build_brief, journal_failures
+from tuneloop.graph.agent_calls.run_agent import run_agent
 from tuneloop.graph.context import Context
-from tuneloop.graph.evidence import of_journal
-from tuneloop.graph.repair import give_up
+from tuneloop.graph.outcomes.repair import give_up
 from tuneloop.tools.runs.journal import load_journal
 
 
 def research(ctx: Context) -> dict[str, Any]:
     """Open the next experiment with a hypothesis."""
     number = len(load_journal(ctx.run).experiments) + 1
-    here = replace(ctx, state=ctx.state.model_copy(update={"experiment": number, "attempt": 0, "trouble": None}))
-    opened = {"experiment": number, "attempt": 0, "trouble": None}
+    here = replace(ctx, state=ctx.state.model_copy(update={"experiment": number, "attempt": 0, "failure": None}))
+    opened = {"experiment": number, "attempt": 0, "failure": None}
     try:
-        propose(here)
+        propose_hypothesis(here)
     except RecipeError as e:
-        here.emit(Problem(experiment=number, node="research", culprit=e.culprit or "unknown", text=str(e)[:2000]))
+        here.emit(RecipeFailure(experiment=number, node="research", culprit=e.culprit or "unknown", text=str(e)[:2000]))
         return {**opened, **give_up(here, "research", e)}
     return {**opened, "stage": "engineer_data"}
 
 
-def propose(ctx: Context) -> None:
+def propose_hypothesis(ctx: Context) -> None:
     """The hypothesis, found or asked for."""
     if not ctx.folder.hypothesis.is_file():
-        answer = ask(ctx, RESEARCHER, brief(ctx, failures=of_journal(ctx)))
+        answer = run_agent(ctx, RESEARCHER, build_brief(ctx, failures=journal_failures(ctx)))
         write_json(ctx.folder.hypothesis, answer.model_dump(mode="json"))

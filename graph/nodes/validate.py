@@ -1,4 +1,4 @@
-"""validate: rungs 1 and 2 of the ladder: the config against the installed release, the script on samples."""
+"""validate: checks 1 and 2 of the ladder: the config against the installed release, the script on samples."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from tuneloop.core.errors import RecipeError
 from tuneloop.graph.context import Context
-from tuneloop.graph.nodes.build_data import run_script
+from tuneloop.graph.nodes.build_data import run_data_script
+from tuneloop.graph.outcomes.warnings import keep_config_warnings
 from tuneloop.graph.steering.compliance import config_violations
-from tuneloop.graph.warned import keep_config_warnings
-from tuneloop.tools.building import gate_sample
-from tuneloop.tools.scripts import script_findings
+from tuneloop.tools.data_script.dataset_build import gate_sample
+from tuneloop.tools.data_script.run import script_findings
 
 LEVELS = ("error", "warning")
 
@@ -18,10 +18,10 @@ LEVELS = ("error", "warning")
 def validate(ctx: Context) -> dict[str, Any]:
     """Cheap first: config, script text, script on samples, its rows."""
     check_config_file(ctx)
-    findings = script_findings(ctx.bench, ctx.folder.script.read_text())
+    findings = script_findings(ctx.run_tools, ctx.folder.script.read_text())
     if findings:
         raise RecipeError("; ".join(findings), culprit="script")
-    gate_sample(ctx.bench, ctx.folder, run_script(ctx, ctx.folder, debug=True))
+    gate_sample(ctx.run_tools, ctx.folder, run_data_script(ctx, ctx.folder, debug=True))
     return {"stage": "build_data"}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tuneloop.core.approval import Decision
 from tuneloop.core.commands import parse
 from tuneloop.core.directive import (
     Command,
@@ -23,13 +22,14 @@ from tuneloop.core.directive import (
     describe,
 )
 from tuneloop.core.directive_log import append_row, read_conversation, read_directives
+from tuneloop.core.experiment import ApprovalDecision
+from tuneloop.core.formatting import format_size
 from tuneloop.core.locks import is_locked
-from tuneloop.core.wording import size
+from tuneloop.graph.approval.proposal import answered as answer_approval
 from tuneloop.graph.context import Context
-from tuneloop.graph.deciding import answered as answer_approval
 from tuneloop.graph.steering.replies import accepted, answer
 from tuneloop.graph.steering.validation import canonical, objection, replaced
-from tuneloop.tools.pruning import BY_USER, prune_experiment, read_note
+from tuneloop.tools.housekeeping.pruning import BY_USER, prune_experiment, read_note
 from tuneloop.tools.runs.approvals import asked_at, open_question
 from tuneloop.tools.runs.journal import load_journal
 
@@ -145,7 +145,7 @@ def _decide(ctx: Context, message: str, reply: Reply) -> Outcome:
     asked = open_question(ctx.run)
     if asked is None:
         return Outcome(NOTHING_WAITS, refused=True)
-    answer_approval(ctx, asked, Decision(decision="yes" if reply.yes else "no", reason=reply.reason))
+    answer_approval(ctx, asked, ApprovalDecision(decision="yes" if reply.yes else "no", reason=reply.reason))
     return Outcome(f"The {asked.at} of experiment {asked.experiment} is {'approved' if reply.yes else 'turned down'}.")
 
 
@@ -191,6 +191,6 @@ def _delete_one(ctx: Context, number: int) -> str:
     if not (note.weights and note.done):
         return f"A job of experiment {number} still works: nothing was removed; try again when it is over."
     return (
-        f"Experiment {number}'s weights are removed ({size(note.bytes - before)}). Its recipe, scores and logs stay: "
+        f"Experiment {number}'s weights are removed ({format_size(note.bytes - before)}). Its recipe, scores and logs stay: "
         "later decisions rest on them."
     )

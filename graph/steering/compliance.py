@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 
 from tuneloop.core.constraints import Constraint, Values, epochs_violation, same, violations
-from tuneloop.core.cost import Forecast
 from tuneloop.core.directive import Directive, Keep, Use
 from tuneloop.core.directive_log import append_row, open_directives
-from tuneloop.core.errors import RecipeError, SetupError, WorldError
-from tuneloop.core.experiment import Value
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError, RecipeError
+from tuneloop.core.experiment import Forecast, Value
 from tuneloop.core.layout import RunFolder
 from tuneloop.graph.context import Context
-from tuneloop.tools.params.catalog import Catalog
-from tuneloop.tools.params.config_text import ConfigError, parse_config
-from tuneloop.tools.params.installed import NAME, find_catalog, installed_catalog
+from tuneloop.tools.config.catalog import Catalog
+from tuneloop.tools.config.config_text import ConfigError, parse_config
+from tuneloop.tools.config.installed import NAME, find_catalog, installed_catalog
 from tuneloop.tools.runs.journal import load_journal
 
 QUOTED = 120  # characters of a directive's text in a finding
@@ -49,10 +48,10 @@ def plain_values(text: str) -> Values:
 def catalog(ctx: Context) -> Catalog | None:
     """Parameters of the run's engine, else of this machine's; None where none is built: then nothing can be checked."""
     try:
-        if ctx.run.setup.is_file() and ctx.bench.setup.versions.get(NAME):
-            return installed_catalog(ctx.bench.engine(NAME))
+        if ctx.run.setup.is_file() and ctx.run_tools.setup.versions.get(NAME):
+            return installed_catalog(ctx.run_tools.engine(NAME))
         return find_catalog(ctx.settings)
-    except (SetupError, WorldError):
+    except (InvalidRequestError, InfrastructureError):
         return None
 
 

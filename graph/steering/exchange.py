@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tuneloop.core.commands import parse
 from tuneloop.core.directive import Line, Pause
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import Settings
@@ -29,7 +29,7 @@ def is_pause(text: str) -> bool:
     """Whether a text is the command `pause`."""
     try:
         return isinstance(parse(text), Pause)
-    except SetupError:
+    except InvalidRequestError:
         return False
 
 
@@ -60,6 +60,6 @@ def answer_here(run: RunFolder, settings: Settings) -> None:
 
     try:
         answer_offline(run, settings)
-    except SetupError:
+    except InvalidRequestError:
         if not is_locked(run.lock):
             raise

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from langgraph.errors import GraphBubbleUp
 
-from tuneloop.core.errors import AsksError, Paused
+from tuneloop.core.errors import ApprovalNeededError, PausedError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
-from tuneloop.graph.lock import hold
-from tuneloop.graph.rebuild import rebuild
+from tuneloop.graph.lifecycle.lock import hold_lock
+from tuneloop.graph.lifecycle.os_errors import naming_os_errors
+from tuneloop.graph.lifecycle.rebuild import rebuild
 from tuneloop.graph.steering.llm_listener import answer_waiting, start_listener
 from tuneloop.graph.steering.message_handler import process_inbox
-from tuneloop.graph.world import named
 from tuneloop.tools.runs.messages import put, waiting
 
 INTERVAL = 0.2  # seconds between looks into the inbox
@@ -46,7 +46,7 @@ class InboxListener:
             raise self._error
         if self._pause.is_set():
             self._pause.clear()
-            raise Paused("stopped on request")
+            raise PausedError("stopped on request")
 
     def close(self, *, done: bool) -> None:
         """The node is over; a pause that it did not notice is left for the next one."""
@@ -64,7 +64,7 @@ class InboxListener:
         try:
             process_inbox(self._ctx)
             start_listener(self._ctx)
-        except Paused:
+        except PausedError:
             self._pause.set()
         except Exception as e:  # noqa: BLE001 - a full disk, say: the node raises it
             self._error = e
@@ -82,7 +82,7 @@ def listening(ctx: Context) -> Iterator[None]:
     try:
         yield
         done = True
-    except (GraphBubbleUp, AsksError):
+    except (GraphBubbleUp, ApprovalNeededError):
         done = True  # it asks a person and will be entered again: a pause that was promised holds until then
         raise
     finally:
@@ -108,10 +108,10 @@ def has_messages(ctx: Context) -> bool:
 def answer_offline(run: RunFolder, settings: Settings) -> None:
     """Handle the messages of a run that nobody works on; without any, ask the model about those that wait for it.
 
-    The run's lock is free while the model is asked. Raises SetupError when another process works on the run after all.
+    The run's lock is free while the model is asked. Raises InvalidRequestError when another process works on the run after all.
     """
-    with named(run.root):
-        with hold(run.lock), contextlib.suppress(Paused):  # it stands still already
+    with naming_os_errors(run.root):
+        with hold_lock(run.lock), contextlib.suppress(PausedError):  # it stands still already
             ctx = Context(run, settings, rebuild(run, settings))
             if waiting(run.inbox):
                 process_inbox(ctx)

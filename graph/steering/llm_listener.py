@@ -14,10 +14,10 @@ from pathlib import Path
 
 import yaml
 
-from tuneloop.agents.chat.desk import Desk
+from tuneloop.agents.chat.planner_context import PlannerContext
 from tuneloop.agents.listener import LISTENER, Interpretation
-from tuneloop.core.bridge import run_sync
-from tuneloop.core.brief import Brief, Budget, Task
+from tuneloop.core.async_bridge import run_sync
+from tuneloop.core.brief import Brief, BudgetLeft, TaskCard
 from tuneloop.core.commands import parse, table
 from tuneloop.core.directive import (
     Approve,
@@ -33,20 +33,19 @@ from tuneloop.core.directive import (
     Revoke,
 )
 from tuneloop.core.directive_log import read_conversation, read_directives
-from tuneloop.core.errors import RecipeError, SetupError, WorldError
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError, RecipeError
 from tuneloop.core.files import digest, read_json, write_atomic, write_json
 from tuneloop.core.locks import exclusive
-from tuneloop.core.model_call import transcript_of
-from tuneloop.core.quoting import defused, fenced
-from tuneloop.graph.context import Context
-from tuneloop.graph.desk import opened
-from tuneloop.graph.lock import hold
+from tuneloop.core.prompt_escaping import escape_role_markers, fence
+from tuneloop.core.transcript import transcript_path
+from tuneloop.graph.agent_calls.planner_context import open_ledger
+from tuneloop.graph.context import Context, ignore_event
+from tuneloop.graph.lifecycle.lock import hold_lock
 from tuneloop.graph.steering.apply import Outcome, carry_out, join, open_offers
 from tuneloop.graph.steering.compliance import config_values
 from tuneloop.graph.steering.message_handler import TURN, Handled, handle, not_a_command, reply
 from tuneloop.graph.steering.replies import data, directives, plan, status, why
 from tuneloop.graph.steering.validation import canonical, replaced
-from tuneloop.graph.streaming import silent
 from tuneloop.prompts import fill
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.journal import load_journal
@@ -63,7 +62,7 @@ def start_listener(ctx: Context) -> None:
     place = ctx.run.root.resolve()
     with TURN:
         if place not in _at_work and waiting(ctx.run.heard):
-            own = replace(ctx, show=silent)  # it may outlive the node
+            own = replace(ctx, show=ignore_event)  # it may outlive the node
             _at_work[place] = threading.Thread(target=_listen, args=(own, place), name="tuneloop-listener", daemon=True)
             _at_work[place].start()
 
@@ -74,7 +73,7 @@ def _listen(ctx: Context, place: Path) -> None:
         over = True  # an exception ends the thread; the message is read again when the run goes on
         try:
             # Another process took up the run, or the disk is full.
-            with contextlib.suppress(SetupError, OSError):
+            with contextlib.suppress(InvalidRequestError, OSError):
                 answer_waiting(ctx, lambda: put(ctx.run.inbox, do="pause", promised="yes"))
                 over = False
         finally:
@@ -87,7 +86,7 @@ def _listen(ctx: Context, place: Path) -> None:
 def answer_waiting(ctx: Context, pause: Callable[[], object]) -> None:
     """Answer all messages that wait for the model; `pause` is called when one asks for it, before it is closed.
 
-    Raises SetupError when another process took the run up.
+    Raises InvalidRequestError when another process took the run up.
     """
     while files := waiting(ctx.run.heard):
         message = read_json(files[0])
@@ -111,12 +110,12 @@ def interpret(ctx: Context, message: str, text: str) -> Handled:
             return Handled(before.text, pause=_asks_for_pause(ctx, message))
         try:
             found, why_not = ask(ctx, message, text), ""
-        except (SetupError, OSError):
+        except (InvalidRequestError, OSError):
             raise  # another process took up the run, or the disk is full: read again when the run goes on
         except Exception as e:  # noqa: BLE001 - a message that is never closed would be asked about for ever
             reason = str(e) if isinstance(e, RecipeError) else type(e).__name__
             found, why_not = Interpretation(), f" {ctx.settings.chat_model} gave no answer: {reason}"
-        with hold(ctx.run.lock), TURN:
+        with hold_lock(ctx.run.lock), TURN:
             outcomes = [
                 carefully(ctx, message, f"{message}.{place}", text) for place, text in enumerate(found.commands)
             ]
@@ -174,9 +173,10 @@ def ask(ctx: Context, message: str, text: str) -> Interpretation:
         return Interpretation.model_validate(read_json(file))
     if not prompt.is_file():  # asked again after a kill, it is the same prompt: nothing is paid twice
         write_atomic(
-            prompt, fill("listener", commands=table(), facts=fenced("text", defused(facts(ctx))), message=text)
+            prompt,
+            fill("listener", commands=table(), facts=fence("text", escape_role_markers(facts(ctx))), message=text),
         )
-    calls = transcript_of(ctx.run.answers, LISTENER.name, number(message))
+    calls = transcript_path(ctx.run.answers, LISTENER.name, number(message))
     found = run_sync(_ask(ctx, prompt.read_text(encoding="utf-8"), calls))
     write_json(file, found.model_dump(mode="json"))
     return found
@@ -185,15 +185,15 @@ def ask(ctx: Context, message: str, text: str) -> Interpretation:
 async def _ask(ctx: Context, prompt: str, calls: Path) -> Interpretation:
     from tuneloop.agents.chat.planner import ChatPlanner  # langchain is slow to import
 
-    desk = Desk(
-        ctx.settings, lambda _: calls, ctx.run.models, ctx.emit, opened(ctx.run, ctx.settings, who=LISTENER.name)
+    context = PlannerContext(
+        ctx.settings, lambda _: calls, ctx.run.models, ctx.emit, open_ledger(ctx.run, ctx.settings, who=LISTENER.name)
     )
     try:
         async with asyncio.timeout(TIMEOUT):
-            return await ChatPlanner(desk).answer(LISTENER.name, prompt, brief(ctx), None, Interpretation)
+            return await ChatPlanner(context).answer(LISTENER.name, prompt, brief(ctx), None, Interpretation)
     except TimeoutError as e:
         raise RecipeError(f"no answer within {TIMEOUT:g} s", culprit="planner") from e
-    except WorldError as e:
+    except InfrastructureError as e:
         raise RecipeError(str(e), culprit="planner") from e
     except RecipeError as e:
         raise RecipeError(str(e.__context__ or e), culprit="planner") from e
@@ -201,12 +201,14 @@ async def _ask(ctx: Context, prompt: str, calls: Path) -> Interpretation:
 
 def brief(ctx: Context) -> Brief:
     """As much of a brief as there is, also before the run has its setup."""
-    spec = ctx.bench.spec
-    task = Task(
+    spec = ctx.run_tools.spec
+    task = TaskCard(
         benchmark=spec.benchmark, domain="", description="", answer="", prompt="", metric="", direction="max",
         max_new_tokens=0, base_model=spec.base_model, datasets=spec.datasets, row_limit=0, seed=spec.seed, device="",
     )  # fmt: skip
-    return Brief(task=task, experiment=ctx.state.experiment, budget=Budget(experiments_left=None, seconds_left=None))
+    return Brief(
+        task=task, experiment=ctx.state.experiment, budget=BudgetLeft(experiments_left=None, seconds_left=None)
+    )
 
 
 def facts(ctx: Context) -> str:

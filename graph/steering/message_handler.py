@@ -9,8 +9,8 @@ from typing import NamedTuple
 from tuneloop.core.commands import NotACommandError, parse, suggest
 from tuneloop.core.directive import Command, Line, Reply
 from tuneloop.core.directive_log import append_row, read_conversation
-from tuneloop.core.errors import Paused, SetupError
-from tuneloop.core.events import Told
+from tuneloop.core.errors import InvalidRequestError, PausedError
+from tuneloop.core.events import MessageAnswered
 from tuneloop.core.files import read_json
 from tuneloop.graph.context import Context
 from tuneloop.graph.steering.apply import Outcome, carry_out
@@ -43,7 +43,7 @@ def process_inbox(ctx: Context) -> None:
                 continue
         file.unlink()
     if pause:
-        raise Paused("stopped on request")
+        raise PausedError("stopped on request")
 
 
 def handle(ctx: Context, message: str, text: str) -> Handled:
@@ -66,19 +66,19 @@ def handle(ctx: Context, message: str, text: str) -> Handled:
         return Handled(reply(ctx, message, text, outcome), outcome.pause)
 
 
-def read(text: str) -> tuple[Command | None, SetupError | None]:
+def read(text: str) -> tuple[Command | None, InvalidRequestError | None]:
     """The command, or why the text is none."""
     try:
         return parse(text), None
-    except SetupError as e:
+    except InvalidRequestError as e:
         return None, e
 
 
-def not_a_command(text: str, error: SetupError | None) -> Outcome:
+def not_a_command(text: str, error: InvalidRequestError | None) -> Outcome:
     """Nothing is changed; the nearest command is offered."""
     whole, spec = suggest(text)
     if whole and (isinstance(error, NotACommandError) or not text.lstrip().startswith("/")):
-        with contextlib.suppress(SetupError):
+        with contextlib.suppress(InvalidRequestError):
             if not isinstance(parse(whole), Reply):  # a yes to a yes would be a riddle
                 return Outcome(f"This is no command. Did you mean `{whole}`? Say yes to do it.", offers=(whole,))
     hint = f" The nearest is `{spec.usage}`, e.g. `{spec.example}`." if spec else " `help` lists the commands."
@@ -106,5 +106,5 @@ def reply(ctx: Context, message: str, text: str, outcome: Outcome) -> str:
         refused=outcome.refused,
     )
     append_row(ctx.run.conversation, line)
-    ctx.emit(Told(experiment=ctx.state.experiment, said=text[:500], answer=said[:2000]))
+    ctx.emit(MessageAnswered(experiment=ctx.state.experiment, said=text[:500], answer=said[:2000]))
     return said

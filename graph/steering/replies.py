@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tuneloop.core.budget import format_amount, spending_lines
 from tuneloop.core.commands import table
 from tuneloop.core.constraints import Constraint
-from tuneloop.core.cost import Forecast
 from tuneloop.core.directive import Directive, Focus, Lasting, Question, Sources, Topic, Use, describe
 from tuneloop.core.directive_log import open_directives, read_directives
-from tuneloop.core.experiment import Experiment, Hypothesis
+from tuneloop.core.experiment import Experiment, Forecast, Hypothesis
 from tuneloop.core.files import read_json
-from tuneloop.core.ledger import amount, lines
-from tuneloop.core.quoting import fenced
-from tuneloop.core.wording import duration, points
-from tuneloop.graph.budget import asked_to_finish, experiments_limit
+from tuneloop.core.formatting import format_comparison, format_duration
+from tuneloop.core.prompt_escaping import fence
+from tuneloop.graph.budget.limits import experiments_limit, is_finish_requested
 from tuneloop.graph.context import Context
-from tuneloop.tools.data_view import source_commands, sources_of
-from tuneloop.tools.ledger.limits import limits
-from tuneloop.tools.ledger.spent import spent
-from tuneloop.tools.runs.journal import baseline, load_journal
-from tuneloop.tools.trained import log_points
+from tuneloop.tools.budget.limits import current_limits
+from tuneloop.tools.budget.spending import run_spending
+from tuneloop.tools.data_script.data_view import source_commands, source_names
+from tuneloop.tools.runs.journal import baseline_score, load_journal
+from tuneloop.tools.training.result import log_points
 
 # Stages at which the open experiment's config is still to be checked.
 BEFORE_CONFIG_CHECK = ("research", "engineer_data", "write_config")
@@ -51,8 +50,8 @@ def scope(ctx: Context, command: Lasting) -> str:
 
 def _experiment_left(ctx: Context, late: bool) -> bool:
     """Whether an experiment can still follow the command; `late`: the open one cannot."""
-    done, limit = len(load_journal(ctx.run).experiments), experiments_limit(ctx.run, ctx.bench.spec)
-    if asked_to_finish(ctx.run):
+    done, limit = len(load_journal(ctx.run).experiments), experiments_limit(ctx.run, ctx.run_tools.spec)
+    if is_finish_requested(ctx.run):
         return not late and ctx.state.experiment > done and not ctx.folder.result.is_file()
     return limit is None or limit - done - late > 0
 
@@ -103,7 +102,7 @@ def _losses(e: Experiment) -> str:
 
 def best(ctx: Context) -> str:
     """The incumbent beside the base model."""
-    found, base = load_journal(ctx.run).best, baseline(ctx.run)
+    found, base = load_journal(ctx.run).best, baseline_score(ctx.run)
     untouched = (
         f"the base model has {base.value:.1f} [{base.low:.1f}, {base.high:.1f}]"
         if base
@@ -112,7 +111,7 @@ def best(ctx: Context) -> str:
     if found is None or found.score is None:
         return f"No experiment was promoted so far; {untouched}."
     s, c = found.score, found.feedback.comparison
-    gain = f", {points(c)} against the one before" if c else ""
+    gain = f", {format_comparison(c)} against the one before" if c else ""
     return (
         f"The best is experiment {found.number} with {s.value:.1f} [{s.low:.1f}, {s.high:.1f}] {s.metric}{gain}; "
         f"{untouched}. {found.hypothesis.statement}"
@@ -122,19 +121,19 @@ def best(ctx: Context) -> str:
 def budget(ctx: Context) -> str:
     """Time, experiments, and what else is limited or was spent."""
     done = load_journal(ctx.run).experiments
-    seconds, limit = ctx.seconds_left(), experiments_limit(ctx.run, ctx.bench.spec)
-    used = spent(ctx.run, ctx.state.spent)
-    others = [line for line in lines(used, limits(ctx.run, ctx.bench.spec)) if line.kind != "time"]
-    parts = ["no limit of time" if seconds is None else f"{duration(max(0.0, seconds))} of time"]
+    seconds, limit = ctx.seconds_left(), experiments_limit(ctx.run, ctx.run_tools.spec)
+    used = run_spending(ctx.run, ctx.state.spent)
+    others = [line for line in spending_lines(used, current_limits(ctx.run, ctx.run_tools.spec)) if line.kind != "time"]
+    parts = ["no limit of time" if seconds is None else f"{format_duration(max(0.0, seconds))} of time"]
     parts += [
         "no limit of experiments"
         if limit is None
         else f"{max(0, limit - len(done))} of {limit} experiments, the open one included"
     ]
-    parts += [amount(line.kind, line.left) for line in others if line.left is not None]
+    parts += [format_amount(line.kind, line.left) for line in others if line.left is not None]
     used_up = [str(line) for line in others if line.spent]
     longest = max((e.seconds for e in done), default=0.0)
-    last = f" The longest experiment took {duration(longest)}." if longest else ""
+    last = f" The longest experiment took {format_duration(longest)}." if longest else ""
     unknown = f", without {', '.join(used.unpriced)}, whose price is unknown" if used.unpriced else ""
     so_far = f" Spent: {', '.join(used_up)}{unknown}." if used_up else ""
     return f"Left: {', '.join(parts)}.{so_far}{last}"
@@ -158,7 +157,7 @@ def config(ctx: Context) -> str:
     for number in numbers:
         file = ctx.run.experiment(number).config
         if file.is_file():
-            return f"train.yaml of experiment {number}:\n{fenced('yaml', file.read_text(encoding='utf-8')[:CONFIG])}"
+            return f"train.yaml of experiment {number}:\n{fence('yaml', file.read_text(encoding='utf-8')[:CONFIG])}"
     return "No train.yaml is written yet."
 
 
@@ -180,7 +179,7 @@ def data(ctx: Context) -> str:
     """Raw data that may be read, and the rows of the newest experiment."""
     if not ctx.run.setup.is_file():
         return "The data are not fetched yet."
-    names = sources_of(ctx.bench.setup.datasets)
+    names = source_names(ctx.run_tools.setup.datasets)
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     ruled = "".join(f" Directive: {describe(command)}." for command in source_commands(ctx.run))
     rows = ""
@@ -200,10 +199,12 @@ def time(ctx: Context) -> str:
     expected = ""
     if file.is_file() and not ctx.folder.result.is_file():
         forecast = Forecast.model_validate(read_json(file))
-        expected = f" The training of experiment {ctx.state.experiment} takes about {duration(forecast.seconds)}."
-    each = f" Experiments took {duration(min(took))} to {duration(max(took))}." if took else ""
-    limit = "no limit" if left is None else f"{duration(max(0.0, left))} left"
-    return f"Work so far: {duration(max(0.0, ctx.state.spent))}; {limit}.{each}{expected}"
+        expected = (
+            f" The training of experiment {ctx.state.experiment} takes about {format_duration(forecast.seconds)}."
+        )
+    each = f" Experiments took {format_duration(min(took))} to {format_duration(max(took))}." if took else ""
+    limit = "no limit" if left is None else f"{format_duration(max(0.0, left))} left"
+    return f"Work so far: {format_duration(max(0.0, ctx.state.spent))}; {limit}.{each}{expected}"
 
 
 def report(ctx: Context) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import yaml
 
+from tuneloop.core.budget import Amounts, format_amount, spending_lines
 from tuneloop.core.constraints import (
     EPOCHS,
     STEPS,
@@ -30,19 +31,18 @@ from tuneloop.core.directive import (
     Use,
     describe,
 )
-from tuneloop.core.ledger import Amounts, amount, lines
-from tuneloop.graph.budget import experiments_limit
+from tuneloop.graph.budget.limits import experiments_limit
 from tuneloop.graph.context import Context
 from tuneloop.graph.steering.compliance import catalog, config_values, kept_values
-from tuneloop.tools.data_view import files_of, sources_of
-from tuneloop.tools.ledger.limits import limits as limits_of
-from tuneloop.tools.params.aliases import alias_of
-from tuneloop.tools.params.catalog import Catalog
-from tuneloop.tools.params.check import check_config
-from tuneloop.tools.params.model_card import read_model_card
-from tuneloop.tools.params.names import unknown
-from tuneloop.tools.params.profile import overwritten, refusal
-from tuneloop.tools.params.values import complaint
+from tuneloop.tools.budget.limits import current_limits as limits_of
+from tuneloop.tools.config.aliases import alias_of
+from tuneloop.tools.config.catalog import Catalog
+from tuneloop.tools.config.check import check_config
+from tuneloop.tools.config.finalize import overwritten_keys, refused_key
+from tuneloop.tools.config.model_card import read_model_card
+from tuneloop.tools.config.names import unknown_key
+from tuneloop.tools.config.value_check import value_problem
+from tuneloop.tools.data_script.data_view import dataset_files, source_names
 from tuneloop.tools.runs.journal import load_journal
 
 SHOWN = 8  # names in a message
@@ -85,15 +85,15 @@ def _parameter(ctx: Context, command: Constraint) -> str:
     name = command.parameter
     found = known.parameters.get(name)
     if found is None:
-        return f"{name} {unknown(name, None, known)}"
-    if overwritten({name: 1}) or not found.settable:
+        return f"{name} {unknown_key(name, None, known)}"
+    if overwritten_keys({name: 1}) or not found.settable:
         return f"{name} is set by the run itself"
     ends = (command.at_most, command.at_least) if isinstance(command, Bound) else ()
     values = (command.value,) if isinstance(command, Use | Avoid) else ends
     for value in values:
         whole = int(value) if isinstance(value, float) and value == int(value) else value
-        refused = isinstance(command, Use) and refusal(name, whole)
-        if whole is not None and (wrong := refused or complaint(found, whole, known)):
+        refused = isinstance(command, Use) and refused_key(name, whole)
+        if whole is not None and (wrong := refused or value_problem(found, whole, known)):
             return f"{name}: {whole} {wrong}" if wrong.startswith(("is ", "must ")) else f"{name}: {wrong}"
     return ""
 
@@ -118,7 +118,7 @@ def _combination(ctx: Context, command: Constraint, given: Sequence[Directive]) 
 
 def _errors(ctx: Context, known: Catalog, values: Values) -> list[str]:
     """Errors of a config with these values, without their lines. Before `prepare`, model and device are not known."""
-    setup = ctx.bench.setup if ctx.run.setup.is_file() else None
+    setup = ctx.run_tools.setup if ctx.run.setup.is_file() else None
     card = read_model_card(setup.model_root) if setup else None
     found = check_config(yaml.safe_dump(values), known, card, setup.device if setup else "cuda")
     return [f"{f.key}: {f.text}" for f in found if f.level == "error"]
@@ -140,8 +140,8 @@ def _sources(ctx: Context, command: Sources, given: Sequence[Directive]) -> str:
     """Against the run's data; something must be left to read."""
     if not ctx.run.setup.is_file():
         return ""
-    datasets = ctx.bench.setup.datasets
-    there = sources_of(datasets)
+    datasets = ctx.run_tools.setup.datasets
+    there = source_names(datasets)
     for name in (*command.only, *command.never):
         if name not in there:
             close = _closest(name, there)
@@ -149,7 +149,7 @@ def _sources(ctx: Context, command: Sources, given: Sequence[Directive]) -> str:
             return f"no source is called {name!r}: {hint}"
     over = replaced(command, given)
     commands = [command, *(d.command for d in given if d.state == "open" and d.id not in over)]
-    left = (is_allowed(commands, name, file) for name, place in datasets.items() for file in files_of(place))
+    left = (is_allowed(commands, name, file) for name, place in datasets.items() for file in dataset_files(place))
     return "" if any(left) else "with the other directives, no source would be left to train on"
 
 
@@ -162,7 +162,7 @@ def _closest(name: str, there: Sequence[str]) -> str:
 
 def _limits(ctx: Context, command: Extend) -> str:
     """Against limits that the run does not have."""
-    spec = ctx.bench.spec
+    spec = ctx.run_tools.spec
     limit, done = experiments_limit(ctx.run, spec), len(load_journal(ctx.run).experiments)
     asked = (
         (command.seconds, spec.timeout, "time"),
@@ -175,9 +175,9 @@ def _limits(ctx: Context, command: Extend) -> str:
         if value and had is None:
             return f"this run has no limit of {name}; {ENDS_RUN}"
     more = Amounts(seconds=command.seconds, gpu_hours=command.gpu_hours, tokens=command.tokens, money=command.money)
-    for line in lines(more, limits_of(ctx.run, spec)):
+    for line in spending_lines(more, limits_of(ctx.run, spec)):
         if line.spent < 0 and line.limit is not None and line.limit + line.spent <= 0:
-            return f"{amount(line.kind, line.limit)} is all that there is; {ENDS_RUN}"
+            return f"{format_amount(line.kind, line.limit)} is all that there is; {ENDS_RUN}"
     if limit is not None and command.experiments < 0 and limit + command.experiments < done + 1:
         return f"{limit - done} of {limit} experiments are left; {ENDS_RUN}"
     return ""

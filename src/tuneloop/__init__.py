@@ -8,8 +8,8 @@ __all__ = [
     "RunResult",
     "RunSpec",
     "Settings",
-    "SetupError",
-    "WorldError",
+    "InvalidRequestError",
+    "InfrastructureError",
     "arun",
     "astream",
     "build_graph",
@@ -20,20 +20,20 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from tuneloop.core.errors import SetupError, WorldError
-    from tuneloop.core.run import RunSpec
+    from tuneloop.core.errors import InvalidRequestError, InfrastructureError
+    from tuneloop.core.run_spec import RunSpec
     from tuneloop.core.settings import Settings, load_settings
     from tuneloop.graph.build import build_graph
-    from tuneloop.graph.python import Answer, RunResult, arun, astream, run, send, stream
+    from tuneloop.graph.lifecycle.api import Answer, RunResult, arun, astream, run, send, stream
 
 PLACES = {
-    "SetupError": "core.errors",
-    "WorldError": "core.errors",
-    "RunSpec": "core.run",
+    "InvalidRequestError": "core.errors",
+    "InfrastructureError": "core.errors",
+    "RunSpec": "core.run_spec",
     "Settings": "core.settings",
     "load_settings": "core.settings",
     "build_graph": "graph.build",
-    **dict.fromkeys(("Answer", "RunResult", "arun", "astream", "run", "send", "stream"), "graph.python"),
+    **dict.fromkeys(("Answer", "RunResult", "arun", "astream", "run", "send", "stream"), "graph.lifecycle.api"),
 }
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.settings import Settings
+from tuneloop.tools.config.installed import installed_catalog
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.params.installed import installed_catalog
 
 ROOT = Path(__file__).parents[2]
 FILES = [p for floor in ("agents", "graph") for p in sorted((ROOT / floor).rglob("*.py"))]

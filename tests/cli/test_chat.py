@@ -22,13 +22,13 @@ from tests.chat_server import Call, Reply, chat_server
 from tuneloop.cli.main import cli
 from tuneloop.core.directive_log import read_conversation, read_directives
 from tuneloop.core.event_log import append
-from tuneloop.core.events import Problem
+from tuneloop.core.events import RecipeFailure
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
-from tuneloop.graph.lock import hold
-from tuneloop.graph.rebuild import rebuild
+from tuneloop.graph.lifecycle.lock import hold_lock
+from tuneloop.graph.lifecycle.rebuild import rebuild
 from tuneloop.graph.steering import exchange
 from tuneloop.graph.steering.message_handler import process_inbox
 from tuneloop.tools.runs.manifest import write_manifest
@@ -56,7 +56,7 @@ def at_work(run: RunFolder) -> Iterator[None]:
         while not over.wait(0.02):
             process_inbox(ctx)
 
-    with hold(run.lock):
+    with hold_lock(run.lock):
         worker = threading.Thread(target=work)
         worker.start()
         try:
@@ -108,7 +108,7 @@ def test_working_run_answers_itself(run: RunFolder, monkeypatch: pytest.MonkeyPa
 
 def test_answer_that_does_not_come_ends_with_code_1(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "TIMEOUT", 0.1)
-    with hold(run.lock):
+    with hold_lock(run.lock):
         result = chat("r1", "finish")
         as_json = chat("r1", "status", "--json")
     assert (result.exit_code, "has not answered yet" in result.stderr) == (1, True)
@@ -159,7 +159,7 @@ def test_events_appear_above_the_line_being_typed(run: RunFolder) -> None:
         someone.until(lambda seen: "> " in seen)
         someone.type("finis")
         someone.until(lambda seen: "finis" in seen)
-        append(run.events, Problem(node="train", culprit="config", text="the loss\x1b[2J is flat"))
+        append(run.events, RecipeFailure(node="train", culprit="config", text="the loss\x1b[2J is flat"))
         someone.until(lambda seen: "the loss [2J is flat" in seen and seen.endswith("> finis"))
         someone.type("h\r")
         someone.until(lambda seen: "Directive 1: finish" in seen)

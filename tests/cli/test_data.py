@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tuneloop.cli.data_inspect import bar
+from tuneloop.cli.data_inspect import progress_bar
 from tuneloop.cli.main import cli
 
 ROWS = [
@@ -92,5 +92,5 @@ def test_refusals_are_one_line(data, tmp_path_factory, words, says) -> None:
 
 
 def test_small_data_have_no_bar(data) -> None:
-    with bar(data) as progress:
+    with progress_bar(data) as progress:
         assert progress is None

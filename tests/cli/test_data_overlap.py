@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 
 from tuneloop.cli.main import cli
 from tuneloop.core.settings import load_settings
-from tuneloop.tools.benchmarks import resolve, validation
+from tuneloop.tools.benchmark_items.folder import select_validation
+from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 
 OPEN, SECRET = (
     "Zebra farm {} has 12 stalls and sells {} tickets, how many are left?",
@@ -110,7 +111,7 @@ def test_a_training_file_goes_through_the_gate(task: Path) -> None:
 def test_items_of_the_half_that_agents_do_not_see_are_counted_and_not_named(task: Path, tmp_path: Path) -> None:
     items = [{"id": f"v{i}", "prompt": OPEN.format(f"n{i}", 40 + i), "answer": str(i)} for i in range(150)]
     (task / "validation.jsonl").write_text("\n".join(map(json.dumps, items)))
-    unseen = [i.fields["prompt"] for i in validation(resolve(str(task), load_settings().home)).unseen]
+    unseen = [i.fields["prompt"] for i in select_validation(resolve_benchmark(str(task), load_settings().home)).unseen]
     rows = [{"instruction": f"## Exercise\n> {text.upper()}", "input": "", "output": "It is 3"} for text in unseen[:20]]
     Path("data.json").write_text(
         json.dumps(rows + [{"instruction": "What is 1 and 2?", "input": "", "output": "3"}] * 5)

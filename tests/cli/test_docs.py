@@ -15,8 +15,8 @@ import pytest
 from tuneloop.cli.main import ALIASES, cli, commands
 from tuneloop.core.commands import COMMANDS
 from tuneloop.core.settings import Settings
-from tuneloop.tools import benchmarks
-from tuneloop.tools.benchmarks.own import CATALOG, read_own
+from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.benchmark_items.user_folder import CATALOG, read_user_benchmark
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -89,10 +89,10 @@ def test_the_report_page_names_every_key() -> None:
         assert f"`{key}`" in text
 
 
-@pytest.mark.parametrize("name", [n for n in benchmarks.names() if benchmarks.load(n)[0].source])
+@pytest.mark.parametrize("name", [n for n in resolve.registered_names() if resolve.load_entry(n)[0].source])
 def test_the_benchmarks_page_says_what_is_declared(name: str) -> None:
     """Names, sources, licences, limits and who asks a judge; the original's pages tell of other ones than its code has."""
-    benchmark, text = benchmarks.load(name)[0], (ROOT / "docs" / "benchmarks.md").read_text()
+    benchmark, text = resolve.load_entry(name)[0], (ROOT / "docs" / "benchmarks.md").read_text()
     assert benchmark.source
     short = name.removesuffix("_cot")
     assert f"`{short}`" in text
@@ -121,7 +121,7 @@ def test_the_own_task_page_works_as_written(tmp_path: Path) -> None:
     for split, shift in (("validation", 0), ("test", 1000)):
         rows = [{**row, "text": f"{i + shift} chairs", "answer": str(i)} for i in range(100)]
         (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    own = read_own(tmp_path)
+    own = read_user_benchmark(tmp_path)
     assert (own.benchmark.answer, len(own.test)) == ("number", 100)
     keys = re.findall(r"^\| `(\w+)`(?:, `(\w+)`)? \|", page.read_text().split("| `answer` | Takes")[0], re.MULTILINE)
     assert {name for pair in keys for name in pair if name} == set(type(own.benchmark).model_fields) - CATALOG
@@ -152,6 +152,6 @@ def test_server_and_graph_files_name_real_things() -> None:
     for server in servers.values():
         assert (ROOT / "mcp_servers" / f"{server['args'][0]}.py").is_file()
     graph = json.loads((ROOT / "langgraph.json").read_text())
-    assert (ROOT / "graph" / "app.py").is_file()
-    assert graph["graphs"]["tuneloop"]["path"] == "tuneloop.graph.app:graph"
+    assert (ROOT / "graph/server/app.py").is_file()
+    assert graph["graphs"]["tuneloop"]["path"] == "tuneloop.graph.server.app:graph"
     assert graph["http"]["cors"]["allow_origins"] == ["https://smith.langchain.com"], "what its page sends may vary"

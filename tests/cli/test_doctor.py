@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tuneloop.cli.checks import check_agents, check_engine, check_files, check_gpu, check_memory, check_sandboxes
+from tuneloop.cli.doctor import check_agents, check_engine, check_files, check_gpu, check_memory, check_sandboxes
 from tuneloop.cli.main import cli
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
-from tuneloop.sandboxes.daemon import probe_docker
+from tuneloop.sandboxes.docker_daemon import probe_docker
 
 
 @pytest.fixture(autouse=True)

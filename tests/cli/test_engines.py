@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from tuneloop.cli.engines import command
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.tools.engines.engine import MANIFEST, Engine, write_manifest
 
 
@@ -30,8 +30,8 @@ def engine(tmp_path) -> Engine:
 def test_an_empty_home():
     assert json.loads(invoke("list", "--json").output) == []
     assert "engines build" in invoke("list").output
-    assert isinstance(invoke("verify").exception, SetupError)
-    assert isinstance(invoke("remove", "llamafactory").exception, SetupError)
+    assert isinstance(invoke("verify").exception, InvalidRequestError)
+    assert isinstance(invoke("remove", "llamafactory").exception, InvalidRequestError)
 
 
 def test_list(engine):

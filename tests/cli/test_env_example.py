@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tuneloop.cli.env_example import example
-from tuneloop.core.errors import SetupError
+from tuneloop.cli.env_example import env_example
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.settings import Settings, load_settings
 
 ROOT = Path(__file__).parents[2]
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_file_is_what_the_settings_declare() -> None:
     text = (ROOT / ".env.example").read_text()
-    assert text == example(), "run: python -m tuneloop.cli.env_example > .env.example"
+    assert text == env_example(), "run: python -m tuneloop.cli.env_example > .env.example"
     for field in Settings.model_fields.values():
         assert text.count(f"# {field.alias}=") == 1
         assert field.description
@@ -24,7 +24,7 @@ def test_the_file_is_what_the_settings_declare() -> None:
 def test_uncommented_it_still_means_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FT_FILE_PATH", raising=False)
     file = tmp_path / ".env"
-    lines = [line.removeprefix("# ") for line in example().splitlines() if "=" in line]
+    lines = [line.removeprefix("# ") for line in env_example().splitlines() if "=" in line]
     file.write_text("\n".join(lines))
     assert load_settings(file) == Settings()
 
@@ -36,5 +36,5 @@ def test_json_values_work_in_the_file_and_in_the_environment(tmp_path: Path, mon
     monkeypatch.setenv("TUNELOOP_MCP_URLS", '{"params": "http://127.0.0.1:1/mcp"}')
     assert load_settings(file).mcp_urls == {"params": "http://127.0.0.1:1/mcp"}
     monkeypatch.setenv("TUNELOOP_MCP_URLS", "nonsense")
-    with pytest.raises(SetupError, match="TUNELOOP_MCP_URLS='nonsense'"):
+    with pytest.raises(InvalidRequestError, match="TUNELOOP_MCP_URLS='nonsense'"):
         load_settings(file)

@@ -18,13 +18,13 @@ from tuneloop.cli.eval import run_of
 from tuneloop.cli.main import cli
 from tuneloop.core.files import read_lines, write_lines
 from tuneloop.core.layout import Home
-from tuneloop.tools.evaluation import Weights
+from tuneloop.tools.evaluation.item_sets import ModelWeights
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = stand_in(tmp_path)
-    monkeypatch.setattr("tuneloop.tools.evaluating.desk.ensure_engine", lambda *_: made)
+    monkeypatch.setattr("tuneloop.tools.evaluation.standalone.run_tools.ensure_engine", lambda *_: made)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NUM_GPUS", "0")
     for name in (
@@ -170,7 +170,7 @@ def test_a_benchmark_that_cannot_be_fetched_is_one_line(
 
     with monkeypatch.context() as alone:
         alone.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-        alone.setattr("tuneloop.tools.hub.asking.WAITS", ())
+        alone.setattr("tuneloop.tools.hub.http.WAITS", ())
         assert "check the network or HF_ENDPOINT" in failed(1)
     hub.fail("GET /api", status=404, headers={"X-Error-Code": "RepoNotFound"}, times=1)
     assert "is not on http://127.0.0.1" in failed(2)
@@ -211,7 +211,7 @@ def test_an_interrupted_evaluation_ends_its_job(monkeypatch: pytest.MonkeyPatch)
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tuneloop.tools.evaluating.desk.pause", interrupted)
+    monkeypatch.setattr("tuneloop.tools.evaluation.standalone.run_tools.pause", interrupted)
     result = call("./base", "--benchmark", "./sums", "--sandbox", "process")
     assert result.exit_code == 130, result.output
     assert result.stderr.splitlines()[-1] == "tuneloop: interrupted"
@@ -229,5 +229,5 @@ def test_an_interrupted_evaluation_ends_its_job(monkeypatch: pytest.MonkeyPatch)
 )
 def test_a_model_in_a_runs_folder_is_the_runs(tmp_path: Path, place: str, run: str) -> None:
     home = Home(tmp_path)
-    assert run_of(home, Weights("m", tmp_path / place)) == run
+    assert run_of(home, ModelWeights("m", tmp_path / place)) == run
     assert run_of(home, None) == ""

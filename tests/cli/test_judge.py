@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from tests.chat_server import chat_server, text_of
 from tests.stand_in_engine import stand_in
 from tuneloop.cli.main import cli
-from tuneloop.tools.judge import judge_prompt
+from tuneloop.tools.scoring.llm_judge import judge_prompt
 
 LABELLED = Path(__file__).parents[2] / "examples" / "judge" / "labelled.jsonl"
 ROWS = [json.loads(line) for line in LABELLED.read_text().splitlines()]
@@ -22,7 +22,7 @@ KNOWN = {judge_prompt(row["question"], row["answer"], row["reply"]): row["correc
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = stand_in(tmp_path)
-    monkeypatch.setattr("tuneloop.tools.evaluating.desk.ensure_engine", lambda *_: made)
+    monkeypatch.setattr("tuneloop.tools.evaluation.standalone.run_tools.ensure_engine", lambda *_: made)
     monkeypatch.setenv("FT_Coder_CoSTEER_env_type", "process")
     monkeypatch.chdir(tmp_path)
 

@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 
 from tests.crash.world import write_task
 from tuneloop.cli.main import cli, commands
-from tuneloop.core.errors import SetupError, WorldError
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home, RunFolder
-from tuneloop.graph.lock import hold
+from tuneloop.graph.lifecycle.lock import hold_lock
 from tuneloop.tools.runs.manifest import FORMAT
 
 HEAVY = (
@@ -40,7 +40,7 @@ def nothing_may_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def driven(*args: object, **kwargs: object) -> None:
         raise AssertionError("the run was started")
 
-    monkeypatch.setattr("tuneloop.cli.work.drive", driven)
+    monkeypatch.setattr("tuneloop.cli.drive.drive", driven)
 
 
 @pytest.fixture
@@ -117,13 +117,13 @@ def test_a_misspelt_command_gets_a_suggestion(home: Home) -> None:
         ("run", "--benchmark", "wordproblms", "--base-model", "tiny"),
         ("run", "--base-model", "./missing"),
         ("run", "--dataset", "./missing.csv"),
-        ("run", "--again", "nothing"),
+        ("run", "--repeat", "nothing"),
         ("run", "--validation-share", "0"),
         ("run", "--validation-share", "-0.5"),
         ("run", "--validation-share", "1.01"),
         ("run", "--validation-share", "nan"),
         ("run", "--validation-share", "x"),
-        ("run", "--guard", "mmlu"),
+        ("run", "--max-regression", "mmlu"),
         ("run", "--seeds", "0"),
         ("status", "nothing"),
         ("resume",),
@@ -142,7 +142,9 @@ def test_guard_without_items_is_one_line(home: Home, split: str) -> None:
     task = write_task(Path("task").absolute())
     (file,) = (path for path in task.rglob(f"{split}.jsonl") if "data" not in path.parts)
     file.write_text("")
-    said = one_line(call("run", "--benchmark", "wordproblems", "--base-model", "tiny", "--guard", f"{task}:-2"))
+    said = one_line(
+        call("run", "--benchmark", "wordproblems", "--base-model", "tiny", "--max-regression", f"{task}:-2")
+    )
     assert f"{split}.jsonl: no items" in said
 
 
@@ -187,7 +189,7 @@ def test_lists(home: Home) -> None:
     assert "tiny" in call("list", "models").output
     assert json.loads(call("list", "runs", "--json").output) == []
     make_run(home, "r1")
-    with hold(make_run(home, "r2").lock):
+    with hold_lock(make_run(home, "r2").lock):
         rows = {row["name"]: row["state"] for row in json.loads(call("list", "runs", "--json").output)}
     assert rows == {"r1": "new", "r2": "running"}
 
@@ -226,7 +228,7 @@ OLDER = {
         ("chat", "r1", "status"),
         ("fork", "r1", "--at", "0"),
         ("fork", "r1", "--at", "0", "--after-test"),
-        ("run", "--again", "r1"),
+        ("run", "--repeat", "r1"),
         ("replay", "r1"),
     ],
     ids=" ".join,
@@ -252,7 +254,7 @@ def test_stop_leaves_one_whole_message(home: Home) -> None:
     run = make_run(home, "r1")
     assert "nobody works on run r1" in one_line(call("stop", "r1"))
     assert not run.inbox.exists()
-    with hold(run.lock):
+    with hold_lock(run.lock):
         result = call("stop")
     assert result.exit_code == 0
     assert "tuneloop resume r1" in result.output
@@ -281,7 +283,11 @@ def test_report_prints_what_was_written(home: Home) -> None:
 
 @pytest.mark.parametrize(
     ("error", "code", "resumable"),
-    [(KeyboardInterrupt(), 130, True), (WorldError("disk is full"), 1, True), (SetupError("locked"), 2, False)],
+    [
+        (KeyboardInterrupt(), 130, True),
+        (InfrastructureError("disk is full"), 1, True),
+        (InvalidRequestError("locked"), 2, False),
+    ],
 )
 def test_how_a_drive_can_end(
     home: Home, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, resumable: bool
@@ -289,7 +295,7 @@ def test_how_a_drive_can_end(
     def broken(*args: object, **kwargs: object) -> None:
         raise error
 
-    monkeypatch.setattr("tuneloop.cli.work.drive", broken)
+    monkeypatch.setattr("tuneloop.cli.drive.drive", broken)
     make_run(home, "r1")
     result = call("resume")
     assert result.exit_code == code

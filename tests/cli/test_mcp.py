@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tuneloop.cli.main import cli
-from tuneloop.cli.mcp_clients import programs
+from tuneloop.cli.mcp_clients import mcp_clients
 from tuneloop.mcp_servers.main import SERVERS
 
 PROJECT = {"claude-code": ".mcp.json", "cursor": ".cursor/mcp.json", "vscode": ".vscode/mcp.json"}
@@ -52,7 +52,7 @@ def servers(file: Path, key: str) -> dict[str, dict[str, object]]:
 def test_a_project_gets_all_servers(folder: Path, name: str) -> None:
     done = call("install", name, "--yes")
     assert done.exit_code == 0, done.output
-    found = servers(folder / PROJECT[name], programs()[name].key)
+    found = servers(folder / PROJECT[name], mcp_clients()[name].key)
     assert list(found) == NAMES
     runs = found["tuneloop-runs"]
     assert Path(str(runs["command"])).is_absolute() and os.access(str(runs["command"]), os.X_OK)
@@ -65,7 +65,7 @@ def test_a_project_gets_all_servers(folder: Path, name: str) -> None:
 @pytest.mark.parametrize("name", USER)
 def test_a_user_gets_them_in_his_own_file(tmp_path: Path, name: str) -> None:
     assert call("install", name, "--user", "--yes").exit_code == 0
-    assert list(servers(tmp_path / "me" / USER[name], programs()[name].key)) == NAMES
+    assert list(servers(tmp_path / "me" / USER[name], mcp_clients()[name].key)) == NAMES
 
 
 def test_everything_else_stays(folder: Path) -> None:

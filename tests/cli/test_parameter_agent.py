@@ -10,14 +10,14 @@ import pytest
 from tests.chat_server import Call, Refuse, Reply, Said, chat_server
 from tests.conftest import SHARED_HOME
 from tuneloop.cli.parameter_agent import ParameterAgent
-from tuneloop.core.errors import WorldError
+from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.settings import Settings
 from tuneloop.tools.engines import Engine
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     agent = ParameterAgent(Settings(FT_FILE_PATH=tmp_path, LLAMA_FACTORY_MCP_URL="http://127.0.0.1:1/mcp"))
-    with pytest.raises(WorldError, match="tuneloop-mcp params --http"):
+    with pytest.raises(InfrastructureError, match="tuneloop-mcp params --http"):
         agent.query("lora")
 
 

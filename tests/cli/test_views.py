@@ -15,14 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tuneloop.cli.board import Board, board_of, incumbent, seconds_left
+from tuneloop.cli.event_text import event_line
 from tuneloop.cli.live import follow, showing
-from tuneloop.cli.panels import render, rich_view
-from tuneloop.cli.plain import plain_view
-from tuneloop.cli.words import line
-from tuneloop.core import event_tail
+from tuneloop.cli.live_panels import LiveState, incumbent, live_state_of, render, rich_view, seconds_left
+from tuneloop.cli.plain_view import plain_view
+from tuneloop.core import event_log
 from tuneloop.core import events as e
-from tuneloop.core.cost import Cost, Forecast
 from tuneloop.core.event_log import read_events
 from tuneloop.core.events import (
     EVENT,
@@ -30,23 +28,23 @@ from tuneloop.core.events import (
     BaselineMeasured,
     Event,
     ExperimentFinished,
-    Forecasted,
-    Foreseen,
-    Foresight,
     JobProgress,
     NodeFinished,
     NodeStarted,
-    Problem,
+    PowerEstimated,
+    RecipeFailure,
     RunFinished,
     RunPaused,
     RunStarted,
+    SplitPower,
+    TrainingForecast,
     ValidationChosen,
 )
-from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis
+from tuneloop.core.experiment import Cost, Critique, Experiment, Feedback, Forecast, Hypothesis
 from tuneloop.core.files import write_json
+from tuneloop.core.formatting import printable
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import Score
-from tuneloop.core.wording import clean
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -62,7 +60,7 @@ def recorded() -> list[Event]:
             at=at(0), run="r1", benchmark="b", base_model="tiny", planner="offline policy", sandbox="bubblewrap"
         ),
         NodeStarted(at=at(1), node="prepare"),
-        Foreseen(at=at(2), sealed=Foresight(benchmark="b", n=500, units=25, smallest=21.04)),
+        PowerEstimated(at=at(2), sealed=SplitPower(benchmark="b", n=500, units=25, smallest=21.04)),
         ValidationChosen(
             at=at(3),
             benchmark="b",
@@ -70,7 +68,7 @@ def recorded() -> list[Event]:
             unseen=513,
             units=1000,
             why="as asked",
-            guards=(Foresight(benchmark="mmlu", n=300, units=300, smallest=7.1, allowed=2),),
+            guards=(SplitPower(benchmark="mmlu", n=300, units=300, smallest=7.1, allowed=2),),
         ),
         BaselineMeasured(at=at(20), value=9, low=6, high=14, n=1000),
         NodeFinished(at=at(21), node="prepare", seconds=20, detail="then research"),
@@ -91,7 +89,7 @@ def recorded() -> list[Event]:
             gain_low=47.2,
             gain_high=54.1,
         ),
-        Problem(at=at(60), experiment=2, node="rehearse", culprit="config", text="loss is NaN"),
+        RecipeFailure(at=at(60), experiment=2, node="smoke_run", culprit="config", text="loss is NaN"),
         ExperimentFinished(at=at(61), experiment=2, outcome="failed", statement="train hotter"),
         ExperimentFinished(
             at=at(90),
@@ -121,7 +119,7 @@ def write(path: Path, events: list[Event], tail: str = "") -> None:
     path.write_text("".join(e.model_dump_json(exclude_none=True) + "\n" for e in events) + tail)
 
 
-def drawn(board: Board, seconds: float) -> str:
+def drawn(board: LiveState, seconds: float) -> str:
     console = Console(file=io.StringIO(), width=110, force_terminal=False)
     console.print(render(board, at(seconds)))
     assert isinstance(console.file, io.StringIO)
@@ -129,7 +127,7 @@ def drawn(board: Board, seconds: float) -> str:
 
 
 def test_board_of_a_whole_run() -> None:
-    board = board_of(recorded())
+    board = live_state_of(recorded())
     assert [row.outcome for row in board.rows] == ["promoted", "failed", "not promoted"]
     assert incumbent(board) == 1
     assert board.node is None
@@ -149,8 +147,8 @@ def test_board_of_a_whole_run() -> None:
 
 
 def test_what_a_split_can_show_is_said_in_words() -> None:
-    told = (Foreseen, ValidationChosen, BaselineMeasured, ExperimentFinished)
-    said = [line(event) for event in recorded() if isinstance(event, told)]
+    told = (PowerEstimated, ValidationChosen, BaselineMeasured, ExperimentFinished)
+    said = [event_line(event) for event in recorded() if isinstance(event, told)]
     assert said == [
         "the sealed test (500 items in 25 clusters) finds a gain of 21.0 points four times in five",
         "1,000 validation items, 487 of them shown to agents (as asked); guard mmlu: 300 items can rule out a loss of 7.1 "
@@ -161,12 +159,12 @@ def test_what_a_split_can_show_is_said_in_words() -> None:
         "-1.0 points (95 %: -3.0 to 1.0) on 1,000 items: not promoted, 59.0 (54-67): more rows",
     ]
     better = ExperimentFinished(outcome="not promoted", statement="more rows", why="mmlu: lost 4.0 points")
-    assert line(better) == "not promoted: more rows (mmlu: lost 4.0 points)"
+    assert event_line(better) == "not promoted: more rows (mmlu: lost 4.0 points)"
 
 
 def test_no_line_before_the_end_speaks_of_proof() -> None:
     for event in recorded()[:-1]:
-        assert not re.search(r"\bp [=<]|\bprov|signific|accept|better than", line(event) or ""), event
+        assert not re.search(r"\bp [=<]|\bprov|signific|accept|better than", event_line(event) or ""), event
 
 
 @pytest.mark.parametrize("event", recorded(), ids=lambda event: event.kind)
@@ -176,20 +174,20 @@ def test_an_event_is_read_again_as_it_was_written(event: Event) -> None:
 
 def test_words_of_a_choice_without_a_hidden_half() -> None:
     few = ValidationChosen(benchmark="b", n=60, unseen=0, units=12, why="as asked")
-    assert line(few) == "60 validation items in 12 clusters, all of them shown to agents (as asked)"
+    assert event_line(few) == "60 validation items in 12 clusters, all of them shown to agents (as asked)"
 
 
 def test_a_run_without_a_model_tells_its_end() -> None:
     end = RunFinished(report="/r.md", says="No experiment measured better than the base model.", baseline_test=10)
     again = EVENT.validate_json(end.model_dump_json(exclude_none=True))
     assert again == end
-    assert line(again) == "finished: No experiment measured better than the base model. Report: /r.md"
+    assert event_line(again) == "finished: No experiment measured better than the base model. Report: /r.md"
 
 
 def test_board_in_the_middle_of_a_training() -> None:
     events = recorded()
     middle = events[: next(i for i, e in enumerate(events) if isinstance(e, JobProgress) and e.done == 50) + 1]
-    text = drawn(board_of(middle), 40)
+    text = drawn(live_state_of(middle), 40)
     assert "experiment 1 · train  17 s" in text
     assert "50/100 steps, 5 s left" in text
 
@@ -204,19 +202,19 @@ def test_forecast_needs_a_pace() -> None:
 def test_a_repeated_experiment_replaces_its_row() -> None:
     once = ExperimentFinished(experiment=1, outcome="failed", statement="x")
     again = ExperimentFinished(experiment=1, outcome="promoted", statement="x", value=1, low=0, high=2)
-    assert board_of([once, again]).rows == (again,)
+    assert live_state_of([once, again]).rows == (again,)
 
 
 def test_resuming_takes_the_end_away() -> None:
     started = recorded()[0]
-    assert board_of([started, RunPaused(reason="stop")]).end is not None
-    assert board_of([started, RunPaused(reason="stop"), started]).end is None
-    assert board_of([started, RunPaused(reason="stop"), NodeStarted(node="train")]).end is None
+    assert live_state_of([started, RunPaused(reason="stop")]).end is not None
+    assert live_state_of([started, RunPaused(reason="stop"), started]).end is None
+    assert live_state_of([started, RunPaused(reason="stop"), NodeStarted(node="train")]).end is None
 
 
 @given(st.lists(st.sampled_from(recorded())))
 def test_any_order_of_events_can_be_drawn(events: list[Event]) -> None:
-    assert drawn(board_of(events), 1000)
+    assert drawn(live_state_of(events), 1000)
 
 
 def test_plain_lines_throttle_progress(capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,7 +224,7 @@ def test_plain_lines_throttle_progress(capsys: pytest.CaptureFixture[str]) -> No
     progress = [line for line in lines if "train: " in line]
     assert [line.split("train: ")[1].split()[0] for line in progress] == ["0/100", "100/100"]
     assert any("[1] +51.0 points (95 %: 47.2 to 54.1) on 1,000 items: promoted" in line for line in lines)
-    assert any("[2] problem in rehearse (config): loss is NaN" in line for line in lines)
+    assert any("[2] problem in smoke_run (config): loss is NaN" in line for line in lines)
     assert lines[-1].startswith("12:01:39 finished: Experiment 1 is better")
 
 
@@ -263,13 +261,13 @@ def test_any_bytes_can_be_read(tmp_path_factory: pytest.TempPathFactory, data: b
 
 @given(st.text())
 def test_foreign_text_cannot_steer_the_terminal(text: str) -> None:
-    line = clean("\x1b[2J\x07" + text + "\r\n\u202e")
+    line = printable("\x1b[2J\x07" + text + "\r\n\u202e")
     assert line.isprintable()
     assert len(line) <= 300
 
 
 def test_markup_of_a_model_is_shown_not_obeyed() -> None:
-    board = board_of([AgentAnswered(agent="critic", says="[bold]so[/bold] [/] [link=file:///x]")])
+    board = live_state_of([AgentAnswered(agent="critic", says="[bold]so[/bold] [/] [link=file:///x]")])
     assert "[bold]so[/bold] [/] [link=file:///x]" in drawn(board, 0)
 
 
@@ -373,8 +371,8 @@ def test_the_last_line_of_a_kind(tmp_path_factory: pytest.TempPathFactory, event
     path = tmp_path_factory.mktemp("log") / "events.jsonl"
     write(path, events, tail='{"kind":"torn')
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(event_tail, "BLOCK", 100)
-        found = event_tail.last_line(path, kind)
+        patch.setattr(event_log, "BLOCK", 100)
+        found = event_log.find_last_event_offset(path, kind)
     lines = path.read_text().splitlines(keepends=True)
     wanted = [i for i, event in enumerate(events) if event.kind == kind]
     assert found == (len("".join(lines[: wanted[-1]]).encode()) if wanted else None)
@@ -382,17 +380,17 @@ def test_the_last_line_of_a_kind(tmp_path_factory: pytest.TempPathFactory, event
 
 def test_a_forecast_and_what_it_took() -> None:
     made = Forecast(
-        seconds=65, cpu=60, memory=900_000_000, steps=320, seconds_per_step=0.2, beside=1, disk=20_000_000, recipe="x"
+        seconds=65, cpu=60, memory=900_000_000, steps=320, seconds_per_step=0.2, overhead=1, disk=20_000_000, recipe="x"
     )
-    said = Forecasted(experiment=1, forecast=made, seconds_left=7200, memory_limit=21_000_000_000)
-    took = Forecasted(experiment=1, forecast=made, took=Cost(seconds=50, cpu=60, memory=1_000_000_000))
-    assert line(said) == (
+    said = TrainingForecast(experiment=1, forecast=made, seconds_left=7200, memory_limit=21_000_000_000)
+    took = TrainingForecast(experiment=1, forecast=made, took=Cost(seconds=50, cpu=60, memory=1_000_000_000))
+    assert event_line(said) == (
         "forecast: 320 steps in 1 min 05 s (60 CPU-s), 900 MB of memory, 20 MB of disk; 2 h 00 min are left; "
         "21.0 GB may be used"
     )
     want = "training took 50 s (forecast +30 %), 60 CPU-s (+0 %), 1.0 GB of memory (-10 %)"
-    assert line(took) == want
-    shown = " ".join(drawn(board_of([*recorded()[:3], said, took]), 30).split())
+    assert event_line(took) == want
+    shown = " ".join(drawn(live_state_of([*recorded()[:3], said, took]), 30).split())
     assert want in shown and "forecast: 320 steps" in shown
 
 
@@ -400,15 +398,18 @@ def test_what_models_do_is_said_in_words() -> None:
     said = e.ModelCalled(
         agent="critic", model="gpt", outcome="answered", tokens_in=500, tokens_out=20, cached=400, seconds=3, cost=0.01
     )
-    assert line(said) == "critic: gpt said 20 tokens in 3 s (500 in, 400 of them cached), cost 0.0100"
+    assert event_line(said) == "critic: gpt said 20 tokens in 3 s (500 in, 400 of them cached), cost 0.0100"
     failed = e.ModelCalled(agent="critic", model="gpt", outcome="failed", error="503\nbusy", wait=8)
-    assert line(failed) == "critic: gpt failed, asked again in 8 s: 503 busy"
-    fell = e.PlannerFellBack(agent="critic", left="gpt", to="offline", reason="503")
-    assert line(fell) == "critic: gpt does not answer, the offline policy does (503)"
-    used = e.ToolUsed(agent="critic", tool="data_report", arguments="{}", says="…", refused=True)
-    assert line(used) == "critic uses data_report {} (refused)"
-    thinks = e.AgentThinks(agent="critic", model="gpt", text="The \x1b[31mform", letters=9)
-    assert line(thinks) == "critic (gpt) …The [31mform"
-    board = board_of([e.NodeStarted(node="critique"), thinks, fell, used])
-    assert (board.words, board.thinks) == ((fell,), used)
-    assert board_of([e.NodeStarted(node="critique"), thinks, e.NodeFinished(node="critique", seconds=1)]).thinks is None
+    assert event_line(failed) == "critic: gpt failed, asked again in 8 s: 503 busy"
+    fell = e.PlannerFallback(agent="critic", left="gpt", to="offline", reason="503")
+    assert event_line(fell) == "critic: gpt does not answer, the offline policy does (503)"
+    used = e.ToolCalled(agent="critic", tool="data_report", arguments="{}", says="…", refused=True)
+    assert event_line(used) == "critic uses data_report {} (refused)"
+    thinks = e.AgentStreaming(agent="critic", model="gpt", text="The \x1b[31mform", letters=9)
+    assert event_line(thinks) == "critic (gpt) …The [31mform"
+    board = live_state_of([e.NodeStarted(node="critique"), thinks, fell, used])
+    assert (board.words, board.streaming) == ((fell,), used)
+    assert (
+        live_state_of([e.NodeStarted(node="critique"), thinks, e.NodeFinished(node="critique", seconds=1)]).streaming
+        is None
+    )

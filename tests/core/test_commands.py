@@ -25,7 +25,7 @@ from tuneloop.core.directive import (
     Sources,
     Use,
 )
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_commands_are_parsed(text: str, command: Command) -> None:
 )  # fmt: skip
 def test_wrong_arguments_are_refused_with_what_is_right(text: str) -> None:
     name = text.split(maxsplit=1)[0]
-    with pytest.raises(SetupError, match=f"^{name}: .*right is `{name}") as caught:
+    with pytest.raises(InvalidRequestError, match=f"^{name}: .*right is `{name}") as caught:
         parse(text)
     assert not isinstance(caught.value, NotACommandError)
     assert "\n" not in str(caught.value)
@@ -98,7 +98,7 @@ def test_any_text_is_a_command_or_refused(text: str) -> None:
     for given_text in (text, *(f"{spec.name} {text}" for spec in COMMANDS)):
         try:
             parse(given_text)
-        except SetupError as e:
+        except InvalidRequestError as e:
             assert "right is" in str(e)
 
 

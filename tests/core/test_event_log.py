@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from pathlib import Path
 
-from tuneloop.core.event_log import append, every_event, last_event, read_events
+from tuneloop.core.event_log import append, iter_events, last_event, read_events
 from tuneloop.core.events import JobProgress, NodeFinished, NodeStarted, RunPaused
 
 
@@ -41,7 +41,7 @@ def test_damaged_lines_are_skipped_and_a_torn_one_waits(tmp_path: Path) -> None:
     assert [e.done for e in events if isinstance(e, JobProgress)] == [1, 2]
     assert offset == whole
     append(log, progress(3))
-    assert [e.done for e in every_event(log) if isinstance(e, JobProgress)] == [1, 2, 3]
+    assert [e.done for e in iter_events(log) if isinstance(e, JobProgress)] == [1, 2, 3]
 
 
 def test_one_kind_and_the_last_of_a_kind(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_one_kind_and_the_last_of_a_kind(tmp_path: Path) -> None:
         append(log, NodeStarted(experiment=number, node="train"))
         append(log, NodeFinished(experiment=number, node="train", seconds=number))
     append(log, RunPaused(reason='a text with "kind":"node_finished" in it'))
-    assert [e.seconds for e in every_event(log, "node_finished") if isinstance(e, NodeFinished)] == [1, 2]
+    assert [e.seconds for e in iter_events(log, "node_finished") if isinstance(e, NodeFinished)] == [1, 2]
     last = last_event(log, "node_started", 4000)
     assert last is not None
     assert last.experiment == 2
@@ -62,7 +62,7 @@ def test_a_long_log_is_read_in_little_memory(tmp_path: Path) -> None:
     line = progress(1).model_dump_json() + "\n"
     log.write_text(line * 100_000)
     tracemalloc.start()
-    assert sum(1 for _ in every_event(log)) == 100_000
+    assert sum(1 for _ in iter_events(log)) == 100_000
     events, _ = read_events(log)
     assert len(events) == 10_000
     peak = tracemalloc.get_traced_memory()[1]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home
 
 
@@ -31,7 +31,7 @@ from tuneloop.core.layout import Home
     ],
 )
 def test_a_runs_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SetupError, match="no run's name"):
+    with pytest.raises(InvalidRequestError, match="no run's name"):
         Home(tmp_path).run(name)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis, Journal
+from tuneloop.core.formatting import format_comparison, format_gain, format_gain_cell
 from tuneloop.core.score import Comparison, ItemResult, Score
-from tuneloop.core.wording import bracketed, gain, points
 
 
 def broken(name: str) -> ItemResult:
@@ -68,10 +68,13 @@ def test_incumbent_is_what_was_promoted_last_not_the_highest() -> None:
     ],
 )
 def test_gain_is_told_with_interval_items_and_clusters(n: int, units: int, says: str) -> None:
-    assert points(Comparison(n=n, units=units, gain=3, low=0.9, high=5.1, wins=9, losses=3, better=True)) == says
+    assert (
+        format_comparison(Comparison(n=n, units=units, gain=3, low=0.9, high=5.1, wins=9, losses=3, better=True))
+        == says
+    )
 
 
 def test_loss_and_tie_have_a_sign() -> None:
-    assert gain(-1.25, -3, 0.5) == "-1.2 points (95 %: -3.0 to 0.5)"
-    assert gain(0, -3, 3) == "+0.0 points (95 %: -3.0 to 3.0)"
-    assert bracketed(3, 0.9, 5.1) == "+3.0 (0.9 to 5.1)"
+    assert format_gain(-1.25, -3, 0.5) == "-1.2 points (95 %: -3.0 to 0.5)"
+    assert format_gain(0, -3, 3) == "+0.0 points (95 %: -3.0 to 3.0)"
+    assert format_gain_cell(3, 0.9, 5.1) == "+3.0 (0.9 to 5.1)"

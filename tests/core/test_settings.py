@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tuneloop.core.errors import SetupError
-from tuneloop.core.settings import Program, load_settings
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.settings import McpProgram, load_settings
 
 SEED = """\
 # LLM backend
@@ -58,13 +58,13 @@ def test_a_list_in_quotes(tmp_path: Path) -> None:
 
 
 def test_a_malformed_line_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=r"\.env:2: cannot read"):
+    with pytest.raises(InvalidRequestError, match=r"\.env:2: cannot read"):
         load_settings(write(tmp_path, "A=1\nthis is = = 'not\nB=2\n"))
 
 
 @pytest.mark.parametrize("line", ["FT_UPPER_DATA_SIZE_LIMIT=many", "FT_FULL_TIMEOUT=-1", "FT_BENCHMARK_LIMIT=0"])
 def test_a_bad_value_is_one_line_with_the_name(tmp_path: Path, line: str) -> None:
-    with pytest.raises(SetupError, match=line.split("=", maxsplit=1)[0]) as caught:
+    with pytest.raises(InvalidRequestError, match=line.split("=", maxsplit=1)[0]) as caught:
         load_settings(write(tmp_path, line + "\n"))
     assert "\n" not in str(caught.value)
 
@@ -72,8 +72,8 @@ def test_a_bad_value_is_one_line_with_the_name(tmp_path: Path, line: str) -> Non
 TIMEOUTS = {
     "FT_DATA_PROCESSING_TIMEOUT": "data_timeout",
     "FT_DEBUG_DATA_PROCESSING_TIMEOUT": "debug_data_timeout",
-    "FT_MICRO_BATCH_TIMEOUT": "rehearsal_timeout",
-    "FT_DEBUG_TIMEOUT": "rehearsal_timeout",
+    "FT_MICRO_BATCH_TIMEOUT": "smoke_run_timeout",
+    "FT_DEBUG_TIMEOUT": "smoke_run_timeout",
     "FT_FULL_TIMEOUT": "full_timeout",
     "FT_BENCHMARK_TIMEOUT": "benchmark_timeout",
 }
@@ -105,7 +105,7 @@ def test_an_empty_timeout_is_unset_not_unlimited(name: str, tmp_path: Path, monk
 def test_the_micro_runs_own_name_wins(tmp_path: Path) -> None:
     file = tmp_path / ".env"
     file.write_text("FT_DEBUG_TIMEOUT=60\nFT_MICRO_BATCH_TIMEOUT=unlimited\n")
-    assert load_settings(file).rehearsal_timeout is None
+    assert load_settings(file).smoke_run_timeout is None
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_the_micro_runs_own_name_wins(tmp_path: Path) -> None:
 )
 def test_a_server_is_a_url_or_a_program(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     monkeypatch.setenv("TUNELOOP_MCP_URLS", f'{{"params": {how}}}')
-    with pytest.raises(SetupError, match=r"params: .*; right is a URL or {\"command\""):
+    with pytest.raises(InvalidRequestError, match=r"params: .*; right is a URL or {\"command\""):
         load_settings()
     monkeypatch.setenv("TUNELOOP_MCP_URLS", '{"params": {"command": "x", "args": ["y"], "env": {"A": "b"}}}')
-    assert load_settings().servers == {"params": Program(command="x", args=("y",), env={"A": "b"})}
+    assert load_settings().servers == {"params": McpProgram(command="x", args=("y",), env={"A": "b"})}

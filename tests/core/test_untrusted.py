@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tuneloop.core.untrusted import figures, read_bytes, read_figures, read_strange_json
+from tuneloop.core.untrusted import numeric_fields, read_bytes, read_numeric_rows, read_untrusted_json
 
 
 def link(path: Path) -> None:
@@ -53,13 +53,13 @@ def test_one_that_is_not_there_is_told_apart(tmp_path: Path) -> None:
 def test_json_that_would_break_its_reader_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(text.encode("latin-1"))
     with pytest.raises(ValueError):
-        read_strange_json(tmp_path / "f")
+        read_untrusted_json(tmp_path / "f")
 
 
 def test_plain_json_is_what_it_says(tmp_path: Path) -> None:
     value = {"a": [1, 2.5, None, True, "ü"], "b": {}}
     (tmp_path / "f").write_text(json.dumps(value))
-    assert read_strange_json(tmp_path / "f") == value
+    assert read_untrusted_json(tmp_path / "f") == value
 
 
 def test_of_a_log_numbers_are_taken(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_of_a_log_numbers_are_taken(tmp_path: Path) -> None:
         '{"a": ' + "9" * 4000 + "}",
     ]
     (tmp_path / "f").write_text("\n".join(lines))
-    first, last = read_figures(tmp_path / "f")
+    first, last = read_numeric_rows(tmp_path / "f")
     assert first["a"] == 1 and first["b"] != first["b"] and first.keys() == {"a", "b"}
     assert last == {}
-    assert figures({"n": -(1 << 62), "m": 1 << 61, "x": float("inf")}) == {"m": 1 << 61, "x": float("inf")}
+    assert numeric_fields({"n": -(1 << 62), "m": 1 << 61, "x": float("inf")}) == {"m": 1 << 61, "x": float("inf")}

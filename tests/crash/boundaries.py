@@ -21,7 +21,7 @@ from typing import Any
 
 CHANGING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 AUDITED = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "open"}
-# What differs between two sittings of one run and means the same place.
+# What differs between two sessions of one run and means the same place.
 SAME = (
     (re.compile(r"/(jobs|workers)/([\w-]+)\.\d+"), r"/\1/\2.#"),
     (re.compile(r"\.\d+\.part\b"), ".#.part"),

@@ -1,4 +1,4 @@
-"""Imports the product once and forks orchestrators on request: what a sitting costs is its own work.
+"""Imports the product once and forks orchestrators on request: what a session costs is its own work.
 
 Reads one JSON object a line on standard input and answers each with one: `start` forks a `tuneloop run` or `tuneloop
 resume` of a home, `wait` and `poll` tell how it ended. No thread lives here, so that forking is safe.
@@ -24,7 +24,7 @@ ended: dict[int, int] = {}
 
 
 def load() -> None:
-    """Everything that a sitting imports."""
+    """Everything that a session imports."""
     package = importlib.import_module("tuneloop")
     for found in pkgutil.walk_packages(package.__path__, "tuneloop."):
         if not found.name.startswith(("tuneloop.engines", "tuneloop.sandboxes.supervisor")):
@@ -35,10 +35,10 @@ def load() -> None:
 
 def steady() -> None:
     """Short trainings whose length does not depend on how fast this machine is just now."""
-    from tuneloop.agents.policy import training
+    from tuneloop.agents.policy import parameter_map
 
-    training.TINY_STEPS = STEPS
-    training.TINY_SECONDS = training.LONGEST_SECONDS = 1e6
+    parameter_map.TINY_STEPS = STEPS
+    parameter_map.TINY_SECONDS = parameter_map.LONGEST_SECONDS = 1e6
 
 
 def sitting(asked: dict[str, Any]) -> None:
@@ -60,7 +60,7 @@ def sitting(asked: dict[str, Any]) -> None:
 
 
 def child(asked: dict[str, Any]) -> None:
-    """Run a sitting and end this process whatever happens."""
+    """Run a session and end this process whatever happens."""
     code = 70
     try:
         sitting(asked)

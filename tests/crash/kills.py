@@ -22,7 +22,7 @@ MARKS = {
     "evaluation": "/opencompass/measure.py",
     "script": "/process_data.py",
 }
-FORKED = {"train": "training", "rehearse": "training", "evaluate": "evaluation"}
+FORKED = {"train": "training", "smoke_run": "training", "evaluate": "evaluation"}
 
 
 def victims(home: Path) -> dict[str, list[int]]:
@@ -41,16 +41,16 @@ def node(place: Place) -> str:
 
 
 def forked(pid: int, known: dict[int, str]) -> str:
-    """A worker, a warden below it, or a job below that: all of one command line."""
+    """A worker, a fork_parent below it, or a job below that: all of one command line."""
     above = parent(pid)
     if MARKS["worker"] not in known.get(above, "") or "bwrap" in known[above].split()[0]:
         return "worker"
     if MARKS["worker"] not in known.get(parent(above), "") or "bwrap" in known[parent(above)].split()[0]:
-        return "warden"
+        return "fork_parent"
     try:
-        return FORKED.get(Path(f"/proc/{pid}/cwd").readlink().name, "warden")
+        return FORKED.get(Path(f"/proc/{pid}/cwd").readlink().name, "fork_parent")
     except OSError:
-        return "warden"
+        return "fork_parent"
 
 
 def parent(pid: int) -> int:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from tests.waiting import until
 from tuneloop.cli.main import cli
-from tuneloop.core.benchmark import Item
+from tuneloop.core.catalog import Item
 from tuneloop.core.errors import RecipeError, ToolError
 from tuneloop.core.files import read_lines, write_atomic, write_lines
 from tuneloop.core.layout import RunFolder
@@ -26,9 +26,10 @@ from tuneloop.mcp_servers import data_rows
 from tuneloop.mcp_servers.client import McpToolbox, open_toolbox
 from tuneloop.mcp_servers.data import DataTools
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.tools.benchmarks.splitting import half_hash
+from tuneloop.tools.benchmark_items.splitting import half_hash
 from tuneloop.tools.benchmarks.wordproblems import items
-from tuneloop.tools.contamination import Guard, Hit
+from tuneloop.tools.contamination.guard import Guard
+from tuneloop.tools.contamination.probes import Hit
 from tuneloop.tools.embedded.problems import splits
 
 from .world import RUN, Place
@@ -216,7 +217,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
     "evaluation_compare": [{"candidate": 1, "incumbent": 0}],
     "evaluation_explain_failures": [{**EXPERIMENT, "count": 50}, {"experiment": 0, "count": 50}],
     "training_launch": [{**EXPERIMENT, "kind": "train"}],
-    "training_status": [{**EXPERIMENT, "kind": kind} for kind in ("rehearse", "train")],
+    "training_status": [{**EXPERIMENT, "kind": kind} for kind in ("smoke_run", "train")],
     "training_stop": [{**EXPERIMENT, "kind": "train"}],
     "training_loss_curve": [EXPERIMENT],
     "training_forecast": [EXPERIMENT],
@@ -275,7 +276,7 @@ def tried(place: Place, code: str) -> str:
     return said
 
 
-@pytest.mark.parametrize(("code", "instead"), [(SCRIPT, "not shown"), (FAILS, "withheld")], ids=["writes", "fails"])
+@pytest.mark.parametrize(("code", "instead"), [(SCRIPT, "not shown"), (FAILS, "omitted")], ids=["writes", "fails"])
 def test_a_script_that_looks_for_them_tells_none(place: Place, code: str, instead: str) -> None:
     said = tried(place, code)
     assert instead in said
@@ -283,7 +284,7 @@ def test_a_script_that_looks_for_them_tells_none(place: Place, code: str, instea
 
 
 def test_without_a_guard_its_log_would_tell(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuneloop.tools.scripts.open_lines", lambda _guard, text: text)
+    monkeypatch.setattr("tuneloop.tools.data_script.run.filter_lines", lambda _guard, text: text)
     assert told(tried(place, FAILS))
 
 
@@ -315,9 +316,9 @@ def blind(_guard: Guard | None, values: list[Any]) -> list[bool]:
 @pytest.mark.parametrize(
     ("take_away", "tells"),
     [
-        (lambda m: m.setattr(data_rows, "sealed", blind), {"sample_rows", "search_rows", "find_duplicates"}),
-        (lambda m: m.setattr("tuneloop.tools.inspecting.rowwise.sealed", blind), {"column_stats"}),
-        (lambda m: m.setattr(data_server, "open_text", lambda _guard, text, _instead: text), {"list_datasets"}),
+        (lambda m: m.setattr(data_rows, "find_sealed", blind), {"sample_rows", "search_rows", "find_duplicates"}),
+        (lambda m: m.setattr("tuneloop.tools.raw_data.row_queries.find_sealed", blind), {"column_stats"}),
+        (lambda m: m.setattr(data_server, "filter_text", lambda _guard, text, _instead: text), {"list_datasets"}),
     ],
     ids=["rows", "values", "cards"],
 )

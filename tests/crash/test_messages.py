@@ -13,7 +13,7 @@ import pytest
 from tests.chat_server import Call, Reply, chat_server
 from tuneloop.core.directive import Directive
 from tuneloop.core.directive_log import read_conversation, read_directives
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.tools.llm_proxy.ledger import read_ledger
 from tuneloop.tools.runs.manifest import write_manifest

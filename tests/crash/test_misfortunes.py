@@ -39,7 +39,7 @@ for module in list(sys.modules.values()):
 
 
 def at(place: Place, pid: int, node: str, again: int = 0) -> None:
-    """Wait until a node began; `again`: in this sitting, `again` bytes of events are older."""
+    """Wait until a node began; `again`: in this session, `again` bytes of events are older."""
     mark = f'"node_started","node":"{node}"'
 
     def there() -> bool:
@@ -65,7 +65,7 @@ def test_one_run_through_everything(new_place, tmp_path, same_end) -> None:
             two_at_once(place)
             torn_event_line(place)
             checkpoint_file_is_gone(place)
-            full_disk(place, disk, "rehearse", 200_000)
+            full_disk(place, disk, "smoke_run", 200_000)
             read_only_disk(place, disk)
             newest_training_checkpoint_is_cut(place)
             full_disk(place, disk, "train", 3_000_000)

@@ -17,7 +17,7 @@ from .world import FORM, events, launches, processes, say, seeded
 
 pytestmark = pytest.mark.slow
 GAP = 4.0
-NODES = ("prepare", "rehearse", "train", "finish")
+NODES = ("prepare", "smoke_run", "train", "finish")
 
 
 def test_power_cuts(new_place, tmp_path, same_end, capsys) -> None:
@@ -44,7 +44,7 @@ def test_power_cuts(new_place, tmp_path, same_end, capsys) -> None:
 
 
 def reached(place, pid: int, nodes: tuple[str, ...], before: int) -> None:
-    """Wait until this sitting is in one of `nodes`."""
+    """Wait until this session is in one of `nodes`."""
 
     def there() -> bool:
         assert place.over(pid) is None, place.said()

@@ -1,4 +1,4 @@
-"""A job whose supervisor is killed once at every boundary: writes, renames, forks of starter, watcher and keeper."""
+"""A job whose supervisor is killed once at every boundary: writes, renames, forks of starter, watcher and supervisor."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import until
-from tuneloop.core.errors import WorldError
+from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.job import Command, JobStatus, Limits, Sandbox
 from tuneloop.sandboxes import local
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
-from tuneloop.sandboxes.jobs import launch, newest
+from tuneloop.sandboxes.jobs import launch, newest_attempt
 from tuneloop.sandboxes.process import ProcessSandbox
-from tuneloop.tools.paths import ENGINES
+from tuneloop.tools.jobs.machine import ENGINES
 
 from .world import HERE, leftovers, say, twice_alive
 
@@ -68,7 +68,7 @@ def test_supervisor_killed_at_every_boundary(kind: str, warm: bool, tmp_path: Pa
     assert kills >= 15
     assert past.read_text() == ""
     assert (home / "work" / "result").read_text() == "whole"
-    last = newest(jobs, "job")
+    last = newest_attempt(jobs, "job")
     assert last is not None
     log = (last / "log.txt").read_text()
     assert log.endswith("end\n")
@@ -112,9 +112,9 @@ def one_attempt(sandbox: Sandbox, jobs: Path, asked: Command) -> JobStatus:
     """Launch, look until it is over or lost; never two attempts at once."""
     try:
         folder = launch(sandbox, jobs, "job", asked, retry=True)
-    except WorldError as e:
+    except InfrastructureError as e:
         assert "did not start" in str(e)
-        folder = newest(jobs, "job") or jobs / "job.1"
+        folder = newest_attempt(jobs, "job") or jobs / "job.1"
 
     def ended() -> JobStatus | None:
         assert list(twice_alive(jobs.parent)) == []

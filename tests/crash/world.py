@@ -23,7 +23,7 @@ from tuneloop.core.files import write_atomic, write_lines
 from tuneloop.core.locks import is_locked
 from tuneloop.tools.benchmarks.wordproblems import BENCHMARK, items
 from tuneloop.tools.embedded.problems import splits
-from tuneloop.tools.embedded.solutions import prose
+from tuneloop.tools.embedded.words import prose_solution
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def write_task(folder: Path) -> Path:
     """The embedded benchmark with few items in both splits and few, right raw data, as anybody's own."""
     for name, problems in (("validation", splits().validation), ("test", splits().test)):
         write_lines(folder / f"{name}.jsonl", items(name, problems)[:ITEMS])
-    rows = [{"question": p.question, "solution": prose(p.steps)} for p in splits().pool[:ROWS]]
+    rows = [{"question": p.question, "solution": prose_solution(p.steps)} for p in splits().pool[:ROWS]]
     write_lines(folder / "data" / "rows.jsonl", rows)
     declared = {**BENCHMARK.model_dump(mode="json", exclude_defaults=True), "name": "small"}
     write_atomic(folder / "benchmark.yaml", yaml.safe_dump(declared))
@@ -120,11 +120,11 @@ class Place:
         return None if code is None else int(code)
 
     def drive(self, **more: Any) -> int:
-        """A whole sitting; its exit code."""
+        """A whole session; its exit code."""
         return self.wait(self.start(**more))
 
     def finish(self) -> None:
-        """Resume until the run is finished: one sitting has to be enough."""
+        """Resume until the run is finished: one session has to be enough."""
         code = self.drive()
         assert code == 0, f"exit {code}: {self.said()}"
         assert self.finished, self.said()
@@ -289,7 +289,7 @@ def twice_alive(run: Path) -> Iterator[str]:
     held: dict[tuple[Path, str], list[str]] = {}
     workers = [run / name for name in glob.glob("workers/*.[0-9]*", root_dir=run)]
     for lock in (folder / "lock" for folder in (*jobs_of(run), *workers)):
-        # exit.json is written when nothing of the job is left, by a keeper that holds the lock a moment longer
+        # exit.json is written when nothing of the job is left, by a supervisor that holds the lock a moment longer
         if is_locked(lock) and not (lock.parent / "exit.json").exists():
             held.setdefault((lock.parent.parent, lock.parent.stem), []).append(lock.parent.name)
     return (f"{place}/{name}: {attempts}" for (place, name), attempts in held.items() if len(attempts) > 1)

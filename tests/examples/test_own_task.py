@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from tuneloop.core.files import read_lines
-from tuneloop.tools.benchmarks.own import read_own
+from tuneloop.tools.benchmark_items.user_folder import read_user_benchmark
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "own_task" / "make.py"
 
@@ -30,7 +30,7 @@ def folder(script: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def test_the_benchmark_is_one_that_a_run_accepts(folder: Path) -> None:
-    own = read_own(folder / "benchmark")
+    own = read_user_benchmark(folder / "benchmark")
     assert own.benchmark.answer == "number"
     assert (len(own.validation), len(own.test)) == (200, 400)
     assert set(own.validation[0].fields) == {"story", "question"}
@@ -58,7 +58,7 @@ def test_only_the_ledger_disagrees_with_the_other_sources(folder: Path) -> None:
 
 
 def test_no_item_of_the_benchmark_is_in_the_data(folder: Path) -> None:
-    own = read_own(folder / "benchmark")
+    own = read_user_benchmark(folder / "benchmark")
     data = "".join(path.read_text() for path in (folder / "data").iterdir())
     assert not [item for item in (*own.validation, *own.test) if item.fields["story"] in data]
 

@@ -18,11 +18,11 @@ from tuneloop.core.events import (
 )
 from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis, Training
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.score import Comparison, ItemResult, Score
 from tuneloop.tools.runs.manifest import write_manifest
 
-NODES = ("research", "engineer_data", "write_config", "validate", "build_data", "rehearse", "train", "evaluate")
+NODES = ("research", "engineer_data", "write_config", "validate", "build_data", "smoke_run", "train", "evaluate")
 SECONDS = 10.0
 
 

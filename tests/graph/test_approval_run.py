@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tuneloop.core.event_log import every_event
+from tuneloop.core.event_log import iter_events
 from tuneloop.core.events import Approval
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
-from tuneloop.graph.runs import drive
+from tuneloop.graph.lifecycle.drive import drive
 from tuneloop.graph.steering.inbox_listener import answer_offline
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.journal import load_journal
@@ -52,7 +52,7 @@ def test_it_pauses_asks_and_obeys(run: RunFolder) -> None:
     assert (failed.failure.culprit, failed.failure.text) == ("user", "the plan was turned down by the user: too dear")
     after = open_question(run)
     assert after is not None and after.experiment == 2
-    decisions = [(e.experiment, e.decision) for e in every_event(run.events) if isinstance(e, Approval)]
+    decisions = [(e.experiment, e.decision) for e in iter_events(run.events) if isinstance(e, Approval)]
     assert decisions == [(1, "asked"), (1, "no"), (2, "asked")]
     assert said
     assert not list(run.experiments.glob("*/jobs/build_data.*"))

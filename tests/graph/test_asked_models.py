@@ -8,12 +8,12 @@ import pytest
 
 from tests.chat_server import chat_server, text_of
 from tests.conftest import WholeRun
-from tests.graph.test_repair import Scripted, nodes, prepared_as, read_state
-from tuneloop.core.errors import WorldError
+from tests.graph.outcomes.test_repair import Scripted, nodes, prepared_as, read_state
+from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.event_log import read_events
 from tuneloop.core.events import JobProgress, RunPaused
 from tuneloop.core.experiment import DataScript
-from tuneloop.graph.runs import drive
+from tuneloop.graph.lifecycle.drive import drive
 
 pytestmark = pytest.mark.slow
 ASKS = """import csv, json, os, sys
@@ -33,7 +33,7 @@ def test_a_provider_that_takes_no_key_pauses_the_run(short_run: WholeRun, monkey
     monkeypatch.setenv("FT_FILE_PATH", str(short_run.home))
     run, settings = prepared_as(short_run, "asks-models")
     planner = Scripted("data_engineer", [DataScript(code=ASKS)])
-    monkeypatch.setattr("tuneloop.graph.context.choose_planner", lambda *_: planner)
+    monkeypatch.setattr("tuneloop.graph.context.make_planner", lambda *_: planner)
     refused: list[Any] = [(401, {"error": {"message": "no", "code": "invalid_api_key"}})]
 
     def say(asked: dict[str, Any]) -> Any:
@@ -43,7 +43,7 @@ def test_a_provider_that_takes_no_key_pauses_the_run(short_run: WholeRun, monkey
         for name, value in {"API_KEY": "k", "API_BASE": chat.url}.items():
             monkeypatch.setenv(f"OPENAI_{name}", value)
         monkeypatch.setenv("FT_STRONG_MODELS", "big")
-        with pytest.raises(WorldError, match="it refuses the key"):
+        with pytest.raises(InfrastructureError, match="it refuses the key"):
             drive(run, settings)
         events = read_events(run.events)[0]
         assert isinstance(events[-1], RunPaused)

@@ -18,19 +18,19 @@ import yaml
 
 from tests.prepared import prepared
 from tests.small_disk import NO_BYTECODE
-from tuneloop.core.benchmark import Benchmark
-from tuneloop.core.errors import SetupError, WorldError
+from tuneloop.core.catalog import Benchmark
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import write_json, write_lines
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.graph.guard import check_unchanged
-from tuneloop.graph.runs import drive
-from tuneloop.graph.world import named
-from tuneloop.tools.benchmarks.folder import TEST, UNSEEN, VALIDATION, open_folder
+from tuneloop.graph.lifecycle.drive import drive
+from tuneloop.graph.lifecycle.integrity import check_unchanged
+from tuneloop.graph.lifecycle.os_errors import naming_os_errors
+from tuneloop.tools.benchmark_items.folder import TEST, UNSEEN, VALIDATION, open_folder
 from tuneloop.tools.engines.engine import Engine
 from tuneloop.tools.engines.engine import write_manifest as certify
-from tuneloop.tools.store import declare, fingerprint
+from tuneloop.tools.hub.store import fingerprint, write_manifest
 
 COMMAND = (sys.executable, "-m", "tuneloop.cli.main")
 BENCHMARK = Benchmark(name="bench", description="d")
@@ -42,21 +42,21 @@ def run(tmp_path: Path) -> RunFolder:
     home = tmp_path / "home"
     run = RunFolder(home / "runs" / "r1")
     spec = RunSpec(benchmark="bench", base_model="m", sandbox="process")
-    model, data, bench = home / "models" / "m", tmp_path / "mine", home / "benchmarks" / "bench"
-    for folder in (model, data, bench):
+    model, data, run_tools = home / "models" / "m", tmp_path / "mine", home / "benchmarks" / "bench"
+    for folder in (model, data, run_tools):
         folder.mkdir(parents=True)
     (model / "model.safetensors").write_bytes(b"weights")
-    declare(model)
+    write_manifest(model)
     (data / "rows.jsonl").write_text('{"q": 1}\n')
     for split in (VALIDATION, UNSEEN, TEST):
-        write_lines(bench / split, [{"id": "1", "prompt": "p", "answer": "a"}])
-    declare(bench)
+        write_lines(run_tools / split, [{"id": "1", "prompt": "p", "answer": "a"}])
+    write_manifest(run_tools)
     for name in ("llamafactory", "opencompass"):
         folder = home / "engines" / f"{name}-abc"
         folder.mkdir(parents=True)
         python = Path(sys.executable)
         certify(Engine(name, folder, python, python.parent, (), "1.0", f"{name}-id"), folder / "manifest.json")
-    opened = open_folder(BENCHMARK, bench)
+    opened = open_folder(BENCHMARK, run_tools)
     prepared(
         run,
         spec,
@@ -123,9 +123,9 @@ def of_the_future(run: RunFolder) -> None:
 
 
 def without_the_unseen_half(run: RunFolder) -> None:
-    bench = home(run) / "benchmarks" / "bench"
-    (bench / UNSEEN).unlink()
-    declare(bench)
+    run_tools = home(run) / "benchmarks" / "bench"
+    (run_tools / UNSEEN).unlink()
+    write_manifest(run_tools)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_finished_run_is_said_to_be_finished(run: RunFolder) -> None:
     assert photo(run) == before
 
 
-HOLDER = "import sys,time;from pathlib import Path;from tuneloop.graph.lock import hold\n"
+HOLDER = "import sys,time;from pathlib import Path;from tuneloop.graph.lifecycle.lock import hold\n"
 HOLDER += "with hold(Path(sys.argv[1])):\n  print('held',flush=True)\n  time.sleep(120)"
 
 
@@ -208,7 +208,7 @@ def test_a_folder_that_cannot_be_written(run: RunFolder, monkeypatch: pytest.Mon
     real = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK | os.X_OK and real(path, mode))
     before = photo(run)
-    with pytest.raises(SetupError, match="cannot write there"):
+    with pytest.raises(InvalidRequestError, match="cannot write there"):
         drive(run, settings(run))
     assert photo(run) == before
 
@@ -218,10 +218,10 @@ def test_a_broken_disk_is_one_line(code: str, tmp_path: Path) -> None:
     import errno
 
     number = getattr(errno, code)
-    with pytest.raises(WorldError, match=rf"{tmp_path}/x: .*; ") as told, named(tmp_path):
+    with pytest.raises(InfrastructureError, match=rf"{tmp_path}/x: .*; ") as told, naming_os_errors(tmp_path):
         raise OSError(number, os.strerror(number), str(tmp_path / "x"))
     assert "\n" not in str(told.value)
-    with pytest.raises(FileNotFoundError), named(tmp_path):
+    with pytest.raises(FileNotFoundError), naming_os_errors(tmp_path):
         (tmp_path / "nothing").read_text()
 
 

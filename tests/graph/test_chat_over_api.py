@@ -22,10 +22,10 @@ from tests.waiting import until
 from tuneloop.core.directive_log import open_directives, read_conversation
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import load_settings
-from tuneloop.graph.lock import hold
-from tuneloop.tools.benchmarks import resolve
+from tuneloop.graph.lifecycle.lock import hold_lock
+from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.runs.messages import waiting
 
@@ -77,7 +77,7 @@ def question_back_and_busy_run(client: Any) -> None:
     busy = client.threads.create()["thread_id"]
     run = load_settings().home.run(busy)
     write_manifest(run, RunSpec(benchmark="wordproblems", base_model="tiny"))
-    with hold(run.lock):
+    with hold_lock(run.lock):
         queued = client.runs.create(busy, "tuneloop", input={"run_id": busy, **words("finish")})
         (message,) = waiting(run.inbox)
         assert read_json(message)["text"] == "finish"
@@ -88,7 +88,7 @@ def begun(thread: str, model: Path) -> RunFolder:
     """A run whose base model is measured: next is the researcher."""
     home = load_settings().home
     spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=2)
-    run = prepared(home.run(thread), spec, resolve("wordproblems", home, None), model)
+    run = prepared(home.run(thread), spec, resolve_benchmark("wordproblems", home, None), model)
     write_json(run.baseline / "scores.json", score(10).model_dump(mode="json"))
     write_json(run.baseline / "spent.json", {"seconds": 5.0})
     return run

@@ -15,17 +15,17 @@ import pytest
 
 from tests.chat_server import Call, Cut, Garbage, Hang, Refuse, Reply, Said, chat_server
 from tests.conftest import COMMAND, SMALL, linked_home
-from tuneloop.agents.chat.asking import LETTERS_PER_TOKEN, OF_TOOLS
+from tuneloop.agents.chat.models import LETTERS_PER_TOKEN, OF_TOOLS
 from tuneloop.agents.policy import OfflinePolicy
-from tuneloop.core.bridge import run_sync
+from tuneloop.core.async_bridge import run_sync
 from tuneloop.core.brief import Brief
-from tuneloop.core.event_log import every_event
+from tuneloop.core.event_log import iter_events
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.model_call import Begun, Ended, ModelCall, read_transcript, transcripts
+from tuneloop.core.protocols import Toolbox, ToolCard
 from tuneloop.core.settings import Settings
-from tuneloop.core.toolbox import Toolbox, ToolCard
-from tuneloop.graph.replay import AGENTS
+from tuneloop.core.transcript import ModelCall, TranscriptEnded, TranscriptStarted, list_transcripts, read_transcript
+from tuneloop.graph.agent_calls.replay import AGENTS
 from tuneloop.mcp_servers.client import open_toolbox
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.engines import Engine
@@ -111,14 +111,14 @@ class Mind:
         calls = rounds[done] if done < len(rounds) else (answer,)
         return Reply("", calls, usage=(letters // 4, 12, letters // 8))
 
-    def asked_for(self) -> Begun:
+    def asked_for(self) -> TranscriptStarted:
         """The question that has no answer yet."""
-        newest = max(transcripts(self.run), key=lambda path: path.stat().st_mtime_ns)
+        newest = max(list_transcripts(self.run), key=lambda path: path.stat().st_mtime_ns)
         lines = list(read_transcript(newest))
-        assert isinstance(lines[0], Begun)
+        assert isinstance(lines[0], TranscriptStarted)
         return lines[0]
 
-    async def plan(self, told: Begun) -> tuple[list[tuple[Call, ...]], Call]:
+    async def plan(self, told: TranscriptStarted) -> tuple[list[tuple[Call, ...]], Call]:
         """Calls of tools, those of a round at once, and the answer."""
         agent = AGENTS[told.agent]
         async with open_toolbox(Scope(self.run, self.settings), agent.tools) as tools:
@@ -217,11 +217,13 @@ def same(parts: list[tuple[str, float]], old: list[tuple[str, float]]) -> float:
 
 
 def said_by_the_model(run: RunFolder) -> None:
-    ended = [line for path in transcripts(run) for line in read_transcript(path) if isinstance(line, Ended)]
+    ended = [
+        line for path in list_transcripts(run) for line in read_transcript(path) if isinstance(line, TranscriptEnded)
+    ]
     assert {line.by for line in ended if line.answer is not None} == {"m"}
     assert sum(line.answer is None for line in ended) == 3
-    assert not list(every_event(run.events, "planner_fell_back"))
-    calls = [line for path in transcripts(run) for line in read_transcript(path) if isinstance(line, ModelCall)]
+    assert not list(iter_events(run.events, "planner_fell_back"))
+    calls = [line for path in list_transcripts(run) for line in read_transcript(path) if isinstance(line, ModelCall)]
     booked = sums_by_job(run.ledger)
     assert set(booked) >= {"agent:researcher", "agent:data_engineer", "agent:config_coder", "agent:critic"}
     assert sum(sums.requests for sums in booked.values()) == len(calls) + 1, "and the one that was killed"
@@ -230,7 +232,7 @@ def said_by_the_model(run: RunFolder) -> None:
     answered = [call for call in calls if call.outcome == "answered"]
     paid = sum(entry.cost or 0 for entry in read_ledger(run.ledger)) - killed.cost
     assert paid == pytest.approx(sum(c.cost or 0 for c in calls))
-    assert len(list(every_event(run.events, "model_called"))) >= len(answered)
+    assert len(list(iter_events(run.events, "model_called"))) >= len(answered)
 
 
 def nothing_leaked(home: Path, run: RunFolder, output: str, keys: list[str]) -> None:

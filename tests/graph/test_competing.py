@@ -9,27 +9,26 @@ from typing import Any
 import pytest
 
 from tests.prepared import prepared
-from tests.tools.compare.worlds import score
+from tests.tools.statistics.worlds import score
 from tuneloop.core.directive import Directive, Finish
 from tuneloop.core.directive_log import append_row
-from tuneloop.core.errors import RecipeError, WorldError
-from tuneloop.core.event_log import every_event
-from tuneloop.core.events import Problem
+from tuneloop.core.errors import InfrastructureError, RecipeError
+from tuneloop.core.event_log import iter_events
+from tuneloop.core.events import RecipeFailure
 from tuneloop.core.experiment import Candidate, Candidates, Critique, Experiment, Feedback, Hypothesis, Training
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import PlacedBenchmark, RunSpec
 from tuneloop.core.score import Score
 from tuneloop.core.settings import Settings
-from tuneloop.core.setup import Placed
 from tuneloop.graph.context import Context
-from tuneloop.graph.nodes import evaluate, seeds
-from tuneloop.graph.nodes.evaluate import measure_alike
-from tuneloop.graph.nodes.seeds import candidates, compete, folder_of
+from tuneloop.graph.nodes import evaluate, extra_seeds
+from tuneloop.graph.nodes.evaluate import remeasure_references
+from tuneloop.graph.nodes.extra_seeds import best_training, candidate_folder, choose_candidate
 from tuneloop.graph.state import State
-from tuneloop.tools.benchmarks import resolve
-from tuneloop.tools.pruning import read_note
-from tuneloop.tools.runs.journal import keep, score_file, shown_score, unseen
+from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
+from tuneloop.tools.housekeeping.pruning import read_note
+from tuneloop.tools.runs.journal import keep_score, score_file, shown_score, unseen_scores_file
 
 N = 200
 HERE, ELSEWHERE = "this device", "another device"
@@ -50,8 +49,10 @@ def run_of(
 ) -> Context:
     """A run whose experiments (items that are right, promoted) are over; a training took 100 s."""
     home = Home(tmp_path)
-    found = resolve("wordproblems", home, None)
-    guard = Placed(benchmark=found.benchmark.model_copy(update={"name": "task"}), root=found.root, fingerprint="-")
+    found = resolve_benchmark("wordproblems", home, None)
+    guard = PlacedBenchmark(
+        benchmark=found.benchmark.model_copy(update={"name": "task"}), root=found.root, fingerprint="-"
+    )
     values = {"benchmark": "wordproblems", "base_model": "tiny", "sandbox": "process", "seeds": trainings, **asked}
     spec = RunSpec.model_validate({**values, "guards": ["/my/task:-4"] if guarded else []})
     run = prepared(home.run("r"), spec, found, tmp_path, also=[guard] if guarded else [])
@@ -76,15 +77,15 @@ def run_of(
 
 def write(ctx: Context, one: Candidate, right: int, kept: int) -> None:
     """Weights and scores, also of the guard."""
-    folder = folder_of(ctx, one) if one.experiment else None
+    folder = candidate_folder(ctx, one) if one.experiment else None
     if folder is not None:
         write_json(folder.model / "model.safetensors", "weights")
-    keep(folder.scores if folder else score_file(ctx.run, 0), [known(right), known(kept, "task")])
+    keep_score(folder.scores if folder else score_file(ctx.run, 0), [known(right), known(kept, "task")])
 
 
-def problems(ctx: Context) -> list[Problem]:
+def problems(ctx: Context) -> list[RecipeFailure]:
     """What was told."""
-    return [event for event in every_event(ctx.run.events) if isinstance(event, Problem)]
+    return [event for event in iter_events(ctx.run.events) if isinstance(event, RecipeFailure)]
 
 
 class Trainings:
@@ -104,7 +105,7 @@ class Trainings:
 
 @pytest.fixture(autouse=True)
 def measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (evaluate, seeds):
+    for module in (evaluate, extra_seeds):
         monkeypatch.setattr(module, "measuring_conditions", lambda _: HERE)
 
 
@@ -112,7 +113,7 @@ def measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
 def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Trainings]:
     def patched(found: dict[tuple[int, int], Any], kept: int = 100) -> Trainings:
         made = Trainings(found, kept)
-        monkeypatch.setattr(seeds, "train_and_measure", made)
+        monkeypatch.setattr(extra_seeds, "train_and_measure", made)
         return made
 
     return patched
@@ -120,7 +121,9 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Trainings]:
 
 def weights(ctx: Context) -> set[tuple[int, int]]:
     """(experiment, training) of those whose weights are there."""
-    places = {(e, t): folder_of(ctx, Candidate(experiment=e, training=t)) for e in range(1, 5) for t in range(1, 5)}
+    places = {
+        (e, t): candidate_folder(ctx, Candidate(experiment=e, training=t)) for e in range(1, 5) for t in range(1, 5)
+    }
     return {one for one, folder in places.items() if (folder.model / "model.safetensors").is_file()}
 
 
@@ -131,7 +134,7 @@ def test_best_of_all_trainings_is_chosen(tmp_path: Path, train: Callable[..., Tr
     """Also one of the recipe before the incumbent's."""
     ctx = run_of(tmp_path, THREE, trainings=3)
     made = train({(2, 2): 58, (2, 3): 63, (1, 2): 70, (1, 3): 40})
-    found = candidates(ctx)
+    found = choose_candidate(ctx)
     assert found.chosen == Candidate(experiment=1, training=2)
     assert right(found) == {2: [60, 58, 63], 1: [50, 70, 40]}
     assert made.made == [(2, 2), (2, 3), (1, 2), (1, 3)], "of the last two that were promoted, the incumbent first"
@@ -140,48 +143,48 @@ def test_best_of_all_trainings_is_chosen(tmp_path: Path, train: Callable[..., Tr
 def test_only_the_last_two_promoted_recipes_are_trained_again(tmp_path: Path, train: Callable[..., Trainings]) -> None:
     ctx = run_of(tmp_path, ((40, True), (50, True), (45, False), (60, True)), trainings=2)
     made = train({(4, 2): 1, (2, 2): 1})
-    assert candidates(ctx).chosen == Candidate(experiment=4)
+    assert choose_candidate(ctx).chosen == Candidate(experiment=4)
     assert made.made == [(4, 2), (2, 2)]
 
 
 def test_tie_stays_with_the_incumbent(tmp_path: Path, train: Callable[..., Trainings]) -> None:
     ctx = run_of(tmp_path, THREE, trainings=3)
     train({(2, 2): 60, (2, 3): 60, (1, 2): 60, (1, 3): 59})
-    assert candidates(ctx).chosen == Candidate(experiment=2)
+    assert choose_candidate(ctx).chosen == Candidate(experiment=2)
 
 
 def test_weights_of_losers_go_and_those_of_the_chosen_stay(tmp_path: Path, train: Callable[..., Trainings]) -> None:
     ctx = run_of(tmp_path, THREE, trainings=4)
     train({(2, 2): 61, (2, 3): 59, (2, 4): 64, (1, 2): 62, (1, 3): 66, (1, 4): 66})
-    assert candidates(ctx).chosen == Candidate(experiment=1, training=3)
+    assert choose_candidate(ctx).chosen == Candidate(experiment=1, training=3)
     own = {(1, 1), (2, 1), (3, 1)}
     assert weights(ctx) == {*own, (1, 3)}, (
         "what one beat goes when a better one is there; experiments have their own rule"
     )
-    assert read_note(folder_of(ctx, Candidate(experiment=2, training=4))).rule == "seeds"
+    assert read_note(candidate_folder(ctx, Candidate(experiment=2, training=4))).rule == "seeds"
 
 
 def test_one_training_each_is_the_incumbent_alone(tmp_path: Path, train: Callable[..., Trainings]) -> None:
     ctx = run_of(tmp_path, THREE, trainings=1)
     made = train({})
-    assert candidates(ctx) == Candidates(chosen=Candidate(experiment=2), values={})
+    assert choose_candidate(ctx) == Candidates(chosen=Candidate(experiment=2), values={})
     assert made.made == []
 
 
 def test_nothing_promoted_is_no_candidate(tmp_path: Path, train: Callable[..., Trainings]) -> None:
     ctx = run_of(tmp_path, ((10, False),), trainings=3)
     made = train({})
-    assert candidates(ctx) == Candidates()
+    assert choose_candidate(ctx) == Candidates()
     assert made.made == []
 
 
 def test_second_call_finds_the_decision(tmp_path: Path, train: Callable[..., Trainings]) -> None:
     ctx = run_of(tmp_path, THREE, trainings=2)
     made = train({(2, 2): 58, (1, 2): 70})
-    first = candidates(ctx)
+    first = choose_candidate(ctx)
     assert read_json(ctx.run.candidates)["chosen"] == {"experiment": 1, "training": 2}
     made.found = {}
-    assert candidates(ctx) == first
+    assert choose_candidate(ctx) == first
     assert made.made == [(2, 2), (1, 2)]
 
 
@@ -193,11 +196,11 @@ def test_contest_that_was_cut_short_decides_alike_and_trains_nothing_twice(
     ctx = run_of(tmp_path, THREE, trainings=3)
     made = train({**found, (1, 3): KeyboardInterrupt()})
     with pytest.raises(KeyboardInterrupt):
-        candidates(ctx)
+        choose_candidate(ctx)
     assert not ctx.run.candidates.is_file()
     assert weights(ctx) == {(1, 1), (2, 1), (3, 1), (2, 3)}
     made.found, made.made = {(1, 3): 63}, []
-    again = candidates(ctx)
+    again = choose_candidate(ctx)
     assert made.made == [(1, 3)]
     assert again.chosen == Candidate(experiment=2, training=3)
     assert right(again) == {2: [60, 61, 64], 1: [50, 62, 63]}
@@ -207,9 +210,9 @@ def test_training_whose_weights_are_gone_is_not_chosen(tmp_path: Path, train: Ca
     """Something else removed them: there would be nothing to deliver."""
     ctx = run_of(tmp_path, THREE, trainings=2)
     write(ctx, Candidate(experiment=2, training=2), 90, 100)
-    (folder_of(ctx, Candidate(experiment=2, training=2)).model / "model.safetensors").unlink()
+    (candidate_folder(ctx, Candidate(experiment=2, training=2)).model / "model.safetensors").unlink()
     train({(1, 2): 61})
-    found = candidates(ctx)
+    found = choose_candidate(ctx)
     assert found.chosen == Candidate(experiment=1, training=2)
     assert right(found) == {2: [60, 90], 1: [50, 61]}
 
@@ -217,7 +220,7 @@ def test_training_whose_weights_are_gone_is_not_chosen(tmp_path: Path, train: Ca
 def test_guard_holds_for_further_trainings(tmp_path: Path, train: Callable[..., Trainings]) -> None:
     ctx = run_of(tmp_path, THREE, trainings=2, guarded=True)
     train({(2, 2): 90, (1, 2): 95}, kept=80)
-    found = candidates(ctx)
+    found = choose_candidate(ctx)
     assert found.chosen == Candidate(experiment=2), "both lost ten points of the guard"
     assert right(found) == {2: [60, 90], 1: [50, 95]}
 
@@ -226,7 +229,7 @@ def test_time_that_is_over_ends_it(tmp_path: Path, train: Callable[..., Training
     """Another training takes 100 s as the first did; a margin is kept."""
     ctx = run_of(tmp_path, THREE, trainings=2, timeout=119)
     made = train({})
-    assert candidates(ctx) == Candidates(chosen=Candidate(experiment=2), values={2: (30,), 1: (25,)})
+    assert choose_candidate(ctx) == Candidates(chosen=Candidate(experiment=2), values={2: (30,), 1: (25,)})
     assert made.made == []
 
 
@@ -242,8 +245,8 @@ def test_time_of_the_first_recipe_is_not_given_to_the_second_again(
         now[0] += 100
         write(here, Candidate(experiment=here.state.experiment, training=2), 10, 100)
 
-    monkeypatch.setattr(seeds, "train_and_measure", training)
-    assert right(candidates(ctx)) == {2: [60, 10], 1: [50]}, "100 s are left for it, 120 s are wanted"
+    monkeypatch.setattr(extra_seeds, "train_and_measure", training)
+    assert right(choose_candidate(ctx)) == {2: [60, 10], 1: [50]}, "100 s are left for it, 120 s are wanted"
     assert left == [200]
 
 
@@ -256,7 +259,7 @@ def test_training_that_fails_costs_no_candidate(
     ctx = run_of(tmp_path, THREE, trainings=3)
     failed = RecipeError("loss is NaN", culprit=culprit)
     trainings = train({(2, 2): failed, (2, 3): 59, (1, 2): 66, (1, 3): 61})
-    found = candidates(ctx)
+    found = choose_candidate(ctx)
     assert found.chosen == Candidate(experiment=1, training=2)
     (said,) = problems(ctx)
     assert (said.experiment, said.node, said.culprit, said.text) == (2, "finish", culprit, "loss is NaN")
@@ -267,16 +270,16 @@ def test_who_is_asked_to_finish_trains_nothing_further(tmp_path: Path, train: Ca
     ctx = run_of(tmp_path, THREE, trainings=3)
     append_row(ctx.run.directives, Directive(id="1", text="finish", command=Finish()))
     made = train({})
-    assert candidates(ctx).chosen == Candidate(experiment=2)
+    assert choose_candidate(ctx).chosen == Candidate(experiment=2)
     assert made.made == []
 
 
 def test_training_that_time_cut_short_keeps_no_weights(tmp_path: Path, train: Callable[..., Trainings]) -> None:
     ctx = run_of(tmp_path, THREE, trainings=2)
-    cut = folder_of(ctx, Candidate(experiment=2, training=2))
+    cut = candidate_folder(ctx, Candidate(experiment=2, training=2))
     write_json(cut.model / "model.safetensors", "half of a training")
     train({(2, 2): RecipeError("the run's time was over during train", culprit="environment"), (1, 2): 1})
-    assert candidates(ctx).chosen == Candidate(experiment=2)
+    assert choose_candidate(ctx).chosen == Candidate(experiment=2)
     assert weights(ctx) == {(1, 1), (2, 1), (3, 1)}
 
 
@@ -293,7 +296,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         before = shown_score(score_file(ctx.run, number))
         return [known(round(before.value * N / 100) + 1), known(100, "task")]
 
-    monkeypatch.setattr(evaluate, "measure", measure)
+    monkeypatch.setattr(evaluate, "measure_experiment", measure)
     return asked
 
 
@@ -301,21 +304,21 @@ def elsewhere(ctx: Context, *numbers: int) -> None:
     """These were measured under other conditions."""
     for number in numbers:
         before = shown_score(score_file(ctx.run, number))
-        keep(score_file(ctx.run, number), [before.model_copy(update={"measured_with": ELSEWHERE})])
+        keep_score(score_file(ctx.run, number), [before.model_copy(update={"measured_with": ELSEWHERE})])
 
 
 def test_same_conditions_measure_nothing_again(tmp_path: Path, measured: list[int]) -> None:
-    measure_alike(run_of(tmp_path, THREE, trainings=1))
+    remeasure_references(run_of(tmp_path, THREE, trainings=1))
     assert measured == []
 
 
 def test_incumbent_and_base_are_measured_again_under_other_conditions(tmp_path: Path, measured: list[int]) -> None:
     ctx = run_of(tmp_path, THREE, trainings=1)
     elsewhere(ctx, 0, 1, 2, 3)
-    measure_alike(ctx)
+    remeasure_references(ctx)
     assert measured == [0, 2], "experiments 1 and 3 are compared with nothing any more"
     assert [shown_score(score_file(ctx.run, n)).measured_with for n in range(4)] == [HERE, ELSEWHERE, HERE, ELSEWHERE]
-    measure_alike(ctx)
+    remeasure_references(ctx)
     assert measured == [0, 2]
 
 
@@ -323,14 +326,14 @@ def test_only_what_was_measured_elsewhere_is_measured_again(tmp_path: Path, meas
     """A kill between both: the base is done."""
     ctx = run_of(tmp_path, THREE, trainings=1)
     elsewhere(ctx, 2)
-    measure_alike(ctx)
+    remeasure_references(ctx)
     assert measured == [2]
 
 
 def test_base_alone_is_measured_again_while_nothing_was_promoted(tmp_path: Path, measured: list[int]) -> None:
     ctx = run_of(tmp_path, ((10, False),), trainings=1)
     elsewhere(ctx, 0, 1)
-    measure_alike(ctx)
+    remeasure_references(ctx)
     assert measured == [0]
 
 
@@ -344,7 +347,7 @@ def test_candidate_is_measured_after_what_it_is_compared_with(tmp_path: Path, mo
         asked.append(number)
         return [known(found[number]), known(100, "task")]
 
-    monkeypatch.setattr(evaluate, "measure", measure)
+    monkeypatch.setattr(evaluate, "measure_experiment", measure)
     for _ in range(2):
         assert evaluate.evaluate(ctx) == {"stage": "critique"}
     assert asked == [0, 2, 3], "what is measured stays as it is"
@@ -357,7 +360,7 @@ def test_incumbent_is_measured_again_before_further_seeds(
     ctx = run_of(tmp_path, THREE, trainings=2)
     elsewhere(ctx, 0, 2)
     train({(2, 2): 61, (1, 2): 5})
-    assert compete(ctx).chosen == Candidate(experiment=2), "61 items are no more than the incumbent's own here"
+    assert best_training(ctx).chosen == Candidate(experiment=2), "61 items are no more than the incumbent's own here"
     assert measured == [0, 2]
 
 
@@ -370,9 +373,9 @@ def test_no_time_to_measure_alike_leaves_the_incumbent(
     def over(*_: object) -> list[Score]:
         raise RecipeError("the run's time was over during evaluate", culprit="environment")
 
-    monkeypatch.setattr(evaluate, "measure", over)
+    monkeypatch.setattr(evaluate, "measure_experiment", over)
     made = train({})
-    assert compete(ctx) == Candidates(chosen=Candidate(experiment=2))
+    assert best_training(ctx) == Candidates(chosen=Candidate(experiment=2))
     assert made.made == []
     again, over_now = problems(ctx)
     assert again.text == "experiment 2 is measured again: the engine or device changed"
@@ -389,16 +392,16 @@ def test_incumbent_that_cannot_be_measured_again_says_nothing_of_the_candidate(
     def fail(*_: object) -> list[Score]:
         raise RecipeError("the model does not load", culprit="config")
 
-    monkeypatch.setattr(evaluate, "measure", fail)
-    with pytest.raises(WorldError, match="experiment 2 could not be measured again: the model does not load"):
-        measure_alike(ctx)
+    monkeypatch.setattr(evaluate, "measure_experiment", fail)
+    with pytest.raises(InfrastructureError, match="experiment 2 could not be measured again: the model does not load"):
+        remeasure_references(ctx)
 
     def over(*_: object) -> list[Score]:
         raise RecipeError("the run's time was over during evaluate", culprit="environment")
 
-    monkeypatch.setattr(evaluate, "measure", over)
+    monkeypatch.setattr(evaluate, "measure_experiment", over)
     with pytest.raises(RecipeError, match="time was over"):
-        measure_alike(ctx)
+        remeasure_references(ctx)
 
 
 def test_score_without_its_unseen_half_is_measured_again(tmp_path: Path, measured: list[int]) -> None:
@@ -406,11 +409,11 @@ def test_score_without_its_unseen_half_is_measured_again(tmp_path: Path, measure
     ctx = run_of(tmp_path, THREE, trainings=1)
     whole = known(60)
     half = whole.model_copy(update={"items": whole.items[:100], "unseen": whole.items[100:]})
-    keep(score_file(ctx.run, 2), [half])
-    measure_alike(ctx)
+    keep_score(score_file(ctx.run, 2), [half])
+    remeasure_references(ctx)
     assert measured == []
-    write_json(unseen(score_file(ctx.run, 2), "wordproblems"), {"measured_with": ELSEWHERE, "items": []})
-    measure_alike(ctx)
+    write_json(unseen_scores_file(score_file(ctx.run, 2), "wordproblems"), {"measured_with": ELSEWHERE, "items": []})
+    remeasure_references(ctx)
     assert measured == [2]
 
 
@@ -420,10 +423,10 @@ def test_training_that_was_measured_elsewhere_is_measured_again(
     ctx = run_of(tmp_path, THREE, trainings=2)
     for one in (Candidate(experiment=2, training=2), Candidate(experiment=1, training=2)):
         write(ctx, one, 90, 100)
-        keep(folder_of(ctx, one).scores, [known(90, measured_with=ELSEWHERE)])
-    (folder_of(ctx, Candidate(experiment=1, training=2)).model / "model.safetensors").unlink()
+        keep_score(candidate_folder(ctx, one).scores, [known(90, measured_with=ELSEWHERE)])
+    (candidate_folder(ctx, Candidate(experiment=1, training=2)).model / "model.safetensors").unlink()
     made = train({(2, 2): 55})
-    found = candidates(ctx)
+    found = choose_candidate(ctx)
     assert made.made == [(2, 2)], "what has no weights cannot be measured"
     assert found.chosen == Candidate(experiment=2)
     assert right(found) == {2: [60, 55], 1: [50]}, "a score under other conditions is left out"

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from tests.graph.test_competing import THREE, known, run_of
-from tuneloop.core.event_log import every_event
+from tuneloop.core.event_log import iter_events
 from tuneloop.core.events import RunFinished
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.score import ItemResult, Score, SealedTest
-from tuneloop.graph import reporting
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes import finish as node
-from tuneloop.graph.nodes.finish import below_base, finish
-from tuneloop.tools.reads import note_read
-from tuneloop.tools.runs.forking import Fork
-from tuneloop.tools.runs.journal import keep, score_file
+from tuneloop.graph.nodes.finish import finish, is_below_base
+from tuneloop.graph.outcomes import report_data
+from tuneloop.tools.evaluation.test_access_log import log_test_access
+from tuneloop.tools.runs.fork import Fork
+from tuneloop.tools.runs.journal import keep_score, score_file
 
 Ending = Callable[..., dict[str, Any]]
 
@@ -45,10 +45,10 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> Ending:
             assert candidate == bool(best)
             return [[sealed(right, name) for right, name in zip(found, names, strict=False)] for found in (base, best)]  # type: ignore[return-value]
 
-        monkeypatch.setattr(node, "read_test", read)
+        monkeypatch.setattr(node, "run_sealed_test", read)
         monkeypatch.setattr(node, "make_candidate", whole_model)
         monkeypatch.setattr(node, "stop_workers", lambda _: None)
-        monkeypatch.setattr(reporting, "leaked", lambda *_: ())
+        monkeypatch.setattr(report_data, "overlapping_instructions", lambda *_: ())
         finish(ctx)
         return dict(read_json(ctx.run.report_json))
 
@@ -56,7 +56,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> Ending:
 
 
 def said(ctx: Context) -> RunFinished:
-    (event,) = [event for event in every_event(ctx.run.events) if isinstance(event, RunFinished)]
+    (event,) = [event for event in iter_events(ctx.run.events) if isinstance(event, RunFinished)]
     return event
 
 
@@ -122,7 +122,7 @@ def test_guard_broken_on_the_sealed_test_is_named(tmp_path: Path, ended: Ending)
 
 def test_opening_is_counted_once_and_lineage_claims_nothing(tmp_path: Path, ended: Ending) -> None:
     parent = run_of(tmp_path, THREE, trainings=1)
-    note_read(parent.bench)
+    log_test_access(parent.run_tools)
     parent.run.root.rename(parent.run.root.with_name("parent"))
     rows = (tmp_path / "benchmarks" / "reads.jsonl").read_text()
     (tmp_path / "benchmarks" / "reads.jsonl").write_text(rows.replace('"r"', '"parent"'))
@@ -163,8 +163,8 @@ def test_halves_of_validation_are_compared(tmp_path: Path, ended: Ending) -> Non
         whole = known(shown + hidden)
         return whole.model_copy(update={"items": items("s", shown), "unseen": items("u", hidden)})
 
-    keep(score_file(ctx.run, 0), [halved(10, 10)])
-    keep(score_file(ctx.run, 2), [halved(100, 10)])
+    keep_score(score_file(ctx.run, 0), [halved(10, 10)])
+    keep_score(score_file(ctx.run, 2), [halved(100, 10)])
     report = ended(ctx, (20,), (60,))
     assert (report["halves"]["shown"]["gain"], report["halves"]["unseen"]["gain"]) == (90, 0)
     assert report["halves"]["low"] > 0
@@ -175,4 +175,4 @@ def test_halves_of_validation_are_compared(tmp_path: Path, ended: Ending) -> Non
 
 @pytest.mark.parametrize(("base", "best", "below"), [(20, 19, True), (20, 20, False), (20, 21, False)])
 def test_below_base_is_a_lower_sum(base: int, best: int, below: bool) -> None:
-    assert below_base(SealedTest(base=(sealed(base),), best=(sealed(best),))) is below
+    assert is_below_base(SealedTest(base=(sealed(base),), best=(sealed(best),))) is below

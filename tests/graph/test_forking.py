@@ -11,15 +11,15 @@ from click.testing import CliRunner
 from tuneloop.cli.main import cli
 from tuneloop.core.directive import Bound, Directive, Extend, Finish, Lasting, Use
 from tuneloop.core.directive_log import append_row, read_directives
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_json, write_json, write_lines
 from tuneloop.core.layout import Home, RunFolder
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import load_settings
-from tuneloop.graph.rebuild import rebuild
-from tuneloop.tools.pruning import prune_experiment
-from tuneloop.tools.runs import forking
-from tuneloop.tools.runs.forking import fork, read_fork, say_first
+from tuneloop.graph.lifecycle.rebuild import rebuild
+from tuneloop.tools.housekeeping.pruning import prune_experiment
+from tuneloop.tools.runs import fork
+from tuneloop.tools.runs.fork import fork_run, read_fork, send_first_message
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.messages import waiting
@@ -33,7 +33,7 @@ def home() -> Home:
 @pytest.fixture
 def parent(home: Home, make_long_run: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """Nine experiments, of which the seventh was promoted; every model holds a little."""
-    monkeypatch.setattr(forking, "LINKED", 10)
+    monkeypatch.setattr(fork, "LINKED", 10)
     run = home.run("p")
     run.root.mkdir(parents=True)
     make_long_run(run, experiments=9, progress=1)
@@ -46,7 +46,7 @@ def parent(home: Home, make_long_run: Callable[..., RunFolder], monkeypatch: pyt
 
 
 def made(home: Home, parent: RunFolder, at: int, name: str | None = None) -> RunFolder:
-    return fork(home, parent, at, name, loop_n=None, timeout=None)
+    return fork_run(home, parent, at, name, loop_n=None, timeout=None)
 
 
 def test_it_has_what_it_stands_on_and_goes_on_after_it(home: Home, parent: RunFolder) -> None:
@@ -59,9 +59,9 @@ def test_it_has_what_it_stands_on_and_goes_on_after_it(home: Home, parent: RunFo
     assert (found.stage, found.experiment, found.spent) == ("research", 8, spent)
     assert (run.root / "datasets" / "d").readlink() == home.root
     assert not run.events.exists()
-    say_first(run, "use lora_rank=32")
+    send_first_message(run, "use lora_rank=32")
     assert [read_json(file)["text"] for file in waiting(run.inbox)] == ["use lora_rank=32"]
-    again = fork(home, run, 8, None, loop_n=1, timeout=60)
+    again = fork_run(home, run, 8, None, loop_n=1, timeout=60)
     assert (again.id, read_fork(again).before) == ("p-at-8-at-8", ("p",))
     assert (read_spec(again).loop_n, read_spec(again).timeout) == (9, spent + 60)
     assert made(home, parent, 8).id == "p-at-8-2"
@@ -91,11 +91,13 @@ def test_run_that_opened_its_test_is_forked_with_after_test_only(home: Home, par
     early = made(home, parent, 2)
     opened(home, parent)
     for at in (0, 9):
-        with pytest.raises(SetupError, match=r"run p has opened its sealed test.*--after-test.*claims nothing") as told:
+        with pytest.raises(
+            InvalidRequestError, match=r"run p has opened its sealed test.*--after-test.*claims nothing"
+        ) as told:
             made(home, parent, at)
         assert "\n" not in str(told.value)
     assert sorted(p.name for p in home.runs.iterdir()) == ["p", early.id], "a refused fork leaves nothing"
-    run = fork(home, parent, 9, None, loop_n=1, timeout=None, after_test=True)
+    run = fork_run(home, parent, 9, None, loop_n=1, timeout=None, after_test=True)
     assert read_fork(run).run == "p"
 
 
@@ -103,18 +105,20 @@ def test_lineage_that_opened_its_test_stays_opened(home: Home, parent: RunFolder
     """The fork of a fork, though neither of them has opened anything itself."""
     before = made(home, parent, 3)
     opened(home, parent)
-    run = fork(home, parent, 3, None, loop_n=None, timeout=None, after_test=True)
+    run = fork_run(home, parent, 3, None, loop_n=None, timeout=None, after_test=True)
     for later in (run, before):
-        with pytest.raises(SetupError, match=f"run {later.id}, or one that it stands on, has opened .*--after-test"):
+        with pytest.raises(
+            InvalidRequestError, match=f"run {later.id}, or one that it stands on, has opened .*--after-test"
+        ):
             made(home, later, 3)
-    again = fork(home, run, 3, None, loop_n=None, timeout=None, after_test=True)
+    again = fork_run(home, run, 3, None, loop_n=None, timeout=None, after_test=True)
     assert read_fork(again).before == ("p",)
-    with pytest.raises(SetupError, match="--after-test"):
+    with pytest.raises(InvalidRequestError, match="--after-test"):
         made(home, again, 0)
 
 
 def test_fork_through_the_command_line(home: Home, parent: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuneloop.cli.work.work", lambda *_, **__: 0)
+    monkeypatch.setattr("tuneloop.cli.drive.drive_in_terminal", lambda *_, **__: 0)
     opened(home, parent)
     refused = CliRunner().invoke(cli, ["fork", "p", "--at", "3"])
     assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
@@ -137,16 +141,16 @@ def test_either_may_be_removed(home: Home, parent: RunFolder) -> None:
 def test_what_is_needed_and_gone_is_said_in_one_line(home: Home, parent: RunFolder) -> None:
     prune_experiment(parent.experiment(7), weights=True, raw=True, rule="best")
     with pytest.raises(
-        SetupError, match=r"experiment 7, whose weights were pruned .*right is one of 0, 1, 2, 3, 4, 5, 6"
+        InvalidRequestError, match=r"experiment 7, whose weights were pruned .*right is one of 0, 1, 2, 3, 4, 5, 6"
     ):
         made(home, parent, 8)
     assert made(home, parent, 6).id == "p-at-6"
-    with pytest.raises(SetupError, match="right is 0 to 9"):
+    with pytest.raises(InvalidRequestError, match="right is 0 to 9"):
         made(home, parent, 10)
-    with pytest.raises(SetupError, match="exists"):
+    with pytest.raises(InvalidRequestError, match="exists"):
         made(home, parent, 1, "p")
     (parent.baseline / "scores.json").unlink()
-    with pytest.raises(SetupError, match="not measured its base model"):
+    with pytest.raises(InvalidRequestError, match="not measured its base model"):
         made(home, parent, 0)
     assert sorted(p.name for p in home.runs.iterdir()) == ["p", "p-at-6"]
 

@@ -13,9 +13,9 @@ from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes import engineer_data, write_config
-from tuneloop.tools import building
-from tuneloop.tools.benchmarks import prompt
-from tuneloop.tools.contamination import Guard
+from tuneloop.tools.benchmark_items.folder import render_prompt
+from tuneloop.tools.contamination.guard import Guard
+from tuneloop.tools.data_script import dataset_build
 
 pytestmark = pytest.mark.slow
 
@@ -45,18 +45,18 @@ cutoff_len: 256
 
 def planted(ctx: Context) -> str:
     """A script that writes the shown items with their answers, word by word."""
-    first = ctx.bench.benchmark
+    first = ctx.run_tools.benchmark
     rows = [
-        {"instruction": prompt(first.benchmark, item), "input": "", "output": f"\\boxed{{{item.answer}}}"}
-        for item in ctx.bench.validation(first).shown
+        {"instruction": render_prompt(first.benchmark, item), "input": "", "output": f"\\boxed{{{item.answer}}}"}
+        for item in ctx.run_tools.validation(first).shown
     ]
     return SCRIPT.format(rows=json.dumps(rows))
 
 
 def test_a_script_that_trains_on_shown_items_is_found(warm_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engineer_data, "ask", lambda ctx, *_: DataScript(code=planted(ctx)))
-    monkeypatch.setattr(write_config, "ask", lambda *_: TrainConfig(yaml=CONFIG))
-    monkeypatch.setattr(building, "guard_of", lambda *_: Guard([]))
+    monkeypatch.setattr(engineer_data, "run_agent", lambda ctx, *_: DataScript(code=planted(ctx)))
+    monkeypatch.setattr(write_config, "run_agent", lambda *_: TrainConfig(yaml=CONFIG))
+    monkeypatch.setattr(dataset_build, "make_guard", lambda *_: Guard([]))
     settings = Settings(FT_FILE_PATH=warm_home)
     run(RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1, benchmark_limit=400), settings, name="cheat")
     folder = RunFolder(warm_home / "runs" / "cheat")

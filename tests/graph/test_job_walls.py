@@ -10,9 +10,9 @@ import pytest
 from tests.conftest import WholeRun
 from tuneloop.core.files import read_json
 from tuneloop.core.job import Command
-from tuneloop.core.setup import Setup
+from tuneloop.core.run_spec import Setup
 from tuneloop.sandboxes.jobs import read_command
-from tuneloop.tools.paths import ENGINES
+from tuneloop.tools.jobs.machine import ENGINES
 
 E, P = "run/experiments/001", "run/baseline/probe"
 FACTORY, COMPASS = {"llamafactory", "python"}, {"opencompass", "python"}
@@ -23,9 +23,9 @@ DATA = {"dataset", "run/datasets", f"{E}/process_data.py"}
 WALLS: dict[str, tuple[set[str], set[str]]] = {
     f"{E}/jobs/dry_run": (FACTORY | DATA, {f"{E}/work/dry_run-*"}),
     f"{E}/jobs/build_data": (FACTORY | DATA, {f"{E}/work/build_data-*"}),
-    f"{E}/jobs/rehearse": (
-        FACTORY | TRAINER | {"model", f"{E}/work/rehearsal_data", f"{E}/work/rehearse.input"},
-        {f"{E}/work/rehearsal_model", f"{E}/work/rehearse"},
+    f"{E}/jobs/smoke_run": (
+        FACTORY | TRAINER | {"model", f"{E}/work/smoke_run_data", f"{E}/work/smoke_run.input"},
+        {f"{E}/work/rehearsal_model", f"{E}/work/smoke_run"},
     ),
     f"{E}/jobs/train": (
         FACTORY | TRAINER | {"model", f"{E}/data", f"{E}/work/train.input"},
@@ -103,8 +103,8 @@ def called(path: str, whole_run: WholeRun) -> str:
     places = {
         run: "run",
         ENGINES: "engines",
-        ENGINES.parent / "tools/benchmarks/scoring.py": "scorer",
-        ENGINES.parent / "tools/benchmarks/judging.py": "judging",
+        ENGINES.parent / "tools/scoring/answer_matching.py": "scorer",
+        ENGINES.parent / "tools/scoring/scorer_loader.py": "judging",
         setup.model_root: "model",
         **dict.fromkeys(setup.datasets.values(), "dataset"),
     }

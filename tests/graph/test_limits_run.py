@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.chat_server import Call, Reply, chat_server
-from tuneloop.core.event_log import every_event
-from tuneloop.core.events import LimitNear
+from tuneloop.core.event_log import iter_events
+from tuneloop.core.events import LimitWarning
 from tuneloop.core.files import read_json
 from tuneloop.core.settings import Settings
-from tuneloop.graph.runs import drive
+from tuneloop.graph.lifecycle.drive import drive
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 
 LOOK = Reply("", (Call("data_list_datasets", {}),), usage=(9000, 100, 4000))
@@ -41,5 +41,5 @@ def test_it_finishes_with_the_best_so_far(whole_run, tmp_path: Path, monkeypatch
     assert 0 < told["tokens"]["spent"] <= 30_000 and told["unpriced"] == ["m"]
     assert {use["who"] for use in told["models"]} == {"agents"}
     assert "| tokens |" in run.report.read_text() and "| unknown |" in run.report.read_text()
-    near = [event.of for event in every_event(run.events) if isinstance(event, LimitNear)]
+    near = [event.of for event in iter_events(run.events) if isinstance(event, LimitWarning)]
     assert near in ([], ["tokens"]), "not twice"

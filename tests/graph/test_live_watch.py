@@ -11,20 +11,20 @@ import pytest
 import yaml
 
 from tests.prepared import prepared
-from tuneloop.core.errors import Paused, RecipeError
-from tuneloop.core.event_log import every_event
-from tuneloop.core.events import Watched
+from tuneloop.core.errors import PausedError, RecipeError
+from tuneloop.core.event_log import iter_events
+from tuneloop.core.events import MonitorFinding
 from tuneloop.core.files import read_json, write_json
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.train import finished_training
 from tuneloop.graph.state import State
-from tuneloop.tools import benchmarks
-from tuneloop.tools.params.finalize import write_dataset_info
+from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.config.finalize import write_dataset_info
+from tuneloop.tools.hub.store import fingerprint
+from tuneloop.tools.jobs.warm_workers import stop_workers
 from tuneloop.tools.runs.messages import put
-from tuneloop.tools.store import fingerprint
-from tuneloop.tools.workers import stop_workers
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,7 @@ def context(warm_home: Path, tiny: Path):
     def made(timeout: float | None = None, **changes: object) -> Context:
         settings = Settings(FT_FILE_PATH=warm_home)
         run = settings.home.run("watched")
-        found = benchmarks.resolve("wordproblems", settings.home, None)
+        found = resolve.resolve_benchmark("wordproblems", settings.home, None)
         spec = RunSpec(benchmark="wordproblems", base_model="tiny", timeout=timeout)
         prepared(run, spec, found, tiny, model_fingerprint=fingerprint(tiny))
         folder = run.experiment(1)
@@ -68,11 +68,11 @@ def context(warm_home: Path, tiny: Path):
 
     yield made
     for ctx in contexts:
-        stop_workers(ctx.bench)
+        stop_workers(ctx.run_tools)
 
 
-def said(ctx: Context) -> list[Watched]:
-    return [e for e in every_event(ctx.run.events) if isinstance(e, Watched)]
+def said(ctx: Context) -> list[MonitorFinding]:
+    return [e for e in iter_events(ctx.run.events) if isinstance(e, MonitorFinding)]
 
 
 def test_a_rate_so_high_that_it_diverges_is_stopped_long_before_its_end(context) -> None:
@@ -81,7 +81,7 @@ def test_a_rate_so_high_that_it_diverges_is_stopped_long_before_its_end(context)
         finished_training(ctx)
     assert e.value.culprit == "config"
     found = said(ctx)[-1]
-    assert found.stops and found.trouble in ("nan", "diverged", "exploded")
+    assert found.stops and found.failure in ("nan", "diverged", "exploded")
     assert found.step < 600 and str(found.step) in found.text
     assert not ctx.folder.training.is_file()
 
@@ -107,7 +107,7 @@ def test_the_last_good_checkpoint_is_offered_and_none_is_made_after_the_trouble(
     state = read_json(ctx.folder.model / "trainer_state.json")
     assert state["global_step"] == result.steps
     (note,) = [e for e in said(ctx) if e.stops]
-    assert note.trouble == "nan" and "step 401" in note.text
+    assert note.failure == "nan" and "step 401" in note.text
 
 
 def test_a_training_that_cannot_meet_its_deadline_is_stopped_and_what_was_learned_is_offered(context) -> None:
@@ -134,7 +134,7 @@ def test_a_pause_goes_on_exactly_where_it_was(context) -> None:
 
     asking = threading.Thread(target=ask)
     asking.start()
-    with pytest.raises(Paused):
+    with pytest.raises(PausedError):
         finished_training(ctx)
     asking.join()
     step = read_json(pulse)["step"]

@@ -1,4 +1,4 @@
-"""The node `rehearse` on the real engine: its forecast beside the training it was made for, and what it refuses."""
+"""The node `smoke_run` on the real engine: its forecast beside the training it was made for, and what it refuses."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from collections.abc import Callable
 import pytest
 
 from tests.graph.test_live_watch import context  # noqa: F401
-from tuneloop.cli.words import line
-from tuneloop.core.cost import Forecast, off
+from tuneloop.cli.event_text import event_line
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.event_log import every_event
-from tuneloop.core.events import Forecasted
+from tuneloop.core.event_log import iter_events
+from tuneloop.core.events import TrainingForecast
+from tuneloop.core.experiment import Forecast, forecast_error_percent
 from tuneloop.core.files import read_json, write_json
 from tuneloop.graph.context import Context
-from tuneloop.graph.nodes.rehearse import fits, rehearse
+from tuneloop.graph.nodes.smoke_run import check_fits, smoke_run
 from tuneloop.graph.nodes.train import finished_training
 from tuneloop.mcp_servers.params import ParameterTools
 
-FOUND = Forecast(seconds=100, cpu=90, memory=5000, steps=40, seconds_per_step=2.0, beside=20)
+FOUND = Forecast(seconds=100, cpu=90, memory=5000, steps=40, seconds_per_step=2.0, overhead=20)
 
 
 @pytest.mark.slow
 def test_forecast_and_truth(context: Callable[..., Context]) -> None:  # noqa: F811
     ctx = context(max_steps=60, val_size=0.1, eval_strategy="steps", eval_steps=0.5)
-    assert rehearse(ctx) == {"stage": "train"}
+    assert smoke_run(ctx) == {"stage": "train"}
     said = Forecast.model_validate(read_json(ctx.folder.forecast))
     done = finished_training(ctx)
     assert done.forecast == said and done.spent is not None
     # A busy machine makes seconds longer; CPU seconds less so, memory not.
-    assert abs(off(said.cpu, done.spent.cpu)) < 50, (said, done.spent)
-    assert abs(off(said.memory, done.spent.memory)) < 10, (said, done.spent)
-    assert said.steps == done.steps and 0 < said.beside < said.seconds
-    first, last = (e for e in every_event(ctx.run.events) if isinstance(e, Forecasted))
+    assert abs(forecast_error_percent(said.cpu, done.spent.cpu)) < 50, (said, done.spent)
+    assert abs(forecast_error_percent(said.memory, done.spent.memory)) < 10, (said, done.spent)
+    assert said.steps == done.steps and 0 < said.overhead < said.seconds
+    first, last = (e for e in iter_events(ctx.run.events) if isinstance(e, TrainingForecast))
     assert (first.took, last.took) == (None, done.spent)
-    assert (line(first) or "").startswith("forecast: 60 steps in") and "training took" in (line(last) or "")
+    assert (event_line(first) or "").startswith("forecast: 60 steps in") and "training took" in (event_line(last) or "")
     told = ParameterTools(ctx.scope).estimate_memory(ctx.folder.config.read_text())
     assert (told["total"], told["source"], told["experiment"]) == (said.memory, "measured", 1)
     other = ParameterTools(ctx.scope).estimate_memory("finetuning_type: lora")
     assert other["source"] == "estimated" and other["total"] == other["estimated"]
     # Less time than that: refused, with what would fit.
     with pytest.raises(RecipeError, match=r"does not fit the time: .* use at most \d+ steps"):
-        fits(said, said.seconds)
+        check_fits(said, said.seconds)
 
 
 @pytest.mark.slow
@@ -53,19 +53,19 @@ def test_what_memory_ends_is_told_what_would_fit(context: Callable[..., Context]
     write_json(ctx.folder.data / "report.json", {"rows": 240, "lengths": {"longest": 1000}})
     small = Context(ctx.run, ctx.settings.model_copy(update={"job_memory": 640 << 20}), ctx.state)
     with pytest.raises(RecipeError, match=r"^ended by memory; .* per_device_train_batch_size up to 2 fits") as e:
-        rehearse(small)
+        smoke_run(small)
     assert e.value.culprit == "config"
     assert not ctx.folder.forecast.is_file()
 
 
 @pytest.mark.parametrize(("left", "steps"), [(114.0, 39), (60.0, 16)])
 def test_how_many_steps_would_fit(left: float, steps: int) -> None:
-    fits(FOUND, 116.0)
-    fits(FOUND, None)
+    check_fits(FOUND, 116.0)
+    check_fits(FOUND, None)
     with pytest.raises(RecipeError, match=rf"use at most {steps} steps$"):
-        fits(FOUND, left)
+        check_fits(FOUND, left)
 
 
 def test_no_step_fits() -> None:
     with pytest.raises(RecipeError, match="not even one step fits"):
-        fits(FOUND, 20.0)
+        check_fits(FOUND, 20.0)

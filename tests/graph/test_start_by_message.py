@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage
 from langgraph.graph import END
 
 from tuneloop.core.directive_log import read_conversation
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.nodes.steer import steer
 from tuneloop.graph.state import State
@@ -45,5 +45,5 @@ def test_run_command_creates_a_run() -> None:
     run = load_settings().home.run("t1")
     assert (read_spec(run).loop_n, read_spec(run).timeout) == (2, 5400)
     assert len(read_conversation(run.conversation)) == 2
-    with pytest.raises(SetupError, match="nothing to do"):
+    with pytest.raises(InvalidRequestError, match="nothing to do"):
         steer(State(), CONFIG)

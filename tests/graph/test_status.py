@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.layout import RunFolder
-from tuneloop.graph.lock import hold
+from tuneloop.graph.lifecycle.lock import hold_lock
 from tuneloop.tools.runs.status import run_status
 
 COMMAND = (sys.executable, "-m", "tuneloop.cli.main")
@@ -32,7 +32,7 @@ def test_all_experiments_in_order(home: Path) -> None:
     assert [e.number for e in status.journal.experiments] == list(range(1, 1001))
     assert status.best is not None
     assert (status.best.number, status.state, status.stage, status.experiment) == (994, "paused", "evaluate", 1000)
-    with hold(RunFolder(home / "runs" / "long").lock):
+    with hold_lock(RunFolder(home / "runs" / "long").lock):
         assert run_status(RunFolder(home / "runs" / "long")).state == "running"
 
 

@@ -13,22 +13,28 @@ from hypothesis import strategies as st
 
 from tests.prepared import prepared
 from tests.stand_in_engine import write_benchmark
-from tuneloop.core.errors import WorldError
-from tuneloop.core.event_log import every_event
+from tuneloop.core.errors import InfrastructureError
+from tuneloop.core.event_log import iter_events
 from tuneloop.core.events import ValidationChosen
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import PlacedBenchmark, RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.core.setup import Placed
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes import evaluate, prepare
 from tuneloop.graph.nodes.prepare import choose_validation, validation_size
 from tuneloop.graph.state import State
-from tuneloop.tools import measuring
-from tuneloop.tools.benchmarks import resolve, validation
-from tuneloop.tools.benchmarks.folder import BenchmarkFolder
-from tuneloop.tools.benchmarks.sizes import SIZES, SMALLEST, Size, choose_size, seconds_of_experiment
+from tuneloop.tools.benchmark_items.folder import (
+    SIZES,
+    SMALLEST,
+    BenchmarkFolder,
+    ValidationSize,
+    choose_size,
+    seconds_of_experiment,
+    select_validation,
+)
+from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
+from tuneloop.tools.evaluation import run_evaluation
 
 COUNTS = st.lists(st.integers(1, 6000), min_size=1, max_size=4)
 SECONDS = st.floats(0, 50, allow_nan=False)
@@ -71,11 +77,13 @@ def test_an_experiment_has_its_share_of_the_run_else_ten_minutes() -> None:
     )
 
 
-def context(tmp_path: Path, found: BenchmarkFolder | None = None, also: Sequence[Placed] = (), **asked: Any) -> Context:
+def context(
+    tmp_path: Path, found: BenchmarkFolder | None = None, also: Sequence[PlacedBenchmark] = (), **asked: Any
+) -> Context:
     """A run whose setup is settled."""
     home = Home(tmp_path)
     spec = RunSpec(benchmark="wordproblems", base_model="tiny", sandbox="process", **asked)
-    run = prepared(home.run("r"), spec, found or resolve("wordproblems", home, None), tmp_path, also=also)
+    run = prepared(home.run("r"), spec, found or resolve_benchmark("wordproblems", home, None), tmp_path, also=also)
     return Context(run, Settings.model_validate({"FT_FILE_PATH": tmp_path}), State(run_id="r"))
 
 
@@ -86,9 +94,9 @@ def probes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def probe(ctx: Context) -> dict[int, float]:
         asked.append(len(asked))
-        return dict.fromkeys(range(len(ctx.bench.benchmarks)), 0.1)
+        return dict.fromkeys(range(len(ctx.run_tools.benchmarks)), 0.1)
 
-    monkeypatch.setattr(prepare, "probe", probe)
+    monkeypatch.setattr(prepare, "probe_item_seconds", probe)
     return asked
 
 
@@ -111,9 +119,11 @@ def test_size_follows_from_the_pace_and_the_time_of_an_experiment(
 
 
 def test_time_of_every_benchmark_counts(tmp_path: Path, probes: list[int]) -> None:
-    found = resolve("wordproblems", Home(tmp_path), None)
+    found = resolve_benchmark("wordproblems", Home(tmp_path), None)
     also = [
-        Placed(benchmark=found.benchmark.model_copy(update={"name": f"b{i}"}), root=found.root, fingerprint="-")
+        PlacedBenchmark(
+            benchmark=found.benchmark.model_copy(update={"name": f"b{i}"}), root=found.root, fingerprint="-"
+        )
         for i in range(2)
     ]
     assert validation_size(context(tmp_path, also=also)).limit == 200, (
@@ -122,14 +132,14 @@ def test_time_of_every_benchmark_counts(tmp_path: Path, probes: list[int]) -> No
 
 
 def test_number_that_was_asked_for_wins(tmp_path: Path, probes: list[int]) -> None:
-    assert validation_size(context(tmp_path, benchmark_limit=60)) == Size(60, "as asked")
+    assert validation_size(context(tmp_path, benchmark_limit=60)) == ValidationSize(60, "as asked")
     assert probes == [], "nothing is measured for it"
 
 
 def test_few_items_are_all_measured(tmp_path: Path, probes: list[int]) -> None:
     task = write_benchmark(tmp_path / "task")
-    found = resolve(str(task), Home(tmp_path), None)
-    assert validation_size(context(tmp_path, found)) == Size(None, "all there are")
+    found = resolve_benchmark(str(task), Home(tmp_path), None)
+    assert validation_size(context(tmp_path, found)) == ValidationSize(None, "all there are")
     assert probes == []
 
 
@@ -140,8 +150,13 @@ def test_choice_is_made_once_and_told(tmp_path: Path, probes: list[int]) -> None
     later = context(tmp_path, validation_share=0.01)  # as a resume on a slower machine would find it
     choose_validation(later)
     assert probes == [0]
-    assert read_json(ctx.run.validation)["limit"] == ctx.bench.validation_limit == later.bench.validation_limit == 1000
-    (said,) = every_event(ctx.run.events)
+    assert (
+        read_json(ctx.run.validation)["limit"]
+        == ctx.run_tools.validation_limit
+        == later.run_tools.validation_limit
+        == 1000
+    )
+    (said,) = iter_events(ctx.run.events)
     assert isinstance(said, ValidationChosen)
     assert (said.benchmark, said.n, said.units) == ("wordproblems", 1000, 1000)
     assert 400 < said.unseen < 600
@@ -151,21 +166,25 @@ def test_choice_is_made_once_and_told(tmp_path: Path, probes: list[int]) -> None
 def test_fewer_items_than_there_are_are_told_as_they_are_measured(tmp_path: Path) -> None:
     ctx = context(tmp_path, benchmark_limit=200)
     choose_validation(ctx)
-    (said,) = every_event(ctx.run.events)
+    (said,) = iter_events(ctx.run.events)
     assert isinstance(said, ValidationChosen)
     assert (said.n, said.units) == (200, 200)
-    assert said.unseen == len(ctx.bench.validation(ctx.bench.benchmark).unseen)
+    assert said.unseen == len(ctx.run_tools.validation(ctx.run_tools.benchmark).unseen)
 
 
 def test_other_items_than_at_the_beginning_are_refused(tmp_path: Path) -> None:
     ctx = context(tmp_path, benchmark_limit=200)
     choose_validation(ctx)
-    sets = measuring._sets(ctx.bench, "validation", 200)
-    assert [measuring.order_of(one) for one in sets] == list(read_json(ctx.run.validation)["order"].values())
-    other = {one.name: measuring.order_of(one) for one in measuring.validation_sets(ctx.bench, 201)}
+    sets = run_evaluation._sets(ctx.run_tools, "validation", 200)
+    assert [run_evaluation.items_order_hash(one) for one in sets] == list(
+        read_json(ctx.run.validation)["order"].values()
+    )
+    other = {
+        one.name: run_evaluation.items_order_hash(one) for one in run_evaluation.validation_sets(ctx.run_tools, 201)
+    }
     write_json(ctx.run.validation, {**read_json(ctx.run.validation), "order": other})
-    with pytest.raises(WorldError, match="its validation items are not those that this run began with"):
-        measuring._sets(ctx.bench, "validation", 200)
+    with pytest.raises(InfrastructureError, match="its validation items are not those that this run began with"):
+        run_evaluation._sets(ctx.run_tools, "validation", 200)
 
 
 def test_choice_of_the_parent_is_kept(tmp_path: Path, probes: list[int]) -> None:
@@ -173,13 +192,13 @@ def test_choice_of_the_parent_is_kept(tmp_path: Path, probes: list[int]) -> None
     ctx = context(tmp_path)
     write_json(ctx.run.validation, {"limit": 200, "why": "measuring takes about 80 s"})
     choose_validation(ctx)
-    assert (probes, ctx.bench.validation_limit) == ([], 200)
-    assert len(ctx.bench.validation(ctx.bench.benchmark).every) == 200
+    assert (probes, ctx.run_tools.validation_limit) == ([], 200)
+    assert len(ctx.run_tools.validation(ctx.run_tools.benchmark).every) == 200
 
 
 def test_smaller_choice_is_the_beginning_of_a_larger_one(tmp_path: Path) -> None:
-    found = resolve("wordproblems", Home(tmp_path), None)
-    sets = [{item.id for item in validation(found, limit).every} for limit in (100, 200, 500, None)]
+    found = resolve_benchmark("wordproblems", Home(tmp_path), None)
+    sets = [{item.id for item in select_validation(found, limit).every} for limit in (100, 200, 500, None)]
     assert [len(ids) for ids in sets] == [100, 200, 500, 1000]
     assert all(small < large for small, large in itertools.pairwise(sets))
 
@@ -192,7 +211,7 @@ def test_probe_that_is_killed_again_and_again_pauses_the_run(tmp_path: Path, mon
         return {"state": "lost"}
 
     monkeypatch.setattr(prepare, "start_probe", lambda *_: None)
-    monkeypatch.setattr(evaluate, "wait", killed)
-    with pytest.raises(WorldError, match="probe was killed 5 times"):
+    monkeypatch.setattr(evaluate, "wait_for_job", killed)
+    with pytest.raises(InfrastructureError, match="probe was killed 5 times"):
         validation_size(context(tmp_path))
     assert tries == ["probe"] * 5

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
-from tuneloop.graph.runs import drive, entry
+from tuneloop.graph.lifecycle.drive import drive, entry_state
 from tuneloop.graph.state import VERSION, State
 from tuneloop.tools.runs.manifest import FORMAT, write_manifest
 
@@ -39,7 +39,7 @@ def test_run_of_another_format_is_refused(run: RunFolder, tmp_path: Path, made: 
     given = yaml.safe_load(run.spec.read_text())
     run.spec.write_text(yaml.safe_dump({**given, "format": made, "version": "9.1.0"}))
     before = contents(run)
-    with pytest.raises(SetupError, match=said):
+    with pytest.raises(InvalidRequestError, match=said):
         drive(run, Settings(FT_FILE_PATH=tmp_path))
     assert contents(run) == before
 
@@ -47,5 +47,5 @@ def test_run_of_another_format_is_refused(run: RunFolder, tmp_path: Path, made: 
 @pytest.mark.parametrize(("version", "said"), [(VERSION + 1, "newer tuneloop"), (VERSION - 1, "older tuneloop")])
 def test_checkpoint_of_another_version_is_refused(run: RunFolder, tmp_path: Path, version: int, said: str) -> None:
     store: Any = SimpleNamespace(values=lambda: {"version": version}, lost="")
-    with pytest.raises(SetupError, match=said):
-        entry(Context(run, Settings(FT_FILE_PATH=tmp_path), State(run_id="r")), store)
+    with pytest.raises(InvalidRequestError, match=said):
+        entry_state(Context(run, Settings(FT_FILE_PATH=tmp_path), State(run_id="r")), store)

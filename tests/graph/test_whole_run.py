@@ -13,7 +13,7 @@ import pytest
 
 from tuneloop.core.files import read_json, read_lines
 from tuneloop.core.layout import RunFolder
-from tuneloop.tools.runs.journal import scores
+from tuneloop.tools.runs.journal import experiment_score
 
 KEYS = "run_id benchmark base_model metric direction baseline best experiments budget versions seeds"
 
@@ -36,7 +36,7 @@ def test_the_model_is_better_than_its_base(whole_run) -> None:
 
 def test_scores_agree_with_their_items(whole_run) -> None:
     run: RunFolder = whole_run.run
-    for score in (scores(run, 0), scores(run, 1)):
+    for score in (experiment_score(run, 0), experiment_score(run, 1)):
         assert score.n == len(score.every) == 1000
         assert 450 < len(score.items) < 550, "about half of them is shown"
         assert score.value == pytest.approx(100 * sum(i.correct for i in score.every) / score.n)
@@ -106,11 +106,11 @@ def test_the_search_for_leaks_would_find_one(whole_run, tmp_path: Path) -> None:
 
 def test_training_data_hold_no_item_of_the_benchmark(whole_run) -> None:
     folder = whole_run.run.experiment(1)
-    bench = whole_run.home / "benchmarks" / "wordproblems"
+    run_tools = whole_run.home / "benchmarks" / "wordproblems"
     asked = {
         " ".join(row["prompt"].lower().split())
         for split in ("validation.jsonl", "sealed/validation.jsonl", "sealed/test.jsonl")
-        for row in read_lines(bench / split)
+        for row in read_lines(run_tools / split)
     }
     rows = read_json(folder.data / "data.json")
     assert len(rows) > 300
@@ -134,7 +134,7 @@ def test_a_finished_run_is_not_run_again(whole_run) -> None:
     assert p.returncode == 0, p.stderr
     assert (run.report_json.stat().st_mtime_ns, run.events.stat().st_size) == before
     attempts = sorted(p.name for p in run.experiment(1).jobs.iterdir() if p.is_dir())
-    assert attempts == ["build_data.1", "dry_run.1", "evaluate.1", "rehearse.1", "train.1"]
+    assert attempts == ["build_data.1", "dry_run.1", "evaluate.1", "smoke_run.1", "train.1"]
 
 
 def test_events_are_json_lines_for_scripts(whole_run) -> None:
@@ -155,9 +155,9 @@ def test_the_best_model_loads_and_answers(whole_run, llamafactory) -> None:
         "y = m.generate(**{k: v for k, v in x.items() if k != 'token_type_ids'}, max_new_tokens=96, do_sample=False)\n"
         "print(t.decode(y[0][x['input_ids'].shape[1]:], skip_special_tokens=True))\n"
     )
-    right = next(i for i in scores(whole_run.run, 1).items if i.correct)
-    bench = whole_run.home / "benchmarks" / "wordproblems" / "validation.jsonl"
-    asked = next(row["prompt"] for row in read_lines(bench) if row["id"] == right.id)
+    right = next(i for i in experiment_score(whole_run.run, 1).items if i.correct)
+    run_tools = whole_run.home / "benchmarks" / "wordproblems" / "validation.jsonl"
+    asked = next(row["prompt"] for row in read_lines(run_tools) if row["id"] == right.id)
     argv = [str(llamafactory.python), "-c", code, str(best), asked]
     env = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
     p = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=300)

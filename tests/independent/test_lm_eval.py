@@ -16,11 +16,11 @@ import pytest
 
 from tests.benchmark_answers import item_set, measured
 from tests.conftest import SHARED_HOME
-from tuneloop.core.benchmark import Item
+from tuneloop.core.catalog import Item
 from tuneloop.core.layout import Home
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.evaluation import ItemSet
-from tuneloop.tools.store import make_whole
+from tuneloop.tools.evaluation.item_sets import ItemSet
+from tuneloop.tools.hub.store import make_complete
 
 VERSION = "0.4.13"
 SCRIPT = Path(__file__).parents[1] / "engines" / "opencompass" / "reference_lm_eval.py"
@@ -130,7 +130,7 @@ def harness() -> Path:
 
     home = Home(SHARED_HOME).root / "independent"
     final = home / f"lm-eval-{VERSION}-env"
-    make_whole(home / f"lm-eval-{VERSION}", make)
+    make_complete(home / f"lm-eval-{VERSION}", make)
     return final / "bin" / "python"
 
 

@@ -16,8 +16,8 @@ from mcp.types import CallToolResult, TextContent
 from tests.mcp_servers.conftest import Foreign
 from tests.mcp_servers.test_http import serving
 from tuneloop.core.settings import Settings
-from tuneloop.mcp_servers import direct
-from tuneloop.mcp_servers.client import plain
+from tuneloop.mcp_servers import in_process
+from tuneloop.mcp_servers.client import unwrap_result
 from tuneloop.mcp_servers.runs import RunTools
 from tuneloop.mcp_servers.scope import Scope
 
@@ -49,7 +49,7 @@ async def used(client: Client, name: str) -> tuple[set[str], Any, str]:
     assert (answer.is_error, refusal.is_error) == (False, True)
     said = refusal.content[0]
     assert isinstance(said, TextContent)
-    return {found.name for found in listed}, plain(answer.structured_content), said.text
+    return {found.name for found in listed}, unwrap_result(answer.structured_content), said.text
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ async def test_both_ways_give_what_code_gets(short_run: Any, name: str, tmp_path
     tools, answer, refusal = over_http
     tool, arguments, *_, word = CALLS[name]
     scope = Scope(short_run.run, Settings(FT_FILE_PATH=short_run.home))
-    own = RunTools(scope).list_runs() if name == "runs" else direct.call(scope, f"{name}_{tool}", **arguments)
+    own = RunTools(scope).list_runs() if name == "runs" else in_process.call_tool(scope, f"{name}_{tool}", **arguments)
     assert answer == own
     assert word in refusal
     assert len(tools) >= 5
@@ -80,7 +80,7 @@ def by_typescript(foreign: Foreign, name: str, **where: Any) -> tuple[set[str], 
     said = json.loads(p.stdout)
     answer, refusal = said["answers"]
     assert (said["server"], answer.get("isError", False), refusal["isError"]) == (name, False, True)
-    return set(said["tools"]), plain(answer["structuredContent"]), refusal["content"][0]["text"]
+    return set(said["tools"]), unwrap_result(answer["structuredContent"]), refusal["content"][0]["text"]
 
 
 def by_inspector(foreign: Foreign, name: str, *where: str) -> tuple[set[str], Any, str]:
@@ -100,7 +100,7 @@ def by_inspector(foreign: Foreign, name: str, *where: str) -> tuple[set[str], An
     assert (listed, status) == (0, 0), (tools, answer)
     assert bad != 0
     said = refusal["content"][0]["text"] if isinstance(refusal, dict) and "content" in refusal else str(refusal)
-    return {found["name"] for found in tools["tools"]}, plain(answer["structuredContent"]), said
+    return {found["name"] for found in tools["tools"]}, unwrap_result(answer["structuredContent"]), said
 
 
 @pytest.mark.slow

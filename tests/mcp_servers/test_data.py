@@ -10,23 +10,30 @@ from pathlib import Path
 import pytest
 
 from tests.prepared import prepared
-from tests.tools.inspecting.injections import INJECTIONS
+from tests.tools.raw_data.injections import INJECTIONS
 from tuneloop.agents.data_engineer import DATA_ENGINEER
 from tuneloop.agents.researcher import RESEARCHER
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import write_json
 from tuneloop.core.layout import Home, RunFolder
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.score import ItemResult, Score
 from tuneloop.core.settings import Settings
 from tuneloop.mcp_servers.client import McpToolbox, open_toolbox
 from tuneloop.mcp_servers.data import DataTools
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.tools import benchmarks
-from tuneloop.tools.benchmarks import sealed_items, validation
-from tuneloop.tools.benchmarks.folder import TEST, UNSEEN, VALIDATION, BenchmarkFolder, read_items
-from tuneloop.tools.inspecting.suspicious import CLOSE, OPEN
-from tuneloop.tools.store import fingerprint
+from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.benchmark_items.folder import (
+    TEST,
+    UNSEEN,
+    VALIDATION,
+    BenchmarkFolder,
+    read_items,
+    sealed_items,
+    select_validation,
+)
+from tuneloop.tools.hub.store import fingerprint
+from tuneloop.tools.raw_data.prompt_injection import CLOSE, OPEN
 
 NAMED = {
     "Dataset",
@@ -60,15 +67,15 @@ def dressed(text: str) -> str:
 
 @pytest.fixture
 def found(tmp_path: Path) -> BenchmarkFolder:
-    return benchmarks.resolve("wordproblems", Home(tmp_path / "home"))
+    return resolve.resolve_benchmark("wordproblems", Home(tmp_path / "home"))
 
 
 @pytest.fixture
 def data(tmp_path: Path, found: BenchmarkFolder) -> Path:
     root = tmp_path / "mine"
     (root / "sub").mkdir(parents=True)
-    unseen = [i.fields["prompt"] for i in validation(found).unseen[:2]]
-    asked = [i.fields["prompt"] for i in (*validation(found).shown[:2], *sealed_items(found)[:3])]
+    unseen = [i.fields["prompt"] for i in select_validation(found).unseen[:2]]
+    asked = [i.fields["prompt"] for i in (*select_validation(found).shown[:2], *sealed_items(found)[:3])]
     asked += [unseen[0], dressed(unseen[1])]
     leaked = [{"question": text, "answer": "7", "level": 1} for text in asked]
     planted = [{"question": text, "answer": "1", "level": 0} for text in INJECTIONS]
@@ -84,7 +91,7 @@ def scope(tmp_path: Path, found: BenchmarkFolder, data: Path, tiny: Path) -> Sco
     run = RunFolder(tmp_path / "home" / "runs" / "one")
     spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1)
     prepared(run, spec, found, tiny, datasets={"mine": data}, dataset_fingerprints={"mine": fingerprint(data)})
-    chosen = validation(found, LIMIT).shown[:3]
+    chosen = select_validation(found, LIMIT).shown[:3]
     results = [
         ItemResult(id=item.id, prediction=said, parsed=None, answer=item.answer, correct=False)
         for item, said in zip(chosen, ("no idea", INJECTIONS[0], "hm"), strict=True)
@@ -143,7 +150,7 @@ async def test_an_inspection(toolbox) -> None:
     part = seen["parts"][0]
     assert (part["name"], part["duplicates"], part["suspicious"]) == (".", 1, len(INJECTIONS))
     assert part["columns"][0]["tokens"]["n"] == part["rows"] - 5, "three rows hold test items, two unseen ones"
-    assert part["withheld"].startswith("5 sampled rows not shown")
+    assert part["omitted"].startswith("5 sampled rows not shown")
     assert part["reasoning"]["question"] == "question"
     assert seen == await toolbox.call("data_inspect_dataset", dataset="mine")
     assert (await toolbox.call("data_inspect_dataset", dataset="mine", offset=1))["parts"][0]["name"] == "sub"
@@ -161,26 +168,26 @@ async def test_rows_are_paged_and_planted_ones_quoted(toolbox) -> None:
 @pytest.mark.parametrize("dress", [str, dressed], ids=["exactly", "in markup"])
 @pytest.mark.parametrize("split", ["test", "unseen"])
 async def test_rows_with_sealed_items_are_withheld_and_counted(toolbox, found, data, split, dress) -> None:
-    leaked = dress((sealed_items(found) if split == "test" else validation(found).unseen)[0].fields["prompt"])
+    leaked = dress((sealed_items(found) if split == "test" else select_validation(found).unseen)[0].fields["prompt"])
     twice = [json.dumps({"question": leaked, "answer": "seven-and-a-half", "level": 9})] * 2
     (data / "twice.jsonl").write_text("\n".join([*twice, twice[0][:-1] + ","]))
     (data / "README.md").write_text(f"# Mine\nAn example: {leaked}")
     page = await toolbox.call("data_sample_rows", dataset="mine", path="rows.jsonl", count=7, offset=len(ASKED))
     assert [r["where"] for r in page["rows"]] == ["rows.jsonl:61", "rows.jsonl:62"]
-    assert page["withheld"].startswith("5 rows not shown")
+    assert page["omitted"].startswith("5 rows not shown")
     hits = await toolbox.call("data_search_rows", dataset="mine", text="seven-and-a-half")
-    assert (hits["found"], hits["rows"], hits["withheld"][:7]) == (2, [], "2 rows ")
+    assert (hits["found"], hits["rows"], hits["omitted"][:7]) == (2, [], "2 rows ")
     values = await toolbox.call("data_column_stats", dataset="mine", column="answer", path="twice.jsonl")
-    assert (values["top"], values["withheld"][:8]) == ([], "1 values")
+    assert (values["top"], values["omitted"][:8]) == ([], "1 values")
     for column in ("", "answer"):
         same = await toolbox.call("data_find_duplicates", dataset="mine", path="twice.jsonl", column=column)
-        assert (same["repeated"], same["groups"], same["withheld"][:8]) == (1, [], "1 groups")
+        assert (same["repeated"], same["groups"], same["omitted"][:8]) == (1, [], "1 groups")
     (card,) = await toolbox.call("data_list_datasets")
-    assert card["readme"].startswith("[withheld: this card")
+    assert card["readme"].startswith("[omitted: this card")
     seen = await toolbox.call("data_inspect_dataset", dataset="mine")
     assert [p["text"][:9] for part in seen["parts"] for f in part["files"] for p in f["shown"]] == [
         "{broken",
-        "[withheld",
+        "[omitted",
     ]
     for name in ("rows.jsonl", "twice.jsonl"):  # no profile is made of a file with a broken line
         whole = (data / name).read_text().splitlines()[:-1]
@@ -220,25 +227,25 @@ async def test_overlaps_show_validation_rows_and_count_sealed_ones(toolbox, foun
     assert (await toolbox.call("data_check_overlap", dataset="mine", offset=1, count=1))["validation"] == seen[
         "validation"
     ][1:]
-    sealed = (*sealed_items(found), *validation(found).unseen)
+    sealed = (*sealed_items(found), *select_validation(found).unseen)
     assert not [i for i in sealed if i.fields["prompt"].partition("\n")[0] in json.dumps(seen)]
 
 
 async def test_the_card_of_the_benchmark(toolbox, found) -> None:
     card = await toolbox.call("data_benchmark_card", count=2)
     assert card["guards"] == {}
-    measured, tests = validation(found, LIMIT), sealed_items(found)
+    measured, tests = select_validation(found, LIMIT), sealed_items(found)
     assert (card["name"], card["metric"]) == ("wordproblems", "accuracy")
     assert card["sizes"] == {"validation": LIMIT, "shown": len(measured.shown), "test": len(tests)}
     assert card["base_score"]["n"] == 3
     assert not {"items", "unseen"} & card["base_score"].keys()
     assert [i["id"] for i in card["items"]] == [i.id for i in measured.shown[:2]]
-    sealed = (*tests, *validation(found).unseen)
+    sealed = (*tests, *select_validation(found).unseen)
     assert not [i for i in sealed if i.fields["prompt"].partition("\n")[0] in json.dumps(card)]
 
 
 async def test_only_items_of_the_half_that_agents_see_are_shown(toolbox, found) -> None:
-    shown = [i.id for i in validation(found, LIMIT).shown]
+    shown = [i.id for i in select_validation(found, LIMIT).shown]
     pages = [await toolbox.call("data_show_items", count=50, offset=offset) for offset in range(0, LIMIT, 50)]
     assert [i["id"] for page in pages for i in page] == shown
     assert 0 < len(shown) < LIMIT
@@ -249,7 +256,7 @@ async def test_a_run_with_few_items_shows_them_all(scope, found) -> None:
     async with open_toolbox(scope, None) as toolbox:
         card = await toolbox.call("data_benchmark_card")
         pages = [await toolbox.call("data_show_items", count=50, offset=offset) for offset in (0, 50)]
-    few = validation(found, 60)
+    few = select_validation(found, 60)
     assert (card["sizes"]["validation"], card["sizes"]["shown"], few.unseen) == (60, 60, ())
     assert [i["id"] for page in pages for i in page] == [i.id for i in few.every]
 

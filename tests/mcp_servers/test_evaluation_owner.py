@@ -19,7 +19,7 @@ from tests.mcp_servers.test_http import serving
 from tests.stand_in_engine import write_adapter, write_benchmark, write_model
 from tests.tools.llm_proxy.conftest import tree_holds
 from tests.waiting import until
-from tuneloop.core.errors import ToolError, WorldError
+from tuneloop.core.errors import InfrastructureError, ToolError
 from tuneloop.core.files import read_lines, write_atomic, write_json, write_lines
 from tuneloop.core.settings import Settings
 from tuneloop.mcp_servers.client import open_toolbox
@@ -27,7 +27,7 @@ from tuneloop.mcp_servers.evaluation import EvaluationTools
 from tuneloop.mcp_servers.evaluation_owner import OwnerTools
 from tuneloop.mcp_servers.main import command
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.tools.evaluating.begin import PREFIX
+from tuneloop.tools.evaluation.standalone.request import PREFIX
 
 KEY = "sk-canary-of-the-owner"
 ROOT = Path(__file__).parents[2]
@@ -237,7 +237,7 @@ async def test_it_is_not_for_a_run(tmp_path: Path) -> None:
     with serving(home, "--owner", name="evaluation") as port:
         urls = {"evaluation": f"http://127.0.0.1:{port}/mcp"}
         async with open_toolbox(Scope(None, Settings(FT_FILE_PATH=home, TUNELOOP_MCP_URLS=urls)), None) as reached:
-            with pytest.raises(WorldError, match="was started with --owner"):
+            with pytest.raises(InfrastructureError, match="was started with --owner"):
                 await reached.call("evaluation_list_benchmarks")
     assert "is for the server `evaluation`" in CliRunner().invoke(command, ["data", "--owner"]).output
     assert not (home / "evaluations").exists()

@@ -19,7 +19,7 @@ import pytest
 from fastmcp import Client
 from mcp import MCPError as McpError
 
-from tuneloop.core.errors import SetupError, ToolError, WorldError
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError, ToolError
 from tuneloop.core.settings import Settings
 from tuneloop.mcp_servers.client import open_toolbox
 from tuneloop.mcp_servers.main import check_token
@@ -159,9 +159,9 @@ def test_too_many_requests_are_refused(tmp_path: Path) -> None:
 
 def test_beyond_loopback_a_short_token_is_refused() -> None:
     for host in ("0.0.0.0", "::", "", "192.168.7.7", "example.org"):
-        with pytest.raises(SetupError, match="set TUNELOOP_MCP_TOKEN"):
+        with pytest.raises(InvalidRequestError, match="set TUNELOOP_MCP_TOKEN"):
             check_token(host, None)
-        with pytest.raises(SetupError, match="has 8 characters; right are 16 or more"):
+        with pytest.raises(InvalidRequestError, match="has 8 characters; right are 16 or more"):
             check_token(host, "12345678")
         check_token(host, "0123456789abcdef")
     check_token("127.0.0.1", None)
@@ -211,7 +211,7 @@ async def test_the_token_does_not_follow_a_redirect(tmp_path: Path) -> None:
         settings = Settings(
             FT_FILE_PATH=tmp_path, TUNELOOP_MCP_URLS={"params": url}, TUNELOOP_MCP_TOKEN="secret-secret"
         )
-        with pytest.raises((WorldError, ToolError, RuntimeError, McpError)):
+        with pytest.raises((InfrastructureError, ToolError, RuntimeError, McpError)):
             async with open_toolbox(Scope(None, settings), None) as tools:
                 await tools.call("params_list_templates")
         for server in (elsewhere, turned):

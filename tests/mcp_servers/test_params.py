@@ -15,16 +15,16 @@ from tests.conftest import SHARED_HOME
 from tests.mcp_servers.test_http import serving
 from tuneloop.cli.parameter_agent import ParameterAgent
 from tuneloop.core.settings import Settings
-from tuneloop.mcp_servers.main import build
+from tuneloop.mcp_servers.main import build_named_server
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.engines import Engine
 
-QUESTIONS = Path(__file__).parents[1] / "tools/params/questions.yaml"
+QUESTIONS = Path(__file__).parents[1] / "tools/config/questions.yaml"
 
 
 @pytest.fixture
 async def client(llamafactory: Engine) -> AsyncIterator[Client[Any]]:
-    async with Client(build("params", Scope(None, Settings(FT_FILE_PATH=SHARED_HOME)))) as opened:
+    async with Client(build_named_server("params", Scope(None, Settings(FT_FILE_PATH=SHARED_HOME)))) as opened:
         yield opened
 
 

@@ -16,17 +16,17 @@ from fastmcp.client.transports import StdioTransport
 
 from tests.conftest import linked_home
 from tuneloop.agents.researcher import RESEARCHER
-from tuneloop.core.errors import ToolError, WorldError
+from tuneloop.core.errors import InfrastructureError, ToolError
 from tuneloop.core.files import read_json, read_lines
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
-from tuneloop.mcp_servers import direct
+from tuneloop.mcp_servers import in_process
 from tuneloop.mcp_servers.client import McpToolbox, open_toolbox
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.tools.contamination import Guard
+from tuneloop.tools.contamination.guard import Guard
+from tuneloop.tools.data_gate.gate import run_gate
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.gate.data import gate
-from tuneloop.tools.workbench import Workbench
+from tuneloop.tools.jobs.run_tools import RunTools
 
 
 @pytest.fixture
@@ -76,9 +76,9 @@ async def test_code_gets_over_mcp_what_it_gets_directly(whole_run, toolbox: McpT
         ("evaluation_get_result", {"experiment": 1}),
         ("params_check_config", {"yaml": config + "learning_rat: 1\n"}),
     ):
-        assert direct.call(scope, tool, **arguments) == await toolbox.call(tool, **arguments)
+        assert in_process.call_tool(scope, tool, **arguments) == await toolbox.call(tool, **arguments)
     with pytest.raises(ToolError, match="experiment 7 does not exist"):
-        direct.call(scope, "training_status", experiment=7, kind="train")
+        in_process.call_tool(scope, "training_status", experiment=7, kind="train")
 
 
 async def test_errors_are_sentences(toolbox: McpToolbox) -> None:
@@ -108,13 +108,15 @@ async def test_over_stdio(whole_run) -> None:
 def test_without_the_guard_test_items_would_be_trained_on(whole_run, tmp_path: Path) -> None:
     """The raw data hold rows leaked from the test; what keeps them out is the guard, and nothing else."""
     run: RunFolder = whole_run.run
-    bench = Workbench(run, Settings(FT_FILE_PATH=whole_run.home))
+    run_tools = RunTools(run, Settings(FT_FILE_PATH=whole_run.home))
     raw = next(run.experiment(1).work.glob("build_data-*/data.json"))
-    asked = {row["prompt"] for row in read_lines(bench.benchmark.root / "sealed" / "test.jsonl")}
+    asked = {row["prompt"] for row in read_lines(run_tools.benchmark.root / "sealed" / "test.jsonl")}
     shutil.copy(raw, tmp_path / "raw.json")
-    common: dict[str, Any] = {"row_limit": 10**6, "benchmark": bench.setup.benchmark, "cutoff_len": None}
-    tokenizer = bench.setup.model_root / "tokenizer.json"
-    gate(tmp_path / "raw.json", tmp_path / "open", guard=Guard([]), drop_overlaps=False, tokenizer=tokenizer, **common)
+    common: dict[str, Any] = {"row_limit": 10**6, "benchmark": run_tools.setup.benchmark, "cutoff_len": None}
+    tokenizer = run_tools.setup.model_root / "tokenizer.json"
+    run_gate(
+        tmp_path / "raw.json", tmp_path / "open", guard=Guard([]), drop_overlaps=False, tokenizer=tokenizer, **common
+    )
     leaked = [r for r in read_json(tmp_path / "open" / "data.json") if r["instruction"] in asked]
     assert len(leaked) > 10
     kept = read_json(run.experiment(1).data / "data.json")
@@ -161,7 +163,7 @@ async def test_agents_reach_a_server_that_is_started_over_stdio(
 async def test_a_program_that_does_not_serve_is_told_in_one_line(
     tmp_path: Path, command: str, args: list[str], why: str
 ) -> None:
-    with pytest.raises(WorldError) as e:
+    with pytest.raises(InfrastructureError) as e:
         async with open_toolbox(over_stdio(tmp_path, command, args), None) as tools:
             await tools.call("params_list_templates")
     assert str(e.value).startswith(f"MCP server params ({command}) did not start: ")
@@ -180,7 +182,9 @@ async def test_a_server_that_ends_in_the_middle_pauses_the_run(tmp_path: Path) -
         for wrong in ("params_add", "params_no_such_tool"):
             with pytest.raises(ToolError):
                 await tools.call(wrong, a="one")
-        with pytest.raises(WorldError, match=r"MCP server params stopped answering: .*; `tuneloop resume` goes on"):
+        with pytest.raises(
+            InfrastructureError, match=r"MCP server params stopped answering: .*; `tuneloop resume` goes on"
+        ):
             await tools.call("params_die")
-        with pytest.raises(WorldError, match="stopped answering"):
+        with pytest.raises(InfrastructureError, match="stopped answering"):
             await tools.cards()

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tuneloop.core.brief import Brief, Budget, Failed, Failures, JournalRow, Task
-from tuneloop.core.experiment import Diagnosis, Hypothesis, Step, Stopped, Training
+from tuneloop.core.brief import Brief, BudgetLeft, FailedItem, FailureSummary, JournalRow, TaskCard
+from tuneloop.core.experiment import Diagnosis, EarlyStop, Hypothesis, Step, Training
 from tuneloop.core.score import Comparison, Score
 from tuneloop.prompts import render
-from tuneloop.prompts.parts import parts
-from tuneloop.prompts.tables import changed, journal
+from tuneloop.prompts.sections import brief_sections
+from tuneloop.prompts.tables import journal_table, plan_changes
 
 FOLDER = Path(__file__).parents[2] / "prompts"
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -43,7 +43,7 @@ def score(value: float) -> Score:
 
 
 BRIEF = Brief(
-    task=Task(
+    task=TaskCard(
         benchmark="b",
         domain="math",
         description="Solve it. The answer stands in \\boxed{}.",
@@ -80,7 +80,7 @@ BRIEF = Brief(
             failure=None,
         ),
     ),
-    budget=Budget(experiments_left=2, seconds_left=3600, seconds_per_experiment=90),
+    budget=BudgetLeft(experiments_left=2, seconds_left=3600, seconds_per_experiment=90),
     hypothesis=IDEA,
     attempt=1,
     diagnosis=Diagnosis(culprit="config", problem="cutoff_len is 0", repair="set it to 256"),
@@ -90,7 +90,7 @@ BRIEF = Brief(
     parent_script="print(0)\n",
     parent_config="learning_rate: 0.0003\n",
     failures=(
-        Failures(
+        FailureSummary(
             experiment=1,
             n=200,
             kinds={
@@ -98,8 +98,10 @@ BRIEF = Brief(
                 "wrong": (70, "another one"),
             },
             items=(
-                Failed(kind="unparsed", asked="1 + 1?\nEnd with \\boxed{}.", right="2", said="It is\n\n2.", found=None),
-                Failed(kind="wrong", asked="2 + 2?", right="4", said="\\boxed{5}", found="5"),
+                FailedItem(
+                    kind="unparsed", asked="1 + 1?\nEnd with \\boxed{}.", right="2", said="It is\n\n2.", found=None
+                ),
+                FailedItem(kind="wrong", asked="2 + 2?", right="4", said="\\boxed{5}", found="5"),
             ),
         ),
     ),
@@ -122,7 +124,7 @@ def test_what_an_agent_is_told(name: str) -> None:
 
 
 def test_agents_see_that_a_training_was_stopped() -> None:
-    stopped = Stopped(kind="diverged", text="the loss diverged: 9.1 at step 150", at=150, step=128, of=320)
+    stopped = EarlyStop(kind="diverged", text="the loss diverged: 9.1 at step 150", at=150, step=128, of=320)
     trained = TRAINED.model_copy(update={"steps": 128, "stopped": stopped})
     row = BRIEF.journal[0].model_copy(update={"training": trained})
     told = BRIEF.model_copy(update={"training": trained, "journal": (row,)})
@@ -154,7 +156,7 @@ def test_a_prompt_has_one_seam_and_before_it_nothing_that_changes_within_a_run()
 def test_the_journal_grows_at_its_end() -> None:
     """A provider's cache holds what was sent for the experiment before."""
     more = BRIEF.journal[0].model_copy(update={"number": 2, "lesson": "a | b\n| 3 | forged | row |"})
-    told = [journal(rows) for rows in ((), BRIEF.journal, (*BRIEF.journal, more))]
+    told = [journal_table(rows) for rows in ((), BRIEF.journal, (*BRIEF.journal, more))]
     assert told[1].startswith(told[0])
     assert told[2].startswith(told[1])
     assert [text.count("\n") for text in told] == [1, 2, 3]
@@ -166,21 +168,22 @@ def test_a_row_of_the_journal_tells_what_is_not_as_in_the_experiment_that_it_bui
     longer = first.model_copy(update={"parent": 1, "training_plan": {"num_train_epochs": 6, "seed": 2}})
     bent = (*steps[1:], steps[0].model_copy(update={"options": {"rows": "9", "why": "more"}}))
     other = longer.model_copy(update={"parent": 2, "data_plan": (*bent[:-2], bent[-1], Step(do="dedupe"))})
-    assert changed(longer, first) == "from 1: num_train_epochs=6, seed=2; not named again: learning_rate"
+    assert plan_changes(longer, first) == "from 1: num_train_epochs=6, seed=2; not named again: learning_rate"
     assert (
-        changed(other, longer) == "from 2: a_step_of_many_0 otherwise, with dedupe; not named again: a_step_of_many_11"
+        plan_changes(other, longer)
+        == "from 2: a_step_of_many_0 otherwise, with dedupe; not named again: a_step_of_many_11"
     )
     turned = longer.model_copy(update={"data_plan": steps[::-1], "parent": 2})
-    assert changed(turned, longer) == "from 2: the same steps in another order"
+    assert plan_changes(turned, longer) == "from 2: the same steps in another order"
     once = longer.model_copy(update={"data_plan": (*steps, steps[3]), "parent": 2})
-    assert changed(longer.model_copy(update={"parent": 3}), once) == "from 3: not named again: a_step_of_many_3"
-    assert changed(longer.model_copy(update={"parent": 2}), longer) == "from 2: nothing"
-    assert changed(first, None).endswith("a_step_of_many_11; learning_rate=0.001, num_train_epochs=3")
+    assert plan_changes(longer.model_copy(update={"parent": 3}), once) == "from 3: not named again: a_step_of_many_3"
+    assert plan_changes(longer.model_copy(update={"parent": 2}), longer) == "from 2: nothing"
+    assert plan_changes(first, None).endswith("a_step_of_many_11; learning_rate=0.001, num_train_epochs=3")
     row = BRIEF.journal[0].model_copy(update={"hypothesis": first})
     rows = [row.model_copy(update={"number": n, "hypothesis": h}) for n, h in ((1, first), (2, longer), (3, other))]
-    assert "| from 1: num_train_epochs=6, seed=2; not named again: learning_rate |" in journal((*rows,))
+    assert "| from 1: num_train_epochs=6, seed=2; not named again: learning_rate |" in journal_table((*rows,))
     ahead = rows[1].model_copy(update={"hypothesis": longer.model_copy(update={"parent": 3})})
-    assert journal((rows[0], ahead, rows[2])).startswith(journal((rows[0], ahead)))
+    assert journal_table((rows[0], ahead, rows[2])).startswith(journal_table((rows[0], ahead)))
 
 
 def test_a_script_that_is_too_long_is_no_start() -> None:
@@ -217,4 +220,4 @@ def test_an_unknown_name_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 def test_every_part_is_used_by_some_prompt() -> None:
     texts = "".join((FOLDER / f"{name}.md").read_text() for name in NAMES)
-    assert [part for part in parts(BRIEF) if f"${part}" not in texts] == []
+    assert [part for part in brief_sections(BRIEF) if f"${part}" not in texts] == []

@@ -15,9 +15,9 @@ import tuneloop
 from tests.waiting import until
 from tuneloop.core.job import Command, Exit, Limits, Sandbox
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox, probe_bubblewrap
-from tuneloop.sandboxes.daemon import probe_docker
 from tuneloop.sandboxes.docker import DockerSandbox
-from tuneloop.sandboxes.jobs import launch, newest, wait
+from tuneloop.sandboxes.docker_daemon import probe_docker
+from tuneloop.sandboxes.jobs import launch, newest_attempt, wait
 from tuneloop.sandboxes.process import ProcessSandbox
 
 KINDS: dict[str, Callable[[], Sandbox]] = {
@@ -131,7 +131,7 @@ def start_worker(root: Path, sandbox: Sandbox, idle: float = 60, preload: str = 
 
 
 def keeper(folder: Path) -> int:
-    """Pid of the job's keeper, once it said it."""
+    """Pid of the job's supervisor, once it said it."""
     return int(until((folder / "lock").read_text))
 
 
@@ -148,7 +148,7 @@ def open_trial(kind: str, root: Path, request: pytest.FixtureRequest) -> Iterato
         return
     trial = start_worker(root, KINDS[name]())
     yield trial
-    newest_worker = newest(root / "workers", "worker") or trial.worker
+    newest_worker = newest_attempt(root / "workers", "worker") or trial.worker
     trial.sandbox.stop(newest_worker, grace=0)
     until(lambda: trial.sandbox.poll(newest_worker).state != "running")
 
@@ -187,6 +187,6 @@ def needs(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 @pytest.fixture
 def mortal(trial: Trial) -> None:
-    """Leave out containers: they outlive their keeper, which is tried in test_docker.py."""
+    """Leave out containers: they outlive their supervisor, which is tried in test_docker.py."""
     if trial.sandbox.kind == "docker" and not isinstance(trial, WarmTrial):
-        pytest.skip("a container outlives its keeper")
+        pytest.skip("a container outlives its supervisor")

@@ -7,12 +7,12 @@ import pytest
 
 from tests.waiting import until
 from tuneloop.sandboxes import cgroups, local
-from tuneloop.sandboxes.cgroups import LEAF, PREFIX, find
+from tuneloop.sandboxes.cgroups import LEAF, PREFIX, find_base
 from tuneloop.sandboxes.jobs import wait
 
 from .conftest import KINDS, WARM, Trial, keeper, open_trial
 
-PARENTS = find()[1]
+PARENTS = find_base()[1]
 SLEEP = "open('up', 'w'); import time; time.sleep(60)"
 HELD = {
     "pages": "x = bytearray(1 << 30)",
@@ -126,28 +126,28 @@ def give_away(base) -> None:
 def test_in_a_delegated_tree_our_processes_step_aside(tmp_path):
     base = delegated_tree(tmp_path, "/user.slice/ours.scope")
     give_away(base)
-    assert find(f"{tmp_path}/") == (2, {"memory": str(base), "pids": str(base)})
+    assert find_base(f"{tmp_path}/") == (2, {"memory": str(base), "pids": str(base)})
     assert (base / "cgroup.subtree_control").read_text() == "+memory +pids"
     assert (base / LEAF / "cgroup.procs").read_text() == "12"  # the kernel would have taken each
     (base / "cgroup.subtree_control").write_text("memory pids")
     (tmp_path / "proc/self/cgroup").write_text(f"0::/user.slice/ours.scope/{LEAF}\n")
-    assert find(f"{tmp_path}/")[1]["pids"] == str(base)
+    assert find_base(f"{tmp_path}/")[1]["pids"] == str(base)
 
 
 def test_a_tree_that_is_not_ours_is_left_alone(tmp_path):
     base = delegated_tree(tmp_path, "/user.slice/session.scope")
-    assert find(f"{tmp_path}/") == (2, {})
+    assert find_base(f"{tmp_path}/") == (2, {})
     assert (base / "cgroup.subtree_control").read_text() == ""
 
 
 def test_controllers_that_are_not_there_are_not_asked_for(tmp_path):
     give_away(delegated_tree(tmp_path, "/x", controllers="cpu"))
-    assert find(f"{tmp_path}/") == (2, {})
+    assert find_base(f"{tmp_path}/") == (2, {})
 
 
 def test_without_cgroups_there_is_none(tmp_path):
     (tmp_path / "proc").mkdir()
-    assert find(f"{tmp_path}/") == (2, {})
+    assert find_base(f"{tmp_path}/") == (2, {})
 
 
 def test_version_two_speaks_its_own_words(tmp_path):
@@ -157,7 +157,7 @@ def test_version_two_speaks_its_own_words(tmp_path):
     group.mkdir()
     for name in ("memory.max", "memory.swap.max", "pids.max", "cgroup.procs"):
         (group / name).write_text("")
-    ours = cgroups.Group(100, 5, f"{tmp_path}/")
+    ours = cgroups.CgroupLimits(100, 5, f"{tmp_path}/")
     ours.add(7)
     said = {path.name: path.read_text() for path in group.iterdir()}
     assert said == {
@@ -167,4 +167,4 @@ def test_version_two_speaks_its_own_words(tmp_path):
         "cgroup.procs": "7",
     }
     (group / "memory.events").write_text("low 0\noom 1\noom_kill 1\noom_group_kill 0\n")
-    assert ours.excess() == "memory"
+    assert ours.exceeded_limit() == "memory"

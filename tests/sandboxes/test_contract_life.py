@@ -10,7 +10,7 @@ import time
 from tests.waiting import until
 from tuneloop.core.job import Sandbox
 from tuneloop.sandboxes.jobs import wait
-from tuneloop.sandboxes.tree import children
+from tuneloop.sandboxes.process_tree import children
 
 from .conftest import BEAT, Trial, keeper
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuneloop.sandboxes import local
-from tuneloop.sandboxes.below import used
-from tuneloop.sandboxes.joblog import Log
-from tuneloop.sandboxes.tree import children, proportional, resident, tree
+from tuneloop.sandboxes.job_output import BoundedLog
+from tuneloop.sandboxes.process_tree import children, descendants, proportional_bytes, resident_bytes
+from tuneloop.sandboxes.safe_walk import disk_usage
 
 HOG = "x = bytearray(60 << 20); import time; time.sleep(30)"
 TWO_LEVELS = f"""
@@ -24,7 +24,7 @@ if os.fork() == 0:
 
 @pytest.fixture(params=["kernel", "keeper"])
 def counted(request, monkeypatch):
-    """Who counts: cgroups where there are some, or the keeper alone."""
+    """Who counts: cgroups where there are some, or the supervisor alone."""
     if request.param == "keeper":
         path, rest = local.BOOT.split("; from", 1)
         none = "; import tuneloop.sandboxes.cgroups as c; c.find = lambda place='/': (1, {}); from"
@@ -119,7 +119,7 @@ def test_both_streams_are_in_order(trial):
 @given(st.lists(st.binary(min_size=1, max_size=700), max_size=60))
 def test_log_says_exactly_what_it_cut(tmp_path_factory, chunks):
     path = tmp_path_factory.mktemp("log") / "log.txt"
-    log = Log(str(path), 1024)
+    log = BoundedLog(str(path), 1024)
     for chunk in chunks:
         log.write(chunk)
     log.close()
@@ -139,7 +139,7 @@ def test_the_tree_of_a_process_that_is_gone_is_empty():
     if gone == 0:
         os._exit(0)
     os.waitpid(gone, 0)
-    assert (children(gone), tree(gone), resident(gone), proportional(gone)) == ([], [], 0, 0)
+    assert (children(gone), descendants(gone), resident_bytes(gone), proportional_bytes(gone)) == ([], [], 0, 0)
 
 
 def test_used_counts_blocks_below_folders(tmp_path):
@@ -147,7 +147,7 @@ def test_used_counts_blocks_below_folders(tmp_path):
     (tmp_path / "a/b").write_bytes(b"x" * 100_000)
     with (tmp_path / "sparse").open("wb") as f:
         f.truncate(1 << 30)
-    assert 100_000 <= used([str(tmp_path)], []) < 200_000
+    assert 100_000 <= disk_usage([str(tmp_path)], []) < 200_000
 
 
 @pytest.mark.parametrize("code", ["import sys; sys.exit(7)", "import os; os.kill(os.getpid(), 11)"])

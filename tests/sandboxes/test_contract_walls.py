@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tuneloop.core.errors import SetupError, WorldError
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.job import Command
 from tuneloop.sandboxes import local
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
@@ -193,16 +193,16 @@ def test_listed_paths_inside_listed_paths(trial, needs):
 
 def test_generated_code_wants_walls_or_the_users_word(tmp_path):
     command = Command(argv=("/bin/true",), cwd=str(tmp_path), write=(str(tmp_path),), generated=True)
-    with pytest.raises(SetupError, match="--allow-unsandboxed"):
+    with pytest.raises(InvalidRequestError, match="--allow-unsandboxed"):
         ProcessSandbox().start(tmp_path / "job", command)
     assert not (tmp_path / "job").exists()
     ProcessSandbox(allow_unsandboxed=True).start(tmp_path / "job", command)
 
 
 def test_a_missing_path_is_told_before_the_start(trial):
-    with pytest.raises(WorldError, match="/nonesuch"):
+    with pytest.raises(InfrastructureError, match="/nonesuch"):
         trial.start("pass", read=("/nonesuch",))
-    with pytest.raises(WorldError, match="none of its writable folders"):
+    with pytest.raises(InfrastructureError, match="none of its writable folders"):
         trial.start("pass", cwd=str(trial.root))
 
 

@@ -1,4 +1,4 @@
-"""Containers: they outlive their keeper, carry no secret, leave nothing over."""
+"""Containers: they outlive their supervisor, carry no secret, leave nothing over."""
 
 import json
 import os
@@ -10,17 +10,17 @@ from collections.abc import Iterator
 import pytest
 
 from tests.waiting import until
-from tuneloop.core.errors import WorldError
-from tuneloop.sandboxes import pid_one
+from tuneloop.core.errors import InfrastructureError
+from tuneloop.sandboxes import container_init
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
-from tuneloop.sandboxes.contained import give_up, make_pipes
-from tuneloop.sandboxes.container import name_of
-from tuneloop.sandboxes.daemon import find_daemon, left_over, sweep
-from tuneloop.sandboxes.docker import DockerSandbox, planned
+from tuneloop.sandboxes.container import container_name
+from tuneloop.sandboxes.container_supervisor import create_pipes, release_container
+from tuneloop.sandboxes.docker import DockerSandbox, plan_container
+from tuneloop.sandboxes.docker_daemon import find_daemon, is_orphan, remove_orphans
+from tuneloop.sandboxes.job_user import check_readable, chown_tree
 from tuneloop.sandboxes.jobs import wait
 from tuneloop.sandboxes.local import environment
-from tuneloop.sandboxes.owner import check_readable, hand_over
-from tuneloop.sandboxes.tree import children
+from tuneloop.sandboxes.process_tree import children
 
 from .conftest import BEAT, Trial, keeper, open_trial
 
@@ -34,11 +34,11 @@ def trial(tmp_path, request) -> Iterator[Trial]:
 
 
 def state(folder):
-    return find_daemon().daemon.state(name_of(folder))
+    return find_daemon().daemon.state(container_name(folder))
 
 
 def kill_keepers(folder) -> None:
-    """The keeper and the watcher above it."""
+    """The supervisor and the watcher above it."""
     os.killpg(os.getpgid(keeper(folder)), signal.SIGKILL)
 
 
@@ -94,8 +94,8 @@ def test_stop_reaches_a_container_without_keeper(trial):
 def test_a_killed_container_is_lost_and_leaves_nothing(trial):
     folder = trial.start(UP_AND_BEAT)
     until((trial.work / "up").exists)
-    find_daemon().daemon.remove(name_of(folder))
-    with pytest.raises(WorldError, match="lost"):
+    find_daemon().daemon.remove(container_name(folder))
+    with pytest.raises(InfrastructureError, match="lost"):
         wait(trial.sandbox, folder, every=0.02)
     assert "was killed" in (folder / "log.txt").read_text()
     assert {path.name for path in folder.iterdir()} == {"command.json", "lock", "log.txt"}
@@ -105,10 +105,10 @@ def test_a_container_that_was_only_created_is_started_by_who_takes_the_job_up(tr
     folder, command = trial.root / "jobs/job", trial.command("open('started', 'a').write('x')")
     folder.mkdir(parents=True)
     (folder / "command.json").write_text(command.model_dump_json())
-    plan = planned(folder, command).container
+    plan = plan_container(folder, command).container
     assert plan is not None
     told = {"argv": command.argv, "cwd": command.cwd, "env": environment(command), "filter": ""}
-    make_pipes(str(folder / "pipes"), told, plan["user"])
+    create_pipes(str(folder / "pipes"), told, plan["user"])
     find_daemon().daemon.create(plan["name"], plan["config"])
     assert wait(trial.sandbox, folder, every=0.02).ok
     assert (trial.work / "started").read_text() == "x"
@@ -119,8 +119,8 @@ def test_pipes_without_a_container_are_a_lost_job(trial):
     folder = trial.start(UP_AND_BEAT)
     until((trial.work / "up").exists)
     kill_keepers(folder)
-    find_daemon().daemon.remove(name_of(folder))
-    (folder / "pipes/pid").unlink(missing_ok=True)  # a keeper that was killed at once wrote none
+    find_daemon().daemon.remove(container_name(folder))
+    (folder / "pipes/pid").unlink(missing_ok=True)  # a supervisor that was killed at once wrote none
     until(lambda: trial.sandbox.poll(folder).state == "lost")
     until(lambda: not (folder / "pipes").exists())
     assert trial.sandbox.poll(folder).state == "lost"
@@ -131,7 +131,7 @@ def test_a_container_that_its_daemon_forgot_ends_with_its_job_when_it_is_given_u
     until((trial.work / "up").exists)
     pid = first_process(folder)
     kill_keepers(folder)  # and nobody asks the daemon to remove it
-    give_up(str(folder / "pipes"))
+    release_container(str(folder / "pipes"))
     assert not os.path.exists(f"/proc/{pid}/exe")
     assert not trial.beats()
 
@@ -149,7 +149,7 @@ def test_who_was_killed_while_he_gave_a_container_up_is_followed_by_one_who_wait
 def test_a_job_never_runs_in_two_containers(trial):
     folder = trial.start("open('started', 'a').write('x'); import time; time.sleep(2)")
     until((trial.work / "started").exists)
-    plan = planned(folder, trial.command("")).container
+    plan = plan_container(folder, trial.command("")).container
     assert plan is not None
     daemon = find_daemon().daemon
     daemon.create(
@@ -185,7 +185,7 @@ def test_jobs_are_nobody_special(trial):
 def test_what_the_daemon_knows_of_a_container_holds_no_secret(trial):
     folder = trial.start("import time; time.sleep(30)", env={"TOKEN": "canary-77"})
     first_process(folder)
-    told = find_daemon().daemon.ask("GET", f"/containers/{name_of(folder)}/json")
+    told = find_daemon().daemon.ask("GET", f"/containers/{container_name(folder)}/json")
     assert "canary-77" not in json.dumps(told)
     trial.sandbox.stop(folder, 0)
     wait(trial.sandbox, folder)
@@ -197,9 +197,9 @@ def test_sweep_takes_what_nobody_will_ask_for_and_nothing_else(trial):
     kill_keepers(gone)
     until(lambda: not os.path.exists(f"/proc/{keeper(gone)}"))
     gone.rename(trial.root / "elsewhere")
-    assert left_over(gone)
-    assert not left_over(kept)
-    assert sweep(find_daemon())
+    assert is_orphan(gone)
+    assert not is_orphan(kept)
+    assert remove_orphans(find_daemon())
     until(lambda: not os.path.exists(f"/proc/{pids[1]}"))
     assert state(kept)["Running"]
     trial.sandbox.stop(kept, 0)
@@ -212,7 +212,7 @@ def test_folders_handed_over_bend_to_no_link(tmp_path):
     (tmp_path / "outside").write_text("x")
     (tmp_path / "work/link").symlink_to(tmp_path / "outside")
     (tmp_path / "work/name").hardlink_to(tmp_path / "outside")
-    hand_over([str(tmp_path / "work")], (10001, 10001))
+    chown_tree([str(tmp_path / "work")], (10001, 10001))
     owners = {path.name: path.lstat().st_uid for path in tmp_path.rglob("*")}
     ours = os.geteuid()
     assert owners["outside"] == owners["name"] == ours
@@ -230,7 +230,7 @@ def test_bubblewrap_goes_on_where_docker_was(trial):
 def test_what_jobs_may_not_read_is_told_with_the_cure(tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model/weights").touch(0o600)
-    with pytest.raises(WorldError, match=r"weights is closed to jobs.*chmod -R a\+rX"):
+    with pytest.raises(InfrastructureError, match=r"weights is closed to jobs.*chmod -R a\+rX"):
         check_readable([str(tmp_path / "model")], (10001, 10001))
     (tmp_path / "model/weights").chmod(0o644)
     check_readable([str(tmp_path / "model")], (10001, 10001))
@@ -250,7 +250,7 @@ def test_root_of_a_rootless_daemon_is_who_starts_tuneloop(tmp_path):
             if os.geteuid() == 0:
                 os.setuid(10001)
             check_readable(["secret"], (0, 0))
-            make_pipes("pipes", {}, (0, 0))
+            create_pipes("pipes", {}, (0, 0))
             code = 0
         finally:
             os._exit(code)
@@ -280,13 +280,15 @@ def test_a_job_that_talks_without_end_ends(trial):
 
 
 def test_start_says_why_it_cannot(trial, monkeypatch):
-    monkeypatch.setattr("tuneloop.sandboxes.docker.find_daemon", lambda: (_ for _ in ()).throw(WorldError("away")))
-    with pytest.raises(WorldError, match="away"):
+    monkeypatch.setattr(
+        "tuneloop.sandboxes.docker.find_daemon", lambda: (_ for _ in ()).throw(InfrastructureError("away"))
+    )
+    with pytest.raises(InfrastructureError, match="away"):
         DockerSandbox().start(trial.root / "jobs/job", trial.command("pass"))
 
 
 def test_the_first_process_of_a_container_is_nothing_else(tmp_path):
-    refused = subprocess.run([sys.executable, pid_one.__file__, str(tmp_path)], capture_output=True, check=False)
+    refused = subprocess.run([sys.executable, container_init.__file__, str(tmp_path)], capture_output=True, check=False)
     assert refused.returncode == 1
     assert b"right is the first process of a container" in refused.stderr
 
@@ -312,6 +314,6 @@ def test_folders_nested_without_end_are_the_worlds_error(tmp_path):
         os.close(handle)
         handle = inner
     os.close(handle)
-    with pytest.raises(WorldError, match="nested too deeply"):
-        hand_over([str(tmp_path)], (10001, 10001))
+    with pytest.raises(InfrastructureError, match="nested too deeply"):
+        chown_tree([str(tmp_path)], (10001, 10001))
     subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from tuneloop.core.errors import WorldError
+from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.job import Command
-from tuneloop.sandboxes.jobs import launch, log_tail, newest, read_command, wait
+from tuneloop.sandboxes.jobs import launch, log_tail, newest_attempt, read_command, wait
 from tuneloop.sandboxes.process import ProcessSandbox
 
 from .conftest import keeper
@@ -48,13 +48,13 @@ def test_another_key_ends_the_old_job_first(tmp_path, command):
     status = BOX.poll(one)
     assert status.exit is not None
     assert status.exit.reason == "stopped"
-    assert newest(tmp_path / "jobs", "train") == two
+    assert newest_attempt(tmp_path / "jobs", "train") == two
 
 
 def test_a_lost_job_gets_a_successor(tmp_path, command):
     one = launch(BOX, tmp_path / "jobs", "train", command("sleep 30", "a"))
     os.kill(keeper(one), signal.SIGKILL)
-    with pytest.raises(WorldError, match="lost"):
+    with pytest.raises(InfrastructureError, match="lost"):
         wait(BOX, one, every=0.02)
     two = launch(BOX, tmp_path / "jobs", "train", command("true", "a"))
     assert two.name == "train.2"
@@ -122,8 +122,8 @@ def test_ten_launches_at_once_start_once(tmp_path, command):
 def test_newest_counts_and_does_not_sort_by_name(tmp_path):
     for name in ("train.2", "train.10", "train.9", "train.x", "training.99"):
         (tmp_path / name).mkdir()
-    assert newest(tmp_path, "train") == tmp_path / "train.10"
-    assert newest(tmp_path, "other") is None
+    assert newest_attempt(tmp_path, "train") == tmp_path / "train.10"
+    assert newest_attempt(tmp_path, "other") is None
 
 
 def test_names_cannot_leave_the_folder(tmp_path, command):

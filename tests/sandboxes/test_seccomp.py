@@ -74,7 +74,7 @@ def verdict(program: bytes, audit: int, number: int, *given: int) -> int:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_number_is_answered_as_the_lists_say(machine, shared):
     column, audit = seccomp.ARCHITECTURES[machine]
-    program = seccomp.program(shared=shared, inet=not shared, machine=machine)
+    program = seccomp.build_filter(shared=shared, inet=not shared, machine=machine)
     wanted = {row[column]: errno.EPERM for row in (seccomp.REFUSED | (seccomp.SHARED if shared else {})).values()}
     wanted |= {row[column]: errno.ENOSYS for row in seccomp.UNKNOWN.values()}
     wanted |= {row[column]: errno.EAFNOSUPPORT for row in (seccomp.SOCKET, seccomp.SOCKETPAIR)}  # no family 0
@@ -88,8 +88,8 @@ def test_every_number_is_answered_as_the_lists_say(machine, shared):
 @pytest.mark.parametrize("machine", MACHINES)
 def test_arguments_decide(machine):
     column, audit = seccomp.ARCHITECTURES[machine]
-    plain = seccomp.program(machine=machine)
-    shared = seccomp.program(machine=machine, shared=True, inet=False)
+    plain = seccomp.build_filter(machine=machine)
+    shared = seccomp.build_filter(machine=machine, shared=True, inet=False)
 
     def says(call: tuple[int, int], *given: int) -> tuple[int, int]:
         return verdict(plain, audit, call[column], *given), verdict(shared, audit, call[column], *given)
@@ -123,7 +123,7 @@ def test_arguments_decide(machine):
 
 
 def test_other_architectures_have_none():
-    assert seccomp.program(machine="riscv64") == b""
+    assert seccomp.build_filter(machine="riscv64") == b""
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_what_works_without_the_filter_is_refused_with_it(job, name, monkeypatch
     code += "except OSError as e: print(errno.errorcode[e.errno])"
     wanted = "EAFNOSUPPORT" if name == "socket" else "ENOSYS" if name in seccomp.UNKNOWN else "EPERM"
     assert job.run(code, "held")[1] == f"{wanted}\n"
-    monkeypatch.setattr(bubblewrap, "filters", tuple)
+    monkeypatch.setattr(bubblewrap, "seccomp_descriptor", tuple)
     assert job.run(code, "free")[1] == "did\n"
 
 

@@ -29,15 +29,15 @@ open('told.part', 'w').write(json.dumps(told)); os.rename('told.part', 'told')
 while not os.path.exists('enough'): time.sleep(0.01)
 block.close(); block.unlink()
 """
-PRELOAD = "import multiprocessing, os, landlock, walls\nfrom multiprocessing import shared_memory\n"
+PRELOAD = "import multiprocessing, os, landlock, fork_isolation\nfrom multiprocessing import shared_memory\n"
 # How each guard is taken out of a worker.
 GUARDS = {
     "landlock": "landlock.restrict = os.close",
-    "filter": "walls.filter_calls = lambda text: None",
+    "filter": "fork_isolation.filter_calls = lambda text: None",
     "names": "landlock.READ_DIR = 0",
-    "lock": "walls.hold = lambda lock: None",
-    "keys": "walls.own_keys = lambda: None",
-    "caller": "walls.is_job = lambda connection: False",
+    "lock": "fork_isolation.hold = lambda lock: None",
+    "keys": "fork_isolation.own_keys = lambda: None",
+    "caller": "fork_isolation.is_job = lambda connection: False",
 }
 ATTACKER = f"""
 import ctypes, fcntl, json, multiprocessing, os, resource, socket, sys
@@ -67,7 +67,7 @@ def asked():
     line.connect(f'/proc/self/fd/{{os.open(root + "/own", os.O_PATH)}}/socket')
     wider = dict(argv=[sys.executable, sys.argv[0]], cwd=root, env=dict(os.environ), read=['/'], write=['/'], filter='')
     socket.send_fds(line, [json.dumps(wider).encode()], [1, 1])
-    if b'warden' not in line.recv(4096): raise OSError(1, '')
+    if b'fork_parent' not in line.recv(4096): raise OSError(1, '')
 def abstract():
     socket.socket(socket.AF_UNIX).connect('\\0tuneloop-sibling')
 def same_key():

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.raw import rows
+from tuneloop.core.catalog import Benchmark, Item, Source
+from tuneloop.tools.benchmark_items.raw_rows import read_rows
 
 SAMPLES = 8
 # The public data set with contest problems to learn from (DeepScaleR) ends with 2023. 2026 is the validation of both, so
@@ -61,7 +61,7 @@ def splits(benchmark: Benchmark, raw: Path, other_year: Path) -> tuple[list[Item
 
 def problems(raw: Path, source: Source, year: str) -> Iterator[Item]:
     """A year's problems; each source has names of its own for the two columns."""
-    for i, row in enumerate(rows(raw, *source.files), 1):
+    for i, row in enumerate(read_rows(raw, *source.files), 1):
         fields = {"problem": str(column(row, "problem", "Problem")).strip()}
         yield Item(id=f"aime-{year}-{i:02}", fields=fields, answer=integer(column(row, "answer", "Answer")))
 

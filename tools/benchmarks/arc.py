@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.raw import CHOSEN, LETTERS, listed, rows
+from tuneloop.core.catalog import Benchmark, Item, Source
+from tuneloop.tools.benchmark_items.raw_rows import CHOSEN, LETTERS, lettered_options, read_rows
 
 FOLDERS = {"arc_c": "ARC-Challenge", "arc_e": "ARC-Easy"}
 ASKED = (
@@ -54,7 +54,7 @@ BENCHMARKS = (
 
 def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
     """The public test set; questions of one exam that share their text stay together by their text."""
-    for row in rows(raw, f"{FOLDERS[benchmark.name]}/test-*.parquet"):
+    for row in read_rows(raw, f"{FOLDERS[benchmark.name]}/test-*.parquet"):
         found = question(row)
         fields = {"question": found["question"], "options": found["options"]}
         yield Item(id=row["id"], fields=fields, answer=found["answer"])
@@ -63,10 +63,14 @@ def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
 def train(benchmark: Benchmark, raw: Path) -> Iterator[dict[str, str]]:
     """The source's training and development rows."""
     assert benchmark.source
-    return map(question, rows(raw, *benchmark.source.train))
+    return map(question, read_rows(raw, *benchmark.source.train))
 
 
 def question(row: dict[str, Any]) -> dict[str, str]:
     """A source's row; some label their options 1 to 4, here all have letters. Raises ValueError for a key that is no label."""
     answer = LETTERS[row["choices"]["label"].index(row["answerKey"])]
-    return {"question": row["question"].strip(), "options": listed(row["choices"]["text"], "."), "answer": answer}
+    return {
+        "question": row["question"].strip(),
+        "options": lettered_options(row["choices"]["text"], "."),
+        "answer": answer,
+    }

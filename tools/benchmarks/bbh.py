@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tuneloop.core.benchmark import Benchmark, Item, Source
+from tuneloop.core.catalog import Benchmark, Item, Source
 from tuneloop.core.records import records
-from tuneloop.tools.benchmarks.raw import files
+from tuneloop.tools.benchmark_items.raw_rows import find_files
 
 BENCHMARK = Benchmark(
     name="bbh",
@@ -31,7 +31,7 @@ BENCHMARK = Benchmark(
 
 def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
     """The public set: 6,511 items."""
-    for path in files(raw, "*/test-*.parquet"):
+    for path in find_files(raw, "*/test-*.parquet"):
         for i, row in enumerate(records(path)):
             task = path.parent.name
             item_id = f"{benchmark.name}-{task}-{i:03}"

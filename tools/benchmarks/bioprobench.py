@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.raw import listed, rows
+from tuneloop.core.catalog import Benchmark, Item, Source
+from tuneloop.tools.benchmark_items.raw_rows import lettered_options, read_rows
 
 REPO = "bowenxian/BioProBench"
 COMMON: dict[str, Any] = {"domain": "biology", "licence": "CC-BY-4.0", "max_new_tokens": 8192}
@@ -124,7 +124,7 @@ def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
     """
     task = benchmark.name.removeprefix("bioprobench_")
     read, clusters = READERS[task], CLUSTERS[task]()
-    for row in filter(ANSWERABLE[task], rows(raw, f"{task.upper()}_test.json")):
+    for row in filter(ANSWERABLE[task], read_rows(raw, f"{task.upper()}_test.json")):
         fields, gold = read(row)
         yield Item(id=row["id"], fields=fields, answer=gold, group=row["type"], cluster=clusters.of(row))
 
@@ -133,7 +133,7 @@ def pqa(row: dict[str, Any]) -> tuple[dict[str, str], str]:
     """Fields and gold."""
     choices = [str(choice) for choice in row["choices"]]
     gold = json.dumps({"answer": str(row["answer"]), "choices": choices})
-    return {"question": row["question"], "choices": listed(choices, ".")}, gold
+    return {"question": row["question"], "choices": lettered_options(choices, ".")}, gold
 
 
 def order(row: dict[str, Any]) -> tuple[dict[str, str], str]:

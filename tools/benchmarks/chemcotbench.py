@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.raw import rows
+from tuneloop.core.catalog import Benchmark, Item, Source
+from tuneloop.tools.benchmark_items.raw_rows import read_rows
 
 SOURCE = Source(repo="OpenMol/ChemCoTBench", files=("**/*.json",))
 KEYS = "The last JSON object of the reply counts, with the prompt's key or with `output`; reasoning may stand before it"
@@ -105,7 +105,7 @@ MOLECULE = re.compile(r"(?:Input|Source) Molecule:\s*([^\s,]+)|Molecule SMILES:\
 def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
     """The public set's items of one task, without the subtasks that cannot be judged here."""
     task = TASKS[benchmark.name]
-    for row in rows(raw, *SOURCE.files):
+    for row in read_rows(raw, *SOURCE.files):
         learned = row.get("subtask") in LEARNED
         if row.get("task") == task and learned == (benchmark.name == BEYOND.name):
             answer = json.dumps(GOLD[task](row), ensure_ascii=False, sort_keys=True)

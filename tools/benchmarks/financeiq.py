@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.raw import CHOSEN, files, listed, table
+from tuneloop.core.catalog import Benchmark, Item, Source
+from tuneloop.tools.benchmark_items.raw_rows import CHOSEN, find_files, lettered_options, read_csv
 
 SHOTS = 5
 POOL = 100
@@ -33,10 +33,10 @@ BENCHMARK = Benchmark(
 
 def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
     """Of each examination the last 100 questions of its file, or the second half; the others are there to learn from."""
-    for path in files(raw, "data/test/*.csv"):
+    for path in find_files(raw, "data/test/*.csv"):
         subject = path.stem
-        solved = [example(subject, row) for row in table((raw / "data" / "dev" / path.name).read_bytes())[:SHOTS]]
-        found = table(path.read_bytes())
+        solved = [example(subject, row) for row in read_csv((raw / "data" / "dev" / path.name).read_bytes())[:SHOTS]]
+        found = read_csv(path.read_bytes())
         for i, row in enumerate(found[kept(found) :], kept(found)):
             fields = {"subject": subject, "solved": "".join(solved), **asked(row)}
             yield Item(id=f"{benchmark.name}-{subject}-{i:04}", fields=fields, answer=row["Answer"], group=subject)
@@ -45,8 +45,8 @@ def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
 def train(benchmark: Benchmark, raw: Path) -> Iterator[dict[str, str]]:
     """The questions that are not in the pool."""
     assert benchmark.source
-    for path in files(raw, *benchmark.source.train):
-        found = table(path.read_bytes())
+    for path in find_files(raw, *benchmark.source.train):
+        found = read_csv(path.read_bytes())
         for row in found[: kept(found)]:
             yield {"subject": path.stem, **asked(row), "answer": row["Answer"]}
 
@@ -58,7 +58,7 @@ def kept(found: list[dict[str, str]]) -> int:
 
 def asked(row: dict[str, str]) -> dict[str, str]:
     """Question and options."""
-    return {"question": row["Question"], "options": listed((row[letter] for letter in "ABCD"), ".")}
+    return {"question": row["Question"], "options": lettered_options((row[letter] for letter in "ABCD"), ".")}
 
 
 def example(subject: str, row: dict[str, str]) -> str:

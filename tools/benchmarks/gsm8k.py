@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.raw import rows
+from tuneloop.core.catalog import Benchmark, Item, Source
+from tuneloop.tools.benchmark_items.raw_rows import read_rows
 
 BENCHMARK = Benchmark(
     name="gsm8k",
@@ -28,14 +28,14 @@ BENCHMARK = Benchmark(
 
 def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
     """The public test set: 1,319 problems."""
-    for i, row in enumerate(rows(raw, "main/test-*.parquet")):
+    for i, row in enumerate(read_rows(raw, "main/test-*.parquet")):
         _, answer = parted(row["answer"])
         yield Item(id=f"{benchmark.name}-{i:04}", fields={"question": row["question"].strip()}, answer=answer)
 
 
 def train(_: Benchmark, raw: Path) -> Iterator[dict[str, str]]:
     """The source's training rows: 7,473 problems with worked solutions."""
-    for row in rows(raw, "main/train-*.parquet"):
+    for row in read_rows(raw, "main/train-*.parquet"):
         solution, answer = parted(row["answer"])
         yield {"question": row["question"].strip(), "solution": solution, "answer": answer}
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.raw import CHOSEN, LETTERS, listed, rows
+from tuneloop.core.catalog import Benchmark, Item, Source
+from tuneloop.tools.benchmark_items.raw_rows import CHOSEN, LETTERS, lettered_options, read_rows
 
 BENCHMARK = Benchmark(
     name="hellaswag",
@@ -33,7 +33,7 @@ BENCHMARK = Benchmark(
 
 def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
     """The source's validation rows, 10,042: its test rows have no answers. Texts of one clip or article stay together."""
-    for row in rows(raw, "data/validation-*.parquet"):
+    for row in read_rows(raw, "data/validation-*.parquet"):
         found = continued(row)
         fields = {"text": found["text"], "endings": found["endings"]}
         origin = row["source_id"].partition("~")[0]
@@ -43,13 +43,17 @@ def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
 
 def train(_: Benchmark, raw: Path) -> Iterator[dict[str, str]]:
     """The source's training rows: 39,905."""
-    return map(continued, rows(raw, "data/train-*.parquet"))
+    return map(continued, read_rows(raw, "data/train-*.parquet"))
 
 
 def continued(row: dict[str, Any]) -> dict[str, str]:
     """A source's row, with the cleaning that its authors' successors agreed on."""
     text = cleaned(f"{row['activity_label']}: {row['ctx_a']} {row['ctx_b'].capitalize()}")
-    return {"text": text, "endings": listed(map(cleaned, row["endings"])), "answer": LETTERS[int(row["label"])]}
+    return {
+        "text": text,
+        "endings": lettered_options(map(cleaned, row["endings"])),
+        "answer": LETTERS[int(row["label"])],
+    }
 
 
 def cleaned(text: str) -> str:

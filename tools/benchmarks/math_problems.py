@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.raw import rows
-from tuneloop.tools.benchmarks.scoring import box
+from tuneloop.core.catalog import Benchmark, Item, Source
+from tuneloop.tools.benchmark_items.raw_rows import read_rows
+from tuneloop.tools.scoring.answer_matching import box
 
 DESCRIPTION = (
     "Contest problems in seven subjects and five levels. Reason step by step and end with the answer in \\boxed{{}}, in LaTeX, "
@@ -52,7 +52,7 @@ BENCHMARKS = (
 def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
     """The public test set; a problem of both benchmarks is the same item in both and falls on the same side of the split."""
     assert benchmark.source
-    for i, row in enumerate(rows(raw, *benchmark.source.files)):
+    for i, row in enumerate(read_rows(raw, *benchmark.source.files)):
         found = problem(row)
         fields = {"problem": found["problem"]}
         yield Item(id=f"{benchmark.name}-{i:04}", fields=fields, answer=found["answer"], group=found["subject"])
@@ -61,7 +61,7 @@ def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
 def train(benchmark: Benchmark, raw: Path) -> Iterator[dict[str, str]]:
     """The source's training rows: 7,500 problems with worked solutions."""
     assert benchmark.source
-    return map(problem, rows(raw, *benchmark.source.train))
+    return map(problem, read_rows(raw, *benchmark.source.train))
 
 
 def problem(row: dict[str, Any]) -> dict[str, str]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.coding import by_asserts
-from tuneloop.tools.benchmarks.raw import rows
+from tuneloop.core.catalog import Benchmark, Item, Source
+from tuneloop.tools.benchmark_items.code_tests import tests_from_asserts
+from tuneloop.tools.benchmark_items.raw_rows import read_rows
 
 TEST, TRAIN = ("full/test-*.parquet",), ("full/train-*.parquet", "full/validation-*.parquet", "full/prompt-*.parquet")
 BENCHMARK = Benchmark(
@@ -37,15 +37,15 @@ BENCHMARK = Benchmark(
 
 def pool(_: Benchmark, raw: Path) -> Iterator[Item]:
     """The public test set: 500 tasks."""
-    for row in rows(raw, *TEST):
+    for row in read_rows(raw, *TEST):
         asserts = "\n".join(line for line in (unified(row["test_setup_code"]), *map(unified, row["test_list"])) if line)
-        calls, answer = by_asserts(asserts, unified(row["code"]))
+        calls, answer = tests_from_asserts(asserts, unified(row["code"]))
         yield Item(id=f"mbpp-{row['task_id']}", fields=asked(row), answer=answer, calls=calls)
 
 
 def train(_: Benchmark, raw: Path) -> Iterator[dict[str, str]]:
     """The source's other rows: 474 tasks, each with a solution."""
-    for row in rows(raw, *TRAIN):
+    for row in read_rows(raw, *TRAIN):
         yield {**asked(row), "code": unified(row["code"])}
 
 

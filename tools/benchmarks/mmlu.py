@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.raw import CHOSEN, LETTERS, listed, rows
+from tuneloop.core.catalog import Benchmark, Item, Source
+from tuneloop.tools.benchmark_items.raw_rows import CHOSEN, LETTERS, lettered_options, read_rows
 
 BENCHMARK = Benchmark(
     name="mmlu",
@@ -32,14 +32,14 @@ BENCHMARK = Benchmark(
 
 def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
     """The public test set: 14,042 questions."""
-    for i, row in enumerate(rows(raw, "all/test-*.parquet")):
-        fields = {"question": row["question"].strip(), "options": listed(row["choices"])}
+    for i, row in enumerate(read_rows(raw, "all/test-*.parquet")):
+        fields = {"question": row["question"].strip(), "options": lettered_options(row["choices"])}
         answer = LETTERS[row["answer"]]
         yield Item(id=f"{benchmark.name}-{i:05}", fields=fields, answer=answer, group=row["subject"])
 
 
 def train(_: Benchmark, raw: Path) -> Iterator[dict[str, str]]:
     """The source's training rows: 99,842 questions of other sets (ARC, RACE, OBQA, MC-TEST), without a subject."""
-    for row in rows(raw, "all/auxiliary_train-*.parquet"):
-        options = listed(row["choices"])
+    for row in read_rows(raw, "all/auxiliary_train-*.parquet"):
+        options = lettered_options(row["choices"])
         yield {"question": row["question"].strip(), "options": options, "answer": LETTERS[row["answer"]]}

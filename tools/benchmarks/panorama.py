@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.benchmark import Benchmark, Item, Source
-from tuneloop.tools.benchmarks.raw import rows
+from tuneloop.core.catalog import Benchmark, Item, Source
+from tuneloop.tools.benchmark_items.raw_rows import read_rows
 
 REPO, LICENCE, DOMAIN = "LG-AI-Research/PANORAMA", "CC-BY-NC-4.0", "patent"
 DIRECT, REASONED = 8192, 16384  # tokens of a reply
@@ -116,7 +116,7 @@ def pool(benchmark: Benchmark, raw: Path) -> Iterator[Item]:
     task = benchmark.name.split("_")[1]
     read: Callable[[dict[str, Any]], tuple[dict[str, str], str, str]] = READERS[task]
     seen: dict[str, int] = {}
-    for row in rows(raw, f"{task.upper()}/test*.parquet"):
+    for row in read_rows(raw, f"{task.upper()}/test*.parquet"):
         fields, gold, group = read(row)
         name = f"{fields['application']}-{fields['number']}"
         seen[name] = seen.get(name, 0) + 1

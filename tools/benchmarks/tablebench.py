@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.benchmark import Benchmark, Item, Source
+from tuneloop.core.catalog import Benchmark, Item, Source
 from tuneloop.core.files import digest
-from tuneloop.tools.benchmarks.raw import rows
+from tuneloop.tools.benchmark_items.raw_rows import read_rows
 
 REPO, FILE, LICENCE, DOMAIN = "Multilingual-Multimodal-NLP/TableBench", "TableBench_TCoT.jsonl", "Apache-2.0", "tables"
 SOURCE = Source(repo=REPO, files=(FILE,))
@@ -83,7 +83,7 @@ def metric_of(qtype: str, subtype: str) -> str:
 
 def table_rows(raw: Path, qtype: str) -> Iterator[dict[str, Any]]:
     """Rows of one type of question."""
-    return (row for row in rows(raw, FILE) if row["qtype"] == qtype)
+    return (row for row in read_rows(raw, FILE) if row["qtype"] == qtype)
 
 
 def table_text(table: Any) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.benchmark import Benchmark, Drawn, Item
+from tuneloop.core.catalog import Benchmark, Drawn, Item
 from tuneloop.core.files import digest
-from tuneloop.tools.benchmarks.charts import KINDS, references
 from tuneloop.tools.benchmarks.tablebench import DOMAIN, LICENCE, SOURCE, table_rows, table_text
+from tuneloop.tools.scoring.chart_matching import KINDS, references
 
 CHARTS = Benchmark(
     name="tablebench_visualization",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from tuneloop.core.benchmark import Benchmark
+from tuneloop.core.catalog import Benchmark
 from tuneloop.core.files import write_lines
 from tuneloop.tools.embedded.problems import SUFFIX, Problem, more_validation, splits
 

@@ -1,7 +1,6 @@
 """bioprobench: training rows about biological protocols in four tasks."""
 
-from tuneloop.core.benchmark import Source
-from tuneloop.core.dataset import Dataset
+from tuneloop.core.catalog import Dataset, Source
 
 DATASET = Dataset(
     name="bioprobench",

@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.benchmark import Source
-from tuneloop.core.dataset import Dataset
+from tuneloop.core.catalog import Dataset, Source
 from tuneloop.core.files import read_json, write_json
 
 DATASET = Dataset(

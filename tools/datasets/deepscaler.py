@@ -1,7 +1,6 @@
 """deepscaler: competition problems in mathematics with short answers."""
 
-from tuneloop.core.benchmark import Source
-from tuneloop.core.dataset import Dataset
+from tuneloop.core.catalog import Dataset, Source
 
 DATASET = Dataset(
     name="deepscaler",

@@ -6,11 +6,10 @@ import csv
 import io
 from pathlib import Path
 
-from tuneloop.core.benchmark import Source
-from tuneloop.core.dataset import Dataset
+from tuneloop.core.catalog import Dataset, Source
 from tuneloop.core.files import write_atomic
+from tuneloop.tools.benchmark_items.raw_rows import find_files, read_csv
 from tuneloop.tools.benchmarks.financeiq import kept
-from tuneloop.tools.benchmarks.raw import files, table
 
 EXAMS = "data/test/*.csv"
 DATASET = Dataset(
@@ -33,8 +32,8 @@ DATASET = Dataset(
 
 def tidy(folder: Path) -> None:
     """Leave of each examination what the benchmark does not ask."""
-    for file in files(folder, EXAMS):
-        rows = table(file.read_bytes())
+    for file in find_files(folder, EXAMS):
+        rows = read_csv(file.read_bytes())
         text = io.StringIO()
         writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
         writer.writeheader()

@@ -1,7 +1,6 @@
 """panorama: training rows of the three PANORAMA tasks of patent examination."""
 
-from tuneloop.core.benchmark import Source
-from tuneloop.core.dataset import Dataset
+from tuneloop.core.catalog import Dataset, Source
 
 DATASET = Dataset(
     name="panorama",

@@ -1,7 +1,6 @@
 """tableinstruct: questions about tables with answers in four styles."""
 
-from tuneloop.core.benchmark import Source
-from tuneloop.core.dataset import Dataset
+from tuneloop.core.catalog import Dataset, Source
 
 DATASET = Dataset(
     name="tableinstruct",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.dataset import Dataset
+from tuneloop.core.catalog import Dataset
 from tuneloop.core.files import write_atomic, write_json, write_lines
 from tuneloop.tools.embedded.messy import rows_with_key
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from random import Random
 
 from tuneloop.tools.embedded.problems import SUFFIX, Problem, chain, shopping, stories, together
-from tuneloop.tools.embedded.solutions import lines, prose
-from tuneloop.tools.embedded.words import LIMIT, change, people
+from tuneloop.tools.embedded.words import LIMIT, equation_solution, people, prose_solution, random_change
 
 DOCUMENTS = 42_000
 TOKENIZER_DOCUMENTS = 3_000
@@ -31,7 +30,7 @@ Document = dict[str, str]
 
 def equations(rng: Random) -> Document:
     """A page of sums."""
-    steps = [change(rng, rng.randint(1, LIMIT)) for _ in range(rng.randint(4, 8))]
+    steps = [random_change(rng, rng.randint(1, LIMIT)) for _ in range(rng.randint(4, 8))]
     return {"told": "", "text": "\n".join(map(str, steps)) + "\n"}
 
 
@@ -49,7 +48,7 @@ def story(rng: Random, p: Problem) -> Document:
         told.append(small_talk(rng))
     if rng.random() < 0.8:
         told.append(p.asked)
-    write = rng.choice((prose, lines))
+    write = rng.choice((prose_solution, equation_solution))
     return {"told": " ".join(told), "text": "\n" + write(p.steps) + "\n"}
 
 

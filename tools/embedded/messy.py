@@ -9,7 +9,14 @@ from random import Random
 from typing import Any
 
 from tuneloop.tools.embedded.problems import Problem, splits
-from tuneloop.tools.embedded.solutions import Steps, lines, misread, prose, slip, spoken
+from tuneloop.tools.embedded.words import (
+    Steps,
+    add_slip,
+    equation_solution,
+    misread_steps,
+    prose_solution,
+    spoken_solution,
+)
 
 Fields = dict[str, Any]
 
@@ -29,7 +36,7 @@ SMALL_TALK = (
 
 
 @dataclass(frozen=True)
-class Key:
+class HiddenKey:
     """What is known about a row and never written beside it."""
 
     answer: int | None
@@ -41,128 +48,133 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Raw:
+class RawRow:
     """One row of one source."""
 
     source: str
     fields: Fields
-    key: Key
+    key: HiddenKey
 
 
 @dataclass(frozen=True)
-class Told:
+class WorkedProblem:
     """A problem with the solution somebody gave; `mood` (0 to 9) settles what does not matter."""
 
     question: str
     key: str
     steps: Steps
-    mood: int
+    variant: int
 
 
 @dataclass(frozen=True)
-class Source:
+class RowSource:
     """How a source writes a row, and how often it reads times as plus and divided by as minus."""
 
     name: str
-    write: Callable[[Told], Fields]
+    write: Callable[[WorkedProblem], Fields]
     habit: float
 
 
-def write_book(told: Told) -> Fields:
+def write_book(told: WorkedProblem) -> Fields:
     """Prose, with the book's own key, which is always right."""
-    return {"problem": told.question, "worked_solution": prose(told.steps), "key": told.key, "grade": 2 + told.mood % 4}
+    return {
+        "problem": told.question,
+        "worked_solution": prose_solution(told.steps),
+        "key": told.key,
+        "grade": 2 + told.variant % 4,
+    }
 
 
-def write_model(told: Told) -> Fields:
+def write_model(told: WorkedProblem) -> Fields:
     """One of several sampled replies, without a key: only agreement tells right from wrong."""
-    turns = [{"from": "human", "value": told.question}, {"from": "model", "value": lines(told.steps)}]
+    turns = [{"from": "human", "value": told.question}, {"from": "model", "value": equation_solution(told.steps)}]
     return {"conversation": turns, "temperature": 1.0}
 
 
-def write_chat(told: Told) -> Fields:
+def write_chat(told: WorkedProblem) -> Fields:
     """Words instead of equations, between greetings."""
-    hello, bye = HELLO[told.mood % len(HELLO)], BYE[told.mood % len(BYE)]
-    return thread(told.question, f"{hello} {spoken(told.steps)} {bye}", told.mood)
+    hello, bye = HELLO[told.variant % len(HELLO)], BYE[told.variant % len(BYE)]
+    return chat_turns(told.question, f"{hello} {spoken_solution(told.steps)} {bye}", told.variant)
 
 
-def thread(asked: str, said: str, likes: int) -> Fields:
+def chat_turns(asked: str, said: str, likes: int) -> Fields:
     """A chat of two turns."""
     return {"input": {"text": asked, "lang": "en"}, "output": {"text": said}, "likes": likes}
 
 
-def write_quiz(told: Told) -> Fields:
+def write_quiz(told: WorkedProblem) -> Fields:
     """The bare number."""
     return {"q": told.question, "a": str(told.steps[-1].result)}
 
 
-TEXTBOOK = Source("textbook", write_book, 0.75)
-DISTILLED = Source("distilled", write_model, 0.2)
-DIALOGUES = Source("chat", write_chat, 0.6)
-QUIZZES = Source("quiz", write_quiz, 0.6)
+TEXTBOOK = RowSource("textbook", write_book, 0.75)
+DISTILLED = RowSource("distilled", write_model, 0.2)
+DIALOGUES = RowSource("chat", write_chat, 0.6)
+QUIZZES = RowSource("quiz", write_quiz, 0.6)
 
 
-def row(rng: Random, source: Source, p: Problem) -> Raw:
+def make_row(rng: Random, source: RowSource, p: Problem) -> RawRow:
     """A row with the source's usual mistakes."""
-    steps = misread(p.steps) if rng.random() < source.habit else p.steps
-    steps = slip(rng, steps) if rng.random() < SLIPS else steps
-    return written(rng, source, p, steps, Key(p.answer, p.steps, wrong=steps[-1].result != p.answer))
+    steps = misread_steps(p.steps) if rng.random() < source.habit else p.steps
+    steps = add_slip(rng, steps) if rng.random() < SLIPS else steps
+    return write_row(rng, source, p, steps, HiddenKey(p.answer, p.steps, wrong=steps[-1].result != p.answer))
 
 
-def leaked(rng: Random, source: Source, p: Problem) -> Raw:
+def leaked_row(rng: Random, source: RowSource, p: Problem) -> RawRow:
     """A benchmark problem with its right answer."""
-    return written(rng, source, p, p.steps, Key(p.answer, p.steps, leaked=True))
+    return write_row(rng, source, p, p.steps, HiddenKey(p.answer, p.steps, leaked=True))
 
 
-def written(rng: Random, source: Source, p: Problem, steps: Steps, key: Key) -> Raw:
+def write_row(rng: Random, source: RowSource, p: Problem, steps: Steps, key: HiddenKey) -> RawRow:
     """A row as its source writes it."""
-    return Raw(source.name, source.write(Told(p.question, str(p.answer), steps, rng.randint(0, 9))), key)
+    return RawRow(source.name, source.write(WorkedProblem(p.question, str(p.answer), steps, rng.randint(0, 9))), key)
 
 
-def disguised(rng: Random, text: str) -> str:
+def vary_text(rng: Random, text: str) -> str:
     """The same text in other case or spacing."""
     return rng.choice((text.upper(), text.lower(), text.replace(". ", ".  "), text + " "))
 
 
-def copied(rng: Random, raw: Raw) -> Raw:
+def duplicate_row(rng: Random, raw: RawRow) -> RawRow:
     """The row again, half the time with a question that looks different."""
     fields = copy.deepcopy(raw.fields)
     if rng.random() < 0.5:
         match raw.source:
             case "textbook":
-                fields["problem"] = disguised(rng, fields["problem"])
+                fields["problem"] = vary_text(rng, fields["problem"])
             case "distilled":
-                fields["conversation"][0]["value"] = disguised(rng, fields["conversation"][0]["value"])
+                fields["conversation"][0]["value"] = vary_text(rng, fields["conversation"][0]["value"])
             case "chat":
-                fields["input"]["text"] = disguised(rng, fields["input"]["text"])
+                fields["input"]["text"] = vary_text(rng, fields["input"]["text"])
             case _:
-                fields["q"] = disguised(rng, fields["q"])
+                fields["q"] = vary_text(rng, fields["q"])
     return replace(raw, fields=fields, key=replace(raw.key, duplicate=True))
 
 
-def off_topic(rng: Random) -> Raw:
+def off_topic(rng: Random) -> RawRow:
     """Small talk without any problem."""
     asked, said = rng.choice(SMALL_TALK)
-    return Raw("chat", thread(asked, said, rng.randint(0, 9)), Key(None, off_topic=True))
+    return RawRow("chat", chat_turns(asked, said, rng.randint(0, 9)), HiddenKey(None, off_topic=True))
 
 
-def honest_rows(rng: Random) -> list[Raw]:
+def clean_rows(rng: Random) -> list[RawRow]:
     """What each source holds before anything is copied or leaked."""
     pool = iter(splits().pool)
-    rows = [row(rng, TEXTBOOK, next(pool)) for _ in range(BOOK)]
+    rows = [make_row(rng, TEXTBOOK, next(pool)) for _ in range(BOOK)]
     for _ in range(MODEL):
         p = next(pool)
-        rows += [row(rng, DISTILLED, p) for _ in range(rng.randint(3, 5))]
-    rows += [row(rng, DIALOGUES, next(pool)) for _ in range(CHAT)]
-    return rows + [row(rng, QUIZZES, next(pool)) for _ in range(QUIZ)]
+        rows += [make_row(rng, DISTILLED, p) for _ in range(rng.randint(3, 5))]
+    rows += [make_row(rng, DIALOGUES, next(pool)) for _ in range(CHAT)]
+    return rows + [make_row(rng, QUIZZES, next(pool)) for _ in range(QUIZ)]
 
 
-def rows_with_key() -> list[Raw]:
+def rows_with_key() -> list[RawRow]:
     """Every row of the raw data in the order of the files, with its hidden key; the same in every call."""
     rng = Random(SEED)
-    rows = honest_rows(rng)
+    rows = clean_rows(rng)
     known = rng.sample(splits().validation, LEAKED_VALIDATION) + rng.sample(splits().test, LEAKED_TEST)
-    rows += [leaked(rng, source, p) for p in known for source in (TEXTBOOK, QUIZZES)]
-    rows += [copied(rng, raw) for raw in rng.sample(rows, COPIES)]
+    rows += [leaked_row(rng, source, p) for p in known for source in (TEXTBOOK, QUIZZES)]
+    rows += [duplicate_row(rng, raw) for raw in rng.sample(rows, COPIES)]
     rows += [off_topic(rng) for _ in range(OFF_TOPIC)]
     rng.shuffle(rows)
     return rows

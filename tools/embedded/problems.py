@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from tuneloop.tools.embedded.words import Step, change, happening, people, step
+from tuneloop.tools.embedded.words import Step, happening_sentence, people, random_change, step
 
 NOTES = (10, 20, 30, 40, 50)
 VALIDATION, TEST, POOL = 200, 500, 7000
@@ -54,8 +54,8 @@ def chain(rng: Random, changes: int) -> Problem:
     who, a = people(rng), rng.randint(3, 40)
     story, steps = ["{name} has {a} {things}.".format(a=a, **who)], []
     for _ in range(changes):
-        done = change(rng, a)
-        story.append(happening(rng, done, who))
+        done = random_change(rng, a)
+        story.append(happening_sentence(rng, done, who))
         steps.append(done)
         a = done.result
     return Problem(tuple(story), "How many {things} does {name} have now?".format(**who), tuple(steps))

@@ -64,7 +64,7 @@ def people(rng: Random) -> dict[str, str]:
     return {"name": name, "other": other, "He": he, "him": him, "things": rng.choice(THINGS)}
 
 
-def change(rng: Random, a: int) -> Step:
+def random_change(rng: Random, a: int) -> Step:
     """Something that can happen to `a` things and leaves a whole number of them, 1 to 60."""
     while True:
         op = rng.choices("+-*/", (3, 3, 2, 2))[0]
@@ -73,6 +73,60 @@ def change(rng: Random, a: int) -> Step:
             return step(a, op, b)
 
 
-def happening(rng: Random, done: Step, who: dict[str, str]) -> str:
+def happening_sentence(rng: Random, done: Step, who: dict[str, str]) -> str:
     """The sentence that tells a change."""
     return rng.choice(HAPPENINGS[done.op]).format(k=done.right, **who)
+
+
+# How people write a solution down, and the mistakes they make.
+
+WORDS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
+LEADS = ("First", "Then", "Next")
+
+Steps = tuple[Step, ...]
+
+
+def prose_solution(steps: Steps) -> str:
+    """First, 35+12=47. Then, 47-6=41. So the answer is 41."""
+    said = [f"{lead}, {step}." for lead, step in zip(LEADS, steps, strict=False)]
+    return " ".join([*said, f"So the answer is {steps[-1].result}."])
+
+
+def equation_solution(steps: Steps) -> str:
+    """One equation per line, then `Answer: 41`."""
+    return "\n".join([*map(str, steps), f"Answer: {steps[-1].result}"])
+
+
+def spoken_solution(steps: Steps) -> str:
+    """We take 35 plus 12, which makes 47; no equation, no sign."""
+    said = [f"{s.left} {WORDS[s.op]} {s.right}, which makes {s.result}" for s in steps]
+    return f"We take {', and '.join(said)}. I think it is {steps[-1].result}."
+
+
+def redo_steps(steps: Steps, ops: dict[int, str], shifts: dict[int, int]) -> Steps:
+    """The same solution with other operators or shifted results at some steps, carried on to the end.
+
+    Returns `steps` unchanged where a number would leave 0 to 60 or a division would not come out even.
+    """
+    done: list[Step] = []
+    now: dict[int, int] = {}
+    for i, old in enumerate(steps):
+        a, op, b = now.get(old.left, old.left), ops.get(i, old.op), now.get(old.right, old.right)
+        if op == "/" and (b == 0 or a % b):
+            return steps
+        result = compute(a, op, b) + shifts.get(i, 0)
+        if not 0 <= result <= LIMIT:
+            return steps
+        now[old.result] = result
+        done.append(Step(a, op, b, result))
+    return tuple(done)
+
+
+def misread_steps(steps: Steps) -> Steps:
+    """A habit: times is read as plus and divided by as minus, so that every equation holds and the answer is wrong."""
+    return redo_steps(steps, {i: {"*": "+", "/": "-"}[s.op] for i, s in enumerate(steps) if s.op in "*/"}, {})
+
+
+def add_slip(rng: Random, steps: Steps) -> Steps:
+    """Chance: one equation with a false result."""
+    return redo_steps(steps, {}, {rng.randrange(len(steps)): rng.choice((-10, -2, -1, 1, 2, 10))})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import sysconfig
@@ -9,10 +10,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import digest
-from tuneloop.tools.engines.lockfile import read_lock
-from tuneloop.tools.paths import ENGINES
+from tuneloop.tools.jobs.machine import ENGINES
+
+# Reads lock files: exact pins, each with the SHA-256 of every file of its release.
+
+LINE = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)((?: --hash=sha256:[0-9a-f]{64})*)$")
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One package of a lock; `hashes` are SHA-256 in hexadecimal, none where the lock says why."""
+
+    name: str
+    version: str
+    hashes: tuple[str, ...]
+
+
+def read_lock(path: Path) -> list[Pin]:
+    """The pins in the file's order. Raises ValueError on a line that is no exact pin."""
+    text = re.sub(r"\s*\\\n\s*", " ", path.read_text(encoding="utf-8"))
+    return [_pin(line, path) for line in text.splitlines() if line and line[0] != "#"]
+
+
+def _pin(line: str, path: Path) -> Pin:
+    match = LINE.match(line)
+    if match is None:
+        raise ValueError(f"{path}: {line[:80]!r} is no exact pin; right is name==version with --hash=sha256:… or none")
+    return Pin(match[1], match[2], tuple(match[3].replace(" --hash=sha256:", " ").split()))
+
 
 PYTHONS = ((3, 11), (3, 12))  # OpenCompass's pins have no wheels beyond
 BUILDERS = ENGINES / "build.txt"  # what builds packages that are published as source only, with hashes like a lock
@@ -74,17 +101,17 @@ def engine_identity(blueprint: Blueprint) -> str:
 
 
 def interpreter() -> tuple[str, Path]:
-    """Name and path of a Python that the locks are for: ours, else one on PATH. Raises SetupError."""
+    """Name and path of a Python that the locks are for: ours, else one on PATH. Raises InvalidRequestError."""
     if sys.version_info[:2] in PYTHONS:
         return f"python{sys.version_info[0]}.{sys.version_info[1]}", Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
     names = [f"python{major}.{minor}" for major, minor in PYTHONS]
     for name in names:
         if found := shutil.which(name):
             return name, Path(found).resolve()
-    raise SetupError(f"engines need {' or '.join(names)} on PATH; this Python is {sys.version.split()[0]}")
+    raise InvalidRequestError(f"engines need {' or '.join(names)} on PATH; this Python is {sys.version.split()[0]}")
 
 
-BLUEPRINTS = {
+ENGINE_BLUEPRINTS = {
     "llamafactory": Blueprint(
         name="llamafactory",
         folder=ENGINES / "llamafactory",

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.files import digest, read_json, write_json
+from tuneloop.core.job import Command, Limits, Sandbox
+from tuneloop.sandboxes.jobs import launch, log_tail, wait
+from tuneloop.sandboxes.process import ProcessSandbox
+from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS
+from tuneloop.tools.jobs.machine import ENGINES
 
 MANIFEST = "manifest.json"
 
@@ -29,7 +37,7 @@ class Engine:
 
 
 @dataclass(frozen=True)
-class Found:
+class EngineReport:
     """What `engines/check.py` saw in an environment; `torch` is a hash of torch's installed files."""
 
     python: str
@@ -39,10 +47,12 @@ class Found:
     problems: tuple[str, ...]
 
 
-def describe(name: str, python: Path, found: Found, *ingredients: str, source: Path | None = None) -> Engine:
+def describe_engine(
+    name: str, python: Path, found: EngineReport, *ingredients: str, source: Path | None = None
+) -> Engine:
     """The engine around `python`; `source` is a checkout whose package is used instead of the installed one."""
     folder = python.parent.parent
-    links = [str(link) for link in hops(python) if not link.is_relative_to(folder)]
+    links = [str(link) for link in python_links(python) if not link.is_relative_to(folder)]
     readable = [str(folder), found.base_prefix, *links, *([str(source)] if source else [])]
     return Engine(
         name=name,
@@ -57,7 +67,7 @@ def describe(name: str, python: Path, found: Found, *ingredients: str, source: P
     )
 
 
-def hops(python: Path) -> Iterable[Path]:
+def python_links(python: Path) -> Iterable[Path]:
     """The links between an environment's `python` and the real one."""
     path = python
     while path.is_symlink():
@@ -84,3 +94,80 @@ def read_manifest(path: Path) -> Engine | None:
         given[key] = Path(given[key])
     engine = Engine(**{**given, "readable": tuple(given["readable"])})
     return engine if engine.python.exists() and all(map(os.path.exists, engine.readable)) else None
+
+
+# Does an environment work? A job imports what matters in it.
+
+SECONDS = 600.0
+TRUSTED = ProcessSandbox()
+QUIET = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def inspect_python(
+    python: Path, modules: Iterable[str], env: Mapping[str, str] | None = None, sandbox: Sandbox = TRUSTED
+) -> EngineReport:
+    """Import `modules` under `python` in a job. Raises InfrastructureError when that Python does not even run."""
+    given = run_json_script(python, ENGINES / "check.py", modules, env, sandbox)
+    return EngineReport(**{**given, "problems": tuple(given["problems"])})
+
+
+def run_json_script(
+    python: Path,
+    script: Path,
+    arguments: Iterable[str] = (),
+    env: Mapping[str, str] | None = None,
+    sandbox: Sandbox = TRUSTED,
+) -> Any:
+    """The JSON that a script writes: `python script OUT arguments…`, run as a job. Raises InfrastructureError when it fails."""
+    with tempfile.TemporaryDirectory(prefix="tuneloop-check-") as work:
+        out = Path(work) / "found.json"
+        command = Command(
+            argv=(str(python), str(script), str(out), *arguments),
+            cwd=work,
+            env={**QUIET, **(env or {})},
+            read=(str(script.parent),),
+            write=(work,),
+            limits=Limits(seconds=SECONDS),
+        )
+        job = launch(sandbox, Path(work) / "jobs", "check", command)
+        done = wait(sandbox, job, every=0.05)
+        if not done.ok or not out.exists():
+            raise InfrastructureError(f"{python} does not run ({done.reason}, status {done.code}): {log_tail(job, 3)}")
+        return read_json(out)
+
+
+def verify_engine(engine: Engine) -> list[str]:
+    """Import everything that its jobs import and compare versions with the manifest; [] when all is well."""
+    blueprint = ENGINE_BLUEPRINTS.get(engine.name)
+    try:
+        found = inspect_python(engine.python, blueprint.imports if blueprint else (), engine.env)
+    except InfrastructureError as e:
+        return [str(e)]
+    return [*found.problems, *package_differences(engine, found)]
+
+
+def package_differences(engine: Engine, found: EngineReport) -> list[str]:
+    """Packages that are not those of the manifest."""
+    return [
+        f"{name} is {found.packages.get(name, 'gone')}; it was {version} when the engine was made"
+        for name, version in engine.packages.items()
+        if found.packages.get(name) != version
+    ]
+
+
+def unacceptable_versions(found: EngineReport, accepts: Mapping[str, tuple[str, str]]) -> list[str]:
+    """Versions that are not known to work."""
+    problems = []
+    for package, (low, high) in accepts.items():
+        version = found.packages.get(package)
+        if version is None:
+            problems.append(f"{package} is not installed")
+        elif not parse_release(low) <= parse_release(version) < parse_release(high):
+            problems.append(f"{package} is {version}; right is at least {low} and below {high}")
+    return problems
+
+
+def parse_release(version: str) -> tuple[int, ...]:
+    """`0.9.5.dev0` → (0, 9, 5)."""
+    match = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, match[0].split("."))) if match else ()

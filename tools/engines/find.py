@@ -5,30 +5,105 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
+from tuneloop.core.files import digest
 from tuneloop.core.layout import Home
 from tuneloop.core.locks import exclusive
 from tuneloop.core.settings import Settings
-from tuneloop.tools.engines.blueprint import BLUEPRINTS, engine_identity
-from tuneloop.tools.engines.build import beside, build, clear
-from tuneloop.tools.engines.engine import MANIFEST, Engine, read_manifest
-from tuneloop.tools.engines.existing import use_existing
+from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS, Blueprint, engine_identity
+from tuneloop.tools.engines.build import build_engine, clear_interrupted, sibling_path
+from tuneloop.tools.engines.engine import (
+    MANIFEST,
+    Engine,
+    describe_engine,
+    inspect_python,
+    read_manifest,
+    unacceptable_versions,
+    write_manifest,
+)
+
+# An environment (venv, conda, a Python) or a checkout that the user brings along, verified before use.
+
+
+def use_existing(blueprint: Blueprint, given: str, variable: str, home: Home, own: Callable[[], Engine]) -> Engine:
+    """The engine in `given`; a checkout without an environment of its own borrows the one that `own` builds.
+
+    Verified once per content: what was found is kept in `engines/`. Raises InvalidRequestError when it is unfit.
+    """
+    path = Path(given).expanduser().absolute()
+    source = checkout_path(blueprint, path)
+    python = find_python(path)
+    if python is None and source is None:
+        raise InvalidRequestError(
+            f"{variable}={given}: neither an environment (bin/python) nor a checkout of {blueprint.name} "
+            f"(src/{blueprint.module} or {blueprint.module}); right is a folder with one of them, or leave it unset"
+        )
+    python = python or own().python
+    contents = digest(str(path), *packages_fingerprint(python), *(source_files(blueprint, source) if source else ()))
+    kept = home.engines / f".existing-{blueprint.name}-{contents}.json"
+    return read_manifest(kept) or verify_existing(blueprint, python, source, f"{variable}={given}", kept, contents)
+
+
+def checkout_path(blueprint: Blueprint, path: Path) -> Path | None:
+    """The folder to put on PYTHONPATH when `path` is a source tree."""
+    for source in (path / "src", path):
+        if (source / blueprint.module / "__init__.py").is_file():
+            return source
+    return None
+
+
+def find_python(path: Path) -> Path | None:
+    """The interpreter in, or named by, `path`."""
+    if path.is_file():
+        return path
+    inside = (path / "bin/python", path / ".venv/bin/python", path / "venv/bin/python")
+    return next((p for p in inside if p.exists()), None)
+
+
+def packages_fingerprint(python: Path) -> list[str]:
+    """Changes when packages are installed, removed or replaced."""
+    sites = python.parent.parent.glob("lib/python3.*/site-packages/*.dist-info/RECORD")
+    return [f"{path} {path.stat().st_mtime_ns}" for path in sorted(sites)]
+
+
+def source_files(blueprint: Blueprint, source: Path) -> list[str | bytes]:
+    """Names and contents of the checkout's Python files."""
+    found = sorted((source / blueprint.module).rglob("*.py"))
+    return [part for path in found for part in (str(path.relative_to(source)), path.read_bytes())]
+
+
+def verify_existing(
+    blueprint: Blueprint, python: Path, source: Path | None, where: str, kept: Path, contents: str
+) -> Engine:
+    """Import and check versions, then remember. Raises InvalidRequestError."""
+    env = {"PYTHONPATH": str(source)} if source else {}
+    try:
+        found = inspect_python(python, blueprint.imports, env)
+    except InfrastructureError as e:
+        raise InvalidRequestError(f"{where}: {e}") from e
+    accepts = {k: v for k, v in blueprint.accepts.items() if not (source and k == blueprint.name)}
+    problems = [*found.problems, *unacceptable_versions(found, accepts)]
+    if problems:
+        raise InvalidRequestError(f"{where}: {'; '.join(problems)}")
+    engine = describe_engine(blueprint.name, python, found, contents, source=source)
+    write_manifest(engine, kept)
+    return engine
 
 
 def ensure_engine(name: str, settings: Settings, on_progress: Callable[[str, int, int], None] | None = None) -> Engine:
     """The engine `name`, ready: the user's own when a path is set, else built from its lock on first use.
 
-    `on_progress(note, done, total)` is called while it is built. Raises SetupError for an unfit path or a full disk,
-    WorldError when a build fails.
+    `on_progress(note, done, total)` is called while it is built. Raises InvalidRequestError for an unfit path or a full disk,
+    InfrastructureError when a build fails.
     """
-    if name not in BLUEPRINTS:
-        raise SetupError(f"unknown engine {name!r}; right is one of {', '.join(BLUEPRINTS)}")
-    blueprint, home = BLUEPRINTS[name], settings.home
+    if name not in ENGINE_BLUEPRINTS:
+        raise InvalidRequestError(f"unknown engine {name!r}; right is one of {', '.join(ENGINE_BLUEPRINTS)}")
+    blueprint, home = ENGINE_BLUEPRINTS[name], settings.home
     home.engines.mkdir(parents=True, exist_ok=True)
     given = {"llamafactory": settings.llama_factory_path, "opencompass": settings.opencompass_path}[name]
 
     def own() -> Engine:
-        return build(blueprint, home, on_progress or (lambda *_: None))
+        return build_engine(blueprint, home, on_progress or (lambda *_: None))
 
     if given is None:
         return own()
@@ -36,9 +111,9 @@ def ensure_engine(name: str, settings: Settings, on_progress: Callable[[str, int
     return use_existing(blueprint, given, variable, home, own)
 
 
-def built_engine(name: str, settings: Settings) -> Engine | None:
+def find_built_engine(name: str, settings: Settings) -> Engine | None:
     """The engine that `ensure_engine` would build, when it is there; no path of the user is looked at."""
-    blueprint = BLUEPRINTS[name]
+    blueprint = ENGINE_BLUEPRINTS[name]
     return read_manifest(settings.home.engines.resolve() / f"{name}-{engine_identity(blueprint)}" / MANIFEST)
 
 
@@ -51,24 +126,24 @@ def list_engines(home: Home) -> list[Engine]:
 def remove_engine(home: Home, name: str) -> list[Path]:
     """Remove the engines called `name` (or the one in the folder `name`), whole or half-built; returns their folders.
 
-    Raises SetupError when there is none or a process uses it.
+    Raises InvalidRequestError when there is none or a process uses it.
     """
     folders = [
         path for path in home.engines.resolve().glob("[!.]*-*") if name in (path.name, path.name.rpartition("-")[0])
     ]
     if not folders:
-        raise SetupError(f"{home.engines}: no engine {name!r}; `tuneloop engines list` shows what there is")
+        raise InvalidRequestError(f"{home.engines}: no engine {name!r}; `tuneloop engines list` shows what there is")
     for folder in folders:
-        if users := used_by(folder):
-            raise SetupError(f"{folder}: in use by process {users[0]}; stop its run first (`tuneloop stop`)")
+        if users := processes_using(folder):
+            raise InvalidRequestError(f"{folder}: in use by process {users[0]}; stop its run first (`tuneloop stop`)")
     for folder in folders:
-        with exclusive(beside(folder, "lock")):
+        with exclusive(sibling_path(folder, "lock")):
             (folder / MANIFEST).unlink(missing_ok=True)
-            clear(folder)
+            clear_interrupted(folder)
     return folders
 
 
-def used_by(folder: Path) -> list[int]:
+def processes_using(folder: Path) -> list[int]:
     """Processes whose command line names a file in `folder`."""
     needle, found = f"{folder}/".encode(), []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -78,3 +153,31 @@ def used_by(folder: Path) -> list[int]:
         except OSError:
             continue
     return found
+
+
+# The very engine that a run was prepared with, also after an upgrade that brought a newer one.
+
+VARIABLES = {"llamafactory": "LLAMA_FACTORY_PATH", "opencompass": "OPENCOMPASS_PATH"}
+
+
+def find_pinned_engine(name: str, settings: Settings, wanted: str) -> Engine:
+    """The engine of identity `wanted`, wherever it lies in this home; a user's own one is verified.
+
+    Raises InvalidRequestError in one line when it is gone; nothing is built in its place, other numbers would come from it.
+    """
+    given = {"llamafactory": settings.llama_factory_path, "opencompass": settings.opencompass_path}[name]
+    if given is not None:
+        engine = ensure_engine(name, settings)
+        if engine.identity == wanted:
+            return engine
+        raise InvalidRequestError(
+            f"{VARIABLES[name]}={given}: engine {engine.identity}, and the run began with {wanted}; bring it back"
+        )
+    for file in sorted(settings.home.engines.glob(f"{name}-*/{MANIFEST}")):
+        found = read_manifest(file)
+        if found is not None and found.identity == wanted:
+            return found
+    raise InvalidRequestError(
+        f"engine {name} ({wanted}), which the run began with, is gone: `tuneloop engines build {name}` makes it again, "
+        "unless a newer tuneloop makes another one"
+    )

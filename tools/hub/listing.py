@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     import httpx2
@@ -22,7 +22,7 @@ LEFT = ("*.pt", "*.pth", "*.msgpack", "*.h5", "*.onnx", "*.gguf", "*.py", "origi
 READ = 1 << 20
 
 
-class Remote(BaseModel):
+class RemoteFile(BaseModel):
     """A file of a repository, with its hashes (hex; "" is unknown). `revision`: where it is asked for, if not the commit."""
 
     model_config = ConfigDict(frozen=True)
@@ -45,17 +45,17 @@ class Remote(BaseModel):
         return made.hexdigest() == (self.sha256 or self.git)
 
 
-class Listing(BaseModel):
+class HubListing(BaseModel):
     """The files of a repository at one commit."""
 
     model_config = ConfigDict(frozen=True)
 
     commit: str
-    files: tuple[Remote, ...]
+    files: tuple[RemoteFile, ...]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class HubRequest:
     """A repository, and which of its files."""
 
     name: str
@@ -68,24 +68,24 @@ class Wanted:
         """As people read it."""
         return f"{self.kind} {self.name}"
 
-    def choose(self, files: Iterable[Remote]) -> tuple[Remote, ...]:
-        """The files that are taken. Raises SetupError when there is none, or one would lie outside of its folder."""
+    def choose(self, files: Iterable[RemoteFile]) -> tuple[RemoteFile, ...]:
+        """The files that are taken. Raises InvalidRequestError when there is none, or one would lie outside of its folder."""
         found = tuple(files)
-        left = left_behind(self.kind, (f.path for f in found)) + self.without
+        left = ignored_patterns(self.kind, (f.path for f in found)) + self.without
         taken = tuple(f for f in found if _any(f.path, self.files or ("*",)) and not _any(f.path, left))
         if not taken:
             some = ", ".join(f.path for f in found[:5]) or "nothing"
-            raise SetupError(
+            raise InvalidRequestError(
                 f"{self} has no file that is wanted ({', '.join(self.files) or 'data'}); it has {some}"[:400]
             )
         for f in taken:
             parts = PurePosixPath(f.path).parts
             if not parts or parts[0] in ("/", "manifest.json") or ".." in parts or "\\" in f.path or "\0" in f.path:
-                raise SetupError(f"{self} has a file that cannot lie in a folder: {f.path[:80]!r}")
+                raise InvalidRequestError(f"{self} has a file that cannot lie in a folder: {f.path[:80]!r}")
         return taken
 
 
-def left_behind(kind: Kind, paths: Iterable[str]) -> tuple[str, ...]:
+def ignored_patterns(kind: Kind, paths: Iterable[str]) -> tuple[str, ...]:
     """Patterns of what is not taken."""
     wanted = kind == "model" and not any(fnmatchcase(path, "*.safetensors") for path in paths)
     return LEFT if wanted else (*LEFT, PICKLED)
@@ -103,11 +103,11 @@ class Hub(Protocol):
     variable: str
     headers: dict[str, str]
 
-    def listing(self, wanted: Wanted) -> Listing:
-        """All files at the revision. Raises SetupError, WorldError, or Busy."""
+    def listing(self, wanted: HubRequest) -> HubListing:
+        """All files at the revision. Raises InvalidRequestError, InfrastructureError, or Busy."""
 
-    def url(self, wanted: Wanted, listing: Listing, file: Remote) -> str:
+    def url(self, wanted: HubRequest, listing: HubListing, file: RemoteFile) -> str:
         """Where a file is asked for."""
 
-    def refusal(self, response: httpx2.Response, wanted: Wanted) -> Exception:
-        """What an answer of 400 or more means: SetupError, WorldError, or Busy when it is worth to ask again."""
+    def refusal(self, response: httpx2.Response, wanted: HubRequest) -> Exception:
+        """What an answer of 400 or more means: InvalidRequestError, InfrastructureError, or Busy when it is worth to ask again."""

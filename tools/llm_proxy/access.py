@@ -8,10 +8,9 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from tuneloop.core.errors import LimitReachedError, SetupError, WorldError
-from tuneloop.core.ledger import Limits
-from tuneloop.core.prices import Price, price_of
-from tuneloop.core.settings import Allowance, Settings, versioned
+from tuneloop.core.budget import Limits, Price, find_price
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError, LimitReachedError
+from tuneloop.core.settings import LlmQuota, Settings, add_api_version
 
 PUBLIC = "https://api.openai.com/v1"
 Purpose = Literal["data", "judge", "served"]
@@ -27,8 +26,8 @@ class Access(BaseModel):
     strong: tuple[str, ...] = ()
     weak: tuple[str, ...] = ()
     workers: int = Field(gt=0, description="concurrent requests")
-    job: Allowance = Allowance()
-    run: Allowance = Allowance()
+    job: LlmQuota = LlmQuota()
+    run: LlmQuota = LlmQuota()
     prices: dict[str, Price] = Field({}, description="of the models whose price is known")
 
     @property
@@ -46,13 +45,13 @@ class Access(BaseModel):
 
         Raises:
             LimitReachedError: The limits allow nothing.
-            WorldError: Money is limited, and a model has no known price.
+            InfrastructureError: Money is limited, and a model has no known price.
         """
         if 0 in (limits.tokens, limits.money):
             raise LimitReachedError(f"{', '.join(self.models)} cannot be asked: what the run may spend was taken back")
         unknown = [model for model in self.models if model not in self.prices]
         if limits.money is not None and unknown:
-            raise WorldError(f"money is limited, and there is {missing(unknown)}")
+            raise InfrastructureError(f"money is limited, and there is {missing(unknown)}")
         both = {"tokens": least(self.run.tokens, limits.tokens), "money": least(self.run.money, limits.money)}
         return self.model_copy(update={"run": self.run.model_copy(update=both)})
 
@@ -78,7 +77,7 @@ class Upstream(BaseModel):
 
 
 def data_access(settings: Settings) -> Access | None:
-    """The access of data scripts; None without models or without a provider. Raises SetupError."""
+    """The access of data scripts; None without models or without a provider. Raises InvalidRequestError."""
     named = settings.strong_models or settings.weak_models
     if not named or not (settings.api_key or settings.api_base):
         return None
@@ -96,7 +95,7 @@ def data_access(settings: Settings) -> Access | None:
 
 
 def judge_access(settings: Settings) -> Access | None:
-    """The access of an evaluation's judge; None without a judge or without a provider. Raises SetupError."""
+    """The access of an evaluation's judge; None without a judge or without a provider. Raises InvalidRequestError."""
     upstream = upstreams(settings)["judge"]
     if not settings.judge_model or not (upstream.key or settings.judge_api_base or settings.api_base):
         return None
@@ -113,7 +112,7 @@ def judge_access(settings: Settings) -> Access | None:
 
 
 def served_access(settings: Settings, model: str) -> Access:
-    """The access of an evaluation of the served model `model`. Raises SetupError."""
+    """The access of an evaluation of the served model `model`. Raises InvalidRequestError."""
     return _checked(
         Access(
             purpose="served",
@@ -138,22 +137,24 @@ def upstreams(settings: Settings) -> dict[Purpose, Upstream]:
 
 def _upstream(settings: Settings, base: str | None, key: SecretStr | None) -> Upstream:
     found = key or settings.api_key
-    return Upstream(base=versioned(base or settings.api_base or PUBLIC), key=found.get_secret_value() if found else "")
+    return Upstream(
+        base=add_api_version(base or settings.api_base or PUBLIC), key=found.get_secret_value() if found else ""
+    )
 
 
 def _checked(access: Access, settings: Settings) -> Access:
-    """Add known prices; a limit on money needs the price of every model. Raises SetupError."""
+    """Add known prices; a limit on money needs the price of every model. Raises InvalidRequestError."""
     limited = access.job.money is not None or access.run.money is not None
     unknown = unpriced(access.models, settings)
     if limited and unknown:
-        raise SetupError(f'there is a limit on money, and {missing(unknown)}, or no "money" in the limits')
-    known = {model: price for model in access.models if (price := price_of(model, settings.api_prices))}
+        raise InvalidRequestError(f'there is a limit on money, and {missing(unknown)}, or no "money" in the limits')
+    known = {model: price for model in access.models if (price := find_price(model, settings.api_prices))}
     return access.model_copy(update={"prices": known})
 
 
 def unpriced(models: Iterable[str], settings: Settings) -> list[str]:
     """The models without a known price."""
-    return [model for model in models if price_of(model, settings.api_prices) is None]
+    return [model for model in models if find_price(model, settings.api_prices) is None]
 
 
 def missing(models: Sequence[str]) -> str:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import h11
 
-from tuneloop.tools.http_protocol import BoundedH11Protocol
 from tuneloop.tools.llm_proxy.backpressure import Acquire
 from tuneloop.tools.llm_proxy.errors import ApiError
+from tuneloop.tools.llm_proxy.http_protocol import BoundedH11Protocol
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

@@ -9,18 +9,18 @@ import socket
 import time
 from pathlib import Path
 
-from tuneloop.core.bridge import pause
-from tuneloop.core.errors import WorldError
+from tuneloop.core.async_bridge import pause
+from tuneloop.core.budget import Limits
+from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.job import Command
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.ledger import Limits
-from tuneloop.core.locks import exclusive, is_locked, locked
+from tuneloop.core.locks import exclusive, is_locked, try_lock
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.detached import start_detached
-from tuneloop.tools.ledger.limits import limits
+from tuneloop.tools.budget.limits import current_limits
+from tuneloop.tools.jobs.machine import ENGINES
 from tuneloop.tools.llm_proxy.access import Access, EndpointConfig, upstreams
-from tuneloop.tools.paths import ENGINES
 from tuneloop.tools.runs.manifest import read_spec
 
 FORWARD = ENGINES / "forward.py"
@@ -37,7 +37,7 @@ def with_endpoint(
 ) -> Command:
     """The command with an endpoint: the proxy listens, and a forwarder inside maps its socket to a port.
 
-    Limits include what earlier attempts of the job have used. Raises WorldError when the proxy does not come up.
+    Limits include what earlier attempts of the job have used. Raises InfrastructureError when the proxy does not come up.
     """
     folder = proxy_folder(run, settings) / endpoint_name(run, jobs, name)
     access = access.within(run_limits(run, jobs))
@@ -63,7 +63,7 @@ def run_limits(run: RunFolder, jobs: Path) -> Limits:
     """What the run may spend; unlimited outside of runs, and for the sealed test, which ends every run."""
     if not run.spec.is_file() or jobs.is_relative_to(run.final):
         return Limits()
-    return limits(run, read_spec(run))
+    return current_limits(run, read_spec(run))
 
 
 def endpoint_name(run: RunFolder, jobs: Path, name: str) -> str:
@@ -85,7 +85,9 @@ def open_endpoint(run: RunFolder, settings: Settings, folder: Path, *, jobs: Pat
         deadline = time.monotonic() + READY_SECONDS
         while not listens(folder / "in"):
             if time.monotonic() > deadline or not is_locked(folder.parent / "lock"):
-                raise WorldError(f"{folder}: the model proxy does not listen; its log: {folder.parent / 'log.txt'}")
+                raise InfrastructureError(
+                    f"{folder}: the model proxy does not listen; its log: {folder.parent / 'log.txt'}"
+                )
             pause(0.02)
     return token
 
@@ -105,13 +107,13 @@ def keep_running(run: RunFolder, settings: Settings) -> None:
 
 
 def start_proxy(folder: Path, run: RunFolder, settings: Settings) -> None:
-    """Start the run's proxy unless it runs. Raises WorldError."""
+    """Start the run's proxy unless it runs. Raises InfrastructureError."""
     config = {
         "upstreams": {name: upstream.model_dump() for name, upstream in upstreams(settings).items()},
         "ledger": str(run.ledger),
         "answers": str((settings.home.cache if settings.enable_cache else folder) / "answers"),
     }
-    with locked(folder / "lock") as lock:
+    with try_lock(folder / "lock") as lock:
         if lock is not None:
             start_detached(
                 "tuneloop.tools.llm_proxy.server",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx2
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.tools.llm_proxy.access import Upstream
 
 TIMEOUT_SECONDS = 10.0
@@ -20,23 +20,25 @@ def check_endpoint(upstream: Upstream, model: str, what: str, variables: str) ->
         variables: The settings to look at, in error messages.
 
     Raises:
-        SetupError: The provider is unreachable, refuses the key, or lists its models without this one.
+        InvalidRequestError: The provider is unreachable, refuses the key, or lists its models without this one.
     """
     headers = {"Authorization": f"Bearer {upstream.key}"} if upstream.key else {}
     try:
         with httpx2.Client(timeout=TIMEOUT_SECONDS, trust_env=False, headers=headers) as client:
             found = client.get(f"{upstream.base}/models")
     except (httpx2.HTTPError, httpx2.InvalidURL) as e:
-        raise SetupError(
+        raise InvalidRequestError(
             f"{what} at {_shown(upstream)} cannot be reached ({type(e).__name__}): look at {variables}"
         ) from e
     if found.status_code in (401, 403):
         how = "refuses the key" if upstream.key else "wants a key, and none is set"
-        raise SetupError(f"{what} at {_shown(upstream)} {how} ({found.status_code}): look at {variables}")
+        raise InvalidRequestError(f"{what} at {_shown(upstream)} {how} ({found.status_code}): look at {variables}")
     names = _listed(found)
     if names and model not in names:
         known = ", ".join(names[:8])
-        raise SetupError(f"{what} at {_shown(upstream)} has no model {model!r}; it lists {known}: look at {variables}")
+        raise InvalidRequestError(
+            f"{what} at {_shown(upstream)} has no model {model!r}; it lists {known}: look at {variables}"
+        )
 
 
 def _listed(found: httpx2.Response) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tuneloop.core.settings import Allowance
+from tuneloop.core.settings import LlmQuota
 from tuneloop.tools.llm_proxy.errors import ApiError
 from tuneloop.tools.llm_proxy.ledger import Entry
 
@@ -38,7 +38,7 @@ class Quota:
     """The quota of one job, or of the whole run."""
 
     owner: str
-    allowance: Allowance
+    allowance: LlmQuota
     used: Amount = field(default_factory=Amount)
     reserved: Amount = field(default_factory=Amount)
 

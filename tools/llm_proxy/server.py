@@ -23,10 +23,10 @@ import uvicorn
 from pydantic import BaseModel, ConfigDict
 from uvicorn.server import ServerState
 
-from tuneloop.core.locks import is_locked, take
-from tuneloop.core.settings import Allowance
-from tuneloop.sandboxes.jobs import newest
-from tuneloop.tools.disk import remove
+from tuneloop.core.locks import acquire, is_locked
+from tuneloop.core.settings import LlmQuota
+from tuneloop.sandboxes.jobs import newest_attempt
+from tuneloop.tools.housekeeping.disk import remove_path
 from tuneloop.tools.llm_proxy.access import EndpointConfig, Upstream
 from tuneloop.tools.llm_proxy.answer_cache import AnswerCache
 from tuneloop.tools.llm_proxy.endpoint import Endpoint
@@ -64,7 +64,7 @@ class ProxyServer:
         self._folder, self._config = folder, config
         self._ledger = Ledger(config.ledger, folder / "begun.jsonl")
         self._cache = AnswerCache(config.answers)
-        self._run = Quota("this run", Allowance())
+        self._run = Quota("this run", LlmQuota())
         self._update_used()
         self._providers: dict[str, Provider] = {}
         self._endpoints: dict[str, Endpoint] = {}
@@ -131,7 +131,7 @@ class ProxyServer:
         if not self._all_ended():
             return False
         handle = os.open(self._folder / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if take(handle) and self._all_ended():
+        if acquire(handle) and self._all_ended():
             return True
         os.close(handle)
         return False
@@ -159,7 +159,7 @@ class ProxyServer:
     def _remove_endpoints(self) -> None:
         """Remove all endpoints; after a crash they stay, and the next look at a job starts another proxy."""
         for path in self._folder.glob(CONFIGS):
-            remove(path.parent)
+            remove_path(path.parent)
 
     async def close(self) -> None:
         """Close providers and ledger."""
@@ -205,7 +205,7 @@ def listening_socket(folder: Path) -> socket.socket:
 def has_ended(path: Path, last_request: float) -> bool:
     """Whether the job behind an endpoint has ended some time ago, or is gone; a live job may be idle for long."""
     config = EndpointConfig.model_validate_json(path.read_bytes())
-    job = newest(config.jobs, config.name)
+    job = newest_attempt(config.jobs, config.name)
     opened, now = path.stat().st_mtime, time.time()
     if job is not None and (job / "exit.json").exists():
         return now - max(opened, (job / "exit.json").stat().st_mtime) > GRACE_SECONDS

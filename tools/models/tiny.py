@@ -6,17 +6,17 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from tuneloop.core.bridge import pause
-from tuneloop.core.dataset import BaseModelCard
-from tuneloop.core.errors import WorldError
+from tuneloop.core.async_bridge import pause
+from tuneloop.core.catalog import BaseModelCard
+from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.job import Command
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.jobs import launch, log_tail
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.tools.embedded.corpus import write_corpus, write_tokenizer_corpus
 from tuneloop.tools.engines import ensure_engine
-from tuneloop.tools.paths import ENGINES
-from tuneloop.tools.progress import last_progress
+from tuneloop.tools.jobs.machine import ENGINES
+from tuneloop.tools.jobs.progress import last_progress
 
 MODEL = BaseModelCard(
     name="tiny",
@@ -28,7 +28,7 @@ SEED = 1
 
 
 def fetch(folder: Path, settings: Settings, progress: Callable[[str, int, int], None]) -> None:
-    """Pre-train into `folder`; same bytes every time on one kind of processor. Raises WorldError when it fails."""
+    """Pre-train into `folder`; same bytes every time on one kind of processor. Raises InfrastructureError when it fails."""
     work = settings.home.models / ".tiny.work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -47,7 +47,7 @@ def fetch(folder: Path, settings: Settings, progress: Callable[[str, int, int], 
     )
     job = _finish(command, work / "jobs", progress)
     if not (folder / "model.safetensors").is_file():
-        raise WorldError(f"base model tiny was not made: {log_tail(job, 3)}")
+        raise InfrastructureError(f"base model tiny was not made: {log_tail(job, 3)}")
     shutil.rmtree(work)
 
 

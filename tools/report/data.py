@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tuneloop.core.benchmark import Benchmark
+from tuneloop.core.budget import Limits, Spent
+from tuneloop.core.catalog import Benchmark
 from tuneloop.core.experiment import Candidates, Experiment, Journal
-from tuneloop.core.ledger import Limits, Spent
-from tuneloop.core.run import RunSpec
-from tuneloop.core.score import Claim, GuardCheck, Halves, Score
-from tuneloop.tools.gate.report import GateReport
+from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.score import Claim, GuardCheck, Score, ValidationHalves
+from tuneloop.tools.data_gate.report import GateReport
 from tuneloop.tools.llm_proxy.ledger import Sums
-from tuneloop.tools.report.timing import NodeTime, total
-from tuneloop.tools.runs.forking import Fork
+from tuneloop.tools.report.timing import NodeTime, total_time
+from tuneloop.tools.runs.fork import Fork
 
 Curve = tuple[tuple[int, float], ...]
 
 
-class Also(BaseModel):
+class FurtherBenchmark(BaseModel):
     """A further benchmark; it decided nothing."""
 
     model_config = ConfigDict(frozen=True)
@@ -57,14 +57,16 @@ class ReportData(BaseModel):
         description="points: found on the sealed test four times in five, as told at the start"
     )
     validation_shown: int = Field(description="validation items that agents see")
-    halves: Halves | None = Field(None, description="gain on shown and on unseen validation items; None: all are shown")
+    halves: ValidationHalves | None = Field(
+        None, description="gain on shown and on unseen validation items; None: all are shown"
+    )
     candidates: Candidates = Candidates()
     guards_test: tuple[GuardCheck, ...] = Field((), description="best against base on the sealed tests of guards")
-    also: tuple[Also, ...] = ()
+    also: tuple[FurtherBenchmark, ...] = ()
     journal: Journal
     losses: dict[int, Curve] = Field({}, description="experiment → (step, training loss) in order")
     data: dict[int, GateReport] = Field({}, description="experiment → what the data gate found")
-    warnings: dict[int, tuple[str, ...]] = Field({}, description="experiment → what rungs found that stopped nothing")
+    warnings: dict[int, tuple[str, ...]] = Field({}, description="experiment → what checks found that stopped nothing")
     raw_overlaps: dict[str, int] = Field(
         {}, description="data set → raw records seen to hold validation items; their numbers are told to data scripts"
     )
@@ -75,7 +77,7 @@ class ReportData(BaseModel):
     leaked: tuple[str, ...] = Field(
         (), description="rows of the best experiment dropped for overlap with the test, some"
     )
-    seconds: float = Field(ge=0, description="work of all sittings")
+    seconds: float = Field(ge=0, description="work of all sessions")
     times: tuple[NodeTime, ...] = Field((), description="what each node of each experiment took")
     scorer_failed: dict[str, str] = Field({}, description="model and split → on what items the scorer itself failed")
     calls: dict[str, Sums] = Field({}, description="job → what it asked of models")
@@ -121,9 +123,9 @@ class ReportData(BaseModel):
     def nodes(self) -> tuple[NodeTime, ...]:
         """Every node over all experiments, in the order of the loop."""
         names = dict.fromkeys(part.node for part in self.times)
-        return tuple(total((part for part in self.times if part.node == name), name) for name in names)
+        return tuple(total_time((part for part in self.times if part.node == name), name) for name in names)
 
 
-def overlaps(report: GateReport) -> dict[str, int]:
+def overlap_counts(report: GateReport) -> dict[str, int]:
     """Split → rows that were dropped because they overlap with its items."""
     return {split: report.dropped.get(f"overlap with {split}", 0) for split in ("validation", "unseen", "test")}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tuneloop.core.experiment import Experiment, Journal
 from tuneloop.core.score import Score
 from tuneloop.tools.report.data import Curve
-from tuneloop.tools.report.timing import NodeTime, longest
+from tuneloop.tools.report.timing import NodeTime, longest_experiments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,7 @@ def draw_losses(path: Path, losses: Mapping[int, Curve]) -> None:
 
 def draw_times(path: Path, times: Sequence[NodeTime]) -> None:
     """Where the time went: a bar an experiment (of many those that took longest), a colour a node."""
-    rows = longest(times, BARS)
+    rows = longest_experiments(times, BARS)
     figure, axes = _figure("Where the time went", "minutes", "experiment")
     labels = ["run" if n == 0 else str(n) for n in rows]
     start = [0.0] * len(rows)

@@ -6,65 +6,63 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, stdev
 
-from tuneloop.core.cost import off
-from tuneloop.core.experiment import Candidate, Experiment
-from tuneloop.core.ledger import amount, lines
-from tuneloop.core.prices import price_list
+from tuneloop.core.budget import format_amount, load_price_list, spending_lines
+from tuneloop.core.experiment import Candidate, Experiment, forecast_error_percent
+from tuneloop.core.formatting import format_duration, format_gain_cell, format_interval, format_size, printable
 from tuneloop.core.score import GuardCheck, Score
-from tuneloop.core.wording import bracketed, clean, duration, interval, size
 from tuneloop.tools.report.data import ReportData
-from tuneloop.tools.report.facts import averages
-from tuneloop.tools.report.timing import NodeTime, by_number, longest, total
+from tuneloop.tools.report.report_json import benchmark_averages
+from tuneloop.tools.report.timing import NodeTime, longest_experiments, times_by_experiment, total_time
 
 CELL = 400
 SHOWN = 20
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table; text of agents cannot break out of its cell."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
 
 
 def _cell(value: object) -> str:
-    return plain(clean(str(value), CELL).replace("\\", "\\\\").replace("|", "\\|"))
+    return escape_markdown(printable(str(value), CELL).replace("\\", "\\\\").replace("|", "\\|"))
 
 
-def plain(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text that Markdown shows as it is: no tags, links or code."""
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text).replace("[", "\\[").replace("`", "\\`")
 
 
-def score(s: Score | None) -> str:
+def score_cell(s: Score | None) -> str:
     """Value and 95 % interval."""
-    return interval(s.value, s.low, s.high) if s else "-"
+    return format_interval(s.value, s.low, s.high) if s else "-"
 
 
-def result(data: ReportData) -> str:
+def result_table(data: ReportData) -> str:
     """Base and best on both splits."""
     rows = [
-        ("base model", score(data.baseline_validation), score(data.baseline_test)),
+        ("base model", score_cell(data.baseline_validation), score_cell(data.baseline_test)),
         (
-            f"best: {candidate(data.candidates.chosen)}" if data.candidates.chosen else "best: none",
-            score(data.best_validation),
-            score(data.best_test),
+            f"best: {candidate_name(data.candidates.chosen)}" if data.candidates.chosen else "best: none",
+            score_cell(data.best_validation),
+            score_cell(data.best_test),
         ),
     ]
     sizes = (f"validation (n = {data.baseline_validation.n})", f"sealed test (n = {data.baseline_test.n})")
-    return table((f"{data.benchmark.metric}, 0-100", *sizes), rows)
+    return markdown_table((f"{data.benchmark.metric}, 0-100", *sizes), rows)
 
 
-def candidate(one: Candidate) -> str:
+def candidate_name(one: Candidate) -> str:
     """`experiment 3`, or `experiment 3, training 2`."""
     return f"experiment {one.experiment}" + (f", training {one.training}" if one.training > 1 else "")
 
 
-def folder(one: Candidate) -> str:
+def candidate_folder(one: Candidate) -> str:
     """Where a candidate lies in the run's folder."""
     return f"experiments/{one.experiment:03d}/" + (f"seeds/{one.training}/" if one.training > 1 else "")
 
 
-def benchmarks(data: ReportData) -> str:
+def benchmarks_table(data: ReportData) -> str:
     """All benchmarks with the average; the first decides."""
     decisive = (data.baseline_validation, data.best_validation, data.baseline_test, data.best_test)
     columns = [(f"{data.benchmark.name} (decides)", *decisive)]
@@ -72,51 +70,54 @@ def benchmarks(data: ReportData) -> str:
         (one.benchmark, one.baseline_validation, one.best_validation, one.baseline_test, one.best_test)
         for one in data.also
     ]
-    means = averages(data) or {}
+    means = benchmark_averages(data) or {}
     order = ("baseline_validation", "best_validation", "baseline_test", "best_test")
     last = ("average", *(f"{means[name]:.1f}" if name in means else "-" for name in order))
-    rows = [(name, *map(score, scores)) for name, *scores in columns]
-    return table(("benchmark", "validation: base", "best", "sealed test: base", "best"), [*rows, last])
+    rows = [(name, *map(score_cell, scores)) for name, *scores in columns]
+    return markdown_table(("benchmark", "validation: base", "best", "sealed test: base", "best"), [*rows, last])
 
 
-def guards(data: ReportData) -> str:
+def guards_table(data: ReportData) -> str:
     """What the best model lost against the base model on every guard: measured, and at most with 95 % confidence."""
     found = data.best.feedback.guards if data.best else ()
     sealed = {check.benchmark: check for check in data.guards_test}
     header = ("guard", "may lose", "validation: lost", "at most", "n", "sealed test: lost", "at most", "n", "how")
-    rows = [(c.benchmark, f"{c.allowed:g}", *_lost(c), *_lost(sealed.get(c.benchmark)), _how(c)) for c in found]
+    rows = [
+        (c.benchmark, f"{c.allowed:g}", *_loss_cell(c), *_loss_cell(sealed.get(c.benchmark)), _guard_cell(c))
+        for c in found
+    ]
     none = [(str(guard), *("-" for _ in header[1:])) for guard in data.spec.guards]
-    return table(header, rows or none)
+    return markdown_table(header, rows or none)
 
 
-def _lost(check: GuardCheck | None) -> tuple[str, ...]:
+def _loss_cell(check: GuardCheck | None) -> tuple[str, ...]:
     return (f"{check.loss:.1f}", f"{check.worst:.1f}", str(check.n)) if check else ("-", "-", "-")
 
 
-def _how(check: GuardCheck) -> str:
+def _guard_cell(check: GuardCheck) -> str:
     if check.able:
         return "shown to stay within"
     return f"by the measured loss: so few items can show {check.smallest:.1f} at best"
 
 
-def spent(data: ReportData) -> str:
+def spending_table(data: ReportData) -> str:
     """Spent, limit and left; what is neither limited nor used is left out."""
     loops, done = data.loop_n, len(data.journal.experiments)
     rows: list[Sequence[object]] = [
         ("experiments", done, *((loops, max(0, loops - done)) if loops is not None else ("-", "-")))
     ]
-    for line in lines(data.spent, data.limits):
+    for line in spending_lines(data.spent, data.limits):
         if line.spent or line.limit is not None:
             amounts = (line.spent, line.limit, line.left)
-            rows.append((line.kind, *("-" if n is None else amount(line.kind, n) for n in amounts)))
-    rows.append(("disk", size(data.spent.disk), "-", "-"))
-    return table(("", "spent", "limit", "left"), rows)
+            rows.append((line.kind, *("-" if n is None else format_amount(line.kind, n) for n in amounts)))
+    rows.append(("disk", format_size(data.spent.disk), "-", "-"))
+    return markdown_table(("", "spent", "limit", "left"), rows)
 
 
-def models(data: ReportData) -> str:
+def models_table(data: ReportData) -> str:
     """Who asked which model: requests, tokens, money, and whose price it is."""
     header = ("who", "model", "requests", "tokens in", "of them cached", "tokens out", "USD", "price")
-    known = {"own": "TUNELOOP_API_PRICES", "list": f"list of {price_list().date}", "": "unknown"}
+    known = {"own": "TUNELOOP_API_PRICES", "list": f"list of {load_price_list().date}", "": "unknown"}
     rows = [
         (
             use.who, use.model, use.sums.requests, use.sums.tokens_in, use.sums.tokens_cached, use.sums.tokens_out,
@@ -124,10 +125,10 @@ def models(data: ReportData) -> str:
         )
         for use in data.models
     ]  # fmt: skip
-    return table(header, rows)
+    return markdown_table(header, rows)
 
 
-def calls(data: ReportData) -> str:
+def calls_table(data: ReportData) -> str:
     """Requests, tokens and cost of each job's requests to models, and of all."""
     rows = []
     for job, c in data.calls.items():
@@ -140,10 +141,10 @@ def calls(data: ReportData) -> str:
         cost = f"{sum(costs):.4f}" if len(costs) == len(rows) else "unknown"
         rest = [sum(getattr(c, name) for c in data.calls.values()) for name in ("cached", "failed", "refused")]
         rows.append(("all", whole[0], whole[1], whole[2], cost, rest[0], rest[1], rest[2]))
-    return table(header, rows)
+    return markdown_table(header, rows)
 
 
-def experiments(data: ReportData) -> str:
+def experiments_table(data: ReportData) -> str:
     """Hypothesis, verdict, numbers."""
     best = data.best
     header = (
@@ -156,7 +157,7 @@ def experiments(data: ReportData) -> str:
         "time",
         "hypothesis",
     )
-    return table(
+    return markdown_table(
         header, (_experiment(e, best is not None and best.number == e.number) for e in data.journal.experiments)
     )
 
@@ -166,30 +167,30 @@ def _experiment(e: Experiment, is_best: bool) -> tuple[object, ...]:
     return (
         f"{e.number}{' ★' if is_best else ''}",
         e.outcome,
-        score(e.score),
-        bracketed(comparison.gain, comparison.low, comparison.high) if comparison else "-",
+        score_cell(e.score),
+        format_gain_cell(comparison.gain, comparison.low, comparison.high) if comparison else "-",
         f"{e.score.parsed:.0f} %" if e.score else "-",
         e.training.rows if e.training else "-",
-        duration(e.seconds),
+        format_duration(e.seconds),
         e.hypothesis.statement,
     )
 
 
-def trainings(data: ReportData) -> str:
+def trainings_table(data: ReportData) -> str:
     """Validation scores of the recipes that were trained with further seeds: each, mean and standard deviation."""
     rows = [
         (number, ", ".join(f"{value:.1f}" for value in values), f"{fmean(values):.1f}", f"{stdev(values):.1f}")
         for number, values in sorted(data.candidates.values.items())
         if len(values) > 1
     ]
-    return table(("#", "validation, a seed each", "mean", "standard deviation"), rows) if rows else ""
+    return markdown_table(("#", "validation, a seed each", "mean", "standard deviation"), rows) if rows else ""
 
 
-def training(data: ReportData) -> str:
+def training_table(data: ReportData) -> str:
     """What each training did."""
     header = ("#", "method", "rows", "steps", "loss, first to last", "time", "repairs")
     runs = [(e, e.training) for e in data.journal.experiments if e.training]
-    return table(
+    return markdown_table(
         header,
         [
             (
@@ -198,7 +199,7 @@ def training(data: ReportData) -> str:
                 t.rows,
                 t.steps if t.stopped is None else f"{t.steps} of {t.stopped.of}: {t.stopped.text}",
                 f"{t.first_loss:.3f} → {t.last_loss:.3f}",
-                duration(t.seconds),
+                format_duration(t.seconds),
                 e.repairs,
             )
             for e, t in runs
@@ -206,19 +207,21 @@ def training(data: ReportData) -> str:
     )
 
 
-def forecasts(data: ReportData) -> str:
-    """What each micro-run said of its training, what the training took, and how far off that was."""
+def forecasts_table(data: ReportData) -> str:
+    """What each smoke run said of its training, what the training took, and how far off that was."""
     header = ("#", "time: forecast, real", "CPU: forecast, real", "peak memory: forecast, real", "on the device")
     runs = [(e.number, t.forecast, t.spent) for e in data.journal.experiments if (t := e.training) and not t.stopped]
-    return table(
+    return markdown_table(
         header,
         [
             (
                 number,
-                _beside(said.seconds, took.seconds, duration),
-                _beside(said.cpu, took.cpu, duration),
-                _beside(said.memory, took.memory, size),
-                _beside(said.device_memory or 0, took.device_memory or 0, size) if took.device_memory else "-",
+                _forecast_cell(said.seconds, took.seconds, format_duration),
+                _forecast_cell(said.cpu, took.cpu, format_duration),
+                _forecast_cell(said.memory, took.memory, format_size),
+                _forecast_cell(said.device_memory or 0, took.device_memory or 0, format_size)
+                if took.device_memory
+                else "-",
             )
             for number, said, took in runs
             if said and took
@@ -226,17 +229,17 @@ def forecasts(data: ReportData) -> str:
     )
 
 
-def _beside(said: float, took: float, shown: Callable[[float], str]) -> str:
-    return f"{shown(said)} → {shown(took)} ({off(said, took):+.0f} %)"
+def _forecast_cell(said: float, took: float, shown: Callable[[float], str]) -> str:
+    return f"{shown(said)} → {shown(took)} ({forecast_error_percent(said, took):+.0f} %)"
 
 
-def data_reports(data: ReportData) -> str:
+def data_table(data: ReportData) -> str:
     """What the data gate found on every record."""
     header = (
         *("#", "read", "kept", "dropped", "duplicates, exact / near", "format right"),
         *("tokens, median / 95 % / longest", "cut, of them in the answer", "scripts"),
     )
-    return table(
+    return markdown_table(
         header,
         [
             (
@@ -255,40 +258,40 @@ def data_reports(data: ReportData) -> str:
     )
 
 
-def by_node(data: ReportData) -> str:
+def time_by_node(data: ReportData) -> str:
     """Where the time went: wall, jobs, the orchestrator's own CPU, turns cut short."""
-    whole = total(data.times)
+    whole = total_time(data.times)
     rows = [_node(part, whole) for part in sorted(data.nodes, key=lambda part: -part.seconds)]
-    return table(("node", "turns", "time", "share", "jobs", "CPU", "cut short"), [*rows, _node(whole, whole)])
+    return markdown_table(("node", "turns", "time", "share", "jobs", "CPU", "cut short"), [*rows, _node(whole, whole)])
 
 
 def _node(part: NodeTime, whole: NodeTime) -> tuple[object, ...]:
     share = f"{100 * part.seconds / whole.seconds:.0f} %" if whole.seconds else "-"
-    cut = f"{part.cut}, {duration(part.lost)}" if part.cut else "-"
-    return (part.node, part.turns, duration(part.seconds), share, _jobs(part), f"{part.cpu:.1f} s", cut)
+    cut = f"{part.cut}, {format_duration(part.lost)}" if part.cut else "-"
+    return (part.node, part.turns, format_duration(part.seconds), share, _jobs(part), f"{part.cpu:.1f} s", cut)
 
 
 def _jobs(part: NodeTime) -> str:
     if not part.attempts:
         return "-"
     share = f" ({100 * part.jobs / part.seconds:.0f} %)" if part.seconds else ""
-    return f"{duration(part.jobs)}{share}"
+    return f"{format_duration(part.jobs)}{share}"
 
 
-def by_experiment(data: ReportData) -> str:
+def time_by_experiment(data: ReportData) -> str:
     """Time of each node in each experiment; of many experiments those that took longest."""
     nodes = [part.node for part in data.nodes]
-    shown = longest(data.times, SHOWN)
+    shown = longest_experiments(data.times, SHOWN)
     lines = [(n or "run", *_cells(parts, nodes)) for n, parts in shown.items()]
-    left = by_number(part for part in data.times if part.experiment not in shown)
+    left = times_by_experiment(part for part in data.times if part.experiment not in shown)
     rest = (
         [(f"{len(left)} others", *_cells([part for parts in left.values() for part in parts], nodes))] if left else []
     )
-    return table(("#", *nodes, "all", "jobs", "CPU"), [*lines, *rest])
+    return markdown_table(("#", *nodes, "all", "jobs", "CPU"), [*lines, *rest])
 
 
 def _cells(parts: Sequence[NodeTime], nodes: Sequence[str]) -> list[str]:
-    seconds = {name: total(part for part in parts if part.node == name).seconds for name in nodes}
-    whole = total(parts)
-    each = [duration(seconds[name]) if seconds[name] else "-" for name in nodes]
-    return [*each, duration(whole.seconds), _jobs(whole), f"{whole.cpu:.1f} s"]
+    seconds = {name: total_time(part for part in parts if part.node == name).seconds for name in nodes}
+    whole = total_time(parts)
+    each = [format_duration(seconds[name]) if seconds[name] else "-" for name in nodes]
+    return [*each, format_duration(whole.seconds), _jobs(whole), f"{whole.cpu:.1f} s"]

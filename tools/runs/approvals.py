@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tuneloop.core.approval import Asked, Decision, When
 from tuneloop.core.directive import Approve
 from tuneloop.core.directive_log import open_directives
+from tuneloop.core.experiment import ApprovalDecision, ApprovalPoint, ApprovalRequest
 from tuneloop.core.files import digest, read_json, write_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
-from tuneloop.core.run import ApproveAt, RunSpec
+from tuneloop.core.run_spec import ApproveAt, RunSpec
 
 
 def approve_at(run: RunFolder, spec: RunSpec) -> ApproveAt:
@@ -18,12 +18,12 @@ def approve_at(run: RunFolder, spec: RunSpec) -> ApproveAt:
     return newest[-1] if newest else spec.approve
 
 
-def key(folder: ExperimentFolder, attempt: int) -> str:
+def recipe_key(folder: ExperimentFolder, attempt: int) -> str:
     """Of a recipe as it is now: another recipe is another question."""
     return digest(str(attempt), folder.script.read_bytes(), folder.config.read_bytes())
 
 
-def put_question(folder: ExperimentFolder, asked: Asked) -> bool:
+def write_question(folder: ExperimentFolder, asked: ApprovalRequest) -> bool:
     """Write it down; whether it is new."""
     file = folder.approvals / f"{asked.at}-{asked.key}.asked.json"
     if file.is_file():
@@ -32,18 +32,20 @@ def put_question(folder: ExperimentFolder, asked: Asked) -> bool:
     return True
 
 
-def was_asked(folder: ExperimentFolder) -> bool:
+def has_question(folder: ExperimentFolder) -> bool:
     """Whether anything was asked of this experiment."""
     return any(folder.approvals.glob("*.asked.json"))
 
 
-def find_decision(folder: ExperimentFolder, at: When, key: str) -> Decision | None:
+def find_decision(folder: ExperimentFolder, at: ApprovalPoint, key: str) -> ApprovalDecision | None:
     """What was answered to this question."""
     file = folder.approvals / f"{at}-{key}.json"
-    return Decision.model_validate(read_json(file)) if file.is_file() else None
+    return ApprovalDecision.model_validate(read_json(file)) if file.is_file() else None
 
 
-def decide(folder: ExperimentFolder, at: When, key: str, decision: Decision) -> Decision:
+def write_decision(
+    folder: ExperimentFolder, at: ApprovalPoint, key: str, decision: ApprovalDecision
+) -> ApprovalDecision:
     """Answer once: the first answer holds. The caller holds the run's lock."""
     found = find_decision(folder, at, key)
     if found is None:
@@ -51,10 +53,10 @@ def decide(folder: ExperimentFolder, at: When, key: str, decision: Decision) -> 
     return found or decision
 
 
-def open_question(run: RunFolder) -> Asked | None:
+def open_question(run: RunFolder) -> ApprovalRequest | None:
     """What the run waits for, the newest; None: nothing."""
     file = _open_question(run)
-    return Asked.model_validate(read_json(file)) if file else None
+    return ApprovalRequest.model_validate(read_json(file)) if file else None
 
 
 def asked_at(run: RunFolder) -> float:

@@ -24,7 +24,7 @@ def _parsed(file: Path, written: int) -> Experiment:  # noqa: ARG001
     return Experiment.model_validate_json(file.read_bytes())
 
 
-def baseline(run: RunFolder) -> Score | None:
+def baseline_score(run: RunFolder) -> Score | None:
     """The untouched model's validation score, with the items that agents see; None before `prepare` is over."""
     file = score_file(run, 0)
     return shown_score(file) if file.is_file() else None
@@ -35,24 +35,26 @@ def score_file(run: RunFolder, number: int) -> Path:
     return run.experiment(number).scores if number else run.baseline / "scores.json"
 
 
-def others(file: Path, benchmark: str) -> Path:
+def further_scores_file(file: Path, benchmark: str) -> Path:
     """Where the score on a further benchmark lies, beside the `file` of the one that decides."""
     return file.with_name("scores") / f"{benchmark}.json"
 
 
-def unseen(file: Path, benchmark: str) -> Path:
+def unseen_scores_file(file: Path, benchmark: str) -> Path:
     """Where results on the validation items that agents do not see lie; no tool of an agent reads there."""
     return file.with_name("sealed") / f"{benchmark}.json"
 
 
-def keep(file: Path, found: Sequence[Score]) -> Score:
+def keep_score(file: Path, found: Sequence[Score]) -> Score:
     """Write the score that decides into `file`, after the others beside it and what agents do not see; the one that decides."""
     for score in found:
         if score.unseen:
             items = [item.model_dump(mode="json") for item in score.unseen]
-            write_json(unseen(file, score.benchmark), {"measured_with": score.measured_with, "items": items})
+            write_json(
+                unseen_scores_file(file, score.benchmark), {"measured_with": score.measured_with, "items": items}
+            )
     for other in found[1:]:
-        write_json(others(file, other.benchmark), other.model_dump(mode="json"))
+        write_json(further_scores_file(file, other.benchmark), other.model_dump(mode="json"))
     write_json(file, found[0].model_dump(mode="json"))
     return found[0]
 
@@ -65,7 +67,7 @@ def shown_score(file: Path) -> Score:
 def whole_score(file: Path, beside: Path | None = None) -> Score:
     """A kept score with every item: for code that compares. `beside`: the file of the score that decides."""
     score = shown_score(file)
-    hidden = unseen(beside or file, score.benchmark)
+    hidden = unseen_scores_file(beside or file, score.benchmark)
     found = read_json(hidden) if len(score.items) < score.n and hidden.is_file() else None
     if found is None or found["measured_with"] != score.measured_with:  # a kill may leave one half of two measurements
         return score
@@ -74,14 +76,14 @@ def whole_score(file: Path, beside: Path | None = None) -> Score:
 
 def whole_scores(file: Path, names: Iterable[str]) -> dict[str, Score]:
     """Scores on further benchmarks, with every item."""
-    return {name: whole_score(others(file, name), file) for name in names}
+    return {name: whole_score(further_scores_file(file, name), file) for name in names}
 
 
 def other_scores(file: Path, names: Iterable[str]) -> dict[str, Score]:
     """Scores on further benchmarks, without items."""
-    return {name: shown_score(others(file, name)).bare for name in names}
+    return {name: shown_score(further_scores_file(file, name)).bare for name in names}
 
 
-def scores(run: RunFolder, number: int) -> Score:
+def experiment_score(run: RunFolder, number: int) -> Score:
     """An experiment's validation score, the untouched model's for 0, with every item: for code that compares."""
     return whole_score(score_file(run, number))

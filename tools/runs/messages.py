@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.bridge import pause as wait_shortly
+from tuneloop.core.async_bridge import pause as wait_shortly
 from tuneloop.core.commands import parse
 from tuneloop.core.directive import Line, NewRun
 from tuneloop.core.directive_log import read_conversation
-from tuneloop.core.errors import SetupError, ToolError
+from tuneloop.core.errors import InvalidRequestError, ToolError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
@@ -93,7 +93,7 @@ def deliver(run: RunFolder, text: str) -> dict[str, Any]:
     try:
         if isinstance(parse(text), NewRun):
             raise ToolError("a run cannot start another run; right is start_run")
-    except SetupError:
+    except InvalidRequestError:
         pass  # the run itself offers what is near, or asks a chat model
     message = say(run, text)
     file = run.inbox / f"{message}.json"

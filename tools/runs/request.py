@@ -2,17 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from tuneloop.core.errors import ToolError
-from tuneloop.core.run import ApproveAt, Guard, seconds
-from tuneloop.tools import benchmarks, datasets, models
-from tuneloop.tools.runs.naming import Open
+from tuneloop.core.layout import Home
+from tuneloop.core.run_spec import ApproveAt, Guard, parse_seconds
+from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.hub import datasets, models
+
+# Names of runs; and names that a caller over MCP gives: registered ones, hub ids, paths below the folders open to it.
 
 
-class Request(BaseModel):
+@dataclass(frozen=True)
+class OpenFolders:
+    """Folders whose content may be named; of the home only models, data sets and what runs brought, no sealed test."""
+
+    home: Home
+    roots: tuple[Path, ...] = ()
+
+    def admits(self, path: Path) -> bool:
+        """Whether a real path may be named. One that holds the home would bring all of it along."""
+        home = self.home.root.resolve()
+        of_home = (self.home.models, self.home.datasets, *self.home.runs.glob("*/best"))
+        if any(path.is_relative_to(folder.resolve()) for folder in of_home):
+            return True
+        if path.is_relative_to(home) or home.is_relative_to(path):
+            return False
+        return any(path.is_relative_to(root.resolve()) for root in self.roots)
+
+    def confined(self, name: str, registered: Collection[str]) -> str:
+        """The name as the command line shall get it; a path becomes absolute. Raises ToolError for one that is closed.
+
+        A comma would make two names of it, the second of which nobody looked at.
+        """
+        if "," in name or name.startswith("-") or not name.isprintable() or not name.strip():
+            raise ToolError(f"{name[:80]!r} is no name; right is one registered name, hub id or path, without commas")
+        if not is_path(name, registered):
+            return name
+        path = Path(name).expanduser().resolve()
+        if not self.admits(path):
+            where = ", ".join(map(str, (*self.roots, self.home.datasets, self.home.models)))
+            raise ToolError(
+                f"{name!r} is not open to you; right is a path below {where}, a registered name or a hub id"
+            )
+        return str(path)
+
+
+def is_path(name: str, registered: Collection[str]) -> bool:
+    """Whether the command line takes the name for a path: it looks like one, or is there, and is no entry's name."""
+    if name in registered:
+        return False
+    return name.startswith((".", "/", "~")) or Path(name).expanduser().exists()
+
+
+def folder_name(text: str) -> str:
+    """A thread id as the name of a folder."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:80]
+
+
+def fresh_name(benchmark: str) -> str:
+    """A name for a new run: benchmark and time of day."""
+    return f"{folder_name(Path(benchmark).name)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+
+
+class RunRequest(BaseModel):
     """Fields as options of `tuneloop run`; None, "" and () leave the choice to the settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -35,17 +94,17 @@ class Request(BaseModel):
     seeds: int | None = None
     seed: int | None = None
 
-    def checked(self, given: Open) -> Request:
+    def checked(self, given: OpenFolders) -> RunRequest:
         """With paths made absolute. Raises ToolError when one is not open, or when nothing would end the run."""
         if self.limit is None and self.loop_n is None:
             raise ToolError("nothing would end this run; right is experiments, e.g. 3, or timeout, e.g. 2h, or both")
         return self.model_copy(
             update={
-                "benchmark": given.confined(self.benchmark, benchmarks.names()),
-                "also": tuple(given.confined(name, benchmarks.names()) for name in self.also),
-                "base_model": given.confined(self.base_model, models.names()) if self.base_model else "",
-                "datasets": tuple(given.confined(name, datasets.names()) for name in self.datasets),
-                "guards": tuple(guard(text, given) for text in self.guards),
+                "benchmark": given.confined(self.benchmark, resolve.registered_names()),
+                "also": tuple(given.confined(name, resolve.registered_names()) for name in self.also),
+                "base_model": given.confined(self.base_model, models.registered_models()) if self.base_model else "",
+                "datasets": tuple(given.confined(name, datasets.registered_datasets()) for name in self.datasets),
+                "guards": tuple(check_guard(text, given) for text in self.guards),
             }
         )
 
@@ -53,7 +112,7 @@ class Request(BaseModel):
     def limit(self) -> float | None:
         """Seconds that the run may take. Raises ToolError for what is no time."""
         try:
-            return seconds(self.timeout)  # type: ignore[return-value]  # a validator takes anything and says object
+            return parse_seconds(self.timeout)  # type: ignore[return-value]  # a validator takes anything and says object
         except ValueError as e:
             raise ToolError(f"timeout: {e}") from e
 
@@ -65,15 +124,15 @@ class Request(BaseModel):
             if value not in (None, "", "never"):
                 yield f"--{name.replace('_', '-')}={value}"
         yield from (f"--dataset={name}" for name in self.datasets)
-        yield from (f"--guard={text}" for text in self.guards)
+        yield from (f"--max-regression={text}" for text in self.guards)
         if self.drop_overlaps:
             yield "--drop-overlaps"
 
 
-def guard(text: str, given: Open) -> str:
+def check_guard(text: str, given: OpenFolders) -> str:
     """`mmlu:-2`, its benchmark looked at. Raises ToolError."""
     try:
         found = Guard.model_validate(text)
     except ValueError as e:
         raise ToolError(f"guard {text!r}: right is BENCHMARK:-POINTS, e.g. mmlu:-2") from e
-    return str(found.model_copy(update={"benchmark": given.confined(found.benchmark, benchmarks.names())}))
+    return str(found.model_copy(update={"benchmark": given.confined(found.benchmark, resolve.registered_names())}))

@@ -8,32 +8,33 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from tuneloop.core.errors import SetupError
-from tuneloop.core.run import Guard, RunSpec, SandboxKind
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.run_spec import Guard, RunSpec, SandboxKind
 from tuneloop.core.settings import Settings
-from tuneloop.tools import benchmarks, datasets, models
+from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.hub import datasets, models
 
 DEFAULT_BENCHMARK = "wordproblems"
 DEFAULT_MODEL = "tiny"
-OPTION = {"datasets": "--dataset", "guards": "--guard"}
+OPTION = {"datasets": "--dataset", "guards": "--max-regression"}
 ENV_TYPES = {"conda": "bubblewrap", "local": "bubblewrap"}  # both ran on the host
 
 
 def build_spec(given: Mapping[str, Any], settings: Settings, again: RunSpec | None = None) -> RunSpec:
     """The spec of a new run. `given`: options by field name, None or empty when not given; `again`: a run to repeat.
 
-    Raises SetupError in one line that names the option.
+    Raises InvalidRequestError in one line that names the option.
     """
     options = {name: value for name, value in given.items() if value not in (None, ())}
     base = again.model_dump() if again else from_settings(settings, options.get("benchmark"))
     values = {**base, **options}
     several = [part for name in split_names([values["benchmark"], *values.get("also", ())]) for part in family(name)]
-    values["benchmark"], *values["also"] = dict.fromkeys(locate(name, benchmarks.names()) for name in several)
+    values["benchmark"], *values["also"] = dict.fromkeys(locate(name, resolve.registered_names()) for name in several)
     values["base_model"] = locate(
-        values.get("base_model") or default_model(values["benchmark"], settings), models.names()
+        values.get("base_model") or default_model(values["benchmark"], settings), models.registered_models()
     )
     values["guards"] = [part for text in values.get("guards", ()) for part in guarded(text)]
-    values["datasets"] = tuple(locate(name, datasets.names()) for name in split_names(values["datasets"]))
+    values["datasets"] = tuple(locate(name, datasets.registered_datasets()) for name in split_names(values["datasets"]))
     try:
         return RunSpec(**values)
     except ValidationError as e:
@@ -41,7 +42,7 @@ def build_spec(given: Mapping[str, Any], settings: Settings, again: RunSpec | No
         field = str(first["loc"][0])
         option = OPTION.get(field, "--" + field.replace("_", "-"))
         value = "" if field == "guards" else f" {first['input']!r}"
-        raise SetupError(f"{option}{value}: {first['msg'].removeprefix('Value error, ')}") from e
+        raise InvalidRequestError(f"{option}{value}: {first['msg'].removeprefix('Value error, ')}") from e
 
 
 def from_settings(settings: Settings, benchmark: str | None) -> dict[str, Any]:
@@ -66,44 +67,48 @@ def target_benchmark(settings: Settings) -> str:
 
 
 def benchmark_names(settings: Settings) -> tuple[str, ...]:
-    """`FT_BENCHMARK_DATASETS`, or `BENCHMARK_DATASETS`; () when neither is set. Raises SetupError on an empty list."""
+    """`FT_BENCHMARK_DATASETS`, or `BENCHMARK_DATASETS`; () when neither is set. Raises InvalidRequestError on an empty list."""
     lists = (settings.target_benchmarks, settings.benchmark_list)
     names = next((names for names in lists if names is not None), None)
     if names == ():
-        raise SetupError("FT_BENCHMARK_DATASETS is an empty list: a run is decided by a benchmark; right is one name")
+        raise InvalidRequestError(
+            "FT_BENCHMARK_DATASETS is an empty list: a run is decided by a benchmark; right is one name"
+        )
     return names or ()
 
 
 def family(name: str) -> tuple[str, ...]:
     """The benchmarks that a family's name stands for; any other name is itself."""
-    return (benchmarks.parts(name) or (name,)) if name in benchmarks.names() else (name,)
+    return (resolve.family_members(name) or (name,)) if name in resolve.registered_names() else (name,)
 
 
 def guarded(given: str | Mapping[str, Any]) -> Iterator[Guard]:
-    """`mmlu:-2,gsm8k:-1`, or a guard of a run that is repeated; of a family every part. Raises SetupError."""
+    """`mmlu:-2,gsm8k:-1`, or a guard of a run that is repeated; of a family every part. Raises InvalidRequestError."""
     for text in given.split(",") if isinstance(given, str) else [given]:
         try:
             guard = Guard.model_validate(text)
         except ValidationError as e:
-            raise SetupError(f"--guard {text!r}: right is BENCHMARK:-POINTS, e.g. mmlu:-2") from e
+            raise InvalidRequestError(f"--max-regression {text!r}: right is BENCHMARK:-POINTS, e.g. mmlu:-2") from e
         for part in family(guard.benchmark):
-            yield Guard(benchmark=locate(part, benchmarks.names()), points=guard.points)
+            yield Guard(benchmark=locate(part, resolve.registered_names()), points=guard.points)
 
 
 def default_model(benchmark: str, settings: Settings) -> str:
-    """The embedded model for the embedded benchmark; for any other the user has to choose. Raises SetupError."""
+    """The embedded model for the embedded benchmark; for any other the user has to choose. Raises InvalidRequestError."""
     if benchmark == DEFAULT_BENCHMARK:
         return DEFAULT_MODEL
-    benchmarks.check(benchmark, settings)  # who mistyped this one wants to hear of that first
-    raise SetupError("no base model: right is --base-model FOLDER|ID, or FT_BASE_MODEL in the environment or .env")
+    resolve.check_benchmark(benchmark, settings)  # who mistyped this one wants to hear of that first
+    raise InvalidRequestError(
+        "no base model: right is --base-model FOLDER|ID, or FT_BASE_MODEL in the environment or .env"
+    )
 
 
 def sandbox(env_type: str | None) -> str:
-    """`FT_Coder_CoSTEER_env_type` in our words. Raises SetupError on a kind that nobody knows."""
+    """`FT_Coder_CoSTEER_env_type` in our words. Raises InvalidRequestError on a kind that nobody knows."""
     known = (*get_args(SandboxKind), *ENV_TYPES)
     kind = (env_type or "auto").lower()
     if kind not in known:
-        raise SetupError(f"FT_Coder_CoSTEER_env_type={env_type!r}: right is one of {', '.join(known)}")
+        raise InvalidRequestError(f"FT_Coder_CoSTEER_env_type={env_type!r}: right is one of {', '.join(known)}")
     return ENV_TYPES.get(kind, kind)
 
 

@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tuneloop.core.errors import SetupError, ToolError
+from tuneloop.core.errors import InvalidRequestError, ToolError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import exclusive, is_locked
-from tuneloop.tools.runs.background import LOG, launched, resume_behind
-from tuneloop.tools.runs.naming import fresh_name
-from tuneloop.tools.runs.request import Request
+from tuneloop.sandboxes.detached import start_command_line, wait_accepted
+from tuneloop.tools.runs.request import RunRequest, fresh_name
+
+# Work on a run in the background: the command line, detached; it outlives who asked, and refuses as in a terminal.
+
+LOG = "command.log"
+ACCEPT_SECONDS = 60.0  # until a request is taken or refused; what takes longer is still on its way
+WORKED = ("to go on: ", "report: ")  # how the command line ends when it was not refused
+
+
+def resume_detached(run: RunFolder) -> str:
+    """Start `tuneloop resume` and wait until it holds the run; why it did not, "" when it did."""
+    return launch_detached(run, ("resume", run.id), lambda: is_locked(run.lock))
+
+
+def launch_detached(run: RunFolder, words: tuple[str, ...], accepted: Callable[[], bool]) -> str:
+    """Start `tuneloop WORDS` and wait until it has accepted; its refusal in one line, "" when there is none."""
+    log = run.root / LOG
+    begun = log.stat().st_size if log.exists() else 0
+    ended = start_command_line(*words, cwd=Path.cwd(), log=log)
+    return refusal_line(log, begun) if wait_accepted(ended, accepted, ACCEPT_SECONDS) else ""
+
+
+def refusal_line(log: Path, begun: int) -> str:
+    """Why the command line refused; "" when it has worked and is over already."""
+    lines = log.read_bytes()[begun:].decode(errors="replace").strip().splitlines()
+    last = lines[-1] if lines else "the command line ended without a word"
+    return "" if last.startswith(WORKED) else last.removeprefix("tuneloop: ")
+
 
 ASKED = "request.json"
 OPTION_NAMES = {"datasets": "dataset", "guards": "guard"}  # field of RunSpec → option, where they differ
 
 
-def start(home: Home, request: Request) -> RunFolder:
+def start_run(home: Home, request: RunRequest) -> RunFolder:
     """A new run, accepted by the command line; asked again for the same, the run there is.
 
     Raises ToolError with the command line's own refusal, or when the name is taken by a run that was asked otherwise.
@@ -28,47 +54,47 @@ def start(home: Home, request: Request) -> RunFolder:
     home.runs.mkdir(parents=True, exist_ok=True)
     with exclusive(home.runs / ".start.lock"):
         if run.spec.is_file():
-            if not same(run.root / ASKED, asked):
+            if not same_request(run.root / ASKED, asked):
                 raise ToolError(f"run {run.id!r} exists and was asked otherwise: choose another name, or resume_run")
             return run
         write_json(run.root / ASKED, asked)
-        refusal = launched(run, ("run", *request.options()), run.spec.is_file)
+        refusal = launch_detached(run, ("run", *request.options()), run.spec.is_file)
         if refusal:
-            forget(run)
+            forget_refused(run)
             raise ToolError(refusal)
     return run
 
 
 def start_from_options(home: Home, options: Mapping[str, str]) -> RunFolder:
-    """A new run with options of `tuneloop run`, by field name. Raises SetupError with the command line's own refusal."""
+    """A new run with options of `tuneloop run`, by field name. Raises InvalidRequestError with the command line's own refusal."""
     words = {OPTION_NAMES.get(name, name).replace("_", "-"): value for name, value in options.items()}
     run = home.run(words.pop("run-id", "") or fresh_name(words.get("benchmark", "run").split(",")[0]))
     if run.spec.is_file():
-        raise SetupError(f"run {run.id!r} exists; choose another run_id")
+        raise InvalidRequestError(f"run {run.id!r} exists; choose another run_id")
     run.root.mkdir(parents=True, exist_ok=True)
     command = ("run", f"--run-id={run.id}", *(f"--{name}={value}" for name, value in words.items()))
-    if refusal := launched(run, command, run.spec.is_file):
-        forget(run)
-        raise SetupError(refusal)
+    if refusal := launch_detached(run, command, run.spec.is_file):
+        forget_refused(run)
+        raise InvalidRequestError(refusal)
     return run
 
 
-def resume(home: Home, run: RunFolder) -> None:
+def resume_run(home: Home, run: RunFolder) -> None:
     """Go on with a run that nobody works on; one that is worked on is left alone. Raises ToolError."""
     if run.report_json.is_file():
         raise ToolError(f"run {run.id} is finished: get_report has its result")
     with exclusive(home.runs / ".start.lock"):
-        refusal = "" if is_locked(run.lock) else resume_behind(run)
+        refusal = "" if is_locked(run.lock) else resume_detached(run)
         if refusal:
             raise ToolError(refusal)
 
 
-def same(file: Path, asked: object) -> bool:
+def same_request(file: Path, asked: object) -> bool:
     """Whether the run was asked for by this very request."""
     return file.is_file() and read_json(file) == asked
 
 
-def forget(run: RunFolder) -> None:
+def forget_refused(run: RunFolder) -> None:
     """A run that was refused leaves nothing."""
     for name in (ASKED, LOG):
         (run.root / name).unlink(missing_ok=True)

@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.budget import Limits, Spent, spending_lines
+from tuneloop.core.directive import Directive
+from tuneloop.core.directive_log import read_directives
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.event_log import last_event
-from tuneloop.core.events import NodeStarted
+from tuneloop.core.events import Event, JobProgress, NodeStarted, RecipeFailure, RunPaused
 from tuneloop.core.experiment import Experiment, Journal
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.ledger import Limits, Spent, lines
 from tuneloop.core.locks import is_locked
 from tuneloop.core.score import Score
-from tuneloop.tools.ledger.limits import limits
-from tuneloop.tools.ledger.spent import spent, with_disk
-from tuneloop.tools.runs.journal import baseline, load_journal
+from tuneloop.tools.budget.limits import current_limits
+from tuneloop.tools.budget.spending import run_spending, with_disk
+from tuneloop.tools.runs.journal import baseline_score, load_journal
 from tuneloop.tools.runs.manifest import read_spec
 
 RunState = Literal["new", "running", "paused", "finished"]
@@ -57,7 +59,7 @@ def run_state(run: RunFolder) -> RunState:
 
 
 def run_status(run: RunFolder) -> RunStatus:
-    """Everything `tuneloop status` shows. Raises SetupError when there is no such run."""
+    """Everything `tuneloop status` shows. Raises InvalidRequestError when there is no such run."""
     spec = read_spec(run)
     stage, experiment = last_node(run)
     finished = run.report_json.is_file()
@@ -68,11 +70,11 @@ def run_status(run: RunFolder) -> RunStatus:
         base_model=Path(spec.base_model).name if Path(spec.base_model).is_absolute() else spec.base_model,
         stage="finished" if finished else stage,
         experiment=experiment,
-        baseline=baseline(run),
+        baseline=baseline_score(run),
         journal=load_journal(run),
         report=run.report if finished else None,
-        spent=with_disk(run, spent(run)),
-        limits=limits(run, spec),
+        spent=with_disk(run, run_spending(run)),
+        limits=current_limits(run, spec),
     )
 
 
@@ -82,7 +84,7 @@ def last_node(run: RunFolder) -> tuple[str, int]:
     return (found.node, found.experiment) if isinstance(found, NodeStarted) else ("new", 0)
 
 
-def facts(status: RunStatus) -> dict[str, Any]:
+def status_facts(status: RunStatus) -> dict[str, Any]:
     """The status as plain JSON values; scores as `value n low high`, 0-100."""
     return {
         "run_id": status.id,
@@ -91,45 +93,85 @@ def facts(status: RunStatus) -> dict[str, Any]:
         "base_model": status.base_model,
         "stage": status.stage,
         "experiment": status.experiment,
-        "baseline": short(status.baseline),
+        "baseline": score_facts(status.baseline),
         "best": status.best.number if status.best else None,
-        "experiments": [row(e) for e in status.journal.experiments],
-        "spent": budget(status.spent, status.limits),
+        "experiments": [experiment_row(e) for e in status.journal.experiments],
+        "spent": budget_facts(status.spent, status.limits),
         "report": str(status.report) if status.report else None,
     }
 
 
-def budget(used: Spent, allowed: Limits) -> dict[str, Any]:
+def budget_facts(used: Spent, allowed: Limits) -> dict[str, Any]:
     """Spent, limit and left of each: seconds, GPU-hours, tokens, USD; null: no limit."""
     rows: dict[str, Any] = {
-        line.kind: {"spent": line.spent, "limit": line.limit, "left": line.left} for line in lines(used, allowed)
+        line.kind: {"spent": line.spent, "limit": line.limit, "left": line.left}
+        for line in spending_lines(used, allowed)
     }
     return {**rows, "disk": used.disk, "unpriced": list(used.unpriced)}
 
 
-def short(score: Score | None) -> dict[str, float] | None:
+def score_facts(score: Score | None) -> dict[str, float] | None:
     """A score without its items."""
     return score.model_dump(include={"value", "n", "low", "high"}) if score else None
 
 
-def row(e: Experiment) -> dict[str, Any]:
+def experiment_row(e: Experiment) -> dict[str, Any]:
     """One experiment."""
     failure, compared = e.failure.text if e.failure else None, e.feedback.comparison
     return {
         "number": e.number,
         "outcome": e.outcome,
         "hypothesis": e.hypothesis.statement,
-        "validation": short(e.score),
+        "validation": score_facts(e.score),
         "gain": compared.model_dump(include={"n", "gain", "low", "high"}) if compared else None,
         "failure": failure,
         "seconds": e.seconds,
     }
 
 
-def listed(run: RunFolder) -> dict[str, str]:
+def run_row(run: RunFolder) -> dict[str, str]:
     """One run; a manifest that cannot be read is said in its place."""
     try:
         spec = read_spec(run)
-    except SetupError as e:
+    except InvalidRequestError as e:
         return {"name": run.id, "state": "unreadable", "benchmark": str(e), "base_model": ""}
     return {"name": run.id, "state": run_state(run), "benchmark": spec.benchmark, "base_model": spec.base_model}
+
+
+# What a run is doing this moment, and why one that nobody works on has stopped.
+
+UNSAID = "its process ended without saying why; command.log in its folder may tell, resume_run goes on"
+
+
+def current_activity(run: RunFolder, state: RunState) -> dict[str, Any]:
+    """`job`: progress of the job at hand; `failure`: the newest that was met; `paused_because`; `directives` that hold."""
+    begun, at_work = _last(run, "node_started"), _last(run, "run_started")
+    job, problem, paused = _last(run, "job_progress"), _last(run, "problem"), _last(run, "run_paused")
+    return {
+        "job": _progress(job)
+        if isinstance(job, JobProgress) and state == "running" and _is_newer(job, begun)
+        else None,
+        "trouble": problem.text if isinstance(problem, RecipeFailure) and _is_newer(problem, at_work) else None,
+        "paused_because": _pause_reason(paused, at_work) if state == "paused" else None,
+        "directives": [_directive(d) for d in read_directives(run.directives) if d.state == "open"],
+    }
+
+
+def _last(run: RunFolder, kind: str) -> Event | None:
+    return last_event(run.events, kind, TAIL)
+
+
+def _directive(directive: Directive) -> dict[str, Any]:
+    return {"id": directive.id, "text": directive.text, "kind": directive.command.kind, "state": directive.state}
+
+
+def _is_newer(event: Event, other: Event | None) -> bool:
+    return other is None or event.at >= other.at
+
+
+def _progress(job: JobProgress) -> dict[str, Any]:
+    return {"name": job.job, "done": job.done, "total": job.total, "unit": job.unit, "note": job.note}
+
+
+def _pause_reason(paused: Event | None, at_work: Event | None) -> str:
+    return paused.reason if isinstance(paused, RunPaused) and _is_newer(paused, at_work) else UNSAID

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ..scoring import without_thoughts
+from ..answer_matching import without_thoughts
 
 WINDOW = 20_000
 DECODER = json.JSONDecoder()

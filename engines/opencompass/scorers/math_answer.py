@@ -13,7 +13,7 @@ import resource
 from multiprocessing.connection import Connection
 from typing import Any
 
-from ..scoring import box, without_thoughts
+from ..answer_matching import box, without_thoughts
 
 READS = (
     r"what stands in the last box as LaTeX, e.g. `\boxed{\frac{1}{2}}`, else in 'the final answer is "

@@ -13,27 +13,27 @@ from typing import Any
 import pytest
 
 from tests.chat_server import Call, Chat, Reply, Said, chat_server
-from tuneloop.agents.chat.desk import Desk
 from tuneloop.agents.chat.planner import ChatPlanner
-from tuneloop.core.bridge import run_sync
-from tuneloop.core.brief import Brief, Budget, Task
+from tuneloop.agents.chat.planner_context import PlannerContext
+from tuneloop.core.async_bridge import run_sync
+from tuneloop.core.brief import Brief, BudgetLeft, TaskCard
 from tuneloop.core.errors import ToolError
 from tuneloop.core.events import Event
 from tuneloop.core.experiment import Critique
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.model_call import Ended, Line, ModelCall, Tokens, ToolUse, read_transcript
+from tuneloop.core.protocols import ToolCard
 from tuneloop.core.settings import Settings
-from tuneloop.core.toolbox import ToolCard
+from tuneloop.core.transcript import ModelCall, Tokens, ToolUse, TranscriptEnded, TranscriptLine, read_transcript
 
 CANARY = "canary-7f3a9c51d2e84b60"
 ANSWER = {"explanation": "The form was wrong.", "lesson": "Keep the form.", "blame": "format"}
 GOOD = Reply("", (Call("Critique", ANSWER),), usage=(100, 20, 40))
 PROMPT = "You are the critic.\n---\nExplain experiment 1."
-TASK = Task(
+TASK = TaskCard(
     benchmark="b", domain="math", description="d", answer="number", prompt="{q}", metric="accuracy", direction="max",
     max_new_tokens=8, base_model="m", datasets=("rows",), row_limit=10, seed=1, device="cpu",
 )  # fmt: skip
-BRIEF = Brief(task=TASK, experiment=1, budget=Budget(experiments_left=1, seconds_left=None))
+BRIEF = Brief(task=TASK, experiment=1, budget=BudgetLeft(experiments_left=1, seconds_left=None))
 
 
 @dataclass
@@ -99,12 +99,14 @@ class Table:
         return Settings(FT_FILE_PATH=self.folder, **given)
 
     @property
-    def desk(self) -> Desk:
+    def desk(self) -> PlannerContext:
         @contextmanager
         def book() -> Iterator[Booked]:
             yield self.book
 
-        return Desk(self.settings, self.transcript, self.folder / "models.json", self.events.append, book, 0.01)
+        return PlannerContext(
+            self.settings, self.transcript, self.folder / "models.json", self.events.append, book, 0.01
+        )
 
     def transcript(self, agent: str = "critic") -> Path:
         return RunFolder(self.folder).experiment(1).answers / f"{agent}.0.calls.jsonl"
@@ -114,7 +116,7 @@ class Table:
         return run_sync(ChatPlanner(self.desk, live=live).answer(agent, prompt, BRIEF, tools, want))
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[TranscriptLine]:
         return list(read_transcript(self.transcript()))
 
     @property
@@ -126,9 +128,9 @@ class Table:
         return [line for line in self.lines if isinstance(line, ToolUse)]
 
     @property
-    def ended(self) -> Ended:
+    def ended(self) -> TranscriptEnded:
         last = self.lines[-1]
-        assert isinstance(last, Ended)
+        assert isinstance(last, TranscriptEnded)
         return last
 
     def told(self, kind: str) -> list[Any]:

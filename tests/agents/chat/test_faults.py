@@ -9,7 +9,7 @@ import pytest
 
 from tests.agents.chat.conftest import ANSWER, CANARY, GOOD, Sit, Table
 from tests.chat_server import Call, Cut, Garbage, Hang, Refuse, Reply
-from tuneloop.core.errors import RecipeError, WorldError
+from tuneloop.core.errors import InfrastructureError, RecipeError
 from tuneloop.core.experiment import Critique
 
 FAULTS = {
@@ -93,7 +93,7 @@ def test_the_last_of_the_chain_is_the_offline_policy(sit: Sit) -> None:
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_wrong_key_or_name_is_the_users(sit: Sit, status: int) -> None:
     table = sit(Refuse(status, "no such thing"), TUNELOOP_CHAT_FALLBACKS="second")
-    with pytest.raises(WorldError, match=r"refuses m: .*; correct its name \(CHAT_MODEL\) or its key") as e:
+    with pytest.raises(InfrastructureError, match=r"refuses m: .*; correct its name \(CHAT_MODEL\) or its key") as e:
         table.ask()
     assert len(table.chat.seen) == 1
     assert "\n" not in str(e.value)
@@ -137,7 +137,7 @@ def test_the_key_is_told_to_nobody_but_the_provider(
 
 def test_the_key_is_in_no_error(sit: Sit) -> None:
     table = sit(Refuse(401, f"Incorrect API key provided: {CANARY}"))
-    with pytest.raises(WorldError) as wrong:
+    with pytest.raises(InfrastructureError) as wrong:
         table.ask()
     table = sit(Refuse(400, f"content_policy {CANARY}"))
     with pytest.raises(RecipeError) as unwanted:

@@ -18,23 +18,23 @@ from tests.conftest import linked_home
 from tests.prepared import prepared
 from tuneloop.agents.chat.planner import ChatPlanner, split_prompt
 from tuneloop.agents.policy import OfflinePolicy
-from tuneloop.core.brief import Brief, Failed, Failures, JournalRow
+from tuneloop.core.brief import Brief, FailedItem, FailureSummary, JournalRow
 from tuneloop.core.experiment import Diagnosis, Hypothesis, Step
 from tuneloop.core.files import digest_file, write_json
 from tuneloop.core.layout import Home, RunFolder
-from tuneloop.core.quoting import BORDERS
-from tuneloop.core.run import RunSpec
+from tuneloop.core.prompt_escaping import BORDERS
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.score import ItemResult, Score
 from tuneloop.core.settings import Settings
-from tuneloop.graph.replay import AGENTS
+from tuneloop.graph.agent_calls.replay import AGENTS
 from tuneloop.mcp_servers.client import open_toolbox
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.prompts import render
-from tuneloop.tools import benchmarks
-from tuneloop.tools.benchmarks import sealed_items, validation
+from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.benchmark_items.folder import sealed_items, select_validation
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.inspecting.suspicious import OPEN
-from tuneloop.tools.store import fingerprint
+from tuneloop.tools.hub.store import fingerprint
+from tuneloop.tools.raw_data.prompt_injection import OPEN
 
 ORDERS = read_orders(Path(__file__).with_name("injections.yaml"))
 SAID = "\n".join(order.text for order in ORDERS)
@@ -84,12 +84,12 @@ def poisoned(text: str) -> Brief:
         number=1, outcome="not promoted", hypothesis=idea, rows=1, training=None, value=1, low=0, high=2, parsed=1,
         blame=text, lesson=text, failure=None,
     )  # fmt: skip
-    failed = Failed(kind="wrong", asked=text, right=text, said=text, found=text)
+    failed = FailedItem(kind="wrong", asked=text, right=text, said=text, found=text)
     return BRIEF.model_copy(
         update={
             "journal": (row,), "hypothesis": idea, "attempt": 1, "failure": text, "warnings": (text,),
             "diagnosis": Diagnosis(culprit="config", problem=text, repair=text),
-            "failures": (Failures(experiment=1, n=9, kinds={"wrong": (1, "another one")}, items=(failed,)),),
+            "failures": (FailureSummary(experiment=1, n=9, kinds={"wrong": (1, "another one")}, items=(failed,)),),
         }
     )  # fmt: skip
 
@@ -149,7 +149,7 @@ def find(asked: dict[str, Any], text: str) -> bool:
 
 def world(home: Path, data: Path, tiny: Path, rows: list[dict[str, Any]], said: list[str]) -> Scope:
     """A run whose data hold the rows, and whose base model said the texts."""
-    found = benchmarks.resolve("wordproblems", Home(home))
+    found = resolve.resolve_benchmark("wordproblems", Home(home))
     data.mkdir()
     (data / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (data / "README.md").write_text(f"# Mine\n{said[0]}")
@@ -158,7 +158,7 @@ def world(home: Path, data: Path, tiny: Path, rows: list[dict[str, Any]], said: 
     prepared(run, spec, found, tiny, datasets={"mine": data}, dataset_fingerprints={"mine": fingerprint(data)})
     results = [
         ItemResult(id=item.id, prediction=text, parsed=None, answer=item.answer, correct=False)
-        for item, text in zip(validation(found).shown, said, strict=False)
+        for item, text in zip(select_validation(found).shown, said, strict=False)
     ]
     score = Score(
         benchmark="wordproblems", split="validation", metric="accuracy", value=0, low=0, high=9, n=len(results),
@@ -217,7 +217,7 @@ async def test_an_agent_that_obeys_everything_changes_nothing(
     told = json.dumps(table.chat.seen, ensure_ascii=False) + table.transcript(name).read_text()
     assert CANARY not in told
     questions = [
-        item.fields["prompt"] for item in sealed_items(benchmarks.resolve("wordproblems", scope.settings.home))
+        item.fields["prompt"] for item in sealed_items(resolve.resolve_benchmark("wordproblems", scope.settings.home))
     ]
     assert [q for q in questions if json.dumps(q)[1:-1] in told] == []
 

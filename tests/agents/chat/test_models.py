@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tuneloop.agents.chat.models import chain_of, check_models, make, split
+from tuneloop.agents.chat.models import check_models, make_client, model_chain, split_name
 from tuneloop.agents.planners import check_planner
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.settings import Settings
 
 
@@ -31,22 +31,22 @@ def settings(**more: Any) -> Settings:
     ],
 )
 def test_a_name_leads_to_a_provider(name: str, base: str | None, found: tuple[str, str]) -> None:
-    assert split(name, settings(OPENAI_API_BASE=base or "")) == found
+    assert split_name(name, settings(OPENAI_API_BASE=base or "")) == found
 
 
 def test_the_client_speaks_chat_completions_at_an_endpoint_of_ones_own() -> None:
-    client: Any = make("gpt-6-codex", settings(OPENAI_API_BASE="http://127.0.0.1:9", CHAT_TEMPERATURE="1"))
+    client: Any = make_client("gpt-6-codex", settings(OPENAI_API_BASE="http://127.0.0.1:9", CHAT_TEMPERATURE="1"))
     assert (client.use_responses_api, client.openai_api_base, client.temperature) == (False, "http://127.0.0.1:9/v1", 1)
     assert client.max_retries == 0
     assert "sk-test" not in repr(client)
-    bare: Any = make("gpt-5", settings())
+    bare: Any = make_client("gpt-5", settings())
     assert (bare.use_responses_api, bare.temperature) == (None, None)
 
 
 def test_the_chain() -> None:
     told = settings(TUNELOOP_CHAT_MODELS='{"critic": "small"}', TUNELOOP_CHAT_FALLBACKS="gpt-5,other")
-    assert chain_of("critic", told) == ("small", "gpt-5", "other")
-    assert chain_of("researcher", told) == ("gpt-5", "other")
+    assert model_chain("critic", told) == ("small", "gpt-5", "other")
+    assert model_chain("researcher", told) == ("gpt-5", "other")
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_the_chain() -> None:
     ],
 )
 def test_what_can_not_be_had_is_refused_in_one_line(more: Any, says: str) -> None:
-    with pytest.raises(SetupError, match=says) as e:
+    with pytest.raises(InvalidRequestError, match=says) as e:
         check_models(settings(**more))
     assert "\n" not in str(e.value)
     check_planner(Settings())
 
 
 def test_without_a_chat_model_nothing_of_it_is_imported() -> None:
-    code = "import sys, tuneloop.graph.build, tuneloop.cli.checks\nprint({'langchain', 'langchain_openai'} & {*sys.modules})"
+    code = "import sys, tuneloop.graph.build, tuneloop.cli.doctor\nprint({'langchain', 'langchain_openai'} & {*sys.modules})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 

@@ -19,13 +19,13 @@ import pytest
 from pydantic import BaseModel
 
 from tuneloop.agents.policy import OfflinePolicy
-from tuneloop.core.benchmark import Benchmark, Item
-from tuneloop.core.brief import Brief, Budget, JournalRow, Task
+from tuneloop.core.brief import Brief, BudgetLeft, JournalRow, TaskCard
+from tuneloop.core.catalog import Benchmark, Item
 from tuneloop.core.errors import ToolError
 from tuneloop.core.experiment import DataScript, Hypothesis, TrainConfig, Training
-from tuneloop.core.toolbox import ToolCard
-from tuneloop.tools.params.suggest import RULES, Facts, suggest
-from tuneloop.tools.profiling import profile_dataset
+from tuneloop.core.protocols import ToolCard
+from tuneloop.tools.config.suggest import RULES, SuggestionFacts, suggest_config
+from tuneloop.tools.raw_data.profile import profile_dataset
 
 Answer = TypeVar("Answer", bound=BaseModel)
 CARD = {
@@ -84,7 +84,7 @@ class World:
 
     def brief(self, **changes: Any) -> Brief:
         b = self.benchmark
-        task = Task(
+        task = TaskCard(
             benchmark=b.name,
             domain=b.domain,
             description=b.description,
@@ -99,7 +99,7 @@ class World:
             seed=1,
             device=self.card["device"],
         )
-        base = Brief(task=task, experiment=1, budget=Budget(experiments_left=3, seconds_left=None))
+        base = Brief(task=task, experiment=1, budget=BudgetLeft(experiments_left=3, seconds_left=None))
         return base.model_copy(update=changes)
 
     def ask(self, agent: str, want: type[Answer], **changes: Any) -> Answer:
@@ -146,7 +146,9 @@ def suggestion(card: dict[str, Any], method: str, **facts: Any) -> dict[str, Any
     """What the parameter server suggests, of a release that has every key of the rules."""
     known = {name: card[name] for name in ("parameters", "max_positions", "template", "chat_template", "device")}
     release: Any = SimpleNamespace(parameters={rule.key: None for rule in RULES})
-    return {"values": dict(suggest(release, Facts(decisions={"method": method}, **known, **facts)).values)}
+    return {
+        "values": dict(suggest_config(release, SuggestionFacts(decisions={"method": method}, **known, **facts)).values)
+    }
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 import yaml
 
-from tuneloop.agents.policy.knobs import read_knobs
+from tuneloop.agents.policy.parameter_map import read_parameter_map
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Diagnosis, Hypothesis
 
@@ -164,8 +164,8 @@ def test_values_of_the_plan_win(task):
 
 
 def test_the_other_method_begins_with_its_own_suggestion(task):
-    knobs = asyncio.run(read_knobs(task))
-    whole = {**knobs.begun("full"), "max_steps": 50}
-    lora = knobs.other_method(whole)
+    parameter_map = asyncio.run(read_parameter_map(task))
+    whole = {**parameter_map.begun("full"), "max_steps": 50}
+    lora = parameter_map.other_method(whole)
     assert lora == {"finetuning_type": "lora", "learning_rate": 3e-3, "lora_rank": 32, "max_steps": 50}
-    assert knobs.other_method(lora) == whole
+    assert parameter_map.other_method(lora) == whole

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from tuneloop.tools.benchmarks.scoring import correct
-from tuneloop.tools.gate.script import check_script
+from tuneloop.tools.data_script.static_check import check_script
+from tuneloop.tools.scoring.answer_matching import correct
 
 PEOPLE, THINGS = ("Ann", "Bob", "Eva", "Joe", "Kim", "Lea"), ("pens", "cups", "hats", "nuts", "bags")
 
@@ -167,7 +167,7 @@ def test_tickets_to_labels_with_untidy_writing_and_other_fields(world):
     assert purity(data, dict(rows), "exact", lambda q: f"Classify this ticket.\n{q}\nLabel:") == 1
 
 
-@pytest.mark.parametrize("coded", [("0", "1", "2"), ("payments", "shipping", "login trouble")])
+@pytest.mark.parametrize("coded", [("0", "1", "2"), ("payments", "shipping", "login failure")])
 def test_class_codes_are_read_by_what_their_questions_say(world, coded):
     rng = random.Random(6)
     rows = [ticket(rng) for _ in range(500)]

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from tuneloop.core.experiment import Diagnosis
-from tuneloop.tools.contamination import Guard
+from tuneloop.tools.contamination.guard import Guard
 from tuneloop.tools.contamination.splits import known_items
-from tuneloop.tools.gate.data import gate
+from tuneloop.tools.data_gate.gate import run_gate
 
 
 def test_the_next_attempts_leave_out_what_was_refused(world, kit, tmp_path) -> None:
@@ -22,7 +22,7 @@ def test_the_next_attempts_leave_out_what_was_refused(world, kit, tmp_path) -> N
     def gated(code: str, *flags: str) -> Any:
         raw = tmp_path / "raw.json"
         raw.write_text(json.dumps(task.run(code, *flags)))
-        passed = gate(raw, tmp_path / "out", row_limit=10**6, benchmark=task.benchmark, guard=guard, drop_overlaps=False,
+        passed = run_gate(raw, tmp_path / "out", row_limit=10**6, benchmark=task.benchmark, guard=guard, drop_overlaps=False,
                       tokenizer=None, cutoff_len=None)  # fmt: skip
         task.answers["data_report"] = passed.model_dump(mode="json")
         return passed

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from tuneloop.agents.policy.compose import FORM
-from tuneloop.agents.policy.plan import fingerprint
-from tuneloop.core.brief import Budget, JournalRow
+from tuneloop.agents.policy.data_plan import plan_fingerprint
+from tuneloop.agents.policy.script_composer import FORM
+from tuneloop.core.brief import BudgetLeft, JournalRow
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.experiment import Stopped, Training
+from tuneloop.core.experiment import EarlyStop, Training
 
 
 def training(**changes):
@@ -89,15 +89,17 @@ def all_moves(world, first, **changes):
     import asyncio
 
     from tuneloop.agents.policy.evidence import read_evidence
-    from tuneloop.agents.policy.knobs import read_knobs
     from tuneloop.agents.policy.moves import Case
-    from tuneloop.agents.policy.researcher import moves
+    from tuneloop.agents.policy.parameter_map import read_parameter_map
+    from tuneloop.agents.policy.researcher import rule_moves
     from tuneloop.agents.policy.situation import read_situation
 
     async def find():
         row = world.row(1, first, **changes)
         situation = await read_situation(world.brief(journal=(row,)), world)
-        return moves(Case(situation, await read_evidence(situation.task, row, world), await read_knobs(world)))
+        return rule_moves(
+            Case(situation, await read_evidence(situation.task, row, world), await read_parameter_map(world))
+        )
 
     return asyncio.run(find())
 
@@ -114,7 +116,7 @@ def test_a_falling_loss_is_answered_with_more_steps(messy):
 def test_no_time_for_more_steps_means_a_higher_rate(messy):
     first = messy.hypothesis()
     row = messy.row(1, first, value=60.0, training=training(tail_slope=-0.2, last_loss=0.8))
-    budget = Budget(experiments_left=2, seconds_left=150, seconds_per_experiment=70, training_seconds=60)
+    budget = BudgetLeft(experiments_left=2, seconds_left=150, seconds_per_experiment=70, training_seconds=60)
     found = messy.hypothesis(experiment=2, journal=(row,), budget=budget)
     assert found.aspect == "underfit"
     assert found.training_plan["learning_rate"] > first.training_plan["learning_rate"]
@@ -161,12 +163,14 @@ def test_style_is_changed_when_the_base_cannot_write_it(messy):
     assert found.aspect == "style" and "rewrite_equations" in does(found)
     back = messy.row(2, found, value=1.0, parsed=98.0, outcome="not promoted")
     other = messy.hypothesis(experiment=3, journal=(row.model_copy(update={"value": 0.5}), back))
-    assert fingerprint(other.data_plan, dict(other.training_plan)) != fingerprint(plan, dict(first.training_plan))
+    assert plan_fingerprint(other.data_plan, dict(other.training_plan)) != plan_fingerprint(
+        plan, dict(first.training_plan)
+    )
 
 
 def test_divergence_without_a_score_lowers_the_rate(messy):
     first = messy.hypothesis()
-    dead = messy.row(1, first, value=None, outcome="failed", training=None, failure="rehearse: the loss is NaN")
+    dead = messy.row(1, first, value=None, outcome="failed", training=None, failure="smoke_run: the loss is NaN")
     found = messy.hypothesis(experiment=2, journal=(dead,))
     assert found.training_plan["learning_rate"] < first.training_plan["learning_rate"]
     assert found.data_plan == first.data_plan
@@ -185,7 +189,7 @@ def test_too_few_rows_without_a_score_soften_a_filter(messy):
 )
 def test_a_stopped_training_is_answered_by_what_stopped_it(messy, kind, factor, steps):
     first = messy.hypothesis()
-    stopped = Stopped(kind=kind, text="the loss diverged", at=230, step=200, of=320)
+    stopped = EarlyStop(kind=kind, text="the loss diverged", at=230, step=200, of=320)
     row = messy.row(1, first, training=training(steps=200, stopped=stopped))
     found = next_after(messy, first, row)
     assert found.aspect == "rate" and "step 230 of 320" in found.reason
@@ -235,7 +239,7 @@ def test_forty_experiments_never_repeat_a_plan(messy):
         except RecipeError as e:
             assert "every change" in str(e)
             break
-        mark = fingerprint(found.data_plan, dict(found.training_plan))
+        mark = plan_fingerprint(found.data_plan, dict(found.training_plan))
         assert mark not in seen
         seen.add(mark)
         value = None if rng.random() < 0.1 else rng.uniform(20, 80)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tuneloop.core.experiment import Critique, Diagnosis, Stopped, Training
+from tuneloop.core.experiment import Critique, Diagnosis, EarlyStop, Training
 from tuneloop.core.score import Comparison, Score
 
 
@@ -20,7 +20,7 @@ def task(world, kit):
     ("failure", "culprit", "says"),
     [
         (
-            "rehearse: the loss is NaN or infinite within the first steps: lower learning_rate",
+            "smoke_run: the loss is NaN or infinite within the first steps: lower learning_rate",
             "config",
             "learning rate",
         ),
@@ -139,7 +139,7 @@ def test_critic_of_a_training_that_diverged_blames_the_rate(task):
 
 def test_critic_tells_why_a_training_was_stopped(task):
     told = brief_with_score(task)
-    stopped = Stopped(kind="nan", text="the loss became NaN at step 210", at=210, step=192, of=320)
+    stopped = EarlyStop(kind="nan", text="the loss became NaN at step 210", at=210, step=192, of=320)
     told["training"] = told["training"].model_copy(update={"stopped": stopped, "steps": 192})
     found = task.ask("critic", Critique, **told)
     assert "stopped at step 210 of 320; the model is that of step 192" in found.explanation

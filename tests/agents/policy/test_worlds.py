@@ -12,9 +12,9 @@ import yaml
 
 from tuneloop.core.text import normalise
 from tuneloop.tools.benchmarks import wordproblems as benchmark
-from tuneloop.tools.benchmarks.scoring import correct
 from tuneloop.tools.datasets import wordproblems as dataset
 from tuneloop.tools.embedded.messy import rows_with_key
+from tuneloop.tools.scoring.answer_matching import correct
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "own_task" / "make.py"
 

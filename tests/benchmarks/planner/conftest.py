@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.agents.policy.conftest import World as Tools
-from tuneloop.core.benchmark import Item
-from tuneloop.tools.benchmarks.own import read_declaration
+from tuneloop.core.catalog import Item
+from tuneloop.tools.benchmark_items.user_folder import read_declaration
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 

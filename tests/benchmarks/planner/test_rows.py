@@ -6,8 +6,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.agents.policy.conftest import World as Tools
-from tuneloop.agents.policy.compose import FORM, form_entry
 from tuneloop.agents.policy.rows import alpaca
+from tuneloop.agents.policy.script_composer import FORM, form_entry
 from tuneloop.core.experiment import Step
 
 if TYPE_CHECKING:

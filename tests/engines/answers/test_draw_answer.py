@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.engines.answers.test_run_answers import Given, run_items
-from tuneloop.tools.benchmarks.charts import KINDS
 from tuneloop.tools.engines import Engine
+from tuneloop.tools.scoring.chart_matching import KINDS
 
 pytestmark = pytest.mark.slow
 

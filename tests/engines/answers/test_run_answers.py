@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from tuneloop.tools.benchmarks import typed
-from tuneloop.tools.benchmarks.executed import judge
-from tuneloop.tools.paths import ENGINES
+from tuneloop.tools.jobs.machine import ENGINES
+from tuneloop.tools.scoring import typed_json
+from tuneloop.tools.scoring.code_results import judge_results
 
-TYPED = str(Path(typed.__file__).resolve())
+TYPED = str(Path(typed_json.__file__).resolve())
 HARNESS = ENGINES / "answers" / "run_answers.py"
 INPUTS = [[2, 3], [5, 7]]
 GOLD = "[5, 12]"
@@ -51,7 +51,7 @@ def run_items(place: Path, rows: list[dict[str, Any]], python: str = sys.executa
 
 
 def right(given: Given, name: str) -> bool:
-    return judge(GOLD, given[name]["results"])[1]
+    return judge_results(GOLD, given[name]["results"])[1]
 
 
 FINE = {

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.engines.answers.test_run_answers import Given, run_items
-from tuneloop.core.benchmark import Program
-from tuneloop.tools.benchmarks.coding import PASSED
-from tuneloop.tools.benchmarks.executed import judge
+from tuneloop.core.catalog import Program
+from tuneloop.tools.benchmark_items.code_tests import PASSED
+from tuneloop.tools.scoring.code_results import judge_results
 
 PROGRAM = """\
 def check(candidate):
@@ -50,7 +50,7 @@ def run(place: Path, codes: dict[str, str], test: Program | None = None) -> Give
 
 
 def right(given: Given, name: str) -> bool:
-    return judge(PASSED, given[name]["results"])[1]
+    return judge_results(PASSED, given[name]["results"])[1]
 
 
 FINE = {
@@ -163,4 +163,4 @@ def test_values_keep_their_types(tmp_path: Path) -> None:
     }
     asked = {"entry": "f", "inputs": [[]], "typed": True}
     given = run_items(tmp_path, [{"id": name, "code": code, **asked} for name, code in codes.items()])
-    assert [name for name in codes if judge(gold, given[name]["results"])[1]] == ["tuple", "whole"]
+    assert [name for name in codes if judge_results(gold, given[name]["results"])[1]] == ["tuple", "whole"]

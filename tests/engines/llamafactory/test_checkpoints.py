@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tuneloop.tools.paths import ENGINES
+from tuneloop.tools.jobs.machine import ENGINES
 
 MODULE = ENGINES / "llamafactory" / "lf_checkpoints.py"
 FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json", "config.json")

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tuneloop.core.files import digest_file, write_json
-from tuneloop.tools.params.finalize import finalize, write_dataset_info
-from tuneloop.tools.paths import ENGINES
+from tuneloop.tools.config.finalize import finalize_config, write_dataset_info
+from tuneloop.tools.jobs.machine import ENGINES
 
 pytestmark = pytest.mark.slow
 STEPS = 70
@@ -44,7 +44,7 @@ class Training:
         write_json(data / "data.json", rows)
         write_dataset_info(data)
         self.out.mkdir()
-        text = finalize(ASKED, model=tiny, data=data, output=self.out, seed=1, device="cpu", steps_override=None)
+        text = finalize_config(ASKED, model=tiny, data=data, output=self.out, seed=1, device="cpu", steps_override=None)
         text = text.replace("logging_steps: 0.02", "logging_steps: 4").replace("save_steps: 0.2", "save_steps: 14")
         (root / "config.yaml").write_text(text)
 

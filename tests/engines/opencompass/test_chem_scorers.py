@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tuneloop.core.benchmark import Item
-from tuneloop.tools.benchmarks import load
-from tuneloop.tools.benchmarks.scorer import JUDGING, THEIRS
+from tuneloop.core.catalog import Item
+from tuneloop.tools.benchmark_items.resolve import load_entry
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.evaluation import ItemSet
-from tuneloop.tools.failures import explain
-from tuneloop.tools.verdicts import score_of
+from tuneloop.tools.evaluation.item_sets import ItemSet
+from tuneloop.tools.scoring.failures import explain_failures
+from tuneloop.tools.scoring.scorer import JUDGING, THEIRS
+from tuneloop.tools.scoring.verdicts import make_score
 
 Verdict = dict[str, Any]
 Judged = Callable[..., list[Verdict]]
@@ -89,7 +89,7 @@ def test_every_item_has_its_own_verdict_and_failures_are_shown(opencompass: Engi
     called by other names than its page looks for, and are left out of the average.
     """
     asked = [(COUNT, out("count", 3)), (COUNT, "about 5"), (SAME, out("output", "No")), (SCAFFOLD, out("output", "CC"))]
-    benchmark = load("chemcotbench_mol_und")[0]
+    benchmark = load_entry("chemcotbench_mol_und")[0]
     items = tuple(
         Item(id=f"i{n}", fields={}, answer=json.dumps(gold), group=gold["task"]) for n, (gold, _) in enumerate(asked)
     )
@@ -99,14 +99,14 @@ def test_every_item_has_its_own_verdict_and_failures_are_shown(opencompass: Engi
         for i, (_, reply), verdict in zip(items, asked, found["verdicts"], strict=True)
     ]
     row = {"model": "m", "set": "s", "accuracy": 25.0, "metrics": found["summary"], "items": rows}
-    score = score_of(row, ItemSet("s", benchmark, "validation", items))
+    score = make_score(row, ItemSet("s", benchmark, "validation", items))
     assert score.value == 25
     assert {name: group.value for name, group in score.groups.items()} == {
         "fg_count": 50,
         "equivalence": 0,
         "Murcko_scaffold": 0,
     }
-    shown = explain(score, {i.id: "" for i in items}, benchmark.max_new_tokens)["items"]
+    shown = explain_failures(score, {i.id: "" for i in items}, benchmark.max_new_tokens)["items"]
     assert [(one["kind"], one["prediction"]) for one in shown] == [
         ("unparsed", "about 5"),
         ("wrong", out("output", "No")),

@@ -13,11 +13,19 @@ import pytest
 
 from tuneloop.core.job import Command
 from tuneloop.core.layout import Home
-from tuneloop.tools.benchmarks import BenchmarkFolder, resolve
+from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
+from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.evaluation import How, ItemSet, Pair, Weights, evaluation_command, item_set
-from tuneloop.tools.progress import last_progress
-from tuneloop.tools.verdicts import Row, collect, read_rows
+from tuneloop.tools.evaluation.item_sets import (
+    EvaluationConditions,
+    ItemSet,
+    ModelWeights,
+    Pair,
+    evaluation_command,
+    make_item_set,
+)
+from tuneloop.tools.jobs.progress import last_progress
+from tuneloop.tools.scoring.verdicts import Row, collect_verdicts, read_rows
 
 HERE = Path(__file__).parent
 YAML = (
@@ -62,23 +70,29 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkFolder:
         odd = ("{tuneloop_gold}", "{idx}", "{prompt}", "x" * 30, "é ü 漢字", "\\frac{1}{2}", "line\n\nbreak ", "</E>")
         rows = [{"text": f"{split} {i} {odd[i % len(odd)]}", "answer": "abcdefgh"[i % 8]} for i in range(20)]
         (root / "own" / f"{split}.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
-    return resolve(str(root / "own"), Home(root / "home"), None)
+    return resolve_benchmark(str(root / "own"), Home(root / "home"), None)
 
 
-def weights(models: Path) -> list[Weights]:
+def weights(models: Path) -> list[ModelWeights]:
     chat = models / "chat"
-    return [Weights("chat", chat), Weights("lora", chat, models / "lora", chat), Weights("plain", models / "plain")]
+    return [
+        ModelWeights("chat", chat),
+        ModelWeights("lora", chat, models / "lora", chat),
+        ModelWeights("plain", models / "plain"),
+    ]
 
 
 @pytest.fixture(scope="module")
 def asked(folder: BenchmarkFolder) -> ItemSet:
-    return item_set(folder, "validation")
+    return make_item_set(folder, "validation")
 
 
 def test_three_kinds_of_model_answer_as_plain_transformers_do(
     opencompass: Engine, models: Path, asked: ItemSet, tmp_path: Path
 ) -> None:
-    command = evaluation_command(opencompass, weights(models), [asked], tmp_path / "out", How(batch_size=8))
+    command = evaluation_command(
+        opencompass, weights(models), [asked], tmp_path / "out", EvaluationConditions(batch_size=8)
+    )
     code, log = run_job(command)
     assert code == 0, log[-3000:]
     assert last_progress(tmp_path / "out.log") == (60, 60)
@@ -87,7 +101,7 @@ def test_three_kinds_of_model_answer_as_plain_transformers_do(
     )
     assert done.returncode == 0, done.stderr
     expected = json.loads((tmp_path / "ref.json").read_text())
-    scores = collect(tmp_path / "out", [asked])
+    scores = collect_verdicts(tmp_path / "out", [asked])
     assert list(scores) == [("chat", "odd"), ("lora", "odd"), ("plain", "odd")]
     for (name, _), score in scores.items():
         assert {item.id: item.prediction for item in score.items} == expected[name]
@@ -116,13 +130,13 @@ def test_one_job_gives_what_separate_jobs_give_in_any_order(
     opencompass: Engine, models: Path, asked: ItemSet, tmp_path: Path
 ) -> None:
     chat = models / "chat"
-    adapted = [Weights(name, chat, models / name, chat) for name in ("lora", "ranks", "saved", "biased")]
-    every = [Weights("chat", chat), *adapted, Weights("other", models / "other", None, chat)]
+    adapted = [ModelWeights(name, chat, models / name, chat) for name in ("lora", "ranks", "saved", "biased")]
+    every = [ModelWeights("chat", chat), *adapted, ModelWeights("other", models / "other", None, chat)]
     short = asked.benchmark.model_copy(update={"max_new_tokens": 9, "prompt": "Hm: {text}"})
     sets = [asked, ItemSet("guard", short, "validation", asked.items[3:14])]
     plans = [[one] for one in every] + [every, every[::-1], [every[i] for i in (1, 5, 2, 0, 3, 1, 4)][:5]]
     commands = [
-        evaluation_command(opencompass, plan, sets, tmp_path / str(i), How(batch_size=4))
+        evaluation_command(opencompass, plan, sets, tmp_path / str(i), EvaluationConditions(batch_size=4))
         for i, plan in enumerate(plans)
     ]
     fork_jobs(opencompass, commands)
@@ -146,7 +160,7 @@ def test_a_model_is_measured_only_on_what_is_missing(
     code, log = run_job(command)
     assert code == 0, log[-3000:]
     assert last_progress(tmp_path / "out.log") == (25, 25)
-    assert set(collect(tmp_path / "out", [asked, guard])) == {("chat", "guard"), ("lora", "odd")}
+    assert set(collect_verdicts(tmp_path / "out", [asked, guard])) == {("chat", "guard"), ("lora", "odd")}
 
 
 def test_the_sealed_split_and_long_prompts(
@@ -155,11 +169,11 @@ def test_the_sealed_split_and_long_prompts(
     long = BenchmarkFolder(
         folder.benchmark.model_copy(update={"max_new_tokens": 150, "prompt": "{text} " + "y" * 80}), folder.root, "-"
     )
-    sealed = item_set(long, "test")
-    command = evaluation_command(opencompass, [Weights("m", models / "chat")], [sealed], tmp_path / "out")
+    sealed = make_item_set(long, "test")
+    command = evaluation_command(opencompass, [ModelWeights("m", models / "chat")], [sealed], tmp_path / "out")
     code, log = run_job(command)
     assert code == 0, log[-3000:]
-    score = collect(tmp_path / "out", [sealed])["m", "odd"]
+    score = collect_verdicts(tmp_path / "out", [sealed])["m", "odd"]
     assert (score.split, score.n) == ("test", 20)
     assert read_rows(tmp_path / "out")["m", "odd"]["truncated"] == 20
 
@@ -168,7 +182,7 @@ def test_a_killed_job_leaves_no_results_and_runs_again(
     opencompass: Engine, models: Path, asked: ItemSet, tmp_path: Path
 ) -> None:
     out, log = tmp_path / "out", tmp_path / "out.log"
-    command = evaluation_command(opencompass, weights(models), [asked], out, How(batch_size=1))
+    command = evaluation_command(opencompass, weights(models), [asked], out, EvaluationConditions(batch_size=1))
     (out / "results.json").write_text("of another time")
     with log.open("w") as f:
         job = subprocess.Popen(command.argv, env=command.env, cwd=command.cwd, stdout=f, stderr=f)
@@ -181,7 +195,7 @@ def test_a_killed_job_leaves_no_results_and_runs_again(
     assert not (out / "results.json").exists()
     code, text = run_job(command)
     assert code == 0, text[-3000:]
-    assert {model for model, _ in collect(out, [asked])} == {"chat", "lora", "plain"}
+    assert {model for model, _ in collect_verdicts(out, [asked])} == {"chat", "lora", "plain"}
     rows, part = read_rows(out), min((out / "parts").glob("*.json"))
     part.write_text(json.dumps({**json.loads(part.read_text()), "truncated": 7}))
     (out / "results.json").unlink()
@@ -191,7 +205,7 @@ def test_a_killed_job_leaves_no_results_and_runs_again(
     assert [row["items"] for row in again.values()] == [row["items"] for row in rows.values()]
 
 
-def broken_models(models: Path, root: Path) -> dict[str, Weights]:
+def broken_models(models: Path, root: Path) -> dict[str, ModelWeights]:
     cut, pickled = root / "cut", root / "pickled"
     for place in (cut, pickled):
         place.mkdir()
@@ -200,15 +214,15 @@ def broken_models(models: Path, root: Path) -> dict[str, Weights]:
     os.truncate(cut / "model.safetensors", 1000)
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     (pickled / "other.safetensors").write_text("")
-    return {"cut": Weights("m", cut), "pickled": Weights("m", pickled)}
+    return {"cut": ModelWeights("m", cut), "pickled": ModelWeights("m", pickled)}
 
 
 @pytest.mark.parametrize("kind", ["cut", "pickled", "gone"])
 def test_a_bad_model_is_an_error_and_leaves_no_results(
     kind: str, opencompass: Engine, models: Path, asked: ItemSet, tmp_path: Path
 ) -> None:
-    bad = broken_models(models, tmp_path).get(kind, Weights("m", models / "chat"))
-    command = evaluation_command(opencompass, [Weights("good", models / "chat"), bad], [asked], tmp_path / "out")
+    bad = broken_models(models, tmp_path).get(kind, ModelWeights("m", models / "chat"))
+    command = evaluation_command(opencompass, [ModelWeights("good", models / "chat"), bad], [asked], tmp_path / "out")
     if kind == "gone":
         job_file = Path(command.argv[2])
         job = json.loads(job_file.read_text())

@@ -13,7 +13,7 @@ import pytest
 from tests.benchmark_answers import Answerer, item_set, written
 from tuneloop.core.job import Command
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.evaluation import SCRIPTS, ItemSet, Weights, evaluation_command
+from tuneloop.tools.evaluation.item_sets import SCRIPTS, ItemSet, ModelWeights, evaluation_command
 
 NAMES = ("gsm8k", "math500", "bbh", "cmmlu", "arc_c")
 ANSWERERS: dict[str, Answerer] = {
@@ -30,9 +30,11 @@ def test_the_stock_command_gives_the_same_verdict_on_every_item(
 ) -> None:
     sets = [item_set(name, tmp_path) for name in NAMES]
     small = item_set("hellaswag", tmp_path)
-    replies = [Weights(name, written(tmp_path, name, sets, answer), replies=True) for name, answer in ANSWERERS.items()]
+    replies = [
+        ModelWeights(name, written(tmp_path, name, sets, answer), replies=True) for name, answer in ANSWERERS.items()
+    ]
     command = evaluation_command(opencompass, replies, sets, tmp_path / "out")
-    weights = evaluation_command(opencompass, [Weights("tiny", tiny)], [shortened(small)], tmp_path / "weights")
+    weights = evaluation_command(opencompass, [ModelWeights("tiny", tiny)], [shortened(small)], tmp_path / "weights")
     for one in (command, weights):
         compare(opencompass, one, tmp_path / f"stock-{Path(one.cwd).name}")
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.test_layout import FLOORS
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.paths import ENGINES
+from tuneloop.tools.jobs.machine import ENGINES
 
 HERE = Path(__file__).parent
 LOOP = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}"

@@ -11,8 +11,8 @@ import pytest
 
 from tests.engines.opencompass.test_measure import HERE, asked, folder, fork_jobs, models, weights
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.evaluation import SCRIPTS, How, ItemSet, evaluation_command
-from tuneloop.tools.verdicts import read_rows
+from tuneloop.tools.evaluation.item_sets import SCRIPTS, EvaluationConditions, ItemSet, evaluation_command
+from tuneloop.tools.scoring.verdicts import read_rows
 
 __all__ = ["asked", "folder", "models"]
 
@@ -51,7 +51,7 @@ def test_one_engine_serves_a_base_and_its_adapters(
 ) -> None:
     log, given = tmp_path / "calls.jsonl", weights(models)
     hf = evaluation_command(opencompass, given, [asked], tmp_path / "hf")
-    fast = evaluation_command(opencompass, given, [asked], tmp_path / "vllm", How(backend="vllm"))
+    fast = evaluation_command(opencompass, given, [asked], tmp_path / "vllm", EvaluationConditions(backend="vllm"))
     env = {**hf.env, "PYTHONPATH": str(HERE / "stub"), "VLLM_STUB_LOG": str(log)}
     fork_jobs(opencompass, [hf.model_copy(update={"env": env}), fast])
     assert read_rows(tmp_path / "vllm") == read_rows(tmp_path / "hf")

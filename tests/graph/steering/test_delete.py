@@ -10,12 +10,12 @@ from tuneloop.core.directive_log import read_conversation
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.state import State
 from tuneloop.graph.steering.message_handler import handle
-from tuneloop.tools.pruning import check_there, read_note
+from tuneloop.tools.housekeeping.pruning import check_there, read_note
 from tuneloop.tools.runs.manifest import write_manifest
 
 

@@ -10,26 +10,25 @@ from typing import Any
 import pytest
 
 from tests.prepared import prepared
-from tests.tools.compare.worlds import score
-from tuneloop.core.cost import Forecast
+from tests.tools.statistics.worlds import score
 from tuneloop.core.directive import Bound, Directive, Focus, Keep, Sources, Use
 from tuneloop.core.directive_log import append_row, open_directives, read_conversation, read_directives
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Training
+from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Forecast, Hypothesis, Training
 from tuneloop.core.files import read_json, write_atomic, write_json
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.graph.brief import task
+from tuneloop.graph.agent_calls.brief import task_card
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes import validate
 from tuneloop.graph.state import State
 from tuneloop.graph.steering.compliance import check_epochs, complete_uses, config_violations, kept_values
 from tuneloop.graph.steering.message_handler import handle
-from tuneloop.graph.wait import wait
-from tuneloop.tools.benchmarks import resolve
-from tuneloop.tools.compare import compare
+from tuneloop.graph.wait import wait_for_job
+from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.runs.messages import put
+from tuneloop.tools.statistics import compare
 
 IDEA = Hypothesis(statement="Twice the steps.", reason="loss still falls", disproof="-", aspect="underfit")
 
@@ -42,7 +41,7 @@ def ctx(tmp_path: Path) -> Context:
     for name in ("textbook.jsonl", "web_scrape.jsonl"):
         write_atomic(raw / name, "{}\n")
     spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=3, timeout=7200, max_cost=5, sandbox="process")
-    found = resolve("wordproblems", settings.home, None)
+    found = resolve_benchmark("wordproblems", settings.home, None)
     run = prepared(settings.home.run("r"), spec, found, tmp_path, datasets={"raw": str(raw)})
     return Context(run, settings, State(run_id="r", experiment=1, stage="research"))
 
@@ -86,7 +85,7 @@ def test_unknown_source_is_refused_with_those_there_are(ctx: Context) -> None:
     ],
 )
 def test_limits_that_a_run_does_not_have_are_not_moved(ctx: Context, text: str, reason: str) -> None:
-    ctx.bench.__dict__["spec"] = ctx.bench.spec.model_copy(update={"timeout": None, "loop_n": None})
+    ctx.run_tools.__dict__["spec"] = ctx.run_tools.spec.model_copy(update={"timeout": None, "loop_n": None})
     assert reason in send(ctx, text)
     assert commands(ctx) == []
 
@@ -196,14 +195,14 @@ def test_answer_says_from_when_a_directive_holds(ctx: Context) -> None:
 
 
 def test_scripts_see_only_the_sources_that_are_left(ctx: Context) -> None:
-    assert ctx.bench.view.key == ""
+    assert ctx.run_tools.view.key == ""
     send(ctx, "sources only raw/textbook.jsonl")
     later = Context(ctx.run, ctx.settings, ctx.state)
-    seen = later.bench.view
+    seen = later.run_tools.view
     assert [p.relative_to(seen.root).as_posix() for p in sorted(seen.root.rglob("*.jsonl"))] == ["raw/textbook.jsonl"]
     assert [Path(p).name for p in seen.read] == ["textbook.jsonl"]
-    assert later.bench.view is seen and seen.key
-    assert task(later).datasets == ("raw",)
+    assert later.run_tools.view is seen and seen.key
+    assert task_card(later).datasets == ("raw",)
 
 
 def test_questions_are_answered_from_the_runs_files(ctx: Context) -> None:
@@ -258,7 +257,7 @@ def test_message_is_answered_while_a_job_runs(ctx: Context) -> None:
         asked.append(time.monotonic())
         put(ctx.run.inbox, do="say", text="finish")
 
-    wait(ctx, "train", poll, lambda: None)
+    wait_for_job(ctx, "train", poll, lambda: None)
     assert len(answered) == len(asked) == 1
     assert [d.command.kind for d in open_directives(ctx.run.directives)] == ["finish"]
 

@@ -10,8 +10,8 @@ import pytest
 from langgraph.errors import GraphInterrupt
 
 from tuneloop.core.directive_log import open_directives
-from tuneloop.core.errors import Paused
-from tuneloop.core.run import RunSpec
+from tuneloop.core.errors import PausedError
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.state import State
@@ -42,7 +42,7 @@ def test_message_is_answered_while_the_node_does_not_look(ctx: Context) -> None:
 
 
 def test_pause_reaches_the_node(ctx: Context) -> None:
-    with pytest.raises(Paused), listening(ctx):
+    with pytest.raises(PausedError), listening(ctx):
         say(ctx.run, "pause")
         wait_until(lambda: has_messages(ctx))
         raise_if_paused(ctx)
@@ -54,7 +54,7 @@ def test_pause_that_a_node_missed_stops_the_next_one(ctx: Context) -> None:
         put(ctx.run.inbox, do="pause")
         wait_until(lambda: has_messages(ctx))
     drop_pauses(waiting(ctx.run.inbox))
-    with pytest.raises(Paused), listening(ctx):
+    with pytest.raises(PausedError), listening(ctx):
         pytest.fail("the node began")
     raise_if_paused(ctx)
 
@@ -64,7 +64,7 @@ def test_pause_is_kept_while_the_node_asks_a_person(ctx: Context) -> None:
         put(ctx.run.inbox, do="pause")
         wait_until(lambda: has_messages(ctx))
         raise GraphInterrupt
-    with pytest.raises(Paused), listening(ctx):
+    with pytest.raises(PausedError), listening(ctx):
         pytest.fail("the node began")
 
 

@@ -12,11 +12,11 @@ import pytest
 from tests.chat_server import Call, Refuse, Reply, Said, chat_server
 from tuneloop.core.directive import Bound, Directive, Use
 from tuneloop.core.directive_log import append_row, open_directives, read_conversation, read_directives
-from tuneloop.core.errors import Paused
-from tuneloop.core.run import RunSpec
+from tuneloop.core.errors import PausedError
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
+from tuneloop.graph.agent_calls.replay import replay
 from tuneloop.graph.context import Context
-from tuneloop.graph.replay import replay
 from tuneloop.graph.state import State
 from tuneloop.graph.steering import llm_listener
 from tuneloop.graph.steering.inbox_listener import has_messages, listening, raise_if_paused
@@ -159,7 +159,7 @@ def test_command_with_a_slash_never_reaches_the_model(ctx: Context, model: Model
 
 def test_pause_of_the_model_reaches_the_node(ctx: Context, model: Model) -> None:
     model.means("pause")
-    with pytest.raises(Paused), listening(ctx):
+    with pytest.raises(PausedError), listening(ctx):
         say(ctx.run, "Halt mal kurz an")
         wait_until(lambda: has_messages(ctx))
         raise_if_paused(ctx)

@@ -8,11 +8,11 @@ import pytest
 
 from tuneloop.core.directive import Approve, Bound, Directive, Extend
 from tuneloop.core.directive_log import append_row, open_directives, read_conversation, read_directives
-from tuneloop.core.errors import Paused
-from tuneloop.core.event_log import every_event
-from tuneloop.core.run import RunSpec
+from tuneloop.core.errors import PausedError
+from tuneloop.core.event_log import iter_events
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.graph.budget import asked_to_finish, experiments_limit, seconds_limit
+from tuneloop.graph.budget.limits import experiments_limit, is_finish_requested, seconds_limit
 from tuneloop.graph.context import Context
 from tuneloop.graph.state import State
 from tuneloop.graph.steering.message_handler import handle, process_inbox
@@ -38,7 +38,7 @@ def forget_answer(ctx: Context, message: str) -> None:
 def test_pause_is_obeyed_once(ctx: Context, message: dict[str, str]) -> None:
     process_inbox(ctx)
     put(ctx.run.inbox, **message)
-    with pytest.raises(Paused):
+    with pytest.raises(PausedError):
         process_inbox(ctx)
     process_inbox(ctx)
     assert waiting(ctx.run.inbox) == []
@@ -51,8 +51,8 @@ def test_message_is_answered_and_its_directive_kept(ctx: Context) -> None:
     asked, answer = read_conversation(ctx.run.conversation)
     assert (asked.id, asked.text, answer.answers, answer.refused) == (message, "/finish", message, False)
     assert answer.text.startswith("r1: "), "the answer names the run"
-    assert asked_to_finish(ctx.run)
-    assert [event.kind for event in every_event(ctx.run.events)] == ["told"]
+    assert is_finish_requested(ctx.run)
+    assert [event.kind for event in iter_events(ctx.run.events)] == ["told"]
     assert waiting(ctx.run.inbox) == []
 
 
@@ -81,9 +81,9 @@ def test_other_text_is_refused_and_changes_nothing(ctx: Context, text: str) -> N
 
 def test_nearest_command_is_offered_and_done_after_a_yes(ctx: Context) -> None:
     assert "`finish`" in handle(ctx, "1", "stop after this one please").text
-    assert not asked_to_finish(ctx.run)
+    assert not is_finish_requested(ctx.run)
     handle(ctx, "2", "yes")
-    assert asked_to_finish(ctx.run)
+    assert is_finish_requested(ctx.run)
 
 
 def test_slip_in_the_name_keeps_the_arguments(ctx: Context) -> None:
@@ -99,13 +99,13 @@ def test_offer_counts_for_the_next_message_only(ctx: Context) -> None:
     handle(ctx, "4", "stop after this one")
     assert "Nothing was changed" in handle(ctx, "5", "no").text
     assert "Nothing waits" in handle(ctx, "6", "yes").text
-    assert not asked_to_finish(ctx.run)
+    assert not is_finish_requested(ctx.run)
 
 
 def test_directive_is_revoked(ctx: Context) -> None:
     handle(ctx, "1", "finish")
     assert "Revoked: 1" in handle(ctx, "2", "revoke 1").text
-    assert not asked_to_finish(ctx.run)
+    assert not is_finish_requested(ctx.run)
     handle(ctx, "3", "revoke 1")
     assert read_conversation(ctx.run.conversation)[-1].refused
 
@@ -132,7 +132,7 @@ def test_yes_after_a_kill_means_the_same(ctx: Context) -> None:
 
 
 def test_more_time_and_more_experiments(ctx: Context) -> None:
-    spec = ctx.bench.spec
+    spec = ctx.run_tools.spec
     more = Directive(id="1", text="-", command=Extend(seconds=7200, experiments=1))
     append_row(ctx.run.directives, more)
     assert (seconds_limit(ctx.run, spec), experiments_limit(ctx.run, spec)) == (10800, 3)

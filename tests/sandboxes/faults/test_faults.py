@@ -1,4 +1,4 @@
-"""Random faults of daemon, container, socket, disk, image and keeper: no job is lost or run twice, nothing is left over.
+"""Random faults of daemon, container, socket, disk, image and supervisor: no job is lost or run twice, nothing is left over.
 
 A failure ends with its seed; `FAULT_SEED=N` tries the same again.
 """
@@ -19,15 +19,14 @@ from pathlib import Path
 import pytest
 
 from tests.dockerd import OwnDaemon, own_daemon
-from tuneloop.core.errors import WorldError
+from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.job import Command, Limits
-from tuneloop.sandboxes.container import FOLDER, name_of
-from tuneloop.sandboxes.daemon import find_daemon, known_daemon, sweep
+from tuneloop.sandboxes.container import FOLDER, container_name, host_image
 from tuneloop.sandboxes.docker import DockerSandbox
-from tuneloop.sandboxes.dockerd import Refused, Unreachable
-from tuneloop.sandboxes.image import host_image
-from tuneloop.sandboxes.jobs import launch, newest
-from tuneloop.sandboxes.tree import children
+from tuneloop.sandboxes.docker_api import RefusedError, UnreachableError
+from tuneloop.sandboxes.docker_daemon import cached_daemon, find_daemon, remove_orphans
+from tuneloop.sandboxes.jobs import launch, newest_attempt
+from tuneloop.sandboxes.process_tree import children
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="kills a daemon and fills a disk of its own: run it as root")
 SEED = int(os.environ.get("FAULT_SEED", random.SystemRandom().randrange(1 << 30)))
@@ -98,8 +97,8 @@ def daemon_killed(world: World, folder: Path) -> None:
 
 
 def container_killed(world: World, folder: Path) -> None:
-    with suppress(Refused, Unreachable):
-        find_daemon().daemon.ask("POST", f"/containers/{name_of(folder)}/kill")
+    with suppress(RefusedError, UnreachableError):
+        find_daemon().daemon.ask("POST", f"/containers/{container_name(folder)}/kill")
 
 
 def socket_gone(world: World, folder: Path) -> None:
@@ -119,7 +118,7 @@ def disk_full(world: World, folder: Path) -> None:
 
 
 def image_removed(world: World, folder: Path) -> None:
-    with suppress(Refused, Unreachable):
+    with suppress(RefusedError, UnreachableError):
         find_daemon().daemon.ask("DELETE", f"/images/{host_image()[0]}?force=1")
 
 
@@ -135,10 +134,10 @@ def end(pid: int, folder: Path) -> None:
 
 
 def supervisors(folder: Path) -> list[int]:
-    """The watcher and the keeper, [] when they are gone or have not said who they are."""
+    """The watcher and the supervisor, [] when they are gone or have not said who they are."""
     with suppress(OSError, ValueError):
-        keeper = int((folder / "lock").read_text())
-        return [int(Path(f"/proc/{keeper}/stat").read_text().rpartition(")")[2].split()[1]), keeper]
+        supervisor = int((folder / "lock").read_text())
+        return [int(Path(f"/proc/{supervisor}/stat").read_text().rpartition(")")[2].split()[1]), supervisor]
     return []
 
 
@@ -171,12 +170,12 @@ def finish(world: World, name: str) -> Path:
             folder = launch(world.sandbox, world.jobs, name, world.command(name))
             while (status := world.sandbox.poll(folder)).state == "running" and time.monotonic() < deadline:
                 time.sleep(0.02)
-        except (WorldError, OSError):
+        except (InfrastructureError, OSError):
             time.sleep(0.1)
             continue
         if status.exit is not None and status.exit.ok:
             return folder
-    last = newest(world.jobs, name)
+    last = newest_attempt(world.jobs, name)
     raise AssertionError(f"{name} did not end: {last and (last / 'log.txt').read_text()[-500:]}; FAULT_SEED={SEED}")
 
 
@@ -184,7 +183,7 @@ def suffer(world: World, number: int) -> None:
     """One job, one fault; twice the same job, so that a second launch finds the finished one."""
     fault = world.rng.choice(FAULTS)
     name = f"{fault.__name__}-{number}"
-    with suppress(WorldError, OSError):
+    with suppress(InfrastructureError, OSError):
         folder = launch(world.sandbox, world.jobs, name, world.command(name))
         world.moment()
         fault(world, folder)
@@ -223,10 +222,10 @@ def left_over(world: World) -> list[str]:
 
 
 def endure(world: World, faults: int) -> None:
-    known_daemon.cache_clear()
+    cached_daemon.cache_clear()
     for number in range(faults):
         suffer(world, number)
-    sweep(find_daemon())
+    remove_orphans(find_daemon())
     deadline = time.monotonic() + MOST
     while (left := left_over(world)) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -14,7 +14,7 @@ from unittest.mock import patch
 from tuneloop.core.job import Command, Sandbox
 from tuneloop.sandboxes import container, docker, local
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
-from tuneloop.sandboxes.local import Wrapped
+from tuneloop.sandboxes.local import WrappedCommand
 
 from .declare import Attack
 
@@ -187,7 +187,7 @@ KEPT = {
     "network": "the only other network is the machine's own, and nothing may leave the machine",
     "host name": "the only other name is the machine's own",
     "ipc namespace": "the only other segments are the machine's own",
-    "descriptors": "containers are the daemon's children, nothing is inherited from the keeper",
+    "descriptors": "containers are the daemon's children, nothing is inherited from the supervisor",
     "keyring": "runc gives every container a keyring of its own, and cannot be told not to",
 }
 
@@ -195,7 +195,7 @@ KEPT = {
 @contextmanager
 def container_without(guards: list[str], root: Path) -> Iterator[Sandbox]:
     """Docker without some of its guards."""
-    whole = container.config
+    whole = container.container_config
 
     def changed(*given: Any, **named: Any) -> Body:
         body = whole(*given, **named)
@@ -204,14 +204,14 @@ def container_without(guards: list[str], root: Path) -> Iterator[Sandbox]:
         return body
 
     filtered = "system calls" not in guards
-    with patch.object(docker, "config", changed), nullcontext() if filtered else own_calls():
+    with patch.object(docker, "container_config", changed), nullcontext() if filtered else own_calls():
         yield docker.DockerSandbox()
 
 
 @contextmanager
 def own_calls() -> Iterator[None]:
     """Our filter of system calls is empty."""
-    with patch.object(docker, "program", lambda **_: b""):
+    with patch.object(docker, "build_filter", lambda **_: b""):
         yield
 
 
@@ -229,7 +229,7 @@ class Weakened(BubblewrapSandbox):
     def __init__(self, changes: list[Change], root: Path) -> None:
         self.changes, self.root = changes, root
 
-    def wrap(self, folder: Path, command: Command, lock: int) -> Wrapped:
+    def wrap(self, folder: Path, command: Command, lock: int) -> WrappedCommand:
         """The same command line, changed."""
         whole = super().wrap(folder, command, lock)
         border = whole.argv.index("--")

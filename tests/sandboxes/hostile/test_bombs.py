@@ -12,21 +12,19 @@ from typing import Any
 import pytest
 import yaml
 
-from tuneloop.agents.policy.config_coder import last
-from tuneloop.agents.policy.cures import literal
+from tuneloop.agents.policy.config_coder import last_values, yaml_literal
 from tuneloop.core import text
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_json, read_lines
-from tuneloop.tools.benchmarks import scoring
-from tuneloop.tools.benchmarks.own import read_declaration
-from tuneloop.tools.gate.blocks import stream_blocks
-from tuneloop.tools.gate.script import check_script
-from tuneloop.tools.gate.stream import StreamError, stream_rows
-from tuneloop.tools.params.config_text import ConfigError, parse_config, read_value
-from tuneloop.tools.params.files import UnreadableError, read_object
-from tuneloop.tools.params.model_card import read_header
-from tuneloop.tools.profiling.reading import records
-from tuneloop.tools.progress import last_progress
+from tuneloop.tools.benchmark_items.user_folder import read_declaration
+from tuneloop.tools.config.config_text import ConfigError, UnreadableError, parse_config, read_object, read_value
+from tuneloop.tools.config.model_card import read_header
+from tuneloop.tools.data_script.static_check import check_script
+from tuneloop.tools.jobs.progress import last_progress
+from tuneloop.tools.raw_data.files import iter_records
+from tuneloop.tools.raw_data.json_blocks import stream_blocks
+from tuneloop.tools.raw_data.json_stream import StreamError, stream_rows
+from tuneloop.tools.scoring import answer_matching
 
 SECONDS, MEMORY = 20, 4 << 30
 DEEP, DIGITS = 100_000, 5000
@@ -90,10 +88,15 @@ Reader = Callable[[Any], Any]
 FILES: dict[str, tuple[str, Callable[[bytes], bytes], Reader, type[Exception]]] = {
     "read_json": ("x.json", bytes, read_json, ValueError),
     "read_lines": ("x.jsonl", bytes, lambda path: list(read_lines(path)), ValueError),
-    "data set, JSON": ("x.json", bytes, lambda path: list(records(path)), SetupError),
-    "data set, lines": ("x.jsonl", bytes, lambda path: list(records(path)), SetupError),
-    "data set, table": ("x.csv", lambda bomb: b"a;b\n" + bomb + b";1\n", lambda path: list(records(path)), SetupError),
-    "data set, Parquet": ("x.parquet", bytes, lambda path: list(records(path)), SetupError),
+    "data set, JSON": ("x.json", bytes, lambda path: list(iter_records(path)), InvalidRequestError),
+    "data set, lines": ("x.jsonl", bytes, lambda path: list(iter_records(path)), InvalidRequestError),
+    "data set, table": (
+        "x.csv",
+        lambda bomb: b"a;b\n" + bomb + b";1\n",
+        lambda path: list(iter_records(path)),
+        InvalidRequestError,
+    ),
+    "data set, Parquet": ("x.parquet", bytes, lambda path: list(iter_records(path)), InvalidRequestError),
     "gate, by rows": ("x.json", lambda bomb: b"[" + bomb + b"]", lambda path: list(stream_rows(path)), StreamError),
     "gate, by blocks": (
         "x.json",
@@ -101,17 +104,17 @@ FILES: dict[str, tuple[str, Callable[[bytes], bytes], Reader, type[Exception]]] 
         lambda path: list(stream_blocks(path)),
         StreamError,
     ),
-    "benchmark.yaml": ("x.yaml", lambda bomb: b"name: " + bomb, read_declaration, SetupError),
+    "benchmark.yaml": ("x.yaml", lambda bomb: b"name: " + bomb, read_declaration, InvalidRequestError),
     "JSON beside a config": ("x.json", bytes, read_object, UnreadableError),
-    "weights": ("x.safetensors", header, read_header, SetupError),
+    "weights": ("x.safetensors", header, read_header, InvalidRequestError),
     "progress": ("x.txt", bytes, last_progress, ValueError),
 }
 SAID: dict[str, tuple[Reader, type[Exception]]] = {
     "config": (lambda bomb: parse_config(f"a: {bomb}"), ConfigError),
     "config in JSON": (lambda bomb: parse_config(f'{{"a": {bomb}}}', "json"), ConfigError),
     "override": (read_value, ConfigError),
-    "last config": (last, ValueError),
-    "cure": (literal, ValueError),
+    "last config": (last_values, ValueError),
+    "cure": (yaml_literal, ValueError),
     "script": (lambda bomb: check_script(f"x = {bomb}"), SyntaxError),
 }
 LISTENERS: dict[str, Callable[[str], Any]] = {
@@ -123,8 +126,8 @@ LISTENERS: dict[str, Callable[[str], Any]] = {
     "normalise": text.normalise,
     "same_answer": lambda said: text.same_answer(said, said),
     **{shape: partial(text.final_answer, shape=shape) for shape in ("number", "letter", "text")},
-    **{f"score {kind}": partial(scoring.extract, kind) for kind in ("boxed", "choice", "number")},
-    "gold": lambda said: scoring.gold("number", said),
+    **{f"score {kind}": partial(answer_matching.extract, kind) for kind in ("boxed", "choice", "number")},
+    "gold": lambda said: answer_matching.gold("number", said),
 }
 
 
@@ -152,7 +155,7 @@ def test_a_text_is_read_or_refused_in_the_readers_words(reader, bomb):
 @pytest.mark.parametrize("bomb", YAML)
 def test_a_declaration_says_nothing_endless(tmp_path, bomb):
     (tmp_path / "benchmark.yaml").write_text(YAML[bomb])
-    with pytest.raises(SetupError) as e:
+    with pytest.raises(InvalidRequestError) as e:
         read_declaration(tmp_path / "benchmark.yaml")
     assert len(str(e.value)) < 1000
     with pytest.raises(ConfigError):

@@ -10,7 +10,7 @@ import pytest
 
 from tuneloop.core.job import Sandbox
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
-from tuneloop.sandboxes.cgroups import find
+from tuneloop.sandboxes.cgroups import find_base
 from tuneloop.sandboxes.docker import DockerSandbox
 from tuneloop.sandboxes.process import ProcessSandbox
 
@@ -21,7 +21,7 @@ from .guards import removable, taken_out
 from .resources import LIMITS
 
 # Not held, by kind: only a cgroup would.
-MEMORY = set() if find()[1] else {"allocate_in_a_file_of_memory", "allocate_in_shared_memory"}
+MEMORY = set() if find_base()[1] else {"allocate_in_a_file_of_memory", "allocate_in_shared_memory"}
 HOLES: dict[str, set[str]] = {
     "process": MEMORY,
     "bubblewrap": MEMORY,

@@ -10,9 +10,9 @@ import pytest
 
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.locks import is_locked
-from tuneloop.tools.cleaning.look import look
-from tuneloop.tools.disk import bytes_below, raze, remove
-from tuneloop.tools.pruning import doomed
+from tuneloop.tools.housekeeping.disk import bytes_below, remove_deep_folder, remove_path
+from tuneloop.tools.housekeeping.pruning import prunable_entries
+from tuneloop.tools.housekeeping.removable import inspect_folder
 
 SECRET = "secret-4f21"
 
@@ -37,8 +37,8 @@ def deep(place, levels, name="d"):
 def test_folders_without_end_are_removed_measured_and_looked_through(tmp_path, levels, name):
     deep(tmp_path / "work", levels, name)
     assert bytes_below(tmp_path / "work") > 0
-    assert not look(tmp_path).alive
-    remove(tmp_path / "work")
+    assert not inspect_folder(tmp_path).alive
+    remove_path(tmp_path / "work")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -46,7 +46,7 @@ def test_python_alone_cannot_remove_them(tmp_path):
     deep(tmp_path / "work", 1200)
     with pytest.raises((RecursionError, OSError)):
         shutil.rmtree(tmp_path / "work")
-    raze(tmp_path / "work")
+    remove_deep_folder(tmp_path / "work")
 
 
 def test_closed_folders_are_removed(tmp_path):
@@ -54,7 +54,7 @@ def test_closed_folders_are_removed(tmp_path):
     (tmp_path / "work/closed/inner/x").touch()
     (tmp_path / "work/closed/inner").chmod(0)
     (tmp_path / "work/closed").chmod(0)
-    remove(tmp_path / "work")
+    remove_path(tmp_path / "work")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -63,10 +63,10 @@ def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
     (tmp_path / "host/canary").write_text(SECRET)
     for name in ("work", ".x.1.part"):
         (tmp_path / name).symlink_to(tmp_path / "host")
-        remove(tmp_path / name)
+        remove_path(tmp_path / name)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/link").symlink_to(tmp_path / "host")
-    remove(tmp_path / "folder")
+    remove_path(tmp_path / "folder")
     assert (tmp_path / "host/canary").read_text() == SECRET
     assert [path.name for path in tmp_path.iterdir()] == ["host"]
 
@@ -88,7 +88,7 @@ def no_lock(request, tmp_path, monkeypatch):
 
 def test_who_looks_for_locks_neither_waits_nor_fails(no_lock):
     assert not is_locked(no_lock)
-    assert not look(no_lock.parent).alive
+    assert not inspect_folder(no_lock.parent).alive
 
 
 @pytest.mark.parametrize("name", ["a\nb.part", "-rf", "\u202etxt.part", "x" * 250, os.fsdecode(b"\xff\xfe"), " ", "~"])
@@ -98,8 +98,8 @@ def test_odd_names_are_measured_looked_at_and_removed(tmp_path, name):
     (place / name / name).write_bytes(b"x" * 5000)
     (place / f".{name[:200]}.part").touch()
     assert bytes_below(place) >= 8192
-    assert not look(place).alive
-    remove(place)
+    assert not inspect_folder(place).alive
+    remove_path(place)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -112,6 +112,6 @@ def test_pruning_removes_nothing_behind_a_link(tmp_path, name):
         place.mkdir(parents=True)
         (place / name).symlink_to(tmp_path / "host" / name)
         (place / "through").symlink_to(tmp_path / "host")
-    for path in doomed(folder, weights=True, raw=True):
-        remove(path)
+    for path in prunable_entries(folder, weights=True, raw=True):
+        remove_path(path)
     assert (tmp_path / "host" / name / "canary").read_text() == SECRET

@@ -6,12 +6,12 @@ import unicodedata
 
 import pytest
 
-from tuneloop.cli import words
+from tuneloop.cli import event_text
 from tuneloop.cli.main import Commands, cli
-from tuneloop.cli.plain import json_view, plain_view
+from tuneloop.cli.plain_view import json_view, plain_view
 from tuneloop.core import events as e
-from tuneloop.core.errors import SetupError, WorldError
-from tuneloop.core.wording import clean
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
+from tuneloop.core.formatting import printable
 
 SAYINGS = {
     "title": "\x1b]0;owned\x07",
@@ -41,8 +41,8 @@ def told(text: str) -> list[e.Event]:
         e.NodeFinished(node="train", seconds=1, detail=text),
         e.AgentAnswered(agent="critic", says=text, why=text),
         e.JobProgress(job="train", done=1, total=2, note=text),
-        e.Watched(job="train", trouble="nan", text=text, step=1, total=2, stops=True),
-        e.Problem(node="train", culprit="config", text=text),
+        e.MonitorFinding(job="train", failure="nan", text=text, step=1, total=2, stops=True),
+        e.RecipeFailure(node="train", culprit="config", text=text),
         e.ExperimentFinished(outcome="failed", statement=text),
         e.RunPaused(reason=text),
     ]
@@ -66,7 +66,7 @@ def test_events_for_scripts_are_plain_letters(saying, capsys):
     assert shown.isascii()
 
 
-@pytest.mark.parametrize("error", [WorldError, SetupError])
+@pytest.mark.parametrize("error", [InfrastructureError, InvalidRequestError])
 @pytest.mark.parametrize("saying", SAYINGS)
 def test_an_error_is_one_quiet_line(saying, error, capsys, monkeypatch):
     def fails(*_, **__):
@@ -83,7 +83,7 @@ def test_an_error_is_one_quiet_line(saying, error, capsys, monkeypatch):
 
 @pytest.mark.parametrize("saying", ["title", "eight bits", "overwrite", "backwards", "new lines"])
 def test_without_cleaning_they_would_do_it(saying, capsys, monkeypatch):
-    monkeypatch.setattr(words, "clean", lambda text, limit=0: text)
+    monkeypatch.setattr(event_text, "printable", lambda text, limit=0: text)
     with plain_view() as show:
         show(told(SAYINGS[saying]))
     shown = capsys.readouterr().out
@@ -91,4 +91,4 @@ def test_without_cleaning_they_would_do_it(saying, capsys, monkeypatch):
 
 
 def test_what_is_cleaned_stays_readable():
-    assert clean("a\x1b[31mred\x1b[0m word, 日本語 ünd 😀") == "a [31mred [0m word, 日本語 ünd 😀"
+    assert printable("a\x1b[31mred\x1b[0m word, 日本語 ünd 😀") == "a [31mred [0m word, 日本語 ünd 😀"

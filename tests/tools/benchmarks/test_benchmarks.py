@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from tuneloop.agents.policy.rows import Row, alpaca
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home
-from tuneloop.tools import benchmarks
-from tuneloop.tools.benchmarks import load, names, prompt, resolve, scorer, sealed_items, validation
-from tuneloop.tools.benchmarks.folder import read_items
-from tuneloop.tools.benchmarks.scoring import gold
+from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.benchmark_items.folder import read_items, render_prompt, sealed_items, select_validation
+from tuneloop.tools.benchmark_items.resolve import load_entry, registered_names, resolve_benchmark
+from tuneloop.tools.scoring import scorer
+from tuneloop.tools.scoring.answer_matching import gold
 
 YAML = "name: capitals\ndescription: Name the capital.\nanswer: exact\nprompt: '{question} Reply as \\boxed{answer}.'\n"
 
@@ -38,25 +39,27 @@ def home(tmp_path: Path) -> Home:
 
 
 def refused(home: Home, source: Path | str) -> str:
-    with pytest.raises(SetupError) as e:
-        resolve(str(source), home, None)
+    with pytest.raises(InvalidRequestError) as e:
+        resolve_benchmark(str(source), home, None)
     line = str(e.value)
     assert "\n" not in line
     assert not [p for p in home.benchmarks.glob("*") if not p.name.startswith(".")]
     return line
 
 
-@pytest.mark.parametrize("name", [name for name in names() if not load(name)[0].source and not load(name)[0].parts])
+@pytest.mark.parametrize(
+    "name", [name for name in registered_names() if not load_entry(name)[0].source and not load_entry(name)[0].parts]
+)
 def test_every_made_entry_is_whole_and_deterministic(name: str, tmp_path: Path) -> None:
-    folder = resolve(name, Home(tmp_path / "a"), None)
-    again = resolve(name, Home(tmp_path / "b"), None)
+    folder = resolve_benchmark(name, Home(tmp_path / "a"), None)
+    again = resolve_benchmark(name, Home(tmp_path / "b"), None)
     assert folder.fingerprint == again.fingerprint
-    assert folder.benchmark == load(name)[0]
+    assert folder.benchmark == load_entry(name)[0]
     assert folder.sealed == folder.root / "sealed"
-    for found in (validation(folder).every, sealed_items(folder)):
+    for found in (select_validation(folder).every, sealed_items(folder)):
         assert found
         assert all(gold(folder.benchmark.answer, item.answer) for item in found)
-        assert all(prompt(folder.benchmark, item).strip() for item in found)
+        assert all(render_prompt(folder.benchmark, item).strip() for item in found)
 
 
 ENDS = {  # a gold answer, and what stands for it in a reply
@@ -76,12 +79,12 @@ ENDS = {  # a gold answer, and what stands for it in a reply
 }
 
 
-@pytest.mark.parametrize("name", [name for name in names() if not load(name)[0].parts])
+@pytest.mark.parametrize("name", [name for name in registered_names() if not load_entry(name)[0].parts])
 def test_what_ends_as_the_entry_says_is_what_its_scorer_reads(name: str) -> None:
     """Training data that are made with this ending teach the form that counts."""
-    benchmark = load(name)[0]
+    benchmark = load_entry(name)[0]
     assert benchmark.final or benchmark.answer == "boxed"
-    if scorer.judged_here(benchmark) and not benchmark.executed:
+    if scorer.is_judged_here(benchmark) and not benchmark.executed:
         answer, said = ENDS[benchmark.answer]
         row = Row(source="s", fields={"q": "?"}, solution="3 of them. I look at each one.", answer=said)
         form = {
@@ -91,12 +94,12 @@ def test_what_ends_as_the_entry_says_is_what_its_scorer_reads(name: str) -> None
             "steps": True,
             "final": benchmark.final or "\\boxed{ANSWER}",
         }
-        assert scorer.judge(benchmark, answer, alpaca(row, form)["output"])["value"] == 1
+        assert scorer.judge_reply(benchmark, answer, alpaca(row, form)["output"])["value"] == 1
 
 
 def test_helpers_of_the_package_are_no_entries() -> None:
-    assert "wordproblems" in names()
-    assert not {"scoring", "folder", "own", "checking"} & set(names())
+    assert "wordproblems" in registered_names()
+    assert not {"scoring", "folder", "own", "checking"} & set(registered_names())
 
 
 def test_an_unknown_name_is_answered_with_the_nearest(home: Home) -> None:
@@ -108,7 +111,7 @@ def test_a_lost_folder_is_named(home: Home, tmp_path: Path) -> None:
 
 
 def test_two_at_once_fetch_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, entry = load("wordproblems")
+    _, entry = load_entry("wordproblems")
     fetch, calls = entry.fetch, []
 
     def noted(folder: Path) -> None:
@@ -116,7 +119,7 @@ def test_two_at_once_fetch_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> 
         fetch(folder)
 
     monkeypatch.setattr(entry, "fetch", noted)
-    threads = [threading.Thread(target=resolve, args=("wordproblems", home, None)) for _ in range(4)]
+    threads = [threading.Thread(target=resolve_benchmark, args=("wordproblems", home, None)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -129,13 +132,13 @@ def test_what_a_killed_fetch_left_is_made_again(home: Home) -> None:
     half.mkdir(parents=True)
     (half / "validation.jsonl").write_text("{")
     (home.benchmarks / "wordproblems").mkdir()
-    assert validation(resolve("wordproblems", home, None)).every
+    assert select_validation(resolve_benchmark("wordproblems", home, None)).every
 
 
 def test_a_users_folder_is_copied_and_stays_as_it_was(home: Home, tmp_path: Path) -> None:
     source = write(tmp_path / "own")
     before = {p.name: p.read_bytes() for p in source.iterdir()}
-    folder = resolve(str(source), home, None)
+    folder = resolve_benchmark(str(source), home, None)
     assert {p.name: p.read_bytes() for p in source.iterdir()} == before
     assert folder.root.parent == home.benchmarks
     assert folder.root.name.startswith("capitals-")
@@ -146,22 +149,22 @@ def test_a_users_folder_is_copied_and_stays_as_it_was(home: Home, tmp_path: Path
     assert [item.id for item in read_items(folder.validation)] == [f"validation-{i}" for i in range(5)]
     first = read_items(folder.validation)[0]
     assert (first.id, first.answer) == ("validation-0", "City 0")
-    assert prompt(folder.benchmark, first) == "validation country 0? Reply as \\boxed{answer}."
+    assert render_prompt(folder.benchmark, first) == "validation country 0? Reply as \\boxed{answer}."
     assert [item.id for item in sealed_items(folder)] == [f"test-{i}" for i in range(5)]
-    assert resolve(str(source), home, None) == folder
+    assert resolve_benchmark(str(source), home, None) == folder
 
 
 def test_other_contents_get_another_folder(home: Home, tmp_path: Path) -> None:
-    a = resolve(str(write(tmp_path / "own")), home, None)
-    b = resolve(str(write(tmp_path / "own", test=rows("other"))), home, None)
+    a = resolve_benchmark(str(write(tmp_path / "own")), home, None)
+    b = resolve_benchmark(str(write(tmp_path / "own", test=rows("other"))), home, None)
     assert a.root != b.root
     assert a.fingerprint != b.fingerprint
 
 
 def test_the_description_can_be_replaced(home: Home, tmp_path: Path) -> None:
     source = write(tmp_path / "own", "name: x\nprompt: '{question}'\n")
-    assert resolve(str(source), home, "Do it.").benchmark.description == "Do it."
-    assert resolve("wordproblems", home, "Do it.").benchmark.description == "Do it."
+    assert resolve_benchmark(str(source), home, "Do it.").benchmark.description == "Do it."
+    assert resolve_benchmark("wordproblems", home, "Do it.").benchmark.description == "Do it."
 
 
 def test_numbers_lists_and_latex_in_templates(home: Home, tmp_path: Path) -> None:
@@ -169,9 +172,9 @@ def test_numbers_lists_and_latex_in_templates(home: Home, tmp_path: Path) -> Non
     made = [{"q": i, "options": ["x", 2], "answer": "b", "id": i} for _ in (0, 1) for i in (1, 2)]
     for row in made[2:]:
         row["q"] = f"other {row['q']}"
-    folder = resolve(str(write(tmp_path / "own", yaml, validation=made[:2], test=made[2:])), home, None)
+    folder = resolve_benchmark(str(write(tmp_path / "own", yaml, validation=made[:2], test=made[2:])), home, None)
     first = read_items(folder.validation)[0]
-    assert prompt(folder.benchmark, first) == '1 A. x\nB. 2 \\frac{a}{b} {"answer": 1} {answer}'
+    assert render_prompt(folder.benchmark, first) == '1 A. x\nB. 2 \\frac{a}{b} {"answer": 1} {answer}'
     assert first.id == "1"
 
 
@@ -235,17 +238,17 @@ def test_text_that_is_not_utf8_is_named(home: Home, tmp_path: Path) -> None:
 
 
 def test_changed_items_are_noticed(home: Home) -> None:
-    folder = resolve("wordproblems", home, None)
+    folder = resolve_benchmark("wordproblems", home, None)
     folder.validation.write_text(folder.validation.read_text().replace("7", "8"))
-    with pytest.raises(SetupError, match="changed since it was made"):
-        validation(folder)
+    with pytest.raises(InvalidRequestError, match="changed since it was made"):
+        select_validation(folder)
 
 
 def test_check_reads_without_writing(tmp_path: Path) -> None:
-    assert benchmarks.check("wordproblems").name == "wordproblems"
-    assert benchmarks.check(str(write(tmp_path / "own"))).name == "capitals"
+    assert resolve.check_benchmark("wordproblems").name == "wordproblems"
+    assert resolve.check_benchmark(str(write(tmp_path / "own"))).name == "capitals"
 
 
 def test_a_folder_is_a_key(home: Home) -> None:
-    folder = resolve("wordproblems", home, None)
-    assert {folder: 1}[resolve("wordproblems", home, None)] == 1
+    folder = resolve_benchmark("wordproblems", home, None)
+    assert {folder: 1}[resolve_benchmark("wordproblems", home, None)] == 1

@@ -14,13 +14,13 @@ from tests.benchmark_answers import made_up, splits
 from tests.conftest import COMMAND, linked_home
 from tests.engines.answers.test_run_answers import run_items
 from tests.hub.server import LocalHub
-from tuneloop.core.benchmark import Calls, Item, Program
+from tuneloop.core.catalog import Calls, Item, Program
 from tuneloop.core.files import write_lines
 from tuneloop.core.records import records
-from tuneloop.tools import benchmarks
-from tuneloop.tools.benchmarks import prompt
-from tuneloop.tools.benchmarks.checking import check_items
-from tuneloop.tools.benchmarks.executed import code_of, judge
+from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.benchmark_items.checks import check_items
+from tuneloop.tools.benchmark_items.folder import render_prompt
+from tuneloop.tools.scoring.code_results import judge_results, reply_code
 
 REPOS = {"humaneval": "openai/openai_humaneval", "mbpp": "google-research-datasets/mbpp"}
 FILES = {"humaneval": "openai_humaneval/test-00000-of-00001.parquet", "mbpp": "full/test-00000-of-00001.parquet"}
@@ -42,12 +42,12 @@ def solutions(name: str, folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("name", REPOS)
 def test_splits_of_the_source_are_whole_and_apart(name: str, tmp_path: Path) -> None:
     validation, test = splits(name, tmp_path)
-    benchmark = benchmarks.load(name)[0]
+    benchmark = resolve.load_entry(name)[0]
     check_items(benchmark, validation, test, name)
     assert len(validation) >= 8 and len(test) >= 8
     assert {type(item.calls).__name__ for item in validation} == {"Calls", "Program"}, "both ways to decide are in it"
     assert not {item.id for item in validation} & {item.id for item in test}
-    assert all("assert" in prompt(benchmark, item) for item in test) is (name == "mbpp")
+    assert all("assert" in render_prompt(benchmark, item) for item in test) is (name == "mbpp")
 
 
 @pytest.mark.parametrize("name", REPOS)
@@ -61,9 +61,9 @@ def test_known_solutions_pass_and_wrong_ones_do_not(name: str, tmp_path: Path) -
         wrong = {"none": f"def {entry}(*given):\n    return None", "one": f"{entry} = lambda *a: 1"}
         codes = {"right": known[item.id], **(wrong if len(rows) % 4 == 0 else {})}
         for tag, code in codes.items():
-            rows.append({"id": f"{tag} {item.id}", **asked, "code": code_of(item, f"```python\n{code}\n```")})
+            rows.append({"id": f"{tag} {item.id}", **asked, "code": reply_code(item, f"```python\n{code}\n```")})
     given, answers = run_items(tmp_path, rows), {item.id: item.answer for item in items}
-    passed = [who for who in given if judge(answers[who.partition(" ")[2]], given[who]["results"])[1]]
+    passed = [who for who in given if judge_results(answers[who.partition(" ")[2]], given[who]["results"])[1]]
     assert passed == [who for who in given if who.startswith("right ")]
     assert len(given) > len(items)
 
@@ -91,16 +91,16 @@ def test_a_solution_that_goes_on_with_the_head_passes(tmp_path: Path) -> None:
     items, known = everything("humaneval", tmp_path)[:8], solutions("humaneval", tmp_path)
     heads = {item.id: item.calls.before for item in items if item.calls}
     asked = [item.calls.model_dump(mode="json", exclude={"before"}) for item in items if item.calls]
-    codes = [code_of(item, known[item.id].removeprefix(heads[item.id])) for item in items]
+    codes = [reply_code(item, known[item.id].removeprefix(heads[item.id])) for item in items]
     given = run_items(
         tmp_path, [{"id": i.id, **one, "code": code} for i, one, code in zip(items, asked, codes, strict=True)]
     )
-    assert all(judge(item.answer, given[item.id]["results"])[1] for item in items)
+    assert all(judge_results(item.answer, given[item.id]["results"])[1] for item in items)
 
 
 def test_rows_to_learn_from_are_those_of_other_splits(tmp_path: Path) -> None:
     items = everything("mbpp", tmp_path)
-    benchmark, module = benchmarks.load("mbpp")
+    benchmark, module = resolve.load_entry("mbpp")
     rows = list(module.train(benchmark, tmp_path / REPOS["mbpp"]))
     assert len(rows) == 18
     assert all(row["code"] and "\r" not in row["code"] for row in rows)

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.benchmark_answers import item_set, measured, repository, splits
-from tuneloop.core.benchmark import Item
-from tuneloop.tools import benchmarks
-from tuneloop.tools.benchmarks import prompt
-from tuneloop.tools.benchmarks.checking import check_items
-from tuneloop.tools.benchmarks.folder import content
+from tuneloop.core.catalog import Item
+from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.benchmark_items.checks import check_items
+from tuneloop.tools.benchmark_items.folder import item_content_hash, render_prompt
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.evaluation import ItemSet
+from tuneloop.tools.evaluation.item_sets import ItemSet
 
 BOXED = "First this, then that.\n\\boxed{{{}}}"
 LETTER = "Some reasons.\nThe answer is {}."
@@ -43,17 +42,17 @@ def everything(name: str, folder: Path) -> list[Item]:
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_splits_of_the_source_are_whole_and_apart(name: str, tmp_path: Path) -> None:
-    benchmark = benchmarks.load(name)[0]
+    benchmark = resolve.load_entry(name)[0]
     validation, test = splits(name, tmp_path)
     check_items(benchmark, validation, test, name)
     assert len(validation) >= 10 and len(test) >= 10
     assert benchmark.source and benchmark.licence != "unknown"
-    assert not [name for name in test[0].fields if f"{{{name}}}" in prompt(benchmark, test[0])]
+    assert not [name for name in test[0].fields if f"{{{name}}}" in render_prompt(benchmark, test[0])]
 
 
 @pytest.mark.parametrize("name", ["gsm8k", "math", "mmlu", "arc_c", "arc_e", "hellaswag", "FinanceIQ_gen"])
 def test_rows_to_learn_from_are_none_of_the_pool(name: str, tmp_path: Path) -> None:
-    benchmark, module = benchmarks.load(name)
+    benchmark, module = resolve.load_entry(name)
     assert benchmark.source
     rows = list(module.train(benchmark, repository(benchmark.source.repo, tmp_path)))
     texts = {text for item in everything(name, tmp_path) for text in item.fields.values() if len(text) > 40}
@@ -84,7 +83,9 @@ def test_a_contest_of_another_year_is_the_validation_of_both(tmp_path: Path) -> 
 
 def test_a_problem_of_math_and_of_math500_is_on_the_same_side_of_both(tmp_path: Path) -> None:
     """Else a run on both would show an agent one's sealed test as the other's validation."""
-    of_math, of_500 = ([set(map(content, side)) for side in splits(name, tmp_path)] for name in ("math", "math500"))
+    of_math, of_500 = (
+        [set(map(item_content_hash, side)) for side in splits(name, tmp_path)] for name in ("math", "math500")
+    )
     assert of_500[0] <= of_math[0] | of_math[1]
     assert not (of_500[0] & of_math[1] or of_500[1] & of_math[0])
 
@@ -108,7 +109,7 @@ def test_financial_questions_follow_five_solved_ones_and_cells_stay_texts(tmp_pa
     items = everything("FinanceIQ_gen", tmp_path)
     assert Counter(item.group for item in items) == {"注册会计师（CPA）": 20, "银行从业资格": 12, "精算师-金融数学": 6}
     assert all(item.fields["solved"].count("答案是: ") == 5 for item in items)
-    benchmark, module = benchmarks.load("FinanceIQ_gen")
+    benchmark, module = resolve.load_entry("FinanceIQ_gen")
     assert benchmark.source
     rows = list(module.train(benchmark, tmp_path / benchmark.source.repo))
     assert any("[7]" in row["options"] for row in rows)
@@ -119,7 +120,7 @@ def test_odd_targets_of_bbh_are_kept_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_family_names_its_parts() -> None:
-    assert benchmarks.parts("arc") == ("arc_c", "arc_e")
+    assert resolve.family_members("arc") == ("arc_c", "arc_e")
 
 
 def right(given: ItemSet, item: Item) -> str:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.benchmark_answers import measured
-from tuneloop.core.benchmark import Item
-from tuneloop.tools import benchmarks
+from tuneloop.core.catalog import Item
+from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.evaluation import ItemSet
+from tuneloop.tools.evaluation.item_sets import ItemSet
 
 HERE = Path(__file__).parents[2] / "engines" / "opencompass"
 # benchmark, the stock scorer, gold, a reply, whether the reply is right: the stock scorer says the opposite of each
@@ -66,4 +66,4 @@ def judged_by(name: str) -> ItemSet:
         for i, (of, stock, gold, _, _) in enumerate(DEFECTS)
         if of == name
     ]
-    return ItemSet(name, benchmarks.load(name)[0], "validation", tuple(items))
+    return ItemSet(name, resolve.load_entry(name)[0], "validation", tuple(items))

@@ -13,16 +13,17 @@ import pytest
 from tests.benchmark_answers import item_set, measured, repository, splits
 from tests.hub.making import parquet
 from tests.hub.server import LocalHub
-from tuneloop.core.benchmark import Item
+from tuneloop.core.catalog import Item
 from tuneloop.core.score import Score
 from tuneloop.core.settings import Settings
-from tuneloop.tools import benchmarks
-from tuneloop.tools.benchmarks import prompt, scorer
-from tuneloop.tools.benchmarks.cards import cards
-from tuneloop.tools.benchmarks.checking import check_items
+from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.benchmark_items.checks import check_items
+from tuneloop.tools.benchmark_items.folder import render_prompt, select_validation
+from tuneloop.tools.benchmark_items.resolve import benchmark_cards
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.evaluation import ItemSet
-from tuneloop.tools.verdicts import score_of
+from tuneloop.tools.evaluation.item_sets import ItemSet
+from tuneloop.tools.scoring import scorer
+from tuneloop.tools.scoring.verdicts import make_score
 
 TAGS = "I think so.\n[ANSWER_START]{}[ANSWER_END]"
 
@@ -107,7 +108,7 @@ def silent(_: ItemSet, __: Item) -> str:
 
 @FAMILY
 def test_splits_of_the_source_are_whole_and_apart(name: str, tmp_path: Path) -> None:
-    benchmark = benchmarks.load(name)[0]
+    benchmark = resolve.load_entry(name)[0]
     validation, test = splits(name, tmp_path)
     check_items(benchmark, validation, test, name)
     assert len(validation) >= 5 and len(test) >= 5
@@ -117,9 +118,9 @@ def test_splits_of_the_source_are_whole_and_apart(name: str, tmp_path: Path) -> 
 
 @FAMILY
 def test_a_prompt_shows_every_field_and_an_answer_that_can_be_read(name: str, tmp_path: Path) -> None:
-    benchmark = benchmarks.load(name)[0]
+    benchmark = resolve.load_entry(name)[0]
     item = splits(name, tmp_path)[0][0]
-    text = prompt(benchmark, item)
+    text = render_prompt(benchmark, item)
     assert all(value in text for value in item.fields.values())
     sign = {"panorama": '{"', "bioprobench": "[ANSWER_START]", "tablebench": "Final Answer:"}[
         name.split("_", maxsplit=1)[0]
@@ -153,7 +154,7 @@ def test_no_prompt_is_left_out_for_its_length(tmp_path: Path) -> None:
             row["context"]["abstract"] = "A device is shown. " * 20_000
         file.write_bytes(parquet(rows))
         for name in (f"panorama_{task}", f"panorama_{task}_cot"):
-            benchmark, module = benchmarks.load(name)
+            benchmark, module = resolve.load_entry(name)
             assert len(list(module.pool(benchmark, file.parents[1]))) == len(rows), name
 
 
@@ -162,7 +163,7 @@ def test_each_question_of_data_analysis_is_asked_once_and_has_one_metric(tmp_pat
     raw = repository("Multilingual-Multimodal-NLP/TableBench", tmp_path)
     rows = [json.loads(line) for line in (raw / "TableBench_TCoT.jsonl").read_text().splitlines()]
     kinds = {row["id"]: row["qsubtype"] for row in rows if row["qtype"] == "DataAnalysis"}
-    benchmark, module = benchmarks.load("tablebench_data_analysis")
+    benchmark, module = resolve.load_entry("tablebench_data_analysis")
     items = list(module.pool(benchmark, raw))
     assert sorted(item.id for item in items) == sorted(kinds)
     rouge = {item.id for item in items if json.loads(item.answer)["metric"] == "rouge_l"}
@@ -184,31 +185,31 @@ def test_headings_and_their_steps_are_one_cluster(tmp_path: Path) -> None:
 
 
 def test_the_family_names_its_parts() -> None:
-    parts = benchmarks.load("panorama")[0].parts
-    assert [benchmarks.load(part)[0].answer for part in parts] == ["scorer:par4pc", "scorer:pi4pc", "scorer:noc4pc"]
+    parts = resolve.load_entry("panorama")[0].parts
+    assert [resolve.load_entry(part)[0].answer for part in parts] == ["scorer:par4pc", "scorer:pi4pc", "scorer:noc4pc"]
 
 
 @FAMILY
 def test_reasons_before_an_answer_cost_nothing(name: str, tmp_path: Path) -> None:
     """The original forbids reasons in the prompts of ERR, ORD and PI4PC, and wants them in every row that is learned."""
-    benchmark = benchmarks.load(name)[0]
+    benchmark = resolve.load_entry(name)[0]
     for item in splits(name, tmp_path)[0]:
         plain = ORACLES[name](gold_of(item))
         for reply in (plain, f"Let us see, step by step: A is not B, and 3 is no 5.\n\n{plain}"):
-            assert scorer.judge(benchmark, item.answer, reply)["value"] == 1, reply
+            assert scorer.judge_reply(benchmark, item.answer, reply)["value"] == 1, reply
 
 
 @FAMILY
 def test_who_answers_one_item_and_is_silent_else_has_that_one_right(name: str, tmp_path: Path) -> None:
     """The original drops what it cannot read from the denominators of NOC4PC, PQA, ORD and ERR: all would be right."""
-    benchmark, items = benchmarks.load(name)[0], tuple(splits(name, tmp_path)[0])
+    benchmark, items = resolve.load_entry(name)[0], tuple(splits(name, tmp_path)[0])
     replies = [ORACLES[name](gold_of(items[0])), *("I would rather not say." for _ in items[1:])]
     rows = [
-        {"id": i.id, "prediction": reply, "answer": i.answer, **scorer.judge(benchmark, i.answer, reply)}
+        {"id": i.id, "prediction": reply, "answer": i.answer, **scorer.judge_reply(benchmark, i.answer, reply)}
         for i, reply in zip(items, replies, strict=True)
     ]
     row = {"model": "m", "set": name, "accuracy": 100 / len(items), "metrics": {}, "items": rows}
-    score = score_of(row, ItemSet(name, benchmark, "validation", items))
+    score = make_score(row, ItemSet(name, benchmark, "validation", items))
     assert score.n == len(items)
     assert score.value == score.parsed == pytest.approx(100 / len(items))
     assert sum(group.n for group in score.groups.values()) in (0, len(items))
@@ -220,10 +221,10 @@ def test_who_answers_one_item_and_is_silent_else_has_that_one_right(name: str, t
 @FAMILY
 def test_only_the_test_files_are_fetched(name: str, hub: LocalHub, tmp_path: Path) -> None:
     settings = Settings(FT_FILE_PATH=tmp_path / "home")
-    assert {card["name"]: card for card in cards(settings.home)}[name]["items"] is None, "not fetched yet"
-    folder = benchmarks.resolve(name, settings.home, settings=settings)
-    validation = benchmarks.validation(folder).every
-    told = {card["name"]: card for card in cards(settings.home)}[name]["items"]
+    assert {card["name"]: card for card in benchmark_cards(settings.home)}[name]["items"] is None, "not fetched yet"
+    folder = resolve.resolve_benchmark(name, settings.home, settings=settings)
+    validation = select_validation(folder).every
+    told = {card["name"]: card for card in benchmark_cards(settings.home)}[name]["items"]
     assert told == {"validation": len(validation), "test": len(splits(name, tmp_path)[1])}
     assert {item.id: item for item in validation} == {item.id: item for item in splits(name, tmp_path)[0]}
     assert (folder.sealed / "test.jsonl").is_file()

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuneloop.tools.contamination import Guard, Known
+from tuneloop.tools.contamination.guard import Guard
+from tuneloop.tools.contamination.probes import KnownItem
 
 SUFFIX = "\nEnd with \\boxed{answer}."
 NAMES = ("Anna", "Tom", "Mia", "Paul", "Lena", "Omar", "Rosa", "Jack")
@@ -31,7 +32,7 @@ def stories(seed: int, n: int) -> list[str]:
 
 def guard_of(**asked: list[str]) -> Guard:
     splits = {split: asked.get(split, []) for split in ("validation", "unseen", "test")}
-    return Guard([Known("b", s, f"{s}-{i}", {"prompt": q}) for s, qs in splits.items() for i, q in enumerate(qs)])  # type: ignore[arg-type]
+    return Guard([KnownItem("b", s, f"{s}-{i}", {"prompt": q}) for s, qs in splits.items() for i, q in enumerate(qs)])  # type: ignore[arg-type]
 
 
 VALIDATION, TEST = stories(1, 200), stories(2, 500)
@@ -144,7 +145,7 @@ def test_a_field_that_many_items_share_need_not_be_in_the_row() -> None:
     )
     asked = [{"question": f"Which organ is it: the {fact}?", "A": fact, "B": "None"} for fact in facts]
     subject = {"subject": "human anatomy for schools"}
-    items = [Known("quiz", "test", str(i), subject | fields, "A") for i, fields in enumerate(asked)]
+    items = [KnownItem("quiz", "test", str(i), subject | fields, "A") for i, fields in enumerate(asked)]
     guard = Guard(items)
     assert guard.overlaps("Which organ is it: the liver makes bile? liver makes bile / None") == "test"
     assert guard.overlaps("human anatomy for schools: None") is None
@@ -161,7 +162,7 @@ def test_molecules_are_another_when_one_sign_is_another() -> None:
 def test_a_table_as_json_is_found_as_text_and_as_values() -> None:
     table = {"columns": ["town", "visits"], "data": [["Adal", "7,229"], ["Brin", 3260], ["Isle", None]]}
     item = {"table": json.dumps(table), "question": "By how many visits does Adal come before Brin in that year?"}
-    guard = Guard([Known("b", "test", "1", item)])
+    guard = Guard([KnownItem("b", "test", "1", item)])
     rows = [{"table": table, "q": item["question"].upper()}, {"text": f"{item['table']}\n{item['question']}"}]
     assert [hit is not None for hit in guard.find(rows)] == [True, True]
 

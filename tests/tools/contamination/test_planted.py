@@ -10,8 +10,8 @@ import pytest
 
 from tests.tools.contamination.dress import EDITS, OF_ITEMS, edited, opened, row
 from tests.tools.contamination.items import Made, make, twin
-from tuneloop.tools.contamination import Guard, Known
-from tuneloop.tools.contamination.known import KnownSplit
+from tuneloop.tools.contamination.guard import Guard
+from tuneloop.tools.contamination.probes import KnownItem, KnownSplit
 
 ALL = (*EDITS, *OF_ITEMS)
 ITEMS = make(41, 400)
@@ -21,7 +21,7 @@ SPLITS: tuple[KnownSplit, ...] = ("validation", "test", "validation", "unseen")
 @pytest.fixture(scope="module")
 def guard() -> Guard:
     """Three benchmarks, all splits of each."""
-    return Guard([Known(f"b{i % 3}", SPLITS[i % 4], str(i), m.fields, m.answer) for i, m in enumerate(ITEMS)])
+    return Guard([KnownItem(f"b{i % 3}", SPLITS[i % 4], str(i), m.fields, m.answer) for i, m in enumerate(ITEMS)])
 
 
 def flagged(guard: Guard, rows: Sequence[Any]) -> float:

@@ -9,14 +9,15 @@ import pytest
 
 from tests.hub.making import json_list, parquet, table
 from tests.hub.server import LocalHub
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_json, read_lines
 from tuneloop.core.settings import Settings
-from tuneloop.tools import benchmarks, datasets
-from tuneloop.tools.benchmarks.raw import table as read_table
-from tuneloop.tools.benchmarks.sources import raw_files
-from tuneloop.tools.profiling.reading import records, sources
-from tuneloop.tools.store import MANIFEST
+from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.benchmark_items.raw_rows import read_csv as read_table
+from tuneloop.tools.benchmark_items.sources import raw_files
+from tuneloop.tools.hub import datasets
+from tuneloop.tools.hub.store import MANIFEST
+from tuneloop.tools.raw_data.files import iter_records, record_files
 
 ROWS = [{"id": n, "question": f"q{n}", "answer": "A"} for n in range(4)]
 SETS = ("bioprobench", "chemcot", "deepscaler", "financeiq", "panorama", "tableinstruct")
@@ -29,7 +30,7 @@ def settings(tmp_path: Path, hub: LocalHub) -> Settings:
 
 
 def get(name: str, settings: Settings) -> Path:
-    return datasets.resolve(name, settings.home, settings).root
+    return datasets.resolve_dataset(name, settings.home, settings).root
 
 
 def names(folder: Path) -> set[str]:
@@ -38,7 +39,7 @@ def names(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("name", SETS)
 def test_a_card_says_what_is_held_and_under_which_licence(name: str) -> None:
-    card = datasets.card(name)
+    card = datasets.dataset_card(name)
     assert card.source
     assert card.source.repo
     assert card.domain != "general"
@@ -54,13 +55,13 @@ def test_a_card_says_what_is_held_and_under_which_licence(name: str) -> None:
 def test_it_comes_from_its_repository_with_records_that_can_be_read(name: str, settings: Settings) -> None:
     root = get(name, settings)
     assert root.parent == settings.home.datasets
-    files = sources(root)
+    files = record_files(root)
     assert files
-    assert all(any(records(file)) for file in files)
+    assert all(any(iter_records(file)) for file in files)
     assert all(n.startswith("data/test/") for n in names(root) if "test" in n.lower()), (
         "FinanceIQ's folder has that name"
     )
-    assert read_json(root / MANIFEST)["source"] == getattr(datasets.card(name).source, "repo", None)
+    assert read_json(root / MANIFEST)["source"] == getattr(datasets.dataset_card(name).source, "repo", None)
 
 
 def test_only_what_was_asked_for_is_fetched(settings: Settings, hub: LocalHub) -> None:
@@ -90,9 +91,9 @@ def test_bioprobench_leaves_the_test_files_where_they_are(settings: Settings, hu
 
 
 def test_financeiq_holds_no_question_that_the_benchmark_asks(settings: Settings, hub: LocalHub) -> None:
-    benchmark, module = benchmarks.load("FinanceIQ_gen")
+    benchmark, module = resolve.load_entry("FinanceIQ_gen")
     root = get("financeiq", settings)
-    learned = [row for file in sources(root) for row in records(file)]
+    learned = [row for file in record_files(root) for row in iter_records(file)]
     measured = list(module.pool(benchmark, raw_files(benchmark, settings.home, settings)))
     assert learned
     assert not {row["Question"] for row in learned} & {item.fields["question"] for item in measured}
@@ -101,7 +102,7 @@ def test_financeiq_holds_no_question_that_the_benchmark_asks(settings: Settings,
     files = repository.commits[repository.main].items()
     total = sum(len(read_table(blob.data)) for path, blob in files if path.startswith("data/test/"))
     assert len(learned) + len(measured) == total
-    assert {file.name for file in sources(root)} == {
+    assert {file.name for file in record_files(root)} == {
         p.rpartition("/")[2] for p, _ in files if p.startswith("data/test/")
     }
 
@@ -110,7 +111,7 @@ def test_chemcot_is_mended_where_it_is_damaged_and_nowhere_else(settings: Settin
     root = get("chemcot", settings)
     fields = {"id", "query", "task", "subtask", "struct_cot", "raw_cot", "meta"}
     rows = read_json(root / "chemcotbench-cot" / "rxn" / "rcr.json")
-    assert all(set(row) == fields for file in sources(root) for row in records(file))
+    assert all(set(row) == fields for file in record_files(root) for row in iter_records(file))
     for row in rows:
         assert json.loads(row["struct_cot"])["output"]
         assert json.loads(row["meta"]) == {"from": "made up", "gt": {"reagents": ["CCO", "[Na+]"]}}
@@ -144,24 +145,24 @@ def test_what_mends_it_runs_again_when_it_was_killed(
 def test_any_hub_id_and_any_revision_of_it(settings: Settings, hub: LocalHub) -> None:
     first = hub.put("datasets", "some/set", {"a.csv": table([["q", "a"], ["1+1", "2"]])})
     hub.put("datasets", "some/set", {"a.csv": table([["q", "a"], ["1+2", "3"]])})
-    found = datasets.resolve_all(["some/set", f"some/set@{first}"], settings.home, settings)
-    assert [next(records(d.root / "a.csv"))["a"] for d in found] == ["3", "2"]
+    found = datasets.resolve_datasets(["some/set", f"some/set@{first}"], settings.home, settings)
+    assert [next(iter_records(d.root / "a.csv"))["a"] for d in found] == ["3", "2"]
     assert [d.dataset.name for d in found] == ["some--set", f"some--set-at-{first}"]
 
 
 def test_a_gated_set_is_one_line(settings: Settings, hub: LocalHub) -> None:
     hub.close("datasets", "OpenMol/ChemCoTDataset", "gated")
     with pytest.raises(
-        SetupError, match=r"accept its licence at http.*/datasets/OpenMol/ChemCoTDataset, then set HF_TOKEN"
+        InvalidRequestError, match=r"accept its licence at http.*/datasets/OpenMol/ChemCoTDataset, then set HF_TOKEN"
     ):
         get("chemcot", settings)
 
 
 def test_the_training_rows_of_a_benchmarks_source(settings: Settings, hub: LocalHub) -> None:
-    own = [name for name in datasets.names() if name.endswith("-train")]
+    own = [name for name in datasets.registered_datasets() if name.endswith("-train")]
     for name in own:
-        benchmark, _ = benchmarks.load(name.removesuffix("-train"))
-        card = datasets.card(name)
+        benchmark, _ = resolve.load_entry(name.removesuffix("-train"))
+        card = datasets.dataset_card(name)
         assert benchmark.source
         assert card.source
         assert (card.domain, card.source.files) == (benchmark.domain, benchmark.source.train)

@@ -9,7 +9,7 @@ import pytest
 from tuneloop.core.files import read_lines
 from tuneloop.tools.datasets import wordproblems
 from tuneloop.tools.embedded.messy import rows_with_key
-from tuneloop.tools.profiling.reading import records, sources
+from tuneloop.tools.raw_data.files import iter_records, record_files
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_four_files_in_four_formats_hold_every_row(folder: Path) -> None:
 
 
 def test_the_projects_own_reader_finds_the_same_rows(folder: Path) -> None:
-    found = {path.name: len(list(records(path))) for path in sources(folder)}
+    found = {path.name: len(list(iter_records(path))) for path in record_files(folder)}
     assert set(found) == {"textbook.csv", "quiz.tsv", "distilled.jsonl", "chat.json"}
     assert sum(found.values()) == len(rows_with_key())
 

@@ -10,13 +10,13 @@ import pytest
 from tests.hub.modelscope import local_modelscope
 from tests.hub.server import LocalHub
 from tuneloop.core.settings import Settings
-from tuneloop.tools.hub import asking
+from tuneloop.tools.hub import http
 
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits are counted, not slept."""
-    monkeypatch.setattr(asking, "WAITS", (0.0, 0.0, 0.0, 0.0))
+    monkeypatch.setattr(http, "WAITS", (0.0, 0.0, 0.0, 0.0))
 
 
 @pytest.fixture

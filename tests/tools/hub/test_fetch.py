@@ -15,11 +15,11 @@ import pytest
 from tests.hub.server import GOOD, LocalHub
 from tests.small_disk import files_up_to
 from tests.waiting import until
-from tuneloop.core.errors import SetupError, WorldError
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import read_json
 from tuneloop.core.settings import Settings
-from tuneloop.tools.hub import fetch_hub, is_hub_id
-from tuneloop.tools.store import MANIFEST
+from tuneloop.tools.hub.fetch import fetch_repository, is_hub_id
+from tuneloop.tools.hub.store import MANIFEST
 
 SMALL, SUMS = "example/small", "example/sums"
 WEIGHTS = bytes(range(256)) * 4000
@@ -32,7 +32,7 @@ def names(folder: Path) -> set[str]:
 
 def get(settings: Settings, name: str = SMALL, place: str = "m", **more: object) -> Path:
     kind = "dataset" if "sums" in name or name.startswith("d/") else "model"
-    return fetch_hub(name, kind, settings.home.root / place, settings, **more)  # type: ignore[arg-type]
+    return fetch_repository(name, kind, settings.home.root / place, settings, **more)  # type: ignore[arg-type]
 
 
 def test_a_model_is_whole_and_holds_no_code_and_no_pickle(hub: LocalHub, settings: Settings) -> None:
@@ -57,7 +57,7 @@ def test_patterns_say_what_is_taken_and_what_never(hub: LocalHub, settings: Sett
     folder = get(settings, SUMS, files=("*.parquet",), without=("*test*",))
     assert names(folder) == {"data/train-00000-of-00001.parquet", MANIFEST}
     assert not any("test" in a.path for a in hub.asked)
-    with pytest.raises(SetupError, match=r"has no file that is wanted \(\*\.csv\); it has README\.md"):
+    with pytest.raises(InvalidRequestError, match=r"has no file that is wanted \(\*\.csv\); it has README\.md"):
         get(settings, SUMS, place="n", files=("*.csv",))
 
 
@@ -66,7 +66,9 @@ def test_the_revision_is_pinned(hub: LocalHub, settings: Settings) -> None:
     second = hub.put("datasets", "d/x", {"a.jsonl": b"2\n"})
     for name, place, text in (("d/x", "1", b"2\n"), (f"d/x@{first}", "2", b"1\n"), (f"d/x@{second}", "3", b"2\n")):
         assert (get(settings, name, place) / "a.jsonl").read_bytes() == text
-    with pytest.raises(SetupError, match=r"dataset d/x has no revision 'v9'; right is a commit, a tag or a branch"):
+    with pytest.raises(
+        InvalidRequestError, match=r"dataset d/x has no revision 'v9'; right is a commit, a tag or a branch"
+    ):
         get(settings, "d/x@v9", "4")
 
 
@@ -77,7 +79,7 @@ def test_the_revision_is_pinned(hub: LocalHub, settings: Settings) -> None:
 )
 def test_no_file_lies_outside_of_its_folder(hub: LocalHub, settings: Settings, path: str) -> None:
     hub.put("datasets", "d/evil", {path: b"x"})
-    with pytest.raises(SetupError, match="cannot lie in a folder"):
+    with pytest.raises(InvalidRequestError, match="cannot lie in a folder"):
         get(settings, "d/evil")
     assert [p.name for p in settings.home.root.iterdir()] == [".m.lock"]
 
@@ -98,7 +100,8 @@ def test_a_host_that_knows_no_ranges_sends_it_all_again(hub: LocalHub, settings:
 
 
 FETCH = (
-    "import sys; from pathlib import Path; from tuneloop.core.settings import Settings; from tuneloop.tools.hub import fetch_hub;"
+    "import sys; from pathlib import Path; from tuneloop.core.settings import Settings;"
+    "from tuneloop.tools.hub.fetch import fetch_hub;"
     "fetch_hub('example/small', 'model', Path(sys.argv[1]) / 'm', Settings(FT_FILE_PATH=sys.argv[1]))"
 )
 
@@ -152,7 +155,9 @@ def test_what_does_not_fit_is_not_begun(hub: LocalHub, settings: Settings) -> No
     }
     body = json.dumps({"id": "m/huge", "sha": "c" * 40, "siblings": [file]}).encode()
     hub.fail("GET /api/models/m/huge", status=200, body=body)
-    with pytest.raises(WorldError, match=r"model m/huge needs 1152921504\.6 GB and .* are free in .*tuneloop clean"):
+    with pytest.raises(
+        InfrastructureError, match=r"model m/huge needs 1152921504\.6 GB and .* are free in .*tuneloop clean"
+    ):
         get(settings, "m/huge")
     assert [p.name for p in settings.home.root.iterdir()] == [".m.lock"]
 
@@ -160,7 +165,9 @@ def test_what_does_not_fit_is_not_begun(hub: LocalHub, settings: Settings) -> No
 def test_a_disk_that_fills_up_is_one_line_and_what_came_stays(hub: LocalHub, settings: Settings) -> None:
     with (
         files_up_to(700_000),
-        pytest.raises(WorldError, match=r"File too large; what came is kept in \.m\.part: free some disk, then again$"),
+        pytest.raises(
+            InfrastructureError, match=r"File too large; what came is kept in \.m\.part: free some disk, then again$"
+        ),
     ):
         get(settings)
     assert not (settings.home.root / "m").exists()
@@ -172,7 +179,7 @@ def test_what_is_changed_on_the_way_is_never_believed(hub: LocalHub, settings: S
     hub.fail(CDN, corrupt=True)
     assert (get(settings) / "model.safetensors").read_bytes() == WEIGHTS, "once may be bad luck"
     hub.fail("GET /api/resolve-cache/models/example/small/.*/config.json", corrupt=True, times=None)
-    with pytest.raises(WorldError, match=r"config\.json does not have the hash that http.* lists, twice"):
+    with pytest.raises(InfrastructureError, match=r"config\.json does not have the hash that http.* lists, twice"):
         get(settings, place="n")
     assert not (settings.home.root / "n").exists()
     hub.faults.clear()
@@ -181,11 +188,11 @@ def test_what_is_changed_on_the_way_is_never_believed(hub: LocalHub, settings: S
 
 def test_a_file_of_another_size_is_never_believed(hub: LocalHub, settings: Settings) -> None:
     hub.fail("resolve-cache.*tokenizer_config", longer=b" ", times=None)
-    with pytest.raises(WorldError, match=r"sends more of tokenizer_config\.json than it lists"):
+    with pytest.raises(InfrastructureError, match=r"sends more of tokenizer_config\.json than it lists"):
         get(settings)
     hub.faults.clear()
     hub.fail("resolve-cache.*tokenizer_config", status=200, body=b"{", times=None)
-    with pytest.raises(WorldError, match=r"sends less of tokenizer_config\.json than it lists; asked 5 times"):
+    with pytest.raises(InfrastructureError, match=r"sends less of tokenizer_config\.json than it lists; asked 5 times"):
         get(settings)
     assert not (settings.home.root / "m").exists()
 
@@ -205,25 +212,27 @@ def test_modelscope_by_option(modelscope: LocalHub, tmp_path: Path, kind: str) -
     files = {f"part/{n:03}.txt": b"%d" % n for n in range(210)} | {"all.parquet": b"PAR1" * 1000}
     first = modelscope.put(stored, "d/many", files)  # type: ignore[arg-type]
     modelscope.fail("GET /oss/", cut=1500)
-    folder = fetch_hub("d/many", kind, tmp_path / "d", settings)  # type: ignore[arg-type]
+    folder = fetch_repository("d/many", kind, tmp_path / "d", settings)  # type: ignore[arg-type]
     assert {n: (folder / n).read_bytes() for n in files} == files
     made = read_json(folder / MANIFEST)
     assert (made["hub"], made["commit"]) == ("modelscope", first)
     assert {(a.server, a.authorization) for a in modelscope.asked} == {("hub", f"Bearer {GOOD}"), ("cdn", None)}
     modelscope.fail("GET /api/v1/.*FilePath=part%2F007", corrupt=True, times=None)
-    with pytest.raises(WorldError, match="does not have the hash"):
-        fetch_hub("d/many", kind, tmp_path / "e", settings)  # type: ignore[arg-type]
+    with pytest.raises(InfrastructureError, match="does not have the hash"):
+        fetch_repository("d/many", kind, tmp_path / "e", settings)  # type: ignore[arg-type]
 
 
 def test_what_modelscope_refuses(modelscope: LocalHub, tmp_path: Path) -> None:
     settings = Settings(FT_FILE_PATH=tmp_path)
-    with pytest.raises(SetupError, match=r"dataset d/no is not on http.* \(ids differ between hubs: unset FT_HUB"):
-        fetch_hub("d/no", "dataset", tmp_path / "d", settings)
+    with pytest.raises(
+        InvalidRequestError, match=r"dataset d/no is not on http.* \(ids differ between hubs: unset FT_HUB"
+    ):
+        fetch_repository("d/no", "dataset", tmp_path / "d", settings)
     modelscope.close("datasets", SUMS, "gated")
     with pytest.raises(
-        SetupError, match=r"accept its licence at http.*/datasets/example/sums, then set MODELSCOPE_API_TOKEN"
+        InvalidRequestError, match=r"accept its licence at http.*/datasets/example/sums, then set MODELSCOPE_API_TOKEN"
     ):
-        fetch_hub(SUMS, "dataset", tmp_path / "d", settings)
+        fetch_repository(SUMS, "dataset", tmp_path / "d", settings)
 
 
 @pytest.mark.parametrize(

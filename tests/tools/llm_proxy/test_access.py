@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tuneloop.core.errors import LimitReachedError, SetupError, WorldError
-from tuneloop.core.ledger import Limits
+from tuneloop.core.budget import Limits
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError, LimitReachedError
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.tools.llm_proxy.access import PUBLIC, data_access, judge_access, upstreams
 
@@ -42,7 +42,7 @@ def test_provider_without_key() -> None:
 
 def test_money_limit_needs_prices() -> None:
     limit = {"TUNELOOP_API_RUN_LIMITS": '{"money": 3}'}
-    with pytest.raises(SetupError, match=r"no price for b, c; right is TUNELOOP_API_PRICES="):
+    with pytest.raises(InvalidRequestError, match=r"no price for b, c; right is TUNELOOP_API_PRICES="):
         data_access(given(**limit, TUNELOOP_API_PRICES='{"a": [1, 2]}'))
     access = data_access(given(**limit, TUNELOOP_API_PRICES=json.dumps({m: [1, 2] for m in "abc"})))
     assert access is not None
@@ -54,7 +54,7 @@ def test_run_limits_need_prices() -> None:
     access = data_access(given(TUNELOOP_API_PRICES=json.dumps({m: [1, 2] for m in "ab"})))
     assert access is not None
     with pytest.raises(
-        WorldError, match="money is limited, and there is no price for c; right is TUNELOOP_API_PRICES="
+        InfrastructureError, match="money is limited, and there is no price for c; right is TUNELOOP_API_PRICES="
     ):
         access.within(Limits(money=3))
     assert access.within(Limits(tokens=5)).run.tokens == 5
@@ -65,7 +65,7 @@ def test_run_limits_need_prices() -> None:
 @pytest.mark.parametrize("wrong", ['{"requests": 0}', '{"euros": 3}', "many"])
 def test_invalid_limits(monkeypatch: pytest.MonkeyPatch, wrong: str, tmp_path: Path) -> None:
     monkeypatch.setenv("TUNELOOP_API_JOB_LIMITS", wrong)
-    with pytest.raises(SetupError, match="TUNELOOP_API_JOB_LIMITS"):
+    with pytest.raises(InvalidRequestError, match="TUNELOOP_API_JOB_LIMITS"):
         load_settings(tmp_path / ".env")
 
 

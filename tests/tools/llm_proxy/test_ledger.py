@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tuneloop.core.settings import Allowance
+from tuneloop.core.settings import LlmQuota
 from tuneloop.tools.llm_proxy.errors import ApiError
 from tuneloop.tools.llm_proxy.ledger import Entry, Ledger, new_id, read_ledger, sums
 from tuneloop.tools.llm_proxy.quota import Amount, Quota, amount_of
@@ -79,7 +79,7 @@ def test_sums() -> None:
 
 @pytest.mark.parametrize("limit", [{"requests": 1}, {"tokens": 20}, {"money": 0.7}])
 def test_quota_refuses_excess(limit: dict[str, Any]) -> None:
-    quota = Quota("this job", Allowance(**limit))
+    quota = Quota("this job", LlmQuota(**limit))
     more = amount_of(entry())
     quota.check(more)
     quota.reserved += more

@@ -17,8 +17,8 @@ import pytest
 
 from tests.tools.llm_proxy.conftest import CANARY, JobEndpoint, MakeEndpoint, Provider, access_of
 from tests.waiting import until
-from tuneloop.core.errors import WorldError
-from tuneloop.core.locks import locked
+from tuneloop.core.errors import InfrastructureError
+from tuneloop.core.locks import try_lock
 from tuneloop.tools.llm_proxy import launcher
 from tuneloop.tools.llm_proxy.server import has_ended
 
@@ -59,7 +59,7 @@ def test_idle_live_job_keeps_its_endpoint(endpoint: JobEndpoint) -> None:
     job.mkdir()
     hours_ago = time.time() - 5 * 3600
     os.utime(endpoint.folder / "endpoint.json", (hours_ago, hours_ago))
-    with locked(job / "lock"):
+    with try_lock(job / "lock"):
         assert not has_ended(endpoint.folder / "endpoint.json", hours_ago)
     assert has_ended(endpoint.folder / "endpoint.json", hours_ago), "no end was recorded"
 
@@ -162,13 +162,13 @@ def test_process_hides_the_key(endpoint: JobEndpoint) -> None:
 
 def test_failed_start(make_endpoint: MakeEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuneloop.sandboxes.detached.BOOT", "import sys; sys.exit('out of order')")
-    with pytest.raises(WorldError, match="did not start: out of order"):
+    with pytest.raises(InfrastructureError, match="did not start: out of order"):
         make_endpoint()
 
 
 def test_proxy_that_does_not_listen(make_endpoint: MakeEndpoint, tmp_path: Path) -> None:
     (tmp_path / "home/runs/r/ledger.jsonl").mkdir(parents=True)
-    with pytest.raises(WorldError, match=r"does not listen; its log: .*log\.txt"):
+    with pytest.raises(InfrastructureError, match=r"does not listen; its log: .*log\.txt"):
         make_endpoint()
 
 

@@ -12,35 +12,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
 
-from tuneloop.core.benchmark import Benchmark
-from tuneloop.core.cost import Cost, Forecast
+from tuneloop.core.budget import Limits, Spent
+from tuneloop.core.catalog import Benchmark
 from tuneloop.core.experiment import (
     Candidate,
     Candidates,
+    Cost,
     Critique,
     Experiment,
     Failure,
     Feedback,
+    Forecast,
     Hypothesis,
     Journal,
     Training,
 )
+from tuneloop.core.formatting import format_comparison
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.ledger import Limits, Spent
-from tuneloop.core.run import RunSpec
-from tuneloop.core.score import Claim, Comparison, GuardCheck, Halves, ItemResult, Score
-from tuneloop.core.wording import points
-from tuneloop.tools.gate.report import GateReport
+from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.score import Claim, Comparison, GuardCheck, ItemResult, Score, ValidationHalves
+from tuneloop.tools.data_gate.report import GateReport
 from tuneloop.tools.llm_proxy.ledger import Sums
 from tuneloop.tools.report import tables
+from tuneloop.tools.report.caveats import caveat_lines
 from tuneloop.tools.report.data import ModelUse, ReportData
-from tuneloop.tools.report.facts import facts
-from tuneloop.tools.report.markdown import made_with, plain_verdict, report
-from tuneloop.tools.report.tables import table
+from tuneloop.tools.report.markdown import plain_verdict, provenance, report_markdown
+from tuneloop.tools.report.report_json import report_facts
+from tuneloop.tools.report.tables import markdown_table
 from tuneloop.tools.report.timing import NodeTime
-from tuneloop.tools.report.trust import honesty
 from tuneloop.tools.report.write import write_report
-from tuneloop.tools.runs.forking import Fork
+from tuneloop.tools.runs.fork import Fork
 
 KEYS = ["run_id", "benchmark", "base_model", "metric", "direction", "baseline", "best", "experiments", "budget"]
 KEYS += ["versions", "seeds"]
@@ -84,10 +85,10 @@ def claim(gain: float, p_value: float = 0.0003, **changes: object) -> Claim:
     return Claim.model_validate({**comparison(gain, 400).model_dump(), **values})
 
 
-def halves(shown: float, unseen: float) -> Halves:
+def halves(shown: float, unseen: float) -> ValidationHalves:
     """Gains on 487 shown and on 513 unseen items; their difference is known to eight points."""
     difference = shown - unseen
-    return Halves(
+    return ValidationHalves(
         shown=comparison(shown, 487),
         unseen=comparison(unseen, 513),
         difference=difference,
@@ -176,22 +177,25 @@ def whole() -> ReportData:
 def test_who_judged_is_said() -> None:
     judged = Benchmark(name="b", description="d", judge=True)
     by_rule = report_data(experiment(1, 50, True), benchmark=judged)
-    assert any("the rule decided alone" in line for line in honesty(by_rule))
+    assert any("the rule decided alone" in line for line in caveat_lines(by_rule))
     said = {"asked": 9, "correct": 4, "unknown": 1}
     told = by_rule.baseline_test
     assert told is not None
     both = report_data(benchmark=judged, baseline_test={**told.model_dump(), "judged": said})
-    assert any("base 9 replies, 4 right, 1 without a verdict" in line for line in honesty(both))
-    assert not any("judge" in line for line in honesty(whole()))
+    assert any("base 9 replies, 4 right, 1 without a verdict" in line for line in caveat_lines(both))
+    assert not any("judge" in line for line in caveat_lines(whole()))
 
 
 def test_what_the_scripts_left_out_is_said() -> None:
-    assert not any("raw records" in line.casefold() for line in honesty(whole()))
+    assert not any("raw records" in line.casefold() for line in caveat_lines(whole()))
     data = whole().model_copy(update={"raw_overlaps": {"mine": 5}, "refused": {2: 3}})
-    lines = "\n".join(honesty(data))
+    lines = "\n".join(caveat_lines(data))
     assert "data scripts leave out or the gate refuses: mine 5." in lines
     assert "refused before a script left them out: experiment 2: 3." in lines
-    assert (facts("r", data)["raw_overlaps"], facts("r", data)["refused_overlaps"]) == ({"mine": 5}, {"2": 3})
+    assert (report_facts("r", data)["raw_overlaps"], report_facts("r", data)["refused_overlaps"]) == (
+        {"mine": 5},
+        {"2": 3},
+    )
 
 
 def test_who_answered_is_said() -> None:
@@ -199,8 +203,8 @@ def test_who_answered_is_said() -> None:
     assert (
         "Planner: chat gpt (9 of the answers by gpt; 2 of the answers by the offline policy, as no model answered; "
         "1 of the answers by nobody, as there was none that could be used)."
-    ) in made_with(data)
-    assert "Planner: offline. " in made_with(whole().model_copy(update={"planner": "offline"}))
+    ) in provenance(data)
+    assert "Planner: offline. " in provenance(whole().model_copy(update={"planner": "offline"}))
 
 
 def test_keys_and_numbers(tmp_path: Path) -> None:
@@ -244,13 +248,13 @@ def test_foreign_files_that_a_training_left_are_named(tmp_path: Path) -> None:
 
 def test_prompts_that_were_cut_are_counted() -> None:
     cut = score(10).model_copy(update={"truncated": 31})
-    assert "31 of 200 validation prompts are longer" in report("r", report_data(baseline_validation=cut))
-    assert "prompts are longer" not in report("r", whole())
+    assert "31 of 200 validation prompts are longer" in report_markdown("r", report_data(baseline_validation=cut))
+    assert "prompts are longer" not in report_markdown("r", whole())
 
 
 def test_the_best_is_what_was_promoted_and_no_experiment_has_a_test_score() -> None:
     """The original's page reads the test after every loop and calls the highest the best."""
-    told = facts("r", report_data(experiment(1, 50, True), experiment(2, 90, False)))
+    told = report_facts("r", report_data(experiment(1, 50, True), experiment(2, 90, False)))
     assert told["best"]["experiment"] == 1
     assert not [key for e in told["experiments"] for key in e if "test" in key]
 
@@ -348,20 +352,22 @@ def test_writing_again_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_what_models_were_asked_is_told_with_its_cost() -> None:
-    assert "Models asked" not in report("r", report_data(calls={}))
+    assert "Models asked" not in report_markdown("r", report_data(calls={}))
     one = ASKED
-    page = report("r", report_data(calls={"experiments-001-build_data": one}))
+    page = report_markdown("r", report_data(calls={"experiments-001-build_data": one}))
     assert "| experiments-001-build_data | 3 | 100 | 50 | 0.2500 | 2 | 0 | 1 |" in page
     assert "| all | 3 | 100" not in page
     other = one.model_copy(update={"cost": None})
-    page = report("r", report_data(calls={"a": one, "b": one}))
+    page = report_markdown("r", report_data(calls={"a": one, "b": one}))
     assert "| all | 6 | 200 | 100 | 0.5000 | 4 | 0 | 2 |" in page
-    assert "| all | 6 | 200 | 100 | unknown | 4 | 0 | 2 |" in report("r", report_data(calls={"a": one, "b": other}))
+    assert "| all | 6 | 200 | 100 | unknown | 4 | 0 | 2 |" in report_markdown(
+        "r", report_data(calls={"a": one, "b": other})
+    )
 
 
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=3))
 def test_no_text_breaks_out_of_its_cell(cells: list[str]) -> None:
-    lines = table(["h"] * len(cells), [cells]).splitlines()
+    lines = markdown_table(["h"] * len(cells), [cells]).splitlines()
     assert len(lines) == 3
     bare = lines[2].replace("\\\\", "").replace("\\|", "")
     assert bare.count("|") == len(cells) + 1
@@ -371,7 +377,7 @@ def test_no_text_breaks_out_of_its_cell(cells: list[str]) -> None:
 @given(st.floats(0, 100), st.floats(0, 100))
 def test_facts_are_strict_json(base: float, value: float) -> None:
     text = json.dumps(
-        facts("r", report_data(experiment(1, value, True), baseline_validation=score(base))), allow_nan=False
+        report_facts("r", report_data(experiment(1, value, True), baseline_validation=score(base))), allow_nan=False
     )
     assert json.loads(text)["best"]["validation"]["value"] == value
 
@@ -388,11 +394,11 @@ def test_where_the_time_went(tmp_path: Path) -> None:
 
 def test_a_forecast_is_shown_beside_what_it_took() -> None:
     done = experiment(1, 50, True)
-    assert done.training is not None and not tables.forecasts(report_data(done)).count("→")
+    assert done.training is not None and not tables.forecasts_table(report_data(done)).count("→")
     said = Forecast(seconds=60, cpu=44, memory=900_000_000, steps=100, seconds_per_step=0.5)
     took = Cost(seconds=80, cpu=40, memory=1_000_000_000)
     training = done.training.model_copy(update={"forecast": said, "spent": took})
-    page = report("r", report_data(done.model_copy(update={"training": training})))
+    page = report_markdown("r", report_data(done.model_copy(update={"training": training})))
     assert "| 1 | 1 min 00 s → 1 min 20 s (-25 %) | 44 s → 40 s (+10 %) | 900 MB → 1.0 GB (-10 %) | - |" in page
 
 
@@ -423,7 +429,7 @@ def test_what_was_not_to_be_forgotten_is_told(tmp_path: Path, able: bool) -> Non
     assert "Not promoted: mmlu: lost 4.0 points. Lesson" in text
     assert told["guards_test"][0]["loss"] == -0.25
     assert told["experiments"][1]["reasons"] == ["mmlu: lost 4.0 points"]
-    assert "Not to be forgotten" not in report("r2", whole())
+    assert "Not to be forgotten" not in report_markdown("r2", whole())
 
 
 def test_trainings_with_further_seeds_are_told_with_mean_and_spread() -> None:
@@ -432,7 +438,7 @@ def test_trainings_with_further_seeds_are_told_with_mean_and_spread() -> None:
         chosen=Candidate(experiment=3, training=2), values={3: (62.0, 64.0, 60.0), 1: (50.0,), 2: (51.0, 49.0)}
     )
     data = whole().model_copy(update={"spec": spec, "candidates": found})
-    text = report("r1", data)
+    text = report_markdown("r1", data)
     assert "| # | validation, a seed each | mean | standard deviation |" in text
     assert "| 3 | 62.0, 64.0, 60.0 | 62.0 | 2.0 |" in text
     assert "| 2 | 51.0, 49.0 | 50.0 | 1.4 |" in text
@@ -440,7 +446,7 @@ def test_trainings_with_further_seeds_are_told_with_mean_and_spread() -> None:
     assert "3 seeds were asked for, time and budget reached for 3" in text
     assert "best: experiment 3, training 2" in text
     assert first_line(data).startswith("**Experiment 3, training 2 is better than the base model")
-    told = facts("r1", data)
+    told = report_facts("r1", data)
     assert told["trainings"] == {"3": [62, 64, 60], "1": [50], "2": [51, 49]}
     assert (told["best"]["experiment"], told["best"]["training"]) == (3, 2)
     assert len(told["experiments"]) == 3, "they are no experiments"
@@ -450,15 +456,15 @@ def test_trainings_with_further_seeds_are_told_with_mean_and_spread() -> None:
 def test_seeds_that_time_did_not_reach_are_told() -> None:
     spec = RunSpec(benchmark="b", base_model="tiny", seeds=3)
     found = Candidates(chosen=Candidate(experiment=3), values={3: (62.0,)})
-    text = report("r1", whole().model_copy(update={"spec": spec, "candidates": found}))
+    text = report_markdown("r1", whole().model_copy(update={"spec": spec, "candidates": found}))
     assert "3 seeds were asked for; no further training was made." in text
     assert "standard deviation" not in text
-    assert "every candidate was trained and measured once" in report("r1", whole())
+    assert "every candidate was trained and measured once" in report_markdown("r1", whole())
 
 
 def test_clusters_and_the_interval_of_the_gain_are_told() -> None:
     found = claim(12, units=50, low=3.25, high=20.5)
-    text = report("r1", report_data(experiment(1, 50, True), claim=found))
+    text = report_markdown("r1", report_data(experiment(1, 50, True), claim=found))
     assert "Sealed test: +12.0 points (95 %: 3.2 to 20.5) on 400 items in 50 clusters, p = 0.0003" in text
 
 
@@ -467,7 +473,7 @@ def test_clusters_and_the_interval_of_the_gain_are_told() -> None:
 
 def first_line(data: ReportData) -> str:
     """What a reader sees below the title."""
-    return report("r1", data).splitlines()[2]
+    return report_markdown("r1", data).splitlines()[2]
 
 
 def test_first_line_where_nothing_was_promoted() -> None:
@@ -496,7 +502,10 @@ def test_first_line_of_a_claim() -> None:
 def test_first_line_where_the_candidate_measures_higher_but_nothing_is_claimed(found: Claim, why: str) -> None:
     data = report_data(experiment(1, 50, True), claim=found)
     line = first_line(data)
-    assert line == f"**Experiment 1 on the sealed test: 11.0 → 63.0, {points(found)}. {why}** The model: `best/`."
+    assert (
+        line
+        == f"**Experiment 1 on the sealed test: 11.0 → 63.0, {format_comparison(found)}. {why}** The model: `best/`."
+    )
     assert "is better than the base model on" not in line
     assert (data.delivered, data.claimed) == (True, False)
 
@@ -507,7 +516,7 @@ def test_first_line_of_a_candidate_below_the_base_model() -> None:
         "**No model is delivered: the sealed test measures experiment 2 below the base model: 11.0 → 63.0, -0.2 points (95 %: "
         "-6.2 to 5.8) on 400 items.** The candidate stays in `experiments/002/`."
     )
-    told = facts("r1", data)["best"]
+    told = report_facts("r1", data)["best"]
     assert (told["experiment"], told["delivered"], told["claimed"]) == (2, False, False)
     other = data.model_copy(update={"candidates": Candidates(chosen=Candidate(experiment=1, training=3))})
     assert "measures experiment 1, training 3 below" in first_line(other)
@@ -525,11 +534,11 @@ def test_run_on_an_opened_lineage_claims_nothing_however_much_it_gained() -> Non
         in line
     )
     assert "better than" not in line
-    told = facts("r1", data)
+    told = report_facts("r1", data)
     assert not (data.claimed or told["best"]["claimed"] or told["claim"]["claimed"])
-    assert "Nothing is claimed, because this test had been opened before." in report("r1", data)
-    assert any("Its lineage had opened its sealed test before." in said for said in honesty(data))
-    assert facts("r1", data)["forked_from"] == {"run": "p", "at": 1, "opened": True}
+    assert "Nothing is claimed, because this test had been opened before." in report_markdown("r1", data)
+    assert any("Its lineage had opened its sealed test before." in said for said in caveat_lines(data))
+    assert report_facts("r1", data)["forked_from"] == {"run": "p", "at": 1, "opened": True}
     fresh = data.model_copy(update={"lineage_opened": False})
     assert "is better than the base model on the sealed test" in first_line(fresh)
 
@@ -550,12 +559,12 @@ def test_gain_on_each_half_is_told_with_the_interval_of_the_difference() -> None
     data = whole().model_copy(
         update={"baseline_validation": score(10, 1000), "validation_shown": 487, "halves": halves(52, 50)}
     )
-    (said,) = [line for line in honesty(data) if line.startswith("Experiments were compared on")]
+    (said,) = [line for line in caveat_lines(data) if line.startswith("Experiments were compared on")]
     assert said == (
         "Experiments were compared on 1,000 validation items. Agents saw 487 of them, on which the best gained +52.0 points "
         "over the base model, and +50.0 on the 513 others: a difference of +2.0 points (95 %: -6.0 to 10.0)."
     )
-    assert facts("r1", data)["halves"]["difference"] == 2
+    assert report_facts("r1", data)["halves"]["difference"] == 2
 
 
 @pytest.mark.parametrize(
@@ -564,15 +573,15 @@ def test_gain_on_each_half_is_told_with_the_interval_of_the_difference() -> None
 def test_shown_items_may_have_been_learned_only_beyond_the_interval(shown: float, unseen: float, learned: bool) -> None:
     data = whole().model_copy(update={"halves": halves(shown, unseen)})
     assert halves(shown, unseen).learned is learned
-    assert ("The shown items may have been learned." in report("r1", data)) is learned
+    assert ("The shown items may have been learned." in report_markdown("r1", data)) is learned
 
 
 def test_a_set_too_small_to_halve_is_told() -> None:
-    text = report("r1", whole())
+    text = report_markdown("r1", whole())
     assert "Experiments were compared on 200 validation items. Agents saw all of them." in text
     assert "learned" not in text
     nothing = report_data(experiment(1, 9, False), validation_shown=97)
-    assert "Agents saw 97 of them." in report("r1", nothing), "no candidate: no gain to compare"
+    assert "Agents saw 97 of them." in report_markdown("r1", nothing), "no candidate: no gain to compare"
 
 
 def test_items_on_which_the_scorer_failed_are_listed_and_those_of_the_test_counted() -> None:
@@ -585,4 +594,4 @@ def test_items_on_which_the_scorer_failed_are_listed_and_those_of_the_test_count
     sealed = score(10, split="test").model_copy(update={"items": tuple(failed)}).scorer_failed()
     assert "failed on 5 of 200 items" in sealed and "v0" not in sealed
     assert score(10).scorer_failed() == ""
-    assert any(said in line for line in honesty(report_data(scorer_failed={"Base on validation": said})))
+    assert any(said in line for line in caveat_lines(report_data(scorer_failed={"Base on validation": said})))

@@ -1,4 +1,4 @@
-"""Time of nodes from events and job folders: honest when sittings ended in the middle, the same at any length."""
+"""Time of nodes from events and job folders: honest when sessions ended in the middle, the same at any length."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tuneloop.core.events import (
 )
 from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.tools.report.tables import by_experiment, by_node
-from tuneloop.tools.report.timing import NodeTime, node_times, total
+from tuneloop.tools.report.tables import time_by_experiment, time_by_node
+from tuneloop.tools.report.timing import NodeTime, node_times, total_time
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -88,7 +88,7 @@ def test_turns_jobs_and_what_a_crash_cost(tmp_path: Path) -> None:
     assert found[1, "validate"].jobs == 0.5
     assert found[1, "research"].seconds == 1
     assert (1, "critique") not in found, "the turn at hand is not over"
-    assert total(found.values()).seconds == 18
+    assert total_time(found.values()).seconds == 18
 
 
 def test_an_idea_that_was_cut_short_belongs_to_the_experiment_it_opens(tmp_path: Path) -> None:
@@ -111,17 +111,17 @@ def test_a_run_without_events(tmp_path: Path) -> None:
 
 
 def test_tables_stay_short(report_of_many) -> None:
-    lines = by_experiment(report_of_many).splitlines()
+    lines = time_by_experiment(report_of_many).splitlines()
     assert len(lines) == 2 + 20 + 1
     assert lines[-1].startswith("| 981 others | ")
     assert lines[0] == "| # | train | all | jobs | CPU |"
-    assert by_node(report_of_many).splitlines()[-1].startswith("| all | 1001 | ")
+    assert time_by_node(report_of_many).splitlines()[-1].startswith("| all | 1001 | ")
 
 
 @pytest.fixture
 def report_of_many():
     class Data:
         times = tuple(NodeTime(experiment=n, node="train", turns=1, seconds=n, jobs=1, attempts=1) for n in range(1001))
-        nodes = (total(times, "train"),)
+        nodes = (total_time(times, "train"),)
 
     return Data()

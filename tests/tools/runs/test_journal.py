@@ -8,19 +8,19 @@ import pytest
 
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import ItemResult, Score
-from tuneloop.tools.compare import compare
 from tuneloop.tools.runs.journal import (
-    baseline,
-    keep,
+    baseline_score,
+    experiment_score,
+    further_scores_file,
+    keep_score,
     other_scores,
-    others,
     score_file,
-    scores,
     shown_score,
-    unseen,
+    unseen_scores_file,
     whole_score,
     whole_scores,
 )
+from tuneloop.tools.statistics import compare
 
 SECRET = "only evaluation jobs read this"
 
@@ -46,9 +46,9 @@ def run(tmp_path: Path) -> RunFolder:
 
 def test_unseen_items_lie_in_sealed_only(run: RunFolder) -> None:
     file = run.experiment(1).scores
-    kept = keep(file, [halved("first"), halved("second", right=1)])
+    kept = keep_score(file, [halved("first"), halved("second", right=1)])
     assert kept == halved("first")
-    sealed = {unseen(file, name) for name in ("first", "second")}
+    sealed = {unseen_scores_file(file, name) for name in ("first", "second")}
     assert {path.parent.name for path in sealed} == {"sealed"}
     for path in run.root.rglob("*.json"):
         text = path.read_text()
@@ -58,9 +58,9 @@ def test_unseen_items_lie_in_sealed_only(run: RunFolder) -> None:
 
 def test_whole_score_has_every_item_and_shown_score_has_not(run: RunFolder) -> None:
     file = run.experiment(1).scores
-    keep(file, [halved("first"), halved("second", right=1)])
+    keep_score(file, [halved("first"), halved("second", right=1)])
     assert whole_score(file) == halved("first")
-    assert whole_score(others(file, "second"), file) == halved("second", right=1)
+    assert whole_score(further_scores_file(file, "second"), file) == halved("second", right=1)
     assert whole_scores(file, ["second"]) == {"second": halved("second", right=1)}
     assert other_scores(file, ["second"]) == {"second": halved("second", right=1).bare}
     seen = shown_score(file)
@@ -72,12 +72,12 @@ def test_whole_score_has_every_item_and_shown_score_has_not(run: RunFolder) -> N
 def test_shown_score_cannot_be_compared(run: RunFolder) -> None:
     """What agents see is no ground for a decision: half of the items would be missing silently."""
     for number, right in ((0, 2), (1, 4)):
-        keep(score_file(run, number), [halved("first", right=right)])
-    seen, whole = shown_score(score_file(run, 1)), scores(run, 0)
-    for pair in ((seen, whole), (whole, seen), (seen, seen), (seen, baseline(run))):
+        keep_score(score_file(run, number), [halved("first", right=right)])
+    seen, whole = shown_score(score_file(run, 1)), experiment_score(run, 0)
+    for pair in ((seen, whole), (whole, seen), (seen, seen), (seen, baseline_score(run))):
         with pytest.raises(ValueError, match="not of the same items"):
             compare(*pair)  # type: ignore[arg-type]
-    assert compare(scores(run, 1), whole).gain == pytest.approx(40)
+    assert compare(experiment_score(run, 1), whole).gain == pytest.approx(40)
 
 
 def test_a_dump_never_holds_unseen_items() -> None:
@@ -92,8 +92,8 @@ def test_without_unseen_items_nothing_is_sealed(run: RunFolder) -> None:
     score = halved("first")
     every = score.model_copy(update={"items": score.every, "unseen": ()})
     file = run.experiment(1).scores
-    keep(file, [every])
-    assert not unseen(file, "first").exists()
+    keep_score(file, [every])
+    assert not unseen_scores_file(file, "first").exists()
     assert whole_score(file) == shown_score(file) == every
 
 
@@ -104,6 +104,10 @@ def test_sealed_results_are_written_before_the_proof(run: RunFolder, monkeypatch
     written: list[Path] = []
     monkeypatch.setattr(journal, "write_json", lambda path, _: written.append(path))
     file = run.experiment(1).scores
-    keep(file, [halved("first"), halved("second")])
+    keep_score(file, [halved("first"), halved("second")])
     assert written[-1] == file
-    assert set(written[:-1]) == {unseen(file, "first"), unseen(file, "second"), others(file, "second")}
+    assert set(written[:-1]) == {
+        unseen_scores_file(file, "first"),
+        unseen_scores_file(file, "second"),
+        further_scores_file(file, "second"),
+    }

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.tools.runs.manifest import FORMAT, read_spec, repeated_spec, write_manifest
 
 SPEC = RunSpec(benchmark="b", base_model="m", loop_n=3)
@@ -34,16 +34,18 @@ def change(run: RunFolder, **values: Any) -> None:
 @pytest.mark.parametrize("made", [None, 1, FORMAT - 1])
 def test_older_run_is_refused_in_one_line(run: RunFolder, made: int | None) -> None:
     change(run, format=made, version="0.0.9")
-    with pytest.raises(SetupError, match=r"run r1 was made by an older tuneloop \(0\.0\.9\).*start it anew$") as told:
+    with pytest.raises(
+        InvalidRequestError, match=r"run r1 was made by an older tuneloop \(0\.0\.9\).*start it anew$"
+    ) as told:
         read_spec(run)
     assert "\n" not in str(told.value)
-    with pytest.raises(SetupError, match="older tuneloop"):
+    with pytest.raises(InvalidRequestError, match="older tuneloop"):
         repeated_spec(run)
 
 
 def test_newer_run_is_refused_in_one_line(run: RunFolder) -> None:
     change(run, format=FORMAT + 1, version="9.1.0")
-    with pytest.raises(SetupError, match=r"newer tuneloop \(9\.1\.0\).*upgrade"):
+    with pytest.raises(InvalidRequestError, match=r"newer tuneloop \(9\.1\.0\).*upgrade"):
         read_spec(run)
 
 

@@ -15,7 +15,7 @@ from tuneloop.core.directive_log import append_row
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.graph.lock import hold
+from tuneloop.graph.lifecycle.lock import hold_lock
 from tuneloop.tools.runs import messages
 from tuneloop.tools.runs.messages import waiting
 
@@ -44,7 +44,7 @@ def test_message_to_a_working_run_is_answered(run: RunFolder) -> None:
             append_row(run.conversation, Line(id="2", who="tuneloop", text="Understood.", answers=file.stem))
             file.unlink()
 
-    with hold(run.lock):
+    with hold_lock(run.lock):
         worker = threading.Thread(target=work)
         worker.start()
         said = messages.deliver(run, "use lora_rank=32")
@@ -55,7 +55,7 @@ def test_message_to_a_working_run_is_answered(run: RunFolder) -> None:
 
 def test_message_that_is_not_read_in_time_is_not_taken(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "READ_SECONDS", 0.2)
-    with hold(run.lock):
+    with hold_lock(run.lock):
         said = messages.deliver(run, "use lora_rank=32")
     assert (said["taken"], said["answer"]) == (False, None)
     assert "between two steps" in said["note"]
@@ -73,7 +73,7 @@ def test_only_a_working_run_can_be_stopped(run: RunFolder, monkeypatch: pytest.M
     with pytest.raises(ToolError, match="nobody works on run one"):
         messages.stop(run)
     assert waiting(run.inbox) == []
-    with hold(run.lock):
+    with hold_lock(run.lock):
         assert messages.stop(run)["asked"] is True
     assert [read_json(file) for file in waiting(run.inbox)] == [{"do": "pause"}]
 
@@ -82,7 +82,7 @@ def test_pause_reaches_a_run_that_starts(run: RunFolder) -> None:
     with ThreadPoolExecutor(1) as pool:
         request = pool.submit(messages.request_pause, run)
         time.sleep(0.3)
-        with hold(run.lock):
+        with hold_lock(run.lock):
             assert request.result()
             assert [read_json(file) for file in waiting(run.inbox)] == [{"do": "pause"}]
 

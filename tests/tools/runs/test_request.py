@@ -11,11 +11,10 @@ from tuneloop.cli.main import cli
 from tuneloop.core.errors import ToolError
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
-from tuneloop.tools.runs.naming import Open
-from tuneloop.tools.runs.request import Request
+from tuneloop.tools.runs.request import OpenFolders, RunRequest
 from tuneloop.tools.runs.spec import build_spec
 
-WHOLE = Request(
+WHOLE = RunRequest(
     run_id="mine",
     benchmark="gsm8k",
     also=("arc",),
@@ -36,7 +35,7 @@ WHOLE = Request(
 )
 
 
-def options(request: Request) -> dict[str, object]:
+def options(request: RunRequest) -> dict[str, object]:
     """As the command line reads them."""
     with click.Context(cli, token_normalize_func=cli.context_settings["token_normalize_func"]) as ctx:
         command = cli.get_command(ctx, "run")
@@ -45,7 +44,7 @@ def options(request: Request) -> dict[str, object]:
 
 
 def test_a_request_is_the_spec_that_it_says(tmp_path: Path) -> None:
-    given = options(WHOLE.checked(Open(Home(tmp_path))))
+    given = options(WHOLE.checked(OpenFolders(Home(tmp_path))))
     assert given.pop("run_id") == "mine"
     for name in ("step_n", "again", "as_json"):
         given.pop(name)
@@ -61,18 +60,18 @@ def test_a_request_is_the_spec_that_it_says(tmp_path: Path) -> None:
 
 
 def test_what_is_not_said_is_left_to_the_settings(tmp_path: Path) -> None:
-    asked = Request(run_id="mine", benchmark="wordproblems", loop_n=1).checked(Open(Home(tmp_path)))
+    asked = RunRequest(run_id="mine", benchmark="wordproblems", loop_n=1).checked(OpenFolders(Home(tmp_path)))
     assert list(asked.options()) == ["--benchmark=wordproblems", "--run-id=mine", "--loop-n=1"]
 
 
 @pytest.mark.parametrize("timeout", ["", "0", "unlimited"])
 def test_a_run_without_an_end_is_refused(tmp_path: Path, timeout: str) -> None:
     with pytest.raises(ToolError, match="nothing would end this run"):
-        Request(run_id="a", benchmark="gsm8k", timeout=timeout).checked(Open(Home(tmp_path)))
+        RunRequest(run_id="a", benchmark="gsm8k", timeout=timeout).checked(OpenFolders(Home(tmp_path)))
 
 
 @pytest.mark.parametrize(("field", "value"), [("timeout", "soon"), ("guards", ("gsm8k",)), ("guards", ("gsm8k:-200",))])
 def test_what_has_no_meaning_is_said(tmp_path: Path, field: str, value: object) -> None:
-    asked = Request.model_validate({"run_id": "a", "benchmark": "gsm8k", "loop_n": 1, field: value})
+    asked = RunRequest.model_validate({"run_id": "a", "benchmark": "gsm8k", "loop_n": 1, field: value})
     with pytest.raises(ToolError, match="right is"):
-        asked.checked(Open(Home(tmp_path)))
+        asked.checked(OpenFolders(Home(tmp_path)))

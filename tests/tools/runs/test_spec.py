@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tuneloop.cli.notes import dotenv_notes, spec_notes
-from tuneloop.core.errors import SetupError
+from tuneloop.cli.notes import dotenv_notes, settings_notes
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run import RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.tools.runs.manifest import FORMAT, read_spec, write_manifest
 from tuneloop.tools.runs.spec import build_spec
@@ -134,7 +134,7 @@ def test_timeouts(bare: Path, text: str, seconds: float | None) -> None:
     ],
 )
 def test_bad_values_are_one_line_naming_the_option(bare: Path, given: dict[str, Any], says: str) -> None:
-    with pytest.raises(SetupError) as e:
+    with pytest.raises(InvalidRequestError) as e:
         build_spec(given, Settings())
     assert says in str(e.value)
     assert "\n" not in str(e.value)
@@ -152,19 +152,19 @@ def test_guards_are_measured_too_and_survive_again(bare: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("mmlu", "--guard 'mmlu': right is BENCHMARK:-POINTS, e.g. mmlu:-2"),
-        ("mmlu:2", "--guard 'mmlu:2': right is"),
-        ("wordproblems:-1", "--guard: wordproblems decides and cannot guard as well"),
+        ("mmlu", "--max-regression 'mmlu': right is BENCHMARK:-POINTS, e.g. mmlu:-2"),
+        ("mmlu:2", "--max-regression 'mmlu:2': right is"),
+        ("wordproblems:-1", "--max-regression: wordproblems decides and cannot guard as well"),
         ("mmlu:-1,mmlu:-2", "names a benchmark twice"),
     ],
 )
 def test_a_guard_that_is_none_is_one_line(bare: Path, given: str, says: str) -> None:
-    with pytest.raises(SetupError, match=re.escape(says)):
+    with pytest.raises(InvalidRequestError, match=re.escape(says)):
         build_spec({"guards": (given,)}, load_settings())
 
 
 def test_an_empty_list_of_benchmarks_is_refused(bare: Path) -> None:
-    with pytest.raises(SetupError, match="empty list"):
+    with pytest.raises(InvalidRequestError, match="empty list"):
         build_spec({}, settings_of(bare, "FT_BENCHMARK_DATASETS=[]\n"))
     assert build_spec({}, settings_of(bare, "FT_BENCHMARK_DATASETS=\n")).benchmark == "wordproblems"
     both = settings_of(bare, "BENCHMARK_DATASETS=mmlu,gsm8k\nFT_BASE_MODEL=m\n")
@@ -178,11 +178,11 @@ def test_an_empty_list_of_benchmarks_is_refused(bare: Path) -> None:
 def test_the_seeds_kinds_of_environment_are_sandboxes(bare: Path, kind: str, sandbox: str) -> None:
     settings = settings_of(bare, f"FT_Coder_CoSTEER_env_type={kind}\n")
     assert build_spec({}, settings).sandbox == sandbox
-    assert any(kind in note for note in spec_notes(settings)) == (kind in ("conda", "local"))
+    assert any(kind in note for note in settings_notes(settings)) == (kind in ("conda", "local"))
 
 
 def test_unknown_sandbox_of_the_environment(bare: Path) -> None:
-    with pytest.raises(SetupError, match="FT_Coder_CoSTEER_env_type='podman'"):
+    with pytest.raises(InvalidRequestError, match="FT_Coder_CoSTEER_env_type='podman'"):
         build_spec({}, settings_of(bare, "FT_Coder_CoSTEER_env_type=podman\n"))
 
 
@@ -207,7 +207,7 @@ def test_again_repeats_a_manifest_and_ignores_the_environment(bare: Path) -> Non
     assert build_spec({"loop_n": None, "datasets": ()}, settings, read_spec(run)) == first
     assert build_spec({"seed": 6}, settings, read_spec(run)) == first.model_copy(update={"seed": 6})
     run.spec.write_text(f"format: {FORMAT}\nnot: a spec\n")
-    with pytest.raises(SetupError, match="not a run's manifest"):
+    with pytest.raises(InvalidRequestError, match="not a run's manifest"):
         read_spec(run)
 
 

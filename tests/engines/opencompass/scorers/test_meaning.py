@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tuneloop.core.benchmark import Benchmark
-from tuneloop.core.errors import SetupError
+from tuneloop.core.catalog import Benchmark
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.settings import Settings
-from tuneloop.tools import benchmarks
-from tuneloop.tools.benchmarks.judging import load
-from tuneloop.tools.benchmarks.scorer import JUDGING, contents, needs
+from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.engines import Engine
+from tuneloop.tools.scoring.scorer import JUDGING, scorer_files, unpinned_files
+from tuneloop.tools.scoring.scorer_loader import load
 
 HERE = Path(__file__).parent
 NAME = "bioprobench_gen_meaning"
@@ -37,7 +37,7 @@ def test_keywords_in_common() -> None:
 
 
 DECLARED = Benchmark(name="protocols", description="Write steps.", answer=f"scorer:{NAME}")
-FILES = needs(DECLARED)
+FILES = scorer_files(DECLARED)
 PLACE = "bioprobench/nltk_data/corpora/wordnet"
 GEN = yaml.safe_dump(
     {"name": "protocols", "description": "Write steps.", "answer": f"scorer:{NAME}", "metric": "rouge_l"}
@@ -108,18 +108,20 @@ def test_what_is_missing_is_one_line_before_anything_is_fetched(there: Path, tmp
     (own / "benchmark.yaml").write_text(GEN)
     for split in ("validation", "test"):
         (own / f"{split}.jsonl").write_text(json.dumps({"prompt": f"Write {split}.", "answer": '"Mix it."'}) + "\n")
-    assert benchmarks.check(str(own), Settings(TUNELOOP_SCORER_FILES=str(there))).scorer == NAME
+    assert resolve.check_benchmark(str(own), Settings(TUNELOOP_SCORER_FILES=str(there))).scorer == NAME
     for folder in ("", str(tmp_path)):
-        with pytest.raises(SetupError, match=f"benchmark protocols cannot be judged: .*={folder} lacks {PLACE}, "):
-            benchmarks.check(str(own), Settings(TUNELOOP_SCORER_FILES=folder))
+        with pytest.raises(
+            InvalidRequestError, match=f"benchmark protocols cannot be judged: .*={folder} lacks {PLACE}, "
+        ):
+            resolve.check_benchmark(str(own), Settings(TUNELOOP_SCORER_FILES=folder))
 
 
 def test_other_models_are_other_verdicts(there: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(there, other)
-    assert contents(DECLARED, there, None) == contents(DECLARED, other, None) != []
+    assert unpinned_files(DECLARED, there, None) == unpinned_files(DECLARED, other, None) != []
     (other / "bioprobench" / "all-MiniLM-L6-v2" / "config.json").write_text("{}")
-    assert contents(DECLARED, there, None) != contents(DECLARED, other, None)
+    assert unpinned_files(DECLARED, there, None) != unpinned_files(DECLARED, other, None)
 
 
 @pytest.mark.slow

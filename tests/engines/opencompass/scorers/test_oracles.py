@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from tests.benchmark_answers import Answerer, item_set, written
-from tuneloop.core.errors import SetupError
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import digest_file
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox, probe_bubblewrap
 from tuneloop.sandboxes.jobs import launch, log_tail, wait
 from tuneloop.sandboxes.process import ProcessSandbox
-from tuneloop.tools import benchmarks
-from tuneloop.tools.benchmarks import scorer
-from tuneloop.tools.benchmarks.scorer import JUDGING, THEIRS
+from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.evaluation import How, ItemSet, Weights, evaluation_command
-from tuneloop.tools.verdicts import collect
+from tuneloop.tools.evaluation.item_sets import EvaluationConditions, ItemSet, ModelWeights, evaluation_command
+from tuneloop.tools.scoring import scorer
+from tuneloop.tools.scoring.scorer import JUDGING, THEIRS
+from tuneloop.tools.scoring.verdicts import collect_verdicts
 
 NAME = "chemcotbench_mol_opt_oracles"
 HERE = Path(__file__).parent
@@ -48,7 +48,7 @@ def made(opencompass: Engine, tmp_path_factory: pytest.TempPathFactory) -> Made:
     shutil.copytree(THEIRS, scorers)
     file = scorers / "chem_oracles.py"
     text = file.read_text()
-    for name, known in scorer.needs(benchmarks.load(NAME)[0]).items():
+    for name, known in scorer.scorer_files(resolve.load_entry(NAME)[0]).items():
         assert known in text
         text = text.replace(known, digest_file(folder / name))
     file.write_text(text)
@@ -115,13 +115,13 @@ def test_a_reply_is_judged_by_the_probability_that_it_gains(opencompass: Engine,
     assert [one["extra"]["gain"] for one in verdicts] == pytest.approx(gains, abs=1e-9)
     assert {one["value"] for one, gain in zip(verdicts, gains, strict=True) if gain > 1e-6} == {0, 1}
     assert not any(one["value"] for one, gain in zip(verdicts, gains, strict=True) if gain <= 0)
-    assert found["summary"].keys() == set(benchmarks.load(NAME)[0].metrics)
+    assert found["summary"].keys() == set(resolve.load_entry(NAME)[0].metrics)
 
 
 def test_without_the_very_files_nothing_is_asked(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(folder: str) -> str:
-        with pytest.raises(SetupError) as e:
-            benchmarks.check(NAME, Settings(TUNELOOP_SCORER_FILES=folder))
+        with pytest.raises(InvalidRequestError) as e:
+            resolve.check_benchmark(NAME, Settings(TUNELOOP_SCORER_FILES=folder))
         assert "\n" not in str(e.value)
         return str(e.value)
 
@@ -129,7 +129,7 @@ def test_without_the_very_files_nothing_is_asked(made: Made, tmp_path: Path, mon
     assert f"TUNELOOP_SCORER_FILES={tmp_path} lacks tdc/drd2_current.pkl" in refused(str(tmp_path))
     assert "is another file: its SHA-256 is" in refused(str(made.folder))
     monkeypatch.setattr(scorer, "THEIRS", made.scorers)
-    assert benchmarks.check(NAME, Settings(TUNELOOP_SCORER_FILES=str(made.folder))).name == NAME
+    assert resolve.check_benchmark(NAME, Settings(TUNELOOP_SCORER_FILES=str(made.folder))).name == NAME
     damaged = tmp_path / "damaged"
     shutil.copytree(made.folder, damaged)
     with (damaged / "tdc" / "jnk3_current.pkl").open("ab") as f:
@@ -161,12 +161,12 @@ def test_through_the_real_engine_in_the_sandbox(
 
     answer: dict[str, Answerer] = {"good": good_reply, "nothing": lambda _, item: ""}
     sets = [asked, protocols]
-    models = [Weights(who, written(tmp_path, who, sets, one), replies=True) for who, one in answer.items()]
-    command = evaluation_command(opencompass, models, sets, tmp_path / "out", How(files=made.folder))
+    models = [ModelWeights(who, written(tmp_path, who, sets, one), replies=True) for who, one in answer.items()]
+    command = evaluation_command(opencompass, models, sets, tmp_path / "out", EvaluationConditions(files=made.folder))
     sandbox = ProcessSandbox() if probe_bubblewrap() else BubblewrapSandbox()
     job = launch(sandbox, tmp_path / "jobs", "evaluate", command)
     assert wait(sandbox, job).ok, log_tail(job)
-    scores = collect(tmp_path / "out", sets)
+    scores = collect_verdicts(tmp_path / "out", sets)
     meant = scores["good", protocols.name].metrics
     assert min(meant["step_recall"], meant["keyword_f1"], meant["meteor"]) > 95
     assert set(scores["nothing", protocols.name].metrics.values()) == {0}

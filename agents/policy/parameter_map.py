@@ -1,0 +1,144 @@
+"""Training values: the sensible first ones for a model and device, and how many steps the time allows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tuneloop.agents.policy.evidence import call_or_none
+from tuneloop.agents.policy.situation import BATCH, Situation
+from tuneloop.core.errors import ToolError
+from tuneloop.core.experiment import Value
+from tuneloop.core.protocols import Toolbox
+
+# The parameters that the policy turns, by what they mean: their names and first values are the parameter server's.
+
+Values = dict[str, Value]
+FULL, LORA = "full", "lora"
+MEANINGS = {
+    "method": "finetuning type",
+    "rate": "learning rate",
+    "steps": "max steps",
+    "epochs": "train epochs",
+    "rank": "lora rank",
+}
+
+
+@dataclass(frozen=True)
+class ParameterMap:
+    """Names in this release, and for each method the values that the server suggests first."""
+
+    method: str
+    rate: str
+    steps: str
+    epochs: str
+    rank: str
+    first: Mapping[str, Values]
+
+    def begun(self, method: str) -> Values:
+        """Method, rate and, where it has one, rank as suggested."""
+        return {
+            key: self.first[method][key] for key in (self.method, self.rate, self.rank) if key in self.first[method]
+        }
+
+    def steps_of(self, values: Values, rows: float) -> int:
+        """Optimizer steps of a plan."""
+        if self.steps in values:
+            return int(as_number(values[self.steps]))
+        return max(1, round(as_number(values.get(self.epochs, 3)) * rows / BATCH))
+
+    def with_steps(self, values: Values, steps: int, rows: float) -> Values:
+        """The plan with another length, said as it was said before."""
+        if self.epochs in values:
+            return {**values, self.epochs: round(max(0.5, steps * BATCH / max(1.0, rows)), 1)}
+        return {**values, self.steps: steps}
+
+    def with_rate(self, values: Values, factor: float) -> Values:
+        """The plan with another learning rate, two digits."""
+        rate = values.get(self.rate, self.first.get(str(values.get(self.method)), self.first[LORA])[self.rate])
+        return {**values, self.rate: float(f"{as_number(rate) * factor:.2g}")}
+
+    def other_method(self, values: Values) -> Values:
+        """Full ↔ LoRA, with the rate and rank that suit it."""
+        rest = {k: v for k, v in values.items() if k not in (self.method, self.rate, self.rank)}
+        return {**self.begun(FULL if values.get(self.method) == LORA else LORA), **rest}
+
+
+async def read_parameter_map(tools: Toolbox, *, search: bool = True) -> ParameterMap:
+    """Ask the server; without its search its suggestions alone show the names. Raises ToolError for one it lacks."""
+    told, full, lora = await asyncio.gather(
+        call_or_none(tools, "params_query_parameters", text=", ".join(MEANINGS.values())) if search else no_answer(),
+        tools.call("params_suggest_config", method=FULL, batch=BATCH, steps=100),
+        tools.call("params_suggest_config", method=LORA, batch=BATCH),
+    )
+    first: dict[str, Values] = {FULL: full["values"], LORA: lora["values"]}
+    names = [*(told or {}).get("names", ()), *first[FULL], *first[LORA]]
+    found = {knob: match_name(words, names) for knob, words in MEANINGS.items()}
+    if lacking := [MEANINGS[knob] for knob, name in found.items() if name is None]:
+        raise ToolError(f"this release has no parameter for {', '.join(lacking)}")
+    return ParameterMap(first=first, **{knob: str(name) for knob, name in found.items()})
+
+
+async def no_answer() -> None:
+    """The answer of nobody."""
+
+
+def match_name(words: str, names: Iterable[str]) -> str | None:
+    """The shortest of the names that say all the words; a word may be cut short (`length`, `len`)."""
+    fitting = [name for name in names if all(name_says(word, name) for word in words.lower().replace("_", " ").split())]
+    return min(fitting, key=lambda name: name.count("_"), default=None)
+
+
+def name_says(word: str, name: str) -> bool:
+    """Whether the name says the word."""
+    return any(part.startswith(word) or (len(part) > 2 and word.startswith(part)) for part in name.lower().split("_"))
+
+
+def as_number(value: Value) -> float:
+    """A value as a number; plans come as people and models write them."""
+    return float(str(value))
+
+
+TINY_STEPS, TINY_SECONDS, LONGEST_SECONDS = 320, 75.0, 130.0
+
+
+def first_training(situation: Situation, parameter_map: ParameterMap, rows: float) -> Values:
+    """Full training for a tiny model, LoRA for a real one; steps or epochs by time."""
+    if situation.card.tiny:
+        return parameter_map.begun(FULL) | {parameter_map.steps: fit_steps(situation, TINY_STEPS, 0.0)}
+    values = parameter_map.begun(LORA)
+    epochs = parameter_map.first[LORA][parameter_map.epochs]
+    wanted = parameter_map.steps_of({parameter_map.epochs: epochs}, rows)
+    steps = fit_steps(situation, wanted, 0.0)
+    return values | ({parameter_map.epochs: epochs} if steps >= wanted else {parameter_map.steps: steps})
+
+
+def estimate_tokens(situation: Situation) -> float:
+    """Tokens of a typical record, from its characters."""
+    p = situation.facts.prompt_lengths.p50 + max(
+        (s.profile.solution_lengths.p50 for s in situation.sources), default=100
+    )
+    return p / (2.0 if situation.card.tiny else 3.5) + 10
+
+
+def training_seconds(situation: Situation) -> float:
+    """Seconds one training may take: a fair part of what is left, and on its own a minute or so for a tiny model."""
+    budget = situation.brief.budget
+    own = (TINY_SECONDS if situation.experiment_one else LONGEST_SECONDS) if situation.card.tiny else float("inf")
+    if budget.training_left is None:
+        return own
+    overhead = max(0.0, (budget.seconds_per_experiment or 0.0) - (budget.training_seconds or 0.0))
+    share = 0.7 * budget.training_left / max(1, min(budget.experiments_left or 3, 4)) - overhead
+    return max(5.0, min(own, share))
+
+
+def fit_steps(situation: Situation, wanted: int, seconds_per_step: float) -> int:
+    """`wanted`, or as many steps (in tens) as the time allows; at least 20.
+
+    What was measured counts only where the user set a time: else a busy machine would change the journal.
+    """
+    timed = situation.brief.budget.training_left is not None
+    each = (seconds_per_step if timed else 0.0) or situation.card.seconds_per_step(estimate_tokens(situation))
+    possible = training_seconds(situation) / each
+    return max(20, wanted if wanted <= possible else int(possible) // 10 * 10)

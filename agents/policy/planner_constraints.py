@@ -1,0 +1,80 @@
+"""What the user wants of the next plan: values that are asked for, sources that are left, limits for every move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tuneloop.agents.policy.data_plan import Plan, choose_sources, find_step, reads_source, with_sources
+from tuneloop.agents.policy.evidence import Evidence
+from tuneloop.agents.policy.moves import Case, Move
+from tuneloop.agents.policy.parameter_map import Values
+from tuneloop.agents.policy.script_composer import READ
+from tuneloop.agents.policy.situation import Situation
+from tuneloop.core.brief import Brief
+from tuneloop.core.constraints import constrained, same
+from tuneloop.core.directive import Focus, Use
+from tuneloop.core.experiment import Hypothesis
+
+# Weights: of what is asked for, before everything that evidence asks for; of limits alone, which any other move keeps too.
+FIRST, LAST = 100.0, 0.01
+
+
+def apply_directives(brief: Brief, values: Values) -> Values:
+    """The training values as the user wants them."""
+    return constrained(brief.directives, values, brief.kept)
+
+
+def without_excluded_sources(plan: Plan, situation: Situation) -> Plan:
+    """The plan without sources that were ruled out; with the best of the others where none is left."""
+    left = tuple(step for step in plan if step.do != READ or any(reads_source(step, s) for s in situation.sources))
+    return left if find_step(left, READ) else with_sources(left, choose_sources(situation))
+
+
+def permitted_evidence(evidence: Evidence, situation: Situation) -> Evidence:
+    """The evidence with a plan from which one may go on."""
+    idea = evidence.hypothesis
+    plan = without_excluded_sources(idea.data_plan, situation)
+    values = apply_directives(situation.brief, dict(idea.training_plan))
+    return replace(evidence, hypothesis=idea.model_copy(update={"data_plan": plan, "training_plan": values}))
+
+
+def directive_moves(case: Case, plan: Plan, before: Values) -> Iterator[Move]:
+    """The plan so far with what was asked for, alone: so its effect is seen. `plan`, `before`: what was used."""
+    brief = case.situation.brief
+    wanted = [
+        w
+        for w in brief.directives
+        if isinstance(w, Use) and not (w.parameter in before and same(before[w.parameter], w.value))
+    ]
+    if wanted:
+        said = ", ".join(f"{w.parameter} = {w.value}" for w in wanted)
+        yield case.move("asked", FIRST, f"{said}, as the user asks.", "the user wants it tried", training=case.training)
+    elif not same_values(case.training, before) or case.plan != plan:
+        yield case.move("asked", LAST, "The best recipe within the user's limits.", "limits came after it")
+
+
+def same_values(values: Values, before: Values) -> bool:
+    """Whether the values do the same."""
+    return values.keys() == before.keys() and all(same(values[key], before[key]) for key in values)
+
+
+def limit_move(move: Move, case: Case) -> Move:
+    """The move within the user's limits; what they change of it is said."""
+    training = apply_directives(case.situation.brief, move.training)
+    bent = ", ".join(
+        f"{name} = {value}"
+        for name, value in training.items()
+        if name in move.training and move.training[name] != value
+    )
+    statement = f"{move.statement} Within the user's limits: {bent}." if bent else move.statement
+    return replace(
+        move, statement=statement, plan=without_excluded_sources(move.plan, case.situation), training=training
+    )
+
+
+def note_unfollowable(idea: Hypothesis, brief: Brief) -> Hypothesis:
+    """With a word on ideas that only a chat model could follow."""
+    if not any(isinstance(w, Focus) for w in brief.directives):
+        return idea
+    return idea.model_copy(update={"reason": f"{idea.reason}; ideas in words wait for a chat model, none is set up"})

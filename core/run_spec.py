@@ -1,0 +1,180 @@
+"""What `prepare` settled for a run: names turned into places; written once, as `setup.json`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from tuneloop.core.catalog import Benchmark
+
+# One campaign: everything that can change its result, frozen with the run.
+
+TIME_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def parse_seconds(value: object) -> object:
+    """`12h`, `90m`, `3600` → seconds; None, `0` and `unlimited` mean no limit."""
+    if value is None or isinstance(value, bool):
+        return None if value is None else value
+    text = str(value).strip().lower()
+    if text in ("", "0", "unlimited", "none"):
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", text)
+    if match is None:
+        raise ValueError(f"{value!r} is not a time; right is a number of seconds or 90m, 12h, 2d")
+    return float(match[1]) * TIME_UNITS[match[2] or "s"]
+
+
+def parse_tokens(value: object) -> object:
+    """`200000`, `200k`, `1.5M` → tokens."""
+    if value is None or isinstance(value, int):
+        return value
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmM]?)", str(value).strip())
+    if match is None:
+        raise ValueError(f"{value!r} is no number of tokens; right is e.g. 200000, 200k or 1.5M")
+    return round(float(match[1]) * {"": 1, "k": 1000, "m": 1_000_000}[match[2].lower()])
+
+
+def positive_number(unit: str) -> BeforeValidator:
+    """A number above 0 of some unit, and nothing beside it."""
+
+    def check(value: object) -> object:
+        if value is None:
+            return None
+        said = re.fullmatch(r"\d+(?:\.\d+)?", str(value).strip()) if isinstance(value, int | float | str) else None
+        if said is None or not 0 < float(said[0]) < float("inf"):
+            raise ValueError(f"{value!r} is no number of {unit}; right is a number above 0, e.g. 2.5")
+        return float(said[0])
+
+    return BeforeValidator(check)
+
+
+class Guard(BaseModel):
+    """A benchmark on which a candidate must not lose more than so many points against the base model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    benchmark: str = Field(min_length=1)
+    points: float = Field(gt=0, lt=100, description="points that it may lose")
+
+    @model_validator(mode="before")
+    @classmethod
+    def parsed(cls, value: object) -> object:
+        """`mmlu:-2`: of mmlu at most two points."""
+        if not isinstance(value, str):
+            return value
+        match = re.fullmatch(r"(.+):-(\d+(?:\.\d+)?)", value.strip())
+        if match is None or not 0 < float(match[2]) < 100:
+            raise ValueError(f"{value!r} is no guard; right is BENCHMARK:-POINTS, e.g. mmlu:-2")
+        return {"benchmark": match[1], "points": float(match[2])}
+
+    def __str__(self) -> str:
+        return f"{self.benchmark}:-{self.points:g}"
+
+
+Seconds = Annotated[Annotated[float, Field(gt=0)] | None, BeforeValidator(parse_seconds)]
+Tokens = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(parse_tokens)]
+Dollars = Annotated[float | None, positive_number("US dollars")]
+GpuHours = Annotated[float | None, positive_number("GPU-hours")]
+ApproveAt = Literal["never", "plan", "launch"]
+SandboxKind = Literal["auto", "docker", "bubblewrap", "process"]
+
+
+class RunSpec(BaseModel):
+    """What the user asked for. Names are catalog entries, absolute folders or hub ids."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    benchmark: str = Field(min_length=1)
+    also: tuple[str, ...] = Field(
+        default=(), description="further benchmarks: measured and reported, they decide nothing"
+    )
+    benchmark_description: str | None = None
+    base_model: str = Field(min_length=1)
+    datasets: tuple[str, ...] = Field(default=(), description="empty: the researcher selects among the registered")
+    upper_data_size_limit: int = Field(default=2000, gt=0)
+    loop_n: int | None = Field(default=None, gt=0, description="experiments; None: until the time is over")
+    timeout: Seconds = Field(default=None, description="wall-clock seconds for everything")
+    max_tokens: Tokens = Field(default=None, description="of agents, data scripts and judge, in and out together")
+    max_cost: Dollars = Field(default=None, description="USD for those tokens")
+    max_gpu_hours: GpuHours = Field(default=None, description="devices times hours")
+    seed: int = Field(default=1, ge=0)
+    sandbox: SandboxKind = "auto"
+    allow_unsandboxed: bool = False
+    benchmark_limit: int | None = Field(
+        default=None, gt=0, description="validation items; None: as many as are cheap to measure (`validation_share`)"
+    )
+    validation_share: float = Field(
+        default=0.2, gt=0, le=1, description="of an experiment's time that measuring it on validation may take"
+    )
+    drop_overlaps: bool = Field(
+        default=False, description="training rows that hold validation items are dropped; else the recipe is refused"
+    )
+    guards: tuple[Guard, ...] = Field(default=(), description="benchmarks on which a candidate must not lose much")
+    approve: ApproveAt = Field(
+        default="never", description="what a person is asked before; a directive may change it later"
+    )
+    seeds: int = Field(
+        default=1,
+        gt=0,
+        le=20,
+        description="trainings of the last two promoted recipes, as far as time and budget reach",
+    )
+
+    @field_validator("guards")
+    @classmethod
+    def guards_guard(cls, value: tuple[Guard, ...], info: ValidationInfo) -> tuple[Guard, ...]:
+        """A guard is another benchmark than the one that decides, and says one number."""
+        names = [guard.benchmark for guard in value]
+        if info.data.get("benchmark") in names:
+            raise ValueError(f"{info.data['benchmark']} decides and cannot guard as well; right is another benchmark")
+        if len(set(names)) != len(names):
+            raise ValueError(f"{', '.join(map(str, value))} names a benchmark twice; right is one allowance for each")
+        return value
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Names of all benchmarks that are measured, each once; the first decides."""
+        return tuple(dict.fromkeys((self.benchmark, *self.also, *(guard.benchmark for guard in self.guards))))
+
+
+class PlacedBenchmark(BaseModel):
+    """A benchmark whose items are there."""
+
+    model_config = ConfigDict(frozen=True)
+
+    benchmark: Benchmark
+    root: Path
+    fingerprint: str
+
+
+class Setup(BaseModel):
+    """Places are absolute; `datasets` maps the name that scripts see below `DATASETS_DIR` to where it lies."""
+
+    model_config = ConfigDict(frozen=True)
+
+    benchmark: Benchmark
+    benchmark_root: Path
+    benchmark_fingerprint: str
+    also: tuple[PlacedBenchmark, ...] = ()
+    model_name: str
+    model_root: Path
+    model_fingerprint: str
+    datasets: dict[str, Path]
+    dataset_fingerprints: dict[str, str]
+    sandbox: SandboxKind
+    device: str
+    planner: str
+    judge: str = ""  # the model that judges what the rule does not call right; "": the rule decides alone
+    versions: dict[str, str]
+
+    @property
+    def benchmarks(self) -> tuple[PlacedBenchmark, ...]:
+        """All that is measured; the first decides."""
+        first = PlacedBenchmark(
+            benchmark=self.benchmark, root=self.benchmark_root, fingerprint=self.benchmark_fingerprint
+        )
+        return (first, *self.also)

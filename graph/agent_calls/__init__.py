@@ -1,0 +1,1 @@
+"""Calls of agents: brief, call, transcript, replay."""

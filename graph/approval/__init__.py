@@ -1,0 +1,1 @@
+"""Approvals: what a person is shown before a plan or a launch, and the answer."""

@@ -1,0 +1,1 @@
+"""Runs from outside of the graph: created, driven, locked, checked, rebuilt."""

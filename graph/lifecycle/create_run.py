@@ -1,0 +1,90 @@
+"""Open a run: everything that can be seen to be wrong is refused here, before anything costs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from tuneloop.agents.planners import check_planner
+from tuneloop.agents.policy.dataset_selection import DatasetSelection, select_datasets
+from tuneloop.core.catalog import Benchmark
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.settings import Settings
+from tuneloop.sandboxes.choose import check_sandbox
+from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.hub import datasets, models
+from tuneloop.tools.llm_proxy.access import data_access, missing, unpriced
+from tuneloop.tools.runs.manifest import read_spec, write_manifest
+from tuneloop.tools.runs.request import folder_name, fresh_name
+from tuneloop.tools.scoring.llm_judge import find_judge
+
+LEAST_DISK = 2 << 30
+
+
+def create_run_folder(spec: RunSpec, settings: Settings, name: str = "") -> RunFolder:
+    """Make `runs/<id>/run.yaml`, or find it for the same spec. Raises InvalidRequestError in one line; nothing half-made stays."""
+    run = settings.home.run(folder_name(name) or fresh_name(spec.benchmark))
+    if run.spec.is_file():
+        if read_spec(run) != spec:
+            raise InvalidRequestError(f"run {run.id!r} exists with another spec; resume it, or choose another --run-id")
+        return run
+    check_spec(spec, settings)
+    write_manifest(run, spec)
+    return run
+
+
+def check_spec(spec: RunSpec, settings: Settings) -> None:
+    """Benchmark, model, data, sandbox, models that jobs may ask, disk and the folder itself."""
+    check_writable(settings.home.root)
+    declared = [resolve.check_benchmark(name, settings) for name in spec.measured]
+    models.check_model(spec.base_model)
+    for dataset in spec.datasets:
+        datasets.check_dataset(dataset)
+    if not spec.datasets:
+        choose_datasets_for(declared[0])
+    check_sandbox(spec.sandbox, spec.allow_unsandboxed)
+    data_access(settings)
+    find_judge(settings, declared)
+    check_planner(settings)
+    check_prices(spec, settings, declared)
+
+
+def check_prices(spec: RunSpec, settings: Settings, declared: list[Benchmark]) -> None:
+    """Money can be limited only where it is known. Raises InvalidRequestError."""
+    if spec.max_cost is None:
+        return
+    chat = (
+        (settings.chat_model, *settings.chat_models.values(), *settings.chat_fallbacks) if settings.chat_model else ()
+    )
+    data, judge = data_access(settings), find_judge(settings, declared)
+    asked = (*chat, *(data.models if data else ()), *(judge.models if judge else ()))
+    unknown = unpriced([model for model in dict.fromkeys(asked) if model], settings)
+    if unknown:
+        raise InvalidRequestError(f"--max-cost {spec.max_cost:g}: {missing(unknown)}")
+
+
+def choose_datasets_for(benchmark: Benchmark) -> DatasetSelection:
+    """What would be chosen for it. Raises InvalidRequestError when no card fits."""
+    selection = select_datasets(benchmark, datasets.dataset_cards().values())
+    if not selection.datasets:
+        raise InvalidRequestError(
+            f"no registered data set fits benchmark {benchmark.name} (domain {benchmark.domain}): name one with --dataset"
+        )
+    return selection
+
+
+def check_writable(root: Path) -> None:
+    """Raises InvalidRequestError when `root` cannot be written or its disk is nearly full."""
+    there = root
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise InvalidRequestError(f"FT_FILE_PATH={root}: cannot write there; name a folder that you own")
+    free = shutil.disk_usage(there).free
+    if free < LEAST_DISK:
+        raise InvalidRequestError(
+            f"FT_FILE_PATH={root}: only {free >> 20} MiB are free and a run wants 2048; free some or move it"
+        )

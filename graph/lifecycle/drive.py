@@ -1,0 +1,132 @@
+"""Start and drive runs: the face that the command line and scripts use."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Literal
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END
+
+from tuneloop.core.errors import ApprovalNeededError, InfrastructureError, InvalidRequestError, PausedError
+from tuneloop.core.events import RecipeFailure, RunPaused
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.settings import Settings
+from tuneloop.graph.build import build_graph
+from tuneloop.graph.checkpoints.store import RunCheckpoints, open_checkpoints
+from tuneloop.graph.context import Context
+from tuneloop.graph.lifecycle.create_run import create_run_folder
+from tuneloop.graph.lifecycle.integrity import check_unchanged
+from tuneloop.graph.lifecycle.lock import hold_exclusively
+from tuneloop.graph.lifecycle.os_errors import naming_os_errors
+from tuneloop.graph.lifecycle.rebuild import is_behind
+from tuneloop.graph.state import VERSION, State
+from tuneloop.tools.jobs.warm_workers import warm_engines
+from tuneloop.tools.runs.journal import load_journal
+from tuneloop.tools.runs.manifest import creating_version, newer_version_error, older_version_error
+from tuneloop.tools.runs.messages import drop_pauses, waiting
+
+# Nodes between two times that old checkpoints are dropped: the file stays below half a megabyte at any length of run.
+SHRINK_EVERY = 40
+
+__all__ = ["RunOutcome", "create_run", "drive", "load_journal"]
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a session ended; `asks`: a person is to say whether it may go on; `question`: what is asked about limits."""
+
+    state: Literal["finished", "paused"]
+    reason: str = ""
+    asks: bool = False
+    question: str = ""
+
+
+def create_run(spec: RunSpec, settings: Settings, run_id: str | None = None) -> RunFolder:
+    """A new run's folder. Raises InvalidRequestError in one line before anything costs."""
+    if run_id and settings.home.run(run_id).spec.exists():
+        raise InvalidRequestError(
+            f"run {run_id!r} exists; `tuneloop resume {run_id}` goes on with it, or choose another --run-id"
+        )
+    with naming_os_errors(settings.home.root):
+        return create_run_folder(spec, settings, run_id or "")
+
+
+def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, interactive: bool = False) -> RunOutcome:
+    """Run or resume the graph until it is finished or paused; `step_n` pauses after that many nodes.
+
+    `attended`: somebody is there who can be asked for more when a limit is reached; else the run finishes then.
+
+    Raises:
+        InvalidRequestError: another process or thread works on the run, or what it stands on has changed.
+        InfrastructureError: disk, engine or provider failed. Both leave a run that can be resumed.
+    """
+    check_unchanged(run, settings)
+    stale = waiting(run.inbox)
+    with naming_os_errors(run.root), hold_exclusively(run.lock):
+        drop_pauses(stale)
+        try:
+            return _drive(run, settings, step_n, interactive)
+        finally:
+            drop_pauses(waiting(run.inbox))  # it stands still: a later `resume` is not stopped by them
+
+
+def _drive(run: RunFolder, settings: Settings, step_n: int | None, interactive: bool) -> RunOutcome:
+    with open_checkpoints(run, settings.checkpoint_url) as store:
+        ctx = Context(run, settings, State(version=VERSION, run_id=run.id))
+        given = entry_state(ctx, store)
+        if given.stage == END:
+            return RunOutcome("finished")
+        try:
+            with warm_engines(ctx.run_tools):
+                _stream(store, given, step_n, interactive)
+        except (PausedError, InfrastructureError, OSError, KeyboardInterrupt) as e:
+            with contextlib.suppress(OSError):  # a full disk takes no last words
+                ctx.emit(RunPaused(reason=str(e) or "interrupted"))
+            if isinstance(e, PausedError):
+                asks = isinstance(e, ApprovalNeededError)
+                return RunOutcome("paused", str(e), asks, e.question if isinstance(e, ApprovalNeededError) else "")
+            raise
+    return RunOutcome("finished")
+
+
+def entry_state(ctx: Context, store: RunCheckpoints) -> State:
+    """The state to enter the graph with: always at `steer`, whatever langgraph of whatever version stored it.
+
+    What is lost, damaged or behind the files is left to `steer`, which reads them. Raises InvalidRequestError when another version
+    stored it.
+    """
+    values = store.values()
+    if values is not None and (stored := int(values["version"])) != VERSION:
+        raise (newer_version_error if stored > VERSION else older_version_error)(ctx.run, creating_version(ctx.run))
+    if values is not None:
+        state = State.model_validate({name: values[name] for name in State.model_fields if name in values})
+        over = state.stage == END and ctx.run.report_json.is_file()
+        if over or not (state.stage == END or is_behind(state, ctx.run)):
+            return state
+        store.forget()
+    if store.lost:
+        ctx.emit(
+            RecipeFailure(node="resume", culprit="environment", text=f"{store.lost}; rebuilt from the run's files")
+        )
+    return ctx.state
+
+
+def _stream(store: RunCheckpoints, given: State, step_n: int | None, interactive: bool) -> None:
+    """Step by step to the end. Raises Paused after `step_n` nodes, `steer` not counted."""
+    graph = build_graph().compile(checkpointer=store.saver, name="tuneloop")
+    config: RunnableConfig = {**store.config, "recursion_limit": 1_000_000}
+    config["configurable"] = {**config["configurable"], "attended": interactive}
+    store.shrink()
+    done = 0
+    for update in graph.stream(given, config, stream_mode="updates", durability="sync"):
+        if "__interrupt__" in update:
+            asked = update["__interrupt__"][0].value
+            raise ApprovalNeededError("a person is asked whether it may go on", str(asked.get("question", "")))
+        done += "steer" not in update
+        if done and done % SHRINK_EVERY == 0:
+            store.shrink()
+        if step_n is not None and done >= step_n and graph.get_state(config).next:
+            raise PausedError(f"{step_n} nodes done")

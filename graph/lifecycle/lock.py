@@ -1,0 +1,106 @@
+"""One orchestrator per run: a lock that a dead process cannot keep."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from tuneloop.core.async_bridge import pause
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.locks import acquire, is_locked
+
+# A process that holds a run's lock enters it again: the driver holds it for a whole session, every node for itself.
+_held = Counter[Path]()
+_files: dict[Path, int] = {}
+_driven = set[Path]()
+_guard = threading.Lock()
+PATIENCE = 25
+
+
+@contextlib.contextmanager
+def hold_lock(path: Path) -> Iterator[None]:
+    """Hold the run's lock. Raises InvalidRequestError naming who holds it."""
+    path = path.resolve()
+    with _guard:
+        if not _held[path]:
+            _files[path] = _acquire(path)
+        _held[path] += 1
+    try:
+        yield
+    finally:
+        with _guard:
+            _held[path] -= 1
+            if not _held[path]:  # whoever leaves last lets go, not who came first: threads share the file
+                os.close(_files.pop(path))
+
+
+@contextlib.contextmanager
+def hold_exclusively(path: Path) -> Iterator[None]:
+    """Hold it as the only session of this process, too. Raises InvalidRequestError likewise."""
+    path = path.resolve()
+    with _guard:
+        if path in _driven:
+            raise InvalidRequestError(
+                f"run {path.parent.name} is worked on by another thread of this process; wait for it"
+            )
+        _driven.add(path)
+    try:
+        with hold_lock(path):
+            yield
+    finally:
+        with _guard:
+            _driven.discard(path)
+
+
+_working: dict[Path, threading.Lock] = {}
+
+
+@contextlib.contextmanager
+def serialize_nodes(path: Path) -> Iterator[None]:
+    """Of a run's nodes one at a time works in this process: one that was cancelled may still be on its last step.
+
+    Raises Paused when the asynchronous caller gives up waiting.
+    """
+    with _guard:
+        turn = _working.setdefault(path.resolve(), threading.Lock())
+    while not turn.acquire(timeout=0.2):
+        pause(0)
+    try:
+        yield
+    finally:
+        turn.release()
+
+
+def _acquire(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    if not acquire(handle):
+        who = _holder(handle)
+        os.close(handle)
+        raise InvalidRequestError(f"run {path.parent.name} is worked on by {who}; wait or stop it: tuneloop stop")
+    text = f"pid {os.getpid()} on {socket.gethostname()}\n".encode()
+    os.pwrite(handle, text, 0)
+    os.ftruncate(handle, len(text))
+    return handle
+
+
+def _holder(handle: int) -> str:
+    """Who holds the lock. Whoever took it this instant may not have signed yet: a dead signature is looked at again."""
+    for _ in range(PATIENCE):
+        who = os.pread(handle, 200, 0).decode(errors="replace").strip()
+        found = re.fullmatch(r"pid (\d+) on (.+)", who)
+        if found and (found[2] != socket.gethostname() or Path("/proc", found[1]).exists()):
+            return who
+        pause(0.02)
+    return who or "another process"
+
+
+def is_held(path: Path) -> bool:
+    """Whether some process works on the run now."""
+    return bool(_held[path.resolve()]) or is_locked(path)

@@ -1,0 +1,108 @@
+"""smoke_run: a smoke run of the real engine (check 4), and a forecast that must fit what is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.events import TrainingForecast
+from tuneloop.core.experiment import Forecast
+from tuneloop.core.files import read_json, write_json
+from tuneloop.core.job import Exit
+from tuneloop.core.layout import job_input_file
+from tuneloop.graph.context import Context
+from tuneloop.graph.nodes.train import launch_smoke_run
+from tuneloop.graph.steering.compliance import check_epochs
+from tuneloop.tools.config.config_text import parse_config
+from tuneloop.tools.config.memory import largest_batch
+from tuneloop.tools.jobs.machine import memory_limit
+from tuneloop.tools.training.launch import config_context
+from tuneloop.tools.training.metrics import evaluation_seconds
+from tuneloop.tools.training.result import log_points, verify_state
+from tuneloop.tools.training.smoke_run import smoke_run_forecast
+from tuneloop.tools.training.smoke_run_rows import check_smoke_run
+
+MARGIN = 1.15  # what a forecast may be too low by
+
+
+def smoke_run(ctx: Context) -> dict[str, Any]:
+    """A few steps; loss finite and moving; the whole run forecast."""
+    folder = ctx.folder
+    try:
+        launch_smoke_run(ctx)
+    except RecipeError as e:
+        raise RecipeError(f"{memory_hint(ctx)}{e}", culprit=e.culprit) from e
+    end = check_smoke_run_end(ctx)
+    found = smoke_run_forecast(
+        folder, config_context(ctx.run_tools, folder), ctx.run_tools.setup.model_fingerprint, end
+    )
+    write_json(folder.forecast, found.model_dump(mode="json"))
+    left = training_seconds_left(ctx)
+    ctx.emit(
+        TrainingForecast(
+            experiment=ctx.state.experiment,
+            forecast=found,
+            seconds_left=left if ctx.seconds_left() is not None else None,
+            memory_limit=memory_limit(ctx.settings),
+        )
+    )
+    check_epochs(ctx, found)
+    check_fits(found, left)
+    return {"stage": "train"}
+
+
+def memory_hint(ctx: Context) -> str:
+    """What would fit, where memory ended the smoke run on a CPU; "" otherwise."""
+    end = ctx.run_tools.status(ctx.folder.jobs, "smoke_run")[0].exit
+    case = config_context(ctx.run_tools, ctx.folder)
+    if end is None or end.reason != "memory" or case.device != "cpu":
+        return ""
+    longest = int(read_json(ctx.folder.data / "report.json").get("lengths", {}).get("longest", 0))
+    batch = largest_batch(case, memory_limit(ctx.settings), longest or None)
+    fits = f"per_device_train_batch_size up to {batch} fits, gradient_accumulation_steps makes up for it"
+    none = "no batch fits: lower cutoff_len, or write finetuning_type: lora"
+    return f"ended by memory; by the estimate {fits if batch else none}. "
+
+
+def check_smoke_run_end(ctx: Context) -> Exit:
+    """How the smoke run ended. Raises RecipeError naming what its files show to be wrong."""
+    folder = ctx.folder
+    out = folder.work / "rehearsal_model"
+    verify_state(
+        out,
+        parse_config((job_input_file(folder.work, "smoke_run") / "config.yaml").read_text()).values,
+        rows=0,
+        seconds=0,
+    )
+    end = ctx.run_tools.status(folder.jobs, "smoke_run")[0].exit
+    assert end is not None, "a smoke run that was waited for is over"
+    wrong = check_smoke_run(log_points(out), end)
+    if wrong:
+        raise RecipeError("; ".join(wrong), culprit="config")
+    return end
+
+
+def training_seconds_left(ctx: Context) -> float | None:
+    """Of the run's time less its evaluation, or of FT_FULL_TIMEOUT; None: unlimited."""
+    left = ctx.seconds_left()
+    run = None if left is None else left - evaluation_seconds(ctx.run_tools)
+    return min((max(0.0, s) for s in (run, ctx.settings.full_timeout) if s is not None), default=None)
+
+
+def check_fits(found: Forecast, left: float | None) -> None:
+    """Raises RecipeError, with what would fit, when the training would outlast the seconds that are `left`.
+
+    Memory was tried: the smoke run had the longest rows under the limit of the training.
+    """
+    if left is not None and found.seconds * MARGIN > left:
+        most = int((left / MARGIN - found.overhead) / found.seconds_per_step) if found.seconds_per_step else 0
+        raise RecipeError(
+            f"the forecast does not fit the time: {found.seconds:.0f} s ({found.steps} steps of "
+            f"{found.seconds_per_step:.2f} s, {found.overhead:.0f} s beside them), and {left:.0f} s are left: "
+            + (
+                f"use at most {most} steps"
+                if most > 0
+                else "not even one step fits, use a cheaper method or fewer rows"
+            ),
+            culprit="config",
+        )

@@ -1,0 +1,1 @@
+"""Decisions about experiments: promotion, repair, stopping, the report's data."""

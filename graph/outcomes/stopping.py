@@ -1,0 +1,55 @@
+"""Whether another experiment follows: loops, luck, and what is left to spend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tuneloop.core.budget import Amounts, SpendingLine
+from tuneloop.core.experiment import Journal
+from tuneloop.graph.budget.gate import MARGIN, ask_for_more
+from tuneloop.graph.budget.limits import experiments_limit, is_finish_requested
+from tuneloop.graph.context import Context
+from tuneloop.tools.budget.limits import is_marked
+from tuneloop.tools.budget.spending import experiment_spending
+from tuneloop.tools.runs.journal import load_journal
+
+FAILURES_IN_A_ROW = 3
+
+
+def next_node(ctx: Context) -> str:
+    """The next node."""
+    done = load_journal(ctx.run)
+    limit = experiments_limit(ctx.run, ctx.run_tools.spec)
+    if is_finish_requested(ctx.run) or (limit is not None and len(done.experiments) >= limit):
+        return "finish"
+    if is_stuck(done):
+        return "finish"
+    return "research" if ask_for_more(ctx, partial(missing_limits, ctx)) else "finish"
+
+
+def missing_limits(ctx: Context) -> list[SpendingLine]:
+    """Limits of which there is not enough left for an experiment as dear as the dearest so far."""
+    lines = ctx.spent_of_limits()
+    took = list(experiment_spending(ctx.run).values()) if lines else []
+    return [
+        line
+        for line in lines
+        if is_marked(ctx.run, "reached", line) or _left(line) < MARGIN * dearest_experiment(line, took)
+    ]
+
+
+def dearest_experiment(line: SpendingLine, took: Sequence[Amounts]) -> float:
+    """Of what experiments took."""
+    return max((amounts.of(line.kind) for amounts in took), default=0.0)
+
+
+def _left(line: SpendingLine) -> float:
+    """Less than nothing where more was spent."""
+    return (line.limit or 0.0) - line.spent
+
+
+def is_stuck(journal: Journal) -> bool:
+    """Three failures in a row: more of the same would only cost. What a user turned down is none."""
+    last = journal.experiments[-FAILURES_IN_A_ROW:]
+    return len(last) == FAILURES_IN_A_ROW and all(e.failure and e.failure.culprit != "user" for e in last)

@@ -1,0 +1,86 @@
+"""The application that `langgraph.json` names: `langgraph dev` asks nobody who he is, its middleware does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any
+from uuid import uuid4
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Message, Receive, Send
+
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.layout import Home
+from tuneloop.core.locks import is_locked
+from tuneloop.core.settings import load_settings
+from tuneloop.mcp_servers.middleware import middleware
+from tuneloop.tools.runs.messages import put
+
+# A message on a thread whose run is busy: the server would queue it behind hours of training, the run's inbox does not.
+
+RUNS = re.compile(r"/threads/([\w.-]+)/runs(?:/stream|/wait)?/?")
+HUMAN = ("human", "user")
+
+
+class InboxMiddleware:
+    """Puts what a person says to a busy run into its inbox as well; the queued run finds it answered."""
+
+    def __init__(self, app: ASGIApp, home: Home) -> None:
+        self.app, self.home = app, home
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """One request."""
+        found = RUNS.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if found is None:
+            await self.app(scope, receive, send)
+            return
+        body, more = b"", True
+        while more:
+            part = await receive()
+            if part["type"] != "http.request":  # who asked has left
+                return
+            body, more = body + part.get("body", b""), bool(part.get("more_body", False))
+        told = [await asyncio.to_thread(self.told, found[1], body)]
+        headers = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
+        size = (b"content-length", str(len(told[0])).encode())
+
+        async def again() -> Message:
+            return {"type": "http.request", "body": told.pop()} if told else await receive()
+
+        await self.app({**scope, "headers": [*headers, size]}, again, send)
+
+    def told(self, thread: str, body: bytes) -> bytes:
+        """The request, its messages with names by which the queued run knows them again."""
+        try:
+            run, given = self.home.run(thread), json.loads(body)
+            said = human_texts(given)
+        except (InvalidRequestError, ValueError, RecursionError):
+            return body  # the server says what is wrong with it
+        if not said or not run.spec.is_file() or not is_locked(run.lock):
+            return body
+        for message in said:
+            message["id"] = str(message.get("id") or uuid4())
+            put(run.inbox, do="say", text=str(message["content"]), id=message["id"])
+        return json.dumps(given).encode()
+
+
+def human_texts(given: Any) -> list[dict[str, Any]]:
+    """What a person says in a request: plain texts."""
+    asked = given.get("input") if isinstance(given, dict) else None
+    messages = asked.get("messages") if isinstance(asked, dict) else None
+    return [
+        m
+        for m in (messages if isinstance(messages, list) else [messages])
+        if isinstance(m, dict) and (m.get("role") or m.get("type")) in HUMAN and isinstance(m.get("content"), str)
+    ]
+
+
+STUDIO = "https://smith.langchain.com"
+
+settings = load_settings()
+app = Starlette(
+    middleware=[*middleware(settings.mcp_token, origins=(STUDIO,)), Middleware(InboxMiddleware, home=settings.home)]
+)

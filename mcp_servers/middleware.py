@@ -1,0 +1,169 @@
+"""The door of a web application that is not ours: Host and Origin, token, rate and size, for WebSockets too."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Sequence
+from functools import partial
+from ipaddress import ip_address
+from typing import Any
+
+from fastmcp.server.auth import AccessToken, TokenVerifier
+from fastmcp.server.http import HostOriginGuardMiddleware
+from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE, RequestBodyLimitMiddleware
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tuneloop.tools.llm_proxy.http_protocol import BoundedH11Protocol
+
+# What fastmcp and uvicorn lack for a server that listens on HTTP: a token, a rate limit, time limits.
+
+CONNECTIONS = 200
+RATE, BURST = 100.0, 400  # requests a second, and at once after a quiet while
+
+
+def constant_time_equal(given: str, wanted: str) -> bool:
+    """Whether two secrets are equal, in a time that says nothing about where they differ."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), wanted.encode())
+
+
+class SingleTokenVerifier(TokenVerifier):
+    """Accepts the one token of this machine's servers."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._token = token
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Who it is, or None."""
+        return (
+            AccessToken(token=token, client_id="tuneloop", scopes=[])
+            if constant_time_equal(token, self._token)
+            else None
+        )
+
+
+class RateLimit:
+    """A bucket of `burst` requests that fills by `rate` a second; beyond it 429."""
+
+    def __init__(self, app: ASGIApp, rate: float = RATE, burst: int = BURST) -> None:
+        self.app, self.rate, self.burst = app, rate, burst
+        self._left, self._seen = float(burst), time.monotonic()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] == "http" and not self._take_token():
+            await PlainTextResponse("Too many requests", 429, {"Retry-After": "1"})(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    def _take_token(self) -> bool:
+        now = time.monotonic()
+        self._left = min(float(self.burst), self._left + (now - self._seen) * self.rate)
+        self._seen = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+def http_options(rate: float = RATE, burst: int = BURST) -> dict[str, Any]:
+    """What `FastMCP.run` is told for HTTP: Host and Origin checked, bounded in rate, connections and time.
+
+    Bodies above 4 MiB, headers above 16 KiB and more than 10,000 sessions are refused by the libraries themselves.
+    """
+    return {
+        "host_origin_protection": True,
+        "middleware": [Middleware(RateLimit, rate, burst)],
+        "uvicorn_config": {
+            "http": BoundedH11Protocol,
+            "ws": "none",
+            "limit_concurrency": CONNECTIONS,
+            "proxy_headers": False,
+            "server_header": False,
+        },
+    }
+
+
+INSIDE = "/noauth"  # langgraph's own calls within the process; no request from outside can have it
+HTTP = {"ws": "http", "wss": "https"}
+
+
+def middleware(token: str | None, origins: Sequence[str]) -> list[Middleware]:
+    """The middleware, outermost first. `origins`: web pages that may call, besides those of this machine."""
+    guard = partial(HostOriginGuardMiddleware, allowed_origins=tuple(origins), mode="strict")
+    return [
+        Middleware(RateLimit),
+        Middleware(CheckedApp, guard=guard),
+        Middleware(CheckedApp, guard=partial(TokenGuard, token=token)),
+        Middleware(RequestBodyLimitMiddleware, DEFAULT_MAX_REQUEST_BODY_SIZE),
+    ]
+
+
+class TokenGuard:
+    """Asks for the token where one is set; without one only loopback is served."""
+
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        self.app, self.token = app, token
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """One request."""
+        if self._is_allowed(scope):
+            await self.app(scope, receive, send)
+        elif self.token:
+            await PlainTextResponse("Unauthorized", 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+        else:
+            await PlainTextResponse("Beyond loopback TUNELOOP_MCP_TOKEN is wanted", 403)(scope, receive, send)
+
+    def _is_allowed(self, scope: Message) -> bool:
+        headers = Headers(scope=scope)
+        if scope["path"] == "/ok" or (scope["method"] == "OPTIONS" and "access-control-request-method" in headers):
+            return True  # whether it lives; and what a browser asks before it may send a token
+        if not self.token:
+            return is_loopback(scope)
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        return any(constant_time_equal(given, self.token) for given in (bearer, headers.get("x-api-key", "")))
+
+
+class CheckedApp:
+    """Passes on what a guard made for HTTP lets through; a WebSocket's handshake is judged like a GET."""
+
+    def __init__(self, app: ASGIApp, guard: partial[HostOriginGuardMiddleware] | partial[TokenGuard]) -> None:
+        self.app, self.guard = app, guard
+        self._http = guard(app)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """One request or handshake."""
+        if scope["type"] == "lifespan" or scope.get("root_path", "").startswith(INSIDE):
+            await self.app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif await self._is_let_through(scope, receive):
+            await self.app(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _is_let_through(self, scope: Message, receive: Receive) -> bool:
+        passed = []
+
+        async def inside(*_: object) -> None:
+            passed.append(True)
+
+        async def unsaid(_: Message) -> None:
+            """A handshake is refused by closing."""
+
+        asked = {**scope, "type": "http", "method": "GET", "scheme": HTTP.get(scope["scheme"], scope["scheme"])}
+        await self.guard(inside)(asked, receive, unsaid)
+        return bool(passed)
+
+
+def is_loopback(scope: Message) -> bool:
+    """Whether the connection came in at an address that only this machine can reach."""
+    address = (scope.get("server") or ("",))[0]
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False

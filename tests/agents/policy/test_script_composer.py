@@ -1,0 +1,220 @@
+"""Scripts are whole: any plan over any profile parses, passes the script check, runs, and gives the same rows again."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tuneloop.agents.policy import row_operations
+from tuneloop.agents.policy.data_plan import ORDER, with_step
+from tuneloop.agents.policy.rows import Row
+from tuneloop.agents.policy.script_composer import FORM, SELECT, Form, compose
+from tuneloop.agents.policy.situation import final_form, literal_form
+from tuneloop.core.brief import TaskCard
+from tuneloop.core.experiment import Step
+from tuneloop.core.profile import BenchmarkFacts, Lengths
+from tuneloop.core.text import signs
+from tuneloop.tools.data_script.static_check import check_script
+from tuneloop.tools.scoring.answer_matching import extract
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "drop_off_topic": {"words": ["pens", "has"], "at_least": 1},
+    "repair_from_key": {"at_least": 0.5},
+    "keep_agreed": {"votes": 2, "need_votes": []},
+    "drop_unlikely_labels": {"folds": 3, "least": 0.01},
+    "require_steps": {"equations_at_least": 1},
+    "rewrite_equations": {"spacing": "compact"},
+    "cap_length": {"question": 500, "solution": 500},
+    "balance_answers": {"most": 3.0},
+    SELECT: {"words": ["pens=0.5", "has=0.25"]},
+}
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
+
+
+def form(**changes):
+    values: dict[str, Any] = {
+        "prompt": "{prompt}", "prefixes": {"prompt": ""}, "suffixes": {"prompt": "\nBox it."}, "constants": (),
+        "shape": "integer", "labels": (), "low": 0.0, "high": 100.0, "options": None, "final": "\\boxed{ANSWER}",
+        "steps": True,
+    }  # fmt: skip
+    return Form(**{**values, **changes})
+
+
+def plan_of(dos):
+    source = {"dataset": "raw", "file": "rows.jsonl", "question": ["q"], "solution": "s", "key": "k", "where": ""}
+    plan: tuple[Step, ...] = (Step(do="use_source", why="all there is", options=source),)
+    for do in dos:
+        plan = with_step(plan, do, 'why "so" \\ and {so}', **OPTIONS.get(do, {}))
+    return plan
+
+
+@settings(deadline=None)
+@given(
+    dos=st.sets(st.sampled_from([do for do in ORDER if do != "use_source"])),
+    purpose=TEXTS,
+    suffix=TEXTS,
+    shape=st.sampled_from(["integer", "number", "letter", "label", "text"]),
+)
+def test_any_plan_gives_a_script_that_parses_and_keeps_the_contract(dos, purpose, suffix, shape):
+    from tuneloop.agents.policy.data_engineer import purpose as safe
+
+    code = compose(safe(purpose, ""), plan_of(dos), form(suffixes={"prompt": suffix}, shape=shape), 50, 3)
+    ast.parse(code)
+    assert check_script(code, frozenset({"pyarrow"})) == []
+    assert "tuneloop" not in code
+
+
+def run(folder, code, *flags):
+    (folder / "process_data.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "-I", "process_data.py", *flags], cwd=folder, env={"DATASETS_DIR": str(folder)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-1500:]
+    return (folder / "data.json").read_bytes(), json.loads(done.stdout)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    dos=st.sets(st.sampled_from([do for do in ORDER if do != "use_source"])),
+    rows=st.lists(
+        st.fixed_dictionaries({"q": TEXTS, "s": TEXTS, "k": st.none() | st.integers(0, 99) | TEXTS}), min_size=1
+    ),
+)
+def test_any_plan_runs_on_any_records(tmp_path, dos, rows):
+    good = [{"q": f"Ann has {i} pens.", "s": f"{i} + 1 = {i + 1}", "k": i + 1} for i in range(20)]
+    (tmp_path / "raw").mkdir(exist_ok=True)
+    (tmp_path / "raw" / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in (*rows, *good)))
+    code = compose("Any.", plan_of(dos), form(), 15, 3)
+    first, summary = run(tmp_path, code)
+    assert run(tmp_path, code)[0] == first
+    data = json.loads(first)
+    assert len(data) == summary["rows"] <= 15
+    assert all(isinstance(row[name], str) for row in data for name in ("instruction", "input", "output"))
+
+
+def test_a_single_file_as_data_set(tmp_path):
+    (tmp_path / "raw").write_text('{"q": "Ann has 3 pens.", "s": "3", "k": 3}\n')
+    code = compose("One file.", plan_of([FORM]), form(), 15, 3)
+    assert len(json.loads(run(tmp_path, code)[0])) == 1
+
+
+def test_an_unknown_operation_is_named():
+    with pytest.raises(KeyError, match="polish"):
+        compose("x", (*plan_of([]), Step(do="polish")), form(), 5, 1)
+
+
+def facts(*answers, suffix=""):
+    none = Lengths(p50=1, p95=1, max=1)
+    return BenchmarkFacts(
+        items=9, answer_shape="text", answer_examples=answers, prompt_prefix="", prompt_suffix=suffix, prompt_lengths=none,
+        fields={}, words={}, least_words=0,
+    )  # fmt: skip
+
+
+def task(answer, description="A task."):
+    return TaskCard(
+        benchmark="b", domain="d", description=description, answer=answer, prompt="{prompt}", metric="accuracy",
+        direction="max", max_new_tokens=64, base_model="m", datasets=(), row_limit=9, seed=1, device="cpu",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pattern", "answers"),
+    [
+        (r"Result:\s*(-?\d+)", ("12", "-3")),
+        (r"(?i)answer\s*[:=]\s*([A-D])", ("A", "C")),
+        (r"^(yes|no)$", ("yes", "no")),
+        (r"\[\[(\w+)\]\]", ("red", "blue")),
+        (r"<answer>(.*?)</answer>", ("a b", "c")),
+        (r"####\s*([\d,.]+)", ("1,200", "7")),
+        (r"\b(positive|negative|neutral)\b", ("neutral", "positive")),
+        (r"final answer is \$?(\d+)", ("5",)),
+        (r"\d{4}", ("2024", "1999")),
+        (r"The capital is (?P<town>[A-Z]\w+)\.", ("Paris",)),
+        (r"\\boxed\{(\d+)\}", ("4",)),
+    ],
+)
+def test_forms_are_read_back_by_patterns(pattern, answers):
+    found = final_form(task(f"regex:{pattern}"), facts(*answers))
+    for answer in answers:
+        reply = ("3 + 4 = 7\n" if found.steps else "") + found.template.replace("ANSWER", answer)
+        assert (extract(f"regex:{pattern}", reply) or "").casefold() == answer.casefold(), (
+            found,
+            literal_form(pattern),
+        )
+
+
+@pytest.mark.parametrize(
+    ("kind", "description", "suffix", "template"),
+    [
+        ("number", "Ends with `Total: 12`.", "", "Total: ANSWER"),
+        ("number", "Solve it.", "\nEnd with #### and the number.", "#### ANSWER"),
+        ("choice", 'Finish with "The answer is X".', "", "The answer is ANSWER."),
+        ("choice", "Pick one.", "", "Answer: ANSWER"),
+        ("boxed", "Say Answer: 3", "", "\\boxed{ANSWER}"),
+        ("exact", "Say Label: red", "", "ANSWER"),
+    ],
+)
+def test_forms_follow_the_tasks_own_wording(kind, description, suffix, template):
+    assert final_form(task(kind, description), facts("1", suffix=suffix)).template == template
+
+
+def row(question, solution, answer, key=None, source="s", sure=False):
+    return Row(source, {"prompt": question}, solution, answer, key, sure)
+
+
+def test_repair_finds_the_one_wrong_sign_and_leaves_wrong_keys_alone():
+    wrong = row("q", "First, 6 + 4 = 10. Then 10 - 3 = 7. So it is 7.", "7", "21")
+    assert (
+        row_operations.repair_from_key([wrong], 0.5)[0].solution == "First, 6 * 4 = 24. Then 24 - 3 = 21. So it is 21."
+    )
+    odd = [row("q", "6 + 4 = 10", "10", "11"), row("q", "1 + 1 = 2", "2", "77"), wrong]
+    assert row_operations.repair_from_key(odd, 0.5) == odd
+
+
+def test_agreement_needs_votes_unless_confirmed():
+    rows = [row("a", "1", "1"), row("A ", "1", "1"), row("b", "2", "2"), row("c", "3", "3"), row("c", "4", "4"),
+            row("d", "5", "5", source="t"), row("e", "6", "6", sure=True), row("e", "7", "7")]  # fmt: skip
+    kept = row_operations.keep_agreed(rows, 2, ["s"])
+    assert [(r.question, r.answer) for r in kept] == [("a", "1"), ("A ", "1"), ("d", "5"), ("e", "6")]
+
+
+def test_chatter_goes_and_numbers_stay():
+    rows = [row(f"q{i}", f"Great question! 3 + {i} = {3 + i}. Thanks for asking me.", str(3 + i)) for i in range(9)]
+    assert row_operations.strip_chatter(rows)[2].solution == "3 + 2 = 5."
+    alone = [row("q", "Sure! It is 5. I hope this helps!", "5")]
+    assert row_operations.strip_chatter(alone)[0].solution == "It is 5."
+
+
+def test_words_become_signs():
+    text = "We take 3 plus 9, which makes 12, and 96 minus 12, which makes 84. I think it is 84."
+    assert row_operations.equation_lines(signs(text), "compact") == "3+9=12\n96-12=84"
+
+
+def test_selection_follows_the_benchmarks_words():
+    rows = [row(f"buy {i}", "1", "1") for i in range(900)] + [row(f"split {i}", "1", "1") for i in range(100)]
+    chosen = row_operations.select(rows, 200, 1, {"split": 0.4, "buy": 0.6})
+    assert 0.25 < sum("split" in r.question for r in chosen) / 200 < 0.5
+    assert chosen == row_operations.select(rows, 200, 1, {"split": 0.4, "buy": 0.6})
+
+
+def test_records_that_hold_validation_items_are_skipped(tmp_path) -> None:
+    rows = [
+        {"q": f"Ann has {i} pens and gets 3. How many?", "s": f"{i} + 3 = {i + 3}", "k": str(i + 3)} for i in range(6)
+    ]
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    script = tmp_path / "process_data.py"
+    script.write_text(compose("", plan_of(["drop_unanswered"]), form(), 10, 1, {"raw/rows.jsonl": "1 4"}))
+    env = {"DATASETS_DIR": str(tmp_path), "PYTHONHASHSEED": "0"}
+    subprocess.run([sys.executable, "-I", str(script)], check=True, env=env, cwd=tmp_path)
+    asked = [row["instruction"] for row in json.loads((tmp_path / "data.json").read_text())]
+    assert sorted(int(text.split()[2]) for text in asked) == [0, 2, 3, 5]

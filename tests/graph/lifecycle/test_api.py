@@ -1,0 +1,153 @@
+"""Runs from Python: sync, async, streaming, several at a time, inside a running loop."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import json
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tuneloop
+from tests.conftest import linked_home
+from tests.crash.world import write_task
+from tuneloop import InvalidRequestError, RunSpec, Settings, arun, astream, load_settings, run, stream
+from tuneloop.agents.policy import parameter_map
+from tuneloop.core.settings import override_settings
+from tuneloop.graph.lifecycle.api import unused_name
+
+ROOT = Path(__file__).parents[3]
+SPEC = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1)
+
+
+@pytest.fixture
+def finished(whole_run: Any, tmp_path: Path) -> Settings:
+    """Settings of a home with the finished run; the environment knows another home."""
+    target = tmp_path / "elsewhere" / "runs" / "whole"
+    shutil.copytree(whole_run.run.root, target, symlinks=True, ignore=shutil.ignore_patterns("workers"))
+    return Settings(FT_FILE_PATH=tmp_path / "elsewhere")
+
+
+def test_a_wrong_request_begins_nothing(tmp_path: Path) -> None:
+    settings = Settings(FT_FILE_PATH=tmp_path / "home")
+    with pytest.raises(InvalidRequestError, match="no run 'none'"):
+        run("none", settings)
+    with pytest.raises(InvalidRequestError, match="nonsense"):
+        run(SPEC.model_copy(update={"benchmark": "nonsense"}), settings)
+    with pytest.raises(InvalidRequestError, match="no such folder"):
+        next(stream(SPEC.model_copy(update={"base_model": "./nowhere"}), settings))
+    assert not list((tmp_path / "home").glob("runs/*/run.yaml"))
+
+
+def test_settings_are_of_the_caller_and_his_tasks(tmp_path: Path) -> None:
+    mine, seen = Settings(FT_FILE_PATH=tmp_path / "mine"), []
+    with override_settings(mine):
+        assert load_settings() is mine
+        thread = threading.Thread(target=lambda: seen.append(load_settings()))
+        thread.start()
+        thread.join()
+        assert asyncio.run(asyncio.to_thread(load_settings)) is mine
+    assert seen[0] is not mine
+    assert load_settings() is not mine
+
+
+def test_names_of_one_second_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuneloop.graph.lifecycle.api.fresh_name", lambda spec: "b-1")
+    settings = Settings(FT_FILE_PATH=tmp_path)
+    for wanted in ("b-1", "b-1-2", "b-1-3"):
+        assert unused_name(SPEC, settings) == wanted
+        settings.home.run(wanted).root.mkdir(parents=True)
+
+
+async def test_a_finished_run_is_read_every_way(finished: Settings) -> None:
+    """In a running event loop, as in a notebook; the plain call works there too."""
+    found = run("whole", finished)
+    assert (found.state, found.id) == ("finished", "whole")
+    assert found.report is not None and found.report["run_id"] == "whole"
+    assert len(found.journal.experiments) == 1
+    assert await arun("whole", finished) == found
+    assert await asyncio.gather(*(arun("whole", finished) for _ in range(3))) == [found] * 3
+    assert list(stream("whole", finished)) == []
+    assert [event async for event in astream("whole", finished)] == []
+
+
+def test_results_are_printed(finished: Settings) -> None:
+    env = {**os.environ, "FT_FILE_PATH": str(finished.home.root)}
+    argv = (sys.executable, str(ROOT / "examples" / "results.py"), "whole")
+    p = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=300)
+    assert p.returncode == 0, p.stderr
+    assert p.stdout.startswith("1 ")
+    assert "best:" in p.stdout
+
+
+async def test_the_notebook_runs(finished: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cell by cell in a running loop, with `await` at the top, as a kernel does it; the run is there already."""
+    monkeypatch.setenv("FT_FILE_PATH", str(finished.home.root))
+    monkeypatch.setenv("RUN", "whole")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    book = json.loads((ROOT / "examples" / "notebook.ipynb").read_text())
+    space: dict[str, Any] = {}
+    for cell in book["cells"]:
+        assert cell.get("outputs", []) == []
+        if cell["cell_type"] == "code":
+            code = compile("".join(cell["source"]), cell["id"], "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            done = eval(code, space)  # what a kernel does with a cell
+            if asyncio.iscoroutine(done):
+                await done
+    assert space["result"].id == "whole"
+
+
+@pytest.fixture
+def little(tmp_path: Path, warm_home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What makes a run small: an own task with few items and rows, and trainings of few steps."""
+    monkeypatch.setattr(parameter_map, "TINY_STEPS", 40)
+    task = write_task(tmp_path / "task")
+    return {"benchmark": str(task), "datasets": (str(task / "data"),)}
+
+
+@pytest.mark.slow
+async def test_two_at_a_time_then_one_to_its_end(warm_home: Path, little: dict[str, Any]) -> None:
+    """Each has its own home though one process holds both; the environment's is not touched. One is followed to its end."""
+    homes = [warm_home, linked_home(warm_home.with_name("other"))]
+    settings = [Settings(FT_FILE_PATH=home) for home in homes]
+    spec = SPEC.model_copy(update=little)
+    results = await asyncio.gather(*(arun(spec, each, name="one", steps=1) for each in settings))
+    for home, result in zip(homes, results, strict=True):
+        assert (result.state, result.reason, result.folder) == ("paused", "1 nodes done", home / "runs" / "one")
+        assert (result.folder / "baseline" / "scores.json").is_file()
+    async with contextlib.aclosing(astream("one", settings[0])) as events:
+        async for event in events:
+            if event.kind == "node_finished":
+                break
+    assert run("one", settings[0], steps=1).state == "paused"
+    kinds = [event.kind for event in stream("one", settings[0])]
+    assert kinds[0] == "run_started"
+    assert "run_finished" in kinds
+    assert kinds[-1] == "node_finished"
+
+
+@pytest.mark.slow
+def test_the_examples_run(
+    warm_home: Path, little: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As they are, but for a smaller task."""
+    monkeypatch.setenv("FT_FILE_PATH", str(warm_home))
+    monkeypatch.setattr(tuneloop, "RunSpec", lambda **asked: RunSpec(**{**asked, **little}))
+    runpy.run_path(str(ROOT / "examples" / "run.py"))
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("run task-")
+    assert {line.partition(":")[0] for line in told[1:-1]} >= {"researcher", "data_engineer", "critic", "experiment 1"}
+    assert Path(told[-1]).name == "report.md"
+    runpy.run_path(str(ROOT / "examples" / "several.py"))
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in told] == ["finished", "finished"]
+    assert len({line.split()[0] for line in told}) == 2

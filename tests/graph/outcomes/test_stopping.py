@@ -1,0 +1,62 @@
+"""When a run goes on, and when it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tuneloop.core.budget import Amounts, SpendingLine
+from tuneloop.core.directive import Directive, Extend, Finish, Lasting
+from tuneloop.core.directive_log import append_row
+from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal
+from tuneloop.core.layout import RunFolder
+from tuneloop.graph.outcomes import stopping
+
+IDEA = Hypothesis(statement="s", reason="r", disproof="d", aspect="first")
+FEEDBACK = Feedback(promoted=False, critique=Critique(explanation="", lesson=""))
+
+
+def experiment(number: int, seconds: float = 60) -> Experiment:
+    failure = Failure(node="train", culprit="config", text="x")
+    return Experiment(number=number, hypothesis=IDEA, failure=failure, feedback=FEEDBACK, seconds=seconds)
+
+
+def context(run: RunFolder, loop_n: int | None, left: float | None) -> Any:
+    run_tools = SimpleNamespace(spec=SimpleNamespace(loop_n=loop_n))
+    lines = [] if left is None else [SpendingLine("time", 0.0, left)]
+    return SimpleNamespace(run_tools=run_tools, run=run, limited=lambda: lines, interactive=False)
+
+
+@pytest.mark.parametrize(
+    ("done", "loop_n", "left", "then"),
+    [
+        (0, 3, None, "research"),
+        (2, 3, None, "research"),
+        (3, 3, None, "finish"),
+        (2, None, None, "research"),
+        (3, None, None, "finish"),  # three failures in a row
+        (1, None, 100.0, "research"),
+        (1, None, 70.0, "finish"),  # an experiment took 60 s
+        (0, None, 0.0, "research"),
+    ],
+)
+def test_onward(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, done: int, loop_n: int | None, left: float | None, then: str
+) -> None:
+    journal = Journal(experiments=tuple(experiment(i) for i in range(1, done + 1)))
+    monkeypatch.setattr(stopping, "load_journal", lambda _: journal)
+    took = {e.number: Amounts(seconds=e.seconds) for e in journal.experiments}
+    monkeypatch.setattr(stopping, "experiment_spending", lambda _: took)
+    assert stopping.next_node(context(RunFolder(tmp_path), loop_n, left)) == then
+
+
+@pytest.mark.parametrize(("command", "then"), [(Extend(experiments=1), "research"), (Finish(), "finish")])
+def test_directives_move_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Lasting, then: str) -> None:
+    run = RunFolder(tmp_path)
+    monkeypatch.setattr(stopping, "load_journal", lambda _: Journal(experiments=(experiment(1),)))
+    loop_n = 1 if then == "research" else 3
+    append_row(run.directives, Directive(id="1", text="…", command=command))
+    assert stopping.next_node(context(run, loop_n, None)) == then

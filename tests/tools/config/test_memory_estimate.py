@@ -1,0 +1,101 @@
+"""The estimate against LLaMA-Factory's published table, and against what must grow or shrink."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tools.config.test_model_shape import config
+from tuneloop.tools.config.gpus import gpu_fits
+from tuneloop.tools.config.memory_estimate import Hardware, Recipe, estimate_memory
+from tuneloop.tools.config.model_shape import ModelShape, shape_of_config
+
+# Models that the table's columns stand for: Llama-2-7B, Phi-3-medium, Yi-34B, Llama-2-70B.
+COLUMNS = {
+    7: shape_of_config(config("llama", 32, 4096, 11008, 32, 32, 32000)),
+    14: shape_of_config(config("phi3", 40, 5120, 17920, 40, 10, 32064)),
+    30: shape_of_config(config("llama", 60, 7168, 20480, 56, 8, 64000)),
+    70: shape_of_config(config("llama", 80, 8192, 28672, 64, 8, 32000)),
+}
+# GB, from the README of LLaMA-Factory 0.9.5 ("Hardware Requirement"). It names no row length: 1,024 tokens here.
+TABLE = {
+    "full": (Recipe(method="full"), (120, 240, 600, 1200)),
+    "pure_bf16": (Recipe(method="full", precision="pure_bf16"), (60, 120, 300, 600)),
+    "lora": (Recipe(), (16, 32, 64, 160)),
+    "8 bits": (Recipe(bits=8), (10, 20, 40, 80)),
+    "4 bits": (Recipe(bits=4), (6, 12, 24, 48)),
+    "2 bits": (Recipe(bits=2), (4, 8, 16, 24)),
+}
+SEVEN = COLUMNS[7]
+
+
+@pytest.mark.parametrize("row", TABLE)
+@pytest.mark.parametrize("column", COLUMNS)
+def test_within_15_percent_of_the_published_table(row: str, column: int) -> None:
+    recipe, published = TABLE[row]
+    want = published[list(COLUMNS).index(column)]
+    got = estimate_memory(COLUMNS[column], replace(recipe, tokens=1024)).total / 1e9
+    assert abs(got / want - 1) <= 0.15, f"{got:.1f} GB, published {want} GB"
+
+
+@given(
+    st.builds(
+        Recipe,
+        method=st.sampled_from(["full", "freeze", "lora", "oft"]),
+        precision=st.sampled_from(["fp32", "bf16", "pure_bf16"]),
+        tokens=st.integers(1, 8192),
+        batch=st.integers(1, 16),
+        rank=st.integers(1, 128),
+        checkpointing=st.booleans(),
+        fused_attention=st.booleans(),
+        low_rank=st.sampled_from(["", "galore", "apollo", "badam"]),
+    )
+)
+def test_more_of_anything_never_needs_less(recipe: Recipe) -> None:
+    need = estimate_memory(SEVEN, recipe)
+    assert need.total == sum(need.components.values())
+    assert all(size >= 0 for size in need.components.values())
+    for more in (replace(recipe, batch=recipe.batch + 1), replace(recipe, tokens=recipe.tokens + 1)):
+        assert estimate_memory(SEVEN, more).total >= need.total
+    assert estimate_memory(SEVEN, replace(recipe, checkpointing=False)).activations >= (
+        estimate_memory(SEVEN, replace(recipe, checkpointing=True)).activations
+    )
+
+
+def test_stages_of_zero_divide_what_they_say() -> None:
+    recipe = Recipe(method="full")
+    plain = estimate_memory(SEVEN, recipe)
+    for zero, parts in (
+        (1, {"optimizer"}),
+        (2, {"optimizer", "gradients"}),
+        (3, {"optimizer", "gradients", "weights"}),
+    ):
+        split = estimate_memory(SEVEN, recipe, Hardware(gpus=8, zero=zero))  # type: ignore[arg-type]
+        for name in ("weights", "gradients", "optimizer"):
+            whole = plain.components[name]
+            assert split.components[name] == (whole // 8 if name in parts else whole)
+
+
+def test_offloaded_states_leave_the_gpu() -> None:
+    assert estimate_memory(SEVEN, Recipe(method="full"), Hardware(offload=True)).optimizer == 0
+
+
+def test_lora_trains_what_its_rank_says() -> None:
+    wide: ModelShape = SEVEN
+    one = estimate_memory(wide, Recipe(rank=1)).gradients
+    assert estimate_memory(wide, Recipe(rank=64)).gradients == 64 * one
+    # rank × (inputs + outputs) of seven matrices in 32 layers, four bytes each
+    assert one == 4 * 32 * (4 * (4096 + 4096) + 2 * (4096 + 11008) + (11008 + 4096))
+
+
+def test_gpu_table_names_the_least_number() -> None:
+    found = {fit.gpu: fit for fit in gpu_fits(SEVEN, Recipe(tokens=1024))}
+    assert found["RTX 3090 / 4090 24 GB"].needed == 1
+    assert (found["T4 16 GB"].needed or 9) > 1
+    assert found["H200 141 GB"].share < 0.15
+    whole = {fit.gpu: fit for fit in gpu_fits(SEVEN, Recipe(method="full", tokens=1024))}
+    assert whole["T4 16 GB"].needed is None
+    assert whole["H200 141 GB"].needed == 1

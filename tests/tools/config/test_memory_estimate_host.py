@@ -1,0 +1,73 @@
+"""The estimate for a CPU against real trainings: resident memory at most of forked jobs on the real engine, two steps each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tools.config.test_model_shape import config
+from tuneloop.tools.config.memory_estimate import Hardware, Recipe, estimate_memory
+from tuneloop.tools.config.model_shape import shape_of_config
+
+HOST = Hardware(device="cpu")
+TINY = shape_of_config({**config("qwen2", 3, 128, 384, 4, 2, 547), "tie_word_embeddings": True})
+LARGER = shape_of_config({**config("qwen2", 12, 640, 1728, 10, 2, 16384), "tie_word_embeddings": True})
+FULL = Recipe(method="full", precision="fp32", checkpointing=False)
+LORA, FREEZE = replace(FULL, method="lora"), replace(FULL, method="freeze")
+SAVING = {"checkpointing": True}
+# MiB; rows of one length first, then padded ones.
+MEASURED = [
+    (TINY, replace(FULL, batch=16, tokens=1024), 1193),
+    (TINY, replace(LORA, batch=16, tokens=512), 956),
+    (TINY, replace(FULL, batch=8, tokens=512, **SAVING), 571),  # type: ignore[arg-type]
+    (TINY, replace(FREEZE, batch=1, tokens=128), 440),
+    (LARGER, replace(FULL, batch=1, tokens=1024, **SAVING), 1749),  # type: ignore[arg-type]
+    (LARGER, replace(FULL, batch=4, tokens=256), 2159),
+    (LARGER, replace(LORA, batch=8, tokens=128), 1905),
+    (LARGER, replace(LORA, batch=2, tokens=512, **SAVING), 1119),  # type: ignore[arg-type]
+    (LARGER, replace(FREEZE, batch=4, tokens=128), 909),
+    (LARGER, replace(FULL, batch=2, tokens=384, optimizer="sgd"), 1349),
+    (LARGER, replace(LORA, batch=4, tokens=256, rank=64, targets=("q_proj", "v_proj")), 1534),
+    (LARGER, replace(FREEZE, batch=2, tokens=512, trained_layers=4), 1118),
+    (TINY, replace(LORA, batch=4, tokens=1024, **SAVING), 599),  # type: ignore[arg-type]
+    (TINY, replace(FREEZE, batch=16, tokens=512, **SAVING), 673),  # type: ignore[arg-type]
+    (TINY, replace(FULL, batch=16, tokens=1024), 1449),
+    (TINY, replace(FULL, batch=12, tokens=768), 1019),
+    (TINY, replace(LORA, batch=8, tokens=512), 731),
+    (LARGER, replace(FULL, batch=4, tokens=200, **SAVING), 1720),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("shape", "recipe", "took"), MEASURED)
+def test_within_20_percent_of_real_trainings(shape, recipe: Recipe, took: int) -> None:
+    said = estimate_memory(shape, recipe, HOST).total / (1 << 20)
+    assert abs(said / took - 1) <= 0.15, f"{said:.0f} MiB, measured {took}"
+
+
+@given(
+    st.builds(
+        Recipe,
+        method=st.sampled_from(["full", "freeze", "lora", "oft"]),
+        precision=st.just("fp32"),
+        tokens=st.integers(1, 4096),
+        batch=st.integers(1, 16),
+        rank=st.integers(1, 128),
+        checkpointing=st.booleans(),
+        fused_attention=st.booleans(),
+    )
+)
+def test_more_of_anything_never_needs_less(recipe: Recipe) -> None:
+    need = estimate_memory(LARGER, recipe, HOST)
+    assert all(part >= 0 for part in need.components.values())
+    for more in (replace(recipe, batch=recipe.batch + 1), replace(recipe, tokens=recipe.tokens + 1)):
+        assert estimate_memory(LARGER, more, HOST).total >= need.total
+
+
+def test_frozen_layers_save_nothing() -> None:
+    two, all_ = (estimate_memory(LARGER, replace(FREEZE, trained_layers=n), HOST).activations for n in (2, 12))
+    assert two < all_ / 4
+    # Counted from below: everything above a trained layer is passed on the way back.
+    assert estimate_memory(LARGER, replace(FREEZE, trained_layers=-2), HOST).activations > 0.9 * all_

@@ -1,0 +1,109 @@
+import importlib.util
+import json
+from math import prod
+from pathlib import Path
+
+import pytest
+
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.tools.config.model_card import read_model_card, template_of
+
+_spec = importlib.util.spec_from_file_location("params_conftest", Path(__file__).with_name("conftest.py"))
+assert _spec
+assert _spec.loader
+helpers = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(helpers)
+
+
+def test_reads_the_card(tmp_path: Path) -> None:
+    card = read_model_card(helpers.write_model(tmp_path / "m"))
+    assert card.parameters == sum(prod(shape) for shape in helpers.TENSORS.values()) == 976
+    assert (card.dtype, card.layers, card.hidden, card.vocab, card.max_positions) == ("float32", 2, 8, 64, 512)
+    assert card.architecture == "Qwen2ForCausalLM"
+    assert card.template == "chatml"
+    assert "<|im_end|>" in card.tokens
+    found = {name: (linear.count, linear.adapter(1)) for name, linear in card.shape.linears.items()}
+    assert found == {"q_proj": (2, 32), "v_proj": (2, 24), "up_proj": (2, 48)}
+
+
+def test_shards_are_counted_once_and_a_missing_one_is_named(tmp_path: Path) -> None:
+    folder = helpers.write_model(tmp_path / "m")
+    whole = read_model_card(folder).parameters
+    (folder / "model.safetensors").unlink()
+    names = list(helpers.TENSORS)
+    for i, part in enumerate((names[:4], names[4:])):
+        helpers.write_safetensors(folder / f"model-{i}.safetensors", {n: helpers.TENSORS[n] for n in part})
+    index = {n: f"model-{int(i >= 4)}.safetensors" for i, n in enumerate(names)}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+    assert read_model_card(folder).parameters == whole
+    (folder / "model-1.safetensors").unlink()
+    with pytest.raises(InvalidRequestError, match=r"model-1\.safetensors: missing"):
+        read_model_card(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"])
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    folder = helpers.write_model(tmp_path / "m")
+    (folder / name).unlink()
+    with pytest.raises(InvalidRequestError, match=name.replace(".", r"\.")):
+        read_model_card(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_cut_file_is_named(tmp_path: Path, name: str) -> None:
+    folder = helpers.write_model(tmp_path / "m")
+    data = (folder / name).read_bytes()
+    (folder / name).write_bytes(data[: len(data) * 2 // 3])
+    with pytest.raises(InvalidRequestError, match=name.replace(".", r"\.")):
+        read_model_card(folder)
+
+
+def test_pickled_weights_are_refused(tmp_path: Path) -> None:
+    folder = helpers.write_model(tmp_path / "m")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(InvalidRequestError, match="unsafe"):
+        read_model_card(folder)
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="no such folder"):
+        read_model_card(tmp_path / "nothing")
+
+
+def test_a_changed_model_is_read_again(tmp_path: Path) -> None:
+    folder = helpers.write_model(tmp_path / "m")
+    assert read_model_card(folder).template == "chatml"
+    helpers.write_model(folder, chat=None)
+    assert read_model_card(folder).chat_template is None
+
+
+CHATML_LINES = helpers.CHATML.replace("\\n", "\n")
+QWEN = (
+    "{%- if messages[0]['role'] == 'system' %}{{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}"
+    "{%- else %}{{- '<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant."
+    "<|im_end|>\\n' }}{%- endif %}{%- if tools %}{{- 'tools' }}{%- endif %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("chat", "name"),
+    [
+        (helpers.CHATML, "chatml"),
+        (CHATML_LINES, "chatml"),
+        (helpers.CHATML.replace("'<|im_start|>assistant", "'<|im_start|>assistant\\n<think>"), None),
+        (helpers.CHATML.replace("{% for", "{{ '<|im_start|>system\\nYou are Bob.<|im_end|>\\n' }}{% for", 1), None),
+        ("Hello. " + helpers.CHATML, None),
+        (QWEN, "qwen"),
+        (
+            "{{ '<|start_header_id|>' + m['role'] + '<|end_header_id|>\\n\\n' + m['content'] | trim + '<|eot_id|>' }}",
+            "llama3",
+        ),
+        ("{{ 'Cutting Knowledge Date' }}{{ '<|start_header_id|>' + '<|eot_id|>' }}", None),
+        ("{{ '<start_of_turn>' + 'model' + '\\n' + '<end_of_turn>\\n' }}", "gemma"),
+        ("{{ '[INST] ' + m['content'] + ' [/INST]' }}", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_template_of(chat: str | None, name: str | None) -> None:
+    assert template_of(chat) == name

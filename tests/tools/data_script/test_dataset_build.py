@@ -1,0 +1,53 @@
+"""What a data script wrote goes through the gate as the experiment's config will train on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tools.data_script.test_run import bench  # noqa: F401 - a fixture
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.files import write_json
+from tuneloop.tools.benchmark_items.folder import sealed_items, select_validation
+from tuneloop.tools.data_script.dataset_build import gate_data, overlapping_instructions
+from tuneloop.tools.data_script.run import script_output
+from tuneloop.tools.jobs.run_tools import RunTools
+
+
+@pytest.mark.parametrize(
+    ("config", "cut_at"), [("finetuning_type: full", 2048), ("cutoff_len: 1500", 1500), (None, 2048)]
+)
+def test_answers_that_the_engine_would_cut_are_counted_also_at_its_own_length(
+    run_tools: RunTools,
+    config: str | None,
+    cut_at: int,
+) -> None:
+    folder = run_tools.run.experiment(1)
+    raw = folder.root / "raw.json"
+    rows = [{"instruction": f"Count from {n}.", "output": f"{n} and so on, " * 1500} for n in range(40)]
+    write_json(raw, rows)
+    if config:
+        folder.config.write_text(config)
+    with pytest.raises(RecipeError, match=f"cutoff_len, {cut_at} tokens|cutoff_len is {cut_at}") as refused:
+        gate_data(run_tools, folder, raw)
+    assert refused.value.culprit == "data"
+
+
+def test_rows_with_unseen_items_are_dropped_counted_and_never_quoted(run_tools: RunTools) -> None:
+    folder = run_tools.run.experiment(1)
+    folder.script.write_text("")
+    test = [item.fields["prompt"] for item in sealed_items(run_tools.benchmark)]
+    unseen = [item.fields["prompt"] for item in select_validation(run_tools.benchmark).unseen]
+    both = f"{test[3]}\n\n{unseen[4]}"
+    asked = [
+        *test[:3],
+        *unseen[:3],
+        f"**Task**\n\n> {unseen[3].upper()}",
+        both,
+        *(f"Count from {n}." for n in range(40)),
+    ]
+    raw = script_output(run_tools, folder, debug=False) / "data.json"
+    write_json(raw, [{"instruction": text, "output": f"It is \\boxed{{{n}}}."} for n, text in enumerate(asked)])
+    report = gate_data(run_tools, folder, raw)
+    assert report.dropped == {"overlap with test": 3, "overlap with unseen": 5}
+    assert report.rows == 40
+    assert overlapping_instructions(run_tools, folder) == tuple(test[:3])

@@ -1,0 +1,97 @@
+"""Openings of a sealed test are counted: once for each run, also for `eval`, whatever words stand around the items."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.prepared import prepared
+from tuneloop.core.files import read_json, write_json
+from tuneloop.core.layout import Home
+from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.settings import Settings
+from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
+from tuneloop.tools.evaluation.test_access_log import (
+    access_number,
+    has_test_access,
+    log_external_access,
+    log_test_access,
+    was_measured_before,
+)
+from tuneloop.tools.jobs.run_tools import RunTools
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def bench(home: Home, name: str, **setup: str) -> RunTools:
+    """A prepared run; `setup` replaces what it stands on."""
+    spec = RunSpec(benchmark="wordproblems", base_model="tiny", sandbox="process")
+    run = prepared(home.run(name), spec, resolve_benchmark("wordproblems", home, None), home.root)
+    told = read_json(run.setup)
+    told["benchmark"] |= setup
+    write_json(run.setup, told)
+    return RunTools(run, Settings(FT_FILE_PATH=home.root))
+
+
+def test_reading_resumed_after_a_kill_is_the_same_opening(home: Home) -> None:
+    first = bench(home, "first")
+    for _ in range(3):
+        log_test_access(first)
+    assert access_number(first) == 1
+    second = bench(home, "second")
+    log_test_access(second)
+    log_test_access(first)
+    assert (access_number(first), access_number(second)) == (1, 2)
+
+
+def test_another_description_makes_no_new_test(home: Home) -> None:
+    first, other = bench(home, "first"), bench(home, "other", description="the same items in other words")
+    log_test_access(first)
+    log_test_access(other)
+    assert access_number(other) == 2
+
+
+def test_eval_on_the_test_split_counts(home: Home) -> None:
+    log_external_access(home, [resolve_benchmark("wordproblems", home, None)], "eval 7 of 2026-01-01")
+    later = bench(home, "later")
+    log_test_access(later)
+    assert access_number(later) == 2
+
+
+def test_new_run_of_an_old_name_opens_the_test_anew(home: Home) -> None:
+    """The old one was removed; the machine has seen this test once all the same."""
+    first = bench(home, "same")
+    log_test_access(first)
+    shutil.rmtree(first.run.root)
+    again = bench(home, "same")
+    log_test_access(again)
+    log_test_access(again)
+    assert access_number(again) == 2
+
+
+def test_measuring_a_runs_model_on_a_test_is_an_opening_of_the_run(home: Home) -> None:
+    """Who goes on with it, or reads its report, may know the result."""
+    first, folder = bench(home, "first"), resolve_benchmark("wordproblems", home, None)
+    assert not was_measured_before(home, first.run)
+    log_external_access(home, [folder], "eval somebody 20260101-000000")
+    assert not has_test_access(home, ("first",))
+    log_external_access(home, [folder], "eval model 20260101-000000", "first")
+    assert has_test_access(home, ("first",))
+    assert was_measured_before(home, first.run)
+    log_test_access(first)
+    assert access_number(first) == 3
+    assert not was_measured_before(home, bench(home, "second").run)
+
+
+def test_only_runs_that_were_named_have_read(home: Home) -> None:
+    assert not has_test_access(home, ("first",)), "nobody has read anything"
+    log_test_access(bench(home, "first"))
+    assert has_test_access(home, ("first",))
+    assert has_test_access(home, ("parent", "first"))
+    assert not has_test_access(home, ("parent",))
+    assert not has_test_access(home, ())

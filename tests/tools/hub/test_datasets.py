@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.settings import Settings
+from tuneloop.tools.hub import datasets, models
+from tuneloop.tools.hub.store import fingerprint
+
+ROW = json.dumps({"q": "1+1", "a": "2"}) + "\n"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(FT_FILE_PATH=tmp_path / "home")
+
+
+def folder(place: Path, text: str = ROW) -> str:
+    place.mkdir(parents=True)
+    (place / "rows.jsonl").write_text(text)
+    return str(place)
+
+
+def test_a_folder_and_a_file_stay_where_they_are(tmp_path: Path, settings: Settings) -> None:
+    place = folder(tmp_path / "mine")
+    for name, root in ((place, Path(place)), (f"{place}/rows.jsonl", Path(place) / "rows.jsonl")):
+        found = datasets.resolve_dataset(name, settings.home, settings)
+        assert found.root == root
+    assert not settings.home.root.exists()
+
+
+def test_two_of_one_name_are_told_apart(tmp_path: Path, settings: Settings) -> None:
+    places = [folder(tmp_path / x / "data") for x in "abc"]
+    found = datasets.resolve_datasets(places, settings.home, settings)
+    assert [d.dataset.name for d in found] == ["data", "data-2", "data-3"]
+    assert [d.root for d in found] == [Path(p) for p in places]
+
+
+def test_the_fingerprint_is_of_the_contents(tmp_path: Path) -> None:
+    place = Path(folder(tmp_path / "a"))
+    for root in (place, place / "rows.jsonl"):
+        before = fingerprint(root)
+        (place / "rows.jsonl").write_text(ROW + ROW)
+        assert fingerprint(root) != before
+        (place / "rows.jsonl").write_text(ROW)
+        assert fingerprint(root) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("wordproblms", "did you mean 'wordproblems'"),
+        ("./nothing.csv", "no such file or folder"),
+        ("a/b/c", "is unknown"),
+    ],
+)
+def test_what_is_not_there_is_one_line(name: str, said: str) -> None:
+    with pytest.raises(InvalidRequestError, match=said) as caught:
+        datasets.check_dataset(name)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ((), r"config\.json is missing"),
+        (("config.json",), r"tokenizer_config\.json is missing"),
+        (
+            ("config.json", "tokenizer_config.json", "training_args.bin"),
+            r"no \*\.safetensors in it, nor pytorch_model\*\.bin",
+        ),
+    ],
+)
+def test_a_folder_that_is_no_model(tmp_path: Path, files: tuple[str, ...], said: str) -> None:
+    for name in files:
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(InvalidRequestError, match=said):
+        models.check_model(str(tmp_path))
+
+
+def test_a_registered_name_wins_over_a_folder_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tiny").mkdir()
+    monkeypatch.chdir(tmp_path)
+    models.check_model("tiny")

@@ -1,0 +1,103 @@
+"""Single rows: found by text, counted by column, compared with each other and with a benchmark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tuneloop.tools.contamination.guard import Guard
+from tuneloop.tools.contamination.probes import KnownItem
+from tuneloop.tools.raw_data.row_queries import column_values, find_duplicates, find_overlaps, search_rows, values_at
+
+ROWS = [
+    {
+        "q": "What is two?",
+        "meta": {"source": "a", "tags": ["x", "y"]},
+        "turns": [{"value": "Hello"}, {"value": "World"}],
+    },
+    {"q": "what is  TWO", "meta": {"source": "b", "tags": []}, "turns": [{"value": "hello again"}]},
+    {
+        "q": "What is two?",
+        "meta": {"source": "a", "tags": ["x", "y"]},
+        "turns": [{"value": "Hello"}, {"value": "World"}],
+    },
+    {"q": "What is three?", "meta": {"source": "a", "tags": ["x"]}},
+]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    for name, rows in (("a.jsonl", ROWS[:2]), ("b.jsonl", ROWS[2:])):
+        (tmp_path / name).write_text("\n\n".join(map(json.dumps, rows)))
+    return {name: tmp_path / name for name in ("a.jsonl", "b.jsonl")}
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        ("q", ["What is two?"]),
+        ("meta.source", ["a"]),
+        ("meta.tags[]", ["x", "y"]),
+        ("turns[].value", ["Hello", "World"]),
+        ("no.such", []),
+    ],
+)
+def test_values_at_a_path(path, values) -> None:
+    assert values_at(ROWS[0], path) == values
+    assert values_at({"a.b": {"c": 1}}, '"a.b".c') == [1]
+
+
+def test_a_column(files) -> None:
+    found = column_values(files, "meta.source", 1, Guard([]))
+    assert found is not None
+    assert (found.facts.kinds, found.facts.distinct, found.top, found.counted) == ({"text": 4}, 2, (("a", 3),), True)
+    turns = column_values(files, "turns[].value", 9, Guard([]))
+    assert turns is not None
+    assert turns.facts.places == 5
+    question = column_values(files, "turns", 5, Guard([]))
+    assert question is not None
+    assert question.facts.empty == 1
+    assert column_values(files, "nothing", 5, Guard([])) is None
+
+
+def test_a_text_is_found_in_any_case(files) -> None:
+    hits, total = search_rows(files, "HELLO", "", 1, 1)
+    assert total == 3
+    assert [(h.where, h.path, h.around) for h in hits] == [("a.jsonl:3", "turns[0].value", "hello again")]
+    assert search_rows(files, "hello", "q", 0, 5) == ([], 0)
+    assert [h.where for h in search_rows(files, "three", "q", 0, 5)[0]] == ["b.jsonl:3"]
+
+
+def test_repeats(files) -> None:
+    whole = find_duplicates(files, "")
+    assert [(r.count, r.where) for r in whole.repeats] == [(2, ("a.jsonl:1", "b.jsonl:1"))]
+    assert (whole.compared, whole.whole, whole.repeated) == (4, True, 1)
+    asked = find_duplicates(files, "q")
+    assert [(r.count, r.where) for r in asked.repeats] == [(3, ("a.jsonl:1", "a.jsonl:3", "b.jsonl:1"))]
+    assert find_duplicates(files, "q", most=2).whole is False
+
+
+def test_rows_nearly_alike_are_counted_beside_repeats(tmp_path) -> None:
+    words = (
+        "A farmer has 12 cows and buys 7 more cows at the market on Monday, then he walks slowly home with all of them"
+    )
+    rows = [{"q": words}, {"q": words.replace("slowly ", "")}, {"q": words.replace("12", "13")}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    found = find_duplicates({"a.jsonl": tmp_path / "a.jsonl"}, "q")
+    assert (found.repeated, found.near, found.first_near) == (0, 1, ("a.jsonl:2", "a.jsonl:1"))
+
+
+@pytest.mark.parametrize("sealed", ["test", "unseen"])
+def test_of_sealed_items_only_a_count_comes_out(files, sealed) -> None:
+    guard = Guard(
+        [
+            KnownItem("b", sealed, "t", {"q": "What is three?"}),
+            KnownItem("b", "validation", "v1", {"q": "Hello, again!"}),
+        ]
+    )
+    found = find_overlaps(files, guard)
+    assert (found.rows, found.checked, found.counts) == (4, 4, {"validation": 1, sealed: 1})
+    assert [(where, hit.id) for where, _, hit in found.validation] == [("a.jsonl:3", "v1")]
+    assert find_overlaps(files, guard, most=2).checked == 2

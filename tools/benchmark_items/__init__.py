@@ -1,0 +1,1 @@
+"""Items of benchmarks: fetched, checked, split, stored."""

@@ -1,0 +1,154 @@
+"""What is declared of every registered benchmark, for lists: one row each, true whether it was fetched or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tuneloop.core.catalog import Benchmark
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.layout import Home
+from tuneloop.core.settings import Settings, load_settings
+from tuneloop.tools import benchmarks
+from tuneloop.tools.benchmark_items.checks import check_items
+from tuneloop.tools.benchmark_items.folder import (
+    TEST,
+    UNSEEN,
+    VALIDATION,
+    BenchmarkFolder,
+    open_folder,
+    read_items,
+)
+from tuneloop.tools.benchmark_items.opencompass_configs import PREFIX, check_opencompass, resolve_opencompass
+from tuneloop.tools.benchmark_items.sources import fetch_benchmark, folder_of
+from tuneloop.tools.benchmark_items.splitting import seal_half
+from tuneloop.tools.benchmark_items.user_folder import DECLARATION, import_user_benchmark, read_user_benchmark
+from tuneloop.tools.hub.store import MANIFEST, make_complete
+from tuneloop.tools.registry import declared_entries, unknown_entry
+from tuneloop.tools.scoring import scorer
+from tuneloop.tools.scoring.scorer import check_needs
+
+# Benchmarks: one file an entry, or any folder of the user's.
+
+HERE = benchmarks
+
+
+def registered_names() -> tuple[str, ...]:
+    """Registered benchmarks."""
+    return tuple(declared_entries(HERE, "BENCHMARK"))
+
+
+def load_entry(name: str) -> tuple[Benchmark, ModuleType]:
+    """The declaration `name` and its module. Raises InvalidRequestError when there is none."""
+    found: dict[str, tuple[Benchmark, ModuleType]] = declared_entries(HERE, "BENCHMARK")
+    if name not in found:
+        raise unknown_entry("benchmark", name, list(found), "or a folder with benchmark.yaml")
+    return found[name]
+
+
+def check_benchmark(name_or_dir: str, settings: Settings | None = None) -> Benchmark:
+    """The declaration; refuses what can be seen to be wrong before anything is fetched. Raises InvalidRequestError."""
+    settings = settings or load_settings()
+    found = find_declaration(name_or_dir, settings)
+    check_needs(found, settings.scorer_folder)
+    return found
+
+
+def find_declaration(name_or_dir: str, settings: Settings) -> Benchmark:
+    """What is declared under a name or in a folder. Raises InvalidRequestError."""
+    if is_user_folder(name_or_dir):
+        return read_user_benchmark(Path(name_or_dir).expanduser()).benchmark
+    if name_or_dir.startswith(PREFIX):
+        return check_opencompass(name_or_dir, settings)
+    return load_entry(name_or_dir)[0]
+
+
+def family_members(name_or_dir: str) -> tuple[str, ...]:
+    """The benchmarks that a name stands for: those of a family, else itself. Raises InvalidRequestError for an unknown name."""
+    return () if is_user_folder(name_or_dir) or name_or_dir.startswith(PREFIX) else load_entry(name_or_dir)[0].parts
+
+
+def resolve_benchmark(
+    name_or_dir: str, home: Home, description: str | None = None, settings: Settings | None = None
+) -> BenchmarkFolder:
+    """The benchmark, fetched or copied when it is not there yet; `description` replaces the task's text.
+
+    Raises InvalidRequestError when the name is unknown or the user's folder is wrong, InfrastructureError when the
+    benchmark cannot be fetched.
+    """
+    if is_user_folder(name_or_dir):
+        return import_user_benchmark(Path(name_or_dir).expanduser().absolute(), home, description)
+    if name_or_dir.startswith(PREFIX):
+        return resolve_opencompass(name_or_dir, home, settings or load_settings(), description)
+    benchmark, module = load_entry(name_or_dir)
+    if benchmark.parts:
+        raise InvalidRequestError(f"benchmark {benchmark.name} is a family; right is {', '.join(benchmark.parts)}")
+    if benchmark.source is None:
+        root = make_complete(home.benchmarks / benchmark.name, partial(write_items, benchmark, module.fetch))
+    else:
+        root = fetch_benchmark(benchmark, module, home, settings or load_settings())
+    return open_folder(benchmark.model_copy(update={"description": description}) if description else benchmark, root)
+
+
+def write_items(benchmark: Benchmark, make: Callable[[Path], None], part: Path) -> None:
+    """Make the items in the folder `part`, check them, and seal a half of validation."""
+    make(part)
+    check_items(benchmark, read_items(part / VALIDATION), read_items(part / TEST), benchmark.name)
+    seal_half(part)
+
+
+def is_user_folder(name_or_dir: str) -> bool:
+    """Whether a folder is meant: a path, or a folder here that is no entry's name. Raises InvalidRequestError for a lost one."""
+    path = Path(name_or_dir).expanduser()
+    if name_or_dir in registered_names():
+        return False
+    if name_or_dir.startswith(PREFIX):
+        return False
+    looks_like_path = "/" in name_or_dir or name_or_dir.startswith((".", "~"))
+    if looks_like_path and not path.is_dir():
+        raise InvalidRequestError(
+            f"benchmark {path}: no such folder; right is a folder with {DECLARATION}, or a known name"
+        )
+    return path.is_dir()
+
+
+TOLD = (
+    "name", "domain", "description", "metric", "direction", "metrics", "answer", "form", "max_new_tokens", "samples",
+    "temperature", "licence", "source", "parts", "unavailable",
+)  # fmt: skip
+
+
+def benchmark_cards(home: Home) -> list[dict[str, Any]]:
+    """All registered ones, by name."""
+    found = declared_entries(benchmarks, "BENCHMARK")
+    return [benchmark_card(benchmark, module, home) for benchmark, module in found.values()]
+
+
+def benchmark_card(benchmark: Benchmark, module: ModuleType, home: Home) -> dict[str, Any]:
+    """`scoring_needs`: judge, code, files or nothing; `items`: counts of both splits where they are here, else null."""
+    root = folder_of(benchmark, module, home) if benchmark.source else home.benchmarks / benchmark.name
+    return {
+        **benchmark.model_dump(mode="json", include=set(TOLD)),
+        "needs": scoring_needs(benchmark),
+        "items": item_counts(root),
+    }
+
+
+def scoring_needs(benchmark: Benchmark) -> list[str]:
+    """What scoring needs beside a rule."""
+    kinds = {"judge": benchmark.judge, "code": benchmark.executed, "files": bool(scorer.scorer_files(benchmark))}
+    return [name for name, there in kinds.items() if there]
+
+
+def item_counts(root: Path) -> dict[str, int] | None:
+    """Items of a fetched benchmark, both halves of validation together; None where it is not here, or not whole."""
+    files = {"validation": (VALIDATION, UNSEEN), "test": (TEST,)}
+    if not (root / MANIFEST).is_file() or not (root / UNSEEN).is_file():
+        return None
+    return {
+        split: sum(1 for name in names for line in (root / name).open("rb") if line.strip())
+        for split, names in files.items()
+    }

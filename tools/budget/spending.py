@@ -1,0 +1,171 @@
+"""What a run has spent, from what is booked anyway: its ledger, its events, its jobs' folders."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from tuneloop.core.budget import Amounts, Spent
+from tuneloop.core.files import read_json
+from tuneloop.core.layout import Home, RunFolder
+from tuneloop.core.locks import is_locked
+from tuneloop.tools.housekeeping.disk import bytes_below
+from tuneloop.tools.llm_proxy.ledger import Entry, Sums, read_ledger, sums
+from tuneloop.tools.report.timing import job_attempts, job_seconds, node_turns
+from tuneloop.tools.runs.journal import load_journal
+
+# GPU-hours: devices times hours of every job that may use them, from the jobs' folders; 0 on a CPU.
+
+ALL = "all"
+
+
+def gpu_hours(run: RunFolder) -> dict[int, float]:
+    """Experiment → hours; 0: those of the run itself. Of a fork only what it did itself."""
+    found: defaultdict[int, float] = defaultdict(float)
+    if run.setup.is_file() and read_json(run.setup).get("device", "cpu") != "cpu":
+        for number, jobs in job_folders(run):
+            for job in job_attempts(jobs):
+                found[number] += device_count(job) * attempt_seconds(job) / 3600
+    return dict(found)
+
+
+def job_folders(run: RunFolder) -> list[tuple[int, Path]]:
+    """Folders of jobs, and the experiment they belong to; what a fork stands on is not its own."""
+    before = int(read_json(run.fork)["at"]) if run.fork.is_file() else -1
+    own = [
+        (0, run.final / "jobs"),
+        *([(0, run.baseline / "jobs"), (0, run.baseline / "probe" / "jobs")] if before < 0 else []),
+    ]
+    for place in sorted(run.experiments.glob("[0-9]*")):
+        if int(place.name) > before:
+            own += [(int(place.name), jobs) for jobs in (place / "jobs", *place.glob("seeds/[0-9]*/jobs"))]
+    return own
+
+
+def attempt_seconds(job: Path) -> float:
+    """Of an attempt that is over, or that runs."""
+    begun = (job / "command.json").stat().st_mtime
+    return max(0.0, time.time() - begun) if is_locked(job / "lock") else job_seconds(job)
+
+
+def device_count(job: Path) -> int:
+    """How many a job may use: none where they are hidden from it, as from all code that models write."""
+    return _devices(job / "command.json", (job / "command.json").stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=10_000)
+def _devices(command: Path, written: int) -> int:  # noqa: ARG001 - another attempt is another command
+    told = read_json(command)
+    named = str(told.get("env", {}).get("CUDA_VISIBLE_DEVICES", "" if told.get("generated") else ALL))
+    return gpu_count() if named == ALL else len([name for name in named.split(",") if name.strip()])
+
+
+def gpu_count() -> int:
+    """GPUs of this machine; at least one, where a run computes on one."""
+    return max(1, len(list(Path("/dev").glob("nvidia[0-9]*"))))
+
+
+Who = Literal["agents", "data scripts", "judge"]
+
+
+def run_spending(run: RunFolder, seconds: float | None = None) -> Spent:
+    """Everything but disk; `seconds` of work by who knows them, else from the events."""
+    rows = all_entries(run)
+    return Spent(
+        seconds=seconds_worked(run) if seconds is None else max(0.0, seconds),
+        gpu_hours=sum(gpu_hours(run).values()),
+        tokens=total_tokens(rows),
+        money=total_cost(rows),
+        unpriced=tuple(sorted({e.model for e in rows if e.paid and e.cost is None})),
+    )
+
+
+def with_disk(run: RunFolder, found: Spent) -> Spent:
+    """The same with the bytes of the run's folder, which takes a walk through it."""
+    return found.model_copy(update={"disk": bytes_below(run.root)})
+
+
+def experiment_spending(run: RunFolder) -> dict[int, Amounts]:
+    """What each experiment that is over took; without what a fork stands on."""
+    hours, rows = gpu_hours(run), all_entries(run)
+    before = int(read_json(run.fork)["at"]) if run.fork.is_file() else 0
+    found = {}
+    for e in load_journal(run).experiments:
+        if e.number > before:
+            own = [row for row in rows if row.experiment == e.number]
+            found[e.number] = Amounts(
+                seconds=e.seconds, gpu_hours=hours.get(e.number, 0.0), tokens=total_tokens(own), money=total_cost(own)
+            )
+    return found
+
+
+def spending_by_requester(run: RunFolder) -> dict[tuple[Who, str], Sums]:
+    """Agents, data scripts or judge, and model → what they asked of it."""
+    rows: dict[tuple[Who, str], list[Entry]] = {}
+    for entry in all_entries(run):
+        if entry.model:
+            rows.setdefault((requester(entry), entry.model), []).append(entry)
+    return {key: sums(found) for key, found in sorted(rows.items())}
+
+
+def requester(entry: Entry) -> Who:
+    """Whose request it was."""
+    if entry.job.startswith("agent:"):
+        return "agents"
+    return "judge" if entry.job.endswith("judge") else "data scripts"
+
+
+def all_entries(run: RunFolder) -> tuple[Entry, ...]:
+    """Everything booked, and what is set aside for what is under way or was when somebody was killed."""
+    settled = booked_entries(run)
+    proxy = Home(run.root.parent.parent).proxies / run.id / "begun.jsonl"
+    begun = [entry for file in (*run.root.glob("*calls_begun.jsonl"), proxy) for entry in _read(file)]
+    if not begun:
+        return settled
+    known = {entry.id for entry in settled}
+    return (*settled, *(entry for entry in begun if entry.id not in known))
+
+
+def booked_entries(run: RunFolder) -> tuple[Entry, ...]:
+    """What is settled, nothing that is only set aside."""
+    return _read(run.ledger)
+
+
+def _read(path: Path) -> tuple[Entry, ...]:
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return ()
+    return _parsed(path, there.st_size, there.st_mtime_ns)
+
+
+@lru_cache(maxsize=16)  # asked at every step, and a ledger may have thousands of lines
+def _parsed(path: Path, size: int, written: int) -> tuple[Entry, ...]:  # noqa: ARG001
+    return tuple(read_ledger(path))
+
+
+def total_tokens(rows: Iterable[Entry]) -> int:
+    """In and out, of what counts."""
+    return sum(entry.tokens_in + entry.tokens_out for entry in rows if entry.paid)
+
+
+def total_cost(rows: Iterable[Entry]) -> float:
+    """USD, as far as prices are known."""
+    return sum(entry.cost or 0.0 for entry in rows if entry.paid)
+
+
+def seconds_worked(run: RunFolder) -> float:
+    """Seconds of work over all sessions, turns that were cut short too.
+
+    What closed experiments and the turns since say; all turns, if that is more.
+    """
+    closed = load_journal(run).experiments
+    took = [(part.experiment, part.seconds + part.lost) for part in node_turns(run.events)]
+    prepared = run.baseline / "spent.json"
+    known = float(read_json(prepared)["seconds"]) if prepared.is_file() else 0.0
+    known += sum(e.seconds for e in closed) + sum(seconds for number, seconds in took if number > len(closed))
+    return max(known, sum(seconds for _, seconds in took))

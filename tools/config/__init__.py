@@ -1,0 +1,1 @@
+"""LLaMA-Factory parameters and train.yaml: catalog, check, search, memory."""

@@ -1,0 +1,85 @@
+"""The decision filter: the few parameters that a combination of the eight decisions needs, each with its category."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tuneloop.tools.config.catalog import Catalog, Parameter
+from tuneloop.tools.config.decisions import complete_decisions, decision_lines
+from tuneloop.tools.config.relevance import GROUPS, MOST, Group
+
+WRITTEN = "turns on the method that was named"
+NEW = Group("new in this release: no rule sets it aside", weight="useful")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One parameter of a combination, and why it is there."""
+
+    parameter: Parameter
+    why: str
+    needed: bool
+
+
+def filter_parameters(catalog: Catalog, decisions: Mapping[str, str]) -> list[Kept]:
+    """What the decisions need, then what is useful, in the table's order; undecided dimensions take their default.
+
+    At most 70, more only where more are needed. Raises ToolError for an unknown decision.
+    """
+    found = {k.parameter.name: k for k in _kept(catalog, tuple(complete_decisions(decisions).items()))}
+    written = [name for name in decision_lines(decisions) if name in catalog.parameters and name not in found]
+    kept = [*(Kept(catalog.parameters[name], WRITTEN, needed=True) for name in written), *found.values()]
+    return kept[: max(MOST, sum(k.needed for k in kept))]
+
+
+@lru_cache(maxsize=512)
+def _kept(catalog: Catalog, decisions: tuple[tuple[str, str], ...]) -> tuple[Kept, ...]:
+    wanted, found = dict(decisions), dict[str, Kept]()
+    for weight in ("needed", "useful"):
+        for group, kept in _table(catalog):
+            if group.weight == weight and holds(group, wanted):
+                for k in kept:
+                    found.setdefault(k.parameter.name, k)
+    return tuple(found.values())
+
+
+@lru_cache(maxsize=8)
+def _table(catalog: Catalog) -> tuple[tuple[Group, tuple[Kept, ...]], ...]:
+    """Every group with its parameters in this release; what no group knows comes first among the useful."""
+    known = [(NEW, unclassified(catalog)), *((group, list(members(catalog, group))) for group in GROUPS)]
+    return tuple(
+        (group, tuple(Kept(catalog.parameters[name], group.why, group.weight == "needed") for name in names))
+        for group, names in known
+    )
+
+
+def holds(group: Group, decisions: Mapping[str, str]) -> bool:
+    """Whether the decisions fulfil the group's conditions."""
+    return all(decisions[name] in values for name, values in group.when.items())
+
+
+def members(catalog: Catalog, group: Group) -> Iterator[str]:
+    """Names of a group's settable parameters that this release has."""
+    yield from (name for name in group.names if name in catalog.parameters and catalog.parameters[name].settable)
+    for p in catalog.parameters.values():
+        if p.owner in group.owners and p.settable and (not group.starts or p.name.startswith(group.starts)):
+            yield p.name
+
+
+def unclassified(catalog: Catalog) -> list[str]:
+    """Settable parameters that no group of the table knows."""
+    known = {name for group in GROUPS for name in members(catalog, group)}
+    return [p.name for p in catalog.parameters.values() if p.settable and p.name not in known]
+
+
+def why_not(catalog: Catalog, name: str, decisions: Mapping[str, str]) -> str:
+    """Why a combination leaves a parameter out: the condition that does not hold, or what the parameter is for."""
+    wanted = complete_decisions(decisions)
+    groups = [group for group, kept in _table(catalog) if any(k.parameter.name == name for k in kept)]
+    for group in groups:
+        missing = [f"{key} {' or '.join(values)}" for key, values in group.when.items() if wanted[key] not in values]
+        if missing and group.weight != "aside":
+            return f"{group.why}: for {', '.join(missing)}"
+    return next((group.why for group in groups if group.weight == "aside"), groups[0].why if groups else NEW.why)

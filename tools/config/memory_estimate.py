@@ -1,0 +1,274 @@
+"""Bytes one device needs for a training, component by component.
+
+The rules are those of LLaMA-Factory: what is trained is kept in float32 unless `pure_bf16`, frozen weights in the
+computing precision; quantized are the matrices inside the layers, not embeddings and head. Activations are counted
+from what PyTorch's autograd keeps of one decoder layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from tuneloop.tools.config.model_shape import LinearGroup, ModelShape
+
+# Bytes that one training step keeps on a CPU, in float32: what autograd saves, and what the allocator does not give back.
+
+FLOAT = 4
+# A forked job's: the engine's libraries and tables, shared with the warm engine, counted whole; a cold one has 70 MB more.
+RUNTIME = 450 << 20
+LOGITS = 3 * FLOAT  # log-softmax, the gradient of the loss, the gradient of the logits
+
+
+def backward_layers(shape: ModelShape, method: str, trained_layers: int) -> int:
+    """Layers whose results are saved for the backward pass: below the lowest that is trained nothing is."""
+    return min(shape.layers, trained_layers) if method == "freeze" and trained_layers > 0 else shape.layers
+
+
+def cpu_step_bytes(
+    shape: ModelShape,
+    batch: int,
+    tokens: int,
+    *,
+    layers: int,
+    checkpointing: bool,
+    fused: bool,
+    adapters: list[LinearGroup],
+    rank: int,
+) -> int:
+    """What a step saves of `batch` rows of `tokens` tokens in so many layers; `adapters`: the matrices that have one."""
+    rows = batch * tokens
+    query = shape.linears["o_proj"].inputs if "o_proj" in shape.linears else shape.hidden
+    # Norms keep their input and result, trained ones also what they scale; keys and values are repeated for each head.
+    norms = 4 * shape.hidden if adapters else 6 * shape.hidden
+    floats = norms + 4 * query + 4 * shape.wide
+    floats += sum(rank + 2 * linear.outputs for linear in adapters)
+    # Padding makes a mask of its own in every layer; unfused attention keeps its weights twice.
+    square = batch * tokens * tokens * (1 if fused else 1 + 3 * shape.heads)
+    layer = (rows * floats + square) * FLOAT
+    ends = 3 * rows * shape.hidden * FLOAT
+    if checkpointing:
+        return layer + layers * rows * shape.hidden * FLOAT + ends
+    return layers * layer + ends
+
+
+Method = Literal["full", "freeze", "lora", "oft"]
+Precision = Literal["fp32", "fp16", "bf16", "pure_bf16"]
+
+# Bytes of optimizer state for one trained parameter, where it is not two float32 moments.
+STATES = {"sgd": 0.0, "adafactor": 0.05, "lion": 4.0, "8bit": 2.0, "4bit": 1.0, "adam_mini": 4.1, "muon": 4.0}
+# Scales of quantized blocks, in bits for each weight: 32 bits for 64 weights, themselves quantized when nested; 2-bit
+# methods keep code books that hardly count.
+SCALES, NESTED_SCALES, CODE_BOOKS = 0.5, 0.127, 0.1
+# What a process holds of a GPU before the model: CUDA context, kernels' workspace.
+GPU_RUNTIME = 800 << 20
+# Of each logit: a float32 copy, its log-softmax, their gradient.
+GPU_LOGITS = 12
+# Elements of a ZeRO bucket as the engine's example configurations set it, two of them in half precision.
+BUCKET = 5 * 10**8
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The part of a config that costs memory. `tokens`: of the longest row after cutting; `targets` () means all."""
+
+    method: Method = "lora"
+    precision: Precision = "bf16"
+    tokens: int = 2048
+    batch: int = 1
+    optimizer: str = "adamw_torch"
+    low_rank: Literal["", "galore", "apollo", "badam"] = ""
+    rank: int = 8
+    targets: tuple[str, ...] = ()
+    trained_layers: int = 2
+    bits: int | None = None
+    nested: bool = True
+    checkpointing: bool = True
+    fused_attention: bool = True
+
+    @property
+    def half(self) -> bool:
+        """Whether results are computed in two bytes."""
+        return self.precision != "fp32"
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Where it runs. `zero`: DeepSpeed's stage, or 3 for FSDP; `offload`: optimizer states live in the CPU's memory."""
+
+    device: Literal["cpu", "cuda"] = "cuda"
+    gpus: int = 1
+    zero: Literal[0, 1, 2, 3] = 0
+    offload: bool = False
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Bytes of one device, by component."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    logits: int
+    buffers: int
+    runtime: int
+
+    @property
+    def total(self) -> int:
+        """All components together."""
+        return sum(self.components.values())
+
+    @property
+    def components(self) -> dict[str, int]:
+        """Name → bytes, in the order in which they are explained."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def estimate_memory(shape: ModelShape, recipe: Recipe, cluster: Hardware | None = None) -> MemoryEstimate:
+    """The peak of one optimizer step on one device."""
+    where = cluster or Hardware()
+    trained = trained_parameters(shape, recipe)
+    if where.device == "cpu":
+        return _cpu_estimate(shape, recipe, trained)
+    share = [1 / where.gpus if where.zero >= stage else 1.0 for stage in (0, 1, 2, 3)]
+    width = 2 if recipe.half else 4
+    return MemoryEstimate(
+        weights=int(_weights(shape, recipe, trained) * share[3]),
+        gradients=int(_gradients(shape, recipe, trained) * share[2]),
+        optimizer=0 if where.offload else int(_states(shape, recipe, trained) * share[1]),
+        activations=int(recipe.batch * recipe.tokens * _activations(shape, recipe, width)),
+        logits=recipe.batch * recipe.tokens * shape.vocab * (GPU_LOGITS + (width if recipe.half else 0)),
+        buffers=_buffers(shape, recipe, where, trained),
+        runtime=GPU_RUNTIME,
+    )
+
+
+def _cpu_estimate(shape: ModelShape, recipe: Recipe, trained: int) -> MemoryEstimate:
+    """The same for one process on a CPU, where all is float32 and the allocator keeps gradients' places."""
+    adapted = recipe.method in ("lora", "oft")
+    adapters = [linear for linear in _target_linears(shape, recipe) if linear.count <= shape.layers] if adapted else []
+    saved = cpu_step_bytes(
+        shape,
+        recipe.batch,
+        recipe.tokens,
+        layers=backward_layers(shape, recipe.method, recipe.trained_layers),
+        checkpointing=recipe.checkpointing,
+        fused=recipe.fused_attention,
+        adapters=adapters,
+        rank=recipe.rank,
+    )
+    gradients = int(_gradients(shape, recipe, trained))
+    # Layer by layer gradients come as activations go; measured, half of them find a place there.
+    shared = 0 if recipe.checkpointing else min(saved, gradients) // 2
+    return MemoryEstimate(
+        weights=int(_weights(shape, recipe, trained)),
+        gradients=gradients,
+        optimizer=int(_states(shape, recipe, trained)),
+        activations=saved - shared,
+        logits=recipe.batch * recipe.tokens * shape.vocab * LOGITS,
+        # The embedding's gradient is made whole before it is added.
+        buffers=shape.embedding * FLOAT if recipe.method == "full" else 0,
+        runtime=RUNTIME,
+    )
+
+
+def trained_parameters(shape: ModelShape, recipe: Recipe) -> int:
+    """How many parameters the optimizer changes."""
+    match recipe.method:
+        case "lora":
+            return sum(linear.adapter(recipe.rank) for linear in _target_linears(shape, recipe))
+        case "oft":
+            # One block of `rank` × `rank` for each `rank` inputs, skew-symmetric.
+            return sum(
+                linear.count * linear.inputs * (recipe.rank - 1) // 2 for linear in _target_linears(shape, recipe)
+            )
+        case "freeze":
+            share = min(1.0, abs(recipe.trained_layers) / max(1, shape.layers))
+            return int((shape.inside + shape.rest) * share)
+    return shape.parameters
+
+
+def _target_linears(shape: ModelShape, recipe: Recipe) -> list[LinearGroup]:
+    return [linear for name, linear in shape.linears.items() if not recipe.targets or name in recipe.targets]
+
+
+def _weights(shape: ModelShape, recipe: Recipe, trained: int) -> float:
+    if recipe.precision == "pure_bf16":
+        return shape.parameters * 2.0 + (trained * 2.0 if recipe.method in ("lora", "oft") else 0.0)
+    if recipe.method == "full":
+        # Trained weights are float32; in mixed precision autocast keeps a half copy of each while a step lasts.
+        return shape.parameters * (6.0 if recipe.half else 4.0)
+    width = 2.0 if recipe.half else 4.0
+    if recipe.method == "freeze":
+        return (shape.parameters - trained) * width + trained * (6.0 if recipe.half else 4.0)
+    frozen = shape.parameters * width
+    if recipe.bits is not None:
+        frozen = (
+            shape.inside * (recipe.bits + _quantization_scales(recipe)) / 8 + (shape.parameters - shape.inside) * width
+        )
+    return frozen + trained * 4.0
+
+
+def _quantization_scales(recipe: Recipe) -> float:
+    if recipe.bits == 2:
+        return CODE_BOOKS
+    return NESTED_SCALES if recipe.bits == 4 and recipe.nested else SCALES
+
+
+def _gradients(shape: ModelShape, recipe: Recipe, trained: int) -> float:
+    if recipe.low_rank in ("galore", "apollo"):
+        # Taken up layer by layer: no more than the largest matrix is held.
+        return max((linear.outputs * linear.inputs for linear in shape.linears.values()), default=0) * 4.0
+    if recipe.low_rank == "badam":
+        trained //= max(1, shape.layers)
+    return trained * (2.0 if recipe.precision == "pure_bf16" else 4.0)
+
+
+def _states(shape: ModelShape, recipe: Recipe, trained: int) -> float:
+    if recipe.low_rank in ("galore", "apollo"):
+        return sum(_low_rank_states(linear, recipe) for linear in shape.linears.values())
+    if recipe.low_rank == "badam":
+        trained //= max(1, shape.layers)
+    known = next((size for name, size in STATES.items() if name in recipe.optimizer), None)
+    if known is not None:
+        return trained * known
+    return trained * (4.0 if recipe.precision == "pure_bf16" else 8.0)
+
+
+def _low_rank_states(linear: LinearGroup, recipe: Recipe) -> float:
+    """Two moments of rank × the long side; GaLore keeps its projection, APOLLO's is drawn anew from a seed."""
+    long, short = max(linear.outputs, linear.inputs), min(linear.outputs, linear.inputs)
+    rank = min(recipe.rank, short)
+    return linear.count * 4.0 * (2 * rank * long + (rank * short if recipe.low_rank == "galore" else 0))
+
+
+def _activations(shape: ModelShape, recipe: Recipe, width: int) -> float:
+    """Bytes for each token: what one layer keeps, for all layers, or once and the inputs of the others."""
+    norms = 2 * shape.hidden * (4 + width)
+    attention = (2 * shape.attended + 2 * shape.hidden) * width
+    if not recipe.fused_attention:
+        attention += shape.heads * recipe.tokens * (2 * width + 4)
+    inside = norms + attention + (4 * shape.wide + 2 * shape.hidden) * width
+    if recipe.method in ("lora", "oft"):
+        layers = max(1, shape.layers)
+        # An adapter computes in float32 and keeps its own copy of its input.
+        inside += sum(
+            min(linear.inputs, 1 << 20) * 4 for linear in _target_linears(shape, recipe) if linear.count <= layers
+        )
+    layers = backward_layers(shape, recipe.method, recipe.trained_layers)
+    if not recipe.checkpointing:
+        return layers * inside + 2 * shape.hidden * width
+    return inside + (layers + 2) * shape.hidden * width
+
+
+def _buffers(shape: ModelShape, recipe: Recipe, where: Hardware, trained: int) -> int:
+    """Gathered weights, communication buckets, one matrix unpacked from its quantized form."""
+    layer = 2 * shape.inside // max(1, shape.layers)
+    unpacked = max((linear.outputs * linear.inputs for linear in shape.linears.values()), default=0) * 2
+    needed = unpacked if recipe.bits is not None else 0
+    if where.gpus > 1:
+        needed += trained * 4 if where.zero == 0 else 2 * 2 * min(BUCKET, trained)
+    if where.gpus > 1 and where.zero == 3:
+        needed += 2 * layer + (shape.embedding + shape.head) * 2
+    return needed

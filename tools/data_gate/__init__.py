@@ -1,0 +1,1 @@
+"""Validation of the records that a data script wrote."""

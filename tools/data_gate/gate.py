@@ -1,0 +1,239 @@
+"""Checks every record a script made, keeps overlaps with the benchmarks out, writes `data.json` and, last, `report.json`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import orjson
+
+from tuneloop.core.catalog import Benchmark
+from tuneloop.core.files import digest_file, fsync_path, remove_partial_writes, write_json
+from tuneloop.tools.contamination.probes import Hit
+from tuneloop.tools.data_gate.chat_template import ChatTemplate
+from tuneloop.tools.data_gate.duplicates import DuplicateIndex
+from tuneloop.tools.data_gate.findings import (
+    SHOWN,
+    GateCounts,
+    finding_place,
+    gate_errors,
+    gate_warnings,
+    is_bare_answer,
+)
+from tuneloop.tools.data_gate.lengths import TokenCounter
+from tuneloop.tools.data_gate.records import RecordError, Schema, TrainingRow, find_empty_part, is_unwritable, schema_of
+from tuneloop.tools.data_gate.report import DATA, REJECTED, REPORT, GateReport, Lengths, Overlap
+from tuneloop.tools.raw_data.json_blocks import Block, stream_blocks
+from tuneloop.tools.raw_data.json_stream import StreamError
+from tuneloop.tools.raw_data.languages import script_shares, writing_script
+from tuneloop.tools.scoring.scorer import answer_reader
+
+TEXT, MARK = 200, 16  # characters of a row that overlaps, and of the hash of its question
+
+
+class OverlapGuard(Protocol):
+    """Knows the items of the run's benchmarks."""
+
+    def find(self, rows: Iterable[Any]) -> Iterator[Hit | None]:
+        """For each row what it overlaps with, of sealed items nothing but that there is one; None: no overlap."""
+        ...
+
+
+@dataclass
+class _Pass:
+    """One pass over a file: what records are judged by, and what was found."""
+
+    benchmark: Benchmark
+    readable: Callable[[str], bool]
+    guard: OverlapGuard
+    schema: Schema
+    tokens: TokenCounter | None
+    row_limit: int
+    drop_overlaps: bool
+    target: BinaryIO
+    tally: GateCounts = field(default_factory=GateCounts)
+    repeats: DuplicateIndex = field(default_factory=DuplicateIndex)
+
+
+def run_gate(
+    raw: Path,
+    out: Path,
+    *,
+    row_limit: int,
+    benchmark: Benchmark,
+    golds: Iterable[str] = (),
+    guard: OverlapGuard,
+    drop_overlaps: bool,
+    tokenizer: Path | None,
+    cutoff_len: int | None,
+    wrapping: ChatTemplate | None = None,
+    registration: Mapping[str, Any] | None = None,
+    usual_script: str = "",
+) -> GateReport:
+    """Check the script's `raw` file record by record; `golds` are right answers of some items.
+
+    Rows that overlap with the test, or with the unseen half of validation, are dropped and counted. Those that overlap with
+    validation items shown make an error that names them, or with `drop_overlaps` are dropped too.
+    `tokenizer` is a tokenizer.json (None: lengths are not counted), `wrapping` the template's, `registration` the entry of
+    dataset_info.json (none: plain Alpaca), `usual_script` that of the benchmark's prompts. When the report has no errors,
+    `out` holds `data.json` and `report.json`; otherwise neither, and `rejected.json` says why.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    for name in (REPORT, DATA, REJECTED):
+        (out / name).unlink(missing_ok=True)
+    remove_partial_writes(out / DATA)
+    part = out / f".{DATA}.{os.getpid()}.part"
+    try:
+        with ExitStack() as stack:
+            target = stack.enter_context(part.open("wb"))
+            counter = TokenCounter(tokenizer, wrapping or ChatTemplate(), cutoff_len) if tokenizer else None
+            tokens = stack.enter_context(counter) if counter else None
+            judged_by = (benchmark, answer_reader(benchmark, golds), guard, schema_of(registration))
+            done = _Pass(*judged_by, tokens, row_limit, drop_overlaps, target)
+            broken = _run(raw, done)
+            target.flush()
+            os.fsync(target.fileno())
+            report = _report(raw, done, broken, wrapping.name if wrapping else None, usual_script)
+        if report.ok:
+            part.replace(out / DATA)
+            fsync_path(out)
+    finally:
+        part.unlink(missing_ok=True)
+    write_json(out / (REPORT if report.ok else REJECTED), report.model_dump(mode="json"))
+    return report
+
+
+def _run(raw: Path, done: _Pass) -> str:
+    """Read, judge and write block by block; returns why the file cannot be read, or ""."""
+    done.target.write(b"[")
+    try:
+        for block in stream_blocks(raw):
+            # Beyond the limit rows are only counted: the file is refused whatever they say.
+            heeded = done.tally.kept <= done.row_limit
+            rows, numbers = check_rows(block, done.schema, done.tally)
+            if heeded:
+                rows, numbers = separate_overlaps(rows, numbers, done.guard, done.tally, drop=done.drop_overlaps)
+            if rows and heeded:
+                if done.tokens:
+                    done.tokens.add(rows)
+                _take(rows, numbers, block, done)
+            done.tally.kept += len(rows)
+    except StreamError as e:
+        return str(e)
+    done.target.write(b"\n]\n")
+    return ""
+
+
+def check_rows(block: Block, schema: Schema, tally: GateCounts) -> tuple[list[TrainingRow], list[int]]:
+    """Rows of a block that are whole, and their places in the file (from 1)."""
+    kept, numbers = [], []
+    read, fields, width = schema.read, schema.fields, len(schema.fields)
+    for index, value in enumerate(block.rows):
+        row = read(value)
+        if type(row) is not TrainingRow:
+            _count_wrong(row, block, index, tally)  # type: ignore[arg-type]
+        elif not block.strict and is_unwritable(row):
+            _count_wrong(
+                RecordError("", "holds half a character (\\ud800 to \\udfff)", "whole Unicode text"),
+                block,
+                index,
+                tally,
+            )
+        elif empty := find_empty_part(row):
+            _count_empty(empty, block, index, schema, tally)
+        else:
+            kept.append(row)
+            numbers.append(block.first + index)
+        if type(value) is dict and (len(value) > width or not value.keys() <= fields):
+            tally.extra_fields.update(value.keys() - fields)
+    tally.read = block.first + len(block.rows) - 1
+    return kept, numbers
+
+
+def separate_overlaps(
+    rows: list[TrainingRow], numbers: list[int], guard: OverlapGuard, tally: GateCounts, *, drop: bool
+) -> tuple[list[TrainingRow], list[int]]:
+    """The rows that do not overlap with the benchmarks; of the others only what agents may know is told."""
+    kept = []
+    hits = guard.find((row.system, *row.turns, *row.answers) for row in rows)
+    for row, number, hit in zip(rows, numbers, hits, strict=True):
+        if hit is None:
+            kept.append((row, number))
+        elif not hit.sealed and not drop:
+            mark = hashlib.sha256(row.asked.encode()).hexdigest()[:MARK]
+            found = {"row": number, "benchmark": hit.benchmark, "item": str(hit.id)}
+            tally.overlap(Overlap(**found, text=row.asked[:TEXT], mark=mark))
+        else:
+            tally.dropped[f"overlap with {hit.split}"] += 1
+    return [row for row, _ in kept], [number for _, number in kept]
+
+
+def _count_wrong(why: RecordError, block: Block, index: int, tally: GateCounts) -> None:
+    tally.wrong += 1
+    if len(tally.sentences) < SHOWN:
+        where = finding_place(block.line_of(index), block.first + index, why.field)
+        tally.sentences.append(f"{where} {why.found}; expected {why.expected}")
+
+
+def _count_empty(what: str, block: Block, index: int, schema: Schema, tally: GateCounts) -> None:
+    c = schema.columns
+    if what == "no pair":
+        tally.dropped["chosen and rejected are the same"] += 1
+        return
+    answered = c.chosen if c.ranking else c.response
+    named = c.messages if c.formatting != "alpaca" else c.prompt if what == "asked" else answered
+    tally.dropped[f"empty {named}"] += 1
+    tally.first_empty = tally.first_empty or (
+        f'row {block.first + index} field "{named}" (line {block.line_of(index)})'
+    )
+
+
+def _take(rows: list[TrainingRow], numbers: list[int], block: Block, done: _Pass) -> None:
+    tally = done.tally
+    for row, number in zip(rows, numbers, strict=True):
+        tally.asked += len(row.asked)
+        tally.answered += len(row.output)
+        if row.good is not None:
+            tally.judged[row.good] += 1
+        tally.bare += is_bare_answer(row.output)
+        if done.readable(row.output):
+            tally.parsed += 1
+        elif not tally.first_unparsed:
+            line = block.line_of(number - block.first)
+            tally.first_unparsed = f"row {number}, line {line}, ends {row.output[-60:]!r}"
+        letters = writing_script(row.asked)
+        tally.scripts[letters] += 1
+        if letters not in tally.first_of_script:
+            tally.first_of_script[letters] = f"row {number} (line {block.line_of(number - block.first)})"
+    done.repeats.add(rows, numbers)
+    lines = (b",\n" if tally.kept else b"\n") + b",\n".join([orjson.dumps(row.kept) for row in rows])
+    done.target.write(lines)
+    tally.examined += len(rows)
+
+
+def _report(raw: Path, done: _Pass, broken: str, template: str | None, usual_script: str) -> GateReport:
+    tally, lengths, repeats = done.tally, done.tokens.finish() if done.tokens else Lengths(), done.repeats.found()
+    return GateReport(
+        source=digest_file(raw),
+        read=tally.read,
+        rows=tally.kept,
+        row_limit=done.row_limit,
+        dropped=dict(sorted(tally.dropped.items())),
+        exact_duplicates=repeats.exact,
+        near_duplicates=repeats.near,
+        reasked=repeats.reasked,
+        parsed=round(100 * tally.parsed / tally.examined, 2) if tally.examined else 0.0,
+        template=template,
+        lengths=lengths,
+        scripts=script_shares(tally.scripts) if tally.scripts else {},
+        asked_characters=tally.asked,
+        answered_characters=tally.answered,
+        errors=tuple(gate_errors(tally, broken, done.row_limit, done.benchmark, lengths)),
+        overlaps=tuple(tally.overlaps),
+        warnings=tuple(gate_warnings(tally, lengths, repeats, usual_script, done.benchmark)),
+    )

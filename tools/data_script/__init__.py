@@ -1,0 +1,1 @@
+"""Data scripts: static check, runs, the dataset that they build."""

@@ -1,0 +1,1 @@
+"""Evaluations: jobs, cache, scores; `standalone/` works without a run."""

@@ -1,0 +1,1 @@
+"""Evaluations without a run: any model on any benchmark."""

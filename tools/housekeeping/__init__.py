@@ -1,0 +1,1 @@
+"""Disk space: pruning, cleanup, removal."""

@@ -1,0 +1,138 @@
+"""Raw data sets: one file an entry, training rows of benchmarks, any folder or file of the user's, any hub id.
+
+An entry has `DATASET` and either `fetch(folder)`, which makes it, or a source on the hub in its card and perhaps
+`tidy(folder)`, which mends what was fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tuneloop.core.catalog import Dataset, Source
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.files import digest, digest_file
+from tuneloop.core.layout import Home
+from tuneloop.core.settings import Settings
+from tuneloop.tools import datasets
+from tuneloop.tools.hub.fetch import Progress, fetch_repository, is_hub_id
+from tuneloop.tools.hub.store import make_complete
+from tuneloop.tools.raw_data.files import iter_records, record_files
+from tuneloop.tools.registry import registry_entries, unknown_entry
+
+HERE = datasets
+
+
+@dataclass(frozen=True)
+class DatasetFolder:
+    """A data set that is there: card and place (a folder, or one file)."""
+
+    dataset: Dataset
+    root: Path
+
+
+def dataset_cards() -> dict[str, Dataset]:
+    """Cards of all registered data sets, by name."""
+    from tuneloop.tools.benchmark_items import (
+        training_rows,  # every benchmark comes with it: not for a folder of the user's
+    )
+
+    own = {name: module.DATASET for name, module in registry_entries(HERE, "DATASET").items()}
+    return dict(sorted({**training_rows.training_row_cards(), **own}.items()))
+
+
+def registered_datasets() -> list[str]:
+    """Registered data sets."""
+    return list(dataset_cards())
+
+
+def is_registered(name: str) -> bool:
+    """Whether it is a registered data set; paths and hub ids have a slash, no registered name has."""
+    return "/" not in name and name in registered_datasets()
+
+
+def dataset_card(name: str) -> Dataset:
+    """Card of a registered data set."""
+    return dataset_cards()[name]
+
+
+def check_dataset(name: str) -> None:
+    """Refuse what can be seen to be wrong before anything is fetched. Raises InvalidRequestError."""
+    path = Path(name).expanduser()
+    if is_registered(name):
+        return
+    if path.exists():
+        _check_records(path)
+    elif name.startswith((".", "/", "~")):
+        raise InvalidRequestError(f"dataset {path}: no such file or folder")
+    elif not is_hub_id(name):
+        raise unknown_entry("dataset", name, registered_datasets(), "or a folder, a file, or a hub id org/name")
+
+
+def _check_records(path: Path) -> None:
+    """At least one file must hold a record. Raises InvalidRequestError with the first file's own failure."""
+    troubles = []
+    for file in record_files(path):
+        try:
+            next(iter_records(file, 1))
+        except InvalidRequestError as e:
+            troubles.append(e)
+        else:
+            return
+    if troubles:
+        raise troubles[0]
+    raise InvalidRequestError(
+        f"dataset {path}: no JSON, JSONL, CSV, TSV, Parquet, Arrow or text file with records in it"
+    )
+
+
+def resolve_dataset(name: str, home: Home, settings: Settings, progress: Progress | None = None) -> DatasetFolder:
+    """The data set, fetched when it is not there. Raises InvalidRequestError as `check_dataset` does, InfrastructureError."""
+    check_dataset(name)
+    if is_registered(name):
+        return DatasetFolder(dataset_card(name), _registered(name, home, settings, progress))
+    path = Path(name).expanduser()
+    if path.exists():
+        return DatasetFolder(Dataset(name=path.stem, description=f"files of {path.name}"), path.absolute())
+    root = fetch_repository(name, "dataset", home.datasets / name, settings, progress=progress)
+    title = name.replace("/", "--").replace("@", "-at-")
+    return DatasetFolder(Dataset(name=title, description=f"hub data set {name}"), root)
+
+
+def resolve_datasets(
+    names_: Sequence[str], home: Home, settings: Settings, progress: Progress | None = None
+) -> list[DatasetFolder]:
+    """Several data sets; two of one name (`a/data`, `b/data`) are told apart by a number."""
+    found: list[DatasetFolder] = []
+    for place in (resolve_dataset(name, home, settings, progress) for name in names_):
+        taken = {d.dataset.name for d in found}
+        name, number = place.dataset.name, 2
+        while name in taken:
+            name, number = f"{place.dataset.name}-{number}", number + 1
+        found.append(replace(place, dataset=place.dataset.model_copy(update={"name": name})))
+    return found
+
+
+def _registered(name: str, home: Home, settings: Settings, progress: Progress | None) -> Path:
+    from tuneloop.tools.benchmark_items import training_rows
+
+    module = registry_entries(HERE, "DATASET").get(name)
+    if module is None:
+        return training_rows.make_training_rows(name, home, settings)
+    source: Source | None = module.DATASET.source
+    if source is None:
+        return make_complete(home.datasets / name, module.fetch)
+    tidy = getattr(module, "tidy", None)
+    made_by = digest(source.model_dump_json(), digest_file(Path(str(module.__file__))) if tidy else "")
+    return fetch_repository(
+        source.repo,
+        "dataset",
+        home.datasets / f"{name}-{made_by}",
+        settings,
+        files=source.files,
+        without=source.without,
+        revision=source.revision,
+        progress=progress,
+        tidy=tidy,
+    )

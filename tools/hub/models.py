@@ -1,0 +1,78 @@
+"""Base models: one file an entry (`MODEL` and `fetch`), any folder with weights, any hub id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuneloop.core.catalog import BaseModelCard
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.settings import Settings
+from tuneloop.tools import models
+from tuneloop.tools.hub.fetch import fetch_repository, is_hub_id
+from tuneloop.tools.hub.store import make_complete
+from tuneloop.tools.registry import registry_entries, unknown_entry
+from tuneloop.tools.weights.formats import pickled_files, shapes_of
+
+HERE = models
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A base model that is there."""
+
+    name: str
+    root: Path
+
+
+def registered_models() -> list[str]:
+    """Registered base models."""
+    return list(registry_entries(HERE, "MODEL"))
+
+
+def model_card(name: str) -> BaseModelCard:
+    """Card of a registered base model."""
+    found: BaseModelCard = registry_entries(HERE, "MODEL")[name].MODEL
+    return found
+
+
+def check_model(name: str) -> None:
+    """Refuse what can be seen to be wrong before anything is fetched. Raises InvalidRequestError."""
+    path = Path(name).expanduser()
+    if name in registered_models():
+        return
+    if path.is_dir():
+        _check_folder(path)
+    elif path.is_absolute() or name.startswith((".", "~")):
+        raise InvalidRequestError(f"base model {path}: no such folder")
+    elif not is_hub_id(name):
+        raise unknown_entry("base model", name, registered_models(), "or a folder, or a hub id org/name")
+
+
+def _check_folder(path: Path) -> None:
+    for wanted in ("config.json", "tokenizer_config.json"):
+        if not (path / wanted).is_file():
+            raise InvalidRequestError(
+                f"base model {path}: {wanted} is missing; right is a folder as save_pretrained writes it"
+            )
+    if any(path.glob("*.safetensors")):
+        shapes_of(path, "*.safetensors", "base model")
+    elif not pickled_files(path):
+        raise InvalidRequestError(f"base model {path}: no *.safetensors in it, nor pytorch_model*.bin to convert")
+
+
+def resolve_model(name: str, settings: Settings, progress: Progress) -> ModelFolder:
+    """The model, made or fetched when it is not there yet. Raises InvalidRequestError or InfrastructureError."""
+    check_model(name)
+    folder = settings.home.models / name
+    module = registry_entries(HERE, "MODEL").get(name)
+    if module is not None:
+        return ModelFolder(name, make_complete(folder, lambda part: module.fetch(part, settings, progress)))
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return ModelFolder(path.name, path.absolute())
+    root = fetch_repository(name, "model", folder, settings, progress=progress)
+    _check_folder(root)
+    return ModelFolder(name, root)

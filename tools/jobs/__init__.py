@@ -1,0 +1,1 @@
+"""Jobs of a run: launched, polled, limited."""

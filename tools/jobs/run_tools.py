@@ -1,0 +1,199 @@
+"""One run's places, engines and sandbox in one hand: what every tool of a run starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tuneloop.core.errors import ToolError
+from tuneloop.core.files import read_json
+from tuneloop.core.job import Command, JobStatus, Sandbox
+from tuneloop.core.layout import ExperimentFolder, RunFolder
+from tuneloop.core.run_spec import RunSpec, Setup
+from tuneloop.core.settings import Settings
+from tuneloop.sandboxes.choose import open_sandbox
+from tuneloop.sandboxes.jobs import launch, log_tail, newest_attempt
+from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, Validation, select_validation
+from tuneloop.tools.data_script.data_view import DataView, data_view, source_commands
+from tuneloop.tools.engines import Engine, ensure_engine
+from tuneloop.tools.engines.find import find_pinned_engine
+from tuneloop.tools.housekeeping.disk import remove_path
+from tuneloop.tools.jobs.warm_workers import worker_for
+from tuneloop.tools.llm_proxy.access import Access
+from tuneloop.tools.llm_proxy.launcher import keep_running, with_endpoint
+
+CACHES = {"HF_HOME", "XDG_CACHE_HOME"}
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_EVALUATE_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+# What engines read while they are imported; the same for every job of both, because warm workers import only once.
+AT_IMPORT = {
+    **OFFLINE,
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+    "LLAMAFACTORY_VERBOSITY": "WARN",
+    "DISABLE_VERSION_CHECK": "1",
+}
+
+
+@dataclass(frozen=True)
+class RunTools:
+    """Lazy: nothing is read or opened before it is needed."""
+
+    run: RunFolder
+    settings: Settings
+
+    @cached_property
+    def spec(self) -> RunSpec:
+        """What the user asked for."""
+        return _spec(self.run.spec, self.run.spec.stat().st_mtime_ns)
+
+    @cached_property
+    def view(self) -> DataView:
+        """The raw data that scripts see, by the directives when it was first asked for: it stays the same for a job."""
+        return data_view(self.run, self.setup.datasets, source_commands(self.run))
+
+    @cached_property
+    def setup(self) -> Setup:
+        """What `prepare` settled. Raises ToolError before that."""
+        try:
+            return Setup.model_validate(read_json(self.run.setup))
+        except FileNotFoundError as e:
+            raise ToolError(f"run {self.run.id} is not prepared yet: wait for its first node") from e
+
+    @cached_property
+    def sandbox(self) -> Sandbox:
+        """Where this run's jobs go. What `auto` once was it stays: jobs of one kind are not seen by another."""
+        kind = self.setup.sandbox if self.run.setup.exists() else self.spec.sandbox
+        return open_sandbox(kind, allow_unsandboxed=self.spec.allow_unsandboxed)
+
+    @cached_property
+    def benchmark(self) -> BenchmarkFolder:
+        """The benchmark that decides."""
+        return self.benchmarks[0]
+
+    @cached_property
+    def benchmarks(self) -> tuple[BenchmarkFolder, ...]:
+        """All that is measured; the first decides."""
+        return tuple(BenchmarkFolder(b.benchmark, b.root, b.fingerprint) for b in self.setup.benchmarks)
+
+    @property
+    def validation_limit(self) -> int | None:
+        """Validation items that are measured of each benchmark at most, as `prepare` settled it; None: all."""
+        if not self.run.validation.is_file():
+            return self.spec.benchmark_limit
+        limit: int | None = read_json(self.run.validation)["limit"]
+        return limit
+
+    def validation(self, folder: BenchmarkFolder) -> Validation:
+        """The validation items that this run measures of one benchmark."""
+        return select_validation(folder, self.validation_limit)
+
+    def engine(self, name: str) -> Engine:
+        """The engine that the run was prepared with. Raises InvalidRequestError when it is gone."""
+        made = self.setup.versions.get(name, "")
+        identity = made.rpartition("(")[2].rstrip(")")
+        return find_pinned_engine(name, self.settings, identity) if identity else ensure_engine(name, self.settings)
+
+    def experiment(self, number: int) -> ExperimentFolder:
+        """An experiment that has begun. Raises ToolError naming those there are."""
+        folder = self.run.experiment(number)
+        if not folder.root.is_dir():
+            there = sorted(p.name for p in self.run.experiments.glob("[0-9]*"))
+            raise ToolError(f"experiment {number} does not exist; there are {', '.join(there) or 'none'}")
+        return folder
+
+    def environment(self, work: Path) -> dict[str, str]:
+        """A job's environment: offline, caches in its own scratch folder, threads as the device wants."""
+        return {**self._common_environment, "HOME": str(work), "HF_HOME": str(work / "hf"), "TMPDIR": "/tmp"}  # noqa: S108
+
+    @property
+    def device(self) -> str:
+        """What the run computes on: cpu or cuda."""
+        return self.setup.device
+
+    @property
+    def _common_environment(self) -> dict[str, str]:
+        """The part of it that is the same for all jobs."""
+        cpu = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""} if self.device == "cpu" else {}
+        return {**AT_IMPORT, **cpu}
+
+    def launch(
+        self,
+        jobs: Path,
+        name: str,
+        command: Command,
+        *,
+        retry: bool = False,
+        worker: str = "",
+        access: Access | None = None,
+    ) -> Path:
+        """Start a job, or find it running or over; `retry`: one that failed is started again.
+
+        `worker` names the engine whose warm worker forks the job; without one, or where it does not come up, the job
+        is started cold, with the same environment. `access` opens it an endpoint of the LLM proxy; such a job always starts cold.
+        """
+
+        def ready(command: Command) -> Command:
+            clear_caches(command)
+            place = worker_for(self, worker) if worker else ""
+            ready = command.model_copy(update={"worker": place, "env": {**self._common_environment, **command.env}})
+            return with_endpoint(self.run, self.settings, jobs, name, ready, access) if access else ready
+
+        return launch(self.sandbox, jobs, name, command, retry=retry, ready=ready)
+
+    def status(self, jobs: Path, name: str) -> tuple[JobStatus, Path | None]:
+        """State of the newest attempt of a job, and its folder. While it runs, the LLM proxy is kept running."""
+        folder = newest_attempt(jobs, name)
+        if folder is None:
+            return JobStatus(state="absent"), None
+        status = self.sandbox.poll(folder)
+        if status.state == "running":
+            keep_running(self.run, self.settings)
+        return status, folder
+
+    def stop(self, jobs: Path, name: str, grace: float = 5.0) -> None:
+        """End the newest attempt of a job if it runs: after `grace` seconds by force. Returns at once."""
+        folder = newest_attempt(jobs, name)
+        if folder is not None and self.sandbox.poll(folder).state == "running":
+            self.sandbox.stop(folder, grace)
+
+    def proof(self, jobs: Path, name: str) -> Path | None:
+        """The file by which the newest attempt of a job will say that it is over; None before a launch."""
+        folder = newest_attempt(jobs, name)
+        return folder / "exit.json" if folder else None
+
+    def failure_text(self, folder: Path, status: JobStatus) -> str:
+        """One paragraph on how a job ended badly, with the last lines of its log."""
+        end = status.exit
+        how = f"{end.reason}, exit status {end.code}" if end else status.state
+        return f"{folder.name}: {how}\n{log_tail(folder, 12)}".strip()
+
+
+def clear_caches(command: Command) -> None:
+    """What a killed predecessor left half in its caches would be believed by libraries: the job starts without them."""
+    for name in CACHES & command.env.keys():
+        place = Path(command.env[name])
+        if any(place.is_relative_to(folder) for folder in command.write):
+            remove_path(place)
+
+
+def job_report(status: JobStatus, **facts: Any) -> dict[str, Any]:
+    """The plain form in which servers answer about a job."""
+    return {"state": status.state, "exit": status.exit.model_dump() if status.exit else None, **facts}
+
+
+@lru_cache(maxsize=8)  # YAML is slow to read, and every glance at a job starts from a new workbench
+def _spec(path: Path, _stamp: int) -> RunSpec:
+    return RunSpec.model_validate(yaml.safe_load(path.read_text())["spec"])

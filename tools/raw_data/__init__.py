@@ -1,0 +1,1 @@
+"""Raw data: read, profiled, inspected."""

@@ -1,0 +1,1 @@
+"""Scores of replies: answer matching, code results, LLM judge."""

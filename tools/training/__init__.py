@@ -1,0 +1,1 @@
+"""Trainings: launch, smoke run, monitor, result, forecast."""

@@ -1,0 +1,134 @@
+"""Start trainings with LLaMA-Factory: the smoke run (`smoke_run`), the full run (`train`), the offer of a stopped one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tuneloop.core.files import digest, write_atomic
+from tuneloop.core.job import Command, JobStatus
+from tuneloop.core.layout import ExperimentFolder, job_input_file
+from tuneloop.tools.config.config_text import parse_config
+from tuneloop.tools.config.context import ConfigContext
+from tuneloop.tools.config.finalize import finalize_config
+from tuneloop.tools.config.installed import installed_catalog
+from tuneloop.tools.config.memory import training_bytes
+from tuneloop.tools.config.model_card import read_model_card
+from tuneloop.tools.housekeeping.disk import check_room, remove_path
+from tuneloop.tools.jobs.machine import ENGINES, job_limits
+from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.training.metrics import grace_seconds
+from tuneloop.tools.training.smoke_run import smoke_run_data, write_smoke_run_data
+
+FOLDER = ENGINES / "llamafactory"
+SCRIPTS = tuple(str(FOLDER / name) for name in ("train.py", "lf_watch.py", "lf_checkpoints.py", "lf_cost.py"))
+DISCARD = "discard"
+KEY = "key"
+# Ends from outside: by SIGKILL, by SIGTERM before the first step, and by SIGTERM with a checkpoint.
+KILLED = (-9, -15, 75)
+
+
+def _launch(run_tools: RunTools, folder: ExperimentFolder, name: str, out: Path, data: Path, steps: int | None) -> None:
+    engine, settings = run_tools.engine("llamafactory"), run_tools.settings
+    work = folder.work / name
+    text = finalize_config(
+        folder.config.read_text(),
+        model=run_tools.setup.model_root,
+        data=data,
+        output=out,
+        seed=run_tools.spec.seed + folder.seeds_on,
+        device=run_tools.setup.device,
+        steps_override=steps,
+    )
+    key = digest(text, (data / "data.json").read_bytes(), run_tools.setup.model_fingerprint, engine.identity)
+    inputs = job_input_file(folder.work, name)
+    if read_key(folder, name) != key:
+        remove_path(out)
+    if run_tools.status(folder.jobs, name)[0].state != "running":
+        (inputs / DISCARD).unlink(missing_ok=True)
+    write_atomic(inputs / "config.yaml", text)
+    write_atomic(inputs / KEY, key)
+    for place in (work, out):  # after the key: an output without one is stale
+        place.mkdir(parents=True, exist_ok=True)
+    env = {"PATH": f"{engine.bin}:/usr/bin:/bin", "LLAMAFACTORY_VERBOSITY": "WARN", "DISABLE_VERSION_CHECK": "1"}
+    limits = job_limits(settings, settings.full_timeout if steps is None else settings.smoke_run_timeout, folder.root)
+    command = Command(
+        argv=(str(engine.python), SCRIPTS[0], "train", str(inputs / "config.yaml")),
+        cwd=str(work),
+        env={**run_tools.environment(work), **engine.env, **env},
+        read=(*engine.readable, *SCRIPTS, str(inputs), str(data), str(run_tools.setup.model_root)),
+        write=(str(out), str(work)),
+        limits=limits.model_copy(update={"grace": grace_seconds(out)}),
+        key=key,
+    )
+    retry = was_training_killed(run_tools.status(folder.jobs, name)[0])
+    run_tools.launch(folder.jobs, name, command, retry=retry, worker="llamafactory")
+
+
+def was_training_killed(status: JobStatus) -> bool:
+    """Whether somebody else ended the process, or it ended on request: the recipe is not to blame, it goes on."""
+    end = status.exit
+    return end is not None and (end.reason == "stopped" or (end.reason == "finished" and end.code in KILLED))
+
+
+def read_key(folder: ExperimentFolder, name: str) -> str:
+    """The key that the output of training `name` was begun for; an output of another recipe is stale."""
+    try:
+        return (job_input_file(folder.work, name) / KEY).read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def start_training(run_tools: RunTools, folder: ExperimentFolder) -> str:
+    """Launch the full run; returns the job's name. A killed or stopped attempt goes on from its last whole checkpoint.
+
+    Raises InfrastructureError when checkpoints and model would not fit on the disk.
+    """
+    if run_tools.status(folder.jobs, "train")[0].state != "running" and not (folder.model / "pulse.json").is_file():
+        check_room(
+            folder.root, training_bytes(config_context(run_tools, folder)), f"training experiment {folder.number}"
+        )
+    _launch(run_tools, folder, "train", folder.model, folder.data, None)
+    return "train"
+
+
+def config_context(run_tools: RunTools, folder: ExperimentFolder) -> ConfigContext:
+    """The experiment's config with everything its size depends on."""
+    catalog = installed_catalog(run_tools.engine("llamafactory"))
+    card = read_model_card(run_tools.setup.model_root)
+    return ConfigContext(parse_config(folder.config.read_text()), catalog, card, run_tools.setup.device)
+
+
+def start_smoke_run(run_tools: RunTools, folder: ExperimentFolder) -> str:
+    """Launch a few optimizer steps on the longest and on typical rows; returns the job's name."""
+    steps = write_smoke_run_data(folder, run_tools.setup.model_root / "tokenizer.json")
+    _launch(run_tools, folder, "smoke_run", folder.work / "rehearsal_model", smoke_run_data(folder), steps)
+    return "smoke_run"
+
+
+def stop_training(run_tools: RunTools, folder: ExperimentFolder, kind: str, *, save: bool) -> None:
+    """Ask a training to end after the step at hand; with `save` it leaves a checkpoint there. Returns at once."""
+    out = folder.model if kind == "train" else folder.work / "rehearsal_model"
+    if not save:
+        write_atomic(job_input_file(folder.work, kind) / DISCARD, "")
+    run_tools.stop(folder.jobs, kind, grace_seconds(out))
+
+
+def start_mark_complete(run_tools: RunTools, folder: ExperimentFolder, last: int) -> None:
+    """Launch what makes the newest whole checkpoint at or before step `last` the experiment's model."""
+    engine, work = run_tools.engine("llamafactory"), folder.work / "offer"
+    work.mkdir(parents=True, exist_ok=True)
+    command = Command(
+        argv=(str(engine.python), SCRIPTS[2], "offer", str(folder.model), str(last)),
+        cwd=str(work),
+        env={**run_tools.environment(work), **engine.env},
+        read=(*engine.readable, SCRIPTS[2]),
+        write=(str(folder.model), str(work)),
+        limits=job_limits(run_tools.settings, run_tools.settings.full_timeout, folder.root),
+        key=digest(read_key(folder, "train"), str(last)),
+    )
+    run_tools.launch(folder.jobs, "offer", command)
+
+
+def mark_complete_status(run_tools: RunTools, folder: ExperimentFolder) -> JobStatus:
+    """State of that job; exit status 3: no whole checkpoint is old enough."""
+    return run_tools.status(folder.jobs, "offer")[0]

@@ -1,0 +1,1 @@
+"""Files of models: formats, fingerprints, conversion, delivery."""
