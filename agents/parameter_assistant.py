@@ -62,12 +62,12 @@ async def ask_model(question: str, tools: Toolbox, settings: Settings) -> str:
     prompt = fill(ASSISTANT.name, question=escape_role_markers(question))
     with tempfile.TemporaryDirectory(prefix="tuneloop-ask-") as folder:
         place = Path(folder)
-        desk = PlannerContext(
+        context = PlannerContext(
             settings, lambda _: place / "calls.jsonl", place / "models.json", lambda _: None, _no_book
         )
         try:
             async with asyncio.timeout(LONGEST):
-                found = await ChatPlanner(desk).answer(ASSISTANT.name, prompt, _brief(), tools, ParameterAnswer)
+                found = await ChatPlanner(context).answer(ASSISTANT.name, prompt, _brief(), tools, ParameterAnswer)
         except TimeoutError as e:
             raise RecipeError(f"no answer within {LONGEST:g} s", culprit="planner") from e
         except InfrastructureError as e:

@@ -59,8 +59,8 @@ def supervisor(place: Place) -> float:
     sandbox.start(folder, command(place.root / "sleep", "/bin/sleep", str(seconds + 2)))
     while not (named := (folder / "lock").read_text()):
         time.sleep(0.01)
-    keeper = int(named)
-    pids = (keeper, parent(keeper))
+    supervisor_pid = int(named)
+    pids = (supervisor_pid, parent(supervisor_pid))
     before, began = sum(map(busy, pids)), time.perf_counter()
     time.sleep(seconds)
     spent, passed = sum(map(busy, pids)) - before, time.perf_counter() - began

@@ -36,7 +36,7 @@ main()
 
 
 @dataclass(frozen=True)
-class Sitting:
+class TimedRun:
     """`cpu`: seconds of the orchestrator's own process; `inside`: those of them in nodes of experiments."""
 
     run: RunFolder
@@ -50,7 +50,7 @@ def limits(place: Place) -> dict[str, str]:
     return {"FT_BENCHMARK_LIMIT": "20"} if place.small else {}
 
 
-def sitting(place: Place) -> Sitting:
+def timed_run(place: Place) -> TimedRun:
     """`tuneloop run` to its end; small: five nodes of it."""
     count = 1 if place.small else EXPERIMENTS
     run = place.run("whole")
@@ -68,7 +68,7 @@ def sitting(place: Place) -> Sitting:
         "whole run", {"seconds": spent.wall, "CPU": own, "CPU with waited children": spent.cpu, "peak MB": spent.memory}
     )
     place.note("nodes, [node, experiment, seconds, CPU seconds]", nodes(run))
-    return Sitting(run, count, own, sum_)
+    return TimedRun(run, count, own, sum_)
 
 
 def nodes(run: RunFolder) -> list[tuple[str, int, float, float]]:
@@ -80,21 +80,21 @@ def nodes(run: RunFolder) -> list[tuple[str, int, float, float]]:
 @figure("orchestration of an experiment", "CPU s", "<= 1")
 def orchestration(place: Place) -> float:
     """The orchestrator's process from `research` to `critique`, mean of the run's experiments; jobs not counted."""
-    found = place.once(sitting)
+    found = place.once(timed_run)
     return found.inside / found.experiments
 
 
 @figure("orchestration of a run beside its experiments", "CPU s", "<= 5")
 def start_and_end(place: Place) -> float:
     """The rest of the same process: start, `prepare`, `finish`, console."""
-    found = place.once(sitting)
+    found = place.once(timed_run)
     return found.cpu - found.inside
 
 
 @figure("checkpoint of an experiment", "KB", "<= 200")
 def checkpoint(place: Place) -> float:
     """`checkpoint.sqlite` and its journal after the run, by experiment."""
-    found = place.once(sitting)
+    found = place.once(timed_run)
     files = found.run.root.glob(f"{found.run.checkpoint.name}*")
     return sum(f.stat().st_size for f in files) / 1024 / found.experiments
 
@@ -102,14 +102,14 @@ def checkpoint(place: Place) -> float:
 @figure("events of an experiment", "KB", "<= 50")
 def events(place: Place) -> float:
     """`events.jsonl` after the run, by experiment."""
-    found = place.once(sitting)
+    found = place.once(timed_run)
     return found.run.events.stat().st_size / 1024 / found.experiments
 
 
 @figure("second `make run` until the training begins", "s", "<= 20")
 def second_run(place: Place) -> float:
     """From `make` to the training's `command.json`; all is installed and another run was made in the same home."""
-    place.once(sitting)
+    place.once(timed_run)
     log = place.root / "make.txt"
     env = environment(place.home) | CACHED | limits(place)
     well(spend(["make", "install", "sandbox"], env=env, cwd=ROOT, log=log), log)

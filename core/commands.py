@@ -39,7 +39,7 @@ from tuneloop.core.run_spec import ApproveAt
 
 NAME = r"[A-Za-z_]\w*"
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-SIMILAR = 72  # of 100: rapidfuzz's likeness from which a command is offered
+SIMILAR = 72  # of 100: rapidfuzz's similarity from which a command is offered
 # Unit of `more` → field of Extend, factor.
 UNITS = {
     **dict.fromkeys(("s", "sec", "second"), ("seconds", 1)),

@@ -78,7 +78,7 @@ def serve(door: socket.socket, known: fork_parent.Knowledge, idle: float) -> Non
 
 
 def hire(door: socket.socket, known: fork_parent.Knowledge) -> set[int]:
-    """Fork a fork_parent for the next connection; its pid. A job of ours gets none: it could ask for wider walls."""
+    """Fork a fork_parent for the next connection; its pid. A job of ours gets none: it could ask for wider access."""
     connection, _ = door.accept()
     if fork_isolation.is_job(connection):
         connection.close()

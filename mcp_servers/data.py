@@ -73,7 +73,7 @@ class DataTools(RowTools):
         )
 
     def profile_dataset(self, dataset: Dataset) -> dict[str, Any]:
-        """How good a data set is: fields, formats, duplicates, agreement of labels, lengths, likeness to the benchmark."""
+        """How good a data set is: fields, formats, duplicates, agreement of labels, lengths, similarity to the benchmark."""
         run_tools = self.scope.run_tools()
         self.root(dataset)
         file = (

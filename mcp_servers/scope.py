@@ -37,7 +37,7 @@ class Scope:
         return self.run or (newest_run(self.settings.home) if self.follow else None)
 
     def run_tools(self) -> RunTools:
-        """The run's workbench. Raises ToolError when the server was started without a run."""
+        """The run's tools. Raises ToolError when the server was started without a run."""
         run = self.newest
         if run is None:
             raise ToolError("this server was started without a run: start it with --run ID")

@@ -1,4 +1,4 @@
-"""What a job's container is made of: mounts, walls and limits, as the daemon's interface wants them."""
+"""What a job's container is made of: mounts, confinement and limits, as the daemon's API wants them."""
 
 from __future__ import annotations
 

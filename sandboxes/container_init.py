@@ -1,4 +1,4 @@
-"""The first process in a job's container: starts the job, buries all its processes and tells how it ended.
+"""The first process in a job's container: starts the job, reaps all its processes and reports how it ended.
 
 Runs as `python -I -S pid_one.py FOLDER` inside; FOLDER holds `job.json` and two named pipes. The job's output goes to
 `log`, one line of JSON at the end to `report`. It ends when both have been read to the end: whoever takes the place of
@@ -29,7 +29,7 @@ GLANCE = 0.5  # seconds between two looks at whether it is given up
 
 
 def main(folder: str) -> None:
-    """Start, bury, tell, wait until it was heard. Elsewhere than in a container, "everybody" would be everybody."""
+    """Start, reap, report, wait until the report was read. Outside of a container this would end every process."""
     if os.getpid() != 1:
         sys.exit("right is the first process of a container")
     log = os.open(f"{folder}/log", os.O_RDWR)

@@ -1,7 +1,7 @@
 """docker: a job in a container of Docker or Podman that sees the system's programs, the paths it lists and nothing else.
 
 No network, no capabilities, no new privileges, the daemon's filter of system calls and our own (`seccomp.py`), a read-only
-root, walls for memory, processes and /tmp. Paths are the same inside and outside, so the daemon has to run on this
+root, limits on memory, processes and /tmp. Paths are the same inside and outside, so the daemon has to run on this
 machine. Jobs are of the caller's user; where root starts them, of a user of their own (`owner.py`), to whom their writable
 folders are handed over. Without an image of its own an engine is mounted read-only, with /usr, as bubblewrap does it.
 

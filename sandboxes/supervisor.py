@@ -215,7 +215,7 @@ class Supervisor:
 
 
 def open_cgroup(plan: Plan) -> CgroupLimits | None:
-    """The kernel's hold on a job with limits; a container has walls of its own."""
+    """The kernel's hold on a job with limits; a container has limits of its own."""
     walled = plan.container is not None and plan.warm is None
     if walled or (plan.memory is None and plan.processes is None):
         return None

@@ -28,7 +28,7 @@ LENGTHS = "tools/data_gate/test_lengths.py"
 FETCH = "tools/hub/test_fetch.py"
 REGISTERED = "tools/datasets/test_registered.py"
 PROMISES = "tools/statistics/test_promises.py"
-WALLS = "graph/test_job_walls.py"
+CONFINEMENT = "graph/test_job_confinement.py"
 REPORT = "tools/report/test_report.py"
 
 
@@ -200,7 +200,7 @@ EVALUATION = (
             ("mcp_servers/test_scope.py", "test_without_the_guard_test_items_would_be_trained_on"),
             (REGISTERED, "test_bioprobench_leaves_the_test_files_where_they_are"),
             (REGISTERED, "test_panorama_leaves_validation_and_test_where_they_are"),
-            (WALLS, "test_what_is_right_is_in_the_final_job_only"),
+            (CONFINEMENT, "test_what_is_right_is_in_the_final_job_only"),
             ("crash/test_canaries.py", "test_a_script_that_looks_for_them_tells_none"),
         ),
     ),
@@ -221,7 +221,7 @@ EVALUATION = (
             (REPORT, "test_the_best_is_what_was_promoted_and_no_experiment_has_a_test_score"),
             ("mcp_servers/test_scope.py", "test_no_server_opens_the_sealed_split"),
             ("tools/evaluation/test_test_access_log.py", "test_another_description_makes_no_new_test"),
-            (WALLS, "test_each_job_reads_and_writes_what_the_table_says"),
+            (CONFINEMENT, "test_each_job_reads_and_writes_what_the_table_says"),
         ),
     ),
     Defect(

@@ -35,7 +35,7 @@ def unknown_entry(kind: str, name: str, known: list[str], also: str) -> InvalidR
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """The nearest of the known names, or those there are; of very many the first, and a likeness counts that is less near."""
+    """The nearest of the known names, or those there are; of very many the first, and a less similar name counts."""
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6 if len(known) <= MOST else 0.4)
     more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known[:MOST]) or 'none'}{more}"

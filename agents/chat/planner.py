@@ -143,9 +143,9 @@ async def _run_agent_loop(chain: ModelChain, toolkit: Toolkit, prompt: str, want
     """The loop of model and tools, until there is an answer or a limit is reached."""
     stable, now = split_prompt(prompt)
     referee = AnswerRepairs(chain.caller.agent, want.__name__)
-    seat = FallbackModel(talk=Conversation(chain, toolkit, want.__name__))
+    model = FallbackModel(talk=Conversation(chain, toolkit, want.__name__))
     agent = create_agent(
-        seat,
+        model,
         await toolkit.all(),
         system_prompt=f"{stable}\n\n{HOW.format(answer=want.__name__)}".strip(),
         response_format=ToolStrategy(want, handle_errors=referee.invalid),

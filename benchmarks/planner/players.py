@@ -126,7 +126,7 @@ def offline() -> Asked:
 
 @dataclass(frozen=True)
 class Place:
-    """What the desk of a chat planner wants of a run: the task's own, with transcripts apart for every trial."""
+    """What the context of a chat planner wants of a run: the task's own, with transcripts apart for every trial."""
 
     run: RunFolder
     settings: Settings

@@ -19,7 +19,7 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas  # noqa: F401 - before the walls are up; most replies read their table with it
+import pandas  # noqa: F401 - before the confinement is up; most replies read their table with it
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.figure import Figure

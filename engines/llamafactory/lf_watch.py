@@ -69,7 +69,7 @@ class WatchedTrainer(CustomSeq2SeqTrainer):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.add_callback(METER)
-        self.add_callback(Keeper(self))
+        self.add_callback(CheckpointCallback(self))
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
         """The next step begins."""
@@ -88,7 +88,7 @@ class WatchedTrainer(CustomSeq2SeqTrainer):
         METER.save = since(began)
 
 
-class Keeper(TrainerCallback):
+class CheckpointCallback(TrainerCallback):
     """Proves checkpoints in the background, ends on request, writes pulse and watch."""
 
     def __init__(self, trainer: CustomSeq2SeqTrainer) -> None:

@@ -44,8 +44,10 @@ def rebuild(run: RunFolder, settings: Settings) -> State:
         return state.model_copy(update={"stage": "finish"})
     folder = run.experiment(number)
     if not folder.root.is_dir():
-        onward = next_node(Context(run, settings, state))  # of nobody there: `prepare`, whose work is done, asks who is
-        return state.model_copy(update={"stage": "prepare" if onward == "finish" else onward})
+        following = next_node(
+            Context(run, settings, state)
+        )  # of nobody there: `prepare`, whose work is done, asks who is
+        return state.model_copy(update={"stage": "prepare" if following == "finish" else following})
     place = open_experiment_stage(folder)
     stage = (
         max(place.stage, recorded_next_node(run, number, place), key=FORWARD.index)

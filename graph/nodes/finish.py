@@ -101,10 +101,10 @@ def load_or_run_sealed_test(ctx: Context, *, candidate: bool) -> SealedTest:
 
 def run_sealed_test(ctx: Context, *, candidate: bool) -> tuple[list[Score], list[Score]]:
     """Launch, wait, verify. A run whose time is over still ends with its test score."""
-    run_tools, unhurried = ctx.run_tools, ctx.without_deadline()
+    run_tools, without_deadline = ctx.run_tools, ctx.without_deadline()
     model = ctx.run.candidate if candidate else None
     run_evaluation(
-        unhurried,
+        without_deadline,
         "sealed test",
         ctx.run.final,
         lambda: start_sealed(run_tools, model),

@@ -41,7 +41,7 @@ def steady() -> None:
     parameter_map.TINY_SECONDS = parameter_map.LONGEST_SECONDS = 1e6
 
 
-def sitting(asked: dict[str, Any]) -> None:
+def drive_run(asked: dict[str, Any]) -> None:
     """In the forked child: become an orchestrator. Never returns."""
     home, run = Path(asked["home"]), asked["run"]
     os.environ.update({"FT_FILE_PATH": str(home), **asked.get("env", {})})
@@ -63,7 +63,7 @@ def child(asked: dict[str, Any]) -> None:
     """Run a session and end this process whatever happens."""
     code = 70
     try:
-        sitting(asked)
+        drive_run(asked)
         code = 0
     except SystemExit as e:
         code = e.code if isinstance(e.code, int) else 1

@@ -85,8 +85,8 @@ def test_a_killed_training_goes_on_from_its_checkpoint(whole_run, warm_home: Pat
     start = [*COMMAND, *SPEC, "--run-id", "cut", "--json"]
     p = subprocess.Popen(start, env=env, cwd=warm_home.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until(lambda: any(folder.model.glob("checkpoint-*/trainer_state.json")))
-    keeper = int((folder.jobs / "train.1" / "lock").read_text().split()[0])
-    os.kill(keeper, signal.SIGKILL)
+    supervisor_pid = int((folder.jobs / "train.1" / "lock").read_text().split()[0])
+    os.kill(supervisor_pid, signal.SIGKILL)
     assert p.wait(400) == 0
     assert (folder.jobs / "train.2" / "exit.json").is_file()
     assert story(run) == story(whole_run.run)

@@ -38,9 +38,9 @@ sys.path.insert(0, {root!r})
 from pathlib import Path
 from tests.stand_in_engine import stand_in
 from tuneloop.cli.main import cli
-from tuneloop.tools.evaluating import desk
+from tuneloop.tools.evaluation.standalone import run_tools
 made = stand_in(Path({place!r}))
-desk.ensure_engine = lambda *_: made
+run_tools.ensure_engine = lambda *_: made
 cli(sys.argv[1:])
 """
 PYTHON = '#!/bin/sh\n[ "$1" = -P ] || exec {python} "$@"\nshift 3\nexec {python} -P {boot} "$@"\n'

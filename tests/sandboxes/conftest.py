@@ -130,7 +130,7 @@ def start_worker(root: Path, sandbox: Sandbox, idle: float = 60, preload: str = 
     return trial
 
 
-def keeper(folder: Path) -> int:
+def supervisor_pid(folder: Path) -> int:
     """Pid of the job's supervisor, once it said it."""
     return int(until((folder / "lock").read_text))
 

@@ -10,7 +10,7 @@ from tuneloop.sandboxes import cgroups, local
 from tuneloop.sandboxes.cgroups import LEAF, PREFIX, find_base
 from tuneloop.sandboxes.jobs import wait
 
-from .conftest import KINDS, WARM, Trial, keeper, open_trial
+from .conftest import KINDS, WARM, Trial, open_trial, supervisor_pid
 
 PARENTS = find_base()[1]
 SLEEP = "open('up', 'w'); import time; time.sleep(60)"
@@ -64,7 +64,7 @@ def test_threads_count_beyond_what_a_job_may_need(trial, monkeypatch):
 def test_a_group_goes_with_its_job(trial):
     folder = trial.start(SLEEP, limits={"memory": 1 << 30, "processes": 50})
     until((trial.work / "up").exists)
-    pid = keeper(folder)
+    pid = supervisor_pid(folder)
     assert len(groups(pid)) == 2
     trial.sandbox.stop(folder, grace=0)
     assert wait(trial.sandbox, folder, every=0.01).reason == "stopped"
@@ -74,14 +74,14 @@ def test_a_group_goes_with_its_job(trial):
 def test_a_job_without_limits_has_none(trial):
     folder = trial.start(SLEEP)
     until((trial.work / "up").exists)
-    assert groups(keeper(folder)) == []
+    assert groups(supervisor_pid(folder)) == []
     trial.sandbox.stop(folder, grace=0)
 
 
 def test_what_a_killed_keeper_leaves_is_removed_by_its_watcher(trial):
     folder = trial.start(SLEEP, limits={"memory": 1 << 30})
     until((trial.work / "up").exists)
-    pid = keeper(folder)
+    pid = supervisor_pid(folder)
     assert groups(pid)
     os.kill(pid, signal.SIGKILL)
     until(lambda: groups(pid) == [])
@@ -90,7 +90,7 @@ def test_what_a_killed_keeper_leaves_is_removed_by_its_watcher(trial):
 def test_what_both_killed_leave_is_removed_by_the_next(trial: Trial):
     folder = trial.start(SLEEP, limits={"memory": 1 << 30})
     until((trial.work / "up").exists)
-    pid = keeper(folder)
+    pid = supervisor_pid(folder)
     os.killpg(os.getpgid(pid), signal.SIGKILL)
     until(lambda: trial.sandbox.poll(folder).state == "lost")
 

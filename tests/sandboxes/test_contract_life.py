@@ -12,7 +12,7 @@ from tuneloop.core.job import Sandbox
 from tuneloop.sandboxes.jobs import wait
 from tuneloop.sandboxes.process_tree import children
 
-from .conftest import BEAT, Trial, keeper
+from .conftest import BEAT, Trial, supervisor_pid
 
 SLEEP = "import time; time.sleep(30)"
 CHILD_BEATS = BEAT + "if os.fork() == 0: beat('beat')\n"
@@ -65,7 +65,7 @@ def test_stop_ends_a_deaf_job_after_the_grace(trial):
 def test_sigterm_to_the_supervisor_stops_the_job(trial):
     folder = trial.start("print('up', flush=True)\n" + SLEEP)
     until(lambda: "up" in (folder / "log.txt").read_text())
-    os.kill(keeper(folder), signal.SIGTERM)
+    os.kill(supervisor_pid(folder), signal.SIGTERM)
     assert wait(trial.sandbox, folder).reason == "stopped"
 
 
@@ -96,14 +96,14 @@ def lost(sandbox: Sandbox, folder) -> bool:
 def test_a_killed_keeper_takes_the_whole_job_with_it(trial, mortal):
     folder = trial.start(STRAY_BEATS + WAIT_FOR_BEAT + "open('up', 'w')\n" + SLEEP)
     until((trial.work / "up").exists)
-    os.kill(keeper(folder), signal.SIGKILL)
+    os.kill(supervisor_pid(folder), signal.SIGKILL)
     until(lambda: lost(trial.sandbox, folder))
     assert not trial.beats()
 
 
 def test_a_killed_watcher_changes_nothing(trial):
     folder = trial.start("import time; time.sleep(0.5)")
-    pid = keeper(folder)
+    pid = supervisor_pid(folder)
     watcher = next(p for p in map(int, filter(str.isdecimal, os.listdir("/proc"))) if pid in children(p))
     os.kill(watcher, signal.SIGKILL)
     assert wait(trial.sandbox, folder).ok
@@ -112,7 +112,7 @@ def test_a_killed_watcher_changes_nothing(trial):
 def test_with_both_killed_stop_still_ends_what_holds_the_lock(trial, mortal):
     folder = trial.start(STRAY_BEATS + WAIT_FOR_BEAT + "open('up', 'w')\n" + SLEEP)
     until((trial.work / "up").exists)
-    os.killpg(os.getpgid(keeper(folder)), signal.SIGKILL)
+    os.killpg(os.getpgid(supervisor_pid(folder)), signal.SIGKILL)
     time.sleep(0.1)
     trial.sandbox.stop(folder)
     until(lambda: lost(trial.sandbox, folder))

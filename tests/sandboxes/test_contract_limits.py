@@ -22,10 +22,10 @@ if os.fork() == 0:
 """
 
 
-@pytest.fixture(params=["kernel", "keeper"])
+@pytest.fixture(params=["kernel", "supervisor"])
 def counted(request, monkeypatch):
     """Who counts: cgroups where there are some, or the supervisor alone."""
-    if request.param == "keeper":
+    if request.param == "supervisor":
         path, rest = local.BOOT.split("; from", 1)
         none = "; import tuneloop.sandboxes.cgroups as c; c.find = lambda place='/': (1, {}); from"
         monkeypatch.setattr(local, "BOOT", path + none + rest)

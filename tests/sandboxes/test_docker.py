@@ -22,7 +22,7 @@ from tuneloop.sandboxes.jobs import wait
 from tuneloop.sandboxes.local import environment
 from tuneloop.sandboxes.process_tree import children
 
-from .conftest import BEAT, Trial, keeper, open_trial
+from .conftest import BEAT, Trial, open_trial, supervisor_pid
 
 COUNT = "import time\nfor n in range({n}): print(n, flush=True); time.sleep(0.01)\nprint('whole')"
 UP_AND_BEAT = BEAT + "open('up', 'w')\nbeat('beat')"
@@ -39,7 +39,7 @@ def state(folder):
 
 def kill_keepers(folder) -> None:
     """The supervisor and the watcher above it."""
-    os.killpg(os.getpgid(keeper(folder)), signal.SIGKILL)
+    os.killpg(os.getpgid(supervisor_pid(folder)), signal.SIGKILL)
 
 
 def first_process(folder) -> int:
@@ -51,9 +51,9 @@ def first_process(folder) -> int:
 def test_a_container_whose_keeper_was_killed_gets_another_and_loses_no_line(trial, watcher_too):
     folder = trial.start(COUNT.format(n=100))
     until(lambda: "\n5\n" in (folder / "log.txt").read_text())
-    old = keeper(folder)
+    old = supervisor_pid(folder)
     kill_keepers(folder) if watcher_too else os.kill(old, signal.SIGKILL)
-    until(lambda: trial.sandbox.poll(folder).state == "running" and keeper(folder) != old)
+    until(lambda: trial.sandbox.poll(folder).state == "running" and supervisor_pid(folder) != old)
     assert wait(trial.sandbox, folder, every=0.02).ok
     assert (folder / "log.txt").read_text().split() == [*map(str, range(100)), "whole"]
     until(lambda: state(folder) is None)
@@ -85,7 +85,7 @@ def test_stop_reaches_a_container_without_keeper(trial):
     folder = trial.start(UP_AND_BEAT)
     until((trial.work / "up").exists)
     kill_keepers(folder)
-    until(lambda: not os.path.exists(f"/proc/{keeper(folder)}"))
+    until(lambda: not os.path.exists(f"/proc/{supervisor_pid(folder)}"))
     trial.sandbox.stop(folder, grace=0.1)
     assert wait(trial.sandbox, folder, every=0.02).reason == "stopped"
     assert not trial.beats()
@@ -195,7 +195,7 @@ def test_sweep_takes_what_nobody_will_ask_for_and_nothing_else(trial):
     kept, gone = (trial.start(UP_AND_BEAT, name) for name in ("kept", "gone"))
     pids = [first_process(folder) for folder in (kept, gone)]
     kill_keepers(gone)
-    until(lambda: not os.path.exists(f"/proc/{keeper(gone)}"))
+    until(lambda: not os.path.exists(f"/proc/{supervisor_pid(gone)}"))
     gone.rename(trial.root / "elsewhere")
     assert is_orphan(gone)
     assert not is_orphan(kept)

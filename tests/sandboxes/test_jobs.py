@@ -11,7 +11,7 @@ from tuneloop.core.job import Command
 from tuneloop.sandboxes.jobs import launch, log_tail, newest_attempt, read_command, wait
 from tuneloop.sandboxes.process import ProcessSandbox
 
-from .conftest import keeper
+from .conftest import supervisor_pid
 
 BOX = ProcessSandbox()
 
@@ -53,7 +53,7 @@ def test_another_key_ends_the_old_job_first(tmp_path, command):
 
 def test_a_lost_job_gets_a_successor(tmp_path, command):
     one = launch(BOX, tmp_path / "jobs", "train", command("sleep 30", "a"))
-    os.kill(keeper(one), signal.SIGKILL)
+    os.kill(supervisor_pid(one), signal.SIGKILL)
     with pytest.raises(InfrastructureError, match="lost"):
         wait(BOX, one, every=0.02)
     two = launch(BOX, tmp_path / "jobs", "train", command("true", "a"))
@@ -86,7 +86,7 @@ def test_a_job_that_was_stopped_is_started_again(tmp_path, command):
 
 def test_a_stop_reaches_a_keeper_that_has_not_yet_named_itself(tmp_path, command):
     one = launch(BOX, tmp_path / "jobs", "train", command("sleep 30", "a"))
-    keeper(one)
+    supervisor_pid(one)
     os.truncate(one / "lock", 0)
     BOX.stop(one)
     assert wait(BOX, one, every=0.02).reason == "stopped"

@@ -1,4 +1,4 @@
-"""Jobs that a warm worker forks: the same as cold ones, behind walls of their own, whoever is killed."""
+"""Jobs that a warm worker forks: the same as cold ones, confined by themselves, whoever is killed."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.sandboxes.process_tree import children, descendants
 from tuneloop.sandboxes.warm_job import retire_worker
 
-from .conftest import BEAT, KINDS, keeper, start_worker
+from .conftest import BEAT, KINDS, start_worker, supervisor_pid
 
 FLAVOUR = "import sys; print(getattr(sys, 'flavour', 'cold'))"
 UP_AND_SLEEP = BEAT + "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: beat('beat')\n    os._exit(0)\n"
@@ -184,7 +184,7 @@ def test_a_killed_job_has_ended_by_that_signal(warm):
 
 def test_killed_keepers_take_the_job_with_them_and_leave_the_worker(warm):
     folder = sleeping(warm)
-    os.killpg(os.getpgid(keeper(folder)), signal.SIGKILL)
+    os.killpg(os.getpgid(supervisor_pid(folder)), signal.SIGKILL)
     until_lost(warm, folder)
     assert warm.run(FLAVOUR, "next")[1] == "warm\n"
     until(lambda: not children(warm.pid))
@@ -192,7 +192,7 @@ def test_killed_keepers_take_the_job_with_them_and_leave_the_worker(warm):
 
 def test_everything_killed_at_once_leaves_nothing(warm):
     folder = sleeping(warm)
-    pids = [keeper(folder), keeper(warm.worker), warm.pid, *descendants(warm.pid)]
+    pids = [supervisor_pid(folder), supervisor_pid(warm.worker), warm.pid, *descendants(warm.pid)]
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):  # the death of one is the death of others
             os.kill(pid, signal.SIGKILL)

@@ -9,7 +9,7 @@ from tuneloop.tools.config.finding import KeyProblem
 from tuneloop.tools.config.rule import ConfigRule, find_broken_rules, warning
 
 LOSSES = ("use_dft_loss", "use_asft_loss", "use_eaft_loss")
-# Keys that only some stages heed.
+# Keys that only some stages use.
 HEEDED: dict[str, tuple[str, ...]] = {
     "pref_loss": ("dpo",),
     "dpo_label_smoothing": ("dpo",),

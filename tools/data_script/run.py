@@ -106,7 +106,7 @@ def start_script(run_tools: RunTools, folder: ExperimentFolder, *, debug: bool) 
     out.mkdir(parents=True, exist_ok=True)
     access = data_access(settings)
     client = (str(CLIENT),) if access else ()
-    # Not -I: it would not heed the seed of hashes either, and the order of a set shall be the same every time.
+    # Not -I: it would ignore PYTHONHASHSEED too, and the order of a set shall be the same every time.
     alone = {"PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1", "PYTHONPATH": str(CLIENT.parent) if access else ""}
     command = Command(
         argv=(str(engine.python), str(folder.script), *(["--debug"] if debug else [])),

@@ -194,6 +194,6 @@ def job_report(status: JobStatus, **facts: Any) -> dict[str, Any]:
     return {"state": status.state, "exit": status.exit.model_dump() if status.exit else None, **facts}
 
 
-@lru_cache(maxsize=8)  # YAML is slow to read, and every glance at a job starts from a new workbench
+@lru_cache(maxsize=8)  # YAML is slow to read, and every look at a job makes new RunTools
 def _spec(path: Path, _stamp: int) -> RunSpec:
     return RunSpec.model_validate(yaml.safe_load(path.read_text())["spec"])

@@ -141,7 +141,7 @@ def find_question(columns: Sequence[FieldColumn], target: BenchmarkTarget) -> tu
 
 
 def find_fields(columns: Sequence[FieldColumn], target: BenchmarkTarget) -> dict[str, str]:
-    """Item field → path where the template uses several fields; {} where it uses one, or a field has no likeness here."""
+    """Item field → path where the template uses several fields; {} where it uses one, or a field resembles none here."""
     names = [name for name in target.texts if name]
     if len(names) < 2:
         return {}

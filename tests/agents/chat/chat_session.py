@@ -22,14 +22,14 @@ def main(url: str, root: Path) -> None:
     run = RunFolder(root)
     settings = Settings(CHAT_MODEL="m", OPENAI_API_KEY=CANARY, OPENAI_API_BASE=url)
     answers = run.experiment(1).answers
-    desk = PlannerContext(
+    context = PlannerContext(
         settings,
         lambda agent: transcript_path(answers, agent, 0),
         run.models,
         lambda e: append(run.events, e),
         open_ledger(run, settings, 1),
     )
-    answer = run_sync(ChatPlanner(desk).answer("critic", PROMPT, BRIEF, Tools(), Critique))
+    answer = run_sync(ChatPlanner(context).answer("critic", PROMPT, BRIEF, Tools(), Critique))
     sys.stdout.write(answer.model_dump_json())
 
 

@@ -99,7 +99,7 @@ class Table:
         return Settings(FT_FILE_PATH=self.folder, **given)
 
     @property
-    def desk(self) -> PlannerContext:
+    def context(self) -> PlannerContext:
         @contextmanager
         def book() -> Iterator[Booked]:
             yield self.book
@@ -113,7 +113,7 @@ class Table:
 
     def ask(self, *, live: bool = True, agent: str = "critic", want: Any = Critique, prompt: str = PROMPT) -> Any:
         tools = self.tools if live else None
-        return run_sync(ChatPlanner(self.desk, live=live).answer(agent, prompt, BRIEF, tools, want))
+        return run_sync(ChatPlanner(self.context, live=live).answer(agent, prompt, BRIEF, tools, want))
 
     @property
     def lines(self) -> list[TranscriptLine]:

@@ -207,7 +207,7 @@ async def test_an_agent_that_obeys_everything_changes_nothing(
     brief = poisoned(SAID) if name in ("config_coder", "validator") else BRIEF.model_copy(update={"failure": SAID})
     before = files_of(scope.settings.home.runs)
     async with open_toolbox(scope, agent.tools) as tools:
-        planner = ChatPlanner(table.desk)
+        planner = ChatPlanner(table.context)
         found = await planner.answer(name, render(name, brief), brief, tools, agent.answer)
     assert found == agent.answer.model_validate(ANSWERS[name]), "what else it was ordered to say was no answer"
     obeyed = {mark for mark in mind.obeyed if mark.startswith("(ref")}

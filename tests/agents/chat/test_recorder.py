@@ -35,8 +35,8 @@ PLACES = [Reply("", (Call("data_look", {"where": str(i)}),)) for i in range(24)]
 AGAIN = Reply("", (Call("data_look", {"where": "there"}),))
 
 
-def sitting(chat: Chat, run: Path) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-m", "tests.agents.chat.sitting", chat.url, str(run)]
+def start_session(chat: Chat, run: Path) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "tests.agents.chat.chat_session", chat.url, str(run)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
     return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -44,11 +44,11 @@ def sitting(chat: Chat, run: Path) -> subprocess.Popen[str]:
 def test_a_kill_in_the_middle_of_an_answer_pays_nothing_twice(tmp_path: Path) -> None:
     script: list[Said] = [LOOK, AGAIN, Hang(GOOD, 2), GOOD]
     with chat_server(lambda _: script.pop(0)) as chat:
-        first = sitting(chat, tmp_path)
+        first = start_session(chat, tmp_path)
         until(lambda: len(chat.seen) == 3, 120)
         first.kill()
         first.communicate()
-        second = sitting(chat, tmp_path)
+        second = start_session(chat, tmp_path)
         said, wrong = second.communicate(timeout=300)
     assert second.returncode == 0, wrong
     assert Critique.model_validate_json(said) == Critique.model_validate(ANSWER)

@@ -82,7 +82,7 @@ def bare(arena):
 
 @pytest.fixture(scope="module", params=WALLS)
 def walled(request, arena):
-    """What got through a sandbox's walls."""
+    """What got out of a sandbox."""
     there(request, request.param)
     made = arena(*TOGETHER)
     found = made.attack_in(WALLS[request.param]())

@@ -140,7 +140,7 @@ def test_a_field_that_many_items_share_need_not_be_in_the_row() -> None:
         "lung takes in air",
         "liver makes bile",
         "skin keeps water out",
-        "ear hears sound",
+        "owl hunts mice",
         "eye",
     )
     asked = [{"question": f"Which organ is it: the {fact}?", "A": fact, "B": "None"} for fact in facts]

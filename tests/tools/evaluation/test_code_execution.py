@@ -34,7 +34,7 @@ from tuneloop.tools.evaluation.run_evaluation import (
     start_sealed,
     validation_scores,
 )
-from tuneloop.tools.jobs import run_tools as workbench
+from tuneloop.tools.jobs import run_tools as run_tools_module
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.jobs.warm_workers import stop_workers
 
@@ -90,7 +90,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         packages={},
     )
     monkeypatch.setattr(RunTools, "engine", lambda self, name: engine)
-    monkeypatch.setattr(workbench, "worker_for", lambda run_tools, name: "")
+    monkeypatch.setattr(run_tools_module, "worker_for", lambda run_tools, name: "")
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         write_atomic(tmp_path / "base" / name, name)
     return tmp_path

@@ -37,7 +37,7 @@ from tuneloop.tools.evaluation.run_evaluation import (
     validation_scores,
     validation_sets,
 )
-from tuneloop.tools.jobs import run_tools as workbench
+from tuneloop.tools.jobs import run_tools as run_tools_module
 from tuneloop.tools.jobs.run_tools import RunTools
 
 # Stands for the engine's Python: answers every item in the way that the job's folder tells, as measure.py would write it.
@@ -75,7 +75,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         folder=python.parent.parent, python=python, bin=python.parent, readable=(), identity="e", env={}, packages={}
     )
     monkeypatch.setattr(RunTools, "engine", lambda self, name: engine)
-    monkeypatch.setattr(workbench, "worker_for", lambda run_tools, name: "")
+    monkeypatch.setattr(run_tools_module, "worker_for", lambda run_tools, name: "")
     base = tmp_path / "base"
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         write_atomic(base / name, name)

@@ -57,7 +57,7 @@ Make = Callable[..., RunTools]
 
 @pytest.fixture
 def make(tmp_path: Path, llamafactory: Engine, tiny: Path, provider: Provider) -> Make:
-    """`make(SETTING=…)`: the workbench of a prepared run that may ask `strong`, with 24 questions."""
+    """`make(SETTING=…)`: the tools of a prepared run that may ask `strong`, with 24 questions."""
 
     def build(**more: Any) -> RunTools:
         home = linked_home(tmp_path / "home")

@@ -60,7 +60,7 @@ Make = Callable[..., RunTools]
 
 @pytest.fixture
 def make(tmp_path: Path, llamafactory: Engine, tiny: Path) -> Make:
-    """`make(SETTING=…)`: the workbench of a prepared run."""
+    """`make(SETTING=…)`: the tools of a prepared run."""
 
     def build(**more: Any) -> RunTools:
         home = tmp_path / "home"

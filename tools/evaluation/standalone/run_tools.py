@@ -1,4 +1,4 @@
-"""A workbench without a run: an evaluation's own folder, jobs in it, and waiting for them."""
+"""Tools without a run: an evaluation's own folder, its jobs, and waiting for them."""
 
 from __future__ import annotations
 

@@ -213,9 +213,9 @@ def bleu(reference: str, reply: str) -> float:
     if not hits[0]:
         return 0.0
     precisions = [(hit or EPSILON) / max(1, given.total()) for hit, (_, given) in zip(hits, counts, strict=True)]
-    brevity = 1.0 if len(found) > len(wanted) else math.exp(1 - len(wanted) / len(found))
+    length_penalty = 1.0 if len(found) > len(wanted) else math.exp(1 - len(wanted) / len(found))
     # other machines compute exp with another last digit, and verdicts are compared
-    return round(brevity * math.sqrt(math.prod(precisions)), 12)
+    return round(length_penalty * math.sqrt(math.prod(precisions)), 12)
 
 
 def signs(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from tuneloop.sandboxes import local
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
 from tuneloop.sandboxes.process import ProcessSandbox
 
-from .conftest import Trial, keeper
+from .conftest import Trial, supervisor_pid
 
 CANARY = "canary-5d1f0c"
 CONNECT = "import socket; socket.create_connection(('127.0.0.1', {port}), 3); print('connected')"
@@ -21,7 +21,7 @@ CONNECT = "import socket; socket.create_connection(('127.0.0.1', {port}), 3); pr
 
 @pytest.fixture
 def trial(cold):
-    """What a warm job cannot reach is in test_warm.py: its walls are others."""
+    """What a warm job cannot reach is in test_warm.py: its confinement is another."""
     return cold
 
 
@@ -35,7 +35,7 @@ def test_environment_is_exactly_what_is_listed(trial, monkeypatch):
 def test_no_secret_of_the_parent_is_left_anywhere(trial, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", CANARY)
     folder = trial.start("import time; print('up', flush=True); time.sleep(30)")
-    assert Path(f"/proc/{keeper(folder)}/environ").read_bytes() == b""
+    assert Path(f"/proc/{supervisor_pid(folder)}/environ").read_bytes() == b""
     assert not any(CANARY in path.read_text() for path in folder.rglob("*") if path.is_file())
     trial.sandbox.stop(folder, 0)
 
