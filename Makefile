@@ -26,7 +26,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
 
-test: check sandbox postgres  ## style, types, floors, then the fast tests and a short real run
+test: check sandbox postgres  ## style, types, layers, then the fast tests and a short real run
 	$(call halves,$(FAST),tests/tools tests/sandboxes)
 
 slow: install sandbox postgres $(VENV)/audit/installed  ## long tests on real engines, the short crash suite

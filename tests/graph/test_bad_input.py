@@ -188,7 +188,7 @@ def test_a_finished_run_is_said_to_be_finished(run: RunFolder) -> None:
     assert photo(run) == before
 
 
-HOLDER = "import sys,time;from pathlib import Path;from tuneloop.graph.lifecycle.lock import hold\n"
+HOLDER = "import sys,time;from pathlib import Path;from tuneloop.graph.lifecycle.lock import hold_lock as hold\n"
 HOLDER += "with hold(Path(sys.argv[1])):\n  print('held',flush=True)\n  time.sleep(120)"
 
 

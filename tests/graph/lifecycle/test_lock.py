@@ -13,7 +13,7 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.locks import is_locked
 from tuneloop.graph.lifecycle.lock import hold_exclusively, hold_lock, is_held
 
-HOLDER = "import sys,time;from pathlib import Path;from tuneloop.graph.lifecycle.lock import hold\n"
+HOLDER = "import sys,time;from pathlib import Path;from tuneloop.graph.lifecycle.lock import hold_lock as hold\n"
 HOLDER += "with hold(Path(sys.argv[1])):\n  print('held',flush=True)\n  time.sleep(60)"
 
 

@@ -129,7 +129,7 @@ import sys
 from pathlib import Path
 from tuneloop.core.layout import Home
 from tuneloop.tools.engines.blueprint import Blueprint
-from tuneloop.tools.engines.build import build
+from tuneloop.tools.engines.build import build_engine as build
 blueprint = Blueprint(name='tiny', folder=Path(sys.argv[1]), module='six', imports=('six', 'thing'), room=1)
 build(blueprint, Home(Path(sys.argv[2])), lambda *a: print(a, flush=True))
 """

@@ -306,7 +306,7 @@ def test_a_kill_in_the_middle_leaves_what_the_next_call_finds(tmp_path: Path) ->
         put(run.root / "best" / f"{n}.bin", "x")
     age(run.root)
     code = (
-        "import sys; from pathlib import Path; from tuneloop.tools.housekeeping.disk import remove\n"
+        "import sys; from pathlib import Path; from tuneloop.tools.housekeeping.disk import remove_path as remove\n"
         "print('go', flush=True); remove(Path(sys.argv[1]))"
     )
     p = subprocess.Popen([sys.executable, "-c", code, str(run.root)], stdout=subprocess.PIPE)

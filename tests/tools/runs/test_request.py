@@ -46,7 +46,7 @@ def options(request: RunRequest) -> dict[str, object]:
 def test_a_request_is_the_spec_that_it_says(tmp_path: Path) -> None:
     given = options(WHOLE.checked(OpenFolders(Home(tmp_path))))
     assert given.pop("run_id") == "mine"
-    for name in ("step_n", "again", "as_json"):
+    for name in ("step_n", "repeat", "as_json"):
         given.pop(name)
     spec = build_spec(given, Settings(FT_FILE_PATH=tmp_path))
     assert (spec.benchmark, spec.base_model, spec.datasets) == ("gsm8k", "org/model", ("org/data", "wordproblems"))
