@@ -3,109 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
-from rich.table import Table
 
 from tuneloop.core.errors import InvalidRequestError, ToolError
-from tuneloop.tools.config.catalog import Catalog, Parameter
-from tuneloop.tools.config.check import check_config
-from tuneloop.tools.config.config_text import ConfigError, Form, apply_overrides, parse_config
-from tuneloop.tools.config.context import ConfigContext, Profile, is_known_device
 from tuneloop.tools.config.decisions import BY_NAME, DIMENSIONS, complete_decisions, decision_conflicts, method_named
-from tuneloop.tools.config.finding import Finding
-from tuneloop.tools.config.memory import estimate_memory
-from tuneloop.tools.config.memory_estimate import MemoryEstimate
-from tuneloop.tools.config.model_card import read_model_card
-from tuneloop.tools.config.names import closest_name, parameter_named
-from tuneloop.tools.config.parameter_text import plain_default, usual
-from tuneloop.tools.jobs.machine import find_device
 
 if TYPE_CHECKING:
     from tuneloop.tools.config.catalog import Catalog
-
-
-# Parameters as rows for people and as plain values for scripts.
-
-
-def find_parameter(name: str, catalog: Catalog) -> Parameter:
-    """The parameter of that name or alias. Raises InvalidRequestError with the closest one."""
-    if known := parameter_named(name, catalog):
-        return catalog.parameters[known]
-    close = closest_name(name, catalog)
-    hint = f"did you mean {close}?" if close else f"search with: tuneloop params ask {name}"
-    raise InvalidRequestError(f"no parameter {name!r}: {hint}")
-
-
-def parameter_facts(p: Parameter) -> dict[str, Any]:
-    """Everything of one parameter."""
-    plain = {"name": p.name, "class": p.owner, "type": p.type, "default": p.default, "choices": list(p.choices)}
-    return {**plain, "usual": usual(p), "settable": p.settable, "help": p.help, "source": p.source}
-
-
-def parameters_table(parameters: Iterable[Parameter]) -> Table:
-    """Name, type, default, class."""
-    table = Table("parameter", "type", "default", "class", box=None, padding=(0, 2, 0, 0))
-    for p in parameters:
-        table.add_row(p.name, p.type.replace("[", r"\["), plain_default(p), p.owner)
-    return table
-
-
-# What `tuneloop params check` and `memory` give to the checker: the text with its overrides, the model, the device.
-
-
-def check_file(
-    catalog: Catalog,
-    file: Path,
-    overrides: tuple[str, ...],
-    model: Path | None,
-    data_dir: Path | None,
-    device: str,
-    profile: Profile,
-) -> list[Finding]:
-    """Findings by line. Profile `engine` holds nothing against a config that only the loop would refuse.
-
-    Without `model` the config is held against the one that it names, where that is a folder.
-    """
-    where = find_device() if device == "auto" else device
-    if not is_known_device(where):
-        raise InvalidRequestError(
-            f"{device!r} is no device; right is cpu, cuda, or a card such as cuda:V100, T4, cuda:8.0"
-        )
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if where == "cpu" else None
-    card = read_model_card(model) if model else None
-    text, form = read_config_file(file)
-    return check_config(
-        text, catalog, card, where, memory, profile=profile, overrides=overrides, form=form, data=data_dir
-    )
-
-
-def read_config_file(file: Path) -> tuple[str, Form]:
-    """The config's text and how it is written. Raises InvalidRequestError."""
-    try:
-        return file.read_text(encoding="utf-8"), "json" if file.suffix == ".json" else "yaml"
-    except UnicodeDecodeError as e:
-        raise InvalidRequestError(
-            f"{file}: no text ({e.reason} at byte {e.start}); right is YAML or JSON in UTF-8"
-        ) from e
-
-
-def estimate_file(
-    catalog: Catalog, file: Path, overrides: tuple[str, ...], model: Path, device: str, longest: int | None
-) -> MemoryEstimate:
-    """The estimate for a config and a model folder. Raises InvalidRequestError for a text that is no config."""
-    text, form = read_config_file(file)
-    try:
-        config = apply_overrides(parse_config(text, form), overrides)
-    except ConfigError as e:
-        raise InvalidRequestError(str(e).replace("train.yaml", file.name, 1)) from e
-    where = find_device() if device == "auto" else device
-    return estimate_memory(ConfigContext(config, catalog, read_model_card(model), where, "engine"), tokens=longest)
 
 
 EXAMPLES = """\b
@@ -189,6 +97,8 @@ def list_(owner: str | None, as_json: bool) -> None:
     """List all parameters: name, type, default, class."""
     from rich.console import Console
 
+    from tuneloop.cli.params_views import parameter_facts, parameters_table
+
     release = load_catalog_here()
     owners = sorted({p.owner for p in release.parameters.values()})
     if owner is not None and owner not in owners:
@@ -205,6 +115,7 @@ def list_(owner: str | None, as_json: bool) -> None:
 @JSON
 def show(names: tuple[str, ...], as_json: bool) -> None:
     """Show everything about parameters: type, default, choices, usual values, whole help, source line."""
+    from tuneloop.cli.params_views import find_parameter, parameter_facts
     from tuneloop.tools.config.parameter_text import card
 
     found = [find_parameter(name, load_catalog_here()) for name in names]
@@ -225,6 +136,7 @@ def filter_(decisions: tuple[str, ...], as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from tuneloop.cli.params_views import parameter_facts
     from tuneloop.tools.config.decision_filter import filter_parameters
 
     made = dict(map(_pair, decisions))
@@ -289,6 +201,7 @@ def check(
 
     One finding a line: `train.yaml:12 lora_rank: 0 is below 1; usual 8–64`.
     """
+    from tuneloop.cli.params_views import check_file
     from tuneloop.core.formatting import printable
 
     findings = check_file(load_catalog_here(), file, overrides, model, data_dir, device, profile)
@@ -317,6 +230,8 @@ def memory(
     """
     from rich.console import Console
     from rich.table import Table
+
+    from tuneloop.cli.params_views import estimate_file
 
     found = estimate_file(load_catalog_here(), file, overrides, model, device, longest)
     if as_json:

@@ -63,7 +63,7 @@ Answer = TypeVar("Answer", bound=BaseModel)
 class Context:
     """One run in the hand of one node.
 
-    `show`: to who watches the graph's stream; `attended`: somebody is there and can be asked; `at_most`: seconds that this
+    `show`: to who watches the graph's stream; `interactive`: somebody is there and can be asked; `at_most`: seconds that this
     node may take, whatever the run's time; `gpu_hours`: the limit from which they follow, None: from none.
     """
 

@@ -53,7 +53,7 @@ def step(name: str, node: Node, failed: Failed = give_up) -> RunnableLambda[Stat
 def is_attended(config: RunnableConfig) -> bool:
     """Whether somebody is there and can be asked: whoever drives the graph says so, and who looks on in Studio is there."""
     told = config.get("configurable", {})
-    return bool(told.get("attended", "graph_id" in told))
+    return bool(told.get("interactive", "graph_id" in told))
 
 
 def _timed(ctx: Context, name: str, node: Node, failed: Failed) -> Update:

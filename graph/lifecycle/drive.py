@@ -57,7 +57,7 @@ def create_run(spec: RunSpec, settings: Settings, run_id: str | None = None) -> 
 def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, interactive: bool = False) -> RunOutcome:
     """Run or resume the graph until it is finished or paused; `step_n` pauses after that many nodes.
 
-    `attended`: somebody is there who can be asked for more when a limit is reached; else the run finishes then.
+    `interactive`: somebody is there who can be asked for more when a limit is reached; else the run finishes then.
 
     Raises:
         InvalidRequestError: another process or thread works on the run, or what it stands on has changed.
@@ -118,7 +118,7 @@ def _stream(store: RunCheckpoints, given: State, step_n: int | None, interactive
     """Step by step to the end. Raises Paused after `step_n` nodes, `steer` not counted."""
     graph = build_graph().compile(checkpointer=store.saver, name="tuneloop")
     config: RunnableConfig = {**store.config, "recursion_limit": 1_000_000}
-    config["configurable"] = {**config["configurable"], "attended": interactive}
+    config["configurable"] = {**config["configurable"], "interactive": interactive}
     store.shrink()
     done = 0
     for update in graph.stream(given, config, stream_mode="updates", durability="sync"):

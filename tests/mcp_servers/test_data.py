@@ -185,7 +185,7 @@ async def test_rows_with_sealed_items_are_withheld_and_counted(toolbox, found, d
     (card,) = await toolbox.call("data_list_datasets")
     assert card["readme"].startswith("[omitted: this card")
     seen = await toolbox.call("data_inspect_dataset", dataset="mine")
-    assert [p["text"][:9] for part in seen["parts"] for f in part["files"] for p in f["shown"]] == [
+    assert [p["text"][:8] for part in seen["parts"] for f in part["files"] for p in f["shown"]] == [
         "{broken",
         "[omitted",
     ]

@@ -111,7 +111,7 @@ def test_help_and_unknown_run(tmp_path: Path, name: str) -> None:
 
 IMPATIENT = (
     "import sys; from tuneloop.mcp_servers import main, middleware as web; web.BoundedH11Protocol.request_seconds = 0.5; "
-    "main.serve('params', None, True, '127.0.0.1', int(sys.argv[1]))"
+    "main.serve_scope('params', None, True, '127.0.0.1', int(sys.argv[1]))"
 )
 BEGUN = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
@@ -148,7 +148,7 @@ def test_headers_and_bodies_are_bounded(tmp_path: Path) -> None:
 
 RARE = (
     "import sys; from functools import partial; from tuneloop.mcp_servers import main, middleware as web; "
-    "web.guarded = partial(web.guarded, 0.0001, 3); main.serve('params', None, True, '127.0.0.1', int(sys.argv[1]))"
+    "web.http_options = partial(web.http_options, 0.0001, 3); main.serve_scope('params', None, True, '127.0.0.1', int(sys.argv[1]))"
 )
 
 

@@ -149,7 +149,7 @@ def test_by_chat_while_nobody_works_on_it(run: RunFolder) -> None:
 
 def test_a_changed_recipe_is_the_next_attempt(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     for author in ("engineer_data", "write_config"):  # their answers are there: nobody is told anything
-        monkeypatch.setattr(f"tuneloop.graph.nodes.{author}.brief", lambda _: None)
+        monkeypatch.setattr(f"tuneloop.graph.nodes.{author}.build_brief", lambda _: None)
     app, folder = graph(InMemorySaver()), run.experiment(1)
     args = interrupts(app.invoke(at("build_data"), CONFIG))["action_requests"][0]["args"]
     edited = {"decisions": [{"type": "edit", "edited_action": {"name": "x", "args": {**args, "train.yaml": "a: 2\n"}}}]}

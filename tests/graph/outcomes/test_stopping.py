@@ -27,7 +27,7 @@ def experiment(number: int, seconds: float = 60) -> Experiment:
 def context(run: RunFolder, loop_n: int | None, left: float | None) -> Any:
     run_tools = SimpleNamespace(spec=SimpleNamespace(loop_n=loop_n))
     lines = [] if left is None else [SpendingLine("time", 0.0, left)]
-    return SimpleNamespace(run_tools=run_tools, run=run, limited=lambda: lines, interactive=False)
+    return SimpleNamespace(run_tools=run_tools, run=run, spent_of_limits=lambda: lines, interactive=False)
 
 
 @pytest.mark.parametrize(

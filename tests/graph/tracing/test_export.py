@@ -319,9 +319,10 @@ def test_a_dead_collector_costs_nothing(tmp_path: Path, away: str) -> None:
 
 def test_unasked_nothing_is_imported() -> None:
     code = (
-        "import sys; from pathlib import Path; from tuneloop.graph.tracing import export as tracing; from tuneloop.core.events import RunPaused\n"
+        "import sys; from pathlib import Path; from tuneloop.graph.tracing import export as tracing\n"
+        "from tuneloop.core.events import RunPaused\n"
         "from tuneloop.core.layout import RunFolder\n"
-        "tracing.note(RunFolder(Path('/nowhere')), RunPaused(reason='x'))\n"
+        "tracing.send_event(RunFolder(Path('/nowhere')), RunPaused(reason='x'))\n"
         "print([m for m in sys.modules if m.startswith('opentelemetry')], len(__import__('threading').enumerate()))"
     )
     p = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
