@@ -166,10 +166,9 @@ class RunTools:
         return mark_answer({**known, **now, "experiments": shown[-LAST:], "experiments_in_all": len(shown)})
 
     def steer(self, run: Run, text: Message) -> dict[str, Any]:
-        """Tell (inform, ask) a run what the user wants from now on, as a command: `use lora_rank=32`, `sources not chat.jsonl`,
-        `more 2h`, `status`; `help` lists all.
+        """Tell (inform, ask) a run what the user wants from now on, as a command: `use lora_rank=32`, `more 2h`, `help`.
 
-        Gives the run's answer, and whether the message was taken. Where it asks for a yes, ask the user and pass on their
+        `help` lists all commands. Gives the run's answer, and whether the message was taken. Where it asks for a yes, ask the user and pass on their
         answer, never your own. To pause at once use stop_run.
         """
         return messages.deliver(self._run(run), text)

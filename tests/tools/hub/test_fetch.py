@@ -101,8 +101,8 @@ def test_a_host_that_knows_no_ranges_sends_it_all_again(hub: LocalHub, settings:
 
 FETCH = (
     "import sys; from pathlib import Path; from tuneloop.core.settings import Settings;"
-    "from tuneloop.tools.hub.fetch import fetch;"
-    "fetch_hub('example/small', 'model', Path(sys.argv[1]) / 'm', Settings(FT_FILE_PATH=sys.argv[1]))"
+    "from tuneloop.tools.hub.fetch import fetch_repository;"
+    "fetch_repository('example/small', 'model', Path(sys.argv[1]) / 'm', Settings(FT_FILE_PATH=sys.argv[1]))"
 )
 
 
