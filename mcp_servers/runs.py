@@ -168,8 +168,8 @@ class RunTools:
     def steer(self, run: Run, text: Message) -> dict[str, Any]:
         """Tell (inform, ask) a run what the user wants from now on, as a command: `use lora_rank=32`, `more 2h`, `help`.
 
-        `help` lists all commands. Gives the run's answer, and whether the message was taken. Where it asks for a yes, ask the user and pass on their
-        answer, never your own. To pause at once use stop_run.
+        `help` lists all commands. Gives the run's answer, and whether the message was taken. Where it asks for a yes, ask
+        the user and pass on their answer, never your own. To pause at once use stop_run.
         """
         return messages.deliver(self._run(run), text)
 

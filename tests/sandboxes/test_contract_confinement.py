@@ -88,7 +88,7 @@ def test_a_job_with_a_network_has_no_abstract_sockets_of_the_machine(tmp_path, m
         server.listen()
         assert "PermissionError" in trial.run(code, "held", network=True)[1]
         path, rest = local.BOOT.split("; from", 1)
-        free = "; import tuneloop.sandboxes.spawn as s; s.shut_in = lambda: None; from"
+        free = "; import tuneloop.sandboxes.spawn as s; s.restrict_scope = lambda: None; from"
         monkeypatch.setattr(local, "BOOT", path + free + rest)
         assert trial.run(code, "free", network=True)[1] == "connected\n"
 

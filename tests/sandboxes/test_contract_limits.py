@@ -27,7 +27,7 @@ def counted(request, monkeypatch):
     """Who counts: cgroups where there are some, or the supervisor alone."""
     if request.param == "supervisor":
         path, rest = local.BOOT.split("; from", 1)
-        none = "; import tuneloop.sandboxes.cgroups as c; c.find = lambda place='/': (1, {}); from"
+        none = "; import tuneloop.sandboxes.cgroups as c; c.find_base = lambda place='/': (1, {}); from"
         monkeypatch.setattr(local, "BOOT", path + none + rest)
 
 

@@ -62,7 +62,7 @@ def test_results_are_synced_before_the_end_is_told(tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     code = (
-        "import sys; from pathlib import Path\nfrom tests.sandboxes.test_durable import BOX, command\n"
+        "import sys; from pathlib import Path\nfrom tests.sandboxes.test_job_output import BOX, command\n"
         "from tuneloop.sandboxes.jobs import wait\n"
         "BOX.start(Path(sys.argv[1]), command(Path(sys.argv[2]), 'mkdir d; echo x > d/result'))\n"
         "wait(BOX, Path(sys.argv[1]))"

@@ -20,7 +20,7 @@ PASSED = "[true]"
 NOT_PLAIN = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
 
 
-def tests_from_asserts(asserts: str, known: str, before: str = "") -> Judged:
+def calls_from_asserts(asserts: str, known: str, before: str = "") -> Judged:
     """How a list of asserts decides about a reply; `known` is a solution, which tells what names a reply brings along.
 
     Raises ValueError when the asserts are no Python.
@@ -32,7 +32,7 @@ def tests_from_asserts(asserts: str, known: str, before: str = "") -> Judged:
     return Program(program=asserts, names=tuple(names), setup=imports, before=before), PASSED
 
 
-def tests_from_check(test: str, entry: str, before: str) -> Judged:
+def calls_from_check(test: str, entry: str, before: str) -> Judged:
     """How `check(candidate)` decides about the function `entry`, of which `before` has the head. Raises ValueError."""
     functions = [node for node in parse_code(test).body if isinstance(node, ast.FunctionDef) and node.name == "check"]
     if len(functions) == 1 and (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tuneloop.core.catalog import Benchmark, Item, Source
-from tuneloop.tools.benchmark_items.code_tests import tests_from_check
+from tuneloop.tools.benchmark_items.code_tests import calls_from_check
 from tuneloop.tools.benchmark_items.raw_rows import read_rows
 
 FILES = ("openai_humaneval/test-*.parquet",)
@@ -38,6 +38,6 @@ BENCHMARK = Benchmark(
 def pool(_: Benchmark, raw: Path) -> Iterator[Item]:
     """The public test set: 164 functions."""
     for row in read_rows(raw, *FILES):
-        calls, answer = tests_from_check(row["test"], row["entry_point"], row["prompt"])
+        calls, answer = calls_from_check(row["test"], row["entry_point"], row["prompt"])
         name = row["task_id"].replace("/", "-")
         yield Item(id=name, fields={"head": row["prompt"].strip("\n")}, answer=answer, calls=calls)

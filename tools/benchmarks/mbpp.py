@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.catalog import Benchmark, Item, Source
-from tuneloop.tools.benchmark_items.code_tests import tests_from_asserts
+from tuneloop.tools.benchmark_items.code_tests import calls_from_asserts
 from tuneloop.tools.benchmark_items.raw_rows import read_rows
 
 TEST, TRAIN = ("full/test-*.parquet",), ("full/train-*.parquet", "full/validation-*.parquet", "full/prompt-*.parquet")
@@ -39,7 +39,7 @@ def pool(_: Benchmark, raw: Path) -> Iterator[Item]:
     """The public test set: 500 tasks."""
     for row in read_rows(raw, *TEST):
         asserts = "\n".join(line for line in (unified(row["test_setup_code"]), *map(unified, row["test_list"])) if line)
-        calls, answer = tests_from_asserts(asserts, unified(row["code"]))
+        calls, answer = calls_from_asserts(asserts, unified(row["code"]))
         yield Item(id=f"mbpp-{row['task_id']}", fields=asked(row), answer=answer, calls=calls)
 
 

@@ -1,4 +1,4 @@
-"""One session of a critic in a process of its own, which a test kills: `python -m tests.agents.chat.session URL RUN`."""
+"""One session of a critic in a process of its own, which a test kills: `python -m tests.agents.chat.chat_session URL RUN`."""
 
 from __future__ import annotations
 

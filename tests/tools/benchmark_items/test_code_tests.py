@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tuneloop.core.catalog import Calls, Item, Program
-from tuneloop.tools.benchmark_items.code_tests import PASSED, tests_from_asserts, tests_from_check
+from tuneloop.tools.benchmark_items.code_tests import PASSED, calls_from_asserts, calls_from_check
 from tuneloop.tools.scoring.code_results import reply_code
 from tuneloop.tools.scoring.typed_json import decoded
 
@@ -16,7 +16,7 @@ CHECK = "\n\nMETADATA = {'author': 'x'}\n\n\ndef check(candidate):\n"
 
 
 def test_asserts_with_values_are_calls() -> None:
-    calls, answer = tests_from_asserts(
+    calls, answer = calls_from_asserts(
         "assert pair((1, 2), [3]) == (1, {2, 3})\nassert pair('a', -1.5) == {'k': [b'x', None]}, 'why'",
         "def pair(a, b): pass",
     )
@@ -46,7 +46,7 @@ def test_asserts_with_values_are_calls() -> None:
     ],
 )
 def test_other_asserts_are_a_program(asserts: str, known: str, names: tuple[str, ...], setup: str) -> None:
-    calls, answer = tests_from_asserts(asserts, known)
+    calls, answer = calls_from_asserts(asserts, known)
     if asserts.startswith("assert sum"):
         assert isinstance(calls, Calls)
         return
@@ -56,7 +56,7 @@ def test_other_asserts_are_a_program(asserts: str, known: str, names: tuple[str,
 
 def test_a_check_with_values_is_calls_of_the_entry() -> None:
     body = '    """Easy."""\n    assert candidate([1, 3, 2]) == [3, 2]\n    assert True, "always"\n'
-    calls, answer = tests_from_check(CHECK + body, "tops", HEAD)
+    calls, answer = calls_from_check(CHECK + body, "tops", HEAD)
     assert isinstance(calls, Calls)
     assert (calls.entry, calls.inputs, calls.before) == ("tops", [[[1, 3, 2]]], HEAD)
     assert json.loads(answer) == {"typed": [[3, 2]]}
@@ -70,7 +70,7 @@ def test_a_check_with_values_is_calls_of_the_entry() -> None:
     ],
 )
 def test_any_other_check_is_a_program(body: str) -> None:
-    calls, answer = tests_from_check(CHECK + body, "tops", HEAD)
+    calls, answer = calls_from_check(CHECK + body, "tops", HEAD)
     assert isinstance(calls, Program)
     assert calls.program.endswith("check(tops)\n")
     assert calls.names == ("tops",)
@@ -96,15 +96,15 @@ BODY = "    return sorted(values)[-2:]"
     ],
 )
 def test_a_reply_is_a_whole_function_or_goes_on_with_its_head(reply: str, code: str | None) -> None:
-    calls, answer = tests_from_check(CHECK + "    assert candidate([1, 3, 2]) == [2, 3]\n", "tops", HEAD)
+    calls, answer = calls_from_check(CHECK + "    assert candidate([1, 3, 2]) == [2, 3]\n", "tops", HEAD)
     assert reply_code(Item(id="x", fields={}, answer=answer, calls=calls), reply) == code
 
 
 def test_what_is_no_python_is_refused() -> None:
     with pytest.raises(ValueError, match="no Python"):
-        tests_from_asserts("assert f(1 == 2", "def f(x): pass")
+        calls_from_asserts("assert f(1 == 2", "def f(x): pass")
 
 
 def test_without_a_head_there_is_nothing_to_go_on_with() -> None:
-    calls, answer = tests_from_asserts("assert f(1) == 2", "def f(x): pass")
+    calls, answer = calls_from_asserts("assert f(1) == 2", "def f(x): pass")
     assert reply_code(Item(id="x", fields={}, answer=answer, calls=calls), "    return 2") is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tools.data_script.test_run import bench  # noqa: F401 - a fixture
+from tests.tools.data_script.test_run import run_tools  # noqa: F401 - a fixture
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import write_json
 from tuneloop.tools.benchmark_items.folder import sealed_items, select_validation
@@ -17,7 +17,7 @@ from tuneloop.tools.jobs.run_tools import RunTools
     ("config", "cut_at"), [("finetuning_type: full", 2048), ("cutoff_len: 1500", 1500), (None, 2048)]
 )
 def test_answers_that_the_engine_would_cut_are_counted_also_at_its_own_length(
-    run_tools: RunTools,
+    run_tools: RunTools,  # noqa: F811
     config: str | None,
     cut_at: int,
 ) -> None:
@@ -32,7 +32,7 @@ def test_answers_that_the_engine_would_cut_are_counted_also_at_its_own_length(
     assert refused.value.culprit == "data"
 
 
-def test_rows_with_unseen_items_are_dropped_counted_and_never_quoted(run_tools: RunTools) -> None:
+def test_rows_with_unseen_items_are_dropped_counted_and_never_quoted(run_tools: RunTools) -> None:  # noqa: F811
     folder = run_tools.run.experiment(1)
     folder.script.write_text("")
     test = [item.fields["prompt"] for item in sealed_items(run_tools.benchmark)]

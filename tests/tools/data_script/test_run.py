@@ -23,7 +23,7 @@ WRITES = 'import json\njson.dump([{"instruction": "1 + 1?", "output": "2"}], ope
 
 
 @pytest.fixture
-def bench(tmp_path: Path, llamafactory: Engine, tiny: Path) -> RunTools:
+def run_tools(tmp_path: Path, llamafactory: Engine, tiny: Path) -> RunTools:
     settings = Settings(FT_FILE_PATH=linked_home(tmp_path / "home"))
     run = RunFolder(settings.home.runs / "r")
     run.experiment(1).jobs.mkdir(parents=True)

@@ -15,6 +15,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.benchmark_items.raw_rows import read_csv as read_table
 from tuneloop.tools.benchmark_items.sources import raw_files
+from tuneloop.tools.datasets import chemcot
 from tuneloop.tools.hub import datasets
 from tuneloop.tools.hub.store import MANIFEST
 from tuneloop.tools.raw_data.files import iter_records, record_files
@@ -121,7 +122,7 @@ def test_chemcot_is_mended_where_it_is_damaged_and_nowhere_else(settings: Settin
     same = [n for n in names(root) if (root / n).read_bytes() == stored[n].data]
     assert set(stored) - set(same) == {"chemcotbench-cot/rxn/rcr.json"}
     kept = read_json(root / "chemcotbench-cot" / "mol_und" / "fg_count.json")[0]
-    assert datasets.chemcot.mended(kept) == kept  # type: ignore[attr-defined]
+    assert chemcot.mended(kept) == kept
 
 
 def test_what_mends_it_runs_again_when_it_was_killed(
@@ -131,7 +132,7 @@ def test_what_mends_it_runs_again_when_it_was_killed(
         (folder / "README.md").write_text("half")
         raise KeyboardInterrupt
 
-    module = datasets.chemcot  # type: ignore[attr-defined]
+    module = chemcot
     with monkeypatch.context() as patched:
         patched.setattr(module, "tidy", killed)
         with pytest.raises(KeyboardInterrupt):
