@@ -22,7 +22,7 @@ from tuneloop.tools.config.installed import find_catalog, installed_catalog, sit
 from tuneloop.tools.config.model_card import read_model_card
 from tuneloop.tools.config.query import answer
 
-CORPORA = ROOT / "tests/tools/params"
+CORPORA = ROOT / "tests/tools/config"
 ROUNDS, ROWS, SMALL_ROWS = 5, 100_000, 2_000
 BAD = "finetuning_type: lora\nlearning_rat: 0.001\ncutoff_len: 256\nstage: sft\ndo_train: true\noutput_dir: out\n"
 COLD = """\
