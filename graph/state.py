@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tuneloop.core.run_spec import RunSpec
 
 # Raised with every change of the fields below; a state of another version is refused.
-VERSION = 3
+VERSION = 4
 
 
 MESSAGES, LETTERS = 12, 3000  # kept in the state; everything that was said lies in `conversation.jsonl`

@@ -16,7 +16,7 @@ from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.run_spec import RunSpec
 
 # Raised with every change of what a run's folder holds; runs of other formats are refused.
-FORMAT = 2
+FORMAT = 3
 
 
 def write_manifest(run: RunFolder, spec: RunSpec) -> None:
