@@ -49,7 +49,7 @@ runpy.run_path(sys.argv[0], run_name='__main__')
 
 
 @pytest.fixture(scope="module")
-def bench(
+def run_tools(
     tmp_path_factory: pytest.TempPathFactory, llamafactory: object, opencompass: object, tiny: Path
 ) -> Iterator[RunTools]:
     """A prepared run, and its workers while the tests last."""
