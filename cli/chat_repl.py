@@ -15,8 +15,8 @@ from tuneloop.cli.event_text import event_line
 from tuneloop.cli.plain_view import is_throttled
 from tuneloop.cli.screen import Screen, remembering
 from tuneloop.cli.status import show_status
-from tuneloop.core.commands import COMMANDS, parse, table
-from tuneloop.core.directive import Edit, Line, NewRun, Question, Resume
+from tuneloop.core.commands import COMMANDS, find_command, table
+from tuneloop.core.directive import Edit, Line, NewRun, Pause, Question, Resume
 from tuneloop.core.directive_log import read_conversation
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.event_log import read_events
@@ -25,7 +25,7 @@ from tuneloop.core.formatting import printable
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import Settings
-from tuneloop.graph.steering.exchange import await_answer, is_pause
+from tuneloop.graph.steering.exchange import await_answer
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.messages import acknowledgement, is_at_work, say
 from tuneloop.tools.runs.start import resume_detached, start_from_options
@@ -108,11 +108,7 @@ class Conversation:
 
     def obey(self, typed: str) -> None:
         """Do what concerns this terminal here; send everything else to the run. Raises InvalidRequestError."""
-        try:
-            command = parse(typed)
-        except InvalidRequestError:
-            command = None
-        match command:
+        match find_command(typed):
             case NewRun(options=options):
                 self.start(options)
             case Question(topic="help"):
@@ -137,7 +133,7 @@ class Conversation:
 
     def tell(self, run: RunFolder, typed: str) -> None:
         """Send it; the answer appears above the prompt, however late it comes."""
-        if is_pause(typed):
+        if isinstance(find_command(typed), Pause):
             is_at_work(run)  # a process that takes up the run this moment is the one to pause
         message = say(run, typed)
         self.sent.add(message)

@@ -77,7 +77,7 @@ def is_cancelled() -> bool:
 
 
 def pause(seconds: float) -> None:
-    """Sleep, unless the asynchronous caller gave up. Raises Paused then."""
+    """Sleep, unless the asynchronous caller gave up. Raises PausedError then."""
     event = _cancelled.get()
     if event is None:
         threading.Event().wait(seconds)

@@ -327,13 +327,17 @@ def suggest(text: str) -> tuple[str, CommandSpec | None]:
     return (spec.name if is_command(spec.name) else ""), spec
 
 
+def find_command(text: str) -> Command | None:
+    """The command that a text is; None for other text."""
+    try:
+        return parse(text)
+    except InvalidRequestError:
+        return None
+
+
 def is_command(text: str) -> bool:
     """Whether a text is a whole command."""
-    try:
-        parse(text)
-    except InvalidRequestError:
-        return False
-    return True
+    return find_command(text) is not None
 
 
 def table() -> str:

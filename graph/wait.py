@@ -28,7 +28,7 @@ def wait_for_job(
 ) -> dict[str, Any]:
     """Poll until the job is no longer running, or a finding of its watch says that it shall end; the last status.
 
-    `proof` is the file that says that it is over: with it nobody waits for the next poll. Raises Paused (the job is
+    `proof` is the file that says that it is over: with it nobody waits for the next poll. Raises PausedError (the job is
     ended first) when the inbox says so, RecipeError when the run's time is over.
     """
     if ctx.run.training > 1:

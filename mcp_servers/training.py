@@ -101,7 +101,7 @@ class TrainingTools:
         return folder
 
     def _out(self, folder: ExperimentFolder, kind: str) -> Any:
-        return folder.model if kind == "train" else folder.work / "rehearsal_model"
+        return folder.model if kind == "train" else folder.work / "smoke_run_model"
 
 
 def build_server(scope: Scope) -> FastMCP:

@@ -54,7 +54,7 @@ GLANCE = 0.25  # seconds between looks whether it shall pause
 
 
 def run_agent(ctx: Context, agent: Agent[Answer], brief: Brief) -> Answer:
-    """The agent's answer for this attempt. Raises RecipeError when there is none, Paused when the inbox says so."""
+    """The agent's answer for this attempt. Raises RecipeError when there is none, PausedError when the inbox says so."""
     place = ctx.folder.answers / f"{agent.name}.{ctx.state.attempt}"
     file = place.with_suffix(place.suffix + ".json")
     if file.is_file():

@@ -7,9 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from tuneloop.core.budget import KINDS, SpendingLine, format_amount, spending_lines
-from tuneloop.core.commands import parse
+from tuneloop.core.commands import find_command
 from tuneloop.core.directive import Reply
-from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.events import Approval
 from tuneloop.core.experiment import ApprovalDecision, ApprovalPoint, ApprovalRequest, Forecast, Hypothesis
 from tuneloop.core.files import read_json
@@ -146,10 +145,7 @@ def understood(value: Any, ctx: Context) -> ApprovalDecision | None:
 
 def of_text(text: str) -> ApprovalDecision | None:
     """Yes or no, with a reason."""
-    try:
-        reply = parse(text)
-    except InvalidRequestError:
-        return None
+    reply = find_command(text)
     return (
         ApprovalDecision(decision="yes" if reply.yes else "no", reason=reply.reason)
         if isinstance(reply, Reply)

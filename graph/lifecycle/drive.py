@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from langchain_core.runnables import RunnableConfig
@@ -68,9 +68,11 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, inte
     with naming_os_errors(run.root), hold_exclusively(run.lock):
         drop_pauses(stale)
         try:
-            return _drive(run, settings, step_n, interactive)
+            outcome = _drive(run, settings, step_n, interactive)
         finally:
-            drop_pauses(waiting(run.inbox))  # it stands still: a later `resume` is not stopped by them
+            pause = drop_pauses(waiting(run.inbox))  # it stands still: a later `resume` is not stopped by them
+    # A pause that came while it began to ask: nobody at a terminal is asked, and nothing goes on.
+    return replace(outcome, asks=False, question="") if pause else outcome
 
 
 def _drive(run: RunFolder, settings: Settings, step_n: int | None, interactive: bool) -> RunOutcome:
@@ -115,7 +117,7 @@ def entry_state(ctx: Context, store: RunCheckpoints) -> State:
 
 
 def _stream(store: RunCheckpoints, given: State, step_n: int | None, interactive: bool) -> None:
-    """Step by step to the end. Raises Paused after `step_n` nodes, `steer` not counted."""
+    """Step by step to the end. Raises PausedError after `step_n` nodes, `steer` not counted."""
     graph = build_graph().compile(checkpointer=store.saver, name="tuneloop")
     config: RunnableConfig = {**store.config, "recursion_limit": 1_000_000}
     config["configurable"] = {**config["configurable"], "interactive": interactive}

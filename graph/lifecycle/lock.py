@@ -65,7 +65,7 @@ _working: dict[Path, threading.Lock] = {}
 def serialize_nodes(path: Path) -> Iterator[None]:
     """Of a run's nodes one at a time works in this process: one that was cancelled may still be on its last step.
 
-    Raises Paused when the asynchronous caller gives up waiting.
+    Raises PausedError when the asynchronous caller gives up waiting.
     """
     with _guard:
         turn = _working.setdefault(path.resolve(), threading.Lock())

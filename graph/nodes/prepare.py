@@ -156,7 +156,7 @@ class PreparationProgress:
         self.over = False
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Say it if it is time; the end is always said. Raises Paused."""
+        """Say it if it is time; the end is always said. Raises PausedError."""
         if self.over:
             raise PausedError("the other preparation was interrupted")
         raise_if_paused(self.ctx)

@@ -67,7 +67,7 @@ def memory_hint(ctx: Context) -> str:
 def check_smoke_run_end(ctx: Context) -> Exit:
     """How the smoke run ended. Raises RecipeError naming what its files show to be wrong."""
     folder = ctx.folder
-    out = folder.work / "rehearsal_model"
+    out = folder.work / "smoke_run_model"
     verify_state(
         out,
         parse_config((job_input_file(folder.work, "smoke_run") / "config.yaml").read_text()).values,

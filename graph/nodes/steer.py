@@ -23,7 +23,7 @@ from tuneloop.graph.state import State
 from tuneloop.graph.steering.llm_listener import converse
 from tuneloop.graph.steering.message_handler import process_inbox
 from tuneloop.tools.budget.spending import seconds_worked
-from tuneloop.tools.runs.spec import build_spec
+from tuneloop.tools.runs.spec import spec_from_options
 
 
 def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def open_new_run(state: State, config: RunnableConfig, settings: Settings) -> Ru
         command = parse(newest[0].text)
         if not isinstance(command, NewRun):
             raise NoRunYet(f"This thread has no run yet; start one, e.g. {EXAMPLE}.")
-        run = create_run_folder(build_spec(command.options, settings), settings, name)
+        run = create_run_folder(spec_from_options(command.options, settings), settings, name)
     except NotACommandError as e:
         raise NoRunYet(f"This thread has no run yet, and this is no command; start one, e.g. {EXAMPLE}.") from e
     except InvalidRequestError as e:
@@ -84,7 +84,7 @@ def open_new_run(state: State, config: RunnableConfig, settings: Settings) -> Ru
 def answer_messages(ctx: Context, messages: list[AnyMessage]) -> list[AIMessage]:
     """Answers to messages that have none here yet; one that was answered before gets the same answer.
 
-    Raises Paused when one of them asks for that.
+    Raises PausedError when one of them asks for that.
     """
     known = {message.id for message in messages}
     answers, pause = list[AIMessage](), False

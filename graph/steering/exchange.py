@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from tuneloop.core.commands import parse
+from tuneloop.core.commands import find_command
 from tuneloop.core.directive import Line, Pause
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
@@ -20,17 +20,9 @@ INTERVAL = 0.05
 
 def tell(run: RunFolder, settings: Settings, text: str, show: Callable[[Line], None]) -> Line | None:
     """Send it and wait for the answer; None when it takes too long. `show` gets the acknowledgement before."""
-    if is_pause(text):
+    if isinstance(find_command(text), Pause):
         is_at_work(run)  # a process that takes up the run this moment is the one to pause
     return await_answer(run, settings, say(run, text), TIMEOUT, show)
-
-
-def is_pause(text: str) -> bool:
-    """Whether a text is the command `pause`."""
-    try:
-        return isinstance(parse(text), Pause)
-    except InvalidRequestError:
-        return False
 
 
 def await_answer(

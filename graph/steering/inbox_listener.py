@@ -41,7 +41,7 @@ class InboxListener:
         return self._pause.is_set() or self._error is not None
 
     def check(self) -> None:
-        """Raises Paused when somebody asked for it, and what failed while a message was handled."""
+        """Raises PausedError when somebody asked for it, and what failed while a message was handled."""
         if self._error is not None:
             raise self._error
         if self._pause.is_set():
@@ -73,7 +73,7 @@ class InboxListener:
 
 @contextlib.contextmanager
 def listening(ctx: Context) -> Iterator[None]:
-    """Handle messages while a node works, and those before it at once. Raises Paused when one asks for it."""
+    """Handle messages while a node works, and those before it at once. Raises PausedError when one asks for it."""
     process_inbox(ctx)
     start_listener(ctx)
     place = ctx.run.root.resolve()
@@ -91,7 +91,7 @@ def listening(ctx: Context) -> Iterator[None]:
 
 
 def raise_if_paused(ctx: Context) -> None:
-    """Raises Paused when somebody asked for it; handles messages itself where no thread does."""
+    """Raises PausedError when somebody asked for it; handles messages itself where no thread does."""
     listener = _listeners.get(ctx.run.root.resolve())
     if listener is None:
         process_inbox(ctx)

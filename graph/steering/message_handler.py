@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from typing import NamedTuple
 
-from tuneloop.core.commands import NotACommandError, parse, suggest
+from tuneloop.core.commands import NotACommandError, find_command, parse, suggest
 from tuneloop.core.directive import Command, Line, Reply
 from tuneloop.core.directive_log import append_row, read_conversation
 from tuneloop.core.errors import InvalidRequestError, PausedError
@@ -29,7 +28,7 @@ class Handled(NamedTuple):
 
 
 def process_inbox(ctx: Context) -> None:
-    """Handle every message. Raises Paused when one asks for it."""
+    """Handle every message. Raises PausedError when one asks for it."""
     pause = False
     for file in waiting(ctx.run.inbox):
         message = read_json(file)
@@ -77,10 +76,9 @@ def read(text: str) -> tuple[Command | None, InvalidRequestError | None]:
 def not_a_command(text: str, error: InvalidRequestError | None) -> Outcome:
     """Nothing is changed; the nearest command is offered."""
     whole, spec = suggest(text)
-    if whole and (isinstance(error, NotACommandError) or not text.lstrip().startswith("/")):
-        with contextlib.suppress(InvalidRequestError):
-            if not isinstance(parse(whole), Reply):  # a yes to a yes would be a riddle
-                return Outcome(f"This is no command. Did you mean `{whole}`? Say yes to do it.", offers=(whole,))
+    is_slip = isinstance(error, NotACommandError) or not text.lstrip().startswith("/")
+    if whole and is_slip and not isinstance(find_command(whole), Reply):  # a yes to a yes would be a riddle
+        return Outcome(f"This is no command. Did you mean `{whole}`? Say yes to do it.", offers=(whole,))
     hint = f" The nearest is `{spec.usage}`, e.g. `{spec.example}`." if spec else " `help` lists the commands."
     if error is not None and not isinstance(error, NotACommandError):
         return Outcome(f"{error}. Nothing was changed.", refused=True)

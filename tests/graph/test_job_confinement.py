@@ -25,7 +25,7 @@ WALLS: dict[str, tuple[set[str], set[str]]] = {
     f"{E}/jobs/build_data": (FACTORY | DATA, {f"{E}/work/build_data-*"}),
     f"{E}/jobs/smoke_run": (
         FACTORY | TRAINER | {"model", f"{E}/work/smoke_run_data", f"{E}/work/smoke_run.input"},
-        {f"{E}/work/rehearsal_model", f"{E}/work/smoke_run"},
+        {f"{E}/work/smoke_run_model", f"{E}/work/smoke_run"},
     ),
     f"{E}/jobs/train": (
         FACTORY | TRAINER | {"model", f"{E}/data", f"{E}/work/train.input"},

@@ -34,7 +34,7 @@ MODEL = (
     *TOKENIZER,
     *BROKEN,
 )
-SCRATCH = ("rehearsal_model", "smoke_run_data", "sample", "dry_run-*", "left_out", "*/hf", "*/cache")
+SCRATCH = ("smoke_run_model", "smoke_run_data", "sample", "dry_run-*", "left_out", "*/hf", "*/cache")
 # What the script wrote before the gate; the report of the best experiment quotes rows that the gate dropped.
 RAW = ("build_data-*",)
 

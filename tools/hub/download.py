@@ -127,7 +127,7 @@ class Download:
             self.say(self.done // MEGA if self.done < self.size else -(-self.size // MEGA), -(-self.size // MEGA))
 
     def one(self, http: httpx2.Client, file: RemoteFile) -> None:
-        """Make the file be there, whole and checked. Raises InvalidRequestError, InfrastructureError, Paused, OSError."""
+        """Make the file be there, whole and checked. Raises InvalidRequestError, InfrastructureError, PausedError, OSError."""
         place = self.part / file.path
         if place.is_file() and place.stat().st_size == file.size:  # it was checked before it got its name
             return self.count(file.size)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.async_bridge import pause as wait_shortly
-from tuneloop.core.commands import parse
+from tuneloop.core.commands import find_command
 from tuneloop.core.directive import Line, NewRun
 from tuneloop.core.directive_log import read_conversation
-from tuneloop.core.errors import InvalidRequestError, ToolError
+from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
@@ -75,12 +75,15 @@ def request_pause(run: RunFolder) -> bool:
     return True
 
 
-def drop_pauses(files: list[Path]) -> None:
-    """Remove requests to pause that came while nobody worked on the run; those that were answered hold."""
+def drop_pauses(files: list[Path]) -> bool:
+    """Remove requests to pause of a run that stands still, but those that were answered; whether there were any."""
+    dropped = False
     for file in files:
         message = read_json(file) if file.is_file() else {}
         if message.get("do") == "pause" and "promised" not in message:
             file.unlink(missing_ok=True)
+            dropped = True
+    return dropped
 
 
 def deliver(run: RunFolder, text: str) -> dict[str, Any]:
@@ -90,11 +93,8 @@ def deliver(run: RunFolder, text: str) -> dict[str, Any]:
     """
     if run.report_json.is_file():
         raise ToolError(f"run {run.id} is finished: nothing can be changed any more; start_run begins another")
-    try:
-        if isinstance(parse(text), NewRun):
-            raise ToolError("a run cannot start another run; right is start_run")
-    except InvalidRequestError:
-        pass  # the run itself offers what is near, or asks a chat model
+    if isinstance(find_command(text), NewRun):
+        raise ToolError("a run cannot start another run; right is start_run")
     message = say(run, text)
     file = run.inbox / f"{message}.json"
     if not is_locked(run.lock):

@@ -20,6 +20,21 @@ OPTION = {"datasets": "--dataset", "guards": "--max-regression"}
 ENV_TYPES = {"conda": "bubblewrap", "local": "bubblewrap"}  # both ran on the host
 
 
+def option_name(field: str) -> str:
+    """`--base-model`: the option of `tuneloop run` that sets a field of RunSpec."""
+    return OPTION.get(field, "--" + field.replace("_", "-"))
+
+
+def spec_from_options(options: Mapping[str, str], settings: Settings) -> RunSpec:
+    """The spec of a `run` command: options by field or by option name, lists separated by commas.
+
+    Raises InvalidRequestError in one line that names the option.
+    """
+    fields = {option.removeprefix("--").replace("-", "_"): field for field, option in OPTION.items()}
+    given: dict[str, Any] = {fields.get(name, name): value for name, value in options.items()}
+    return build_spec({name: (value,) if name in OPTION else value for name, value in given.items()}, settings)
+
+
 def build_spec(given: Mapping[str, Any], settings: Settings, again: RunSpec | None = None) -> RunSpec:
     """The spec of a new run. `given`: options by field name, None or empty when not given; `again`: a run to repeat.
 
@@ -40,7 +55,7 @@ def build_spec(given: Mapping[str, Any], settings: Settings, again: RunSpec | No
     except ValidationError as e:
         first = e.errors()[0]
         field = str(first["loc"][0])
-        option = OPTION.get(field, "--" + field.replace("_", "-"))
+        option = option_name(field)
         value = "" if field == "guards" else f" {first['input']!r}"
         raise InvalidRequestError(f"{option}{value}: {first['msg'].removeprefix('Value error, ')}") from e
 

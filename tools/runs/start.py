@@ -12,6 +12,7 @@ from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import exclusive, is_locked
 from tuneloop.sandboxes.detached import start_command_line, wait_accepted
 from tuneloop.tools.runs.request import RunRequest, fresh_name
+from tuneloop.tools.runs.spec import option_name
 
 # Work on a run in the background: the command line, detached; it outlives who asked, and refuses as in a terminal.
 
@@ -41,7 +42,6 @@ def refusal_line(log: Path, begun: int) -> str:
 
 
 ASKED = "request.json"
-OPTION_NAMES = {"datasets": "dataset", "guards": "guard"}  # field of RunSpec → option, where they differ
 
 
 def start_run(home: Home, request: RunRequest) -> RunFolder:
@@ -67,12 +67,12 @@ def start_run(home: Home, request: RunRequest) -> RunFolder:
 
 def start_from_options(home: Home, options: Mapping[str, str]) -> RunFolder:
     """A new run with options of `tuneloop run`, by field name. Raises InvalidRequestError with the command line's own refusal."""
-    words = {OPTION_NAMES.get(name, name).replace("_", "-"): value for name, value in options.items()}
-    run = home.run(words.pop("run-id", "") or fresh_name(words.get("benchmark", "run").split(",")[0]))
+    given = dict(options)
+    run = home.run(given.pop("run_id", "") or fresh_name(given.get("benchmark", "run").split(",")[0]))
     if run.spec.is_file():
         raise InvalidRequestError(f"run {run.id!r} exists; choose another run_id")
     run.root.mkdir(parents=True, exist_ok=True)
-    command = ("run", f"--run-id={run.id}", *(f"--{name}={value}" for name, value in words.items()))
+    command = ("run", f"--run-id={run.id}", *(f"{option_name(name)}={value}" for name, value in given.items()))
     if refusal := launch_detached(run, command, run.spec.is_file):
         forget_refused(run)
         raise InvalidRequestError(refusal)

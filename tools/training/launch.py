@@ -101,13 +101,13 @@ def config_context(run_tools: RunTools, folder: ExperimentFolder) -> ConfigConte
 def start_smoke_run(run_tools: RunTools, folder: ExperimentFolder) -> str:
     """Launch a few optimizer steps on the longest and on typical rows; returns the job's name."""
     steps = write_smoke_run_data(folder, run_tools.setup.model_root / "tokenizer.json")
-    _launch(run_tools, folder, "smoke_run", folder.work / "rehearsal_model", smoke_run_data(folder), steps)
+    _launch(run_tools, folder, "smoke_run", folder.work / "smoke_run_model", smoke_run_data(folder), steps)
     return "smoke_run"
 
 
 def stop_training(run_tools: RunTools, folder: ExperimentFolder, kind: str, *, save: bool) -> None:
     """Ask a training to end after the step at hand; with `save` it leaves a checkpoint there. Returns at once."""
-    out = folder.model if kind == "train" else folder.work / "rehearsal_model"
+    out = folder.model if kind == "train" else folder.work / "smoke_run_model"
     if not save:
         write_atomic(job_input_file(folder.work, kind) / DISCARD, "")
     run_tools.stop(folder.jobs, kind, grace_seconds(out))

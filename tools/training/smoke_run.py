@@ -82,7 +82,7 @@ def smoke_run_forecast(folder: ExperimentFolder, case: ConfigContext, model: str
     Raises RecipeError when it left nothing to forecast from.
     """
     try:
-        cost = read_untrusted_json(folder.work / "rehearsal_model" / "cost.json")
+        cost = read_untrusted_json(folder.work / "smoke_run_model" / "cost.json")
         rows = int(read_json(folder.data / "report.json")["rows"])
         done = parse_config((job_input_file(folder.work, "smoke_run") / "config.yaml").read_text()).values
         plan = training_plan(case, rows, int(done["max_steps"]), len(cost["lengths"]))

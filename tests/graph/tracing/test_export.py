@@ -402,5 +402,5 @@ def test_a_real_run_is_one_tree(warm_home: Path, collector: Received) -> None:
     assert (node.end_time_unix_nano - node.start_time_unix_nano) / 1e9 == pytest.approx(spent["seconds"], abs=0.5)
     # The one experiment is best and last: its weights stay, its scratch went.
     assert list(run.experiment(1).model.glob("*.safetensors"))
-    assert not (run.experiment(1).work / "rehearsal_model").exists()
+    assert not (run.experiment(1).work / "smoke_run_model").exists()
     assert not list(run.root.rglob("*.part"))

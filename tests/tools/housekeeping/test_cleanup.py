@@ -93,7 +93,7 @@ def make_run(home: Home, name: str, outcomes: list[str], *, over: bool) -> RunFo
             *EVIDENCE,
             "model/model.safetensors",
             "work/train/hf/x",
-            "work/rehearsal_model/m",
+            "work/smoke_run_model/m",
             "work/build_data-1/d",
         ):
             put(folder.root / file)
@@ -181,7 +181,7 @@ def may_go(run: RunFolder, outcomes: list[str], over: bool) -> set[Path]:
         folder = run.experiment(n).root
         lost |= {folder / ".scores.json.1.part", folder / "work/train/hf/x"}
         if n <= len(outcomes):
-            lost.add(folder / "work/rehearsal_model/m")
+            lost.add(folder / "work/smoke_run_model/m")
             if n not in (best, last):
                 lost |= {folder / "model/model.safetensors", folder / "work/build_data-1/d"}
             elif over:

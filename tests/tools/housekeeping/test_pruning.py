@@ -30,7 +30,7 @@ WEIGHTS = (
     "model/tokenizer.json", "model/training_args.bin",
     "model/checkpoint-40/optimizer.pt", "model/checkpoint-40/trainer_state.json",
 )  # fmt: skip
-SCRATCH = ("work/train/hf/x.arrow", "work/rehearsal_model/model.safetensors", "work/smoke_run_data/data.json")
+SCRATCH = ("work/train/hf/x.arrow", "work/smoke_run_model/model.safetensors", "work/smoke_run_data/data.json")
 RAW = ("work/build_data-0123/data.json",)
 OUTCOMES = ("promoted", "not promoted", "failed")
 

@@ -14,7 +14,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.tools.runs.manifest import FORMAT, read_spec, write_manifest
-from tuneloop.tools.runs.spec import build_spec
+from tuneloop.tools.runs.spec import build_spec, spec_from_options
 
 DESCRIPTION_LINE = (
     'FT_BENCHMARK_DESCRIPTION="AIME 2025 math competition problems. Each answer is an integer from 0 to 999. '
@@ -214,3 +214,22 @@ def test_again_repeats_a_manifest_and_ignores_the_environment(bare: Path) -> Non
 def test_a_misspelt_setting_is_pointed_out(bare: Path) -> None:
     (bare / ".env").write_text("FT_BASE_MODL=x\nAWS_REGION=eu\n")
     assert dotenv_notes(bare / ".env") == [f"{bare / '.env'}: FT_BASE_MODL is no setting; did you mean FT_BASE_MODEL?"]
+
+
+@pytest.mark.parametrize("data", ["datasets", "dataset"])
+def test_options_of_a_run_command_are_split_at_commas(data: str) -> None:
+    options = {
+        "benchmark": "gsm8k",
+        "base_model": "tiny",
+        data: "financeiq,panorama",
+        "guards": "aime25:-2",
+        "loop_n": "3",
+    }
+    spec = spec_from_options(options, Settings())
+    assert (spec.datasets, spec.loop_n) == (("financeiq", "panorama"), 3)
+    assert [str(guard) for guard in spec.guards] == ["aime25:-2"]
+
+
+def test_unknown_option_of_a_run_command_is_named() -> None:
+    with pytest.raises(InvalidRequestError, match="--colour"):
+        spec_from_options({"benchmark": "gsm8k", "base_model": "tiny", "colour": "red"}, Settings())

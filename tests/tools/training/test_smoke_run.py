@@ -57,7 +57,7 @@ def test_the_steps_come_first_then_all_rows(folder: ExperimentFolder, tmp_path: 
     assert rows[6 * STEPS :] == list(range(1, 101))
 
 
-def test_a_short_training_is_rehearsed_in_fewer_steps(folder: ExperimentFolder, tmp_path: Path) -> None:
+def test_a_short_training_has_a_smoke_run_of_fewer_steps(folder: ExperimentFolder, tmp_path: Path) -> None:
     folder.config.write_text("max_steps: 2\nmax_samples: 50\n")
     assert write_smoke_run_data(folder, tmp_path / "none") == LONGEST + 2
     assert len(read_json(smoke_run_data(folder) / "data.json")) == 8 * (LONGEST + 2) + 50

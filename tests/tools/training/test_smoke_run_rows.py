@@ -35,7 +35,7 @@ def test_each_step_has_its_rows_and_typical_ones_are_like_all(lengths: list[int]
     assert chosen == smoke_run_rows(lengths, batch, steps)
 
 
-def test_a_sound_rehearsal() -> None:
+def test_sound_smoke_run() -> None:
     assert check_smoke_run(points(2.5, 2.4, 2.6), DONE) == []
     assert check_smoke_run(points(2.5, None, 2.4), DONE) == []
 

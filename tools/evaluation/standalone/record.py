@@ -106,7 +106,7 @@ class RecordWriter:
         self._last = ("", 0.0)
 
     def watched(self, say: Progress, *, accepted: bool) -> Progress:
-        """`say`, written down too; raises Paused when somebody wants it to end."""
+        """`say`, written down too; raises PausedError when somebody wants it to end."""
         record = self.record
         if record is None:
             return say
