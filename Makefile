@@ -4,39 +4,49 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-FAST := $(BIN)/pytest -m "not slow and not soak" --durations=15
-SLOW := $(BIN)/pytest -m "slow and not soak" --durations=15
-# Two processes for two cores: the tests in these folders beside all others.
-define halves
-@mkdir -p build; set -m; \
-$(1) -p no:cacheprovider $(2) > build/half.log 2>&1 & half=$$!; \
-trap "kill $$half" INT TERM; \
-$(1) $(addprefix --ignore=,$(2)); code=$$?; \
-wait $$half || code=1; cat build/half.log; exit $$code
-endef
+# The parts of the tests, the longest first: two processes take the next one when they are done. A whole run is made once
+# for all tests of a part. What no part names is in the last one.
+PARTS := graph crash tools sandboxes rest
+tests_graph := tests/graph tests/mcp_servers
+tests_crash := tests/crash
+tests_tools := tests/tools
+tests_sandboxes := tests/sandboxes
+tests_rest := tests $(addprefix --ignore=,$(tests_graph) $(tests_crash) $(tests_tools) $(tests_sandboxes))
+BESIDE := $(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target
 HASHED := -q --require-hashes --no-deps --no-build-isolation
 
 export PYTHONSAFEPATH := 1
 export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+unexport PYTHONDONTWRITEBYTECODE  # what is compiled once serves every process of the tests
 
 .DEFAULT_GOAL := help
-.PHONY: run test slow check bench bench-planner bench-tools soak crash-soak clean help install sandbox postgres audit sbom wheel
+.PHONY: run test slow check style types bench bench-planner bench-tools soak crash-soak clean help install sandbox postgres audit sbom wheel
 
 run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
 
-test: check sandbox postgres  ## style, types, layers, then the fast tests and a short real run
-	$(call halves,$(FAST),tests/tools tests/sandboxes)
+test: style sandbox postgres  ## style, types, layers, then the fast tests and a short real run
+	$(BESIDE) types $(addprefix fast-,$(PARTS))
 
 slow: install sandbox postgres $(VENV)/audit/installed  ## long tests on real engines, the short crash suite
-	$(call halves,$(SLOW),tests/graph tests/tools)
+	$(BESIDE) $(addprefix slow-,$(PARTS))
 
-check: install  ## ruff, ruff format, mypy --strict, import-linter
+fast-%:
+	$(BIN)/pytest -m "not slow and not soak" --durations=15 -p no:cacheprovider $(tests_$*)
+
+slow-%:
+	$(BIN)/pytest -m "slow and not soak" --durations=15 -p no:cacheprovider $(tests_$*)
+
+check: style types  ## ruff, ruff format, import-linter, mypy --strict
+
+style: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: install
+	$(BIN)/mypy
 
 bench: install sandbox  ## measure: time, memory and scores against the naive recipe and the oracle
 	$(BIN)/python benchmarks/run.py
@@ -56,7 +66,8 @@ soak: crash-soak  ## 150 kills, then whole runs: three seeds, then a task whose 
 
 crash-soak: install sandbox postgres
 	$(BIN)/python tests/crash/soak.py
-	$(BIN)/pytest -m soak
+	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m soak
+	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q tests/tools/config/test_check_mutations.py tests/agents/policy
 
 install: $(VENV)/installed  ## the environment .venv from locks/main.txt
 

@@ -44,6 +44,6 @@ class Agent(Generic[Answer]):
 
 
 async def ask(agent: Agent[Answer], planner: Planner, prompt: str, brief: Brief, tools: Toolbox) -> Answer:
-    """One typed answer, validated again whoever gave it. Raises RecipeError when there is none."""
+    """One typed answer, validated again for every planner. Raises RecipeError when there is none."""
     answer = await planner.answer(agent.name, prompt, brief, tools, agent.answer)
     return agent.answer.model_validate(answer.model_dump())

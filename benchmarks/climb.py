@@ -20,17 +20,17 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parent))  # PYTHONSAFEPATH leaves a script's own folder out
 
 from climb_figure import draw
-from climb_runs import DIFFER, Opening, World, run_of_told_gain, whole_run
+from climb_runs import DIFFER, Opening, Scenario, run_of_told_gain, whole_run
 from figures import FIGURES, figure, row, table
 from place import Place
 
 SEED, RUNS, SMALL, PARTS, PROCESSES = 23, 2_000, 40, 10, 2
-HELPFUL = [World(-0.5, 2, *size) for size in ((10, 30), (10, 200), (40, 200), (40, 1_000))]
-RARE = [World(-1, 2, *size) for size in ((40, 200), (40, 1_000))]
-HARMFUL = [World(-1, 0.5, *size) for size in ((10, 30), (10, 200), (40, 200), (40, 1_000))]
-USELESS = [World(0, 0, *size) for size in ((10, 30), (40, 200), (40, 1_000))]
+HELPFUL = [Scenario(-0.5, 2, *size) for size in ((10, 30), (10, 200), (40, 200), (40, 1_000))]
+RARE = [Scenario(-1, 2, *size) for size in ((40, 200), (40, 1_000))]
+HARMFUL = [Scenario(-1, 0.5, *size) for size in ((10, 30), (10, 200), (40, 200), (40, 1_000))]
+USELESS = [Scenario(0, 0, *size) for size in ((10, 30), (40, 200), (40, 1_000))]
 TOLD = (DIFFER, 0.2)  # as in all other runs, and as `tools/statistics/power.py` assumes
-Kind = World | float  # a float: candidates of the told gain, with this share of items on which equal models differ
+Kind = Scenario | float  # a float: candidates of the told gain, with this share of items on which equal models differ
 KINDS: tuple[Kind, ...] = (*HELPFUL, *RARE, *HARMFUL, *USELESS, *TOLD)
 Run = Opening | None
 
@@ -47,9 +47,9 @@ class Simulated:
         """Of all runs with a candidate."""
         return [run for runs in self.runs.values() for run in runs if run]
 
-    def delivered(self, world: World) -> list[float]:
+    def delivered(self, scenario: Scenario) -> list[float]:
         """True gain of what each run delivers."""
-        return [run.delivered if run else 0.0 for run in self.runs[world]]
+        return [run.delivered if run else 0.0 for run in self.runs[scenario]]
 
     def claimed(self, kind: Kind) -> float:
         """Percent of the runs that claim a better model."""
@@ -59,7 +59,7 @@ class Simulated:
 def part(kind: Kind, seed: Sequence[int], count: int) -> tuple[list[Run], float]:
     """Some runs of one kind, and their CPU seconds."""
     rng, began = np.random.default_rng(seed), time.process_time()
-    runs = [whole_run(kind, rng) if isinstance(kind, World) else run_of_told_gain(kind, rng) for _ in range(count)]
+    runs = [whole_run(kind, rng) if isinstance(kind, Scenario) else run_of_told_gain(kind, rng) for _ in range(count)]
     return runs, time.process_time() - began
 
 
@@ -112,15 +112,15 @@ class Row:
         return self.value(place.once(measured))
 
 
-def mean_gain(world: World, goal: str) -> Row:
+def mean_gain(scenario: Scenario, goal: str) -> Row:
     """Of all runs."""
-    return Row(f"true gain of what is delivered, {world}", "points", goal, lambda s: fmean(s.delivered(world)))
+    return Row(f"true gain of what is delivered, {scenario}", "points", goal, lambda s: fmean(s.delivered(scenario)))
 
 
-def low_gain(world: World, goal: str) -> Row:
+def low_gain(scenario: Scenario, goal: str) -> Row:
     """One run in twenty delivers less."""
-    name = f"5th percentile of what is delivered, {world}"
-    return Row(name, "points", goal, lambda s: float(np.percentile(s.delivered(world), 5)))
+    name = f"5th percentile of what is delivered, {scenario}"
+    return Row(name, "points", goal, lambda s: float(np.percentile(s.delivered(scenario), 5)))
 
 
 def width(found: Simulated) -> float:
@@ -135,7 +135,7 @@ ROWS = (
     low_gain(HELPFUL[3], ">= 8"),
     mean_gain(RARE[0], ">= 5.5"),
     mean_gain(RARE[1], ">= 11.8"),
-    *(mean_gain(world, ">= -0.5") for world in HARMFUL),
+    *(mean_gain(scenario, ">= -0.5") for scenario in HARMFUL),
     Row("claims where nothing helps", "%", "<= 5", lambda s: max(map(s.claimed, USELESS))),
     Row("claims of the gain that was told", "%", ">= 75", lambda s: min(map(s.claimed, TOLD))),
     Row("sealed intervals with the truth", "%", ">= 94", lambda s: 100 * fmean(run.covered for run in s.openings)),

@@ -9,16 +9,16 @@ from pathlib import Path
 from statistics import fmean
 
 import numpy as np
-from climb_runs import BASE, SEALED, Items, Rule, World, climb, measures_better
+from climb_runs import BASE, SEALED, Items, Rule, Scenario, climb, measures_better
 
 from tuneloop.tools.statistics import Paired
 from tuneloop.tools.statistics.paired import mcnemar_exact
 
 EXPERIMENTS = 40
 PANELS = {
-    "200 validation items": World(-0.5, 2, EXPERIMENTS, 200),
-    "1,000 validation items": World(-0.5, 2, EXPERIMENTS, 1_000),
-    "200 items, experiments harm": World(-1, 0.5, EXPERIMENTS, 200),
+    "200 validation items": Scenario(-0.5, 2, EXPERIMENTS, 200),
+    "1,000 validation items": Scenario(-0.5, 2, EXPERIMENTS, 1_000),
+    "200 items, experiments harm": Scenario(-1, 0.5, EXPERIMENTS, 200),
 }
 
 
@@ -49,12 +49,12 @@ RULES: dict[str, tuple[Rule, bool]] = {  # the rule, and whether the base model 
 LOOKS = (("#2a7f3f", "-"), ("#b7791f", "--"), ("#2b6cb0", "-"), ("#888888", "-"))
 
 
-def path(world: World, rule: Rule, may_keep_base: bool, seed: Sequence[int]) -> list[float]:
+def path(scenario: Scenario, rule: Rule, may_keep_base: bool, seed: Sequence[int]) -> list[float]:
     """True gain of what a run delivers if it ends after 0, 1, 2 … experiments, in points."""
     rng, sealed_rng = (np.random.default_rng((*seed, i)) for i in range(2))
     sealed = Items(SEALED, sealed_rng)
     base, incumbent, gains = sealed.answers(BASE), BASE, [0.0]
-    for accuracy in climb(world, rng, rule):
+    for accuracy in climb(scenario, rng, rule):
         if accuracy is None or accuracy == incumbent:
             gains.append(gains[-1])
             continue
@@ -71,7 +71,7 @@ def mean_path(panel: str, rule: str, runs: int) -> list[float]:
 
 
 def draw(file: Path, runs: int, processes: int) -> None:
-    """Mean true gain by number of experiments: a panel for each world, a line for each rule. The file is reproducible."""
+    """Mean true gain by number of experiments: a panel for each scenario, a line for each rule. The file is reproducible."""
     import matplotlib as mpl  # half a second to import
     from matplotlib.figure import Figure
 

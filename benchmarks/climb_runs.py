@@ -64,7 +64,7 @@ class Items:
 
 
 @dataclass(frozen=True)
-class World:
+class Scenario:
     """Experiments whose effects are drawn from a normal distribution, in points, and the validation items."""
 
     mean: float
@@ -77,11 +77,11 @@ class World:
         return f"N({self.mean:g}, {self.spread:g}²), {self.experiments} experiments, {self.items:,} items"
 
 
-def climb(world: World, rng: np.random.Generator, rule: Rule = measures_better) -> Iterator[float | None]:
+def climb(scenario: Scenario, rng: np.random.Generator, rule: Rule = measures_better) -> Iterator[float | None]:
     """True accuracy of the incumbent after each experiment; None while it is the base model."""
-    items, truth, promoted = Items(world.items, rng), BASE, False
+    items, truth, promoted = Items(scenario.items, rng), BASE, False
     values = items.answers(BASE)
-    for effect in rng.normal(world.mean, world.spread, world.experiments).tolist():
+    for effect in rng.normal(scenario.mean, scenario.spread, scenario.experiments).tolist():
         accuracy = min(0.99, max(0.01, truth + effect / 100))
         candidate = items.answers(accuracy)
         if rule(Paired(candidate, values, items.clusters)):
@@ -126,9 +126,9 @@ def open_sealed(accuracy: float, rng: np.random.Generator, differ: float = DIFFE
     return Opening(100 * (accuracy - BASE), found.gain, *found.bounds, normal_width, found.p_value, found.claimed)
 
 
-def whole_run(world: World, rng: np.random.Generator) -> Opening | None:
+def whole_run(scenario: Scenario, rng: np.random.Generator) -> Opening | None:
     """Experiments, then the sealed test. None where nothing was promoted: there is no candidate to open it for."""
-    *_, accuracy = climb(world, rng)
+    *_, accuracy = climb(scenario, rng)
     return None if accuracy is None else open_sealed(accuracy, rng)
 
 

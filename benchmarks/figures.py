@@ -14,6 +14,10 @@ Measure = Callable[[Place], float]
 RELATIONS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
 
 
+class SkippedError(Exception):
+    """A figure that this machine cannot measure, and why; it costs the other figures nothing."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """`goal` is a relation and a number, `<= 0.15`; `by_default` false: only with --only, because it takes long."""
@@ -62,11 +66,12 @@ def fits(one: Figure, word: str) -> bool:
     return word == one.group or word.lower() in one.name.lower()
 
 
-def row(one: Figure, value: float | None) -> dict[str, Any]:
-    """The form of `results.json`; a figure that could not be measured has no value."""
+def row(one: Figure, value: float | None, skipped: str = "") -> dict[str, Any]:
+    """The form of `results.json`; a figure that could not be measured has no value, a skipped one says why."""
     good = value is not None and one.reached(value)
     shown = None if value is None else float(f"{value:.4g}")
-    return {"name": one.name, "value": shown, "unit": one.unit, "goal": one.goal, "ok": good}
+    why = {"skipped": skipped} if skipped else {}
+    return {"name": one.name, "value": shown, "unit": one.unit, "goal": one.goal, "ok": good, **why}
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -74,6 +79,9 @@ def table(rows: list[dict[str, Any]]) -> str:
     width = max(len(r["name"]) for r in rows)
     lines = []
     for r in rows:
+        if "skipped" in r:
+            lines.append(f"{r['name']:<{width}}  {'-':>9} {r['unit']:<10} {r['goal']:>9}  skipped: {r['skipped']}")
+            continue
         value = "failed" if r["value"] is None else f"{r['value']:g}"
         lines.append(
             f"{r['name']:<{width}}  {value:>9} {r['unit']:<10} {r['goal']:>9}  {'ok' if r['ok'] else 'missed'}"

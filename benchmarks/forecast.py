@@ -16,7 +16,6 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.smoke_run import smoke_run
 from tuneloop.graph.nodes.train import finished_training, train
 from tuneloop.tools.config.memory import estimate_memory
-from tuneloop.tools.jobs.warm_workers import stop_workers
 from tuneloop.tools.training.launch import config_context
 from tuneloop.tools.training.result import training_cost
 
@@ -92,7 +91,7 @@ def runs(place: Place) -> Iterator[None]:
         yield
     finally:
         for run in (tiny_run, larger_run):
-            stop_workers(place.once(run).run_tools)
+            place.once(run).run_tools.workers.stop()
 
 
 def forecasts(place: Place) -> list[Held]:

@@ -24,7 +24,7 @@ from tuneloop.graph.nodes.train import train
 from tuneloop.graph.state import State
 from tuneloop.sandboxes.jobs import newest_attempt
 from tuneloop.tools.config.finalize import write_dataset_info
-from tuneloop.tools.jobs.warm_workers import worker_jobs
+from tuneloop.tools.runs.signature import write_setup
 
 BATCH = 8
 RECIPE = {
@@ -75,12 +75,12 @@ def open_reference(place: Place, items: int, name: str = "reference", sandbox: S
         benchmark="wordproblems",
         base_model="tiny",
         benchmark_limit=items,
-        sandbox=sandbox,
-        allow_unsandboxed=sandbox == "process",
+        sandbox="auto" if sandbox == "process" else sandbox,
     )
-    run = create_run(spec, place.settings, name)
-    ctx = Context(run, place.settings, State(run_id=run.id))
-    write_json(run.setup, fetch_and_build(ctx).model_dump(mode="json"))
+    settings = place.settings.model_copy(update={"unsandboxed": "always" if sandbox == "process" else "never"})
+    run = create_run(spec, settings, name)
+    ctx = Context(run, settings, State(run_id=run.id))
+    write_setup(run, fetch_and_build(ctx))
     return ctx
 
 
@@ -109,7 +109,7 @@ def timed(ctx: Context) -> Timed:
 
 def workers_cpu(ctx: Context) -> float:
     """CPU seconds so far of this run's workers and of the jobs that they forked."""
-    folders = [newest_attempt(worker_jobs(ctx.run_tools), engine) for engine in ("llamafactory", "opencompass")]
+    folders = [newest_attempt(ctx.run_tools.workers.jobs, engine) for engine in ("llamafactory", "opencompass")]
     return sum(ever_busy(int((folder / "lock").read_text())) for folder in folders if folder)
 
 

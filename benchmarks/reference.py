@@ -14,7 +14,6 @@ from tuneloop.core.files import digest_file
 from tuneloop.core.layout import job_input_file
 from tuneloop.graph.context import Context
 from tuneloop.tools.benchmark_items.folder import select_validation
-from tuneloop.tools.jobs.warm_workers import warm_engines
 
 STEPS, ITEMS, PAIRS = 100, 200, 3
 SMALL = (4, 8, 1)
@@ -48,7 +47,7 @@ def pairs(place: Place) -> list[Pair]:
     """Our engines are warmed as a run warms them, and by a small experiment whose cost is noted; then sides take turns."""
     steps, count, repeats = SMALL if place.small else (STEPS, ITEMS, PAIRS)
     ctx = open_reference(place, count)
-    with warm_engines(ctx.run_tools):
+    with ctx.run_tools.warm_engines():
         return turns(place, ctx, steps, count, repeats)
 
 

@@ -32,7 +32,7 @@ import scores  # noqa: E402, F401
 import servers  # noqa: E402, F401
 import stored  # noqa: E402, F401
 import whole_run  # noqa: E402, F401
-from figures import FIGURES, Figure, chosen, row, table  # noqa: E402
+from figures import FIGURES, Figure, SkippedError, chosen, row, table  # noqa: E402
 from place import Place  # noqa: E402
 
 import sandboxes  # noqa: E402, F401
@@ -57,6 +57,8 @@ def measured(one: Figure, place: Place) -> dict[str, Any]:
     place.say(one.name)
     try:
         return row(one, one.measure(place))
+    except SkippedError as e:
+        return row(one, None, str(e))
     except Exception:  # noqa: BLE001 - one figure's failure must not cost the others
         traceback.print_exc()
         return row(one, None)
@@ -85,8 +87,9 @@ def main() -> int:
     write_json(given.out, rows)
     print(table(rows))
     place.say(f"{given.out}, {time.monotonic() - began:.0f} s")
-    failed = any(r["value"] is None for r in rows)
-    return int(failed or (given.check and not all(r["ok"] for r in rows)))
+    asked = [r for r in rows if "skipped" not in r]
+    failed = any(r["value"] is None for r in asked)
+    return int(failed or (given.check and not all(r["ok"] for r in asked)))
 
 
 if __name__ == "__main__":

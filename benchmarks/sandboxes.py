@@ -8,28 +8,35 @@ import sys
 import time
 from contextlib import ExitStack
 
-from figures import figure
+from figures import SkippedError, figure
 from jobs import command
 from ours import experiment, open_reference, timed
 from place import Place
 from processes import spend
 
 from tuneloop.core.run_spec import SandboxKind
+from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.choose import open_sandbox
+from tuneloop.sandboxes.docker_daemon import probe_docker
 from tuneloop.sandboxes.jobs import wait
-from tuneloop.tools.jobs.warm_workers import warm_engines
 
 KINDS: tuple[SandboxKind, ...] = ("process", "bubblewrap", "docker")
+PROBES = {"bubblewrap": probe_bubblewrap, "docker": probe_docker}
 NOOP = (sys.executable, "-c", "pass")
+
+
+def kinds_here() -> list[SandboxKind]:
+    """The sandboxes that work on this machine."""
+    return [kind for kind in KINDS if kind not in PROBES or PROBES[kind]() is None]
 
 
 def starts(place: Place) -> dict[str, float]:
     """Median milliseconds from `start` to `exit.json`, by sandbox, in turns; `plain`: fork, exec and wait alone."""
     times = 5 if place.small else 30
-    boxes = {kind: open_sandbox(kind) for kind in KINDS}
+    boxes = {kind: open_sandbox(kind) for kind in kinds_here()}
     work = place.root / "noop"
     asked = command(work, *NOOP).model_copy(update={"read": (sys.prefix, sys.base_prefix)})
-    took: dict[str, list[float]] = {name: [] for name in (*KINDS, "plain")}
+    took: dict[str, list[float]] = {name: [] for name in (*boxes, "plain")}
     for number in range(times):
         for kind, box in boxes.items():
             folder = place.root / "jobs" / f"noop-{kind}.{number}"
@@ -46,11 +53,11 @@ def starts(place: Place) -> dict[str, float]:
 def experiments(place: Place) -> dict[str, float]:
     """Least seconds of training and evaluation, by sandbox, in turns, the engines warm."""
     steps, items, times = (4, 8, 1) if place.small else (60, 100, 3)
-    runs = {kind: open_reference(place, items, f"warm-{kind}", kind) for kind in KINDS}
-    took: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    runs = {kind: open_reference(place, items, f"warm-{kind}", kind) for kind in kinds_here()}
+    took: dict[str, list[float]] = {kind: [] for kind in runs}
     with ExitStack() as warm:
         for ctx in runs.values():
-            warm.enter_context(warm_engines(ctx.run_tools))
+            warm.enter_context(ctx.run_tools.warm_engines())
         for number in range(times + 1):
             for kind, ctx in runs.items():
                 spent = timed(experiment(ctx, number + 1, 4 if number == 0 else steps))
@@ -61,7 +68,9 @@ def experiments(place: Place) -> dict[str, float]:
 
 
 def over(figures: dict[str, float], kind: str, base: str) -> float:
-    """How many times as much."""
+    """How many times as much. Raises SkippedError for a sandbox that this machine has not."""
+    if kind not in figures:
+        raise SkippedError(PROBES[kind]() or f"no {kind} here")
     return figures[kind] / figures[base]
 
 

@@ -18,12 +18,12 @@ from parameters import ROUNDS, Spread, questions, spread_of
 from place import Place
 from processes import background, busy, environment, high_water, until
 
-from tuneloop.core.files import write_json
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.drive import create_run
 from tuneloop.graph.nodes.prepare import fetch_and_build
 from tuneloop.graph.state import State
+from tuneloop.tools.runs.signature import write_setup
 
 NAMES = ("params", "data", "training", "evaluation")
 STARTS = 5
@@ -109,7 +109,7 @@ def with_run(place: Place) -> Path:
     """A prepared run, which the servers then serve: what checks configs needs its model and device."""
     spec = RunSpec(benchmark="wordproblems", base_model="tiny", benchmark_limit=8)
     run = create_run(spec, place.settings, "served")
-    write_json(run.setup, fetch_and_build(Context(run, place.settings, State(run_id=run.id))).model_dump(mode="json"))
+    write_setup(run, fetch_and_build(Context(run, place.settings, State(run_id=run.id))))
     return run.root
 
 

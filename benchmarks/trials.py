@@ -20,6 +20,7 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.state import State
 from tuneloop.tools.config.finalize import write_dataset_info
 from tuneloop.tools.hub.store import fingerprint
+from tuneloop.tools.runs.signature import write_setup
 
 Rows = list[dict[str, str]]
 LARGER: dict[str, Any] = {
@@ -89,7 +90,7 @@ def larger_run(place: Place) -> Context:
     setup = ctx.run_tools.setup.model_copy(
         update={"model_name": "larger", "model_root": model, "model_fingerprint": fingerprint(model)}
     )
-    write_json(ctx.run.setup, setup.model_dump(mode="json"))
+    write_setup(ctx.run, setup)
     return Context(ctx.run, ctx.settings, State(run_id=ctx.run.id))
 
 

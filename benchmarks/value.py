@@ -18,6 +18,7 @@ import yaml
 
 from tuneloop.core.files import digest, read_json, write_atomic, write_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
+from tuneloop.core.run_spec import Setup
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.tools.config.finalize import write_dataset_info
 from tuneloop.tools.embedded.messy import RawRow, rows_with_key
@@ -26,6 +27,7 @@ from tuneloop.tools.embedded.words import equation_solution
 from tuneloop.tools.evaluation.item_sets import EvaluationConditions, ModelWeights, evaluation_command, make_item_set
 from tuneloop.tools.evaluation.run_evaluation import trained_weights
 from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.runs.signature import write_setup
 from tuneloop.tools.scoring.verdicts import collect_verdicts
 from tuneloop.tools.training.launch import start_training
 from tuneloop.tools.training.result import training_result
@@ -130,7 +132,7 @@ def beside(run: RunFolder) -> RunFolder:
     """A run folder with the same spec and setup, for trials."""
     twin = RunFolder(run.root.with_name(f"{run.id}-value"))
     write_atomic(twin.spec, yaml.safe_dump(yaml.safe_load(run.spec.read_text())))
-    write_json(twin.setup, read_json(run.setup))
+    write_setup(twin, Setup.model_validate(read_json(run.setup)))
     return twin
 
 

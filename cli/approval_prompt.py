@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.experiment import ApprovalDecision, ApprovalRequest
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_json, read_text
 from tuneloop.core.formatting import printable
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.settings import Settings
@@ -103,7 +103,7 @@ def edit_recipe(run: RunFolder, asked: ApprovalRequest) -> ApprovalDecision:
 def editable_texts(folder: ExperimentFolder) -> dict[str, str]:
     """What may be edited, as text."""
     idea = yaml.safe_dump(read_json(folder.hypothesis), sort_keys=False, allow_unicode=True)
-    return {IDEA: idea, folder.script.name: folder.script.read_text(), folder.config.name: folder.config.read_text()}
+    return {IDEA: idea, folder.script.name: read_text(folder.script), folder.config.name: read_text(folder.config)}
 
 
 def edit_to_answer(before: dict[str, str], after: dict[str, str]) -> ApprovalDecision:

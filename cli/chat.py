@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 import click
 
-from tuneloop.cli.chat_repl import Conversation
 from tuneloop.cli.main import print_error
 from tuneloop.cli.select_run import select_run
 from tuneloop.core.commands import is_command
@@ -40,6 +39,8 @@ def command(ctx: click.Context, run_id: str | None, text: str | None, as_json: b
     The process that works on the run answers within seconds; where none does, this command answers. Exit code 2: a
     command was refused and changed nothing.
     """
+    from tuneloop.cli.chat_repl import Conversation  # brings catalogs and the graph: help needs neither
+
     settings = load_settings()
     interactive = not as_json and sys.stdin.isatty() and sys.stdout.isatty()
     if interactive and run_id is None and not all_runs(settings.home):

@@ -21,6 +21,7 @@ from tuneloop.core.directive_log import read_conversation
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.event_log import read_events
 from tuneloop.core.events import Event
+from tuneloop.core.files import read_text
 from tuneloop.core.formatting import printable
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
@@ -128,7 +129,7 @@ class Conversation:
 
     def start(self, options: Mapping[str, str]) -> None:
         """A new run in the background, and this chat with it."""
-        self.follow_run(start_from_options(self.settings.home, options))
+        self.follow_run(start_from_options(self.settings, options))
         self.begin()
 
     def tell(self, run: RunFolder, typed: str) -> None:
@@ -199,7 +200,7 @@ class Conversation:
             self.screen.say("no report yet: it is written when the run is over")
             return
         out = io.StringIO()
-        text = run.report.read_text(encoding="utf-8")
+        text = read_text(run.report)
         Console(file=out, width=Console().width, force_terminal=True).print(Markdown(text))
         self.screen.say(f"{out.getvalue().rstrip()}\n({run.report})")
 

@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from tuneloop.cli.select_run import select_run
+from tuneloop.cli.terminal import cell_text, table_console
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.formatting import format_size, printable
+from tuneloop.core.formatting import format_size
 from tuneloop.core.run_spec import parse_seconds
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.housekeeping.cleanup import find_removables
@@ -94,7 +94,7 @@ def show_findings(found: list[Removable], sizes: list[int]) -> None:
     for name in ("kind", "what", "size", "why"):
         table.add_column(name, justify="right" if name == "size" else "left", no_wrap=name in ("kind", "size"))
     for find, count in sorted(zip(found, sizes, strict=True), key=lambda pair: -pair[1]):
-        table.add_row(find.kind, Text(printable(find.what)), format_size(count), Text(printable(find.why)))
-    console = Console()
+        table.add_row(find.kind, Text(cell_text(find.what)), format_size(count), Text(cell_text(find.why)))
+    console = table_console()
     console.print(table)
     console.print(f"{format_size(sum(sizes))} in {len(found)} places")

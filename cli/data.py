@@ -7,6 +7,7 @@ import click
 from tuneloop.cli.data_check import check
 from tuneloop.cli.data_inspect import inspect
 from tuneloop.cli.data_overlap import overlap
+from tuneloop.cli.main import ExampleGroup
 
 EXAMPLES = """\b
 Examples:
@@ -19,7 +20,7 @@ Examples:
 """
 
 
-@click.group(epilog=EXAMPLES)
+@click.group(cls=ExampleGroup, epilog=EXAMPLES)
 def command() -> None:
     """Look at raw data before anything is trained on it. Nothing is changed, run or sent anywhere."""
 

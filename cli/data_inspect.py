@@ -15,6 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from tuneloop.cli.terminal import table_console
 from tuneloop.core.formatting import format_size, printable
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.tools.raw_data.facts import ColumnFacts, FileFacts, Inspection, LengthStats, PartFacts, ReasoningFacts
@@ -46,7 +47,7 @@ def show_inspection(found: Inspection, console: Console) -> None:
 
 def part_panel(part: PartFacts) -> Panel:
     """One part: files, columns, reasoning."""
-    inner: list[RenderableType] = [files_line(part), Padding(columns_table(part), (1, 0))]
+    inner: list[RenderableType] = [files_line(part), Padding(columns_table(part), (1, 0), expand=False)]
     if part.reasoning.solution:
         inner.append(reasoning_line(part.reasoning))
     if part.suspicious:
@@ -54,7 +55,7 @@ def part_panel(part: PartFacts) -> Panel:
         share = f"{part.suspicious} of {part.reasoning.rows} sampled rows speak to a model: {words}"
         inner.append(Text(share, style="yellow"))
     title = Text.assemble((printable(part.name, 80), "bold"), f"  {part.rows:,} rows")
-    return Panel(Group(*inner), title=title, title_align="left", border_style="dim")
+    return Panel(Group(*inner), title=title, title_align="left", border_style="dim", expand=False)
 
 
 def files_line(part: PartFacts) -> Text:
@@ -175,7 +176,13 @@ BROKEN = 3
 @click.command()
 @click.argument("name", metavar="PATH|NAME")
 @click.option("--json", "as_json", is_flag=True, help="One JSON value on stdout, for scripts.")
-@click.option("--tokenizer", metavar="MODEL", help="Count tokens too, with this model's tokenizer (a sample's).")
+@click.option(
+    "--tokenizer",
+    "--model",
+    "tokenizer",
+    metavar="MODEL",
+    help="Count tokens too, with this model's tokenizer (a sample's).",
+)
 def inspect(name: str, as_json: bool, tokenizer: str | None) -> None:
     """Show what PATH (a folder or a file) or the data set NAME holds: every row is read, columns are summed.
 
@@ -185,17 +192,17 @@ def inspect(name: str, as_json: bool, tokenizer: str | None) -> None:
     """
     # heavy, and the group's help needs none of it
     from tuneloop.tools.hub import datasets
-    from tuneloop.tools.raw_data.inspection import inspect_dataset as look
+    from tuneloop.tools.raw_data.client import shared_reader
 
     settings = load_settings()
     model = tokenizer_folder(tokenizer, settings) if tokenizer else None
     root = datasets.resolve_dataset(name, settings.home, settings).root
     with progress_bar(root) as progress:
-        found = look(root, "" if Path(name).exists() else name, model, progress)
+        found = shared_reader().inspect(root, "" if Path(name).exists() else name, model, progress)
     if as_json:
         click.echo(found.model_dump_json(indent=1))
     else:
-        show_inspection(found, Console())
+        show_inspection(found, table_console())
     sys.exit(BROKEN if is_broken(found) else 0)
 
 

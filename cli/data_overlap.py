@@ -33,14 +33,17 @@ def overlap(dataset: str, benchmark: str, drop_overlaps: bool, out: Path | None,
     from tuneloop.tools.contamination.dataset_search import search_dataset
     from tuneloop.tools.contamination.splits import make_guard
     from tuneloop.tools.hub import datasets
-    from tuneloop.tools.raw_data.files import iter_records, record_files
+    from tuneloop.tools.raw_data.client import shared_reader
+    from tuneloop.tools.raw_data.files import record_files
 
     if drop_overlaps != (out is not None):
         raise click.UsageError("--drop-overlaps and --out FILE go together")
     settings = load_settings()
     folders = resolve_benchmarks(benchmark, settings)
     root = datasets.resolve_dataset(dataset, settings.home, settings).root
-    files = {str(p.relative_to(root)) if p != root else p.name: iter_records(p) for p in record_files(root)}
+    files = {
+        str(p.relative_to(root)) if p != root else p.name: shared_reader().records(root, p) for p in record_files(root)
+    }
     found = search_dataset(files, make_guard(folders, None), out)
     click.echo(
         json.dumps(overlap_facts(found), indent=1, ensure_ascii=False) if as_json else "\n".join(overlap_lines(found))

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from tuneloop.agents.planners import check_planner
 from tuneloop.cli.notes import dotenv_notes, settings_notes
+from tuneloop.cli.terminal import table_console
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.formatting import format_size, printable
 from tuneloop.core.settings import Settings, load_settings
@@ -32,6 +33,7 @@ from tuneloop.tools.llm_proxy.access import data_access, judge_access, missing, 
 Verdict = Literal["ok", "note", "missing"]
 MEMORY_WANTED = 3_000_000_000
 DISK_WANTED = 8_000_000_000
+READER_CURE = "it has limits and no environment, and could read your files: bubblewrap closes it in"
 ENGINES = {"llamafactory": "llama_factory_path", "opencompass": "opencompass_path"}
 
 
@@ -132,6 +134,8 @@ def check_sandboxes() -> list[Check]:
     if not works:
         cure = "make one of the two work, or run with --allow-unsandboxed, which protects nothing"
         return [*checks, Check("sandbox", "missing", "neither bubblewrap nor docker works", cure)]
+    if "bubblewrap" not in works:
+        checks.append(Check("reader", "note", "raw data are read by a process without a sandbox", READER_CURE))
     return [Check("sandbox", "ok", f"auto is {works[0]}; works: {', '.join(works)}"), *checks]
 
 
@@ -204,10 +208,15 @@ def check_notes(settings: Settings, dotenv: Path) -> list[Check]:
     return [Check("settings", "note", note) for note in notes] or [Check("settings", "ok", "nothing to remark")]
 
 
+EXAMPLES = """\b
+Examples:
+  tuneloop doctor
+  tuneloop doctor --json | jq -r '.[] | select(.verdict == "missing") | .cure'
+"""
 MARKS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "missing": ("missing", "bold red")}
 
 
-@click.command()
+@click.command(epilog=EXAMPLES)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
@@ -216,7 +225,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(check) for check in checks], indent=1))
     else:
-        show_checks(checks, Console())
+        show_checks(checks, table_console())
     ctx.exit(1 if any(check.verdict == "missing" for check in checks) else 0)
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from tuneloop.cli.main import ExampleGroup
+from tuneloop.cli.terminal import progress_bar, table_console
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.formatting import printable
 from tuneloop.core.settings import load_settings
@@ -22,9 +20,17 @@ LINE = 2000  # characters: what an engine said may be in it
 
 NAMES = ("llamafactory", "opencompass")
 SHOWN = ("torch", "transformers")
+EXAMPLES = """\b
+Examples:
+  tuneloop engines build                 both, from their locks
+  tuneloop engines build llamafactory --docker
+  tuneloop engines list
+  tuneloop engines verify opencompass
+  tuneloop engines remove llamafactory
+"""
 
 
-@click.group()
+@click.group(cls=ExampleGroup, epilog=EXAMPLES)
 def command() -> None:
     """Build, list, verify and remove the environments that jobs run in."""
 
@@ -43,15 +49,6 @@ def build(names: tuple[str, ...], as_image: bool, base: str) -> None:
         click.echo(f"{name} {engine.version}: {engine.folder}" + (f", image {image}" if image else ""))
 
 
-@contextmanager
-def progress_bar(name: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar on stderr."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(name, total=None)
-        yield lambda note, done, total: progress.update(task, description=note, completed=done, total=total or None)
-
-
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="One JSON list on stdout.")
 def list_(as_json: bool) -> None:
@@ -63,7 +60,7 @@ def list_(as_json: bool) -> None:
     table = Table("engine", "version", *SHOWN, "folder")
     for engine in engines:
         table.add_row(engine.name, engine.version, *(engine.packages.get(p, "") for p in SHOWN), str(engine.folder))
-    Console().print(table if engines else "none yet; `tuneloop engines build` makes them")
+    table_console().print(table if engines else "none yet; `tuneloop engines build` makes them")
 
 
 def engine_row(engine: Engine) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from pydantic import BaseModel
 
-from tuneloop.core.settings import Settings
+from tuneloop.core.settings import PROCESS_ONLY, Settings
 
 HEAD = """\
 # Copy to .env in the folder where you call tuneloop and uncomment what you need.
@@ -21,6 +21,8 @@ def env_example() -> str:
     """Every setting on one line: commented out, with its default."""
     lines = []
     for field in Settings.model_fields.values():
+        if field.alias in PROCESS_ONLY:
+            continue
         assignment = f"# {field.alias}={default_text(field.default)}"
         lines.append(f"{assignment:<52} # {field.description}")
     return HEAD + "\n".join(lines) + "\n"

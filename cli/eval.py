@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tuneloop.cli.engines import progress_bar
+from tuneloop.cli.notes import OWN_PROMPT
+from tuneloop.cli.terminal import progress_bar, table_console
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.formatting import format_interval, format_p_value, printable
 from tuneloop.core.layout import Home
@@ -26,8 +26,11 @@ from tuneloop.tools.evaluation.standalone.results import measurement_facts, pair
 from tuneloop.tools.runs.spec import locate, sandbox, split_names
 
 if TYPE_CHECKING:
+    from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
     from tuneloop.tools.evaluation.item_sets import ModelWeights
     from tuneloop.tools.evaluation.standalone.record import RecordWriter
+    from tuneloop.tools.evaluation.standalone.subjects import Subject
+    from tuneloop.tools.hub.models import Progress
 
 
 # What `tuneloop eval` shows: a table, bars with intervals, a comparison, a plot, JSON.
@@ -50,7 +53,7 @@ def json_facts(found: Sequence[Measurement], rows: list[dict[str, Any]], place: 
 
 def show_results(found: Sequence[Measurement], rows: list[dict[str, Any]], place: Path) -> None:
     """For people."""
-    console = Console()
+    console = table_console()
     console.print(scores_table(found))
     if rows:
         console.print(comparison_table(found, rows))
@@ -193,6 +196,8 @@ def command(model: str | None, named: str | None, benchmarks: tuple[str, ...], a
     settings, told = load_settings(), environment_variables()
     if given["record"]:  # asked for by the server `evaluation`: the whole question stands in the options
         told = {name: value for name, value in told.items() if name == "NUM_GPUS"}
+    if settings.custom_prompt:
+        raise InvalidRequestError(f"CUSTOM_PROMPT: {OWN_PROMPT}")
     if model and named:
         raise InvalidRequestError(f"two models, {model} and {named}: a second one is --against")
     names = split_names(benchmarks) or default_benchmarks(settings)
@@ -274,25 +279,15 @@ def run_evaluation(
         sets_of,
     )
     from tuneloop.tools.evaluation.standalone.results import write_tree
-    from tuneloop.tools.evaluation.standalone.subjects import find_subject
-    from tuneloop.tools.evaluation.test_access_log import log_external_access
 
     whole = expand_families([locate(name, registered()) for name in names], settings)
     decoding = Decoding(**{name: given[name] for name in SEEDS})
     with progress_bar("looking at the model") as shown:
-        say = writer.watched(shown, accepted=False)
-        of = {"base": given["base_model"], "endpoint": given["endpoint"]}
-        subjects = [find_subject(word, settings, say, **of, name=given["name"] or "")]
-        if given["against"]:
-            subjects.append(find_subject(given["against"], settings, say, base=given["base_model"]))
-        if len({one.name for one in subjects}) < len(subjects):
-            raise InvalidRequestError(f"both models are called {subjects[0].name}: give the first another --name")
+        subjects = find_subjects(word, settings, given, writer.watched(shown, accepted=False))
         folders = fetch_benchmarks(whole, settings)
         sets = sets_of(folders, given["split"], given["limit"], decoding)
     if given["split"] == "test":
-        for one in subjects:
-            reader = f"eval {one.name} {time.strftime('%Y%m%d-%H%M%S')}"
-            log_external_access(settings.home, folders, reader, run_of(settings.home, one.weights))
+        log_test_readers(subjects, folders, settings.home)
     device = device_of(gpus)
     how = {"decoding": decoding, "seed": given["seed"], "sandbox": given["kind"] or sandbox(settings.env_type)}
     found = []
@@ -302,6 +297,33 @@ def run_evaluation(
             found.append(measure(one, sets, settings, say, device=device, **how))
     place = write_tree(Path(given["out"] or found[0].place / "benchmark_results").absolute(), found)
     writer.keep(found[0], place)
+    show_outcome(found, place, as_json=as_json)
+
+
+def find_subjects(word: str, settings: Settings, given: Mapping[str, Any], say: Progress) -> list[Subject]:
+    """The model, and the one that it is compared with. Raises InvalidRequestError."""
+    from tuneloop.tools.evaluation.standalone.subjects import find_subject
+
+    of = {"base": given["base_model"], "endpoint": given["endpoint"]}
+    found = [find_subject(word, settings, say, **of, name=given["name"] or "")]
+    if given["against"]:
+        found.append(find_subject(given["against"], settings, say, base=given["base_model"]))
+    if len({one.name for one in found}) < len(found):
+        raise InvalidRequestError(f"both models are called {found[0].name}: give the first another --name")
+    return found
+
+
+def log_test_readers(subjects: Sequence[Subject], folders: Sequence[BenchmarkFolder], home: Home) -> None:
+    """Write down that each model is about to be measured on the sealed test."""
+    from tuneloop.tools.evaluation.test_access_log import log_external_access
+
+    for one in subjects:
+        reader = f"eval {one.name} {time.strftime('%Y%m%d-%H%M%S')}"
+        log_external_access(home, folders, reader, run_of(home, one.weights))
+
+
+def show_outcome(found: Sequence[Measurement], place: Path, *, as_json: bool) -> None:
+    """Scores and, of two models, their comparison; its plot is written into `place`."""
     compared = comparison_rows(found)
     if compared:
         draw_plot(place / "comparison.png", found)

@@ -9,6 +9,7 @@ from tuneloop.cli.select_run import select_run
 from tuneloop.core.commands import parse
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.run_spec import Seconds
+from tuneloop.core.settings import allow_unsandboxed as allow
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.runs.fork import fork_run, send_first_message
 
@@ -38,6 +39,7 @@ SECONDS: TypeAdapter[float | None] = TypeAdapter(Seconds)
 )
 @click.option("--run-id", "name", help="Name of the new run.  [default: RUN-at-N]")
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
+@click.option("--allow-unsandboxed", is_flag=True, help="Run generated code unprotected where no sandbox works.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -49,12 +51,15 @@ def command(
     name: str | None,
     after_test: bool,
     as_json: bool,
+    allow_unsandboxed: bool,
 ) -> None:
     """Start a new run from experiment N of RUN; COMMAND is the first message to it.
 
     It has RUN's setup, baseline and experiments 1 to N; large files are shared, removing either run hurts the other not.
     The report says what it was forked from. A finished RUN has opened its sealed test: that needs --after-test.
     """
+    if allow_unsandboxed:
+        allow(always=False)
     settings = load_settings()
     if text and not settings.chat_model:
         parse(text)  # a wrong command is refused before anything is copied

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import click
 
-from tuneloop.cli.engines import progress_bar
+from tuneloop.cli.terminal import progress_bar
 from tuneloop.core.run_spec import SandboxKind
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.runs.spec import sandbox
@@ -23,7 +23,7 @@ Each line of the file: question, answer (the reference), reply, correct (true or
 """
 
 
-@click.group()
+@click.group(epilog=EXAMPLES)
 def command() -> None:
     """Look at the judge that FT_JUDGE_MODEL names."""
 
@@ -32,7 +32,7 @@ def command() -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(file: Path, as_json: bool) -> None:
-    """Ask the judge about labelled replies and print how far he agrees: share and Cohen's kappa, 95 % intervals."""
+    """Ask the judge about labelled replies and print how far it agrees: share and Cohen's kappa, 95 % intervals."""
     from tuneloop.tools.evaluation.standalone.judge_agreement import (
         judge_labelled,  # engines are heavy, and help needs none
     )

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from tuneloop.core.formatting import printable
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.runs.manifest import all_runs
@@ -17,9 +16,15 @@ from tuneloop.tools.runs.status import run_row
 Row = dict[str, Any]
 WIDE = 130  # columns below which a description has no room beside the rest
 KINDS = ("benchmarks", "datasets", "models", "runs")
+EXAMPLES = """\b
+Examples:
+  tuneloop list benchmarks
+  tuneloop list runs
+  tuneloop list datasets --json | jq -r '.[].name'
+"""
 
 
-@click.command()
+@click.command(epilog=EXAMPLES)
 @click.argument("kind", type=click.Choice(KINDS))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with everything that is declared.")
 def command(kind: str, as_json: bool) -> None:
@@ -91,11 +96,12 @@ def list_runs(home: Home) -> list[Row]:
 
 def show_table(rows: list[Row]) -> None:
     """The rows as a table."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    from tuneloop.cli.terminal import cell_text, table_console
+
+    console = table_console()
     if not rows:
         console.print("none")
         return
@@ -105,7 +111,7 @@ def show_table(rows: list[Row]) -> None:
     for name in shown:
         table.add_column(name, no_wrap=name == "name")
     for row in rows:
-        table.add_row(*(Text(printable(str(row[name]), 200)) for name in shown))
+        table.add_row(*(Text(cell_text(str(row[name]))) for name in shown))
     console.print(table)
     if narrow:
         rest = ", ".join(name for name in rows[0] if name not in shown)

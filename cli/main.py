@@ -6,6 +6,8 @@ import ast
 import difflib
 import importlib
 import logging
+import os
+import sqlite3
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -13,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from tuneloop import __version__
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.formatting import printable
+from tuneloop.core.os_errors import os_error_line
 
 EXAMPLES = """\b
 Examples:
@@ -28,8 +32,11 @@ Examples:
   tuneloop resume           go on where it stopped, also after a crash
   tuneloop report --open    the result
   tuneloop doctor           what this machine has and what is missing
+  tuneloop help run         options and examples of a command
+  tuneloop completion --install   Tab completes commands and options from the next shell on
 """
 ORDER = ("run", "resume", "status", "watch", "chat", "fork", "stop", "report", "list", "clean", "doctor", "engines")
+NO_COLOR = "--no-color"
 ALIASES = {"llm-finetune": "run"}
 HERE = Path(__file__).parent
 INTERRUPTED = 130
@@ -102,10 +109,20 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(commands().items()))
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands with their sentences, without importing any; after a dash the options."""
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(name, help=text) for name, text in commands().items() if name.startswith(incomplete)]
+
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Run the command line and exit: 0 done, 1 infrastructure failure, 2 the request was wrong, 130 interrupted."""
         try:
-            code = super().main(args, *rest, **{**extra, "standalone_mode": False})
+            words = expand_help(drop_no_color(sys.argv[1:] if args is None else list(args)))
+            code = super().main(words, *rest, **{**extra, "standalone_mode": False})
+        except click.exceptions.NoArgsIsHelpError as e:
+            click.echo(e.format_message())
+            code = 0
         except click.exceptions.Abort as e:
             if isinstance(e.__cause__, EOFError):  # click takes a file that is cut off for a closed terminal
                 raise e.__cause__ from None
@@ -116,7 +133,37 @@ class Commands(click.Group):
             code = print_error(str(e), 2)
         except InfrastructureError as e:
             code = print_error(str(e), 1)
+        except OSError as e:
+            code = print_error(os_error_line(e), 1)
+        except sqlite3.Error as e:
+            code = print_error(f"a database cannot be used: {e}", 1)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+class ExampleGroup(click.Group):
+    """A group that writes its examples once: each of its commands shows those that are its own."""
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """As click does; the command's epilog begins with its examples."""
+        of = name or cmd.name
+        own = [line for line in (self.epilog or "").splitlines() if line.split()[2:3] == [of]]
+        if own and "Example" not in (cmd.epilog or ""):
+            cmd.epilog = "\n\n".join(filter(None, ("\n".join(("\b", "Examples:", *own)), cmd.epilog)))
+        super().add_command(cmd, name)
+
+
+def drop_no_color(words: list[str]) -> list[str]:
+    """The words without `--no-color`, wherever it stands before `--`; it means the same as NO_COLOR=1."""
+    end = words.index("--") if "--" in words else len(words)
+    if NO_COLOR not in words[:end]:
+        return words
+    os.environ["NO_COLOR"] = "1"
+    return [word for word in words[:end] if word != NO_COLOR] + words[end:]
+
+
+def expand_help(words: list[str]) -> list[str]:
+    """`help params check` is `params check --help`."""
+    return [*words[1:], "--help"] if words[:1] == ["help"] else words
 
 
 def print_error(text: str, code: int) -> int:
@@ -132,9 +179,13 @@ def print_error(text: str, code: int) -> int:
         "help_option_names": ["-h", "--help"],
         "token_normalize_func": lambda token: token.replace("_", "-"),
         "max_content_width": 110,
+        "show_default": True,
     },
 )
-@click.version_option(__version__, prog_name="tuneloop", message="%(prog)s %(version)s")
+@click.option(
+    NO_COLOR, is_flag=True, expose_value=False, help="Print no colours, as NO_COLOR=1 does; any command takes it."
+)
+@click.version_option(__version__, "-V", "--version", prog_name="tuneloop", message="%(prog)s %(version)s")
 def cli() -> None:
     """Fine-tune a model to be better on a benchmark, and prove it on a sealed test.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from tuneloop.cli.main import ExampleGroup
 from tuneloop.cli.mcp_clients import (
     McpClient,
     Scope,
@@ -39,7 +40,7 @@ it may be named. No key is written into the file. Docs: docs/clients.md.
 PREFIX = "tuneloop-"
 
 
-@click.group(epilog=EXAMPLES)
+@click.group(cls=ExampleGroup, epilog=EXAMPLES)
 def command() -> None:
     """Let Claude, Cursor or VS Code use the tools: start runs, look at data, ask for parameters."""
 
@@ -93,7 +94,7 @@ def server_entry(program: McpClient, server: str) -> dict[str, Any]:
     """The server as `program` starts it: this installation's script, in this folder, with this home."""
     home = os.environ.get("FT_FILE_PATH")
     env = {"FT_FILE_PATH": str(Path(home).expanduser().absolute())} if home else {}
-    owner = ("--owner",) if server == "evaluation" else ()  # whoever installs it is
+    owner = ("--owner",) if server == "evaluation" else ()  # the user who installs it is the owner
     return program.entry(script_path(), (server, *owner, "--folder", str(Path.cwd())), env)
 
 

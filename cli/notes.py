@@ -5,8 +5,13 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from tuneloop.core.settings import Settings, read_dotenv
+from tuneloop.core.settings import PROCESS_ONLY, Settings, read_dotenv
 from tuneloop.tools.runs.spec import ENV_TYPES
+
+OWN_PROMPT = (
+    "the prompt is part of a benchmark, and of what its scores mean; right is a benchmark folder of your own with "
+    "`prompt:` (docs/own_task.md)"
+)
 
 
 def _keys(text: str) -> frozenset[str]:
@@ -17,7 +22,7 @@ FOREIGN_KEYS = _keys("""
     CHAT_FREQUENCY_PENALTY CHAT_PRESENCE_PENALTY FT_JUDGE_RETRY MAX_RETRY RETRY_WAIT_SECONDS REASONING_THINK_RM
     BACKEND EMBEDDING_MODEL MULTI_PROC_N STEP_SEMAPHORE DUMP_CHAT_CACHE USE_CHAT_CACHE DUMP_EMBEDDING_CACHE
     USE_EMBEDDING_CACHE LOG_LLM_CHAT_CONTENT LOG_TRACE_PATH WORKSPACE_PATH CONDA_ENV_NAME
-    FT_UPDATE_LLAMA_FACTORY FT_CODER_MAX_LOOP FT_RUNNER_MAX_LOOP FT_DATA_SAMPLE_COUNT
+    FT_CODER_MAX_LOOP FT_RUNNER_MAX_LOOP FT_DATA_SAMPLE_COUNT
     FT_FORCE_THINK_TOKEN FT_EMBEDDING_MODELS FT_BENCHMARK_NUM_RUNS FT_BENCHMARK_PASS_K FT_USER_TARGET_SCENARIO
     FT_LOG_PATH FT_LOG_BASE FT_WORKSPACE_BASE
 """)
@@ -32,6 +37,7 @@ def dotenv_notes(path: Path) -> list[str]:
     notes = []
     if foreign:
         notes.append(f"{path}: has no meaning here, see docs/seeds.md: {', '.join(foreign)}")
+    notes += [f"{path}: {key} counts in the environment alone" for key in sorted(PROCESS_ONLY.intersection(keys))]
     return notes + [f"{path}: {key} is no setting{_hint(key, used)}" for key in unknown]
 
 
@@ -45,4 +51,11 @@ def settings_notes(settings: Settings) -> list[str]:
     notes = []
     if settings.env_type and settings.env_type.lower() in ENV_TYPES:
         notes.append(f"FT_Coder_CoSTEER_env_type={settings.env_type}: jobs run on the host's programs, in bubblewrap")
+    if settings.update_llama_factory:
+        notes.append(
+            "FT_UPDATE_LLAMA_FACTORY: nothing is pulled, engines are built from locks so that runs can be repeated; "
+            "right is a newer tuneloop, or LLAMA_FACTORY_PATH with a checkout of yours"
+        )
+    if settings.custom_prompt:
+        notes.append(f"CUSTOM_PROMPT is not used: {OWN_PROMPT}")
     return notes

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from tuneloop.cli.main import ExampleGroup
 from tuneloop.core.errors import InvalidRequestError, ToolError
 from tuneloop.tools.config.decisions import BY_NAME, DIMENSIONS, complete_decisions, decision_conflicts, method_named
 
@@ -31,14 +32,15 @@ Examples:
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON value on stdout, for scripts.")
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+MODEL = "The base model, a folder, a name or a hub id"
 
 
-@click.group(epilog=EXAMPLES)
+@click.group(cls=ExampleGroup, epilog=EXAMPLES)
 def command() -> None:
     """Ask about LLaMA-Factory's parameters; check a config and estimate its memory before anything runs.
 
     Everything is read from the release this machine has: the engine that `tuneloop engines build llamafactory` makes,
-    or what LLAMA_FACTORY_PATH names. Nothing is imported, run or fetched.
+    or what LLAMA_FACTORY_PATH names. Nothing is imported or run; only a model that is named and not here is fetched.
     """
 
 
@@ -95,9 +97,8 @@ def shown(text: str) -> None:
 @JSON
 def list_(owner: str | None, as_json: bool) -> None:
     """List all parameters: name, type, default, class."""
-    from rich.console import Console
-
     from tuneloop.cli.params_views import parameter_facts, parameters_table
+    from tuneloop.cli.terminal import table_console
 
     release = load_catalog_here()
     owners = sorted({p.owner for p in release.parameters.values()})
@@ -107,7 +108,7 @@ def list_(owner: str | None, as_json: bool) -> None:
     if as_json:
         print_json([parameter_facts(p) for p in found])
     else:
-        Console().print(parameters_table(found))
+        table_console().print(parameters_table(found))
 
 
 @command.command()
@@ -133,10 +134,10 @@ def filter_(decisions: tuple[str, ...], as_json: bool) -> None:
 
     What is not decided takes the first value of its list below; other names are read too: `qlora zero3`.
     """
-    from rich.console import Console
     from rich.table import Table
 
     from tuneloop.cli.params_views import parameter_facts
+    from tuneloop.cli.terminal import table_console
     from tuneloop.tools.config.decision_filter import filter_parameters
 
     made = dict(map(_pair, decisions))
@@ -151,7 +152,7 @@ def filter_(decisions: tuple[str, ...], as_json: bool) -> None:
     table = Table("parameter", "default", "why", box=None, padding=(0, 2, 0, 0))
     for k in kept:
         table.add_row(k.parameter.name, str(k.parameter.default), k.why)
-    console = Console()
+    console = table_console()
     console.print(table)
     console.print(f"\n{len(kept)} parameters for {', '.join(f'{key} {value}' for key, value in assumed.items())}")
     for text in decision_conflicts(made):
@@ -172,8 +173,10 @@ def _pair(text: str) -> tuple[str, str]:
 @command.command()
 @click.argument("file", type=FILE)
 @click.argument("overrides", nargs=-1)
-@click.option("--model", type=FOLDER, help="Folder of the base model: template, positions, LoRA targets, memory.")
-@click.option("--data-dir", type=FOLDER, help="Folder with dataset_info.json: registration, columns.")
+@click.option("--model", help=f"{MODEL}: template, positions, LoRA targets, memory.  [default: what FILE names]")
+@click.option(
+    "--data-dir", type=FOLDER, help="Folder with dataset_info.json: registration, columns.  [default: FILE's]"
+)
 @click.option(
     "--device",
     default="auto",
@@ -191,7 +194,7 @@ def _pair(text: str) -> tuple[str, str]:
 def check(
     file: Path,
     overrides: tuple[str, ...],
-    model: Path | None,
+    model: str | None,
     data_dir: Path | None,
     device: str,
     profile: Literal["engine", "run"],
@@ -201,10 +204,10 @@ def check(
 
     One finding a line: `train.yaml:12 lora_rank: 0 is below 1; usual 8–64`.
     """
-    from tuneloop.cli.params_views import check_file
+    from tuneloop.cli.params_views import check_file, model_folder
     from tuneloop.core.formatting import printable
 
-    findings = check_file(load_catalog_here(), file, overrides, model, data_dir, device, profile)
+    findings = check_file(load_catalog_here(), file, overrides, model_folder(model), data_dir, device, profile)
     if as_json:
         print_json([{"level": f.level, "line": f.line, "key": f.key, "text": f.text} for f in findings])
     else:
@@ -217,30 +220,30 @@ def check(
 @command.command()
 @click.argument("file", type=FILE)
 @click.argument("overrides", nargs=-1)
-@click.option("--model", type=FOLDER, required=True, help="Folder of the base model; its headers are counted.")
+@click.option("--model", required=True, help=f"{MODEL}; its headers are counted.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda or auto: what this machine has.")
-@click.option("--longest", type=click.IntRange(min=1), help="Tokens of the longest record; default: cutoff_len.")
+@click.option("--longest", type=click.IntRange(min=1), help="Tokens of the longest record.  [default: cutoff_len]")
 @JSON
-def memory(
-    file: Path, overrides: tuple[str, ...], model: Path, device: str, longest: int | None, as_json: bool
-) -> None:
+def memory(file: Path, overrides: tuple[str, ...], model: str, device: str, longest: int | None, as_json: bool) -> None:
     """Estimate the memory that a training with FILE needs on one device, component by component.
 
     On a CPU: the resident memory of the training's process. A run's smoke run measures it.
     """
-    from rich.console import Console
     from rich.table import Table
 
-    from tuneloop.cli.params_views import estimate_file
+    from tuneloop.cli.params_views import estimate_file, model_folder
+    from tuneloop.cli.terminal import table_console
 
-    found = estimate_file(load_catalog_here(), file, overrides, model, device, longest)
+    folder = model_folder(model)
+    assert folder is not None, "the option is required"
+    found = estimate_file(load_catalog_here(), file, overrides, folder, device, longest)
     if as_json:
         print_json({"total": found.total, "components": found.components, "unit": "bytes"})
         return
     table = Table("component", "GiB", box=None, padding=(0, 2, 0, 0))
     for name, size in (*found.components.items(), ("total", found.total)):
         table.add_row(name, f"{size / (1 << 30):.2f}")
-    Console().print(table)
+    table_console().print(table)
 
 
 @command.command()

@@ -9,7 +9,9 @@ from typing import Any
 
 from rich.table import Table
 
+from tuneloop.cli.terminal import progress_bar
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.settings import load_settings
 from tuneloop.tools.config.catalog import Catalog, Parameter
 from tuneloop.tools.config.check import check_config
 from tuneloop.tools.config.config_text import ConfigError, Form, apply_overrides, parse_config
@@ -20,7 +22,16 @@ from tuneloop.tools.config.memory_estimate import MemoryEstimate
 from tuneloop.tools.config.model_card import read_model_card
 from tuneloop.tools.config.names import closest_name, parameter_named
 from tuneloop.tools.config.parameter_text import plain_default, usual
+from tuneloop.tools.hub.models import resolve_model
 from tuneloop.tools.jobs.machine import find_device
+
+
+def model_folder(name: str | None) -> Path | None:
+    """The folder of a model as every command names it; one of the hub is fetched. Raises InvalidRequestError."""
+    if name is None or Path(name).expanduser().is_dir():
+        return Path(name).expanduser() if name else None
+    with progress_bar(name) as say:
+        return resolve_model(name, load_settings(), say).root
 
 
 def find_parameter(name: str, catalog: Catalog) -> Parameter:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import click
 
 from tuneloop.cli.select_run import is_finished, select_unfinished_run
+from tuneloop.core.formatting import printable
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.settings import allow_unsandboxed as allow
 from tuneloop.core.settings import load_settings
-from tuneloop.graph.lifecycle.integrity import check_unchanged
+from tuneloop.graph.lifecycle.integrity import check_unchanged, read_setup, run_foundations
 from tuneloop.graph.lifecycle.lock import hold_lock
+from tuneloop.tools.runs.manifest import read_spec
+from tuneloop.tools.runs.signature import is_signed
+from tuneloop.tools.runs.signature import trust_folder as sign_folder
 
 EXAMPLES = """\b
 Examples:
@@ -20,14 +26,31 @@ Examples:
 @click.argument("run_id", metavar="[RUN]", required=False)
 @click.option("--step-n", type=click.IntRange(min=1), help="Pause after so many nodes of the graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
+@click.option(
+    "--trust-folder",
+    is_flag=True,
+    help="Sign a run's folder that came from elsewhere, and resume it; its jobs run sandboxed as any.",
+)
+@click.option("--allow-unsandboxed", is_flag=True, help="Run generated code unprotected where no sandbox works.")
 @click.pass_context
-def command(ctx: click.Context, run_id: str | None, step_n: int | None, as_json: bool) -> None:
+def command(
+    ctx: click.Context,
+    run_id: str | None,
+    step_n: int | None,
+    as_json: bool,
+    allow_unsandboxed: bool,
+    trust_folder: bool,
+) -> None:
     """Go on with RUN (the newest unfinished one); a training that went on without us is picked up, not repeated."""
+    if allow_unsandboxed:
+        allow(always=False)
     settings = load_settings()
     run = select_unfinished_run(settings.home, run_id)
     if is_finished(run):
         click.echo(f"run {run.id} is finished: {run.report}", err=True)
         return
+    if trust_folder and not is_signed(run):
+        take_over(run)
     check_unchanged(run, settings)
     with hold_lock(run.lock):
         from tuneloop.cli.drive import (
@@ -35,3 +58,12 @@ def command(ctx: click.Context, run_id: str | None, step_n: int | None, as_json:
         )
 
         ctx.exit(drive_in_terminal(run, settings, step_n=step_n, as_json=as_json))
+
+
+def take_over(run: RunFolder) -> None:
+    """Sign a run from elsewhere, and say what its jobs will read. Raises InvalidRequestError."""
+    spec, setup = read_spec(run), read_setup(run)
+    places = [str(place) for _, place, _ in run_foundations(setup)] if setup else []
+    sign_folder(run)
+    read = places or [spec.benchmark, *spec.also, spec.base_model, *spec.datasets]
+    click.echo(f"note: run {run.id} is trusted from now on; its jobs read {', '.join(map(printable, read))}", err=True)

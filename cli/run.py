@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
-from tuneloop.cli.drive import drive_in_terminal
-from tuneloop.cli.notes import dotenv_notes, settings_notes
-from tuneloop.cli.select_run import select_run
-from tuneloop.core.run_spec import ApproveAt, SandboxKind
-from tuneloop.core.settings import load_settings
-from tuneloop.graph.lifecycle.drive import create_run
-from tuneloop.tools.runs.manifest import repeated_spec
-from tuneloop.tools.runs.spec import build_spec
+from tuneloop.cli.terminal import is_interactive
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.run_spec import ApproveAt, RunSpec, SandboxKind
+from tuneloop.core.settings import Settings, load_settings
+from tuneloop.core.settings import allow_unsandboxed as allow
 
 EXAMPLES = """\b
 Examples:
@@ -23,25 +21,41 @@ Examples:
   tuneloop run --benchmark gsm8k --base-model org/name --max-cost 5 --max-gpu-hours 8
   tuneloop run --repeat wordproblems-20260101-120000 --seed 2
   tuneloop run --loop-n 1 --json | jq .kind
+  tuneloop run --benchmark gsm8k --base-model org/name --dry-run
 
 \b
 Names are catalog entries (tuneloop list benchmarks), folders or files, or hub ids like org/name. What is not given
-comes from FT_* variables or .env. At a limit (--timeout, --max-...) you are asked for more where you sit at a terminal;
-else the best model so far is tested and delivered. Docs: docs/budget.md, docs/own_task.md, docs/seeds.md.
+comes from FT_* variables or .env; a benchmark and a base model that nothing names are asked for at a terminal, and
+elsewhere the benchmark is aime25. Without a limit a run goes on until it is stopped. At a limit (--timeout, --max-...)
+you are asked for more where you sit at a terminal; else the best model so far is tested and delivered.
+Docs: docs/budget.md, docs/own_task.md, docs/seeds.md.
 """
 POSITIVE = click.IntRange(min=1)
+FALLBACK_BENCHMARK = "aime25"
+UNNAMED = (
+    f"WARNING: no benchmark is named, so it is {FALLBACK_BENCHMARK}; another: --benchmark NAME (tuneloop list benchmarks), "
+    "the embedded one: --benchmark wordproblems"
+)
 
 
 @click.command(epilog=EXAMPLES)
 @click.option(
     "--benchmark",
     help="What to become better at: a registered benchmark or a folder with benchmark.yaml. Of several, separated by "
-    "commas, the first decides; all are reported.",
+    "commas, the first decides; all are reported.  [default: FT_TARGET_BENCHMARK, FT_BENCHMARK_DATASETS, else aime25]",
 )
-@click.option("--benchmark-description", help="Task and answer format in words, instead of the benchmark's own.")
-@click.option("--base-model", "--model", "base_model", help="The model to fine-tune: a name, a folder or a hub id.")
+@click.option("--benchmark-description", help="Task and answer format in words.  [default: the benchmark's own]")
 @click.option(
-    "--dataset", "datasets", multiple=True, help="Raw data; repeat it or separate with commas.  [default: by domain]"
+    "--base-model",
+    "--model",
+    "base_model",
+    help="The model to fine-tune: a name, a folder or a hub id.  [default: FT_BASE_MODEL; tiny for wordproblems]",
+)
+@click.option(
+    "--dataset",
+    "datasets",
+    multiple=True,
+    help="Raw data; repeat it or separate with commas.  [default: FT_DATASET, else by domain]",
 )
 @click.option("--upper-data-size-limit", type=POSITIVE, help="Training rows of one experiment.  [default: 2000]")
 @click.option(
@@ -51,7 +65,7 @@ POSITIVE = click.IntRange(min=1)
     help="Drop training rows that hold validation items.  [default: refuse the recipe and name them]",
 )
 @click.option("--loop-n", type=POSITIVE, help="Experiments.  [default: unlimited]")
-@click.option("--step-n", type=POSITIVE, help="Pause after so many nodes of the graph.")
+@click.option("--step-n", type=POSITIVE, help="Pause after so many nodes of the graph.  [default: never]")
 @click.option("--timeout", metavar="TIME", help="Time for everything: seconds, or 90m, 12h, 2d.  [default: unlimited]")
 @click.option(
     "--max-cost",
@@ -68,7 +82,7 @@ POSITIVE = click.IntRange(min=1)
     "guards",
     multiple=True,
     metavar="NAME:-POINTS",
-    help="Not to be forgotten: points that NAME may lose, e.g. mmlu:-2.",
+    help="Not to be forgotten: points that NAME may lose, e.g. mmlu:-2.  [default: none]",
 )
 @click.option(
     "--seeds",
@@ -83,7 +97,11 @@ POSITIVE = click.IntRange(min=1)
 )
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of sampling and training.  [default: 1]")
 @click.option("--sandbox", type=click.Choice(get_args(SandboxKind)), help="Where jobs run.  [default: auto]")
-@click.option("--allow-unsandboxed", is_flag=True, default=None, help="Run generated code without protection.")
+@click.option(
+    "--allow-unsandboxed",
+    is_flag=True,
+    help="Run generated code without protection: where no sandbox works, or everywhere with --sandbox process.",
+)
 @click.option(
     "--approve",
     type=click.Choice(get_args(ApproveAt)),
@@ -91,17 +109,111 @@ POSITIVE = click.IntRange(min=1)
 )
 @click.option("--run-id", help="Name of the run.  [default: benchmark and time]")
 @click.option("--repeat", metavar="RUN", help="Repeat a run from its manifest; other options change it.")
-@click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
+@click.option("--dry-run", is_flag=True, help="Show plan, forecast and downloads; make nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print events, or the plan, as JSON lines.")
 @click.pass_context
 def command(
-    ctx: click.Context, /, step_n: int | None, run_id: str | None, repeat: str | None, as_json: bool, **given: Any
+    ctx: click.Context,
+    /,
+    step_n: int | None,
+    run_id: str | None,
+    repeat: str | None,
+    dry_run: bool,
+    as_json: bool,
+    allow_unsandboxed: bool,
+    **given: Any,
 ) -> None:
     """Start a run: look at the data, train, evaluate, learn, go round again, prove the result on a sealed test."""
+    # the graph and the catalogs come with these, and help needs none of them
+    from tuneloop.cli.notes import dotenv_notes, settings_notes
+    from tuneloop.cli.select_run import select_run
+    from tuneloop.tools.runs.manifest import repeated_spec
+    from tuneloop.tools.runs.spec import build_spec
+
+    given["sandbox"] = allowed_sandbox(given["sandbox"], allow_unsandboxed)
     settings = load_settings()
-    repeated = repeated_spec(select_run(settings.home, repeat)) if repeat else None
-    spec = build_spec(given, settings, repeated)
+    ask = is_interactive() and not as_json
+    if repeat:
+        spec = build_spec(given, settings, repeated_spec(select_run(settings.home, repeat)))
+    else:
+        spec = build_spec(with_benchmark_and_model(given, settings, ask=ask), settings)
+    loud = [] if repeat or ask or not is_unnamed(given, settings) else [UNNAMED]
+    notes = (*loud, *dotenv_notes(Path(".env")), *([] if repeat else settings_notes(settings)), *limit_notes(spec))
+    if dry_run:
+        from tuneloop.cli.dry_run import show_plan
+
+        show_plan(spec, settings, as_json=as_json)
+        print_notes(notes)
+        ctx.exit(0)
+    from tuneloop.cli.drive import drive_in_terminal
+    from tuneloop.graph.lifecycle.drive import create_run
+
     run = create_run(spec, settings, run_id)
-    for note in (*dotenv_notes(Path(".env")), *([] if repeat else settings_notes(settings))):
-        click.echo(f"note: {note}", err=True)
+    print_notes(notes)
     click.echo(f"run {run.id} in {run.root}", err=True)
     ctx.exit(drive_in_terminal(run, settings, step_n=step_n, as_json=as_json))
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """One line each, on stderr."""
+    for note in notes:
+        click.echo(note if note == UNNAMED else f"note: {note}", err=True)
+
+
+def with_benchmark_and_model(given: Mapping[str, Any], settings: Settings, *, ask: bool) -> dict[str, Any]:
+    """The options, with what nobody named: asked for where somebody is there, else aime25.
+
+    Raises InvalidRequestError when the list of benchmarks is there and empty.
+    """
+    from tuneloop.tools.runs.spec import DEFAULT_BENCHMARK
+
+    found = dict(given)
+    if is_unnamed(given, settings):
+        found["benchmark"] = ask_for("benchmark") if ask else FALLBACK_BENCHMARK
+    embedded = found.get("benchmark") == DEFAULT_BENCHMARK or settings.target_benchmark == DEFAULT_BENCHMARK
+    if ask and not (found.get("base_model") or settings.base_model or embedded):
+        found["base_model"] = ask_for("base_model")
+    return found
+
+
+def is_unnamed(given: Mapping[str, Any], settings: Settings) -> bool:
+    """Whether neither an option nor the settings name a benchmark. Raises InvalidRequestError for an empty list."""
+    from tuneloop.tools.runs.spec import named_benchmark
+
+    return not (given.get("benchmark") or named_benchmark(settings))
+
+
+def ask_for(field: str) -> str:
+    """What the person at this terminal names."""
+    from tuneloop.tools.benchmark_items.resolve import registered_names
+    from tuneloop.tools.hub.models import registered_models
+
+    if field == "benchmark":
+        click.echo(f"registered benchmarks: {', '.join(registered_names())}", err=True)
+        return str(
+            click.prompt("Benchmark (a name, or a folder with benchmark.yaml)", default="wordproblems", err=True)
+        )
+    click.echo(f"registered base models: {', '.join(registered_models())}", err=True)
+    return str(click.prompt("Base model (a name, a folder or a hub id org/name)", err=True))
+
+
+def limit_notes(spec: RunSpec) -> list[str]:
+    """That nothing ends the run, where nothing does."""
+    limits = (spec.loop_n, spec.timeout, spec.max_cost, spec.max_tokens, spec.max_gpu_hours)
+    if any(limit is not None for limit in limits):
+        return []
+    return ["no end is given (--loop-n, --timeout, --max-...): the run goes on until you end it with: tuneloop stop"]
+
+
+def allowed_sandbox(kind: str | None, allowed: bool) -> str | None:
+    """What the spec asks for. That nothing protects is said to this process alone and stands in no spec.
+
+    Raises InvalidRequestError for `process` without --allow-unsandboxed.
+    """
+    if kind == "process" and not allowed:
+        from tuneloop.sandboxes.process import REFUSAL  # sandboxes are heavy, and help needs none
+
+        raise InvalidRequestError(REFUSAL)
+    if allowed:
+        allow(always=kind == "process")
+    return "auto" if kind == "process" else kind

@@ -9,17 +9,26 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tuneloop.cli.event_text import progress_line
 from tuneloop.cli.select_run import select_run
+from tuneloop.cli.terminal import cell_text, table_console
 from tuneloop.core.budget import NEAR, SpendingLine, format_amount, spending_lines
+from tuneloop.core.events import JobProgress
 from tuneloop.core.experiment import Experiment
-from tuneloop.core.formatting import format_duration, format_gain_cell, format_interval, format_size, printable
+from tuneloop.core.formatting import format_duration, format_gain_cell, format_interval, format_size
 from tuneloop.core.settings import load_settings
-from tuneloop.tools.runs.status import RunStatus, run_status, status_facts
+from tuneloop.tools.runs.status import OpenExperiment, RunStatus, run_status, status_facts
 
 LAST = 30
+EXAMPLES = """\b
+Examples:
+  tuneloop status                    the newest run
+  tuneloop status my-run --all
+  tuneloop status --json | jq .open
+"""
 
 
-@click.command()
+@click.command(epilog=EXAMPLES)
 @click.argument("run_id", metavar="[RUN]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @click.option("--all", "every", is_flag=True, help=f"Show every experiment, not only the last {LAST} and the best.")
@@ -29,7 +38,7 @@ def command(run_id: str | None, as_json: bool, every: bool) -> None:
     if as_json:
         click.echo(json.dumps(status_facts(status), indent=1, allow_nan=False))
     else:
-        show_status(status, Console(), len(status.journal.experiments) if every else LAST)
+        show_status(status, table_console(), len(status.journal.experiments) if every else LAST)
 
 
 def show_status(status: RunStatus, console: Console, last: int) -> None:
@@ -46,7 +55,11 @@ def show_status(status: RunStatus, console: Console, last: int) -> None:
     shown = [e for i, e in enumerate(done) if i >= len(done) - last or e is status.best]
     for e in shown:
         table.add_row(*experiment_cells(e, status.best))
+    if status.open is not None:
+        table.add_row(*open_cells(status.open))
     console.print(table)
+    if status.open is not None and status.open.job:
+        console.print(Text(f"now: {job_line(status.open.job)}"))
     console.print(status_spending_lines(status))
     if len(shown) < len(done):
         console.print(Text(f"{len(done) - len(shown)} earlier experiments: tuneloop status {status.id} --all"))
@@ -54,6 +67,19 @@ def show_status(status: RunStatus, console: Console, last: int) -> None:
         console.print(Text(f"to go on: tuneloop resume {status.id}"))
     if status.report:
         console.print(Text(f"report: {status.report}"))
+
+
+def open_cells(now: OpenExperiment) -> list[str | Text]:
+    """The line of the experiment that is not over; its node stands where the outcome will."""
+    number = str(now.number) if now.number else "base"
+    took = format_duration(now.seconds) if now.seconds is not None else ""
+    return [number, "", "", f"at {now.node}", took, Text(cell_text(now.statement, 120))]
+
+
+def job_line(job: JobProgress) -> str:
+    """`train: 40/100 steps loss 1.2, 40 %`."""
+    share = f", {100 * job.done / job.total:.0f} %" if job.total else ""
+    return f"{job.job}: {progress_line(job)}{share}"
 
 
 def status_spending_lines(status: RunStatus) -> Table:
@@ -87,5 +113,5 @@ def experiment_cells(e: Experiment, best: Experiment | None) -> list[str | Text]
         format_gain_cell(comparison.gain, comparison.low, comparison.high) if comparison else "-",
         e.outcome,
         format_duration(e.seconds),
-        Text(printable(e.failure.text if e.failure else e.hypothesis.statement, 120)),
+        Text(cell_text(e.failure.text if e.failure else e.hypothesis.statement, 120)),
     ]

@@ -1,4 +1,4 @@
-"""`tuneloop stop`: ask a run that works in another terminal to pause."""
+"""`tuneloop stop`: ask a run that works in another terminal to pause, or end the jobs of one that was killed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,30 @@ from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.runs.manifest import all_runs
-from tuneloop.tools.runs.messages import request_pause
+from tuneloop.tools.runs.messages import live_jobs, request_pause, stop_jobs
+
+EXAMPLES = """\b
+Examples:
+  tuneloop stop            the newest run at work
+  tuneloop stop my-run
+"""
 
 
-@click.command()
+@click.command(epilog=EXAMPLES)
 @click.argument("run_id", metavar="[RUN]", required=False)
 def command(run_id: str | None) -> None:
-    """Ask RUN (the newest at work) to pause; everything is kept and `tuneloop resume` goes on."""
+    """Ask RUN (the newest at work) to pause; everything is kept and `tuneloop resume` goes on.
+
+    Where its process was killed and its jobs go on by themselves, the jobs are ended.
+    """
     run = find_running(load_settings().home, run_id)
-    if not request_pause(run):
-        raise InvalidRequestError(f"nobody works on run {run.id} now: nothing to stop")
-    click.echo(f"run {run.id} was asked to pause; to go on: tuneloop resume {run.id}")
+    if request_pause(run):
+        click.echo(f"run {run.id} was asked to pause; to go on: tuneloop resume {run.id}")
+        return
+    ended = stop_jobs(run)
+    if not ended:
+        raise InvalidRequestError(f"nobody works on run {run.id} now, and it has no job: nothing to stop")
+    click.echo(f"ended: {', '.join(ended)}; nobody worked on run {run.id}; to go on: tuneloop resume {run.id}")
 
 
 def find_running(home: Home, name: str | None) -> RunFolder:
@@ -28,6 +41,6 @@ def find_running(home: Home, name: str | None) -> RunFolder:
     if name is not None:
         return select_run(home, name)
     for run in all_runs(home):
-        if is_locked(run.lock):
+        if is_locked(run.lock) or live_jobs(run):
             return run
     raise InvalidRequestError(f"no run in {home.runs} is at work: nothing to stop")

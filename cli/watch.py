@@ -9,9 +9,9 @@ import click
 from tuneloop.cli.live import follow
 from tuneloop.cli.select_run import is_finished, select_run
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.lifecycle.lock import is_held
+from tuneloop.tools.runs.messages import live_jobs
 
 EXAMPLES = """\b
 Examples:
@@ -35,15 +35,9 @@ def command(run_id: str | None, as_json: bool) -> None:
     except KeyboardInterrupt:
         return
     if not is_finished(run):
-        jobs = ", ".join(live_jobs(run))
-        alone = f" (its job {jobs} goes on by itself)" if jobs else ""
+        jobs = ", ".join(job.name for job in live_jobs(run))
+        alone = f" (its job {jobs} goes on by itself; tuneloop stop {run.id} ends it)" if jobs else ""
         click.echo(f"nobody works on run {run.id} now{alone}; to go on: tuneloop resume {run.id}", err=True)
-
-
-def live_jobs(run: RunFolder) -> list[str]:
-    """Jobs of the run that live: they need nobody, `tuneloop resume` takes what they bring."""
-    places = ("baseline", "baseline/probe", "final", "experiments/*", "experiments/*/seeds/*")
-    return [lock.parent.name for p in places for lock in run.root.glob(f"{p}/jobs/*.[0-9]*/lock") if is_locked(lock)]
 
 
 class IdleCheck:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -74,6 +75,27 @@ def is_cancelled() -> bool:
     """Whether the asynchronous caller gave up."""
     event = _cancelled.get()
     return event is not None and event.is_set()
+
+
+_check: contextvars.ContextVar[Callable[[], None] | None] = contextvars.ContextVar("check", default=None)
+
+
+@contextlib.contextmanager
+def interruptible(check: Callable[[], None]) -> Iterator[None]:
+    """Inside, long work that waits for nothing asks `check`, which raises PausedError, whether it is to stop."""
+    token = _check.set(check)
+    try:
+        yield
+    finally:
+        _check.reset(token)
+
+
+def raise_if_interrupted() -> None:
+    """For long work between two pieces of it. Raises PausedError when the caller gave up or somebody asked for a pause."""
+    if is_cancelled():
+        raise PausedError("cancelled by the caller")
+    if (check := _check.get()) is not None:
+        check()
 
 
 def pause(seconds: float) -> None:

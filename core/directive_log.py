@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tuneloop.core.directive import Directive, Line
-from tuneloop.core.files import append_line
+from tuneloop.core.files import append_line, raw_lines
 
 Row = TypeVar("Row", bound=BaseModel)
 
@@ -42,7 +42,6 @@ def _rows(path: Path, kind: type[Row]) -> Iterator[Row]:
     """Whole lines only: one that a crash tore was never answered, its message is still in the inbox."""
     if not path.is_file():
         return
-    with path.open(encoding="utf-8") as f:
-        for line in f:
-            with contextlib.suppress(ValidationError):
-                yield kind.model_validate_json(line)
+    for line in raw_lines(path):
+        with contextlib.suppress(ValidationError):
+            yield kind.model_validate_json(line)

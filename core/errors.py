@@ -7,6 +7,17 @@ class InvalidRequestError(Exception):
     """The user asked for something impossible: one line that says what, where and what would be right. Exit code 2."""
 
 
+class DamagedFileError(InvalidRequestError, ValueError):
+    """A stored file is not what was written there: the line names the file and the cure. Exit code 2.
+
+    It is a ValueError too: a reader that can do without the file catches it as one. `reason`: what is wrong, alone.
+    """
+
+    def __init__(self, text: str, reason: str = "") -> None:
+        super().__init__(text)
+        self.reason = reason or text
+
+
 class RecipeError(Exception):
     """A script, config or data set of an experiment is bad: becomes a value on the experiment, never the end of a run."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from tuneloop.core.events import EVENT, Event
-from tuneloop.core.files import append_line
+from tuneloop.core.files import append_line, raw_lines
 
 # Who follows a long log gets it in portions of this many events: memory stays the same at any length.
 PORTION = 10_000
@@ -57,12 +57,10 @@ def whole_lines(path: Path, offset: int = 0) -> Iterator[bytes]:
     """Lines after byte `offset` that end; none when there is no file."""
     if not path.is_file():
         return
-    with path.open("rb") as f:
-        f.seek(offset)
-        for line in f:
-            if not line.endswith(b"\n"):
-                return
-            yield line
+    for line in raw_lines(path, offset):
+        if not line.endswith(b"\n"):
+            return
+        yield line
 
 
 def parse_event(line: bytes) -> Event | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -134,6 +135,20 @@ class Feedback(BaseModel):
 
 
 EarlyStopKind = Literal["nan", "zero", "diverged", "exploded", "flat", "stalled", "disk", "memory", "deadline"]
+
+
+@dataclass(frozen=True)
+class TrainingFinding:
+    """What the live watch finds wrong with a training; `good`: the last logged step before it, None where the model is sound.
+
+    One of level `stop` cannot be mended by waiting.
+    """
+
+    kind: EarlyStopKind
+    level: Literal["warning", "stop"]
+    text: str
+    step: int
+    good: int | None = None
 
 
 class EarlyStop(BaseModel):

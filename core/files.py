@@ -1,26 +1,46 @@
-"""Whole files or none: atomic writes, JSON and JSON Lines, hashes."""
+"""Whole files or none: atomic writes; bounded reads of JSON, YAML and JSON Lines, checked against their type; hashes."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import glob
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+import stat
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar, cast
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from tuneloop.core.async_bridge import raise_if_interrupted
+from tuneloop.core.errors import DamagedFileError
+
+T = TypeVar("T")
+LARGEST = 1 << 30  # bytes of a stored file that is read as a whole
+PIECE = 1 << 22  # bytes that are hashed between two looks for a pause
+LARGEST_LINES = 1 << 40  # of one that is read line by line
+LARGEST_LINE = 1 << 28
+# What the system says of a name that does not lead to a plain file.
+NO_PLAIN_FILE = (errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.ENAMETOOLONG)
+DEEPEST = 100  # levels of YAML: its parser recurses
+LONGEST_REASON = 200  # characters
 
 
-def write_atomic(path: Path, data: str | bytes, mode: int | None = None) -> None:
+def write_atomic(path: Path, data: str | bytes, mode: int | None = None, *, keep: bool = False) -> None:
     """Write `data` so that `path` holds either the old content or all of the new, also after a power cut.
 
-    `mode`: its permissions; None: as any new file gets them.
+    `mode`: its permissions; None: as any new file gets them. `keep`: a file that is already there stays as it is.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_partial_writes(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{threading.get_native_id()}.part")
     try:
         with _open_part(part) as f:
             if mode is not None:
@@ -28,7 +48,11 @@ def write_atomic(path: Path, data: str | bytes, mode: int | None = None) -> None
             f.write(data.encode() if isinstance(data, str) else data)
             f.flush()
             os.fsync(f.fileno())
-        part.replace(path)
+        if keep:
+            with contextlib.suppress(FileExistsError):
+                path.hardlink_to(part)
+        else:
+            part.replace(path)
     finally:
         part.unlink(missing_ok=True)
     fsync_path(path.parent)
@@ -87,9 +111,108 @@ def parse_json(text: str) -> Any:
         raise ValueError("nested too deeply") from e
 
 
-def read_json(path: Path) -> Any:
-    """The value in `path`. Raises FileNotFoundError, or ValueError on broken JSON."""
-    return parse_json(path.read_text(encoding="utf-8"))
+def damaged(path: Path, why: object, line: int = 0) -> DamagedFileError:
+    """The error for a stored file that cannot be used, with the cure for where it lies."""
+    run = next((folder.name for folder in path.parents if folder.parent.name == "runs"), "")
+    kept = run and path.name != "run.yaml" and "inbox" not in path.parts
+    anew = f", or start anew with: tuneloop run --repeat {run}" if kept else ""
+    reason = " ".join(str(why).split())[:LONGEST_REASON]
+    place = f"{path}:{line}" if line else str(path)
+    return DamagedFileError(f"{place} is damaged ({reason}): mend it, or put a copy of it back{anew}", reason)
+
+
+def open_plain(path: Path, most: int = LARGEST, *, follow: bool = True) -> BinaryIO:
+    """A regular file of at most `most` bytes, apparent size, open for reading; a pipe is not waited for.
+
+    Raises FileNotFoundError and PermissionError; DamagedFileError for everything else that is no such file.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    try:
+        handle = os.open(path, flags)
+    except OSError as e:
+        if e.errno in NO_PLAIN_FILE:
+            raise damaged(path, f"no plain file: {e.strerror}") from e
+        raise
+    found = os.fstat(handle)
+    if stat.S_ISREG(found.st_mode) and found.st_size <= most:
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    raise damaged(path, f"larger than {most} bytes" if stat.S_ISREG(found.st_mode) else "no plain file")
+
+
+def read_bytes(path: Path, most: int = LARGEST, *, follow: bool = True) -> bytes:
+    """Content of a regular file. Raises as `open_plain`, also when it grows beyond `most` meanwhile."""
+    with open_plain(path, most, follow=follow) as f:
+        data = f.read(most + 1)
+    if len(data) > most:
+        raise damaged(path, f"larger than {most} bytes")
+    return data
+
+
+def read_text(path: Path, most: int = LARGEST) -> str:
+    """UTF-8 text. Raises as `open_plain`, DamagedFileError for other bytes."""
+    try:
+        return read_bytes(path, most).decode()
+    except UnicodeDecodeError as e:
+        raise damaged(path, e) from e
+
+
+def read_json(path: Path, most: int = LARGEST) -> Any:
+    """The value in `path`. Raises FileNotFoundError, or DamagedFileError."""
+    text = read_text(path, most)
+    try:
+        return parse_json(text)
+    except ValueError as e:
+        raise damaged(path, f"not JSON: {e}") from e
+
+
+def read_yaml(path: Path, most: int = 1 << 24) -> Any:
+    """Plain values of a YAML file. Raises FileNotFoundError, or DamagedFileError."""
+    text = read_text(path, most)
+    try:
+        depth = 0
+        for event in yaml.parse(text, yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise ValueError(f"nested deeper than {DEEPEST} levels")
+        return yaml.safe_load(text)
+    except (ValueError, TypeError, RecursionError, yaml.YAMLError) as e:
+        raise damaged(path, f"not YAML: {e}") from e
+
+
+def read_model(path: Path, kind: type[T], most: int = LARGEST) -> T:
+    """The value in `path` as a model, or as another type that pydantic knows. Raises FileNotFoundError, or DamagedFileError."""
+    data = read_bytes(path, most)
+    try:
+        return cast(T, adapter(kind).validate_json(data))
+    except ValidationError as e:
+        raise mismatch(path, e) from e
+
+
+def read_field(path: Path, name: str, kind: Any, most: int = LARGEST) -> Any:
+    """The entry `name` of the mapping in `path`. Raises FileNotFoundError, or DamagedFileError when it is missing."""
+    found = read_model(path, dict[str, Any], most)
+    if name not in found:
+        raise damaged(path, f"{name!r} is missing")
+    return checked(path, found[name], kind, name)
+
+
+def checked(path: Path, value: Any, kind: type[T], name: str = "") -> T:
+    """A value of `path`, the entry `name` of it, as its type. Raises DamagedFileError."""
+    try:
+        return cast(T, adapter(kind).validate_python(value))
+    except ValidationError as e:
+        raise mismatch(path, e, name) from e
+
+
+def mismatch(path: Path, error: ValidationError, name: str = "") -> DamagedFileError:
+    """The first thing that is not of its type."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(map(str, (*((name,) if name else ()), *first["loc"])))
+    return damaged(path, f"{where}: {first['msg']}" if where else first["msg"])
+
+
+adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)  # what checks values of a type
 
 
 def write_lines(path: Path, rows: Iterable[Any]) -> None:
@@ -98,15 +221,24 @@ def write_lines(path: Path, rows: Iterable[Any]) -> None:
 
 
 def read_lines(path: Path) -> Iterator[Any]:
-    """Rows of a JSON Lines file; blank lines are skipped. Raises ValueError naming file and line."""
-    with path.open(encoding="utf-8") as f:
-        for number, line in enumerate(f, 1):
-            if not line.strip():
-                continue
-            try:
-                yield parse_json(line)
-            except ValueError as e:
-                raise ValueError(f"{path.name}:{number}: not JSON: {e}") from e
+    """Rows of a JSON Lines file; blank lines are skipped. Raises DamagedFileError naming file and line."""
+    for number, line in enumerate(raw_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            yield parse_json(line.decode())
+        except ValueError as e:
+            raise damaged(path, f"not JSON: {e}", number) from e
+
+
+def raw_lines(path: Path, offset: int = 0) -> Iterator[bytes]:
+    """Lines after byte `offset`, with their ends. Raises as `open_plain`, DamagedFileError for one beyond LARGEST_LINE."""
+    with open_plain(path, LARGEST_LINES) as f:
+        f.seek(offset)
+        while line := f.readline(LARGEST_LINE + 1):
+            if len(line) > LARGEST_LINE:
+                raise damaged(path, f"a line of more than {LARGEST_LINE} bytes")
+            yield line
 
 
 def append_line(path: Path, line: str) -> None:
@@ -130,6 +262,10 @@ def digest(*parts: str | bytes) -> str:
 
 
 def digest_file(path: Path) -> str:
-    """SHA-256 of a file's bytes, read in pieces."""
+    """SHA-256 of a file's bytes, read in pieces. Raises PausedError between two of them when the work is to stop."""
+    found = hashlib.sha256()
     with path.open("rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
+        while piece := f.read(PIECE):
+            found.update(piece)
+            raise_if_interrupted()
+    return found.hexdigest()

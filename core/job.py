@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -73,6 +73,25 @@ class JobStatus(BaseModel):
 
     state: Literal["absent", "running", "over", "lost"]
     exit: Exit | None = None
+
+    @property
+    def killed(self) -> bool:
+        """Whether the job, or who guarded it, was ended from outside, which says nothing of what was asked."""
+        return self.state == "lost" or (self.exit is not None and self.exit.killed)
+
+
+class JobReport(JobStatus):
+    """A job's state with its progress; `total` 0: not known yet."""
+
+    done: int = 0
+    total: int = 0
+    unit: str = "steps"
+    note: str = ""
+
+    @classmethod
+    def of(cls, status: JobStatus, **facts: Any) -> Self:
+        """The job's state with the other fields."""
+        return cls(state=status.state, exit=status.exit, **facts)
 
 
 class Sandbox(Protocol):

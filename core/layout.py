@@ -45,9 +45,19 @@ class Home:
         return self.root / "proxies"
 
     @property
+    def views(self) -> Path:
+        """Data sets without rows that hold sealed items, each with its record."""
+        return self.root / "views"
+
+    @property
     def evaluations(self) -> Path:
         """Evaluations outside of runs: `<id>/`."""
         return self.root / "evaluations"
+
+    @property
+    def key(self) -> Path:
+        """`signing.key`: signs the runs that this home makes; nobody but its owner can read it."""
+        return self.root / "signing.key"
 
     @property
     def runs(self) -> Path:
@@ -84,6 +94,11 @@ class RunFolder:
     def spec(self) -> Path:
         """`run.yaml`: spec, versions, resolved folders."""
         return self.root / "run.yaml"
+
+    @property
+    def signature(self) -> Path:
+        """`signature.json`: what the home's key says of `run.yaml` and `setup.json`."""
+        return self.root / "signature.json"
 
     @property
     def lock(self) -> Path:

@@ -1,4 +1,4 @@
-"""Advisory locks on files: a process that dies cannot keep one, whoever inherits the descriptor holds it on."""
+"""Advisory locks on files: the kernel releases one with its process, unless a child inherited the descriptor."""
 
 from __future__ import annotations
 

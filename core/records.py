@@ -10,6 +10,7 @@ import io
 import itertools
 import json
 import lzma
+import os
 import re
 import zlib
 from collections.abc import Iterator
@@ -28,6 +29,9 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
 )  # fmt: skip
 HEAD = 1 << 18  # bytes that the encoding is guessed from
+EXPANSION = 200  # bytes unpacked for each byte on disk
+FREE = 256 << 20  # bytes that any file may unpack to
+MOST_EXTENTS = 4096
 UNREADABLE = (OSError, EOFError, ValueError, ImportError, zlib.error, lzma.LZMAError, csv.Error)
 
 
@@ -45,21 +49,72 @@ def packing_of(path: Path) -> str:
     return next((name for magic, name in MAGIC if head.startswith(magic)), "")
 
 
+def bytes_on_disk(path: Path) -> int:
+    """Bytes of a file that are stored: the holes of a sparse file are none."""
+    size, place, stored = path.stat().st_size, 0, 0
+    if not hasattr(os, "SEEK_DATA"):
+        return size
+    with path.open("rb") as f:
+        for _ in range(MOST_EXTENTS):
+            try:
+                start = os.lseek(f.fileno(), place, os.SEEK_DATA)
+            except OSError:  # nothing but a hole follows
+                return stored
+            place = os.lseek(f.fileno(), start, os.SEEK_HOLE)
+            stored += place - start
+            if place >= size:
+                return stored
+    return min(size, path.stat().st_blocks * 512)
+
+
+class Unpacked(io.RawIOBase):
+    """The bytes of a packed or sparse file, and a ValueError where they are too many for what is on disk."""
+
+    def __init__(self, source: Any, path: Path) -> None:
+        self._source, self._left = source, FREE + EXPANSION * bytes_on_disk(path)
+        self._read = getattr(source, "read1", source.read)  # of a torn file what comes before the fault
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """As much as there is room for; 0 at the end."""
+        piece = self._read(len(buffer))
+        self._left -= len(piece)
+        if self._left < 0:
+            raise ValueError(EXPANDS)
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        """The file too."""
+        self._source.close()
+        super().close()
+
+
+EXPANDS = f"unpacks to more than {EXPANSION} times its size on disk; right is a file that unpacks to less"
+
+
 def open_raw(path: Path) -> BinaryIO:
-    """The bytes inside, unpacked while they are read."""
+    """The bytes inside, unpacked while they are read. Raises ValueError where they are too many for the file's size."""
     packing = packing_of(path)
+    source: Any
     if packing == "gz":
-        return gzip.open(path)  # type: ignore[return-value]
-    if packing == "bz2":
-        return bz2.open(path)  # type: ignore[return-value]
-    if packing == "xz":
-        return lzma.open(path)  # type: ignore[return-value]
-    if packing == "zst":
+        source = gzip.open(path)  # noqa: SIM115
+    elif packing == "bz2":
+        source = bz2.open(path)  # noqa: SIM115
+    elif packing == "xz":
+        source = lzma.open(path)  # noqa: SIM115
+    elif packing == "zst":
         import pyarrow as pa  # only where such a file is read
 
-        stream = pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")  # type: ignore[attr-defined]
-        return io.BufferedReader(stream, HEAD)
-    return path.open("rb", HEAD)
+        source = pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")  # type: ignore[attr-defined]
+    else:
+        if path.stat().st_size > FREE + EXPANSION * bytes_on_disk(path):
+            raise ValueError(EXPANDS)
+        return path.open("rb", HEAD)
+    return io.BufferedReader(Unpacked(source, path), HEAD)
 
 
 def encoding_of(head: bytes) -> str:
@@ -191,9 +246,11 @@ def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
     """Rows of a Parquet file, batch by batch."""
     import pyarrow.parquet as pq  # only where such a file is read
 
-    with pq.ParquetFile(path) as file:  # type: ignore[no-untyped-call]
-        for batch in file.iter_batches(batch_size=2000):
-            yield from batch.to_pylist()
+    def batches() -> Iterator[Any]:
+        with pq.ParquetFile(path) as file:  # type: ignore[no-untyped-call]
+            yield from file.iter_batches(batch_size=2000)
+
+    yield from batch_records(path, batches())
 
 
 def arrow_records(path: Path) -> Iterator[dict[str, Any]]:
@@ -201,13 +258,34 @@ def arrow_records(path: Path) -> Iterator[dict[str, Any]]:
     import pyarrow as pa  # only where such a file is read
     from pyarrow.ipc import open_file, open_stream
 
-    with pa.memory_map(str(path)) as file:  # type: ignore[attr-defined]
-        whole = file.read(6) == b"ARROW1"
-        file.seek(0)
-        reader = open_file(file) if whole else open_stream(file)  # type: ignore[no-untyped-call]
-        for batch in map(reader.get_batch, range(reader.num_record_batches)) if whole else reader:
-            for start in range(0, batch.num_rows, 2000):
-                yield from batch.slice(start, 2000).to_pylist()
+    def batches() -> Iterator[Any]:
+        with pa.memory_map(str(path)) as file:  # type: ignore[attr-defined]
+            whole = file.read(6) == b"ARROW1"
+            file.seek(0)
+            reader = open_file(file) if whole else open_stream(file)  # type: ignore[no-untyped-call]
+            for batch in map(reader.get_batch, range(reader.num_record_batches)) if whole else reader:
+                batch.validate(full=True)  # offsets that lead out of the file would read other memory
+                for start in range(0, batch.num_rows, 2000):
+                    yield batch.slice(start, 2000)
+
+    yield from batch_records(path, batches())
+
+
+def batch_records(path: Path, batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    """Rows of Arrow batches. Raises ValueError for what the library cannot read, and for too much from a small file."""
+    from pyarrow.lib import ArrowException  # only where such a file is read
+
+    left = FREE + EXPANSION * bytes_on_disk(path)
+    try:
+        for batch in batches:
+            left -= batch.nbytes + batch.num_rows
+            if left < 0:
+                raise ValueError(EXPANDS)
+            yield from batch.to_pylist()
+    except MemoryError:
+        raise
+    except ArrowException as e:
+        raise ValueError(str(e)) from e
 
 
 def text_records(path: Path) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,16 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from tuneloop.core.catalog import Benchmark
 
@@ -52,12 +61,22 @@ def positive_number(unit: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def reject_nul(text: str) -> str:
+    """The text. Raises ValueError for one with a NUL character: no path, no process and no database takes it."""
+    if "\0" in text:
+        raise ValueError("holds a NUL character; right is plain text")
+    return text
+
+
+Name = Annotated[str, AfterValidator(reject_nul), Field(min_length=1)]
+
+
 class Guard(BaseModel):
     """A benchmark on which a candidate must not lose more than so many points against the base model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    benchmark: str = Field(min_length=1)
+    benchmark: Name
     points: float = Field(gt=0, lt=100, description="points that it may lose")
 
     @model_validator(mode="before")
@@ -80,7 +99,8 @@ Tokens = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(parse_tok
 Dollars = Annotated[float | None, positive_number("US dollars")]
 GpuHours = Annotated[float | None, positive_number("GPU-hours")]
 ApproveAt = Literal["never", "plan", "launch"]
-SandboxKind = Literal["auto", "docker", "bubblewrap", "process"]
+RunSandbox = Literal["auto", "docker", "bubblewrap"]  # what a spec may ask for: `process` is the owner's word alone
+SandboxKind = Literal[RunSandbox, "process"]
 
 
 class RunSpec(BaseModel):
@@ -88,13 +108,13 @@ class RunSpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    benchmark: str = Field(min_length=1)
-    also: tuple[str, ...] = Field(
+    benchmark: Name
+    also: tuple[Name, ...] = Field(
         default=(), description="further benchmarks: measured and reported, they decide nothing"
     )
-    benchmark_description: str | None = None
-    base_model: str = Field(min_length=1)
-    datasets: tuple[str, ...] = Field(default=(), description="empty: the researcher selects among the registered")
+    benchmark_description: Annotated[str, AfterValidator(reject_nul)] | None = None
+    base_model: Name
+    datasets: tuple[Name, ...] = Field(default=(), description="empty: the researcher selects among the registered")
     upper_data_size_limit: int = Field(default=2000, gt=0)
     loop_n: int | None = Field(default=None, gt=0, description="experiments; None: until the time is over")
     timeout: Seconds = Field(default=None, description="wall-clock seconds for everything")
@@ -102,8 +122,7 @@ class RunSpec(BaseModel):
     max_cost: Dollars = Field(default=None, description="USD for those tokens")
     max_gpu_hours: GpuHours = Field(default=None, description="devices times hours")
     seed: int = Field(default=1, ge=0)
-    sandbox: SandboxKind = "auto"
-    allow_unsandboxed: bool = False
+    sandbox: RunSandbox = "auto"
     benchmark_limit: int | None = Field(
         default=None, gt=0, description="validation items; None: as many as are cheap to measure (`validation_share`)"
     )
@@ -165,6 +184,7 @@ class Setup(BaseModel):
     model_fingerprint: str
     datasets: dict[str, Path]
     dataset_fingerprints: dict[str, str]
+    views: dict[str, Path] = {}  # data set → the record of its view without sealed items, which `datasets` leads to
     sandbox: SandboxKind
     device: str
     planner: str

@@ -56,8 +56,8 @@ class JudgeCounts(BaseModel):
     unknown: int
 
 
-class Score(BaseModel):
-    """Percent values with a 95 % interval."""
+class ScoreSummary(BaseModel):
+    """Percent values with a 95 % interval; no items."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -76,6 +76,11 @@ class Score(BaseModel):
     metrics: dict[str, float] = Field({}, description="further numbers, each in its own unit; they decide nothing")
     groups: dict[str, GroupScore] = {}
     judged: JudgeCounts | None = Field(None, description="None: the rule decided alone")
+
+
+class Score(ScoreSummary):
+    """With the items that it was measured on."""
+
     measured_with: str = Field("", description="hash of engine, device, backend, batching and scorer")
     items: tuple[ItemResult, ...] = Field(
         (), description="what agents may see of validation; all items of other splits"
@@ -88,6 +93,11 @@ class Score(BaseModel):
     def every(self) -> tuple[ItemResult, ...]:
         """All items that were measured."""
         return (*self.items, *self.unseen)
+
+    @property
+    def summary(self) -> ScoreSummary:
+        """What callers of a server see."""
+        return ScoreSummary(**{name: getattr(self, name) for name in ScoreSummary.model_fields})
 
     @property
     def bare(self) -> Score:
@@ -104,10 +114,6 @@ class Score(BaseModel):
         more = f" and {failed - len(named)} more" if failed > len(named) else ""
         which = f" ({shown}{more})" if shown else ""
         return f"the scorer failed on {failed} of {self.n} items, which count as wrong{which}"
-
-    def better_than(self, other: Score) -> bool:
-        """By value alone, in the metric's direction."""
-        return self.value > other.value if self.direction == "max" else self.value < other.value
 
 
 class SealedTest(BaseModel):

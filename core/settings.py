@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import io
 import json
 import os
-from collections.abc import Iterator
-from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -48,6 +46,11 @@ def empty_is_none(value: object) -> object:
     return None if isinstance(value, str) and not value.strip() else value
 
 
+def unlimited_is_none(value: object) -> object:
+    """The seeds write `None` for no limit."""
+    return None if isinstance(value, str) and value.strip().lower() in ("", "none", "null", "unlimited") else value
+
+
 def parse_keep_models(value: object) -> object:
     """`last, best` is `best,last`: the incumbent's weights always stay."""
     if not isinstance(value, str):
@@ -66,12 +69,14 @@ Secret = Annotated[SecretStr | None, BeforeValidator(empty_is_none)]
 Text = Annotated[str | None, BeforeValidator(empty_is_none)]
 Port = Annotated[int, Field(gt=0, lt=65536)]
 KeepModels = Literal["best,last", "best", "all"]
+Unsandboxed = Literal["never", "fallback", "always"]
 On = Annotated[bool, BeforeValidator(lambda value: True if empty_is_none(value) is None else value)]
 Backend = Annotated[Literal["auto", "hf", "vllm"], BeforeValidator(lambda value: empty_is_none(value) or "auto")]
 HubName = Annotated[
     Literal["huggingface", "modelscope"], BeforeValidator(lambda value: (empty_is_none(value) or "huggingface").lower())
 ]
-Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(empty_is_none)]
+Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(unlimited_is_none)]
+Flag = Annotated[bool | None, BeforeValidator(empty_is_none)]
 
 
 class LlmQuota(BaseModel):
@@ -137,7 +142,7 @@ class Settings(BaseSettings):
         default=2000, gt=0, alias="FT_UPPER_DATA_SIZE_LIMIT", description="rows of one experiment"
     )
     benchmark_limit: Count = Field(
-        default=None, alias="FT_BENCHMARK_LIMIT", description="validation items; empty: as many as are cheap"
+        default=None, alias="FT_BENCHMARK_LIMIT", description="validation items; empty or None: as many as are cheap"
     )
     data_timeout: Seconds = Field(
         default=3600.0, alias="FT_DATA_PROCESSING_TIMEOUT", description="seconds for the whole data script"
@@ -164,6 +169,17 @@ class Settings(BaseSettings):
         default="auto",
         alias="TUNELOOP_EVAL_BACKEND",
         description="hf, vllm, or auto: vllm on a GPU when the engine has it",
+    )
+    use_vllm: Flag = Field(
+        default=None, alias="USE_VLLM", description="seeds' name: true is vllm, false is hf; TUNELOOP_EVAL_BACKEND wins"
+    )
+    custom_prompt: Text = Field(
+        default=None, alias="CUSTOM_PROMPT", description="seeds' name, refused: a prompt is part of its benchmark"
+    )
+    update_llama_factory: Flag = Field(
+        default=None,
+        alias="FT_UPDATE_LLAMA_FACTORY",
+        description="seeds' name; true changes nothing: engines are built from locks",
     )
     env_type: Text = Field(
         default=None, alias="FT_Coder_CoSTEER_env_type", description="seeds' name of the sandbox choice"
@@ -262,14 +278,16 @@ class Settings(BaseSettings):
     judge_model: Text = Field(
         default=None, alias="FT_JUDGE_MODEL", description="model that judges answers of a benchmark"
     )
-    judge_api_key: Secret = Field(default=None, alias="FT_JUDGE_API_KEY", description="its key; empty: OPENAI_API_KEY")
+    judge_api_key: Secret = Field(
+        default=None, alias="FT_JUDGE_API_KEY", description="its key; empty: OPENAI_API_KEY at its own endpoint"
+    )
     judge_api_base: Text = Field(
         default=None, alias="FT_JUDGE_API_BASE", description="its endpoint; empty: OPENAI_API_BASE"
     )
     eval_api_key: Secret = Field(
         default=None,
         alias="TUNELOOP_EVAL_API_KEY",
-        description="of an endpoint that `eval` measures; empty: OPENAI_API_KEY",
+        description="key of TUNELOOP_EVAL_API_BASE, sent nowhere else; empty: OPENAI_API_KEY at its own endpoint",
     )
     eval_api_base: Text = Field(
         default=None, alias="TUNELOOP_EVAL_API_BASE", description="that endpoint, --endpoint; empty: OPENAI_API_BASE"
@@ -296,6 +314,11 @@ class Settings(BaseSettings):
     job_memory: Count = Field(
         default=None, alias="TUNELOOP_JOB_MEMORY", description="bytes a job may use; empty: what is free"
     )
+    unsandboxed: Unsandboxed = Field(
+        default="never",
+        alias="TUNELOOP_UNSANDBOXED",
+        description="in the environment alone: fallback runs generated code unprotected where no sandbox works, always does",
+    )
 
     @property
     def endpoint(self) -> str | None:
@@ -310,6 +333,13 @@ class Settings(BaseSettings):
     def smoke_run_timeout(self) -> float | None:
         """Seconds for the smoke run; None: unlimited."""
         return self.micro_batch_timeout if "micro_batch_timeout" in self.model_fields_set else self.debug_timeout
+
+    @property
+    def backend(self) -> Backend:
+        """What answers in evaluations: TUNELOOP_EVAL_BACKEND, else USE_VLLM, else auto."""
+        if "eval_backend" in self.model_fields_set or self.use_vllm is None:
+            return self.eval_backend
+        return "vllm" if self.use_vllm else "hf"
 
     @cached_property
     def servers(self) -> dict[str, McpProgram | str]:
@@ -328,46 +358,49 @@ class Settings(BaseSettings):
 
 
 def read_dotenv(path: Path) -> dict[str, str]:
-    """Keys and values of a `.env` file; {} when there is none. Raises InvalidRequestError naming the line that is malformed."""
+    """Keys and values of a `.env` file; {} when there is none.
+
+    Raises InvalidRequestError for a malformed line, a byte that is no UTF-8 and a NUL.
+    """
     if not path.is_file():
         return {}
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as e:
+        raise InvalidRequestError(
+            f"{path}: byte {e.start} is not UTF-8; right is a UTF-8 text of NAME=value lines"
+        ) from e
     values: dict[str, str] = {}
-    with path.open(encoding="utf-8") as f:
-        for binding in parse_stream(f):
-            if binding.error:
-                text = binding.original.string.strip().splitlines()[0]
-                raise InvalidRequestError(f"{path}:{binding.original.line}: cannot read {text!r}; right is NAME=value")
-            if binding.key is not None:
-                values[binding.key] = binding.value or ""
+    for binding in parse_stream(io.StringIO(text)):
+        line = binding.original.string.strip()
+        if binding.error or "\0" in line:
+            raise InvalidRequestError(
+                f"{path}:{binding.original.line}: cannot read {line.splitlines()[0]!r}; right is NAME=value"
+            )
+        if binding.key is not None:
+            values[binding.key] = binding.value or ""
     return values
 
 
-_override: ContextVar[Settings | None] = ContextVar("settings", default=None)
+# What weakens isolation is the word of who starts the process: a file in some working directory is not asked.
+PROCESS_ONLY = frozenset({"TUNELOOP_UNSANDBOXED"})
 
 
-@contextlib.contextmanager
-def override_settings(settings: Settings) -> Iterator[None]:
-    """Inside, and in what is started from there, `load_settings` gives these: several runs of a process have their own."""
-    token = _override.set(settings)
-    try:
-        yield
-    finally:
-        _override.reset(token)
+def allow_unsandboxed(always: bool) -> None:
+    """The owner's word on the command line, for this process and the command lines that it starts."""
+    os.environ["TUNELOOP_UNSANDBOXED"] = "always" if always else "fallback"
 
 
 def load_settings(dotenv: Path | None = None) -> Settings:
-    """Settings from the environment, what is not there from `.env` in the working directory.
+    """Settings from the environment, what is not there from `.env` in the working directory. For entry points only.
 
     Raises InvalidRequestError in one line.
     """
-    told = _override.get()
-    if told is not None and dotenv is None:
-        return told
     values = read_dotenv(dotenv or Path(".env"))
-    lower = {str(field.alias).lower(): str(field.alias) for field in Settings.model_fields.values()}
+    aliases = {str(field.alias) for field in Settings.model_fields.values()} - PROCESS_ONLY
     said = {name.lower() for name, value in os.environ.items() if value}
-    usable = {k: v for k, v in values.items() if v.strip() and k.lower() in lower.keys() - said}
-    given: dict[str, Any] = {lower[k.lower()]: v for k, v in usable.items()}
+    wanted = {alias.lower(): alias for alias in aliases if alias.lower() not in said}
+    given: dict[str, Any] = {wanted[k.lower()]: v for k, v in values.items() if v.strip() and k.lower() in wanted}
     try:
         return Settings(**given)
     except ValidationError as e:

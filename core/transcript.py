@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from tuneloop.core.files import digest
+from tuneloop.core.files import digest, raw_lines
 from tuneloop.core.layout import RunFolder
 
 TRANSCRIPT_SUFFIX = ".calls.jsonl"
@@ -150,12 +150,11 @@ def read_transcript(path: Path) -> Iterator[TranscriptLine]:
     """Every whole line; one that a crash tore is left out."""
     if not path.is_file():
         return
-    with path.open("rb") as f:
-        for raw in f:
-            try:
-                yield TRANSCRIPT_LINE.validate_json(raw)
-            except ValidationError:
-                continue
+    for raw in raw_lines(path):
+        try:
+            yield TRANSCRIPT_LINE.validate_json(raw)
+        except ValidationError:
+            continue
 
 
 def list_transcripts(run: RunFolder) -> list[Path]:

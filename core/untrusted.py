@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import math
-import os
-import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,27 +13,36 @@ from typing import Any, NoReturn
 
 import yaml
 
+from tuneloop.core import files
+from tuneloop.core.errors import DamagedFileError
+
 LARGEST = 1 << 28  # bytes
 LARGEST_NUMBER = 1 << 62  # of a whole number that is worked with: a float holds it
 
 
 def read_bytes(path: Path, most: int = LARGEST) -> bytes:
     """A plain file's content. Raises FileNotFoundError, or ValueError for a link, a pipe, a folder, more than `most`."""
+    with refusing(path):
+        return files.read_bytes(path, most, follow=False)
+
+
+def check_plain(path: Path, most: int) -> None:
+    """For a file that is read in pieces later. Raises as `read_bytes`; `most`: bytes by its apparent size."""
+    with refusing(path):
+        files.open_plain(path, most, follow=False).close()
+
+
+@contextlib.contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Say what is wrong with a job's file without the cure for a damaged home. Raises ValueError."""
     try:
-        # a pipe without a writer would block for ever
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        yield
     except FileNotFoundError:
         raise
+    except DamagedFileError as e:
+        raise ValueError(f"{path} is {e.reason}") from e
     except OSError as e:
         raise ValueError(f"{path} is no plain file: {e.strerror}") from e
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise ValueError(f"{path} is no plain file")
-    with os.fdopen(handle, "rb") as f:
-        data = f.read(most + 1)
-    if len(data) > most:
-        raise ValueError(f"{path} is larger than {most} bytes")
-    return data
 
 
 def read_untrusted_json(path: Path, most: int = LARGEST) -> Any:

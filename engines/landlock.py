@@ -51,8 +51,8 @@ def version() -> int:
     return int(libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1))
 
 
-def allow(read: Iterable[str], write: Iterable[str]) -> int:
-    """A descriptor of a ruleset that allows these paths and the system's. Raises Missing."""
+def allow(read: Iterable[str], write: Iterable[str], *, shared_memory: bool = True) -> int:
+    """A descriptor of a ruleset that allows these paths and the system's, /dev/shm if asked for. Raises Missing."""
     abi = version()
     if abi < 2:  # the first one forbids to rename from folder to folder
         raise Missing("the kernel has no Landlock, or one too old")
@@ -67,7 +67,7 @@ def allow(read: Iterable[str], write: Iterable[str]) -> int:
         add(ruleset, path, READ)
     for path in filter(os.path.exists, (*DEVICES, *gpus)):
         add(ruleset, path, everything)
-    if Path(SHARED_MEMORY).exists():
+    if shared_memory and Path(SHARED_MEMORY).exists():
         add(ruleset, SHARED_MEMORY, everything & ~READ_DIR)  # names are random: siblings' cannot be listed, nor guessed
     for path in read:
         add(ruleset, path, READ)

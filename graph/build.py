@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import END, START, StateGraph
 
 from tuneloop.core.async_bridge import in_thread
+from tuneloop.core.settings import Settings
 from tuneloop.graph.approval.gate import asks
 from tuneloop.graph.nodes.build_data import build_data
 from tuneloop.graph.nodes.critique import critique
@@ -19,23 +20,24 @@ from tuneloop.graph.nodes.steer import steer
 from tuneloop.graph.nodes.train import train
 from tuneloop.graph.nodes.validate import validate
 from tuneloop.graph.nodes.write_config import write_config
-from tuneloop.graph.outcomes.repair import repair
+from tuneloop.graph.outcomes.repair import give_up, repair
 from tuneloop.graph.state import State
-from tuneloop.graph.step import step
+from tuneloop.graph.step import Failed, Node, Update, step
 
 REPAIR_TARGETS = ["engineer_data", "write_config", "critique"]
-NODES = {
-    "prepare": (step("prepare", prepare), ["research", "finish"]),
-    "research": (step("research", research), ["engineer_data", "critique"]),
-    "engineer_data": (step("engineer_data", engineer_data), ["write_config", "critique"]),
-    "write_config": (step("write_config", write_config), ["validate", "critique"]),
-    "validate": (step("validate", validate, repair), ["build_data", *REPAIR_TARGETS]),
-    "build_data": (step("build_data", asks("plan", build_data), repair), ["smoke_run", *REPAIR_TARGETS]),
-    "smoke_run": (step("smoke_run", smoke_run, repair), ["train", *REPAIR_TARGETS]),
-    "train": (step("train", asks("launch", train)), ["evaluate", "engineer_data", "critique"]),
-    "evaluate": (step("evaluate", evaluate), ["critique"]),
-    "critique": (step("critique", critique), ["research", "finish"]),
-    "finish": (step("finish", finish), [END]),
+# Node, where a recipe's failure leads, and the ways out.
+NODES: dict[str, tuple[Node, Failed, list[str]]] = {
+    "prepare": (prepare, give_up, ["research", "finish"]),
+    "research": (research, give_up, ["engineer_data", "critique"]),
+    "engineer_data": (engineer_data, give_up, ["write_config", "critique"]),
+    "write_config": (write_config, give_up, ["validate", "critique"]),
+    "validate": (validate, repair, ["build_data", *REPAIR_TARGETS]),
+    "build_data": (asks("plan", build_data), repair, ["smoke_run", *REPAIR_TARGETS]),
+    "smoke_run": (smoke_run, repair, ["train", *REPAIR_TARGETS]),
+    "train": (asks("launch", train), give_up, ["evaluate", "engineer_data", "critique"]),
+    "evaluate": (evaluate, give_up, ["critique"]),
+    "critique": (critique, give_up, ["research", "finish"]),
+    "finish": (finish, give_up, [END]),
 }
 
 
@@ -44,13 +46,22 @@ def next_stage(state: State) -> str:
     return state.stage
 
 
-def build_graph() -> StateGraph[State]:
-    """The graph, not compiled: who runs it chooses the checkpointer."""
+def build_graph(settings: Settings) -> StateGraph[State]:
+    """The graph of one machine's runs, not compiled: who runs it chooses the checkpointer."""
     graph = StateGraph(State)
-    graph.add_node("steer", RunnableLambda(steer, afunc=in_thread(steer)))
+    graph.add_node("steer", entry(settings))
     graph.add_edge(START, "steer")
     graph.add_conditional_edges("steer", next_stage, [*NODES, END])
-    for name, (node, ways) in NODES.items():
-        graph.add_node(name, node)
+    for name, (node, failed, ways) in NODES.items():
+        graph.add_node(name, step(name, node, settings, failed))
         graph.add_conditional_edges(name, next_stage, ways)
     return graph
+
+
+def entry(settings: Settings) -> RunnableLambda[State, Update]:
+    """`steer`, with a synchronous and an asynchronous face."""
+
+    def face(state: State, config: RunnableConfig) -> Update:
+        return steer(state, config, settings)
+
+    return RunnableLambda(face, afunc=in_thread(face), name="steer")

@@ -9,25 +9,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from langgraph.config import get_stream_writer
 from pydantic import BaseModel
 
 from tuneloop.agents.planners import make_planner
-from tuneloop.core.async_bridge import run_sync
 from tuneloop.core.budget import SpendingLine
 from tuneloop.core.event_log import append
 from tuneloop.core.events import Event
 from tuneloop.core.layout import ExperimentFolder, RunFolder
-from tuneloop.core.protocols import Planner
+from tuneloop.core.protocols import EvaluationJobs, Planner, TrainingJobs
 from tuneloop.core.settings import Settings
 from tuneloop.core.transcript import transcript_path
 from tuneloop.graph.agent_calls.planner_context import make_planner_context
 from tuneloop.graph.budget.limits import device_seconds, gpu_seconds_added, seconds_limit, spent_of_limits
 from tuneloop.graph.state import State
 from tuneloop.graph.tracing.export import send_event
-from tuneloop.mcp_servers import in_process
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.budget.limits import current_limits
 from tuneloop.tools.jobs.run_tools import RunTools
@@ -50,7 +48,7 @@ def live_stream() -> Show:
     node = contextvars.copy_context()
 
     def show(event: Event) -> None:
-        with contextlib.suppress(RuntimeError):  # who watched has left, and his event loop is closed
+        with contextlib.suppress(RuntimeError):  # the listener's event loop is closed
             node.copy().run(write, event.model_dump(mode="json", exclude_none=True))
 
     return show
@@ -153,22 +151,19 @@ class Context:
         """The same for another training of the open experiment's recipe, with a seed of its own."""
         return replace(self, run=replace(self.run, training=training))
 
-    def call(self, tool: str, **arguments: Any) -> Any:
-        """A tool of the servers, for code: over MCP where its server has a URL, else the function behind it.
+    @cached_property
+    def training(self) -> TrainingJobs:
+        """Smoke runs and trainings, launched and watched through their server."""
+        from tuneloop.mcp_servers.client import McpTraining  # fastmcp is slow to import: only where it is needed
 
-        A program is started for agents, not for each look at a job. Trainings with other seeds are unknown to servers: as
-        merge and sealed test they are launched from here.
-        """
-        web = isinstance(self.settings.servers.get(tool.partition("_")[0]), str)
-        if not web or self.run.training > 1:
-            return in_process.call_tool(self.scope, tool, **arguments)
-        return run_sync(self._call_tool(tool, arguments))
+        return McpTraining(self.scope)
 
-    async def _call_tool(self, tool: str, arguments: dict[str, Any]) -> Any:
-        from tuneloop.mcp_servers.client import open_toolbox  # fastmcp is slow to import: only where it is needed
+    @cached_property
+    def evaluation(self) -> EvaluationJobs:
+        """Evaluations on validation, launched and watched through their server."""
+        from tuneloop.mcp_servers.client import McpEvaluation
 
-        async with open_toolbox(self.scope, None) as tools:
-            return await tools.call(tool, **arguments)
+        return McpEvaluation(self.scope)
 
     def emit(self, event: Event) -> None:
         """Append to `events.jsonl`; only the holder of the run's lock comes here."""

@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from tuneloop.core.async_bridge import in_thread
 from tuneloop.core.errors import InfrastructureError, RecipeError
 from tuneloop.core.events import NodeFinished, NodeInterrupted, NodeStarted, RecipeFailure
-from tuneloop.core.settings import load_settings
+from tuneloop.core.settings import Settings
 from tuneloop.graph.budget.gate import ask_for_more, refused_limits, warn_near_limits
 from tuneloop.graph.context import Context, live_stream
 from tuneloop.graph.lifecycle.lock import hold_lock, serialize_nodes
@@ -31,11 +31,10 @@ GATED = frozenset({"research", "engineer_data", "write_config", "validate", "smo
 ASKING = GATED | {"prepare", "critique"}  # the last two ask before another experiment begins
 
 
-def step(name: str, node: Node, failed: Failed = give_up) -> RunnableLambda[State, Update]:
+def step(name: str, node: Node, settings: Settings, failed: Failed = give_up) -> RunnableLambda[State, Update]:
     """The node with a synchronous and an asynchronous face; `failed` decides where a recipe's failure leads."""
 
     def face(state: State, config: RunnableConfig) -> Update:
-        settings = load_settings()
         ctx = Context(
             settings.home.run(state.run_id), settings, state, live_stream(), is_attended(config) and name in ASKING
         )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from tuneloop.core.async_bridge import pause
 from tuneloop.core.errors import PausedError, RecipeError
 from tuneloop.core.events import JobProgress, MonitorFinding
-from tuneloop.core.job import Exit
+from tuneloop.core.experiment import TrainingFinding
+from tuneloop.core.job import JobReport, JobStatus
+from tuneloop.core.protocols import TrainingStatus
 from tuneloop.graph.budget.gate import warn_near_limits
 from tuneloop.graph.context import Context
 from tuneloop.graph.steering.inbox_listener import has_messages, raise_if_paused
@@ -19,13 +21,14 @@ from tuneloop.graph.steering.inbox_listener import has_messages, raise_if_paused
 FIRST, LONGEST, SHARE, SAID = 0.25, 5.0, 6, 2.0
 # Seconds between glances at the job's proof of its end and at what people ask, which cost next to nothing.
 QUICK, SLOW = 0.05, 0.25
+Status = TypeVar("Status", bound=JobStatus)
 KILLS = 5  # of one job in one session before the run pauses: something keeps ending it
 ENDING = 300.0  # seconds to watch a job end before the run pauses without it
 
 
 def wait_for_job(
-    ctx: Context, job: str, poll: Callable[[], dict[str, Any]], stop: Callable[[], Any], proof: Path | None = None
-) -> dict[str, Any]:
+    ctx: Context, job: str, poll: Callable[[], Status], stop: Callable[[], object], proof: Path | None = None
+) -> Status:
     """Poll until the job is no longer running, or a finding of its watch says that it shall end; the last status.
 
     `proof` is the file that says that it is over: with it nobody waits for the next poll. Raises PausedError (the job is
@@ -35,9 +38,9 @@ def wait_for_job(
         job = f"{job} with seed {ctx.run_tools.spec.seed + ctx.run.training - 1}"
     began, said, last, warned = time.monotonic(), 0.0, (-1, -1), set[str]()
     looked = began
-    while (status := poll())["state"] == "running":
+    while (status := poll()).state == "running":
         now = time.monotonic()
-        seen = (status.get("done", 0), status.get("total", 0))
+        seen = progress(status)
         if seen != last and now - said >= SAID:
             said, last = now, seen
             _say(ctx, job, status)
@@ -58,7 +61,7 @@ def wait_for_job(
             stop()
             raise RecipeError(f"the run's {ctx.first_limit} was over during {job}", culprit="environment")
         sleep_until_poll(ctx, now - began, proof)
-    if status.get("total"):
+    if progress(status)[1]:
         _say(ctx, job, status)
     return status
 
@@ -73,56 +76,60 @@ def sleep_until_poll(ctx: Context, waited: float, proof: Path | None) -> None:
             return
 
 
-def was_killed(status: dict[str, Any]) -> bool:
-    """Whether the job, or who guarded it, was ended from outside: nobody's work is to blame, it is launched again."""
-    return status["state"] == "lost" or bool(status["exit"] and Exit.model_validate(status["exit"]).killed)
+def progress(status: JobStatus) -> tuple[int, int]:
+    """Done and total; (0, 0) of a job that does not tell."""
+    return (status.done, status.total) if isinstance(status, JobReport) else (0, 0)
 
 
-def stopping_finding(status: dict[str, Any]) -> dict[str, Any] | None:
+def findings(status: JobStatus) -> tuple[TrainingFinding, ...]:
+    """What the watch of a training says; only trainings have one."""
+    return status.findings if isinstance(status, TrainingStatus) else ()
+
+
+def stopping_finding(status: JobStatus) -> TrainingFinding | None:
     """The finding for which a running job shall be stopped."""
-    found = status.get("findings", ()) if status["state"] == "running" else ()
-    return next((f for f in found if f["level"] == "stop"), None)
+    return next((f for f in findings(status) if f.level == "stop" and status.state == "running"), None)
 
 
-def wait_until_over(poll: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def wait_until_over(poll: Callable[[], Status]) -> Status:
     """The status of a job that was told to end, once it has."""
     began = time.monotonic()
-    while (status := poll())["state"] == "running" and time.monotonic() - began < ENDING:
+    while (status := poll()).state == "running" and time.monotonic() - began < ENDING:
         pause(FIRST)
     return status
 
 
-def _warn(ctx: Context, job: str, status: dict[str, Any], warned: set[str]) -> set[str]:
+def _warn(ctx: Context, job: str, status: JobStatus, warned: set[str]) -> set[str]:
     """Say each kind of finding once."""
-    new = {f["kind"]: f for f in status.get("findings", ()) if f["kind"] not in warned and f["level"] == "warning"}
+    new = {f.kind: f for f in findings(status) if f.kind not in warned and f.level == "warning"}
     for finding in new.values():
         ctx.emit(finding_event(ctx, job, finding, status))
     return set(new)
 
 
-def finding_event(ctx: Context, job: str, finding: dict[str, Any], status: dict[str, Any]) -> MonitorFinding:
+def finding_event(ctx: Context, job: str, finding: TrainingFinding, status: JobStatus) -> MonitorFinding:
     """The event."""
     return MonitorFinding(
         experiment=ctx.state.experiment,
         job=job,
-        failure=finding["kind"],
-        text=finding["text"],
-        step=finding["step"],
-        total=status.get("total", 0),
-        stops=finding["level"] == "stop",
+        failure=finding.kind,
+        text=finding.text,
+        step=finding.step,
+        total=progress(status)[1],
+        stops=finding.level == "stop",
     )
 
 
-def _say(ctx: Context, job: str, status: dict[str, Any]) -> None:
-    loss = status.get("loss")
-    note = status.get("note", "") if loss is None else f"loss {loss:.3f}"
+def _say(ctx: Context, job: str, status: JobStatus) -> None:
+    report = status if isinstance(status, JobReport) else JobReport.of(status)
+    loss = report.loss if isinstance(report, TrainingStatus) else None
     ctx.emit(
         JobProgress(
             experiment=ctx.state.experiment,
             job=job,
-            done=status.get("done", 0),
-            total=status.get("total", 0),
-            unit=status.get("unit", "steps"),
-            note=note,
+            done=report.done,
+            total=report.total,
+            unit=report.unit,
+            note=report.note if loss is None else f"loss {loss:.3f}",
         )
     )

@@ -1,42 +1,55 @@
-"""The Toolbox over MCP: servers in this process by default, over a URL or over stdio where that is configured."""
+"""What agents and nodes call over MCP: servers in this process by default, over a URL or stdio where that is configured."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TextIO
 
 from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
-from fastmcp.exceptions import ToolError as McpToolError
+from fastmcp.tools.base import ToolResult
 from mcp import MCPError as McpError
+from mcp.types import CallToolResult, TextContent
 
+from tuneloop.core.async_bridge import run_sync
 from tuneloop.core.errors import InfrastructureError, ToolError
-from tuneloop.core.protocols import ToolCard
+from tuneloop.core.protocols import Answer, EvaluationStatus, Launched, ToolCard, TrainingKind, TrainingStatus
 from tuneloop.core.settings import McpProgram
 from tuneloop.mcp_servers.main import OF_A_RUN, build_named_server
 from tuneloop.mcp_servers.scope import Scope
+from tuneloop.mcp_servers.server import told_error
 
+Servers = Mapping[str, McpProgram | str]
 # JSON-RPC: no such method, and arguments that are none.
 REFUSED = (-32601, -32602)
 
 
 @asynccontextmanager
-async def open_toolbox(scope: Scope, allow: tuple[str, ...] | None) -> AsyncIterator[McpToolbox]:
-    """Tools of one caller; `allow` None means all of them. A client is opened when it is first needed, closed at the end."""
+async def open_toolbox(
+    scope: Scope, allow: tuple[str, ...] | None, servers: Servers | None = None
+) -> AsyncIterator[McpToolbox]:
+    """Tools of one caller. A client is opened when it is first needed, closed at the end.
+
+    Args:
+        scope: what servers in this process may touch.
+        allow: names of the caller's tools; None: all.
+        servers: those that live elsewhere; None: as the settings say.
+    """
     async with AsyncExitStack() as opened:
-        yield McpToolbox(scope, allow, opened)
+        yield McpToolbox(scope, allow, opened, scope.settings.servers if servers is None else servers)
 
 
 class McpToolbox:
     """Tools of one caller while its clients are open."""
 
-    def __init__(self, scope: Scope, allow: tuple[str, ...] | None, opened: AsyncExitStack) -> None:
+    def __init__(self, scope: Scope, allow: tuple[str, ...] | None, opened: AsyncExitStack, servers: Servers) -> None:
         self.scope = scope
         self.allow = allow
+        self.servers = servers
         self._opened = opened
         self._clients: dict[str, Client[Any]] = {}
         self._one = asyncio.Lock()
@@ -48,16 +61,20 @@ class McpToolbox:
         server, _, name = tool.partition("_")
         if server not in OF_A_RUN:
             raise ToolError(f"no server {server!r}; there are {', '.join(OF_A_RUN)}")
+        result = await self.result(server, name, arguments)
+        if result.is_error:
+            raise ToolError(error_text(result))
+        return unwrap_result(result.structured_content)
+
+    async def result(self, server: str, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        """What the server answers. Raises InfrastructureError when it does not, ToolError for a call that it does not know."""
         client = await self._client(server)
         try:
-            result = await client.call_tool(name, arguments)
-        except McpToolError as e:
-            raise ToolError(str(e)) from e
+            return await client.call_tool_mcp(name, arguments)
         except McpError as e:
             raise ToolError(e.message) if e.code in REFUSED else server_gone(server, e) from e
         except (RuntimeError, OSError) as e:
             raise server_gone(server, e) from e
-        return unwrap_result(result.structured_content)
 
     async def names(self) -> Sequence[str]:
         """Names of the tools this caller may use."""
@@ -85,7 +102,7 @@ class McpToolbox:
 
     async def _connection(self, server: str) -> Client[Any]:
         settings = self.scope.settings
-        how = settings.servers.get(server)
+        how = self.servers.get(server)
         if isinstance(how, McpProgram):
             return await self._stdio_client(server, how)
         new = (
@@ -121,6 +138,79 @@ class McpToolbox:
             raise InfrastructureError(
                 f"MCP server {server} ({how.command}) did not start: {last_stderr_line(said) or e}; {right}"
             ) from e
+
+
+class McpTraining:
+    """`TrainingJobs` by the server `training`."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def launch(self, experiment: int, kind: TrainingKind) -> Launched:
+        """Start it; returns at once. What runs or is over stays as it is."""
+        return call_server(Launched, self.scope, "training", "launch", experiment=experiment, kind=kind)
+
+    def status(self, experiment: int, kind: TrainingKind, seconds_left: float | None = None) -> TrainingStatus:
+        """How far it is; `seconds_left` until it has to be over and evaluated, None: no limit."""
+        asked = {"experiment": experiment, "kind": kind, "seconds_left": seconds_left}
+        return call_server(TrainingStatus, self.scope, "training", "status", **asked)
+
+    def stop(self, experiment: int, kind: TrainingKind, *, save: bool = True) -> TrainingStatus:
+        """Ask it to end after the step at hand; with `save` it leaves a checkpoint there."""
+        asked = {"experiment": experiment, "kind": kind, "save": save}
+        return call_server(TrainingStatus, self.scope, "training", "stop", **asked)
+
+
+class McpEvaluation:
+    """`EvaluationJobs` by the server `evaluation`."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def evaluate(self, experiment: int) -> Launched:
+        """Start the next of its jobs; returns at once."""
+        return call_server(Launched, self.scope, "evaluation", "evaluate", experiment=experiment)
+
+    def result(self, experiment: int) -> EvaluationStatus:
+        """How far it is, and the scores."""
+        return call_server(EvaluationStatus, self.scope, "evaluation", "get_result", experiment=experiment)
+
+    def stop(self, experiment: int) -> EvaluationStatus:
+        """End it."""
+        return call_server(EvaluationStatus, self.scope, "evaluation", "stop", experiment=experiment)
+
+
+def call_server(answer: type[Answer], scope: Scope, server: str, tool: str, **arguments: Any) -> Answer:
+    """One call of a node, typed. Raises what the tool raised, wherever the server lives."""
+    return answer.model_validate(run_sync(_call_server(scope, server, tool, arguments)))
+
+
+async def _call_server(scope: Scope, server: str, tool: str, arguments: dict[str, Any]) -> Any:
+    elsewhere = node_servers(scope)
+    result: CallToolResult | ToolResult
+    if server in elsewhere:
+        async with open_toolbox(scope, None, elsewhere) as tools:
+            result = await tools.result(server, tool, arguments)
+    else:  # nodes poll: a session for each look would cost ten times as much
+        result = await _local(server, scope).call_tool(tool, arguments)
+    if result.is_error:
+        raise told_error(error_text(result), result.meta)
+    return result.structured_content
+
+
+def node_servers(scope: Scope) -> Servers:
+    """Servers elsewhere that nodes use: those with a URL. A program is started for agents, not for each look at a job.
+
+    Servers elsewhere do not know the further trainings of a recipe, which have seeds of their own.
+    """
+    if scope.run is not None and scope.run.training > 1:
+        return {}
+    return {name: how for name, how in scope.settings.servers.items() if isinstance(how, str)}
+
+
+def error_text(result: CallToolResult | ToolResult) -> str:
+    """The sentence of a failed call."""
+    return "\n".join(part.text for part in result.content if isinstance(part, TextContent))
 
 
 def server_gone(server: str, e: Exception) -> InfrastructureError:

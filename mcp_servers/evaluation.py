@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from fastmcp import FastMCP
 
 from tuneloop.core.errors import ToolError
+from tuneloop.core.protocols import EvaluationStatus, Launched
 from tuneloop.core.score import Score
 from tuneloop.mcp_servers.injection_marking import mark_answer
 from tuneloop.mcp_servers.scope import Scope
@@ -17,9 +20,6 @@ from tuneloop.tools.runs.journal import further_scores_file, shown_score, whole_
 from tuneloop.tools.scoring.failures import explain_failures
 from tuneloop.tools.scoring.verdicts import group_scores
 from tuneloop.tools.statistics import compare
-
-if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
-    from fastmcp import FastMCP
 
 INSTRUCTIONS = "Scores of a run's models on the splits open to you. The test split is sealed until the run ends."
 
@@ -47,16 +47,16 @@ class EvaluationTools:
             for number, folder in enumerate(self.scope.run_tools().benchmarks)
         ]
 
-    def evaluate(self, experiment: Measured, split: Split = "validation") -> dict[str, Any]:
+    def evaluate(self, experiment: Measured, split: Split = "validation") -> Launched:
         """Measure (evaluate) the model of an experiment on all benchmarks of the run; returns at once, poll get_result.
 
         What runs or is over stays as it is. `job` is null when there is nothing to do: every answer is known. Where
         replies are code, or a judge decides, there are further jobs: call again when one is over.
         """
         self.scope.allow(split)
-        return {"experiment": experiment, "job": start_evaluation(self.scope.run_tools(), experiment)}
+        return Launched(experiment=experiment, job=start_evaluation(self.scope.run_tools(), experiment))
 
-    def get_result(self, experiment: Measured, split: Split = "validation") -> dict[str, Any]:
+    def get_result(self, experiment: Measured, split: Split = "validation") -> EvaluationStatus:
         """What score an experiment got; before that how far its evaluation is (absent, running, over or lost; items done).
 
         `scores` is null before that; then value, 95 % interval, n, parse rate, further metrics and parts of each
@@ -67,13 +67,10 @@ class EvaluationTools:
         scores = None
         if self._file(experiment).is_file():
             names = [folder.benchmark.name for folder in run_tools.benchmarks]
-            scores = [
-                self.score(experiment, name).model_dump(mode="json", exclude={"items", "measured_with"})
-                for name in names
-            ]
-        return {**evaluation_status(run_tools, experiment), "scores": scores}
+            scores = tuple(self.score(experiment, name).summary for name in names)
+        return EvaluationStatus(**dict(evaluation_status(run_tools, experiment)), scores=scores)
 
-    def stop(self, experiment: Measured) -> dict[str, Any]:
+    def stop(self, experiment: Measured) -> EvaluationStatus:
         """Stop an evaluation that is under way."""
         stop_evaluation(self.scope.run_tools(), experiment)
         return self.get_result(experiment)
@@ -99,7 +96,11 @@ class EvaluationTools:
         folder = self._folder(benchmark)
         asked = {i.id: render_prompt(folder.benchmark, i) for i in self.scope.run_tools().validation(folder).shown}
         score = self.score(experiment, folder.benchmark.name)
-        prompts = {r.id: asked[r.id if r.id in asked else r.id.rpartition("~")[0]] for r in score.items}
+        ids = {r.id: r.id if r.id in asked else r.id.rpartition("~")[0] for r in score.items}
+        foreign = [name for name, own in ids.items() if own not in asked]
+        if foreign:
+            raise ToolError(f"the score is of other items than the benchmark's ({foreign[0][:80]!r}): measure it again")
+        prompts = {name: asked[own] for name, own in ids.items()}
         longest = folder.benchmark.max_new_tokens
         return explain_failures(score, prompts, longest, **page)
 
@@ -132,11 +133,7 @@ class EvaluationTools:
 
 
 def build_server(scope: Scope) -> FastMCP:
-    """The server for one scope. An owner's has another name: agents of a run refuse to use it."""
+    """The server for one scope; an owner's is `evaluation_owner.py`."""
     t = EvaluationTools(scope)
-    if scope.owner:
-        from tuneloop.mcp_servers import evaluation_owner  # endpoints and model folders, which no node needs
-
-        return evaluation_owner.build_server(scope, t)
     tools = (t.list_benchmarks, t.evaluate, t.get_result, t.stop, t.compare, t.explain_failures)
     return make_server("evaluation", INSTRUCTIONS, tools)

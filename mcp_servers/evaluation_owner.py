@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from fastmcp import FastMCP
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json
 from tuneloop.core.score import Score
+from tuneloop.mcp_servers.evaluation import EvaluationTools
 from tuneloop.mcp_servers.injection_marking import mark_answer
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import Count, Group, Kind, Measured, Name, Offset, Split, make_server
@@ -18,11 +20,6 @@ from tuneloop.tools.evaluation.standalone.request import EvaluationRequest, begi
 from tuneloop.tools.evaluation.standalone.results import paired_difference
 from tuneloop.tools.runs.request import OpenFolders
 from tuneloop.tools.scoring.failures import explain_failures
-
-if TYPE_CHECKING:
-    from fastmcp import FastMCP
-
-    from tuneloop.mcp_servers.evaluation import EvaluationTools
 
 Word = Annotated[str, Field(min_length=1, max_length=4096)]
 Model = Annotated[
@@ -96,7 +93,7 @@ class OwnerTools:
         if experiment is not None:
             if model or benchmarks:
                 raise ToolError("give model and benchmarks, or experiment: an experiment is measured on its run's own")
-            return self.of_run.evaluate(experiment, split)
+            return self.of_run.evaluate(experiment, split).model_dump(mode="json")
         if not model or not benchmarks:
             raise ToolError("nothing to measure: right is model and benchmarks, e.g. 'tiny' and ['wordproblems']")
         asked = EvaluationRequest(
@@ -126,13 +123,13 @@ class OwnerTools:
         """
         self.scope.allow(split)
         if not evaluation:
-            return self.of_run.get_result(require_experiment(experiment), split)
+            return self.of_run.get_result(require_experiment(experiment), split).model_dump(mode="json")
         return {"evaluation": evaluation, **record_facts(self._record(evaluation))}
 
     def stop(self, evaluation: Id = "", experiment: Number = None) -> dict[str, Any]:
         """Stop an evaluation that is under way; what was answered is kept, evaluate again goes on."""
         if not evaluation:
-            return self.of_run.stop(require_experiment(experiment))
+            return self.of_run.stop(require_experiment(experiment)).model_dump(mode="json")
         request_stop(self._record(evaluation))
         return self.get_result(evaluation)
 
@@ -182,9 +179,9 @@ class OwnerTools:
         return self._record(which).score(benchmark)[0]
 
 
-def build_server(scope: Scope, of_run: EvaluationTools) -> FastMCP:
-    """The owner's server."""
-    t = OwnerTools(scope, of_run)
+def build_server(scope: Scope) -> FastMCP:
+    """The owner's server. It has a name of its own: agents of a run refuse to use it."""
+    t = OwnerTools(scope, EvaluationTools(scope))
     tools = (t.list_benchmarks, t.evaluate, t.get_result, t.stop, t.compare, t.explain_failures)
     return make_server("evaluation-owner", INSTRUCTIONS, tools)
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.layout import Home, RunFolder
-from tuneloop.core.settings import load_settings
+from tuneloop.core.settings import Settings, load_settings
 from tuneloop.mcp_servers.scope import Scope
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ SHORTEST_TOKEN = 16  # characters, where strangers can guess
 
 
 def build_named_server(name: str, scope: Scope) -> FastMCP:
-    """One of the servers."""
-    server: FastMCP = importlib.import_module(f"tuneloop.mcp_servers.{name}").build_server(scope)
+    """One of the servers. The owner's `evaluation` is a module of its own: it reaches beyond the run."""
+    module = "evaluation_owner" if scope.owner and name == "evaluation" else name
+    server: FastMCP = importlib.import_module(f"tuneloop.mcp_servers.{module}").build_server(scope)
     return server
 
 
@@ -58,7 +60,42 @@ def serve_scope(name: str, run_id: str | None, http: bool, host: str, port: int 
     if settings.mcp_token:
         server.auth = SingleTokenVerifier(settings.mcp_token)
     port = port or {**PORTS, "params": settings.params_port}[name]
-    server.run(transport="http", host=host, port=port, show_banner=False, log_level="warning", **http_options())
+    check_port_free(host, port)
+    click.echo(start_line(name, host, port, settings), err=True)
+    server.run(
+        transport="http",
+        host=host,
+        port=port,
+        show_banner=False,
+        log_level="warning",
+        **http_options(settings.mcp_token),
+    )
+
+
+def check_port_free(host: str, port: int) -> None:
+    """Raises InvalidRequestError where somebody listens already, or this user may not."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((host, port))
+        except OSError as e:
+            own = ", or MCP_LLAMA_PORT" if port == PORTS["params"] else ""
+            raise InvalidRequestError(f"port {port} on {host}: {e.strerror}; right is another --port{own}") from e
+
+
+def start_line(name: str, host: str, port: int, settings: Settings) -> str:
+    """Where the server listens; of the parameter server also how many fields it knows, and of which release."""
+    where = f"tuneloop-mcp {name}: http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
+    if name != "params":
+        return where
+    from tuneloop.tools.config.installed import find_catalog
+
+    try:
+        found = find_catalog(settings)
+    except (InvalidRequestError, InfrastructureError) as e:
+        return f"{where}, no fields yet: {e}"
+    return f"{where}, {len(found.parameters)} fields of LLaMA-Factory {found.versions.get('llamafactory', '')}"
 
 
 def check_token(host: str, token: str | None) -> None:

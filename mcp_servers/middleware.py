@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
+import fastmcp
 from fastmcp.server.auth import AccessToken, TokenVerifier
 from fastmcp.server.http import HostOriginGuardMiddleware
 from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE, RequestBodyLimitMiddleware
@@ -70,14 +71,18 @@ class RateLimit:
         return True
 
 
-def http_options(rate: float = RATE, burst: int = BURST) -> dict[str, Any]:
-    """What `FastMCP.run` is told for HTTP: Host and Origin checked, bounded in rate, connections and time.
+def http_options(token: str | None = None, rate: float = RATE, burst: int = BURST) -> dict[str, Any]:
+    """What `FastMCP.run` is told for HTTP: Host, Origin and type of body checked, bounded in rate, connections and time.
 
     Bodies above 4 MiB, headers above 16 KiB and more than 10,000 sessions are refused by the libraries themselves.
     """
     return {
         "host_origin_protection": True,
-        "middleware": [Middleware(RateLimit, rate, burst)],
+        "middleware": [
+            Middleware(RateLimit, rate, burst),
+            Middleware(OriginGuard, origins=fastmcp.settings.http_allowed_origins or (), token=token),
+            Middleware(JsonOnly),
+        ],
         "uvicorn_config": {
             "http": BoundedH11Protocol,
             "ws": "none",
@@ -90,17 +95,92 @@ def http_options(rate: float = RATE, burst: int = BURST) -> dict[str, Any]:
 
 INSIDE = "/noauth"  # langgraph's own calls within the process; no request from outside can have it
 HTTP = {"ws": "http", "wss": "https"}
+Guarded = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 def middleware(token: str | None, origins: Sequence[str]) -> list[Middleware]:
-    """The middleware, outermost first. `origins`: web pages that may call, besides those of this machine."""
+    """The middleware, outermost first. `origins`: web pages that may call without a token, besides the server's own."""
     guard = partial(HostOriginGuardMiddleware, allowed_origins=tuple(origins), mode="strict")
     return [
         Middleware(RateLimit),
         Middleware(CheckedApp, guard=guard),
+        Middleware(CheckedApp, guard=partial(OriginGuard, origins=tuple(origins), token=token)),
         Middleware(CheckedApp, guard=partial(TokenGuard, token=token)),
+        Middleware(CheckedApp, guard=JsonOnly),
         Middleware(RequestBodyLimitMiddleware, DEFAULT_MAX_REQUEST_BODY_SIZE),
     ]
+
+
+def has_token(headers: Headers, token: str) -> bool:
+    """Whether a request brings the token, as a bearer or as LangGraph's clients send a key."""
+    bearer = headers.get("authorization", "").removeprefix("Bearer ")
+    return any(constant_time_equal(given, token) for given in (bearer, headers.get("x-api-key", "")))
+
+
+def is_preflight(scope: Message, headers: Headers) -> bool:
+    """What a browser asks before it sends a page's request."""
+    return scope["method"] == "OPTIONS" and "access-control-request-method" in headers
+
+
+class OriginGuard:
+    """Answers the server's own pages and those of `origins`; any other page of this machine only with the token.
+
+    Another port of loopback is another program, and its pages are not ours: a development server, a notebook, anything.
+    Pages of other machines are refused before, by Host and Origin. What is no browser sends no Origin.
+    """
+
+    def __init__(self, app: ASGIApp, origins: Sequence[str], token: str | None) -> None:
+        self.app, self.origins, self.token = app, frozenset(map(plain_origin, origins)), token
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http" or self._is_allowed(scope):
+            await self.app(scope, receive, send)
+        else:
+            await PlainTextResponse("Forbidden Origin", 403)(scope, receive, send)
+
+    def _is_allowed(self, scope: Message) -> bool:
+        headers = Headers(scope=scope)
+        own = plain_origin(f"{scope['scheme']}://{headers.get('host', '')}")
+        foreign = [page for page in map(plain_origin, headers.getlist("origin")) if page not in {own, *self.origins}]
+        if not foreign:
+            return True
+        return self.token is not None and (is_preflight(scope, headers) or has_token(headers, self.token))
+
+
+def plain_origin(origin: str) -> str:
+    """In one spelling: lower case, without the port that its scheme has anyway."""
+    scheme, _, place = origin.strip().lower().partition("://")
+    return f"{scheme}://{place.removesuffix({'http': ':80', 'https': ':443'}.get(scheme, '/'))}"
+
+
+class JsonOnly:
+    """Refuses bodies that say to be anything but JSON with 415: those a page may send anywhere without being asked."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http" or is_json_or_empty(scope["method"], Headers(scope=scope)):
+            await self.app(scope, receive, send)
+        else:
+            await PlainTextResponse("Right is Content-Type: application/json", 415)(scope, receive, send)
+
+
+def is_json_or_empty(method: str, headers: Headers) -> bool:
+    """Whether a request has no body, or one that is declared as plain UTF-8 JSON, once."""
+    types = headers.getlist("content-type")
+    if "content-encoding" in headers:
+        return False
+    if not types:
+        return headers.get("content-length", "0").strip() == "0" and "transfer-encoding" not in headers
+    if method in ("GET", "HEAD", "OPTIONS") and "content-length" not in headers and "transfer-encoding" not in headers:
+        return True
+    kind, *parameters = (part.strip().lower() for part in ",".join(types).split(";"))
+    return kind == "application/json" and all(
+        part.replace('"', "") in ("", "charset=utf-8", "charset=utf8") for part in parameters
+    )
 
 
 class TokenGuard:
@@ -120,18 +200,15 @@ class TokenGuard:
 
     def _is_allowed(self, scope: Message) -> bool:
         headers = Headers(scope=scope)
-        if scope["path"] == "/ok" or (scope["method"] == "OPTIONS" and "access-control-request-method" in headers):
+        if scope["path"] == "/ok" or is_preflight(scope, headers):
             return True  # whether it lives; and what a browser asks before it may send a token
-        if not self.token:
-            return is_loopback(scope)
-        bearer = headers.get("authorization", "").removeprefix("Bearer ")
-        return any(constant_time_equal(given, self.token) for given in (bearer, headers.get("x-api-key", "")))
+        return has_token(headers, self.token) if self.token else is_loopback(scope)
 
 
 class CheckedApp:
     """Passes on what a guard made for HTTP lets through; a WebSocket's handshake is judged like a GET."""
 
-    def __init__(self, app: ASGIApp, guard: partial[HostOriginGuardMiddleware] | partial[TokenGuard]) -> None:
+    def __init__(self, app: ASGIApp, guard: Callable[[ASGIApp], Guarded]) -> None:
         self.app, self.guard = app, guard
         self._http = guard(app)
 

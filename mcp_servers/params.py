@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from fastmcp import FastMCP
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
@@ -21,8 +21,8 @@ from tuneloop.mcp_servers.catalog_tools import (
     made_decisions,
 )
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.mcp_servers.server import make_server
-from tuneloop.tools.config.check import check_config
+from tuneloop.mcp_servers.server import as_mcp_resource, make_server
+from tuneloop.tools.config.check import check_run_config
 from tuneloop.tools.config.config_text import ConfigError, parse_config
 from tuneloop.tools.config.context import ConfigContext
 from tuneloop.tools.config.decisions import check_decisions, decision_conflicts
@@ -30,9 +30,6 @@ from tuneloop.tools.config.finalize import overwritten_keys
 from tuneloop.tools.config.memory import estimate_memory, measured_memory, recipe_key
 from tuneloop.tools.config.model_card import ModelCard, read_model_card
 from tuneloop.tools.config.suggest import SuggestionFacts, suggest_config
-
-if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
-    from fastmcp import FastMCP
 
 Yaml = Annotated[str, Field(max_length=100_000, description="text of train.yaml")]
 Tokens = Annotated[int | None, Field(ge=1, le=1_000_000, description="tokens of a record; empty: not known")]
@@ -51,10 +48,7 @@ class ParameterTools(CatalogTools):
 
     def check_config(self, yaml: Yaml) -> dict[str, Any]:
         """Check a train.yaml (config): what is wrong with it, as error, warning or note with line and key; no error: it may run."""
-        card, device = self._model()
-        settings = self.scope.settings
-        memory = settings.job_memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        found = check_config(yaml, self._catalog(), card, device, memory if device == "cpu" else None)
+        found = check_run_config(self.scope.run_tools(), yaml)
         return {"findings": [{"level": f.level, "line": f.line, "key": f.key, "text": f.text} for f in found]}
 
     def estimate_memory(self, yaml: Yaml, longest: Tokens = None) -> dict[str, Any]:
@@ -150,11 +144,9 @@ def build_server(scope: Scope) -> FastMCP:
 
 def add_resources(server: FastMCP, t: ParameterTools) -> None:
     """What clients attach to a conversation: one parameter, one file, the guidance; and prompts that start one."""
-    from tuneloop.mcp_servers.server import as_mcp_tool
-
-    server.resource("params://guidance", mime_type="application/json")(as_mcp_tool(_guidance(t)))
-    server.resource("params://parameter/{name}", mime_type="application/json")(as_mcp_tool(t.describe_parameter))
-    server.resource("params://file/{name}", mime_type="text/x-python")(as_mcp_tool(_file(t)))
+    server.resource("params://guidance", mime_type="application/json")(as_mcp_resource(_guidance(t)))
+    server.resource("params://parameter/{name}", mime_type="application/json")(as_mcp_resource(t.describe_parameter))
+    server.resource("params://file/{name}", mime_type="text/x-python")(as_mcp_resource(_file(t)))
     server.prompt(write_config)
     server.prompt(explain_config)
 

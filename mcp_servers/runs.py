@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+from fastmcp import FastMCP
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_json, read_text
 from tuneloop.core.layout import RunFolder
 from tuneloop.mcp_servers.injection_marking import mark_answer
 from tuneloop.mcp_servers.scope import Scope
@@ -15,9 +16,6 @@ from tuneloop.mcp_servers.server import Count, Offset, make_server
 from tuneloop.tools.runs import compare, manifest, messages, start
 from tuneloop.tools.runs.request import OpenFolders, RunRequest
 from tuneloop.tools.runs.status import current_activity, run_row, run_state, run_status, status_facts
-
-if TYPE_CHECKING:
-    from fastmcp import FastMCP
 
 NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,78}[A-Za-z0-9_])?$"
 PAGE = 12_000  # characters of a report in one answer
@@ -142,9 +140,9 @@ class RunTools:
             seeds=seeds,
             seed=seed,
         )
-        run = start.start_run(
-            self.scope.settings.home, request.checked(OpenFolders(self.scope.settings.home, self.scope.roots))
-        )
+        settings = self.scope.settings
+        asked = request.checked(OpenFolders(settings.home, self.scope.roots), settings)
+        run = start.start_run(settings.home, asked)
         return self._wait_until_started(run)
 
     def resume_run(self, run: Run) -> dict[str, Any]:
@@ -189,7 +187,7 @@ class RunTools:
             raise ToolError(
                 f"run {found.id} has no report yet, it is {run_state(found)}: run_status says where it stands"
             )
-        text, report = found.report.read_text(encoding="utf-8"), read_json(found.report_json)
+        text, report = read_text(found.report), read_json(found.report_json)
         more = offset + PAGE < len(text)
         model = str(found.best) if found.best.is_dir() else None
         return mark_answer(

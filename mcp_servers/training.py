@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any
 
+from fastmcp import FastMCP
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import ExperimentFolder
+from tuneloop.core.protocols import Launched, TrainingKind, TrainingStatus
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import Experiment, make_server
-from tuneloop.tools.jobs.run_tools import job_report
 from tuneloop.tools.training.launch import start_smoke_run, start_training, stop_training
 from tuneloop.tools.training.metrics import finite_number, read_pulse, read_signs, recent_steps
 from tuneloop.tools.training.monitor import monitor_findings
 from tuneloop.tools.training.result import log_points
 
-if TYPE_CHECKING:  # nodes call these tools without a server, and fastmcp is slow to import
-    from fastmcp import FastMCP
-
-Kind = Annotated[Literal["smoke_run", "train"], Field(description="smoke_run: a few steps; train: the full run")]
+Kind = Annotated[TrainingKind, Field(description="smoke_run: a few steps; train: the full run")]
 Left = Annotated[
     float | None,
     Field(allow_inf_nan=False, description="seconds until it has to be over and evaluated; null: no limit"),
@@ -37,14 +35,14 @@ class TrainingTools:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
-    def launch(self, experiment: Experiment, kind: Kind) -> dict[str, Any]:
+    def launch(self, experiment: Experiment, kind: Kind) -> Launched:
         """Start (launch) the smoke run (smoke run) or the full training of an experiment; returns at once, poll training_status."""
         run_tools = self.scope.run_tools()
         folder = self._with_data(experiment)
         start = start_smoke_run if kind == "smoke_run" else start_training
-        return {"experiment": experiment, "kind": kind, "job": start(run_tools, folder)}
+        return Launched(experiment=experiment, job=start(run_tools, folder))
 
-    def status(self, experiment: Experiment, kind: Kind, seconds_left: Left = None) -> dict[str, Any]:
+    def status(self, experiment: Experiment, kind: Kind, seconds_left: Left = None) -> TrainingStatus:
         """How far an experiment's training is: at which step, its loss, what its watch finds; absent, running, over, lost.
 
         A finding of level `stop` (NaN, divergence, stall, a full disk, a deadline) is one that waiting cannot mend.
@@ -58,20 +56,19 @@ class TrainingTools:
         watched: dict[str, Any] = {}
         if kind == "train" and status.state == "running":
             now = read_signs(run_tools, folder, seconds_left)
-            watched = {"points": recent_steps(now.points), "findings": [asdict(f) for f in monitor_findings(now)]}
-        return job_report(
+            watched = {"points": recent_steps(now.points), "findings": monitor_findings(now)}
+        return TrainingStatus.of(
             status,
             done=max(last.get("current_steps", 0), pulse.get("step", 0)),
             total=pulse.get("of") or last.get("total_steps", 0),
             loss=finite_number(last.get("loss")),
-            unit="steps",
             **watched,
         )
 
-    def stop(self, experiment: Experiment, kind: Kind, save: Save = True) -> dict[str, Any]:
+    def stop(self, experiment: Experiment, kind: Kind, save: Save = True) -> TrainingStatus:
         """Stop (abort) an experiment's training after the step at hand, with a checkpoint; launched again it goes on there."""
         run_tools = self.scope.run_tools()
-        stop_training(run_tools, run_tools.experiment(experiment), kind, save=save)
+        stop_training(run_tools, run_tools.open_experiment(experiment), kind, save=save)
         return self.status(experiment, kind)
 
     def loss_curve(self, experiment: Experiment) -> dict[str, Any]:
@@ -94,13 +91,13 @@ class TrainingTools:
         return found
 
     def _with_data(self, experiment: int) -> ExperimentFolder:
-        folder = self.scope.run_tools().experiment(experiment)
+        folder = self.scope.run_tools().open_experiment(experiment)
         for wanted in (folder.data / "report.json", folder.config):
             if not wanted.is_file():
                 raise ToolError(f"experiment {experiment} has no {wanted.name} yet: build its data and config first")
         return folder
 
-    def _out(self, folder: ExperimentFolder, kind: str) -> Any:
+    def _out(self, folder: ExperimentFolder, kind: TrainingKind) -> Path:
         return folder.model if kind == "train" else folder.work / "smoke_run_model"
 
 

@@ -5,17 +5,23 @@ from __future__ import annotations
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.job import Sandbox
 from tuneloop.core.run_spec import SandboxKind
+from tuneloop.core.settings import Unsandboxed
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox, probe_bubblewrap
 from tuneloop.sandboxes.process import ProcessSandbox
 
+BEGUN_UNPROTECTED = (
+    "this run was begun without a sandbox, and one works here: TUNELOOP_UNSANDBOXED=always in the environment goes on "
+    "without, or begin a new run"
+)
 
-def open_sandbox(kind: SandboxKind, allow_unsandboxed: bool = False) -> Sandbox:
-    """`auto` is bubblewrap where it works, else docker: both are whole. Raises InvalidRequestError with the cure otherwise.
 
-    With `allow_unsandboxed`, `auto` falls back to `process`, which then also runs generated code.
+def open_sandbox(kind: SandboxKind) -> Sandbox:
+    """`auto` is bubblewrap where it works, else docker: both are whole; `process` refuses generated code.
+
+    Raises InvalidRequestError with the cure.
     """
     if kind == "process":
-        return ProcessSandbox(allow_unsandboxed)
+        return ProcessSandbox()
     if kind == "docker":
         return open_docker()
     problem = probe_bubblewrap()
@@ -26,19 +32,35 @@ def open_sandbox(kind: SandboxKind, allow_unsandboxed: bool = False) -> Sandbox:
     try:
         return open_docker()
     except InvalidRequestError as e:
-        if allow_unsandboxed:
-            return ProcessSandbox(allow_unsandboxed)
         raise InvalidRequestError(
             f"no sandbox for generated code: {problem}; nor Docker: {e}; "
             "or say --allow-unsandboxed to run it unprotected"
         ) from e
 
 
-def check_sandbox(kind: SandboxKind, allow_unsandboxed: bool = False) -> None:
-    """Refuse one that cannot carry a whole run: every run has generated code. Raises InvalidRequestError with the cure."""
-    if kind == "process" and not allow_unsandboxed:
-        raise InvalidRequestError(ProcessSandbox.refusal)
-    open_sandbox(kind, allow_unsandboxed)
+def open_run_sandbox(kind: SandboxKind, unsandboxed: Unsandboxed) -> Sandbox:
+    """The sandbox of a whole run, generated code included.
+
+    Args:
+        kind: What the run's spec or setup says. `process` there is a record, never a permission.
+        unsandboxed: What the owner of this process allows.
+
+    Raises:
+        InvalidRequestError: No sandbox works, or the run was begun without one and the owner does not allow that now.
+    """
+    if kind not in ("auto", "process"):
+        return open_sandbox(kind)
+    if unsandboxed == "always":
+        return ProcessSandbox(allow_generated=True)
+    try:
+        found = open_sandbox("auto")
+    except InvalidRequestError:
+        if unsandboxed == "fallback":
+            return ProcessSandbox(allow_generated=True)
+        raise
+    if kind == "process":
+        raise InvalidRequestError(BEGUN_UNPROTECTED)
+    return found
 
 
 def open_docker() -> Sandbox:

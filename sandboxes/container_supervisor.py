@@ -1,7 +1,7 @@
 """The supervisor's side of a job in a container. Standard library only, as all of the supervisor.
 
 The daemon creates, starts and removes the container. Everything else goes past it: output and the end of the job come
-through named pipes in the job's folder (`pid_one.py` holds the other ends), processes and memory are seen in /proc and in
+through named pipes in the job's folder (`container_init.py` holds the other ends), processes and memory are seen in /proc and in
 the control group. So a job with a live supervisor needs no daemon, and one whose supervisor was killed is taken up again, with
 nothing of its output lost.
 """
@@ -228,7 +228,7 @@ class ContainerSupervisor(Supervisor):
 
 
 def create_pipes(place: str, job: dict[str, Any], user: tuple[int, int]) -> None:
-    """The folder that the container sees, read-only, with what `pid_one.py` needs. Raises NotStarted."""
+    """The folder that the container sees, read-only, with what `container_init.py` needs. Raises NotStarted."""
     try:
         shutil.rmtree(place, ignore_errors=True)
         os.mkdir(place, 0o755)

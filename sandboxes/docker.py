@@ -15,7 +15,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, get_args
 
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_field, read_model
 from tuneloop.core.job import Command, JobStatus, Power
 from tuneloop.core.locks import try_lock
 from tuneloop.sandboxes.container import container_config, container_name
@@ -77,7 +77,7 @@ def adopt_container(folder: Path) -> None:
     """Put another supervisor to a container that has lost its own; of several who try, one does."""
     with try_lock(folder / "lock") as lock:
         if lock is not None and not (folder / "exit.json").exists():
-            command = Command.model_validate(read_json(folder / "command.json"))
+            command = read_model(folder / "command.json", Command)
             supervise(folder, command, plan_container(folder, command, take_up=True), lock)
 
 
@@ -86,6 +86,6 @@ def engine_image_of(program: str) -> str:
     place = Path(program).parent.parent / IMAGE
     if not place.is_file():
         return ""
-    image = str(read_json(place)["image"])
+    image: str = read_field(place, "image", str)
     need_image(image, f"`tuneloop engines build --docker`, or to remove {place}")
     return image

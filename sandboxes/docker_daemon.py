@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -12,10 +13,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-import docker
-from docker.errors import APIError, DockerException
-from requests.exceptions import RequestException
+from urllib.parse import urlencode
 
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.locks import is_locked
@@ -29,7 +27,7 @@ DEFAULT = "unix:///var/run/docker.sock"
 OLDEST = (1, 41)  # Docker 20.10
 SWEEP_TIMEOUT = 60
 PEER = struct.Struct("3i")  # struct ucred
-PROBLEMS = (OSError, DockerException, RequestException)
+PROBLEMS = (RefusedError, UnreachableError)
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,10 @@ def cached_daemon(url: str) -> DaemonAccess:
     """Asked once; a refusal is not remembered."""
     place = local_socket(url)
     try:
-        with closing(docker.DockerClient(base_url=url, version="auto", timeout=SWEEP_TIMEOUT)) as client:
-            version, info = client.version(), client.info()
-            api = str(client.api.api_version)
-    except PROBLEMS as e:
+        version = DockerApi(place).ask("GET", "/version")
+        api = str(version["ApiVersion"])
+        info = DockerApi(place, api).ask("GET", "/info")
+    except (*PROBLEMS, LookupError, TypeError) as e:
         raise InvalidRequestError(
             f"{url}: the Docker daemon does not answer: {error_line(e)}; `systemctl restart docker`"
         ) from e
@@ -124,15 +122,19 @@ def ready_image(access: DaemonAccess) -> str:
     name, data = host_image()
     try:
         if not access.daemon.has_image(name):
-            repository, tag = name.split(":")
-            with closing(docker.APIClient(base_url=f"unix://{access.socket}", version=access.api)) as client:
-                image = json.loads(client.import_image_from_data(data).splitlines()[-1])["status"]
-                client.tag(image, repository, tag)  # in a step of its own: Podman's import gives no tag
-    except (*PROBLEMS, RefusedError, UnreachableError, LookupError, ValueError) as e:
+            image = access.daemon.send_tar("/images/create?fromSrc=-", io.BytesIO(data))[-1]["status"]
+            tag_image(access, image, name)  # in a step of its own: Podman's import gives no tag
+    except (*PROBLEMS, LookupError) as e:
         raise InfrastructureError(
             f"Docker has no image for jobs and cannot make one: {error_line(e)}{disk_hint(e)}"
         ) from e
     return name
+
+
+def tag_image(access: DaemonAccess, image: str, tag: str) -> None:
+    """Give it a name. Raises Refused, Unreachable."""
+    repository, name = tag.split(":")
+    access.daemon.ask("POST", f"/images/{image}/tag?{urlencode({'repo': repository, 'tag': name})}")
 
 
 def disk_hint(problem: Exception) -> str:
@@ -142,9 +144,8 @@ def disk_hint(problem: Exception) -> str:
 
 
 def error_line(problem: Exception) -> str:
-    """The daemon's own words where there are any."""
-    text = problem.explanation if isinstance(problem, APIError) and problem.explanation else str(problem)
-    return " ".join(str(text).split())
+    """The daemon's own words, in one line."""
+    return " ".join(str(problem).split())
 
 
 @cache
@@ -186,8 +187,8 @@ def start_gpu_probe(access: DaemonAccess) -> str | None:
 def remove_orphans(access: DaemonAccess) -> list[str]:
     """Remove our containers whose job is over or whose folder is gone; their ids. Raises InfrastructureError."""
     try:
-        with closing(docker.APIClient(base_url=f"unix://{access.socket}", version=access.api)) as client:
-            ours = client.containers(all=True, filters={"label": f"{OWNER}={owner_label()}"})
+        filters = json.dumps({"label": [f"{OWNER}={owner_label()}"]})
+        ours = access.daemon.ask("GET", f"/containers/json?{urlencode({'all': 1, 'filters': filters})}")
     except PROBLEMS as e:
         raise InfrastructureError(f"the Docker daemon does not answer: {error_line(e)}") from e
     return [remove_container(access, str(one["Id"])) for one in ours if is_orphan(Path(one["Labels"][FOLDER]))]
@@ -219,26 +220,17 @@ def build_image(
     Raises InfrastructureError with the daemon's last words, and what `verify` raises; no image is left then.
     """
     access = find_daemon()
+    asked = {"rm": 1, "forcerm": 1, "networkmode": "none"}
+    told = {"buildargs": json.dumps(dict(arguments)), "labels": json.dumps(dict(labels))}
     image = ""
     try:
-        with closing(docker_client(access)) as client, context.open("rb") as f:
-            lines = client.build(
-                fileobj=f,
-                custom_context=True,
-                rm=True,
-                forcerm=True,
-                decode=True,
-                network_mode="none",
-                buildargs=dict(arguments),
-                labels=dict(labels),
-            )
-            for line in lines:
-                if "error" in line:
-                    raise DockerException(line["error"])
-                image = line.get("aux", {}).get("ID", image)
-            verify(image)
-            repository, name = tag.split(":")
-            client.tag(image, repository, name)
+        with context.open("rb") as tar:
+            rows = patient(access).send_tar(f"/build?{urlencode({**asked, **told})}", tar)
+        image = next((row["aux"]["ID"] for row in reversed(rows) if "ID" in row.get("aux", {})), "")
+        if not image:
+            raise UnreachableError(f"{access.socket}: the daemon went away while it built")
+        verify(image)
+        tag_image(access, image, tag)
     except BaseException as e:
         remove_image(access, image)
         if isinstance(e, PROBLEMS):
@@ -251,8 +243,9 @@ def import_base_image(tar: Path, tag: str) -> None:
     """An image of one layer from a file system in a tar file. Raises InfrastructureError."""
     repository, name = tag.split(":")
     try:
-        with closing(docker_client(find_daemon())) as client:
-            client.import_image_from_file(str(tar), repository=repository, tag=name)
+        with tar.open("rb") as f:
+            asked = urlencode({"fromSrc": "-", "repo": repository, "tag": name})
+            patient(find_daemon()).send_tar(f"/images/create?{asked}", f)
     except PROBLEMS as e:
         raise InfrastructureError(f"image {tag} was not made: {error_line(e)}{disk_hint(e)}") from e
 
@@ -280,6 +273,6 @@ def remove_image(access: DaemonAccess, image: str) -> None:
             access.daemon.ask("DELETE", f"/images/{image}?force=1")
 
 
-def docker_client(access: DaemonAccess) -> docker.APIClient:
-    """With patience: a layer of gigabytes takes minutes."""
-    return docker.APIClient(base_url=f"unix://{access.socket}", version=access.api, timeout=SECONDS)
+def patient(access: DaemonAccess) -> DockerApi:
+    """The daemon, with patience: a layer of gigabytes takes minutes."""
+    return DockerApi(access.socket, access.api, SECONDS)

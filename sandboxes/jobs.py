@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tuneloop.core.async_bridge import pause
 from tuneloop.core.errors import InfrastructureError
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_model
 from tuneloop.core.job import Command, Exit, Sandbox
 from tuneloop.core.locks import exclusive
 
@@ -133,7 +133,7 @@ def attempt_number(folder: Path) -> int:
 
 def read_command(folder: Path) -> Command:
     """What was asked. Raises FileNotFoundError before a start."""
-    return Command.model_validate(read_json(folder / "command.json"))
+    return read_model(folder / "command.json", Command)
 
 
 def log_tail(folder: Path, lines: int = 40) -> str:

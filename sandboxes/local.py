@@ -17,14 +17,14 @@ from typing import Any
 
 import tuneloop
 from tuneloop.core.errors import InfrastructureError
-from tuneloop.core.files import read_json, write_atomic
+from tuneloop.core.files import read_model, write_atomic
 from tuneloop.core.job import Command, Exit, JobStatus, Power
 from tuneloop.core.locks import is_locked, try_lock
 from tuneloop.sandboxes import seccomp
 
 ROOT = Path(tuneloop.__file__).parent.parent
 BOOT = (
-    "import sys; sys.path.append(sys.argv[1]); from tuneloop.sandboxes.supervisor import main;"
+    "import sys; sys.path.append(sys.argv[1]); from tuneloop.sandboxes.supervisor_main import main;"
     " main(sys.argv[2], int(sys.argv[3]))"
 )
 START_SECONDS = 60.0
@@ -78,7 +78,7 @@ class LocalSandbox(ABC):
             return JobStatus(state="absent")
         alive = is_locked(folder / "lock")  # before exit.json, which is written while the lock is held
         if (folder / "exit.json").exists():
-            return JobStatus(state="over", exit=Exit.model_validate(read_json(folder / "exit.json")))
+            return JobStatus(state="over", exit=read_model(folder / "exit.json", Exit))
         return JobStatus(state="running" if alive else "lost")
 
     def stop(self, folder: Path, grace: float = 5.0) -> None:

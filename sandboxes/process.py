@@ -12,24 +12,25 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.job import Command, Power
 from tuneloop.sandboxes.local import LocalSandbox, WrappedCommand
 
+REFUSAL = (
+    "code written by a model or policy does not run in the process sandbox: "
+    "install bubblewrap (`apt install bubblewrap`), or say --allow-unsandboxed to run it unprotected"
+)
+
 
 class ProcessSandbox(LocalSandbox):
-    """Runs commands as they are; what a model or policy wrote only with `allow_unsandboxed`."""
+    """Runs commands as they are; what a model or policy wrote only with `allow_generated`."""
 
     kind = "process"
-    refusal = (
-        "code written by a model or policy does not run in the process sandbox: "
-        "install bubblewrap (`apt install bubblewrap`), or say --allow-unsandboxed to run it unprotected"
-    )
     powers: frozenset[Power] = frozenset({"time", "memory", "processes", "disk", "log"})
 
-    def __init__(self, allow_unsandboxed: bool = False) -> None:
-        self.allow_unsandboxed = allow_unsandboxed
+    def __init__(self, allow_generated: bool = False) -> None:
+        self.allow_generated = allow_generated
 
     def start(self, folder: Path, command: Command) -> None:
         """As every sandbox. Raises InvalidRequestError for generated code without the user's word."""
-        if command.generated and not self.allow_unsandboxed:
-            raise InvalidRequestError(self.refusal)
+        if command.generated and not self.allow_generated:
+            raise InvalidRequestError(REFUSAL)
         super().start(folder, command)
 
     def wrap(self, folder: Path, command: Command, lock: int) -> WrappedCommand:  # noqa: ARG002

@@ -65,14 +65,15 @@ def open_folder(entry: os.DirEntry[str], handles: list[int]) -> int | None:
 
 
 def disk_usage(folders: list[str], pids: list[int]) -> int:
-    """Bytes on disk below `folders`, and of nameless files there that the processes hold open.
+    """Bytes below `folders`, and of nameless files there that the processes hold open.
 
     What vanishes meanwhile is not counted; where its owner hides something from us, BOUNDLESS.
     """
     total = 0
     for folder in folders:
         try:
-            total += sum(entry_size(entry) for _, entry in walk_below(folder))
+            least = inode_share(folder)
+            total += sum(entry_size(entry, least) for _, entry in walk_below(folder))
         except FileNotFoundError:
             continue
         except OSError:
@@ -80,12 +81,23 @@ def disk_usage(folders: list[str], pids: list[int]) -> int:
     return total + unlinked_bytes(folders, pids)
 
 
-def entry_size(entry: os.DirEntry[str]) -> int:
-    """Bytes on disk of one entry; 0 when it is gone."""
+def inode_share(folder: str) -> int:
+    """Bytes that one file stands for on the folder's disk: who keeps to his bytes leaves the inodes of others alone."""
+    found = os.statvfs(folder)
+    return max(ENTRY, found.f_blocks * found.f_frsize // found.f_files if found.f_files else 0)
+
+
+def entry_size(entry: os.DirEntry[str], least: int) -> int:
+    """Bytes of one entry, at least `least`; 0 when it is gone."""
     try:
-        return max(entry.stat(follow_symlinks=False).st_blocks * 512, ENTRY)
+        return max(file_size(entry.stat(follow_symlinks=False)), least)
     except OSError:
         return 0
+
+
+def file_size(found: os.stat_result) -> int:
+    """Bytes on disk or to a reader, whichever is more: holes cost whoever reads, hashes or copies the file."""
+    return max(found.st_blocks * 512, found.st_size if stat.S_ISREG(found.st_mode) else 0)
 
 
 def unlinked_bytes(folders: list[str], pids: list[int]) -> int:
@@ -98,7 +110,7 @@ def unlinked_bytes(folders: list[str], pids: list[int]) -> int:
                 for handle in handles:
                     facts = handle.stat()
                     if facts.st_dev in disks and not facts.st_nlink and stat.S_ISREG(facts.st_mode):
-                        found[facts.st_dev, facts.st_ino] = facts.st_blocks * 512
+                        found[facts.st_dev, facts.st_ino] = file_size(facts)
         except OSError:
             continue
     return sum(found.values())

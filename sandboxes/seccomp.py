@@ -113,7 +113,7 @@ MODES: dict[str, tuple[tuple[int | None, int | None], int, int | None]] = {
     "mknod": ((133, None), 1, None),
     "mknodat": ((259, 33), 2, None),
 }
-OTHER_RIGHTS = 0o6000  # set-user-id, set-group-id: a program that root's job leaves would be root's to whoever finds it
+OTHER_RIGHTS = 0o6000  # set-user-id, set-group-id: a program that root's job leaves would run as root for any user
 CREATES = 0x400040  # O_CREAT, and O_TMPFILE without O_DIRECTORY
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
 ROUTES = 0  # a protocol of AF_NETLINK

@@ -14,7 +14,40 @@ from tuneloop.sandboxes.process_tree import descendants, libc, send_signal
 
 TYPE_CHECKING = False  # typing would be a third of a supervisor's start
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from tuneloop.sandboxes.cgroups import CgroupLimits
+
+    class SupervisedJob(Protocol):
+        """What a supervisor needs of a job, however it was started; `code` is None while it runs."""
+
+        wrappers: int
+        code: int | None
+
+        def reap(self) -> bool:
+            """Take the exits of ended processes; False when nothing of the job is left."""
+            ...
+
+        def processes(self) -> list[int]:
+            """Every process of the job."""
+            ...
+
+        def ask(self) -> None:
+            """SIGTERM to the job."""
+            ...
+
+        def peak(self) -> int:
+            """Bytes that the largest process had."""
+            ...
+
+        def cpu(self) -> float:
+            """CPU seconds of every process."""
+            ...
+
+        def verdict(self) -> int:
+            """The exit status."""
+            ...
+
 
 PDEATHSIG, NO_NEW_PRIVS = 1, 38
 CREATE_RULESET, RESTRICT_SELF = 444, 446  # Landlock's numbers, the same on every architecture
@@ -39,7 +72,7 @@ class Plan:
     """What to run and what to allow; `wrappers` counts the sandbox's own processes above the job.
 
     `warm`: the worker's socket, and argv and readable paths without a sandbox around; None: start cold.
-    `container`: what `contained.py` needs to start or take up a container; None: no daemon.
+    `container`: what `container_supervisor.py` needs to start or take up a container; None: no daemon.
     """
 
     def __init__(self, given: dict) -> None:  # type: ignore[type-arg]

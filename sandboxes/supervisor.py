@@ -1,32 +1,27 @@
 """Guards one job from outside its sandbox: keeps its log, enforces its limits and writes `exit.json` last.
 
-Started by `local.py` as `main(FOLDER, LOCK_FD)` with the plan on standard input, as `marshal` writes it; standard library only.
-The starter returns at once. The supervisor runs the job; the watcher above the supervisor ends what is left of the job should
-the supervisor be killed. Both inherit the locked descriptor: the lock is free when nothing of the job lives.
+`supervisor_main.py` starts it. Standard library only.
 """
 
 # pathlib would be a third of a supervisor's start.
-# ruff: noqa: PTH105, PTH108, PTH110, PTH123, SIM105
+# ruff: noqa: PTH105, PTH108, PTH110, PTH123
 
 from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]  # its enums, like json's patterns, would double a start
-import marshal
 import os
 import select
-import sys
 import time
 
 from tuneloop.sandboxes.job_output import BoundedLog, fsync_below
-from tuneloop.sandboxes.process_tree import adopt_orphans, descendants, proportional_bytes, resident_bytes, send_signal
+from tuneloop.sandboxes.process_tree import proportional_bytes, resident_bytes, send_signal
 from tuneloop.sandboxes.safe_walk import disk_usage
-from tuneloop.sandboxes.spawn import JobLostError, NotStartedError, Plan, SpawnedJob, WorkerUnavailableError
+from tuneloop.sandboxes.spawn import NotStartedError, Plan, SpawnedJob, WorkerUnavailableError
 
 TYPE_CHECKING = False  # typing would be a third of a supervisor's start as well
 if TYPE_CHECKING:
     from tuneloop.sandboxes.cgroups import CgroupLimits
-    from tuneloop.sandboxes.container_supervisor import ContainerJob
-    from tuneloop.sandboxes.warm_job import ForkedJob
+    from tuneloop.sandboxes.spawn import SupervisedJob
 
 TICK, SLOW_TICK, SHARE = 0.1, 0.5, 100  # seconds between two looks at the job: a hundredth of what it has run so far
 FULL_DISK_TRIES = 30  # a second apart: the end of a job is told when there is room again
@@ -68,7 +63,7 @@ class Supervisor:
         wanted = (self.plan.memory or 0) if reason == "memory" else 0  # the kernel let it have no more than that
         self.write_result(code, reason, max(self.peak, self.job.peak(), wanted), self.job.cpu())
 
-    def start_job(self) -> SpawnedJob | ForkedJob | ContainerJob:
+    def start_job(self) -> SupervisedJob:
         """The started job: a fork of a warm engine where one is asked for and answers. Raises NotStarted."""
         if self.plan.warm is None:
             return self.start_cold()
@@ -82,7 +77,7 @@ class Supervisor:
             self.log.write(note)
             return self.start_cold()
 
-    def start_cold(self) -> SpawnedJob | ContainerJob:
+    def start_cold(self) -> SupervisedJob:
         """The job from nothing. Raises NotStarted."""
         return SpawnedJob(self.plan, self.output, self.group)
 
@@ -239,52 +234,3 @@ def write_exit(folder: str, text: str) -> None:
         raise
     handle = os.open(folder, os.O_RDONLY)
     os.fsync(handle)
-
-
-def watch_supervisor(supervisor: int) -> None:
-    """Wait for the supervisor; when it was killed, end the job, which is ours then."""
-    signal.signal(signal.SIGTERM, lambda *_: send_signal([supervisor], signal.SIGTERM))
-    _, status = os.waitpid(supervisor, 0)
-    while status != 0:
-        send_signal(descendants(os.getpid()), signal.SIGKILL)
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:
-            from tuneloop.sandboxes.cgroups import remove_orphaned  # hardly ever
-
-            remove_orphaned(supervisor)
-            return
-
-
-def supervisor_for(plan: Plan) -> type[Supervisor]:
-    """Who keeps a job: containers have a supervisor of their own."""
-    if plan.container is None:
-        return Supervisor
-    from tuneloop.sandboxes.container_supervisor import ContainerSupervisor  # a third of a start, for those who need it
-
-    return ContainerSupervisor
-
-
-def main(folder: str, lock: int) -> None:
-    """Detach and guard. `lock` is the inherited descriptor of the locked file."""
-    plan = Plan(marshal.load(sys.stdin.buffer))  # noqa: S302 - our starter's own words
-    if os.path.exists(f"{folder}/exit.json") or os.fork():
-        os._exit(0)
-    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
-    adopt_orphans()
-    supervisor = os.fork()
-    if supervisor:
-        watch_supervisor(supervisor)
-        return
-    adopt_orphans()
-    try:
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-    except OSError:  # on a full disk; a lock without a name in it counts as kept
-        pass
-    keeping = supervisor_for(plan)(folder, plan)
-    try:
-        keeping.run()
-    except JobLostError as e:
-        keeping.log.write(f"{e}\n".encode())
-        keeping.remove_cgroup()
-        sys.exit(1)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+from tests import noted_calls
 from tests.dockerd import any_daemon
 from tests.hub.server import LocalHub, local_hub
 from tuneloop.core.layout import RunFolder
@@ -20,11 +22,13 @@ from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.hub import models
 from tuneloop.tools.runs.messages import say
 
-# A busy machine is no failure.
-hypothesis_settings.register_profile("tuneloop", deadline=None)
-hypothesis_settings.load_profile("tuneloop")
+# A busy machine is no failure; a test that needs more examples says so, `make soak` tries ten times as many.
+hypothesis_settings.register_profile("tuneloop", deadline=None, max_examples=25)
+hypothesis_settings.register_profile("soak", deadline=None, max_examples=250)
+hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tuneloop"))
 
 ROOT = Path(__file__).parent.parent
+PLACES = itertools.count()
 SHARED_HOME = Path(os.environ.get("TUNELOOP_TEST_HOME", ROOT / ".test_home"))
 
 
@@ -33,7 +37,9 @@ def quiet(what: str, done: int, total: int) -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def own_environment(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """No test sees the developer's `.env` or FT_ variables, or writes into the working directory's home."""
     for name in list(os.environ):
         if name.upper().startswith(
@@ -50,7 +56,11 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             )
         ):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("FT_FILE_PATH", str(tmp_path / "home"))
+    if "tmp_path" in request.fixturenames:
+        place = request.getfixturevalue("tmp_path")
+    else:  # thousands of tests write nothing: no folder is made for them
+        place = tmp_path_factory.getbasetemp() / f"none-{next(PLACES)}"
+    monkeypatch.setenv("FT_FILE_PATH", str(place / "home"))
 
 
 @pytest.fixture
@@ -116,11 +126,12 @@ WISH = "use max_steps 100"
 
 @dataclass(frozen=True)
 class WholeRun:
-    """A finished run, and what it printed."""
+    """A finished run, what it printed, and the calls that its MCP servers got."""
 
     run: RunFolder
     home: Path
     output: str
+    calls: frozenset[str] = frozenset()
 
 
 @pytest.fixture(scope="session")
@@ -129,8 +140,10 @@ def whole_run(
 ) -> WholeRun:
     """`tuneloop run` on the embedded default with one experiment, in a process of its own."""
     home = linked_home(tmp_path_factory.mktemp("whole") / "home")
-    output = tuneloop(home, "run", *DEFAULT, "--run-id", "whole", "--json")
-    return WholeRun(RunFolder(home / "runs" / "whole"), home, output)
+    noted = home.parent / "calls.txt"
+    command = (sys.executable, str(noted_calls.THIS), str(noted), "tuneloop")
+    output = tuneloop(home, "run", *DEFAULT, "--run-id", "whole", "--json", command=command)
+    return WholeRun(RunFolder(home / "runs" / "whole"), home, output, frozenset(noted_calls.noted_calls(noted)))
 
 
 @pytest.fixture(scope="session")
@@ -150,9 +163,9 @@ def begin_small(home: Path, name: str, *options: str, **env: str) -> str:
     return printed
 
 
-def tuneloop(home: Path, *words: str, **env: str) -> str:
+def tuneloop(home: Path, *words: str, command: Sequence[str] = COMMAND, **env: str) -> str:
     """What the command line prints, in a process of its own that ends well."""
     env = {**os.environ, **env, "FT_FILE_PATH": str(home)}
-    p = subprocess.run([*COMMAND, *words], env=env, cwd=home.parent, capture_output=True, text=True)
+    p = subprocess.run([*command, *words], env=env, cwd=home.parent, capture_output=True, text=True)
     assert p.returncode == 0, p.stdout[-2000:] + p.stderr[-2000:]
     return p.stdout

@@ -140,7 +140,7 @@ SCORING = (
     Defect(
         "Open questions on tables are all questions once more, by ROUGE-L, and the mean is of both.",
         (
-            (WORDS, "test_each_question_of_data_analysis_is_asked_once_and_has_one_metric"),
+            (WORDS, "test_data_analysis_question_has_one_metric"),
             (TABLES, "test_each_item_is_measured_once_by_its_own_metric"),
         ),
     ),
@@ -190,7 +190,7 @@ EVALUATION = (
             ("tools/benchmark_items/test_splitting.py", "test_sides_share_no_cluster_and_lose_no_item"),
             ("tools/benchmark_items/test_splitting.py", "test_the_same_question_in_another_dress_stays_on_its_side"),
             (KNOWLEDGE, "test_a_contest_of_another_year_is_the_validation_of_both"),
-            (GATE, "test_rows_with_validation_items_are_refused_and_named_of_sealed_ones_a_count"),
+            (GATE, "test_validation_rows_are_named_sealed_rows_counted"),
         ),
     ),
     Defect(
@@ -209,16 +209,16 @@ EVALUATION = (
         (
             ("tools/scoring/test_verdicts.py", "test_scores_have_interval_parse_rate_and_items_in_order"),
             ("tools/statistics/test_paired.py", "test_claimed_wants_test_and_interval"),
-            (PROMISES, "test_an_equal_model_is_claimed_to_be_better_in_at_most_one_case_of_forty"),
-            (PROMISES, "test_the_best_of_ten_equal_candidates_is_claimed_to_be_better_no_more_often"),
-            (REPORT, "test_first_line_where_the_candidate_measures_higher_but_nothing_is_claimed"),
+            (PROMISES, "test_equal_model_is_claimed_in_at_most_one_of_forty"),
+            (PROMISES, "test_best_of_ten_equal_candidates_is_not_claimed_more_often"),
+            (REPORT, "test_first_line_for_higher_candidate_without_claim"),
             (KNOWLEDGE, "test_a_contest_of_another_year_is_the_validation_of_both"),
         ),
     ),
     Defect(
         "The page reads the test score of every loop and calls the highest the best.",
         (
-            (REPORT, "test_the_best_is_what_was_promoted_and_no_experiment_has_a_test_score"),
+            (REPORT, "test_best_is_promoted_and_experiments_have_no_test_score"),
             ("mcp_servers/test_scope.py", "test_no_server_opens_the_sealed_split"),
             ("tools/evaluation/test_test_access_log.py", "test_another_description_makes_no_new_test"),
             (CONFINEMENT, "test_each_job_reads_and_writes_what_the_table_says"),

@@ -66,7 +66,7 @@ try:
     best: Path | None = result.best
     scores = [each.score.value for each in result.journal.experiments if each.score]
     kinds: list[str] = [event.kind for event in stream("mine")]
-    build_graph().compile()
+    build_graph(load_settings()).compile()
     reveal_type(result.report)
 except (InvalidRequestError, InfrastructureError):
     raise

@@ -133,7 +133,7 @@ class ChatPlanner:
 
 
 def _recorded_answer(ended: TranscriptEnded, want: type[Answer]) -> Answer:
-    """What was found before whoever asked was interrupted."""
+    """What was found before the interruption."""
     if ended.answer is None:
         raise RecipeError(ended.error, culprit="planner")
     return want.model_validate(ended.answer)

@@ -46,7 +46,7 @@ class TranscriptRecorder:
                 self.ended = line
 
     def begin(self, told: TranscriptStarted) -> None:
-        """The first line; once more where an answer that was interrupted is asked for in other words."""
+        """The first line; repeated where an interrupted answer is asked for with another prompt."""
         if self.told != told:
             self._write(told)
             self.told = told

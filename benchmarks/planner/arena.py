@@ -17,7 +17,6 @@ from tuneloop.agents.policy.situation import read_situation
 from tuneloop.agents.researcher import RESEARCHER
 from tuneloop.core.async_bridge import run_sync
 from tuneloop.core.brief import Brief, BudgetLeft
-from tuneloop.core.files import write_json
 from tuneloop.core.protocols import Toolbox, ToolCard
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings, load_settings
@@ -26,10 +25,10 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.drive import create_run
 from tuneloop.graph.nodes.prepare import fetch_and_build
 from tuneloop.graph.state import State
-from tuneloop.mcp_servers import in_process
+from tuneloop.mcp_servers.client import open_toolbox
 from tuneloop.tools.engines import ensure_engine
 from tuneloop.tools.hub import models
-from tuneloop.tools.jobs.warm_workers import stop_workers
+from tuneloop.tools.runs.signature import write_setup
 
 MAY_ASK = tuple(dict.fromkeys((*RESEARCHER.tools, *CRITIC.tools)))
 
@@ -51,8 +50,8 @@ def home(folder: Path) -> Settings:
     return Settings.model_validate({"FT_FILE_PATH": folder.resolve(), "FT_DOCKER_ENABLE_CACHE": False})
 
 
-class DirectTools:
-    """The Toolbox of a run without a wire; what profile, card and suggestions say does not change and is kept."""
+class KeptTools:
+    """The Toolbox of a run; what profile, card and suggestions say does not change and is kept."""
 
     LASTING = ("data_profile_dataset", "params_model_card", "params_suggest_config", "params_query_parameters")
 
@@ -61,12 +60,12 @@ class DirectTools:
         self._kept: dict[str, Any] = {}
 
     async def call(self, tool: str, **arguments: Any) -> Any:
-        """The function behind the tool."""
-        if tool not in self.LASTING:
-            return in_process.call_tool(self.ctx.scope, tool, **arguments)
+        """The tool's answer."""
         key = repr((tool, sorted(arguments.items())))
-        if key not in self._kept:
-            self._kept[key] = in_process.call_tool(self.ctx.scope, tool, **arguments)
+        if tool in self.LASTING and key in self._kept:
+            return self._kept[key]
+        async with open_toolbox(self.ctx.scope, None) as tools:
+            self._kept[key] = await tools.call(tool, **arguments)
         return self._kept[key]
 
     async def names(self) -> Sequence[str]:
@@ -75,8 +74,6 @@ class DirectTools:
 
     async def cards(self) -> Sequence[ToolCard]:
         """As the servers describe them; what is told of experiments included."""
-        from tuneloop.mcp_servers.client import open_toolbox  # only chat models read cards
-
         async with open_toolbox(self.ctx.scope, MAY_ASK) as tools:
             return await tools.cards()
 
@@ -119,9 +116,9 @@ def site(name: str, settings: Settings) -> Iterator[Site]:
     ctx = opened(spec, settings, f"bench-{name}")
     brief = Brief(task=task_card(ctx), experiment=1, budget=BudgetLeft(experiments_left=None, seconds_left=None))
     try:
-        yield Site(Arena(made, data.resolve(), brief, DirectTools(ctx)), ctx)
+        yield Site(Arena(made, data.resolve(), brief, KeptTools(ctx)), ctx)
     finally:
-        stop_workers(ctx.run_tools)
+        ctx.run_tools.workers.stop()
 
 
 def opened(spec: RunSpec, settings: Settings, name: str) -> Context:
@@ -131,5 +128,5 @@ def opened(spec: RunSpec, settings: Settings, name: str) -> Context:
         create_run(spec, settings, run.id)
     ctx = Context(run, settings, State(run_id=run.id))
     if not run.setup.is_file():
-        write_json(run.setup, fetch_and_build(ctx).model_dump(mode="json"))
+        write_setup(run, fetch_and_build(ctx))
     return ctx

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from planner.simulated_task import Truth
 from planner.space import Point
-from planner.world import Truth
 from tuneloop.core.experiment import Training
 from tuneloop.core.score import ItemResult, Score
 from tuneloop.tools.statistics import wilson

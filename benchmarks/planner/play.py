@@ -16,10 +16,10 @@ from planner import rows as rows_module
 from planner.arena import Arena, Site, site
 from planner.players import Asked, Player, RandomSearch, chat, offline
 from planner.regret import Curve, best_of, curve, joined, played
-from planner.rows import Kitchen, Made
+from planner.rows import Made, RowMaker
+from planner.simulated_task import SimulatedTask
 from planner.space import Point, loaded
 from planner.surface import Array, Surface, features, held_out, surface
-from planner.world import World
 from tuneloop.agents.policy import row_operations
 from tuneloop.core.files import digest, digest_file, read_json, write_json
 from tuneloop.core.settings import Settings, load_settings
@@ -77,13 +77,13 @@ class Bench:
     def __init__(self, runs: Sequence[dict[str, Any]], settings: Settings, stack: ExitStack, say: Say) -> None:
         self.runs, self.settings, self.say = runs, settings, say
         self._stack = stack
-        self._open: dict[str, tuple[Site, Kitchen]] = {}
+        self._open: dict[str, tuple[Site, RowMaker]] = {}
 
-    def at(self, task: str) -> tuple[Site, Kitchen]:
-        """A task and its kitchen, opened once."""
+    def at(self, task: str) -> tuple[Site, RowMaker]:
+        """A task and the maker of its rows, opened once."""
         if task not in self._open:
             here = self._stack.enter_context(site(task, self.settings))
-            self._open[task] = here, Kitchen(here.arena)
+            self._open[task] = here, RowMaker(here.arena)
         return self._open[task]
 
     def fitted(self) -> Fitted:
@@ -104,9 +104,9 @@ class Bench:
 
     def play(self, task: str, fitted: Fitted, extent: Extent) -> Played:
         """All players on one task."""
-        here, kitchen = self.at(task)
+        here, row_maker = self.at(task)
         base = next(run for run in self.runs if run["number"] == 0 and family(run["task"]) == family(task))
-        data = self._data(here.arena, kitchen, extent.data)
+        data = self._data(here.arena, row_maker, extent.data)
         policy = offline()
         players: list[tuple[Player, int]] = [(RandomSearch(data), extent.random), (policy, extent.policy)]
         if (settings := load_settings()).chat_model and extent.chat:
@@ -116,10 +116,10 @@ class Bench:
         tops, moves = [], []
         for i, one in enumerate(fitted.surfaces):
             self.say(f"{task}: surface {i + 1} of {len(fitted.surfaces)}")
-            world = World(here.arena, kitchen, one, base, family(task))
-            trials = {p.name: played(world, p, range(i + 1, n + 1, len(fitted.surfaces))) for p, n in players}
+            simulated = SimulatedTask(here.arena, row_maker, one, base, family(task))
+            trials = {p.name: played(simulated, p, range(i + 1, n + 1, len(fitted.surfaces))) for p, n in players}
             moves.append(trials[policy.name][0])
-            tops.append(best_of(world, data, [p for many in trials.values() for t in many for p in t.points if p]))
+            tops.append(best_of(simulated, data, [p for many in trials.values() for t in many for p in t.points if p]))
             for name, many in trials.items():
                 if many:
                     found[name].append(curve(name, task, many, tops[-1][0], base["value"] / 100, i))
@@ -130,7 +130,7 @@ class Bench:
             tuple(sorted({said for p, _ in players if isinstance(p, Asked) for said in p.projected})),
         )  # fmt: skip
 
-    def _data(self, arena: Arena, kitchen: Kitchen, count: int) -> list[Point]:
+    def _data(self, arena: Arena, row_maker: RowMaker, count: int) -> list[Point]:
         """Data parts drawn uniformly; what their rows are like is kept while code and task stay."""
         rng = Random(f"data {arena.made.name}")
         points = [arena.space.draw(rng) for _ in range(count)]
@@ -140,9 +140,9 @@ class Bench:
         for i, point in enumerate(points):
             key = json.dumps(point.data)
             if key not in known:
-                known[key] = asdict(kitchen.stats(point))
+                known[key] = asdict(row_maker.stats(point))
                 write_json(kept, known)
-            kitchen.learn(point, Made(**known[key]))
+            row_maker.learn(point, Made(**known[key]))
             if i % 40 == 39:
                 self.say(f"{arena.made.name}: rows of {i + 1} of {count} data parts")
         return points

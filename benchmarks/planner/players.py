@@ -56,7 +56,7 @@ class RandomSearch:
     def play(self, trial: Trial, seed: int) -> None:
         """Independent draws."""
         rng = Random(f"random {seed}")
-        space = trial.world.arena.space
+        space = trial.simulated.arena.space
         for _ in range(trial.budget):
             point = anew(space.draw(rng), rng.choice(self._data))
             idea = space.hypothesis(point)
@@ -87,7 +87,7 @@ class Asked:
             await self._turn(trial, planner)
 
     async def _turn(self, trial: Trial, planner: Planner) -> None:
-        brief, space = trial.brief, trial.world.arena.space
+        brief, space = trial.brief, trial.simulated.arena.space
         try:
             idea = await ask(RESEARCHER, planner, self._prompt(brief, space), brief, trial)
         except RecipeError:
@@ -152,7 +152,7 @@ def chat(settings: Settings, run: RunFolder, folder: Path) -> Asked:
     from tuneloop.graph.agent_calls.planner_context import make_planner_context
 
     def planner(trial: Trial, seed: int) -> Planner:
-        where = folder / f"{trial.world.arena.made.name}.{seed}"
+        where = folder / f"{trial.simulated.arena.made.name}.{seed}"
         return ChatPlanner(make_planner_context(Place(run, settings, trial, where)))
 
     return Asked(f"chat {settings.chat_model}", planner, lambda brief, space: RESEARCHER.prompt(brief) + recipes(space))

@@ -10,9 +10,9 @@ import numpy as np
 
 from planner.players import Player, anew
 from planner.simulate import Trial
+from planner.simulated_task import SimulatedTask
 from planner.space import Point
 from planner.surface import Array, features
-from planner.world import World
 
 BUDGET = 8
 CANDIDATES = 20_000  # recipes among which the best is looked for
@@ -53,24 +53,24 @@ def ratio(policy: Array, other: Array, times: int = 2000) -> tuple[float, float,
 
 
 def best_of(
-    world: World, data: Sequence[Point], seen: Sequence[Point], candidates: int = CANDIDATES
+    simulated: SimulatedTask, data: Sequence[Point], seen: Sequence[Point], candidates: int = CANDIDATES
 ) -> tuple[float, Point]:
     """The highest score of the surface over a large uniform sample and everything that anyone tried; and its recipe."""
     rng = Random("best")
-    points = [anew(world.arena.space.draw(rng), rng.choice(data)) for _ in range(candidates)]
-    points = [p for p in (*points, *dict.fromkeys(seen)) if world.kitchen.stats(p).rows]
-    x = np.stack([features(world.family, world.kitchen.stats(p), p) for p in points])
-    s = world.surface
+    points = [anew(simulated.arena.space.draw(rng), rng.choice(data)) for _ in range(candidates)]
+    points = [p for p in (*points, *dict.fromkeys(seen)) if simulated.row_maker.stats(p).rows]
+    x = np.stack([features(simulated.family, simulated.row_maker.stats(p), p) for p in points])
+    s = simulated.surface
     scores = np.minimum(s.score.at(x), s.parsed.at(x))
     i = int(scores.argmax())
     return float(scores[i]), points[i]
 
 
-def played(world: World, player: Player, seeds: Sequence[int], budget: int = BUDGET) -> list[Trial]:
+def played(simulated: SimulatedTask, player: Player, seeds: Sequence[int], budget: int = BUDGET) -> list[Trial]:
     """A trial for each seed."""
     done = []
     for seed in seeds:
-        trial = Trial(world, budget, seed)
+        trial = Trial(simulated, budget, seed)
         player.play(trial, seed)
         done.append(trial)
     return done

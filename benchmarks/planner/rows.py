@@ -35,7 +35,7 @@ class Made:
     products: float
 
 
-class Kitchen:
+class RowMaker:
     """Makes rows for points of one task; sources are read once, the same data are made once."""
 
     def __init__(self, arena: Arena) -> None:

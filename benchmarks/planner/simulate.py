@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from planner.outcomes import SILENCE, curve, score, trained, untouched
+from planner.simulated_task import SimulatedTask, Truth
 from planner.space import Point
-from planner.world import Truth, World
 from tuneloop.core.brief import Brief, BudgetLeft, JournalRow
 from tuneloop.core.errors import ToolError
 from tuneloop.core.experiment import Critique, Hypothesis, Training
@@ -27,8 +27,8 @@ SIMULATED = ("evaluation_explain_failures", "data_report", "training_loss_curve"
 class Trial:
     """One campaign of `budget` experiments; noise depends on the seed alone. A Toolbox for whoever plans it."""
 
-    def __init__(self, world: World, budget: int, seed: int) -> None:
-        self.world, self.budget = world, budget
+    def __init__(self, simulated: SimulatedTask, budget: int, seed: int) -> None:
+        self.simulated, self.budget = simulated, budget
         self.rng = np.random.default_rng(seed)
         self.hard = self.rng.standard_normal(ITEMS)
         self.journal: list[JournalRow] = []
@@ -36,8 +36,8 @@ class Trial:
         self.trainings: dict[int, Training] = {}
         self.points: list[Point | None] = []
         self.shipped: list[float] = []
-        self.incumbent = self.untouched = untouched(world.base)
-        self.best = world.base["value"] / 100
+        self.incumbent = self.untouched = untouched(simulated.base)
+        self.best = simulated.base["value"] / 100
 
     @property
     def brief(self) -> Brief:
@@ -48,14 +48,14 @@ class Trial:
             "journal": tuple(self.journal),
             "budget": BudgetLeft(experiments_left=left, seconds_left=None),
             "baseline": self.untouched.bare,
-            "directives": self.world.arena.space.directives,
+            "directives": self.simulated.arena.space.directives,
         }
-        return self.world.arena.brief.model_copy(update=changes)
+        return self.simulated.arena.brief.model_copy(update=changes)
 
     def experiment(self, point: Point) -> tuple[Score, Training, Decision] | None:
         """Run a recipe; None when it fails. `close` must follow."""
         self.points.append(point)
-        truth = self.world.truth(point)
+        truth = self.simulated.truth(point)
         if truth is None:
             return None
         found, number = self._score(truth), len(self.journal) + 1
@@ -92,14 +92,14 @@ class Trial:
         self.budget -= 1
 
     def _score(self, truth: Truth) -> Score:
-        extra = math.sqrt(max(0.0, self.world.surface.score.noise**2 - COUNTED**2))
+        extra = math.sqrt(max(0.0, self.simulated.surface.score.noise**2 - COUNTED**2))
         angle = math.asin(math.sqrt(truth.score)) + extra * float(self.rng.standard_normal())
         p = min(0.999, max(0.001, math.sin(min(max(angle, 0.0), math.pi / 2)) ** 2))
         mood = math.sqrt(ALIKE) * self.hard + math.sqrt(1 - ALIKE) * self.rng.standard_normal(ITEMS)
         right = [bool(v) for v in mood < NormalDist().inv_cdf(p)]
         lost = min(1.0, max(0.0, (1 - truth.parsed) / max(1e-6, 1 - truth.score)))
-        readable = self.world.replies(truth.x, readable=True)
-        silent = self.world.replies(truth.x, readable=False) or [SILENCE]
+        readable = self.simulated.replies(truth.x, readable=True)
+        silent = self.simulated.replies(truth.x, readable=False) or [SILENCE]
         said = [
             silent[int(self.rng.integers(len(silent)))]
             if self.rng.random() < lost or not readable
@@ -120,16 +120,16 @@ class Trial:
         if tool == "training_loss_curve":
             return {"experiment": number, "points": curve(self.trainings[number])}
         if tool.startswith(("data_", "params_")):
-            return await self.world.arena.tools.call(tool, **arguments)
+            return await self.simulated.arena.tools.call(tool, **arguments)
         raise ToolError(f"{tool} has nothing to say in a simulated campaign")
 
     async def names(self) -> Sequence[str]:
         """What may be asked."""
-        return tuple({*SIMULATED, *await self.world.arena.tools.names()})
+        return tuple({*SIMULATED, *await self.simulated.arena.tools.names()})
 
     async def cards(self) -> Sequence[Any]:
         """Of the tools of `names`, as the real servers describe them."""
-        told = await self.world.arena.tools.cards()
+        told = await self.simulated.arena.tools.cards()
         names = await self.names()
         return [card for card in told if card.name in names]
 
@@ -137,7 +137,7 @@ class Trial:
         if number and number not in self.scores:
             raise ToolError(f"experiment {number} has no score")
         if number == 0:
-            return {"items": self.world.base["failures"][:count], "failed": self.world.base["items"].count("0")}
+            return {"items": self.simulated.base["failures"][:count], "failed": self.simulated.base["items"].count("0")}
         one = self.scores[number]
         prompts = {item.id: "" for item in one.items}
         return explain_failures(one, prompts, self.brief.task.max_new_tokens, count=count)

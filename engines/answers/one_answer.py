@@ -57,7 +57,7 @@ def confine(seconds: float, memory: int = MEMORY) -> None:
         resource.setrlimit(what, (most, most))
     python = {str(Path(place).resolve()) for place in (sys.prefix, sys.base_prefix)}
     with contextlib.suppress(landlock.Missing):  # then the sandbox around all answers remains
-        landlock.restrict(landlock.allow(python, [str(Path.cwd())]))
+        landlock.restrict(landlock.allow(python, [str(Path.cwd())], shared_memory=False))
     forbid()
 
 

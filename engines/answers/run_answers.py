@@ -6,7 +6,8 @@ and either entry, inputs, typed; or program, names, setup; or files, where the c
 `why` says why. What would be right is nowhere in here, the values are compared outside - but for programs that are tests:
 such a one has a process of its own, and the answer's process gets nothing of it but questions. Prints progress as JSON lines.
 
-An answer's process sees its own item, may write one empty folder, makes no processes and reaches no other process.
+An answer's process sees its own item, may write one empty folder, makes no processes and reaches no other process. Whatever it
+does to its folder, the next answer has another one.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from typing import Any
 
 import fork_isolation
 import fork_parent
+import scratch
 from one_answer import plain
 
 HERE = Path(__file__).parent
 MOST = 1 << 18  # bytes of what one answer gives
-FONTS = "fonts"
+FONTS, SCRATCH = "fonts", "scratch"
 SLACK, TIMES = 10.0, 4.0  # an answer may wait: its wall clock ends it after TIMES its CPU time and SLACK seconds
 
 
@@ -39,12 +41,13 @@ def main(job_file: Path) -> None:
     fork_isolation.closed_to_others(True)
     sets = [{**given, "items": rows(Path(given["items"]))} for given in job["sets"]]
     fonts = made_fonts() if any("files" in item for given in sets for item in given["items"]) else None
+    base = Path(job["out"]) / SCRATCH
     total, done = sum(len(given["items"]) for given in sets), 0
     results: list[dict[str, Any]] = []
     for given in sets:
         found = []
         for item in given["items"]:
-            found.append({"id": item["id"], **run({**item, "seconds": job["seconds"]}, job["typed"], fonts)})
+            found.append({"id": item["id"], **run({**item, "seconds": job["seconds"]}, job["typed"], fonts, base)})
             done += 1
             print(json.dumps({"done": done, "total": total, "unit": "answers"}), flush=True)
         results.append({"model": given["model"], "set": given["set"], "items": found})
@@ -56,13 +59,13 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def run(item: dict[str, Any], typed: str, fonts: Path | None) -> dict[str, Any]:
-    """What one answer gives, and why nothing where it gives nothing."""
-    place = Path(tempfile.mkdtemp())
+def run(item: dict[str, Any], typed: str, fonts: Path | None, base: Path) -> dict[str, Any]:
+    """What one answer gives, and why nothing where it gives nothing; its folder lies below `base`. Raises OSError."""
+    place = scratch.make(base)
     try:
         said, why = hear(item, typed, fonts, place)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        scratch.remove(place)
     if why:
         return {"results": None, "why": why}
     try:
@@ -85,7 +88,8 @@ def hear(item: dict[str, Any], typed: str, fonts: Path | None, place: Path) -> t
         started = [start("one_answer.py", [theirs], {**item, "typed": typed if item["typed"] else ""}, place)]
     os.close(theirs)
     try:
-        return collect(ours, time.monotonic() + TIMES * item["seconds"] + SLACK)
+        now = time.monotonic()
+        return collect(ours, now + TIMES * item["seconds"] + SLACK, scratch.Watch(place, started, now))
     finally:
         os.close(ours)
         for p in started:
@@ -121,7 +125,7 @@ def start(
         shutil.copytree(fonts, place / FONTS)
         env |= {"MPLCONFIGDIR": str(place / FONTS), "MPLBACKEND": "Agg", "OPENBLAS_NUM_THREADS": "1"}
     bare = [] if fonts else ["-S"]
-    with tempfile.TemporaryFile() as given:
+    with tempfile.TemporaryFile(dir=place.parent) as given:
         given.write(json.dumps(asked).encode())
         given.seek(0)
         return subprocess.Popen(
@@ -145,11 +149,13 @@ def made_fonts() -> Path:
     return place
 
 
-def collect(handle: int, deadline: float) -> tuple[bytes, str]:
+def collect(handle: int, deadline: float, watch: scratch.Watch) -> tuple[bytes, str]:
     """Everything up to the end, or why it is not taken."""
     pieces: list[bytes] = []
-    while (left := deadline - time.monotonic()) > 0:
-        if not select.select([handle], [], [], left)[0]:
+    while (now := time.monotonic()) < deadline:
+        if why := watch.exceeded(now):
+            return b"", why
+        if not select.select([handle], [], [], min(scratch.LOOK, deadline - now))[0]:
             continue
         piece = os.read(handle, 1 << 16)
         if not piece:
@@ -171,7 +177,7 @@ def end_all() -> None:
 def leave(out: Path, value: Any) -> None:
     """The results, and nothing else that may have come into the folder."""
     for path in out.iterdir():
-        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        scratch.remove(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     part = out / "results.part"
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "w") as f:
         json.dump(value, f, allow_nan=False)

@@ -1,5 +1,8 @@
 """A system call filter for the code of an answer: no processes, no signals, no sockets, no look at other processes.
 
+Calls that change owners, modes, times or attributes seem to work and do nothing: Landlock does not stop them on what is not
+the answer's, and libraries that copy files make them on what is.
+
 Not covered: processors other than x86-64 and ARM64, where nothing is filtered.
 """
 
@@ -14,10 +17,11 @@ import fork_isolation
 import landlock
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # classic BPF
-NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data; the low half of the argument
+NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24  # offsets in struct seccomp_data; low halves
 ALLOW, FAIL = 0x7FFF0000, 0x00050000
 THREAD = 0x00010000  # CLONE_THREAD
 X32 = 0x40000000
+SET_FLAGS, SET_ATTRIBUTES = 0x40086602, 0x401C5820  # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: a file that nobody can remove
 
 # Besides these, clone only makes threads, clone3 seems not to be there (its flags cannot be read), and prlimit64 is for
 # the process itself.
@@ -25,16 +29,25 @@ NAMES = (
     "fork", "vfork", "execve", "execveat", "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo",
     "pidfd_send_signal", "pidfd_open", "pidfd_getfd", "ptrace", "process_vm_readv", "process_vm_writev", "unshare",
     "setns", "socket", "mount", "umount2", "io_uring_setup", "bpf", "perf_event_open", "userfaultfd", "keyctl",
-    "add_key", "request_key", "sched_setaffinity", "setpriority",
+    "add_key", "request_key", "sched_setaffinity", "setpriority", "sched_setscheduler", "sched_setparam", "sched_setattr",
+    "ioprio_set", "chroot", "pivot_root", "shmget", "semget", "msgget", "mq_open",
 )  # fmt: skip
 X86_64 = (57, 58, 59, 322, 62, 200, 234, 129, 297, 424, 434, 438, 101, 310, 311, 272, 308, 41, 165, 166, 425, 321, 298)
-X86_64 += (323, 250, 248, 249, 203, 141)
+X86_64 += (323, 250, 248, 249, 203, 141, 144, 142, 314, 251, 161, 155, 29, 64, 68, 240)
 ARM64 = (-1, -1, 221, 281, 129, 130, 131, 138, 240, 424, 434, 438, 117, 270, 271, 97, 268, 198, 40, 39, 425, 280, 241)
-ARM64 += (282, 219, 217, 218, 122, 140)
-# Per machine: its audit number, the numbers of NAMES, and those of clone, clone3 and prlimit64.
+ARM64 += (282, 219, 217, 218, 122, 140, 119, 118, 274, 30, 51, 41, 194, 190, 186, 180)
+# These seem to work.
+CHANGES = (
+    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "futimesat",
+    "utimensat", "setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr", "setxattrat",
+    "removexattrat", "file_setattr",
+)  # fmt: skip
+X86_64_CHANGES = (90, 91, 268, 452, 92, 93, 94, 260, 132, 235, 261, 280, 188, 189, 190, 197, 198, 199, 463, 466, 469)
+ARM64_CHANGES = (-1, 52, 53, 452, -1, 55, -1, 54, -1, -1, -1, 88, 5, 6, 7, 14, 15, 16, 463, 466, 469)
+# Per machine: its audit number, the numbers of NAMES and of CHANGES, and those of clone, clone3, prlimit64 and ioctl.
 MACHINES = {
-    "x86_64": (0xC000003E, X86_64, 56, 435, 302),
-    "aarch64": (0xC00000B7, ARM64, 220, 435, 261),
+    "x86_64": (0xC000003E, X86_64, X86_64_CHANGES, 56, 435, 302, 16),
+    "aarch64": (0xC00000B7, ARM64, ARM64_CHANGES, 220, 435, 261, 29),
 }
 
 
@@ -43,12 +56,16 @@ Row = tuple[int, int, int, int]
 
 def program(machine: str) -> list[Row]:
     """The filter: (code, skip if yes, skip if no, value) each."""
-    architecture, numbers, clone, clone3, prlimit = MACHINES[machine]
+    architecture, numbers, changes, clone, clone3, prlimit, ioctl = MACHINES[machine]
     deny, allow = (RETURN, 0, 0, FAIL | errno.EPERM), (RETURN, 0, 0, ALLOW)
     rows: list[Row] = [(LOAD, 0, 0, ARCHITECTURE), (EQUAL, 1, 0, architecture), deny, (LOAD, 0, 0, NUMBER)]
     rows += [(AT_LEAST, 0, 1, X32), deny] if machine == "x86_64" else []
     for number in numbers:
         rows += [(EQUAL, 0, 1, number), deny] if number >= 0 else []
+    for number in changes:
+        rows += [(EQUAL, 0, 1, number), (RETURN, 0, 0, FAIL)] if number >= 0 else []
+    rows += [(EQUAL, 0, 5, ioctl), (LOAD, 0, 0, SECOND_ARGUMENT)]
+    rows += [(EQUAL, 2, 0, SET_FLAGS), (EQUAL, 1, 0, SET_ATTRIBUTES), allow, deny]
     rows += [(EQUAL, 0, 1, clone3), (RETURN, 0, 0, FAIL | errno.ENOSYS)]
     rows += [(EQUAL, 0, 4, clone), (LOAD, 0, 0, FIRST_ARGUMENT), (ANY_BIT, 1, 0, THREAD), deny, allow]
     rows += [(EQUAL, 0, 4, prlimit), (LOAD, 0, 0, FIRST_ARGUMENT), (EQUAL, 1, 0, 0), deny, allow]

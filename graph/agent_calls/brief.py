@@ -13,7 +13,7 @@ from tuneloop.core.budget import Amounts
 from tuneloop.core.constraints import is_allowed
 from tuneloop.core.directive_log import open_directives
 from tuneloop.core.experiment import Diagnosis, Experiment, Hypothesis, Training
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_field, read_model, read_text
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.prompt_escaping import shorten_middle
 from tuneloop.core.score import Decision, ItemResult, Score
@@ -47,7 +47,7 @@ def build_brief(
     """The brief for the agent that answers next."""
     base = baseline_score(ctx.run)
     folder = ctx.folder
-    idea = Hypothesis.model_validate(read_json(folder.hypothesis)) if folder.hypothesis.is_file() else None
+    idea = read_model(folder.hypothesis, Hypothesis) if folder.hypothesis.is_file() else None
     parent = parent_experiment(ctx, idea)
     return Brief(
         task=task_card(ctx),
@@ -63,8 +63,8 @@ def build_brief(
         warnings=tuple(map(quote_suspicious, collect_warnings(ctx.run, ctx.state.experiment))) if idea else (),
         script=failed_file(ctx, folder.script, failure),
         config=failed_file(ctx, folder.config, failure),
-        parent_script=read_text(parent.script) if parent else "",
-        parent_config=read_text(parent.config) if parent else "",
+        parent_script=stored_text(parent.script) if parent else "",
+        parent_config=stored_text(parent.config) if parent else "",
         failures=failures,
         score=score and score.bare,
         also=dict(also or {}),
@@ -122,7 +122,7 @@ def journal_row(run: RunFolder, e: Experiment) -> JournalRow:
         number=e.number,
         outcome=e.outcome,
         hypothesis=e.hypothesis,
-        rows=int(read_json(report)["rows"]) if report.is_file() else None,
+        rows=read_field(report, "rows", int) if report.is_file() else None,
         training=e.training,
         value=e.score and e.score.value,
         low=e.score and e.score.low,
@@ -181,18 +181,18 @@ def median_amounts(took: Sequence[Amounts]) -> Amounts:
 
 def failed_file(ctx: Context, file: Path, failure: str) -> str:
     """A file of the recipe that failed; "" while nothing has failed."""
-    return read_text(file) if failure or ctx.state.attempt else ""
+    return stored_text(file) if failure or ctx.state.attempt else ""
 
 
-def read_text(file: Path) -> str:
+def stored_text(file: Path) -> str:
     """Its content; "" where there is none."""
-    return file.read_text() if file.is_file() else ""
+    return read_text(file) if file.is_file() else ""
 
 
 def last_diagnosis(ctx: Context) -> Diagnosis | None:
     """What the validator said of the attempt before this one."""
     file = ctx.folder.answers / f"validator.{ctx.state.attempt - 1}.json"
-    return Diagnosis.model_validate(read_json(file)) if file.is_file() else None
+    return read_model(file, Diagnosis) if file.is_file() else None
 
 
 ITEMS = 4

@@ -19,7 +19,7 @@ from tuneloop.agents.validator import VALIDATOR
 from tuneloop.core.async_bridge import run_sync
 from tuneloop.core.brief import Brief
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.files import digest, json_text
+from tuneloop.core.files import digest, json_text, read_text
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.core.transcript import (
@@ -79,7 +79,7 @@ def _compared(path: Path, agent: str, settings: Settings) -> tuple[Literal["same
     if told is None or ended is None:
         return "unfinished", "the answer was interrupted and has no end"
     place = path.with_name(path.name.removesuffix(TRANSCRIPT_SUFFIX))
-    prompt = place.with_name(f"{place.name}.md").read_text(encoding="utf-8")
+    prompt = read_text(place.with_name(f"{place.name}.md"))
     if digest(prompt) != told.prompt:
         return "differs", f"{place.name}.md is not what the agent was told"
     made = _replay_answer(path, AGENTS[agent], prompt, told, settings)
@@ -88,7 +88,7 @@ def _compared(path: Path, agent: str, settings: Settings) -> tuple[Literal["same
 
 def _compare_with_file(made: str, ended: TranscriptEnded, file: Path) -> tuple[Literal["same", "differs"], str]:
     """Against the file, byte for byte; where there is none, against the reason."""
-    before = file.read_text(encoding="utf-8") if file.is_file() else ended.error
+    before = read_text(file) if file.is_file() else ended.error
     if made == before:
         return "same", ""
     at = next((i for i, (a, b) in enumerate(zip(made, before, strict=False)) if a != b), min(len(made), len(before)))

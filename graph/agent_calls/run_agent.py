@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel
 
@@ -15,12 +14,14 @@ from tuneloop.core.async_bridge import is_cancelled, run_sync
 from tuneloop.core.brief import Brief
 from tuneloop.core.errors import ApprovalNeededError, LimitReachedError, PausedError, RecipeError
 from tuneloop.core.events import AgentAnswered
-from tuneloop.core.files import read_json, write_atomic, write_json
+from tuneloop.core.files import read_model, write_atomic, write_json
 from tuneloop.core.settings import Settings
 from tuneloop.graph.budget.limits import is_finish_requested
 from tuneloop.graph.context import Context
 from tuneloop.graph.steering.inbox_listener import has_messages, raise_if_paused
 from tuneloop.tools.config.decisions import BY_NAME, DEFAULTS
+from tuneloop.tools.config.installed import find_catalog
+from tuneloop.tools.config.query import answer as query_parameters
 
 SEARCH = frozenset(
     (
@@ -37,14 +38,14 @@ def allowed_tools(tools: tuple[str, ...], settings: Settings) -> tuple[str, ...]
     return tools if settings.param_search else tuple(tool for tool in tools if tool not in SEARCH)
 
 
-def static_parameter_list(tools: tuple[str, ...], brief: Brief, settings: Settings, call: Callable[..., Any]) -> str:
+def static_parameter_list(tools: tuple[str, ...], brief: Brief, settings: Settings) -> str:
     """What is added to the prompt of an agent that would search; "" where it may."""
     if settings.param_search or SEARCH.isdisjoint(tools):
         return ""
     plan = brief.hypothesis.training_plan if brief.hypothesis else {}
     method = next((value for value in plan.values() if value in BY_NAME["method"].names), DEFAULTS["method"])
-    answer = call("params_query_parameters", text=f"stage: sft, method: {method}")
-    return f"\n## Parameters\n{answer['answer']}\n"
+    found = query_parameters(f"stage: sft, method: {method}", find_catalog(settings))
+    return f"\n## Parameters\n{found.plain['answer']}\n"
 
 
 # An agent is asked: its answer is found on disk, or thought of and written there; people are heard meanwhile.
@@ -58,8 +59,8 @@ def run_agent(ctx: Context, agent: Agent[Answer], brief: Brief) -> Answer:
     place = ctx.folder.answers / f"{agent.name}.{ctx.state.attempt}"
     file = place.with_suffix(place.suffix + ".json")
     if file.is_file():
-        return agent.answer.model_validate(read_json(file))
-    prompt = agent.prompt(brief) + static_parameter_list(agent.tools, brief, ctx.settings, ctx.call)
+        return read_model(file, agent.answer)
+    prompt = agent.prompt(brief) + static_parameter_list(agent.tools, brief, ctx.settings)
     write_atomic(Path(f"{place}.md"), prompt)
     try:
         answer = run_sync(_call_planner(ctx, agent, prompt, brief))

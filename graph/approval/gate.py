@@ -9,7 +9,7 @@ from langgraph.types import interrupt
 
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import ApprovalDecision, ApprovalPoint, ApprovalRequest
-from tuneloop.core.files import digest, write_json
+from tuneloop.core.files import digest, read_text, write_json
 from tuneloop.graph.approval.proposal import answered, payload, proposal, say, understood
 from tuneloop.graph.context import Context
 from tuneloop.graph.outcomes.repair import record_failure
@@ -73,7 +73,7 @@ def edited(ctx: Context, at: ApprovalPoint, decision: ApprovalDecision) -> Updat
     for agent, part, file in (("data_engineer", "code", folder.script), ("config_coder", "yaml", folder.config)):
         text = decision.files.get(file.name)  # type: ignore[call-overload]
         if text is None and decision.hypothesis is None:
-            text = file.read_text()
+            text = read_text(file)
         if text is not None:
             texts[part] = text
             write_json(folder.answers / f"{agent}.{attempt}.json", {part: text, "notes": "as the user wants it"})

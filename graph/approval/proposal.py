@@ -1,4 +1,4 @@
-"""What a person is shown before an experiment goes on, in words and as Studio and Agent Inbox show it, and his answer."""
+"""What a person is shown before an experiment goes on, as text and as Studio and Agent Inbox show it, and the answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tuneloop.core.commands import find_command
 from tuneloop.core.directive import Reply
 from tuneloop.core.events import Approval
 from tuneloop.core.experiment import ApprovalDecision, ApprovalPoint, ApprovalRequest, Forecast, Hypothesis
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_json, read_model, read_text
 from tuneloop.core.formatting import format_duration, format_size
 from tuneloop.graph.context import Context
 from tuneloop.tools.budget.limits import current_limits
@@ -54,7 +54,7 @@ TAKES = {
 def proposal(ctx: Context, at: ApprovalPoint) -> str:
     """Idea, steps, recipe, what was spent so far, and what this will cost."""
     folder = ctx.folder
-    idea = Hypothesis.model_validate(read_json(folder.hypothesis))
+    idea = read_model(folder.hypothesis, Hypothesis)
     values = ", ".join(f"{name}: {value}" for name, value in idea.training_plan.items())
     steps = [
         f"  {number}. {step.do}{f' ({step.why})' if step.why else ''}" for number, step in enumerate(idea.data_plan, 1)
@@ -95,7 +95,7 @@ def told(line: SpendingLine) -> str:
 def forecast(ctx: Context, at: ApprovalPoint) -> str:
     """What the smoke run says; before it, what experiments took so far."""
     if at == "launch" and ctx.folder.forecast.is_file():
-        said = Forecast.model_validate(read_json(ctx.folder.forecast))
+        said = read_model(ctx.folder.forecast, Forecast)
         device = f", {format_size(said.device_memory)} on the device" if said.device_memory else ""
         whole = f"{said.steps} steps in about {format_duration(said.seconds)} ({said.cpu:.0f} CPU-s)"
         return f"{whole}, {format_size(said.memory)} of memory{device}, {format_size(said.disk)} of disk"
@@ -116,7 +116,7 @@ def payload(ctx: Context, asked: ApprovalRequest, note: str) -> dict[str, Any]:
     """The interrupt, in the form of langchain's human-in-the-loop middleware, which Studio and Agent Inbox show."""
     name = "carry_out_plan" if asked.at == "plan" else "launch_training"
     folder = ctx.folder
-    args = {file.name: file.read_text() for file in (folder.script, folder.config)}
+    args = {file.name: read_text(file) for file in (folder.script, folder.config)}
     text = f"{note}\n\n{asked.text}" if note else asked.text
     return {
         "action_requests": [
@@ -168,7 +168,7 @@ def of_object(value: dict[str, Any], ctx: Context) -> ApprovalDecision | None:
 def changes(args: dict[str, Any], ctx: Context) -> ApprovalDecision | None:
     """What differs from what was shown; nothing does: it is a yes."""
     folder = ctx.folder
-    now = {file.name: file.read_text() for file in (folder.script, folder.config)}
+    now = {file.name: read_text(file) for file in (folder.script, folder.config)}
     files = {name: str(args[name]) for name in FILES if args.get(name) and args[name] != now[name]}
     idea = args.get("hypothesis")
     idea = None if idea in (None, read_json(folder.hypothesis)) else idea

@@ -42,7 +42,7 @@ def refused_limits(ctx: Context) -> list[SpendingLine]:
 
 
 def ask_for_more(ctx: Context, short: Callable[[], Sequence[SpendingLine]]) -> bool:
-    """Whether nothing is short, perhaps because a person who is there gave more; he may say "finish" instead.
+    """Whether nothing is short, perhaps because a person granted more; the person may answer "finish" instead.
 
     Each answer is heard once, whatever is run again of the node.
     """

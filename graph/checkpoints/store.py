@@ -13,7 +13,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.graph.checkpoints.postgres import open_postgres, public_address
 from tuneloop.graph.checkpoints.serializer import ChecksumSerializer
@@ -83,8 +83,7 @@ def open_checkpoints(run: RunFolder, url: str | None) -> Iterator[RunCheckpoints
 def used_stores(run: RunFolder) -> Sequence[str]:
     """Stores that this run has used, the last one last."""
     if run.stores.is_file():
-        names: list[str] = read_json(run.stores)
-        return names
+        return read_model(run.stores, list[str])
     return [IN_THE_RUN] if run.checkpoint.is_file() else []
 
 

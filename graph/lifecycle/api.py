@@ -19,15 +19,14 @@ from tuneloop.core.experiment import Journal
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
-from tuneloop.core.settings import Settings, load_settings, override_settings
+from tuneloop.core.settings import Settings, load_settings
 from tuneloop.graph.lifecycle.drive import create_run, drive
 from tuneloop.graph.steering.exchange import tell
-from tuneloop.tools.benchmark_items import resolve
-from tuneloop.tools.hub import datasets, models
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import find_run
 from tuneloop.tools.runs.messages import put
-from tuneloop.tools.runs.request import fresh_name, is_path
+from tuneloop.tools.runs.request import fresh_name
+from tuneloop.tools.runs.spec import build_spec
 
 GLANCE = 0.1  # seconds between looks for new events
 _guard = threading.Lock()
@@ -157,8 +156,7 @@ def drive_once(folder: RunFolder, settings: Settings, steps: int | None) -> RunR
     """One session; of a finished run none. Raises InvalidRequestError when this very process works on the run already."""
     if folder.report_json.is_file():
         return RunResult(folder.id, folder.root, "finished")
-    with override_settings(settings):
-        outcome = drive(folder, settings, step_n=steps)
+    outcome = drive(folder, settings, step_n=steps)
     return RunResult(folder.id, folder.root, outcome.state, outcome.reason)
 
 
@@ -166,8 +164,8 @@ def find_or_create_run(what: RunSpec | str, settings: Settings, name: str) -> Ru
     """The run that is meant. Raises InvalidRequestError."""
     if isinstance(what, str):
         return find_run(settings.home, what)
-    with override_settings(settings), _guard:
-        return create_run(locate_spec(what), settings, name or unused_name(what, settings))
+    with _guard:
+        return create_run(build_spec({}, settings, what), settings, name or unused_name(what, settings))
 
 
 def unused_name(spec: RunSpec, settings: Settings) -> str:
@@ -178,20 +176,3 @@ def unused_name(spec: RunSpec, settings: Settings) -> str:
         number += 1
         name = f"{base}-{number}"
     return name
-
-
-def locate_spec(spec: RunSpec) -> RunSpec:
-    """With absolute paths, so that the spec means the same in any working directory."""
-    return spec.model_copy(
-        update={
-            "benchmark": absolute_name(spec.benchmark, resolve.registered_names()),
-            "also": tuple(absolute_name(name, resolve.registered_names()) for name in spec.also),
-            "base_model": absolute_name(spec.base_model, models.registered_models()),
-            "datasets": tuple(absolute_name(name, datasets.registered_datasets()) for name in spec.datasets),
-        }
-    )
-
-
-def absolute_name(name: str, registered: Any) -> str:
-    """A path made absolute; other names as they are."""
-    return str(Path(name).expanduser().absolute()) if is_path(name, registered) else name

@@ -13,12 +13,13 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.sandboxes.choose import check_sandbox
+from tuneloop.sandboxes.choose import open_run_sandbox
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.hub import datasets, models
 from tuneloop.tools.llm_proxy.access import data_access, missing, unpriced
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.request import folder_name, fresh_name
+from tuneloop.tools.runs.signature import check_signed
 from tuneloop.tools.scoring.llm_judge import find_judge
 
 LEAST_DISK = 2 << 30
@@ -30,6 +31,7 @@ def create_run_folder(spec: RunSpec, settings: Settings, name: str = "") -> RunF
     if run.spec.is_file():
         if read_spec(run) != spec:
             raise InvalidRequestError(f"run {run.id!r} exists with another spec; resume it, or choose another --run-id")
+        check_signed(run)
         return run
     check_spec(spec, settings)
     write_manifest(run, spec)
@@ -45,7 +47,7 @@ def check_spec(spec: RunSpec, settings: Settings) -> None:
         datasets.check_dataset(dataset)
     if not spec.datasets:
         choose_datasets_for(declared[0])
-    check_sandbox(spec.sandbox, spec.allow_unsandboxed)
+    open_run_sandbox(spec.sandbox, settings.unsandboxed)
     data_access(settings)
     find_judge(settings, declared)
     check_planner(settings)

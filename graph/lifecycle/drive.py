@@ -9,9 +9,15 @@ from typing import Literal
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
 
-from tuneloop.core.errors import ApprovalNeededError, InfrastructureError, InvalidRequestError, PausedError
+from tuneloop.core.errors import (
+    ApprovalNeededError,
+    InfrastructureError,
+    InvalidRequestError,
+    PausedError,
+)
 from tuneloop.core.events import RecipeFailure, RunPaused
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.os_errors import naming_os_errors
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.build import build_graph
@@ -20,10 +26,8 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.create_run import create_run_folder
 from tuneloop.graph.lifecycle.integrity import check_unchanged
 from tuneloop.graph.lifecycle.lock import hold_exclusively
-from tuneloop.graph.lifecycle.os_errors import naming_os_errors
 from tuneloop.graph.lifecycle.rebuild import is_behind
 from tuneloop.graph.state import VERSION, State
-from tuneloop.tools.jobs.warm_workers import warm_engines
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import creating_version, newer_version_error, older_version_error
 from tuneloop.tools.runs.messages import drop_pauses, waiting
@@ -82,8 +86,8 @@ def _drive(run: RunFolder, settings: Settings, step_n: int | None, interactive: 
         if given.stage == END:
             return RunOutcome("finished")
         try:
-            with warm_engines(ctx.run_tools):
-                _stream(store, given, step_n, interactive)
+            with ctx.run_tools.warm_engines():
+                _stream(store, given, settings, step_n, interactive)
         except (PausedError, InfrastructureError, OSError, KeyboardInterrupt) as e:
             with contextlib.suppress(OSError):  # a full disk takes no last words
                 ctx.emit(RunPaused(reason=str(e) or "interrupted"))
@@ -116,9 +120,9 @@ def entry_state(ctx: Context, store: RunCheckpoints) -> State:
     return ctx.state
 
 
-def _stream(store: RunCheckpoints, given: State, step_n: int | None, interactive: bool) -> None:
+def _stream(store: RunCheckpoints, given: State, settings: Settings, step_n: int | None, interactive: bool) -> None:
     """Step by step to the end. Raises PausedError after `step_n` nodes, `steer` not counted."""
-    graph = build_graph().compile(checkpointer=store.saver, name="tuneloop")
+    graph = build_graph(settings).compile(checkpointer=store.saver, name="tuneloop")
     config: RunnableConfig = {**store.config, "recursion_limit": 1_000_000}
     config["configurable"] = {**config["configurable"], "interactive": interactive}
     store.shrink()

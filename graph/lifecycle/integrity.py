@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import digest, digest_file, read_json, write_json
+from tuneloop.core.files import digest, digest_file, read_model, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import PlacedBenchmark, Setup
 from tuneloop.core.settings import Settings
@@ -17,22 +17,25 @@ from tuneloop.tools.benchmark_items.folder import file_hashes, items_fingerprint
 from tuneloop.tools.engines.find import find_pinned_engine
 from tuneloop.tools.hub.store import manifest_files
 from tuneloop.tools.runs.manifest import read_spec
+from tuneloop.tools.runs.signature import check_signed
 
 ENGINES = ("llamafactory", "opencompass")
 Stamps = dict[str, str]
 
 
 def check_unchanged(run: RunFolder, settings: Settings) -> None:
-    """Manifest, folder, engines, model, data sets and benchmark. Raises InvalidRequestError in one line, nothing touched.
+    """Manifest, signature, folder, engines, model, data sets, benchmark. Raises InvalidRequestError in one line, nothing touched.
 
     Contents are hashed when sizes or times have changed since they were found right; else only those are looked at.
     """
     read_spec(run)
+    setup = read_setup(run)
+    check_signed(run)
     if not os.access(run.root, os.W_OK | os.X_OK):
         raise InvalidRequestError(
-            f"{run.root}: cannot write there; make it writable, or copy the run to another FT_FILE_PATH"
+            f"{run.root}: cannot write there; make it writable, or copy the run to another FT_FILE_PATH and resume it there "
+            "with --trust-folder"
         )
-    setup = read_setup(run)
     if setup is None:
         return
     for name in ENGINES:
@@ -51,7 +54,7 @@ def read_setup(run: RunFolder) -> Setup | None:
     if not run.setup.is_file():
         return None
     try:
-        return Setup.model_validate(read_json(run.setup))
+        return read_model(run.setup, Setup)
     except (ValueError, ValidationError) as e:
         raise InvalidRequestError(f"{run.setup}: not what `prepare` wrote: {' '.join(str(e).split())[:300]}") from e
 
@@ -113,7 +116,6 @@ def combine_hashes(hashes: dict[str, str]) -> str:
 def read_stamps(run: RunFolder) -> Stamps:
     """Places that were found right, with their stamps of then; {} when nobody looked yet."""
     try:
-        found: Stamps = read_json(run.stamps)
+        return read_model(run.stamps, Stamps)
     except (FileNotFoundError, ValueError):
         return {}
-    return found

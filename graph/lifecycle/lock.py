@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ _files: dict[Path, int] = {}
 _driven = set[Path]()
 _guard = threading.Lock()
 PATIENCE = 25
+ENDING = 5.0  # seconds for what a killed process left to let go of its lock
 
 
 @contextlib.contextmanager
@@ -36,7 +38,7 @@ def hold_lock(path: Path) -> Iterator[None]:
     finally:
         with _guard:
             _held[path] -= 1
-            if not _held[path]:  # whoever leaves last lets go, not who came first: threads share the file
+            if not _held[path]:  # threads share the file: the last one releases it
                 os.close(_files.pop(path))
 
 
@@ -80,25 +82,29 @@ def serialize_nodes(path: Path) -> Iterator[None]:
 def _acquire(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    if not acquire(handle):
-        who = _holder(handle)
-        os.close(handle)
-        raise InvalidRequestError(f"run {path.parent.name} is worked on by {who}; wait or stop it: tuneloop stop")
+    until = time.monotonic() + ENDING
+    while not acquire(handle):
+        who, alive = _holder(handle)
+        if (
+            alive or time.monotonic() > until
+        ):  # a child that was just forked holds a dead one's lock until it is executed
+            os.close(handle)
+            raise InvalidRequestError(f"run {path.parent.name} is worked on by {who}; wait or stop it: tuneloop stop")
     text = f"pid {os.getpid()} on {socket.gethostname()}\n".encode()
     os.pwrite(handle, text, 0)
     os.ftruncate(handle, len(text))
     return handle
 
 
-def _holder(handle: int) -> str:
-    """Who holds the lock. Whoever took it this instant may not have signed yet: a dead signature is looked at again."""
+def _holder(handle: int) -> tuple[str, bool]:
+    """Who holds the lock, and whether it lives. A new holder may not have signed yet: a dead signature is read again."""
     for _ in range(PATIENCE):
         who = os.pread(handle, 200, 0).decode(errors="replace").strip()
         found = re.fullmatch(r"pid (\d+) on (.+)", who)
         if found and (found[2] != socket.gethostname() or Path("/proc", found[1]).exists()):
-            return who
+            return who, True
         pause(0.02)
-    return who or "another process"
+    return who or "another process", False
 
 
 def is_held(path: Path) -> bool:

@@ -8,7 +8,7 @@ from langgraph.graph import END
 
 from tuneloop.core.event_log import iter_events
 from tuneloop.core.events import NodeFinished
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_field, read_model, read_text
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
@@ -75,7 +75,7 @@ def open_experiment_stage(folder: ExperimentFolder) -> ExperimentStage:
 def read_failures(folder: ExperimentFolder) -> list[NodeFailure]:
     """What failed, by attempt."""
     files = sorted(folder.failures.glob("[0-9]*.json"), key=lambda f: int(f.stem))
-    return [NodeFailure.model_validate(read_json(f)) for f in files]
+    return [read_model(f, NodeFailure) for f in files]
 
 
 def missing_author(folder: ExperimentFolder, attempt: int, failure: NodeFailure | None) -> str:
@@ -90,7 +90,7 @@ def missing_author(folder: ExperimentFolder, attempt: int, failure: NodeFailure 
         answer = folder.answers / f"{agent}.{attempt}.json"
         if not file.is_file():
             return node
-        if node in wanted and not (answer.is_file() and read_json(answer)[key] == file.read_text()):
+        if node in wanted and not (answer.is_file() and read_field(answer, key, str) == read_text(file)):
             return node
     return ""
 

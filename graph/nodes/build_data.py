@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import InfrastructureError, RecipeError
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_field
+from tuneloop.core.job import JobReport
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.context import Context
-from tuneloop.graph.wait import KILLS, wait_for_job, was_killed
+from tuneloop.graph.wait import KILLS, wait_for_job
 from tuneloop.tools.data_script.dataset_build import gate_data, is_dataset_built
 from tuneloop.tools.data_script.run import script_result, start_script
 from tuneloop.tools.jobs.progress import told_progress
-from tuneloop.tools.jobs.run_tools import job_report
 
 
 def build_data(ctx: Context) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def build_data(ctx: Context) -> dict[str, Any]:
     folder = ctx.folder
     if not is_dataset_built(ctx.run_tools, folder):
         gate_data(ctx.run_tools, folder, run_data_script(ctx, folder, debug=False))
-    if int(read_json(folder.data / "report.json")["rows"]) == 0:
+    if read_field(folder.data / "report.json", "rows", int) == 0:
         raise RecipeError("no row was left after the data gate", culprit="data")
     return {"stage": "smoke_run"}
 
@@ -30,14 +30,14 @@ def run_data_script(ctx: Context, folder: ExperimentFolder, *, debug: bool) -> P
     """The `data.json` that the script writes. Raises RecipeError when it fails, InfrastructureError when it is always killed."""
     run_tools, name = ctx.run_tools, "dry_run" if debug else "build_data"
 
-    def poll() -> dict[str, Any]:
+    def poll() -> JobReport:
         status, job = run_tools.status(folder.jobs, name)
-        return job_report(status, **(told_progress(job / "log.txt") if job else {}))
+        return JobReport.of(status, **(told_progress(job / "log.txt") if job else {}))
 
     for _ in range(KILLS):
         start_script(run_tools, folder, debug=debug)
         proof = run_tools.proof(folder.jobs, name)
-        if not was_killed(wait_for_job(ctx, name, poll, lambda: run_tools.stop(folder.jobs, name), proof)):
+        if not wait_for_job(ctx, name, poll, lambda: run_tools.stop(folder.jobs, name), proof).killed:
             status, job = run_tools.status(folder.jobs, name)
             if job is None:
                 raise RecipeError(f"{name} was never launched", culprit="environment")

@@ -8,7 +8,7 @@ from typing import Any
 from tuneloop.agents.critic import CRITIC
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Training
-from tuneloop.core.files import digest, read_json, write_json
+from tuneloop.core.files import digest, json_text, read_field, read_model, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.agent_calls.brief import build_brief, score_failures
 from tuneloop.graph.agent_calls.run_agent import run_agent
@@ -18,6 +18,7 @@ from tuneloop.graph.outcomes.promotion import decide_candidate, guard_specs
 from tuneloop.graph.outcomes.stopping import next_node
 from tuneloop.graph.steering.compliance import complete_uses
 from tuneloop.tools.housekeeping.pruning import prune_run
+from tuneloop.tools.runs.evidence import record_evidence
 from tuneloop.tools.runs.journal import experiment_score, load_journal, other_scores, whole_scores
 
 
@@ -42,7 +43,7 @@ def close_experiment(ctx: Context) -> None:
         else None
     )
     score = None if failed else experiment_score(ctx.run, ctx.state.experiment)
-    training = Training.model_validate(read_json(folder.training)) if folder.training.is_file() else None
+    training = read_model(folder.training, Training) if folder.training.is_file() else None
     decision = (
         decide_candidate(ctx, score, whole_scores(folder.scores, [g.benchmark for g in guard_specs(ctx)]))
         if score
@@ -79,21 +80,23 @@ def close_experiment(ctx: Context) -> None:
         repairs=ctx.state.attempt,
         seconds=round(max(0.0, ctx.state.spent - seconds_before(ctx)), 1),
     )
-    write_json(folder.result, experiment.model_dump(mode="json"))
+    made = experiment.model_dump(mode="json")
+    record_evidence(ctx.run, folder.root, experiment=json_text(made))
+    write_json(folder.result, made)
     ctx.emit(experiment_finished(experiment))
 
 
 def read_hypothesis(folder: ExperimentFolder) -> Hypothesis:
     """The idea, or the honest note that there was none."""
     if folder.hypothesis.is_file():
-        return Hypothesis.model_validate(read_json(folder.hypothesis))
+        return read_model(folder.hypothesis, Hypothesis)
     return Hypothesis(statement="no idea was found", reason="the researcher failed", disproof="-", aspect="none")
 
 
 def seconds_before(ctx: Context) -> float:
     """Seconds that earlier experiments and `prepare` took."""
     earlier = sum(e.seconds for e in load_journal(ctx.run).experiments)
-    prepared = read_json(ctx.run.baseline / "spent.json")["seconds"]
+    prepared = read_field(ctx.run.baseline / "spent.json", "seconds", float)
     return float(earlier + prepared)
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from tuneloop.core.errors import InfrastructureError, RecipeError
 from tuneloop.core.events import RecipeFailure
+from tuneloop.core.job import JobReport
 from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
 from tuneloop.graph.outcomes.promotion import incumbent
-from tuneloop.graph.wait import KILLS, wait_for_job, was_killed
+from tuneloop.graph.wait import KILLS, wait_for_job
 from tuneloop.tools.evaluation.jobs import proof_file
 from tuneloop.tools.evaluation.run_evaluation import (
     evaluation_folder,
@@ -19,6 +20,7 @@ from tuneloop.tools.evaluation.run_evaluation import (
     measuring_conditions,
     validation_scores,
 )
+from tuneloop.tools.runs.evidence import record_evidence
 from tuneloop.tools.runs.journal import experiment_score, keep_score, score_file
 
 
@@ -46,6 +48,7 @@ def remeasure_references(ctx: Context) -> None:
         )
         try:
             keep_score(score_file(ctx.run, number), measure_experiment(ctx, number))
+            record_evidence(ctx.run, evaluation_place(ctx.run_tools, number))
         except RecipeError as e:
             if e.culprit == "environment":  # time or budget is over: the run comes to its end
                 raise
@@ -61,9 +64,9 @@ def measure_experiment(ctx: Context, number: int) -> list[Score]:
         ctx,
         "evaluate" if number else "baseline",
         evaluation_place(ctx.run_tools, number),
-        lambda: ctx.call("evaluation_evaluate", experiment=number),
-        lambda: ctx.call("evaluation_get_result", experiment=number),
-        lambda: ctx.call("evaluation_stop", experiment=number),
+        lambda: ctx.evaluation.evaluate(number),
+        lambda: ctx.evaluation.result(number),
+        lambda: ctx.evaluation.stop(number),
     )
     return validation_scores(ctx.run_tools, number)
 
@@ -72,9 +75,9 @@ def run_evaluation(
     ctx: Context,
     name: str,
     where: Path,
-    start: Callable[[], Any],
-    poll: Callable[[], dict[str, Any]],
-    stop: Callable[[], Any],
+    start: Callable[[], object],
+    poll: Callable[[], JobReport],
+    stop: Callable[[], object],
 ) -> None:
     """Launch an evaluation's jobs one after the other and wait for each; after a kill again.
 
@@ -84,7 +87,7 @@ def run_evaluation(
     for _ in range(KILLS):
         for _ in jobs.stages:
             start()
-            if was_killed(wait_for_job(ctx, name, poll, stop, proof_file(jobs))):
+            if wait_for_job(ctx, name, poll, stop, proof_file(jobs)).killed:
                 break
         else:
             return

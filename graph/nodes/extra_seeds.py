@@ -8,7 +8,7 @@ from dataclasses import replace
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import RecipeFailure
 from tuneloop.core.experiment import Candidate, Candidates, Training
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.score import Score
 from tuneloop.graph.budget.limits import is_finish_requested
@@ -38,7 +38,7 @@ def choose_candidate(ctx: Context) -> Candidates:
     file = ctx.run.candidates
     if not file.is_file():
         write_json(file, best_training(ctx).model_dump(mode="json"))
-    return Candidates.model_validate(read_json(file))
+    return read_model(file, Candidates)
 
 
 def best_training(ctx: Context) -> Candidates:
@@ -120,7 +120,7 @@ def has_weights(folder: ExperimentFolder) -> bool:
 
 def can_afford_training(folder: ExperimentFolder, left: float | None) -> bool:
     """Whether another training and its evaluation fit into the time, as long as the first ones took."""
-    trained = Training.model_validate(read_json(folder.training)).seconds
+    trained = read_model(folder.training, Training).seconds
     measured = sum(job_seconds(job) for job in job_attempts(folder.jobs) if job.name.startswith(MEASURING))
     return left is None or left > MARGIN * (trained + measured)
 

@@ -8,7 +8,7 @@ from langgraph.graph import END
 
 from tuneloop.core.errors import InfrastructureError, RecipeError
 from tuneloop.core.events import RunFinished
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.score import Score, SealedTest
 from tuneloop.graph.context import Context
@@ -19,8 +19,6 @@ from tuneloop.graph.wait import wait_for_job
 from tuneloop.tools.evaluation.run_evaluation import sealed_scores, sealed_status, start_sealed, stop_sealed
 from tuneloop.tools.evaluation.test_access_log import log_test_access
 from tuneloop.tools.housekeeping.pruning import prune_experiment
-from tuneloop.tools.jobs.run_tools import job_report
-from tuneloop.tools.jobs.warm_workers import stop_workers
 from tuneloop.tools.report.markdown import plain_verdict
 from tuneloop.tools.report.write import write_report
 from tuneloop.tools.statistics import compare
@@ -47,7 +45,7 @@ def finish(ctx: Context) -> dict[str, Any]:
         deliver_candidate(run, delivered=delivered)
         if delivered and found.chosen and found.chosen.training > 1:
             prune_experiment(candidate_folder(ctx, found.chosen), weights=True, raw=True, rule="seeds")
-        stop_workers(ctx.run_tools)  # before the report: what is finished is not resumed, and nobody would do it
+        ctx.run_tools.workers.stop()  # before the report: what is finished is not resumed, and nobody would do it
         data = report_data(ctx, test, found)
         write_report(run, data)
         ctx.emit(
@@ -76,11 +74,11 @@ def make_candidate(ctx: Context, folder: ExperimentFolder) -> None:
         end = wait_for_job(
             ctx.without_deadline(),
             "merge",
-            lambda: job_report(merge_status(run_tools)),
+            lambda: merge_status(run_tools),
             lambda: run_tools.stop(ctx.run.final / "jobs", "merge"),
             run_tools.proof(ctx.run.final / "jobs", "merge"),
         )
-        if not end["exit"] or end["exit"]["code"] != 0:
+        if end.exit is None or end.exit.code != 0:
             raise InfrastructureError(f"merging the adapter failed; see {ctx.run.final / 'jobs'}")
     make_whole_model(run_tools, folder)
     drop_merged(ctx.run)
@@ -96,7 +94,7 @@ def load_or_run_sealed_test(ctx: Context, *, candidate: bool) -> SealedTest:
         except RecipeError as e:
             raise InfrastructureError(f"the sealed test could not be read: {e}") from e
         write_json(file, SealedTest(base=tuple(base), best=tuple(tuned)).model_dump(mode="json"))
-    return SealedTest.model_validate(read_json(file))
+    return read_model(file, SealedTest)
 
 
 def run_sealed_test(ctx: Context, *, candidate: bool) -> tuple[list[Score], list[Score]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import tuneloop
@@ -14,7 +15,7 @@ from tuneloop.agents.policy.dataset_selection import DatasetSelection
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InfrastructureError, PausedError, RecipeError
 from tuneloop.core.events import AgentAnswered, BaselineMeasured, JobProgress
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import digest, read_model, write_json
 from tuneloop.core.run_spec import PlacedBenchmark, Setup
 from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.create_run import choose_datasets_for
@@ -22,17 +23,18 @@ from tuneloop.graph.nodes.evaluate import measure_experiment, run_evaluation
 from tuneloop.graph.outcomes.promotion import describe_validation, estimate_power
 from tuneloop.graph.outcomes.stopping import next_node
 from tuneloop.graph.steering.inbox_listener import raise_if_paused
-from tuneloop.graph.wait import KILLS, wait_for_job, was_killed
+from tuneloop.graph.wait import KILLS, wait_for_job
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.benchmark_items.folder import (
     SMALLEST,
+    BenchmarkFolder,
     ValidationSize,
     choose_size,
     seconds_of_experiment,
     select_validation,
 )
 from tuneloop.tools.config.model_card import read_model_card
-from tuneloop.tools.contamination.splits import check_benchmarks_disjoint
+from tuneloop.tools.contamination.splits import check_benchmarks_disjoint, make_guard
 from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.evaluation.item_sets import choose_backend
 from tuneloop.tools.evaluation.run_evaluation import (
@@ -48,9 +50,12 @@ from tuneloop.tools.hub import datasets, models
 from tuneloop.tools.hub.models import ModelFolder
 from tuneloop.tools.hub.store import fingerprint
 from tuneloop.tools.jobs.machine import find_device
-from tuneloop.tools.jobs.run_tools import job_report
-from tuneloop.tools.jobs.warm_workers import warm_up
+from tuneloop.tools.raw_data.cache import cached_profile
+from tuneloop.tools.raw_data.client import shared_reader
+from tuneloop.tools.raw_data.filtered_view import RECORD, DatasetView, filter_hash, make_view
+from tuneloop.tools.runs.evidence import HASHES, record_evidence
 from tuneloop.tools.runs.journal import keep_score
+from tuneloop.tools.runs.signature import write_setup
 from tuneloop.tools.scoring.llm_judge import check_judge, find_judge
 from tuneloop.tools.weights.conversion import (
     conversion_folder,
@@ -71,7 +76,7 @@ def chosen_datasets(ctx: Context, benchmark: Benchmark) -> tuple[str, ...]:
     if ctx.run_tools.spec.datasets:
         return ctx.run_tools.spec.datasets
     if ctx.run.selection.is_file():
-        return DatasetSelection.model_validate(read_json(ctx.run.selection)).datasets
+        return read_model(ctx.run.selection, DatasetSelection).datasets
     selection = choose_datasets_for(benchmark)
     write_json(ctx.run.selection, selection.model_dump(mode="json"))
     says = f"data: {', '.join(selection.datasets)}"
@@ -86,8 +91,9 @@ def prepare(ctx: Context) -> dict[str, Any]:
     """Settle everything the loop stands on; `setup.json`, `baseline/validation.json`, then `baseline/scores.json`."""
     began = time.monotonic()
     if not ctx.run.setup.is_file():
-        write_json(ctx.run.setup, fetch_and_build(ctx).model_dump(mode="json"))
-        warm_up(ctx.run_tools)
+        write_setup(ctx.run, fetch_and_build(ctx))
+        ctx.run_tools.workers.start_all()
+        importlib.import_module("tuneloop.mcp_servers.client")  # takes a second, and the workers start meanwhile
     file = ctx.run.baseline / "scores.json"
     if not file.is_file():
         ctx.emit(estimate_power(ctx))
@@ -100,6 +106,8 @@ def prepare(ctx: Context) -> dict[str, Any]:
         write_json(ctx.run.baseline / "spent.json", {"seconds": ctx.state.spent + time.monotonic() - began})
         score = keep_score(file, measured)
         ctx.emit(BaselineMeasured(value=score.value, low=score.low, high=score.high, n=score.n))
+    if not (ctx.run.baseline / HASHES).is_file():
+        record_evidence(ctx.run, ctx.run.baseline)
     return {"stage": next_node(ctx)}
 
 
@@ -141,10 +149,11 @@ def probe_item_seconds(ctx: Context) -> dict[int, float]:
 
 def prefetch_profiles(ctx: Context) -> None:
     """While the base model is measured: what the first researcher will ask for, which takes seconds to make."""
-    ctx.call("evaluation_evaluate", experiment=0)
-    for dataset in ctx.run_tools.setup.datasets:
-        ctx.call("data_profile_dataset", dataset=dataset)
-    importlib.import_module("tuneloop.mcp_servers.client")
+    ctx.evaluation.evaluate(0)
+    run_tools = ctx.run_tools
+    shown = run_tools.validation(run_tools.benchmark).shown
+    for dataset in run_tools.setup.datasets:
+        cached_profile(run_tools.settings.home, run_tools.setup, dataset, shown)
 
 
 class PreparationProgress:
@@ -184,11 +193,13 @@ def fetch_and_build(ctx: Context) -> Setup:
         check_architecture(model.root, engine)
     model = ensure_safetensors(ctx, first, model)
     read_model_card(model.root)
-    choose_backend(settings.eval_backend, engines[1], find_device())
+    choose_backend(settings.backend, engines[1], find_device())
     run_tools = resolve.resolve_benchmark(spec.benchmark, settings.home, spec.benchmark_description, settings)
     also = [resolve.resolve_benchmark(name, settings.home, None, settings) for name in spec.measured[1:]]
     check_benchmarks_disjoint([run_tools, *also])
-    found = datasets.resolve_datasets(chosen_datasets(ctx, run_tools.benchmark), settings.home, settings, say)
+    chosen = datasets.resolve_datasets(chosen_datasets(ctx, run_tools.benchmark), settings.home, settings, say)
+    records = {one.dataset.name: filter_dataset(ctx, one, (run_tools, *also), say) for one in chosen}
+    found = [replace(one, root=records[one.dataset.name][1].root) for one in chosen]
     link_datasets(ctx, found)
     return Setup(
         benchmark=run_tools.benchmark,
@@ -200,12 +211,25 @@ def fetch_and_build(ctx: Context) -> Setup:
         model_fingerprint=fingerprint(model.root),
         datasets={d.dataset.name: d.root for d in found},
         dataset_fingerprints={d.dataset.name: fingerprint(d.root) for d in found},
+        views={name: record for name, (record, _) in records.items()},
         sandbox=ctx.run_tools.sandbox.kind,
         device=find_device(),
         planner=ctx.planner.name,
         judge=judged_by,
         versions={"tuneloop": tuneloop.__version__, **{e.name: f"{e.version} ({e.identity})" for e in engines}},
     )
+
+
+def filter_dataset(
+    ctx: Context, chosen: datasets.DatasetFolder, benchmarks: tuple[BenchmarkFolder, ...], say: PreparationProgress
+) -> tuple[Path, DatasetView]:
+    """The data set without rows that hold sealed items, and the record of it; made once for the same data and benchmarks."""
+    guard = make_guard(benchmarks, ctx.run_tools.spec.benchmark_limit)
+    prints = [folder.fingerprint for folder in benchmarks]
+    key = digest(chosen.dataset.name, fingerprint(chosen.root), *prints, guard.identity, filter_hash())
+    folder = ctx.settings.home.views / key
+    progress = partial(say, f"looking through {chosen.dataset.name}", total=0)
+    return folder / RECORD, make_view(chosen.root, folder, guard, shared_reader(), progress)
 
 
 def find_run_judge(ctx: Context, wanted: list[Benchmark]) -> str:
@@ -229,11 +253,11 @@ def ensure_safetensors(ctx: Context, engine: Engine, model: ModelFolder) -> Mode
         status = wait_for_job(
             ctx.without_deadline(),
             "convert",
-            lambda: job_report(conversion_status(ctx.run_tools)),
+            lambda: conversion_status(ctx.run_tools),
             lambda: stop_conversion(ctx.run_tools),
             conversion_proof(ctx.run_tools),
         )
-        if not was_killed(status):
+        if not status.killed:
             return ModelFolder(model.name, take_converted(ctx.run_tools, model))
     raise InfrastructureError(
         f"converting the base model was killed {KILLS} times; look at {ctx.run.baseline / 'jobs'}"

@@ -9,11 +9,10 @@ from tuneloop.core.events import TrainingForecast
 from tuneloop.core.experiment import Forecast
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.job import Exit
-from tuneloop.core.layout import job_input_file
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.train import launch_smoke_run
 from tuneloop.graph.steering.compliance import check_epochs
-from tuneloop.tools.config.config_text import parse_config
+from tuneloop.tools.config.config_text import engine_config
 from tuneloop.tools.config.memory import largest_batch
 from tuneloop.tools.jobs.machine import memory_limit
 from tuneloop.tools.training.launch import config_context
@@ -23,6 +22,7 @@ from tuneloop.tools.training.smoke_run import smoke_run_forecast
 from tuneloop.tools.training.smoke_run_rows import check_smoke_run
 
 MARGIN = 1.15  # what a forecast may be too low by
+REPAIR = 0.2  # of the time left: what a repair may take itself, so that what is asked for still fits after it
 
 
 def smoke_run(ctx: Context) -> dict[str, Any]:
@@ -68,12 +68,7 @@ def check_smoke_run_end(ctx: Context) -> Exit:
     """How the smoke run ended. Raises RecipeError naming what its files show to be wrong."""
     folder = ctx.folder
     out = folder.work / "smoke_run_model"
-    verify_state(
-        out,
-        parse_config((job_input_file(folder.work, "smoke_run") / "config.yaml").read_text()).values,
-        rows=0,
-        seconds=0,
-    )
+    verify_state(out, engine_config(folder, "smoke_run").values, rows=0, seconds=0)
     end = ctx.run_tools.status(folder.jobs, "smoke_run")[0].exit
     assert end is not None, "a smoke run that was waited for is over"
     wrong = check_smoke_run(log_points(out), end)
@@ -95,12 +90,14 @@ def check_fits(found: Forecast, left: float | None) -> None:
     Memory was tried: the smoke run had the longest rows under the limit of the training.
     """
     if left is not None and found.seconds * MARGIN > left:
-        most = int((left / MARGIN - found.overhead) / found.seconds_per_step) if found.seconds_per_step else 0
+        room = (1 - REPAIR) * left / MARGIN - found.overhead
+        most = int(room / found.seconds_per_step) if found.seconds_per_step else 0
         raise RecipeError(
             f"the forecast does not fit the time: {found.seconds:.0f} s ({found.steps} steps of "
             f"{found.seconds_per_step:.2f} s, {found.overhead:.0f} s beside them), and {left:.0f} s are left: "
             + (
-                f"use at most {most} steps"
+                f"use at most {most} steps, which leaves {REPAIR:.0%} of the time for the repair itself and {MARGIN - 1:.0%} "
+                "for what a forecast is too low by"
                 if most > 0
                 else "not even one step fits, use a cheaper method or fewer rows"
             ),

@@ -14,7 +14,7 @@ from tuneloop.core.directive_log import append_row
 from tuneloop.core.errors import InvalidRequestError, PausedError
 from tuneloop.core.events import RunStarted
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.settings import Settings, load_settings
+from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context, live_stream
 from tuneloop.graph.lifecycle.create_run import create_run_folder
 from tuneloop.graph.lifecycle.lock import hold_lock, serialize_nodes
@@ -23,12 +23,12 @@ from tuneloop.graph.state import State
 from tuneloop.graph.steering.llm_listener import converse
 from tuneloop.graph.steering.message_handler import process_inbox
 from tuneloop.tools.budget.spending import seconds_worked
-from tuneloop.tools.runs.spec import spec_from_options
+from tuneloop.tools.runs.signature import check_signed
+from tuneloop.tools.runs.spec import build_spec, spec_from_options
 
 
-def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
+def steer(state: State, config: RunnableConfig, settings: Settings) -> dict[str, Any]:
     """Find or open the run's folder. Raises InvalidRequestError when the state names neither a run nor a spec."""
-    settings = load_settings()
     run_id = state.run_id
     if not run_id:
         try:
@@ -39,6 +39,7 @@ def steer(state: State, config: RunnableConfig) -> dict[str, Any]:
     ctx = Context(settings.home.run(run_id), settings, state, live_stream())
     if not ctx.run.spec.is_file():
         raise InvalidRequestError(f"run {run_id!r} is not in {settings.home.runs}")
+    check_signed(ctx.run)
     with hold_lock(ctx.run.lock), serialize_nodes(ctx.run.lock):
         emit_run_started(ctx)
         found = rebuild(ctx.run, settings) if state.stage == "prepare" else state
@@ -60,7 +61,7 @@ def open_new_run(state: State, config: RunnableConfig, settings: Settings) -> Ru
     """The folder of a new run. Raises InvalidRequestError without spec or message, NoRunYet when the message starts none."""
     name, newest = str(config.get("configurable", {}).get("thread_id", "")), state.messages[-1:]
     if state.spec is not None:
-        return create_run_folder(state.spec, settings, name)
+        return create_run_folder(build_spec({}, settings, state.spec), settings, name)
     if not newest or not isinstance(newest[0], HumanMessage):
         raise InvalidRequestError(
             f'nothing to do: give {{"spec": {{"benchmark": …, "base_model": …}}}}, a message such as {EXAMPLE}, or a run_id'

@@ -7,8 +7,9 @@ from typing import Any
 
 from tuneloop.core.errors import InfrastructureError, RecipeError
 from tuneloop.core.events import TrainingForecast
-from tuneloop.core.experiment import Training
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.experiment import Training, TrainingFinding
+from tuneloop.core.files import read_model, write_json
+from tuneloop.core.protocols import TrainingKind, TrainingStatus
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.early_stop import read_stop_note, stop_and_mark_complete, write_stop_note
 from tuneloop.graph.wait import KILLS, finding_event, stopping_finding, wait_for_job
@@ -33,7 +34,7 @@ def finished_training(ctx: Context) -> Training:
         if done.forecast:
             ctx.emit(TrainingForecast(experiment=ctx.state.experiment, forecast=done.forecast, took=done.spent))
     accept_model(folder, ctx.run_tools.setup.model_root)  # checkpoints go too: what they were for is proven
-    return Training.model_validate(read_json(folder.training))
+    return read_model(folder.training, Training)
 
 
 def run_training(ctx: Context) -> Training:
@@ -41,16 +42,16 @@ def run_training(ctx: Context) -> Training:
     folder, kills, got = ctx.folder, 0, 0
     while kills < KILLS:
         status = watch_training(ctx)
-        found, end = stopping_finding(status), status["exit"]
-        if found is None and end and end["reason"] == "timeout":
-            found = {"kind": "deadline", "level": "stop", "text": "its time was over", "step": status["done"]}
+        found, end = stopping_finding(status), status.exit
+        if found is None and end and end.reason == "timeout":
+            found = TrainingFinding("deadline", "stop", "its time was over", status.done)
         if found is not None:
             ctx.emit(finding_event(ctx, "train", found, status))
-            write_stop_note(folder, found, status)
+            write_stop_note(folder, found, status.total)
             return stop_and_mark_complete(ctx)
         seen, job = ctx.run_tools.status(folder.jobs, "train")
         if job is not None and seen.state == "over" and not was_training_killed(seen):
-            check_end(ctx, "train", status)
+            check_end(ctx, "train")
             return training_result(ctx.run_tools, folder, seen, job)
         before, got = got, newest_step(folder.model)
         kills = 0 if got > before else kills + 1
@@ -63,15 +64,15 @@ def newest_step(model: Path) -> int:
     return max((int(name) for name in names if name.isdecimal()), default=0)
 
 
-def watch_training(ctx: Context) -> dict[str, Any]:
+def watch_training(ctx: Context) -> TrainingStatus:
     """Launch and wait; the last status, which may be that of a running job with an alarm."""
     number, left = ctx.state.experiment, ctx.clock()
-    ctx.call("training_launch", experiment=number, kind="train")
+    ctx.training.launch(number, "train")
     return wait_for_job(
         ctx,
         "train",
-        lambda: ctx.call("training_status", experiment=number, kind="train", seconds_left=left()),
-        lambda: ctx.call("training_stop", experiment=number, kind="train"),
+        lambda: ctx.training.status(number, "train", left()),
+        lambda: ctx.training.stop(number, "train"),
         ctx.run_tools.proof(ctx.folder.jobs, "train"),
     )
 
@@ -80,23 +81,23 @@ def launch_smoke_run(ctx: Context) -> None:
     """Launch a smoke run through the server and wait. Raises RecipeError when it ends badly."""
     number = ctx.state.experiment
     for _ in range(KILLS):
-        ctx.call("training_launch", experiment=number, kind="smoke_run")
+        ctx.training.launch(number, "smoke_run")
         status = wait_for_job(
             ctx,
             "smoke_run",
-            lambda: ctx.call("training_status", experiment=number, kind="smoke_run"),
-            lambda: ctx.call("training_stop", experiment=number, kind="smoke_run"),
+            lambda: ctx.training.status(number, "smoke_run"),
+            lambda: ctx.training.stop(number, "smoke_run"),
             ctx.run_tools.proof(ctx.folder.jobs, "smoke_run"),
         )
-        if status["state"] == "over" and not was_training_killed(ctx.run_tools.status(ctx.folder.jobs, "smoke_run")[0]):
-            return check_end(ctx, "smoke_run", status)
+        if status.state == "over" and not was_training_killed(ctx.run_tools.status(ctx.folder.jobs, "smoke_run")[0]):
+            return check_end(ctx, "smoke_run")
     raise InfrastructureError(f"the smoke run was killed {KILLS} times; look at {ctx.folder.jobs}")
 
 
-def check_end(ctx: Context, kind: str, status: dict[str, Any]) -> None:
+def check_end(ctx: Context, kind: TrainingKind) -> None:
     """Raises RecipeError when the job ended badly."""
-    end = status["exit"]
-    if end["code"] != 0 or end["reason"] != "finished":
-        seen, job = ctx.run_tools.status(ctx.folder.jobs, kind)
+    seen, job = ctx.run_tools.status(ctx.folder.jobs, kind)
+    if seen.exit is None or not seen.exit.ok:
         text = ctx.run_tools.failure_text(job, seen) if job else "never launched"
-        raise RecipeError(f"{kind} failed. {text}", culprit="environment" if end["reason"] == "disk" else "config")
+        disk = seen.exit is not None and seen.exit.reason == "disk"
+        raise RecipeError(f"{kind} failed. {text}", culprit="environment" if disk else "config")

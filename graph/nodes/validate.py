@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tuneloop.core.errors import RecipeError
+from tuneloop.core.files import read_text
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.build_data import run_data_script
 from tuneloop.graph.outcomes.warnings import keep_config_warnings
 from tuneloop.graph.steering.compliance import config_violations
+from tuneloop.tools.config.check import check_run_config
+from tuneloop.tools.config.config_text import readable_train_config
 from tuneloop.tools.data_script.dataset_build import gate_sample
 from tuneloop.tools.data_script.run import script_findings
 
@@ -18,7 +21,7 @@ LEVELS = ("error", "warning")
 def validate(ctx: Context) -> dict[str, Any]:
     """Cheap first: config, script text, script on samples, its rows."""
     check_config_file(ctx)
-    findings = script_findings(ctx.run_tools, ctx.folder.script.read_text())
+    findings = script_findings(ctx.run_tools, read_text(ctx.folder.script))
     if findings:
         raise RecipeError("; ".join(findings), culprit="script")
     gate_sample(ctx.run_tools, ctx.folder, run_data_script(ctx, ctx.folder, debug=True))
@@ -26,13 +29,10 @@ def validate(ctx: Context) -> dict[str, Any]:
 
 
 def check_config_file(ctx: Context) -> None:
-    """Raises RecipeError with every error that the parameter server finds, and every violation of a directive."""
-    found = ctx.call("params_check_config", yaml=ctx.folder.config.read_text())["findings"]
-    said = {
-        level: [f"train.yaml:{f['line']} {f['key']}: {f['text']}" for f in found if f["level"] == level]
-        for level in LEVELS
-    }
+    """Raises RecipeError with every error that the config check finds, and every violation of a directive."""
+    found = check_run_config(ctx.run_tools, read_text(ctx.folder.config))
+    said = {level: [f"train.yaml:{f.line} {f.key}: {f.text}" for f in found if f.level == level] for level in LEVELS}
     keep_config_warnings(ctx.folder, said["warning"])
-    errors = said["error"] + config_violations(ctx, ctx.folder.config.read_text())
+    errors = said["error"] + config_violations(ctx, readable_train_config(ctx.folder))
     if errors:
         raise RecipeError("\n".join(errors), culprit="config")

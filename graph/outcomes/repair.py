@@ -6,7 +6,7 @@ from typing import Any
 
 from tuneloop.agents.validator import VALIDATOR
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import read_field, write_json
 from tuneloop.graph.agent_calls.brief import build_brief
 from tuneloop.graph.agent_calls.run_agent import run_agent
 from tuneloop.graph.context import Context
@@ -41,7 +41,7 @@ def repair(ctx: Context, node: str, error: RecipeError) -> dict[str, Any]:
 def count_user_edits(ctx: Context) -> int:
     """Attempts that the user wrote: no repairs."""
     files = ctx.folder.failures.glob("[0-9]*.json")
-    return sum(read_json(file)["culprit"] == "user" for file in files)
+    return sum(read_field(file, "culprit", str) == "user" for file in files)
 
 
 def record_failure(ctx: Context, failure: NodeFailure) -> dict[str, Any]:

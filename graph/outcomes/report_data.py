@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from tuneloop.core.budget import price_source
 from tuneloop.core.experiment import Candidates
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_model
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.profile import DatasetProfile
+from tuneloop.core.run_spec import Setup
 from tuneloop.core.score import GuardCheck, Score, SealedTest, ValidationHalves
 from tuneloop.core.transcript import TranscriptEnded, list_transcripts, read_transcript
 from tuneloop.graph.budget.limits import experiments_limit
@@ -22,10 +23,10 @@ from tuneloop.tools.budget.limits import current_limits
 from tuneloop.tools.budget.spending import run_spending, spending_by_requester, with_disk
 from tuneloop.tools.data_gate.findings import refused_overlaps
 from tuneloop.tools.data_gate.report import GateReport
-from tuneloop.tools.data_script.dataset_build import overlapping_instructions
 from tuneloop.tools.evaluation.run_evaluation import sealed_precision
 from tuneloop.tools.evaluation.test_access_log import access_number, has_test_access, was_measured_before
 from tuneloop.tools.llm_proxy.ledger import sums_by_job
+from tuneloop.tools.raw_data.cache import dataset_view
 from tuneloop.tools.report.data import Curve, FurtherBenchmark, ModelUse, ReportData
 from tuneloop.tools.report.timing import node_times
 from tuneloop.tools.runs.fork import read_fork
@@ -62,15 +63,11 @@ def report_data(ctx: Context, test: SealedTest, field: Candidates) -> ReportData
         also=tuple(further_benchmark(ctx, number, test, field) for number in range(1, len(test.base))),
         journal=journal,
         losses={n: curve for n in numbers if (curve := loss_curve(run, n))},
-        data={
-            n: GateReport.model_validate(read_json(f))
-            for n in numbers
-            if (f := run.experiment(n).data / "report.json").is_file()
-        },
+        data={n: read_model(f, GateReport) for n in numbers if (f := run.experiment(n).data / "report.json").is_file()},
         warnings={n: found for n in numbers if (found := collect_warnings(run, n))},
         raw_overlaps=raw_overlaps(run),
         refused={n: rows for n in numbers if (rows := refused_rows(run, n))},
-        leaked=overlapping_instructions(ctx.run_tools, run.experiment(field.chosen.experiment)) if field.chosen else (),
+        removed=removed_rows(setup),
         seconds=ctx.state.spent,
         times=node_times(run),
         scorer_failed={who: failed for who, score in measured.items() if (failed := score.scorer_failed())},
@@ -97,10 +94,17 @@ def model_usage(ctx: Context) -> Iterator[ModelUse]:
         yield ModelUse(who=who, model=model, price=price_source(model, ctx.settings.api_prices), sums=found)
 
 
+def removed_rows(setup: Setup) -> dict[str, int]:
+    """Data set → rows with sealed items that its view leaves out."""
+    views = {name: dataset_view(setup, name) for name in setup.datasets}
+    found = {name: sum(view.removed.values()) for name, view in views.items() if view}
+    return {name: count for name, count in found.items() if count}
+
+
 def raw_overlaps(run: RunFolder) -> dict[str, int]:
     """Data set → records in which its profile saw validation items."""
     files = sorted((run.root / "profiles").glob("[0-9a-f]*.json"))
-    profiles = [DatasetProfile.model_validate(read_json(file)) for file in files]
+    profiles = [read_model(file, DatasetProfile) for file in files]
     found = {
         p.name: sum(len(held.split()) for held in {s.file: s.overlapping for s in p.sources}.values()) for p in profiles
     }

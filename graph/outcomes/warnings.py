@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tuneloop.core.event_log import iter_events
 from tuneloop.core.events import MonitorFinding
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.tools.data_gate.report import REJECTED, REPORT
 
@@ -19,7 +20,7 @@ def keep_config_warnings(folder: ExperimentFolder, texts: list[str]) -> None:
 def collect_warnings(run: RunFolder, number: int) -> tuple[str, ...]:
     """Of the config check, of the newest data gate, of the live watch, in this order."""
     folder = run.experiment(number)
-    config = read_json(_file(folder)) if _file(folder).is_file() else []
+    config = read_model(_file(folder), list[str]) if _file(folder).is_file() else []
     gates = (
         folder.data / REPORT,
         folder.data / REJECTED,
@@ -27,7 +28,7 @@ def collect_warnings(run: RunFolder, number: int) -> tuple[str, ...]:
         folder.work / "sample" / REJECTED,
     )
     newest = max((f for f in gates if f.is_file()), key=lambda f: f.stat().st_mtime_ns, default=None)
-    data = read_json(newest).get("warnings", ()) if newest else ()
+    data = read_model(newest, dict[str, Any]).get("warnings", ()) if newest else ()
     seen = [e for e in iter_events(run.events, "watched") if isinstance(e, MonitorFinding) and e.experiment == number]
     watch = dict.fromkeys(f"{e.job}: {e.text}" for e in seen if not e.stops)
     return (*config, *data, *watch)

@@ -1,14 +1,19 @@
-"""The application that `langgraph.json` names: `langgraph dev` asks nobody who he is, its middleware does."""
+"""The application that `langgraph.json` names: `langgraph dev` authenticates nobody; the middleware here does."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import stat
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from langgraph_sdk import Auth
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Send
 
@@ -16,7 +21,7 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import load_settings
-from tuneloop.mcp_servers.middleware import middleware
+from tuneloop.mcp_servers.middleware import has_token, middleware
 from tuneloop.tools.runs.messages import put
 
 # A message on a thread whose run is busy: the server would queue it behind hours of training, the run's inbox does not.
@@ -80,7 +85,39 @@ def human_texts(given: Any) -> list[dict[str, Any]]:
 
 STUDIO = "https://smith.langchain.com"
 
+KEPT = Path(".langgraph_api")  # where langgraph's server keeps threads, in pickles that it loads when it starts
+
+
+def secure_kept_folder(folder: Path = KEPT) -> None:
+    """Make the folder its owner's alone. Raises InvalidRequestError when others could have written what is loaded from it."""
+    if not os.path.lexists(folder):
+        return
+    places = [folder, *folder.rglob("*")]
+    for place in places:
+        found = place.lstat()
+        wrong = stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid()
+        if wrong or (place == folder and found.st_mode & 0o022 and len(places) > 1):
+            raise InvalidRequestError(
+                f"{place.absolute()}: others can write there, and langgraph's server runs what it loads from it; "
+                f"remove {folder.absolute()}: only the list of threads is lost, the runs are not"
+            )
+    folder.chmod(0o700)
+
+
+secure_kept_folder()
 settings = load_settings()
+auth = Auth()
+
+
+@auth.authenticate
+async def authenticate(headers: dict[bytes, bytes]) -> str:
+    """Who calls, for langgraph's own routes and ours: a second look behind the middleware, also at Studio's way in."""
+    given = Headers(raw=list(headers.items()))
+    if settings.mcp_token and not has_token(given, settings.mcp_token):
+        raise Auth.exceptions.HTTPException(status_code=401, detail="Unauthorized")
+    return "owner"
+
+
 app = Starlette(
     middleware=[*middleware(settings.mcp_token, origins=(STUDIO,)), Middleware(InboxMiddleware, home=settings.home)]
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from tuneloop.core.constraints import Constraint, Values, epochs_violation, same, violations
 from tuneloop.core.directive import Directive, Keep, Use
 from tuneloop.core.directive_log import append_row, open_directives
@@ -12,7 +10,7 @@ from tuneloop.core.experiment import Forecast, Value
 from tuneloop.core.layout import RunFolder
 from tuneloop.graph.context import Context
 from tuneloop.tools.config.catalog import Catalog
-from tuneloop.tools.config.config_text import ConfigError, parse_config
+from tuneloop.tools.config.config_text import Config, readable_train_config
 from tuneloop.tools.config.installed import NAME, find_catalog, installed_catalog
 from tuneloop.tools.runs.journal import load_journal
 
@@ -32,17 +30,12 @@ def kept_values(ctx: Context) -> Values:
 
 def config_values(run: RunFolder, number: int) -> Values:
     """The plain values of an experiment's config; {} where it has none that can be read."""
-    file = run.experiment(number).config
-    return plain_values(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return plain_values(readable_train_config(run.experiment(number)))
 
 
-def plain_values(text: str) -> Values:
+def plain_values(config: Config) -> Values:
     """Keys whose values are no lists or mappings."""
-    try:
-        values = parse_config(text).values
-    except ConfigError:
-        return {}
-    return {key: value for key, value in values.items() if isinstance(value, str | int | float | bool)}
+    return {key: value for key, value in config.values.items() if isinstance(value, str | int | float | bool)}
 
 
 def catalog(ctx: Context) -> Catalog | None:
@@ -63,15 +56,14 @@ def with_defaults(ctx: Context, values: Values) -> Values:
     return {**plain, **values}
 
 
-def config_violations(ctx: Context, text: str) -> list[str]:
+def config_violations(ctx: Context, config: Config) -> list[str]:
     """Findings in the form of the preflight checks, each with the directive's own text and the cure."""
     directives = [d for d in open_directives(ctx.run.directives) if isinstance(d.command, Constraint)]
     if not directives:
         return []
-    values = with_defaults(ctx, plain_values(text))
-    lines = {match[1]: n for n, line in enumerate(text.splitlines(), 1) if (match := re.match(r"(\w+)\s*:", line))}
+    values = with_defaults(ctx, plain_values(config))
     return [
-        f"train.yaml:{lines.get(v.parameter, 0)} {v.parameter}: {correction(v.parameter, v.value, v.right)}; "
+        f"train.yaml:{config.lines.get(v.parameter, 0)} {v.parameter}: {correction(v.parameter, v.value, v.right)}; "
         f"the user wants: {quoted(next(d for d in directives if d.command == v.constraint))}"
         for v in violations([d.command for d in directives], values, kept_values(ctx))
     ]

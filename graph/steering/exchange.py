@@ -12,6 +12,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import Settings
 from tuneloop.tools.runs.messages import acknowledgement, answer, is_at_work, say
+from tuneloop.tools.runs.signature import check_signed
 
 TIMEOUT = 60.0  # seconds: a run reads between two steps, at once while a job runs
 MODEL_TIMEOUT = 120.0  # seconds more, where a chat model is asked
@@ -30,8 +31,10 @@ def await_answer(
 ) -> Line | None:
     """The answer to a message; None when the process that works on the run has not answered after `patience` seconds.
 
-    With `show` an acknowledgement is shown, and the chat model behind it waited for.
+    With `show` an acknowledgement is shown, and the chat model behind it waited for. Raises InvalidRequestError for a run
+    of another home.
     """
+    check_signed(run)
     deadline = time.monotonic() + patience
     while (found := answer(run, message)) is None:
         if show is not None and (line := acknowledgement(run, message)) is not None:

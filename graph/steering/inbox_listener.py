@@ -10,12 +10,13 @@ from pathlib import Path
 
 from langgraph.errors import GraphBubbleUp
 
+from tuneloop.core.async_bridge import interruptible
 from tuneloop.core.errors import ApprovalNeededError, PausedError
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.os_errors import naming_os_errors
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.lock import hold_lock
-from tuneloop.graph.lifecycle.os_errors import naming_os_errors
 from tuneloop.graph.lifecycle.rebuild import rebuild
 from tuneloop.graph.steering.llm_listener import answer_waiting, start_listener
 from tuneloop.graph.steering.message_handler import process_inbox
@@ -46,6 +47,13 @@ class InboxListener:
             raise self._error
         if self._pause.is_set():
             self._pause.clear()
+            raise PausedError("stopped on request")
+
+    def interrupt(self) -> None:
+        """As `check`, in the middle of work that others may catch errors of: the request stays until the node hears it."""
+        if self._error is not None:
+            raise self._error
+        if self._pause.is_set():
             raise PausedError("stopped on request")
 
     def close(self, *, done: bool) -> None:
@@ -80,7 +88,8 @@ def listening(ctx: Context) -> Iterator[None]:
     listener, done = InboxListener(ctx), False
     _listeners[place] = listener
     try:
-        yield
+        with interruptible(listener.interrupt):
+            yield
         done = True
     except (GraphBubbleUp, ApprovalNeededError):
         done = True  # it asks a person and will be entered again: a pause that was promised holds until then

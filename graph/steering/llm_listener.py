@@ -34,7 +34,7 @@ from tuneloop.core.directive import (
 )
 from tuneloop.core.directive_log import read_conversation, read_directives
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, RecipeError
-from tuneloop.core.files import digest, read_json, write_atomic, write_json
+from tuneloop.core.files import digest, read_model, read_text, write_atomic, write_json
 from tuneloop.core.locks import exclusive
 from tuneloop.core.prompt_escaping import escape_role_markers, fence
 from tuneloop.core.transcript import transcript_path
@@ -49,7 +49,7 @@ from tuneloop.graph.steering.validation import canonical, replaced
 from tuneloop.prompts import fill
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.journal import load_journal
-from tuneloop.tools.runs.messages import put, waiting
+from tuneloop.tools.runs.messages import put, read_message, waiting
 
 TIMEOUT = 120.0  # seconds until the user is told that no model answers
 FACT = 4000  # characters of one fact
@@ -89,7 +89,7 @@ def answer_waiting(ctx: Context, pause: Callable[[], object]) -> None:
     Raises InvalidRequestError when another process took the run up.
     """
     while files := waiting(ctx.run.heard):
-        message = read_json(files[0])
+        message = read_message(files[0])
         handled = interpret(ctx, str(message.get("id", files[0].stem)), str(message.get("text", "")))
         if handled.pause:
             pause()
@@ -131,7 +131,7 @@ def interpret(ctx: Context, message: str, text: str) -> Handled:
 def _asks_for_pause(ctx: Context, message: str) -> bool:
     """Whether the model's answer to a message, written before a kill, holds a pause."""
     file = answer_file(ctx, message)
-    found = Interpretation.model_validate(read_json(file)) if file.is_file() else Interpretation()
+    found = read_model(file, Interpretation) if file.is_file() else Interpretation()
     return any(isinstance(parse(text), Pause) for text in found.commands)
 
 
@@ -170,14 +170,14 @@ def ask(ctx: Context, message: str, text: str) -> Interpretation:
     file = answer_file(ctx, message)
     prompt = file.with_suffix(".md")
     if file.is_file():
-        return Interpretation.model_validate(read_json(file))
+        return read_model(file, Interpretation)
     if not prompt.is_file():  # asked again after a kill, it is the same prompt: nothing is paid twice
         write_atomic(
             prompt,
             fill("listener", commands=table(), facts=fence("text", escape_role_markers(facts(ctx))), message=text),
         )
     calls = transcript_path(ctx.run.answers, LISTENER.name, number(message))
-    found = run_sync(_ask(ctx, prompt.read_text(encoding="utf-8"), calls))
+    found = run_sync(_ask(ctx, read_text(prompt), calls))
     write_json(file, found.model_dump(mode="json"))
     return found
 

@@ -10,10 +10,9 @@ from tuneloop.core.directive import Command, Line, Reply
 from tuneloop.core.directive_log import append_row, read_conversation
 from tuneloop.core.errors import InvalidRequestError, PausedError
 from tuneloop.core.events import MessageAnswered
-from tuneloop.core.files import read_json
 from tuneloop.graph.context import Context
 from tuneloop.graph.steering.apply import Outcome, carry_out
-from tuneloop.tools.runs.messages import waiting
+from tuneloop.tools.runs.messages import read_message, waiting
 
 # One thread of a process at a time handles messages: numbers of directives are given in order.
 TURN = threading.RLock()
@@ -31,7 +30,7 @@ def process_inbox(ctx: Context) -> None:
     """Handle every message. Raises PausedError when one asks for it."""
     pause = False
     for file in waiting(ctx.run.inbox):
-        message = read_json(file)
+        message = read_message(file)
         pause = pause or message.get("do") == "pause"
         if message.get("do") == "say":
             handled = handle(ctx, str(message.get("id", file.stem)), str(message.get("text", "")))

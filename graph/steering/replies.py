@@ -10,7 +10,7 @@ from tuneloop.core.constraints import Constraint
 from tuneloop.core.directive import Directive, Focus, Lasting, Question, Sources, Topic, Use, describe
 from tuneloop.core.directive_log import open_directives, read_directives
 from tuneloop.core.experiment import Experiment, Forecast, Hypothesis
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_field, read_model, read_text
 from tuneloop.core.formatting import format_comparison, format_duration
 from tuneloop.core.prompt_escaping import fence
 from tuneloop.graph.budget.limits import experiments_limit, is_finish_requested
@@ -146,7 +146,7 @@ def plan(ctx: Context) -> str:
     asked = f" Asked for next: {'; '.join(uses)}." if uses else ""
     if not file.is_file() or ctx.folder.result.is_file():
         return f"The next idea is not chosen yet.{asked}"
-    idea = Hypothesis.model_validate(read_json(file))
+    idea = read_model(file, Hypothesis)
     return f"Experiment {ctx.state.experiment}: {idea.statement} Because: {idea.reason[:300]}.{asked}"
 
 
@@ -157,7 +157,7 @@ def config(ctx: Context) -> str:
     for number in numbers:
         file = ctx.run.experiment(number).config
         if file.is_file():
-            return f"train.yaml of experiment {number}:\n{fence('yaml', file.read_text(encoding='utf-8')[:CONFIG])}"
+            return f"train.yaml of experiment {number}:\n{fence('yaml', read_text(file)[:CONFIG])}"
     return "No train.yaml is written yet."
 
 
@@ -186,7 +186,7 @@ def data(ctx: Context) -> str:
     for number in (ctx.state.experiment, ctx.state.experiment - 1):
         file = ctx.run.experiment(number).data / "report.json" if number > 0 else None
         if file and file.is_file():
-            rows = f" Experiment {number} has {int(read_json(file)['rows'])} training rows."
+            rows = f" Experiment {number} has {read_field(file, 'rows', int)} training rows."
             break
     return f"Sources: {', '.join(names[:SHOWN])}{more}.{ruled}{rows}"
 
@@ -198,7 +198,7 @@ def time(ctx: Context) -> str:
     file = ctx.folder.forecast
     expected = ""
     if file.is_file() and not ctx.folder.result.is_file():
-        forecast = Forecast.model_validate(read_json(file))
+        forecast = read_model(file, Forecast)
         expected = (
             f" The training of experiment {ctx.state.experiment} takes about {format_duration(forecast.seconds)}."
         )
@@ -211,7 +211,7 @@ def report(ctx: Context) -> str:
     """Where the report lies, and its first line."""
     if not ctx.run.report_json.is_file():
         return "There is no report yet: it is written when the run is over."
-    text = ctx.run.report.read_text(encoding="utf-8").splitlines()
+    text = read_text(ctx.run.report).splitlines()
     first = next((line for line in text if line and not line.startswith("#")), "")
     return f"{first} Report: {ctx.run.report}"
 

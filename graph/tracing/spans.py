@@ -17,7 +17,7 @@ from typing import Any
 from tuneloop.core.event_log import find_last_event_offset, parse_event, read_events, whole_lines
 from tuneloop.core.events import Event, NodeFinished, NodeStarted, RecipeFailure, RunPaused, RunStarted
 from tuneloop.core.experiment import Experiment
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_json, read_model
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 
@@ -131,7 +131,7 @@ def experiment_span(run: RunFolder, number: int, turn: NodeTurn, end: datetime) 
     """An experiment that is over, from the turn of `research` that opened it."""
     while turn.begun.node != "research" and (earlier := newest_turn(run, turn.offset)):
         turn = earlier
-    e = Experiment.model_validate(read_json(run.experiment(number).result))
+    e = read_model(run.experiment(number).result, Experiment)
     compared = e.feedback.comparison
     found = {
         "tuneloop.run": run.id,

@@ -39,7 +39,7 @@ def test_an_unknown_figure_is_refused() -> None:
     assert "no figure is called 'nonsense'; groups are" in refused.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_every_row_is_measured(
     tmp_path: Path,
     listed: list[dict[str, Any]],
@@ -63,3 +63,26 @@ def test_every_row_is_measured(
     found = {row["name"]: row["value"] for row in rows}
     assert found["trainings whose weights differ from stock's"] == 0
     assert not list(tmp_path.glob("tuneloop-bench-*")), "the home of the measurement is left behind"
+
+
+WITHOUT_DOCKER = """
+import json, sys
+sys.path.append(sys.argv[1])
+import sandboxes
+from figures import FIGURES, SkippedError, row, table
+one = FIGURES["start and end of a no-op job, docker / plain process"]
+try:
+    sandboxes.over({"process": 1.0, "plain": 1.0}, "docker", "plain")
+except SkippedError as e:
+    found = row(one, None, str(e))
+    print(json.dumps({"kinds": sandboxes.kinds_here(), "row": found, "table": table([found])}))
+"""
+
+
+def test_without_a_docker_daemon_its_rows_say_so(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONSAFEPATH": "1", "DOCKER_HOST": f"unix://{tmp_path}/none"}
+    words = (sys.executable, "-c", WITHOUT_DOCKER, str(ROOT / "benchmarks"))
+    told = json.loads(subprocess.run(words, capture_output=True, text=True, env=env, check=True).stdout)
+    assert "docker" not in told["kinds"] and "process" in told["kinds"]
+    assert told["row"]["value"] is None and "docker" in told["row"]["skipped"].lower()
+    assert "skipped" in told["table"] and "failed" not in told["table"]

@@ -23,11 +23,11 @@ def test_equal_models_are_right_and_differ_as_often_as_said() -> None:
 
 
 def test_the_incumbent_changes_only_where_the_rule_says_so() -> None:
-    from climb_runs import BASE, World, climb
+    from climb_runs import BASE, Scenario, climb
 
-    world = World(1, 0, 6, 50)
-    assert list(climb(world, np.random.default_rng(1), lambda _: False)) == [None] * 6
-    every = list(climb(world, np.random.default_rng(1), lambda _: True))
+    scenario = Scenario(1, 0, 6, 50)
+    assert list(climb(scenario, np.random.default_rng(1), lambda _: False)) == [None] * 6
+    every = list(climb(scenario, np.random.default_rng(1), lambda _: True))
     assert every == pytest.approx([BASE + n / 100 for n in range(1, 7)])
 
 

@@ -108,7 +108,7 @@ def test_a_training_file_goes_through_the_gate(task: Path) -> None:
     assert "canary" not in result.output.casefold()
 
 
-def test_items_of_the_half_that_agents_do_not_see_are_counted_and_not_named(task: Path, tmp_path: Path) -> None:
+def test_unseen_items_are_counted_and_not_named(task: Path, tmp_path: Path) -> None:
     items = [{"id": f"v{i}", "prompt": OPEN.format(f"n{i}", 40 + i), "answer": str(i)} for i in range(150)]
     (task / "validation.jsonl").write_text("\n".join(map(json.dumps, items)))
     unseen = [i.fields["prompt"] for i in select_validation(resolve_benchmark(str(task), load_settings().home)).unseen]

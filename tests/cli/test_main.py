@@ -6,16 +6,19 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
+from tests.cli.conftest import SPEC, call, make_run
 from tests.crash.world import write_task
 from tuneloop.cli.main import cli, commands
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import read_json, write_json
-from tuneloop.core.layout import Home, RunFolder
+from tuneloop.core.layout import Home
 from tuneloop.graph.lifecycle.lock import hold_lock
 from tuneloop.tools.runs.manifest import FORMAT
 
@@ -30,7 +33,6 @@ HEAVY = (
     "rich",
     "matplotlib",
 )
-SPEC = f"format: {FORMAT}\nspec: {{benchmark: wordproblems, base_model: tiny}}\n"
 
 
 @pytest.fixture(autouse=True)
@@ -43,29 +45,11 @@ def nothing_may_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuneloop.cli.drive.drive", driven)
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FT_FILE_PATH", str(tmp_path / "home"))
-    return Home(tmp_path / "home")
-
-
-def call(*args: str) -> Result:
-    return CliRunner().invoke(cli, list(args))
-
-
 def one_line(result: Result, code: int = 2) -> str:
     assert result.exit_code == code, result.output
     assert result.stderr.startswith("tuneloop: ")
     assert result.stderr.count("\n") == 1
     return result.stderr
-
-
-def make_run(home: Home, name: str) -> RunFolder:
-    run = home.run(name)
-    run.root.mkdir(parents=True)
-    run.spec.write_text(SPEC)
-    return run
 
 
 def test_help_is_fast_and_imports_nothing_heavy() -> None:
@@ -80,6 +64,69 @@ def test_help_is_fast_and_imports_nothing_heavy() -> None:
     assert loaded == "[]"
     assert float(cpu) <= 0.3
     assert "tuneloop run --benchmark wordproblems" in done.stdout
+
+
+def every_command() -> Iterator[tuple[str, click.Command]]:
+    """Commands and their own commands, with their words."""
+    with click.Context(cli) as ctx:
+        for name in commands():
+            command = cli.get_command(ctx, name)
+            assert command is not None
+            yield name, command
+            if isinstance(command, click.Group):
+                yield from ((f"{name} {part}", own) for part, own in command.commands.items())
+
+
+EVERY = dict(every_command())
+
+
+@pytest.mark.parametrize("words", EVERY)
+def test_every_help_has_examples_of_its_own(words: str) -> None:
+    said = EVERY[words].epilog or ""
+    assert [line for line in said.splitlines() if f"tuneloop {words}" in line], said
+
+
+@pytest.mark.parametrize("words", EVERY)
+def test_every_help_tells_defaults(words: str) -> None:
+    for option in EVERY[words].params:
+        if isinstance(option, click.Option) and not (
+            option.is_flag or option.required or option.hidden or option.multiple
+        ):
+            told = "default" in (option.help or "") or option.default is not None
+            assert told or option.name in (
+                "repeat",
+                "against",
+                "endpoint",
+                "experiment",
+                "owner",
+                "older",
+                "out",
+                "tokenizer",
+            )
+
+
+@pytest.mark.parametrize("words", ["", *(name for name, found in EVERY.items() if isinstance(found, click.Group))])
+def test_a_group_alone_prints_its_help_in_lines(words: str) -> None:
+    result = call(*words.split())
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("Usage:") and "\nCommands:\n" in result.stdout
+
+
+def test_help_of_a_command_by_name(home: Home) -> None:
+    assert call("help", "params", "check").stdout == call("params", "check", "--help").stdout
+    assert call("help").stdout == call("--help").stdout
+    assert "did you mean 'status'?" in one_line(call("help", "statsu"))
+
+
+def test_version_has_a_short_option() -> None:
+    assert call("-V").stdout == call("--version").stdout != ""
+
+
+@pytest.mark.parametrize("args", [("--no-color", "list", "models"), ("list", "models", "--no-color")])
+def test_colour_is_left_out_where_asked(monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...]) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    assert call(*args).exit_code == 0
+    assert os.environ["NO_COLOR"] == "1"
 
 
 def test_help_lists_every_command_with_a_sentence() -> None:
@@ -134,6 +181,8 @@ def test_a_misspelt_command_gets_a_suggestion(home: Home) -> None:
 )
 def test_bad_input_is_one_line_and_leaves_nothing(home: Home, args: tuple[str, ...]) -> None:
     one_line(call(*args))
+    if args[0] == "run" and "--benchmark" not in args:
+        one_line(call(*args, "--benchmark", "wordproblems"))
     assert not home.root.exists()
 
 
@@ -161,19 +210,19 @@ def test_a_bad_value_names_its_variable(home: Home, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("content", ["", "\n", "{broken", "[]", "\x00\xff"])
 def test_an_empty_or_unreadable_dataset_is_refused(home: Home, content: str) -> None:
     Path("rows.jsonl").write_text(content)
-    assert "rows.jsonl" in one_line(call("run", "--dataset", "rows.jsonl"))
+    assert "rows.jsonl" in one_line(call("run", "--benchmark", "wordproblems", "--dataset", "rows.jsonl"))
     assert not home.root.exists()
 
 
 def test_a_home_that_cannot_be_written(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("file").write_text("")
     monkeypatch.setenv("FT_FILE_PATH", str(Path("file/below").absolute()))
-    assert "FT_FILE_PATH" in one_line(call("run"))
+    assert "FT_FILE_PATH" in one_line(call("run", "--benchmark", "wordproblems"))
 
 
 def test_the_same_id_twice(home: Home) -> None:
     make_run(home, "r1")
-    assert "r1" in one_line(call("run", "--run-id", "r1", "--seed", "9"))
+    assert "r1" in one_line(call("run", "--benchmark", "wordproblems", "--run-id", "r1", "--seed", "9"))
 
 
 def test_lists(home: Home) -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -170,6 +171,13 @@ def test_no_line_before_the_end_speaks_of_proof() -> None:
 @pytest.mark.parametrize("event", recorded(), ids=lambda event: event.kind)
 def test_an_event_is_read_again_as_it_was_written(event: Event) -> None:
     assert EVENT.validate_json(event.model_dump_json(exclude_none=True)) == event
+
+
+@pytest.mark.parametrize("kind", get_args(get_args(Event)[0]), ids=lambda kind: kind.__name__)
+def test_what_may_be_none_may_be_left_out_of_an_event(kind: type[Event]) -> None:
+    """Events are written without what is None: a field that may be None needs that default."""
+    for name, field in kind.model_fields.items():
+        assert not (type(None) in get_args(field.annotation) and field.is_required()), name
 
 
 def test_words_of_a_choice_without_a_hidden_half() -> None:

@@ -10,7 +10,7 @@ from tuneloop.core.budget import Price, find_price, load_price_list
 OWN = {"mine": Price.model_validate([1, 2]), "gpt-5": Price.model_validate([3, 4, 0.5])}
 
 
-def test_cached_tokens_cost_what_is_said_of_them_and_else_what_others_do() -> None:
+def test_cached_tokens_have_own_or_normal_price() -> None:
     assert OWN["mine"].cost(1_000_000, 500_000, cached=900_000) == 2.0
     assert OWN["gpt-5"].cost(1_000_000, 0, cached=2_000_000) == 0.5, "never more than all"
     assert OWN["gpt-5"].cost(1_000_000, 0, cached=-5) == 3
@@ -34,7 +34,7 @@ def test_who_wins_and_what_nobody_knows() -> None:
         assert find_price(unknown, OWN) is None
 
 
-def test_the_list_says_when_and_from_where_it_is_and_caches_are_not_dearer() -> None:
+def test_price_list_has_date_source_and_cache_prices() -> None:
     found = load_price_list()
     assert found.date.startswith("20") and "http" in found.source
     for name, price in found.models.items():

@@ -12,7 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuneloop.core.files import append_line, digest, read_json, read_lines, write_atomic, write_json, write_lines
+from tuneloop.core import files
+from tuneloop.core.async_bridge import interruptible
+from tuneloop.core.errors import DamagedFileError, PausedError
+from tuneloop.core.files import (
+    append_line,
+    digest,
+    digest_file,
+    read_field,
+    read_json,
+    read_lines,
+    read_model,
+    read_yaml,
+    write_atomic,
+    write_json,
+    write_lines,
+)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
@@ -75,3 +90,90 @@ def test_lines_of_several_threads_do_not_mix(tmp_path: Path) -> None:
     lines = file.read_text().splitlines()
     assert sorted(set(lines)) == [f'"{letter * 50_000}"' for letter in "abcd"]
     assert len(lines) == 200
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b'{"a": "1"',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"[1]",
+        b'{"a": "x"}',
+        b'{"a": 1' + b"0" * 5000 + b"}",
+    ],
+    ids=["empty", "torn", "cut", "bytes", "deep", "deep mapping", "list", "text", "huge"],
+)
+def test_a_damaged_file_is_named_with_its_cure(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "runs" / "r1" / "spent.json"
+    write_atomic(file, content)
+    for read in (lambda: read_model(file, dict[str, int]), lambda: read_field(file, "a", int)):
+        with pytest.raises(DamagedFileError, match=r"spent\.json is damaged \(.*tuneloop run --repeat r1") as told:
+            read()
+        assert "\n" not in str(told.value)
+        assert len(str(told.value)) < 600
+
+
+@pytest.mark.parametrize(
+    "text", ["- " * 5000 + "x", "{a: " * 5000, "a: [", "a: \0", "&a [*a", "!!python/object:os.system x"]
+)
+def test_yaml_that_is_none_is_named(tmp_path: Path, text: str) -> None:
+    write_atomic(tmp_path / "run.yaml", text)
+    with pytest.raises(DamagedFileError, match=r"run\.yaml is damaged"):
+        read_model_of_yaml(tmp_path / "run.yaml")
+
+
+def read_model_of_yaml(file: Path) -> None:
+    found = read_yaml(file)
+    if "&a" in file.read_text():  # a list in itself is YAML; who reads it checks its type
+        assert found[0] is found
+        raise DamagedFileError(f"{file.name} is damaged")
+
+
+def test_only_plain_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:
+    """By the size that a reader would get; a pipe is not waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", 1 << 42)
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("pipe", "folder", "sparse", "zero", "loop"):
+        with pytest.raises(DamagedFileError, match=f"{name} is damaged"):
+            read_json(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "nothing")
+
+
+def test_hashing_hears_that_it_is_to_stop(tmp_path: Path) -> None:
+    """A sparse file of terabytes would take hours."""
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", 1 << 42)
+    looks = iter(range(3))
+
+    def check() -> None:
+        if next(looks) == 2:
+            raise PausedError("stopped on request")
+
+    with pytest.raises(PausedError), interruptible(check):
+        digest_file(tmp_path / "sparse")
+
+
+def test_a_line_without_end_is_not_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LARGEST_LINE", 1 << 10)
+    (tmp_path / "sparse").write_bytes(b"{}\n")
+    os.truncate(tmp_path / "sparse", 1 << 36)
+    rows = read_lines(tmp_path / "sparse")
+    assert next(rows) == {}
+    with pytest.raises(DamagedFileError, match="sparse is damaged"):
+        next(rows)
+
+
+def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
+    write_atomic(tmp_path / "key", "first", keep=True)
+    write_atomic(tmp_path / "key", "second", keep=True)
+    assert (tmp_path / "key").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]

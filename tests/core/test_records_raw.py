@@ -36,7 +36,7 @@ def test_a_script_reads_packed_files_and_other_encodings_by_itself(tmp_path: Pat
     assert found[0] == list(records(tmp_path / "a.jsonl.gz"))
 
 
-def test_bytes_that_are_no_text_are_an_error_where_nothing_else_is_asked_for(tmp_path: Path) -> None:
+def test_undecodable_bytes_are_an_error_by_default(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes("计算".encode() * 20 + b"\xff")
     with pytest.raises(UnicodeDecodeError), open_text(tmp_path / "a.txt") as f:
         f.read()

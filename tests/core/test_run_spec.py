@@ -41,6 +41,22 @@ def test_a_bad_spec_is_refused(bad: dict[str, object]) -> None:
         RunSpec.model_validate({"benchmark": "b", "base_model": "m", **bad})
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"benchmark": "a\0"},
+        {"also": ["a\0"]},
+        {"base_model": "\0m"},
+        {"datasets": ["d", "a\0b"]},
+        {"benchmark_description": "\0"},
+        {"guards": ["a\0:-2"]},
+    ],
+)
+def test_a_nul_in_a_text_is_refused(bad: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match="NUL"):
+        RunSpec.model_validate({"benchmark": "b", "base_model": "m", **bad})
+
+
 def test_a_spec_survives_yaml_and_back() -> None:
     spec = RunSpec(benchmark="b", base_model="m", datasets=("d",), timeout=43200.0, loop_n=3)
     assert RunSpec.model_validate(spec.model_dump(mode="json")) == spec

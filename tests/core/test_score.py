@@ -24,7 +24,7 @@ def scored(shown: int, unseen: int, split: str = "validation") -> Score:
     )  # fmt: skip
 
 
-def test_items_that_agents_do_not_see_are_counted_where_the_scorer_failed_and_not_named() -> None:
+def test_scorer_failures_on_unseen_items_are_only_counted() -> None:
     said = scored(2, 3).scorer_failed()
     assert said.startswith("the scorer failed on 5 of 5 items")
     assert "seen-0: KeyError" in said and "and 3 more" in said

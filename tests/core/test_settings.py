@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.settings import McpProgram, load_settings
+from tuneloop.core.settings import McpProgram, Settings, load_settings
 
 SEED = """\
 # LLM backend
@@ -60,6 +60,17 @@ def test_a_list_in_quotes(tmp_path: Path) -> None:
 def test_a_malformed_line_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match=r"\.env:2: cannot read"):
         load_settings(write(tmp_path, "A=1\nthis is = = 'not\nB=2\n"))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(b"A=1\nFT_DATASET=a\xffb\n", "byte 16 is not UTF-8"), (b"A=1\nFT_DATASET=a\0b\n", r"\.env:2: cannot read")],
+)
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path, data: bytes, said: str) -> None:
+    path = tmp_path / ".env"
+    path.write_bytes(data)
+    with pytest.raises(InvalidRequestError, match=said):
+        load_settings(path)
 
 
 @pytest.mark.parametrize("line", ["FT_UPPER_DATA_SIZE_LIMIT=many", "FT_FULL_TIMEOUT=-1", "FT_BENCHMARK_LIMIT=0"])
@@ -117,3 +128,17 @@ def test_a_server_is_a_url_or_a_program(monkeypatch: pytest.MonkeyPatch, how: st
         load_settings()
     monkeypatch.setenv("TUNELOOP_MCP_URLS", '{"params": {"command": "x", "args": ["y"], "env": {"A": "b"}}}')
     assert load_settings().servers == {"params": McpProgram(command="x", args=("y",), env={"A": "b"})}
+
+
+@pytest.mark.parametrize(
+    ("given", "backend"),
+    [({}, "auto"), ({"USE_VLLM": "true"}, "vllm"), ({"USE_VLLM": "false"}, "hf"), ({"USE_VLLM": ""}, "auto")],
+)
+def test_the_seeds_switch_of_the_backend(given: dict[str, str], backend: str) -> None:
+    assert Settings.model_validate(given).backend == backend
+    assert Settings.model_validate({**given, "TUNELOOP_EVAL_BACKEND": "hf"}).backend == "hf"
+
+
+def test_timeouts_as_the_seeds_write_them() -> None:
+    settings = Settings.model_validate({"FT_DEBUG_TIMEOUT": "36000", "FT_BENCHMARK_TIMEOUT": "3600"})
+    assert (settings.smoke_run_timeout, settings.benchmark_timeout) == (36000, 3600)

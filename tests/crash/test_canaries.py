@@ -6,6 +6,7 @@ Sealed are the test and the half of validation that agents do not see.
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,15 +22,11 @@ from tuneloop.core.errors import RecipeError, ToolError
 from tuneloop.core.files import read_lines, write_atomic, write_lines
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
-from tuneloop.mcp_servers import data as data_server
-from tuneloop.mcp_servers import data_rows
 from tuneloop.mcp_servers.client import McpToolbox, open_toolbox
 from tuneloop.mcp_servers.data import DataTools
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.benchmark_items.splitting import half_hash
 from tuneloop.tools.benchmarks.wordproblems import items
-from tuneloop.tools.contamination.guard import Guard
-from tuneloop.tools.contamination.probes import Hit
 from tuneloop.tools.embedded.problems import splits
 
 from .world import RUN, Place
@@ -133,9 +130,10 @@ async def toolbox(place: Place) -> Any:
 
 
 def told(text: str) -> list[str]:
-    """The planted words in a text."""
+    """The planted words in a text; a number among the digits of a longer one is another number."""
     folded = text.casefold()
-    return [mark for mark in MARKS if mark in folded]
+    found = (mark for mark in MARKS if mark in folded)
+    return [mark for mark in found if not mark.isdecimal() or re.search(rf"(?<!\d){mark}(?!\d)", folded)]
 
 
 def test_no_file_of_the_home_holds_them_but_the_sealed_ones(place: Place) -> None:
@@ -153,18 +151,17 @@ def test_no_file_of_the_home_holds_them_but_the_sealed_ones(place: Place) -> Non
 
 
 def open_files(place: Place) -> Iterator[Path]:
-    """All but the sealed items, what a data script writes before the gate, `final/`, and the report that names leaked rows.
+    """All but the sealed items and `final/`.
 
     What evaluation jobs read and write in their own folders, and the cache of their results, are left out too: no tool of
     an agent reads there.
     """
     for file in sorted(place.home.rglob("*")):
         parts = file.relative_to(place.home).parts
-        raw = any(part.startswith(("build_data-", "dry_run-")) for part in parts)
-        raw |= parts[:2] == ("cache", "evaluations") or (
+        raw = parts[:2] == ("cache", "evaluations") or (
             "work" in parts and any(p.startswith("evaluate") for p in parts)
         )
-        hidden = raw or "sealed" in parts or parts[2:3] == ("final",) or file == place.run / "report.md"
+        hidden = raw or "sealed" in parts or parts[2:3] == ("final",)
         if file.is_file() and not file.is_symlink() and parts[0] not in ("engines", "models") and not hidden:
             yield file
 
@@ -179,13 +176,12 @@ def readable(file: Path) -> str:
     return "\n".join(v.decode("latin-1") if isinstance(v, bytes) else str(v) for row in rows for v in row)
 
 
-def test_the_gate_dropped_them_and_the_report_alone_names_some(place: Place) -> None:
+def test_they_were_removed_before_anybody_read_and_the_report_counts_them(place: Place) -> None:
     dropped = json.loads((place.run / "experiments/001/data/report.json").read_text())["dropped"]
-    assert dropped["overlap with test"] >= 1
-    assert dropped["overlap with unseen"] >= 1
-    others = [line for line in (place.run / "report.md").read_text().splitlines() if told(line)]
-    assert [line for line in others if "Training rows dropped because they overlap" not in line] == []
-    assert not [name for name, *_ in HIDDEN for line in others if name.casefold() in line.casefold()]
+    assert not [why for why in dropped if why.startswith("overlap with")], "nothing was left for the gate"
+    report = (place.run / "report.md").read_text()
+    assert re.search(r"Raw rows with sealed items, removed before the run read its data: data \d+", report)
+    assert told(report) == []
 
 
 EXPERIMENT: dict[str, Any] = {"experiment": 1}
@@ -242,8 +238,8 @@ async def test_no_tool_says_one(toolbox: McpToolbox) -> None:
     assert {name for name in await toolbox.names() if not name.startswith("params_")} == {*CALLS, *TRIED}
     said = await answers(toolbox)
     assert {call: found for call, text in said.items() if (found := told(text))} == {}
-    for tool in ("sample_rows 0", "search_rows 0", "column_stats 0", "find_duplicates 0", "inspect_dataset 0"):
-        assert "not shown: they hold items of the sealed test or of the validation half" in said[f"data_{tool}"], tool
+    assert "rows were removed: they held items of the sealed test" in said["data_list_datasets 0"]
+    assert json.loads(said["data_search_rows 0"])["found"] == 0, "a count alone would spell an item out"
     overlaps = json.loads(said["data_check_overlap 0"])["overlaps"]
     assert overlaps["test"] >= 13, "eight rows and five talks"
     assert overlaps["unseen"] >= 12, "seven rows and five talks"
@@ -266,26 +262,38 @@ def tried(place: Place, code: str) -> str:
 
     def over() -> str:
         try:
-            found = tools.try_result(1)
+            found = tools.try_result(2)
         except RecipeError as e:
             return str(e)
         return json.dumps(found) if found["state"] == "over" else ""
 
-    tools.try_script(1, code)
+    RunFolder(place.run).experiment(2).root.mkdir(exist_ok=True)  # the first is finished and stays as it is
+    tools.try_script(2, code)
     said: str = until(over, 120, 0.1)
     return said
 
 
-@pytest.mark.parametrize(("code", "instead"), [(SCRIPT, "not shown"), (FAILS, "omitted")], ids=["writes", "fails"])
-def test_a_script_that_looks_for_them_tells_none(place: Place, code: str, instead: str) -> None:
-    said = tried(place, code)
-    assert instead in said
-    assert told(said) == []
+SHIFTED = """import json, os, sys
+found = os.walk(os.environ["DATASETS_DIR"], followlinks=True)
+text = "".join(open(os.path.join(folder, name)).read() for folder, _, names in found for name in names)
+rows = [{"instruction": "".join(chr(ord(c) + 1) for c in text), "input": "", "output": text[::-1]}]
+rows = rows[:1] if "--debug" in sys.argv else rows
+json.dump(rows, open("data.json", "w"))
+"""
 
 
-def test_without_a_guard_its_log_would_tell(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuneloop.tools.data_script.run.filter_lines", lambda _guard, text: text)
-    assert told(tried(place, FAILS))
+@pytest.mark.parametrize("code", [SCRIPT, FAILS], ids=["writes", "fails"])
+def test_a_script_that_looks_for_them_tells_none(place: Place, code: str) -> None:
+    assert told(tried(place, code)) == []
+
+
+def test_a_script_finds_none_to_write_in_another_way(place: Place) -> None:
+    tried(place, SHIFTED)
+    files = place.run.glob("experiments/002/work/dry_run-*/data.json")
+    newest = max(files, key=lambda file: file.stat().st_mtime_ns)
+    (row,) = json.loads(newest.read_text())
+    assert "question" in row["output"][::-1]
+    assert told(row["output"][::-1]) == []
 
 
 def test_no_command_says_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,37 +314,3 @@ def test_no_command_says_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> N
         assert said.output, command
         assert not isinstance(said.exception, AssertionError | TypeError), command
         assert told(said.output) == [], command
-
-
-def blind(_guard: Guard | None, values: list[Any]) -> list[bool]:
-    """A guard that was taken away."""
-    return [False] * len(values)
-
-
-@pytest.mark.parametrize(
-    ("take_away", "tells"),
-    [
-        (lambda m: m.setattr(data_rows, "find_sealed", blind), {"sample_rows", "search_rows", "find_duplicates"}),
-        (lambda m: m.setattr("tuneloop.tools.raw_data.row_queries.find_sealed", blind), {"column_stats"}),
-        (lambda m: m.setattr(data_server, "filter_text", lambda _guard, text, _instead: text), {"list_datasets"}),
-    ],
-    ids=["rows", "values", "cards"],
-)
-async def test_without_a_guard_they_would_be_found(
-    toolbox: McpToolbox, monkeypatch: pytest.MonkeyPatch, take_away: Callable[[Any], None], tells: set[str]
-) -> None:
-    take_away(monkeypatch)
-    found = {call.split()[0] for call, text in (await answers(toolbox)).items() if told(text)}
-    assert found == {f"data_{name}" for name in tells}
-
-
-async def test_if_the_test_alone_were_withheld_unseen_items_would_be_found(
-    toolbox: McpToolbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Hit, "sealed", property(lambda hit: hit.split == "test"))
-    found = {call.split()[0]: marks for call, text in (await answers(toolbox)).items() if (marks := told(text))}
-    assert found.keys() == {
-        f"data_{name}" for name in ("sample_rows", "search_rows", "column_stats", "find_duplicates")
-    }
-    for marks in found.values():
-        assert not {name.casefold() for name, *_ in PLANTED} & {*marks}

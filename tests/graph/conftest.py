@@ -21,6 +21,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.score import Comparison, ItemResult, Score
 from tuneloop.tools.runs.manifest import write_manifest
+from tuneloop.tools.runs.signature import write_signed_setup
 
 NODES = ("research", "engineer_data", "write_config", "validate", "build_data", "smoke_run", "train", "evaluate")
 SECONDS = 10.0
@@ -79,7 +80,7 @@ def long_run(run: RunFolder, experiments: int, progress: int) -> RunFolder:
     run.baseline.mkdir()
     (run.baseline / "scores.json").write_text(score(10, items=200).model_dump_json())
     (run.baseline / "spent.json").write_text('{"seconds": 5.0}')
-    run.setup.write_text("{}")
+    write_signed_setup(run, "{}")
     for number in range(1, experiments + 1):
         folder = run.experiment(number)
         folder.root.mkdir(parents=True)

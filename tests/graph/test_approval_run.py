@@ -17,6 +17,7 @@ from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.messages import say
+from tuneloop.tools.runs.signature import write_signed_setup
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,7 @@ def run(short_run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder
     made = Settings(FT_FILE_PATH=short_run.home).home.run(f"asks-{tmp_path.name}")
     made.root.mkdir()
     write_manifest(made, read_spec(short_run.run).model_copy(update={"approve": "plan", "loop_n": 2}))
-    shutil.copy(short_run.run.setup, made.setup)
+    write_signed_setup(made, short_run.run.setup.read_text())
     shutil.copytree(short_run.run.baseline, made.baseline)
     shutil.copytree(short_run.run.root / "datasets", made.root / "datasets", symlinks=True)
     return made

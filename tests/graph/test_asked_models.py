@@ -13,12 +13,13 @@ from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.event_log import read_events
 from tuneloop.core.events import JobProgress, RunPaused
 from tuneloop.core.experiment import DataScript
+from tuneloop.core.settings import Settings
 from tuneloop.graph.lifecycle.drive import drive
 
 pytestmark = pytest.mark.slow
-ASKS = """import csv, json, os, sys
+ASKS = """import json, os, sys
 from tuneloop_models import ask_many
-rows = list(csv.DictReader(open(os.environ["DATASETS_DIR"] + "/wordproblems/textbook.csv")))
+rows = [json.loads(line) for line in open(os.environ["DATASETS_DIR"] + "/wordproblems/textbook.csv.jsonl")]
 rows = rows[:100] if "--debug" in sys.argv else rows[:200]
 found = ask_many([row["problem"] for row in rows], temperature=0.7)
 data = [
@@ -31,7 +32,7 @@ json.dump(data, open("data.json", "w"))
 
 def test_a_provider_that_takes_no_key_pauses_the_run(short_run: WholeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FT_FILE_PATH", str(short_run.home))
-    run, settings = prepared_as(short_run, "asks-models")
+    run, _ = prepared_as(short_run, "asks-models")
     planner = Scripted("data_engineer", [DataScript(code=ASKS)])
     monkeypatch.setattr("tuneloop.graph.context.make_planner", lambda *_: planner)
     refused: list[Any] = [(401, {"error": {"message": "no", "code": "invalid_api_key"}})]
@@ -43,6 +44,7 @@ def test_a_provider_that_takes_no_key_pauses_the_run(short_run: WholeRun, monkey
         for name, value in {"API_KEY": "k", "API_BASE": chat.url}.items():
             monkeypatch.setenv(f"OPENAI_{name}", value)
         monkeypatch.setenv("FT_STRONG_MODELS", "big")
+        settings = Settings(FT_FILE_PATH=short_run.home)
         with pytest.raises(InfrastructureError, match="it refuses the key"):
             drive(run, settings)
         events = read_events(run.events)[0]

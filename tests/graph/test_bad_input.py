@@ -22,11 +22,11 @@ from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import write_json, write_lines
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.os_errors import naming_os_errors
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.lifecycle.drive import drive
 from tuneloop.graph.lifecycle.integrity import check_unchanged
-from tuneloop.graph.lifecycle.os_errors import naming_os_errors
 from tuneloop.tools.benchmark_items.folder import TEST, UNSEEN, VALIDATION, open_folder
 from tuneloop.tools.engines.engine import Engine
 from tuneloop.tools.engines.engine import write_manifest as certify
@@ -41,7 +41,7 @@ def run(tmp_path: Path) -> RunFolder:
     """A prepared run on a model, a data set, a benchmark and two engines as they lie in a home."""
     home = tmp_path / "home"
     run = RunFolder(home / "runs" / "r1")
-    spec = RunSpec(benchmark="bench", base_model="m", sandbox="process")
+    spec = RunSpec(benchmark="bench", base_model="m")
     model, data, run_tools = home / "models" / "m", tmp_path / "mine", home / "benchmarks" / "bench"
     for folder in (model, data, run_tools):
         folder.mkdir(parents=True)
@@ -93,7 +93,7 @@ def refused(run: RunFolder, *given: str) -> str:
     return lines[0]
 
 
-def test_a_run_that_stands_on_what_it_stood_on_passes_and_is_looked_at_cheaply(run: RunFolder) -> None:
+def test_unchanged_run_passes_integrity_check_cheaply(run: RunFolder) -> None:
     check_unchanged(run, settings(run))
     assert len(json.loads(run.stamps.read_text())) == 3
     weights = settings(run).home.models / "m" / "model.safetensors"
@@ -142,7 +142,7 @@ def without_the_unseen_half(run: RunFolder) -> None:
         (lambda r: shutil.rmtree(home(r) / "engines/llamafactory-abc"), r"is gone: `tuneloop engines build llamafac"),
         (lambda r: r.setup.write_text("{"), r"setup\.json: not what `prepare` wrote"),
         (of_the_future, r"newer tuneloop \(7\.0\)"),
-        (lambda r: r.spec.write_text("- nonsense"), r"run\.yaml: not a run's manifest"),
+        (lambda r: r.spec.write_text("- nonsense"), r"run\.yaml is damaged"),
     ],
     ids=[
         "rows",

@@ -36,9 +36,9 @@ URL, PORT = "http://127.0.0.1:18733", 18733
 
 
 @contextmanager
-def dev(log: Path, **more: str) -> Iterator[subprocess.Popen[bytes]]:
+def dev(log: Path, *options: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
     """`langgraph dev` as the README starts it, until it answers."""
-    argv = [str(Path(sys.executable).with_name("langgraph")), "dev", "--no-browser", "--no-reload", "--port", str(PORT)]
+    argv = [str(Path(sys.executable).with_name("langgraph")), "dev", "--no-browser", "--port", str(PORT), *options]
     env = {**os.environ, "LANGGRAPH_CLI_NO_ANALYTICS": "1", **more}
     with log.open("ab") as out:
         p = subprocess.Popen(argv, env=env, cwd=ROOT, stdout=out, stderr=out)
@@ -98,7 +98,7 @@ def test_a_thread_that_is_interrupted_rolled_back_and_killed_goes_on(log: Path, 
     """Its researcher thinks all the time, with a model that never answers."""
     with chat_server(lambda _: Hang()) as chat:
         more = {"CHAT_MODEL": "m", "OPENAI_API_KEY": "k", "OPENAI_API_BASE": chat.url}
-        with dev(log, **more) as server:
+        with dev(log, "--no-reload", **more) as server:
             client = get_sync_client(url=URL)
             question_back_and_busy_run(client)
             thread = client.threads.create()["thread_id"]
@@ -114,7 +114,7 @@ def test_a_thread_that_is_interrupted_rolled_back_and_killed_goes_on(log: Path, 
             until(lambda: thread.encode() in kept(), 30)
             server.kill()
             server.wait()
-        with dev(log, **more):
+        with dev(log, "--no-reload", **more):
             until(lambda: len(chat.seen) == 4)
             said = client.runs.create(thread, "tuneloop", input={"run_id": thread, **words("finish")})
             until(lambda: len(open_directives(run.directives)) == 3)

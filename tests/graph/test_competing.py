@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.prepared import prepared
+from tests.prepared import prepared, wordproblems
 from tests.tools.statistics.worlds import score
 from tuneloop.core.directive import Directive, Finish
 from tuneloop.core.directive_log import append_row
@@ -26,7 +26,6 @@ from tuneloop.graph.nodes import evaluate, extra_seeds
 from tuneloop.graph.nodes.evaluate import remeasure_references
 from tuneloop.graph.nodes.extra_seeds import best_training, candidate_folder, choose_candidate
 from tuneloop.graph.state import State
-from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 from tuneloop.tools.housekeeping.pruning import read_note
 from tuneloop.tools.runs.journal import keep_score, score_file, shown_score, unseen_scores_file
 
@@ -49,11 +48,11 @@ def run_of(
 ) -> Context:
     """A run whose experiments (items that are right, promoted) are over; a training took 100 s."""
     home = Home(tmp_path)
-    found = resolve_benchmark("wordproblems", home, None)
+    found = wordproblems(home)
     guard = PlacedBenchmark(
         benchmark=found.benchmark.model_copy(update={"name": "task"}), root=found.root, fingerprint="-"
     )
-    values = {"benchmark": "wordproblems", "base_model": "tiny", "sandbox": "process", "seeds": trainings, **asked}
+    values = {"benchmark": "wordproblems", "base_model": "tiny", "seeds": trainings, **asked}
     spec = RunSpec.model_validate({**values, "guards": ["/my/task:-4"] if guarded else []})
     run = prepared(home.run("r"), spec, found, tmp_path, also=[guard] if guarded else [])
     ctx = Context(
@@ -188,9 +187,7 @@ def test_second_call_finds_the_decision(tmp_path: Path, train: Callable[..., Tra
     assert made.made == [(2, 2), (1, 2)]
 
 
-def test_contest_that_was_cut_short_decides_alike_and_trains_nothing_twice(
-    tmp_path: Path, train: Callable[..., Trainings]
-) -> None:
+def test_interrupted_contest_decides_alike_and_trains_once(tmp_path: Path, train: Callable[..., Trainings]) -> None:
     """A kill in the last training: earlier ones are there, weights of losers are gone."""
     found = {(2, 2): 61, (2, 3): 64, (1, 2): 62, (1, 3): 63}
     ctx = run_of(tmp_path, THREE, trainings=3)
@@ -382,9 +379,7 @@ def test_no_time_to_measure_alike_leaves_the_incumbent(
     assert (over_now.culprit, over_now.text) == ("environment", "the run's time was over during evaluate")
 
 
-def test_incumbent_that_cannot_be_measured_again_says_nothing_of_the_candidate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unmeasurable_incumbent_does_not_blame_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It pauses the run; time that is over ends it instead, or it would pause for ever."""
     ctx = run_of(tmp_path, THREE, trainings=1)
     elsewhere(ctx, 2)

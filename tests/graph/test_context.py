@@ -35,7 +35,7 @@ def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("FT_FILE_PATH", str(tmp_path))
     write_manifest(Settings(FT_FILE_PATH=tmp_path).home.run("r1"), RunSpec(benchmark="b", base_model="m"))
     made = StateGraph(State)
-    made.add_node("research", step("research", thinks))
+    made.add_node("research", step("research", thinks, Settings(FT_FILE_PATH=tmp_path)))
     made.add_edge(START, "research")
     return made.compile()
 

@@ -16,8 +16,8 @@ from tuneloop.core.score import ItemResult, Score, SealedTest
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes import finish as node
 from tuneloop.graph.nodes.finish import finish, is_below_base
-from tuneloop.graph.outcomes import report_data
 from tuneloop.tools.evaluation.test_access_log import log_test_access
+from tuneloop.tools.jobs.warm_workers import WarmWorkers
 from tuneloop.tools.runs.fork import Fork
 from tuneloop.tools.runs.journal import keep_score, score_file
 
@@ -47,8 +47,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> Ending:
 
         monkeypatch.setattr(node, "run_sealed_test", read)
         monkeypatch.setattr(node, "make_candidate", whole_model)
-        monkeypatch.setattr(node, "stop_workers", lambda _: None)
-        monkeypatch.setattr(report_data, "overlapping_instructions", lambda *_: ())
+        monkeypatch.setattr(WarmWorkers, "stop", lambda _: None)
         finish(ctx)
         return dict(read_json(ctx.run.report_json))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -19,10 +21,12 @@ from tuneloop.core.settings import load_settings
 from tuneloop.graph.lifecycle.rebuild import rebuild
 from tuneloop.tools.housekeeping.pruning import prune_experiment
 from tuneloop.tools.runs import fork
+from tuneloop.tools.runs.evidence import HASHES, record_evidence
 from tuneloop.tools.runs.fork import fork_run, read_fork, send_first_message
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.messages import waiting
+from tuneloop.tools.runs.signature import write_signed_setup
 
 
 @pytest.fixture
@@ -40,6 +44,9 @@ def parent(home: Home, make_long_run: Callable[..., RunFolder], monkeypatch: pyt
     write_manifest(run, RunSpec(benchmark="b", base_model="m", loop_n=4, timeout=3600))
     for number in range(1, 10):
         write_json(run.experiment(number).model / "model.safetensors", "weights of " + str(number))
+        record_evidence(run, run.experiment(number).root)
+    record_evidence(run, run.baseline)
+    write_signed_setup(run, "{}")
     (run.root / "datasets").mkdir()
     (run.root / "datasets" / "d").symlink_to(home.root)
     return run
@@ -84,6 +91,7 @@ def opened(home: Home, run: RunFolder) -> None:
 def test_number_of_validation_items_is_carried_over(home: Home, parent: RunFolder) -> None:
     chosen = {"limit": 500, "why": "measuring takes about 80 s"}
     write_json(parent.validation, chosen)
+    record_evidence(parent, parent.baseline)
     assert read_json(made(home, parent, 3).validation) == chosen
 
 
@@ -176,3 +184,55 @@ def test_on_a_disk_without_links_it_copies(home: Home, parent: RunFolder, monkey
     monkeypatch.setattr("pathlib.Path.hardlink_to", refused)
     run = made(home, parent, 7)
     assert (run.experiment(7).model / "model.safetensors").stat().st_nlink == 1
+
+
+CHANGES: dict[str, Callable[[RunFolder], object]] = {
+    "weights": lambda r: write_json(r.experiment(2).model / "model.safetensors", "weights of 3"),
+    "weights of the same size and time": lambda r: same_stat(r.experiment(2).model / "model.safetensors"),
+    "result": lambda r: write_json(r.experiment(1).result, read_json(r.experiment(1).result) | {"seconds": 1.0}),
+    "score": lambda r: write_json(r.experiment(1).scores, {}),
+    "a further file": lambda r: write_json(r.experiment(1).model / "tokenizer.json", {}),
+    "a link": lambda r: (r.experiment(1).model / "config.json").symlink_to("/etc/passwd"),
+    "a linked folder": lambda r: r.experiment(1).data.symlink_to("/etc"),
+    "baseline": lambda r: write_json(r.baseline / "scores.json", {}),
+    "a file that is gone": lambda r: (r.baseline / "spent.json").unlink(),
+    "hashes": lambda r: write_json(r.experiment(1).root / HASHES, {"files": {}, "signature": ""}),
+    "no hashes": lambda r: (r.experiment(1).root / HASHES).unlink(),
+}
+
+
+def same_stat(file: Path) -> None:
+    """Change a file and set its clock back."""
+    seen = file.stat()
+    file.write_bytes(file.read_bytes()[::-1])
+    os.utime(file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_was_changed_after_its_end_is_refused(
+    home: Home, parent: RunFolder, change: Callable[[RunFolder], object]
+) -> None:
+    change(parent)
+    with pytest.raises(InvalidRequestError, match=r"put it back, or fork from before it") as told:
+        made(home, parent, 3)
+    assert "\n" not in str(told.value)
+    assert [p.name for p in home.runs.iterdir()] == ["p"], "a refused fork leaves nothing"
+
+
+def test_evidence_that_another_home_signed_is_no_evidence(home: Home, parent: RunFolder) -> None:
+    home.key.unlink()
+    write_manifest(parent, read_spec(parent))
+    write_signed_setup(parent, "{}")
+    with pytest.raises(InvalidRequestError, match="was not written by this home"):
+        made(home, parent, 3)
+
+
+def test_pruned_weights_are_no_change(home: Home, parent: RunFolder) -> None:
+    prune_experiment(parent.experiment(2), weights=True, raw=True, rule="best")
+    assert made(home, parent, 3).experiment(2).result.is_file()
+
+
+def test_a_parent_of_another_home_is_refused(home: Home, parent: RunFolder) -> None:
+    parent.signature.unlink()
+    with pytest.raises(InvalidRequestError, match="was not made by this home"):
+        made(home, parent, 3)

@@ -17,7 +17,7 @@ from tuneloop.tools.benchmark_items.folder import render_prompt
 from tuneloop.tools.contamination.guard import Guard
 from tuneloop.tools.data_script import dataset_build
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 SCRIPT = """
 import argparse, json

@@ -44,6 +44,7 @@ GENERATED = {f"{E}/jobs/dry_run", f"{E}/jobs/build_data"}
 BELIEVED = [
     "run.yaml",
     "setup.json",
+    "signature.json",
     "stamps.json",
     "stores.json",
     "events.jsonl",
@@ -55,6 +56,7 @@ BELIEVED = [
     "directives.jsonl",
     "lock",
     "baseline/scores.json",
+    "baseline/hashes.json",
     "baseline/sealed",
     "baseline/validation.json",
     "baseline/probe/evaluation.json",
@@ -72,6 +74,7 @@ BELIEVED = [
     "experiments/001/sealed",
     "experiments/001/evaluation.json",
     "experiments/001/experiment.json",
+    "experiments/001/hashes.json",
     "experiments/001/training.json",
     "experiments/001/forecast.json",
     "experiments/001/hypothesis.json",
@@ -128,7 +131,7 @@ def test_each_job_reads_and_writes_what_the_table_says(jobs: dict[str, Command],
     assert found == WALLS
 
 
-def test_code_that_was_written_for_the_run_is_marked_and_nothing_has_a_network(jobs: dict[str, Command]) -> None:
+def test_generated_code_is_marked_and_jobs_have_no_network(jobs: dict[str, Command]) -> None:
     assert {name for name, command in jobs.items() if command.generated} == GENERATED
     assert not [name for name, command in jobs.items() if command.network]
     assert not [name for name, command in jobs.items() if command.generated and command.worker]

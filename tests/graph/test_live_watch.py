@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.prepared import prepared
+from tests.prepared import prepared, wordproblems
 from tuneloop.core.errors import PausedError, RecipeError
 from tuneloop.core.event_log import iter_events
 from tuneloop.core.events import MonitorFinding
@@ -20,10 +20,8 @@ from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.train import finished_training
 from tuneloop.graph.state import State
-from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.config.finalize import write_dataset_info
 from tuneloop.tools.hub.store import fingerprint
-from tuneloop.tools.jobs.warm_workers import stop_workers
 from tuneloop.tools.runs.messages import put
 
 pytestmark = pytest.mark.slow
@@ -47,7 +45,7 @@ def context(warm_home: Path, tiny: Path):
     def made(timeout: float | None = None, **changes: object) -> Context:
         settings = Settings(FT_FILE_PATH=warm_home)
         run = settings.home.run("watched")
-        found = resolve.resolve_benchmark("wordproblems", settings.home, None)
+        found = wordproblems(settings.home)
         spec = RunSpec(benchmark="wordproblems", base_model="tiny", timeout=timeout)
         prepared(run, spec, found, tiny, model_fingerprint=fingerprint(tiny))
         folder = run.experiment(1)
@@ -68,14 +66,14 @@ def context(warm_home: Path, tiny: Path):
 
     yield made
     for ctx in contexts:
-        stop_workers(ctx.run_tools)
+        ctx.run_tools.workers.stop()
 
 
 def said(ctx: Context) -> list[MonitorFinding]:
     return [e for e in iter_events(ctx.run.events) if isinstance(e, MonitorFinding)]
 
 
-def test_a_rate_so_high_that_it_diverges_is_stopped_long_before_its_end(context) -> None:
+def test_diverging_training_is_stopped_early(context) -> None:
     ctx = context(learning_rate=50.0, max_steps=2000)
     with pytest.raises(RecipeError, match=r"stopped at step \d+ of 2000: the loss .*learning rate is too high") as e:
         finished_training(ctx)
@@ -86,7 +84,7 @@ def test_a_rate_so_high_that_it_diverges_is_stopped_long_before_its_end(context)
     assert not ctx.folder.training.is_file()
 
 
-def test_the_last_good_checkpoint_is_offered_and_none_is_made_after_the_trouble(context) -> None:
+def test_last_good_checkpoint_is_kept_and_none_made_after_failure(context) -> None:
     """The NaN is put into the engine's log by hand; everything else is real."""
     ctx = context(max_steps=400)
     pulse, log = ctx.folder.model / "pulse.json", ctx.folder.model / "watch.jsonl"
@@ -110,7 +108,7 @@ def test_the_last_good_checkpoint_is_offered_and_none_is_made_after_the_trouble(
     assert note.failure == "nan" and "step 401" in note.text
 
 
-def test_a_training_that_cannot_meet_its_deadline_is_stopped_and_what_was_learned_is_offered(context) -> None:
+def test_training_past_deadline_stops_with_last_checkpoint(context) -> None:
     ctx = context(max_steps=100_000, timeout=60.0)
     result = finished_training(ctx)
     assert result.stopped is not None and result.stopped.kind == "deadline"

@@ -1,4 +1,4 @@
-"""The same run in other ways gives the same journal: killed and resumed, tools over HTTP, from a script, `langgraph dev`."""
+"""The same run in other ways gives the same journal: tools over HTTP, `langgraph dev`, a training that was killed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests import noted_calls
 from tests.conftest import SMALL, WISH, begin_small
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
@@ -47,36 +48,6 @@ def until(true: Callable[[], bool], seconds: float = 240) -> None:
         time.sleep(0.2)
 
 
-def kill_at(argv: list[str], env: dict[str, str], home: Path, moment: Callable[[], bool]) -> None:
-    """Start the orchestrator, kill it with -9 when the moment has come."""
-    p = subprocess.Popen(argv, env=env, cwd=home.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        until(lambda: p.poll() is not None or moment())
-        assert p.poll() is None, "it ended before it could be killed"
-    finally:
-        os.kill(p.pid, signal.SIGKILL)
-        p.wait()
-
-
-def test_killed_in_three_places_and_resumed(short_run, warm_home: Path) -> None:
-    env = {**os.environ, "FT_FILE_PATH": str(warm_home)}
-    run = RunFolder(warm_home / "runs" / "killed")
-    folder = run.experiment(1)
-    begin_small(warm_home, "killed")
-    resume = [*COMMAND, "resume", "killed", "--json"]
-    kill_at(resume, env, warm_home, lambda: folder.hypothesis.is_file())
-    kill_at(resume, env, warm_home, lambda: (folder.model / "trainer_log.jsonl").is_file())
-    log = folder.model / "trainer_log.jsonl"
-    seen = log.stat().st_size
-    until(lambda: log.stat().st_size > seen)  # nobody waits for it, and it goes on
-    kill_at(resume, env, warm_home, lambda: (folder.jobs / "evaluate.1").is_dir())
-    p = subprocess.run(resume, env=env, cwd=warm_home.parent, capture_output=True, text=True)
-    assert p.returncode == 0, p.stderr
-    assert story(run) == story(short_run.run)
-    assert sorted(j.name for j in folder.jobs.iterdir() if j.is_dir() and j.name.startswith("train")) == ["train.1"]
-    assert not [f for f in run.root.rglob("*.part")]
-
-
 @pytest.mark.soak
 def test_a_killed_training_goes_on_from_its_checkpoint(whole_run, warm_home: Path) -> None:
     env = {**os.environ, "FT_FILE_PATH": str(warm_home)}
@@ -93,8 +64,9 @@ def test_a_killed_training_goes_on_from_its_checkpoint(whole_run, warm_home: Pat
 
 
 @contextmanager
-def server(name: str, run_id: str, env: dict[str, str], port: int) -> Iterator[str]:
-    argv = [sys.executable, "-m", "tuneloop.mcp_servers.main", name, "--run", run_id, "--http", "--port", str(port)]
+def server(name: str, run_id: str, env: dict[str, str], port: int, calls: Path) -> Iterator[str]:
+    noted = [sys.executable, str(noted_calls.THIS), str(calls), "tuneloop-mcp"]
+    argv = [*noted, name, "--run", run_id, "--http", "--port", str(port)]
     p = subprocess.Popen(argv, env=env)
     try:
         yield f"http://127.0.0.1:{port}/mcp"
@@ -106,9 +78,9 @@ def server(name: str, run_id: str, env: dict[str, str], port: int) -> Iterator[s
 def test_with_all_servers_in_other_processes(short_run, warm_home: Path) -> None:
     env = {**os.environ, "FT_FILE_PATH": str(warm_home), "TUNELOOP_MCP_TOKEN": "sesame"}
     begin_small(warm_home, "apart")
-    names = ("params", "data", "training", "evaluation")
+    names, calls = ("params", "data", "training", "evaluation"), warm_home.parent / "calls.txt"
     with ExitStack() as stack:
-        urls = {n: stack.enter_context(server(n, "apart", env, 18124 + i)) for i, n in enumerate(names)}
+        urls = {n: stack.enter_context(server(n, "apart", env, 18124 + i, calls)) for i, n in enumerate(names)}
         for url in urls.values():
             until(partial(answers, url), 60)
         over_http = {**env, "TUNELOOP_MCP_URLS": json.dumps(urls)}
@@ -117,6 +89,7 @@ def test_with_all_servers_in_other_processes(short_run, warm_home: Path) -> None
         )
         assert p.returncode == 0, p.stderr.decode()
     assert story(RunFolder(warm_home / "runs" / "apart")) == story(short_run.run)
+    assert {call.partition("_")[0] for call in noted_calls.noted_calls(calls)} == set(names)
 
 
 def answers(url: str) -> bool:
@@ -134,20 +107,6 @@ def small(spec: dict[str, Any]) -> dict[str, Any]:
     """What the graph is given so that it does what the small run did."""
     limits = {name: int(SMALL[f"FT_{name.upper()}"]) for name in ("benchmark_limit", "upper_data_size_limit")}
     return {"spec": {**spec, **limits}, "messages": [{"role": "user", "content": WISH}]}
-
-
-def test_from_a_script_of_ten_lines(short_run, warm_home: Path) -> None:
-    code = (ROOT / "examples" / "invoke.py").read_text()
-    assert len(code.splitlines()) <= 10
-    given = '{"spec": spec}'
-    assert given in code
-    less = small({})
-    code = code.replace(given, f"{less} | {{'spec': spec | {less['spec']}}}")
-    env = {**os.environ, "FT_FILE_PATH": str(warm_home)}
-    p = subprocess.run([sys.executable, "-c", code], env=env, cwd=warm_home.parent, capture_output=True, text=True)
-    assert p.returncode == 0, p.stderr
-    report = Path(p.stdout.strip().splitlines()[-1])
-    assert story(RunFolder(report.parent)) == story(short_run.run)
 
 
 TOKEN = "sesame-open-sesame"

@@ -25,7 +25,7 @@ def session(home: Path, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([*COMMAND, *words], env=env, cwd=home.parent, stdout=said, stderr=said)
 
 
-def test_second_training_survives_a_kill_and_the_better_one_is_delivered(warm_home: Path) -> None:
+def test_second_seed_survives_kill_and_better_is_delivered(warm_home: Path) -> None:
     run = RunFolder(warm_home / "runs" / "seeds")
     folder = run.experiment(1)
     again = folder.root / "seeds" / "2"

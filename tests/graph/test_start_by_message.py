@@ -34,16 +34,18 @@ def message(text: str, **more: Any) -> State:
     ],
 )
 def test_text_that_starts_no_run_is_answered(text: str, reason: str) -> None:
-    reply = steer(message(text), CONFIG)
+    reply = steer(message(text), CONFIG, load_settings())
     assert (reply["stage"], reason in reply["messages"][0].text) == (END, True)
     assert not load_settings().home.runs.exists()
 
 
 def test_run_command_creates_a_run() -> None:
-    reply = steer(message("run benchmark=wordproblems base_model=tiny loop_n=2 timeout=90m", stage=END), CONFIG)
+    reply = steer(
+        message("run benchmark=wordproblems base_model=tiny loop_n=2 timeout=90m", stage=END), CONFIG, load_settings()
+    )
     assert (reply["run_id"], reply["stage"]) == ("t1", "prepare")
     run = load_settings().home.run("t1")
     assert (read_spec(run).loop_n, read_spec(run).timeout) == (2, 5400)
     assert len(read_conversation(run.conversation)) == 2
     with pytest.raises(InvalidRequestError, match="nothing to do"):
-        steer(State(), CONFIG)
+        steer(State(), CONFIG, load_settings())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -37,19 +36,11 @@ def test_all_experiments_in_order(home: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("status", "--json"), ("status",), ("list", "runs")])
-def test_little_time_and_memory(home: Path, command: tuple[str, ...]) -> None:
-    """The bounds are up to four times the goal: a busy machine is no failure."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    p = subprocess.run(
-        [*COMMAND, *command], env={**os.environ, "FT_FILE_PATH": str(home)}, cwd=home, capture_output=True, text=True
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert p.returncode == 0, p.stderr
-    assert "long" in p.stdout
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime <= 2.4
+def test_little_memory(home: Path, command: tuple[str, ...]) -> None:
+    """What a thousand experiments cost in time is a row of `make bench`."""
     code = "import subprocess,sys,resource;subprocess.run(sys.argv[1:],capture_output=True,check=True);"
     code += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    q = subprocess.run(
+    p = subprocess.run(
         [sys.executable, "-c", code, *COMMAND, *command],
         env={**os.environ, "FT_FILE_PATH": str(home)},
         cwd=home,
@@ -57,7 +48,7 @@ def test_little_time_and_memory(home: Path, command: tuple[str, ...]) -> None:
         text=True,
         check=True,
     )
-    assert int(q.stdout) <= 100 * 1024
+    assert int(p.stdout) <= 100 * 1024
 
 
 def test_people_see_the_last_ones_and_scripts_all(home: Path) -> None:

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.prepared import prepared
+from tests.prepared import prepared, wordproblems
 from tests.stand_in_engine import write_benchmark
 from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.event_log import iter_events
 from tuneloop.core.events import ValidationChosen
 from tuneloop.core.files import read_json, write_json
+from tuneloop.core.job import JobStatus
 from tuneloop.core.layout import Home
 from tuneloop.core.run_spec import PlacedBenchmark, RunSpec
 from tuneloop.core.settings import Settings
@@ -82,8 +83,8 @@ def context(
 ) -> Context:
     """A run whose setup is settled."""
     home = Home(tmp_path)
-    spec = RunSpec(benchmark="wordproblems", base_model="tiny", sandbox="process", **asked)
-    run = prepared(home.run("r"), spec, found or resolve_benchmark("wordproblems", home, None), tmp_path, also=also)
+    spec = RunSpec(benchmark="wordproblems", base_model="tiny", **asked)
+    run = prepared(home.run("r"), spec, found or wordproblems(home), tmp_path, also=also)
     return Context(run, Settings.model_validate({"FT_FILE_PATH": tmp_path}), State(run_id="r"))
 
 
@@ -119,7 +120,7 @@ def test_size_follows_from_the_pace_and_the_time_of_an_experiment(
 
 
 def test_time_of_every_benchmark_counts(tmp_path: Path, probes: list[int]) -> None:
-    found = resolve_benchmark("wordproblems", Home(tmp_path), None)
+    found = wordproblems(Home(tmp_path))
     also = [
         PlacedBenchmark(
             benchmark=found.benchmark.model_copy(update={"name": f"b{i}"}), root=found.root, fingerprint="-"
@@ -197,7 +198,7 @@ def test_choice_of_the_parent_is_kept(tmp_path: Path, probes: list[int]) -> None
 
 
 def test_smaller_choice_is_the_beginning_of_a_larger_one(tmp_path: Path) -> None:
-    found = resolve_benchmark("wordproblems", Home(tmp_path), None)
+    found = wordproblems(Home(tmp_path))
     sets = [{item.id for item in select_validation(found, limit).every} for limit in (100, 200, 500, None)]
     assert [len(ids) for ids in sets] == [100, 200, 500, 1000]
     assert all(small < large for small, large in itertools.pairwise(sets))
@@ -206,9 +207,9 @@ def test_smaller_choice_is_the_beginning_of_a_larger_one(tmp_path: Path) -> None
 def test_probe_that_is_killed_again_and_again_pauses_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[str] = []
 
-    def killed(ctx: Context, name: str, *_: Any) -> dict[str, Any]:
+    def killed(ctx: Context, name: str, *_: Any) -> JobStatus:
         tries.append(name)
-        return {"state": "lost"}
+        return JobStatus(state="lost")
 
     monkeypatch.setattr(prepare, "start_probe", lambda *_: None)
     monkeypatch.setattr(evaluate, "wait_for_job", killed)

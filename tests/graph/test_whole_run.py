@@ -29,6 +29,18 @@ def test_the_report_says_everything(whole_run) -> None:
     assert report["best"]["test"]["n"] >= 400
 
 
+def test_a_run_calls_all_four_servers(whole_run) -> None:
+    """Agents ask for data and parameters, nodes launch and watch trainings and evaluations."""
+    assert whole_run.calls >= {
+        "data_profile_dataset",
+        "params_check_config",
+        "training_launch",
+        "training_status",
+        "evaluation_evaluate",
+        "evaluation_get_result",
+    }
+
+
 def test_the_model_is_better_than_its_base(whole_run) -> None:
     report = read_json(whole_run.run.report_json)
     assert report["best"]["test"]["value"] - report["baseline"]["test"]["value"] >= 30

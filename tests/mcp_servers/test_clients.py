@@ -16,8 +16,7 @@ from mcp.types import CallToolResult, TextContent
 from tests.mcp_servers.conftest import Foreign
 from tests.mcp_servers.test_http import serving
 from tuneloop.core.settings import Settings
-from tuneloop.mcp_servers import in_process
-from tuneloop.mcp_servers.client import unwrap_result
+from tuneloop.mcp_servers.client import open_toolbox, unwrap_result
 from tuneloop.mcp_servers.runs import RunTools
 from tuneloop.mcp_servers.scope import Scope
 
@@ -64,7 +63,11 @@ async def test_both_ways_give_what_code_gets(short_run: Any, name: str, tmp_path
     tools, answer, refusal = over_http
     tool, arguments, *_, word = CALLS[name]
     scope = Scope(short_run.run, Settings(FT_FILE_PATH=short_run.home))
-    own = RunTools(scope).list_runs() if name == "runs" else in_process.call_tool(scope, f"{name}_{tool}", **arguments)
+    if name == "runs":
+        own = RunTools(scope).list_runs()
+    else:
+        async with open_toolbox(scope, None) as here:
+            own = await here.call(f"{name}_{tool}", **arguments)
     assert answer == own
     assert word in refusal
     assert len(tools) >= 5

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.prepared import prepared
+from tests.prepared import prepared, wordproblems
 from tests.tools.raw_data.injections import INJECTIONS
 from tuneloop.agents.data_engineer import DATA_ENGINEER
 from tuneloop.agents.researcher import RESEARCHER
@@ -22,7 +22,6 @@ from tuneloop.core.settings import Settings
 from tuneloop.mcp_servers.client import McpToolbox, open_toolbox
 from tuneloop.mcp_servers.data import DataTools
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.benchmark_items.folder import (
     TEST,
     UNSEEN,
@@ -32,7 +31,10 @@ from tuneloop.tools.benchmark_items.folder import (
     sealed_items,
     select_validation,
 )
+from tuneloop.tools.contamination.splits import make_guard
 from tuneloop.tools.hub.store import fingerprint
+from tuneloop.tools.raw_data.client import shared_reader
+from tuneloop.tools.raw_data.filtered_view import RECORD, make_view
 from tuneloop.tools.raw_data.prompt_injection import CLOSE, OPEN
 
 NAMED = {
@@ -67,7 +69,7 @@ def dressed(text: str) -> str:
 
 @pytest.fixture
 def found(tmp_path: Path) -> BenchmarkFolder:
-    return resolve.resolve_benchmark("wordproblems", Home(tmp_path / "home"))
+    return wordproblems(Home(tmp_path / "home"))
 
 
 @pytest.fixture
@@ -86,11 +88,19 @@ def data(tmp_path: Path, found: BenchmarkFolder) -> Path:
     return root
 
 
+def prepare_run(run: RunFolder, found: BenchmarkFolder, data: Path, tiny: Path) -> None:
+    """As `prepare` leaves it: the run reads the data without rows that hold sealed items."""
+    folder = run.root / "view" / fingerprint(data)
+    seen = make_view(data, folder, make_guard((found,), LIMIT), shared_reader()).root
+    spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1)
+    more = {"dataset_fingerprints": {"mine": fingerprint(seen)}, "views": {"mine": folder / RECORD}}
+    prepared(run, spec, found, tiny, datasets={"mine": seen}, **more)
+
+
 @pytest.fixture
 def scope(tmp_path: Path, found: BenchmarkFolder, data: Path, tiny: Path) -> Scope:
     run = RunFolder(tmp_path / "home" / "runs" / "one")
-    spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1)
-    prepared(run, spec, found, tiny, datasets={"mine": data}, dataset_fingerprints={"mine": fingerprint(data)})
+    prepare_run(run, found, data, tiny)
     chosen = select_validation(found, LIMIT).shown[:3]
     results = [
         ItemResult(id=item.id, prediction=said, parsed=None, answer=item.answer, correct=False)
@@ -146,19 +156,18 @@ async def test_cards_are_quoted(toolbox) -> None:
 
 async def test_an_inspection(toolbox) -> None:
     seen = await toolbox.call("data_inspect_dataset", dataset="mine")
-    assert (seen["rows"], seen["broken"], seen["parts_in_all"]) == (len(ASKED) + 7 + len(INJECTIONS) + 1 + 2, 1, 2)
+    assert (seen["rows"], seen["broken"], seen["parts_in_all"]) == (len(ASKED) + 2 + len(INJECTIONS) + 1 + 2, 0, 2)
     part = seen["parts"][0]
     assert (part["name"], part["duplicates"], part["suspicious"]) == (".", 1, len(INJECTIONS))
-    assert part["columns"][0]["tokens"]["n"] == part["rows"] - 5, "three rows hold test items, two unseen ones"
-    assert part["omitted"].startswith("5 sampled rows not shown")
+    assert part["columns"][0]["tokens"]["n"] == part["rows"]
     assert part["reasoning"]["question"] == "question"
     assert seen == await toolbox.call("data_inspect_dataset", dataset="mine")
     assert (await toolbox.call("data_inspect_dataset", dataset="mine", offset=1))["parts"][0]["name"] == "sub"
 
 
 async def test_rows_are_paged_and_planted_ones_quoted(toolbox) -> None:
-    page = await toolbox.call("data_sample_rows", dataset="mine", path="rows.jsonl", count=3, offset=len(ASKED) + 6)
-    assert [r["where"] for r in page["rows"]] == ["rows.jsonl:68", "rows.jsonl:69"], "row 67 holds an unseen item"
+    page = await toolbox.call("data_sample_rows", dataset="mine", path="rows.jsonl", count=2, offset=len(ASKED) + 2)
+    assert [r["where"] for r in page["rows"]] == ["rows.jsonl:63", "rows.jsonl:64"], "the view's lines"
     assert page["rows"][0]["row"]["question"] == f"{OPEN}{INJECTIONS[0]}{CLOSE}"
     assert [s["where"] for s in page["suspicious"]] == ["rows[0].row.question", "rows[1].row.question"]
     assert "not" not in page["rows"][0]["row"]
@@ -167,43 +176,38 @@ async def test_rows_are_paged_and_planted_ones_quoted(toolbox) -> None:
 
 @pytest.mark.parametrize("dress", [str, dressed], ids=["exactly", "in markup"])
 @pytest.mark.parametrize("split", ["test", "unseen"])
-async def test_rows_with_sealed_items_are_withheld_and_counted(toolbox, found, data, split, dress) -> None:
+async def test_rows_with_sealed_items_are_removed_and_counted(scope, tiny, found, data, split, dress) -> None:
     leaked = dress((sealed_items(found) if split == "test" else select_validation(found).unseen)[0].fields["prompt"])
     twice = [json.dumps({"question": leaked, "answer": "seven-and-a-half", "level": 9})] * 2
-    (data / "twice.jsonl").write_text("\n".join([*twice, twice[0][:-1] + ","]))
+    (data / "twice.jsonl").write_text("\n".join([*twice, json.dumps({"answer": "x"}), twice[0][:-1] + ","]))
     (data / "README.md").write_text(f"# Mine\nAn example: {leaked}")
-    page = await toolbox.call("data_sample_rows", dataset="mine", path="rows.jsonl", count=7, offset=len(ASKED))
-    assert [r["where"] for r in page["rows"]] == ["rows.jsonl:61", "rows.jsonl:62"]
-    assert page["omitted"].startswith("5 rows not shown")
-    hits = await toolbox.call("data_search_rows", dataset="mine", text="seven-and-a-half")
-    assert (hits["found"], hits["rows"], hits["omitted"][:7]) == (2, [], "2 rows ")
-    values = await toolbox.call("data_column_stats", dataset="mine", column="answer", path="twice.jsonl")
-    assert (values["top"], values["omitted"][:8]) == ([], "1 values")
-    for column in ("", "answer"):
-        same = await toolbox.call("data_find_duplicates", dataset="mine", path="twice.jsonl", column=column)
-        assert (same["repeated"], same["groups"], same["omitted"][:8]) == (1, [], "1 groups")
-    (card,) = await toolbox.call("data_list_datasets")
-    assert card["readme"].startswith("[omitted: this card")
-    seen = await toolbox.call("data_inspect_dataset", dataset="mine")
-    assert [p["text"][:8] for part in seen["parts"] for f in part["files"] for p in f["shown"]] == [
-        "{broken",
-        "[omitted",
-    ]
-    for name in ("rows.jsonl", "twice.jsonl"):  # no profile is made of a file with a broken line
-        whole = (data / name).read_text().splitlines()[:-1]
-        (data / name).write_text("\n".join(whole) + "\n")
-    profile = await toolbox.call("data_profile_dataset", dataset="mine")
-    overlap = await toolbox.call("data_check_overlap", dataset="mine")
-    answers = (page, hits, values, same, card, seen, profile, overlap)
+    prepare_run(scope.run, found, data, tiny)
+    async with open_toolbox(scope, None) as toolbox:
+        page = await toolbox.call("data_sample_rows", dataset="mine", path="rows.jsonl", count=7, offset=len(ASKED))
+        hits = await toolbox.call("data_search_rows", dataset="mine", text="seven-and-a-half")
+        values = await toolbox.call("data_column_stats", dataset="mine", column="answer", path="twice.jsonl")
+        same = await toolbox.call("data_find_duplicates", dataset="mine", path="twice.jsonl", column="")
+        (card,) = await toolbox.call("data_list_datasets")
+        seen = await toolbox.call("data_inspect_dataset", dataset="mine")
+        profile = await toolbox.call("data_profile_dataset", dataset="mine")
+        overlap = await toolbox.call("data_check_overlap", dataset="mine")
+    assert [r["where"] for r in page["rows"]][:2] == ["rows.jsonl:61", "rows.jsonl:62"]
+    assert (hits["found"], hits["rows"]) == (0, []), "a count alone would spell an item out"
+    assert values["top"] == [{"value": "x", "count": 1}]
+    assert (same["compared"], same["repeated"], same["groups"]) == (1, 0, [])
+    assert (card["readme"], card["omitted"][:7]) == ("", "7 rows ")
+    assert not [p for part in seen["parts"] for f in part["files"] for p in f["shown"]], "a broken line with an item"
+    assert sum(overlap["overlaps"].values()) == 2 + 7
     hidden = read_items(found.root / TEST) + read_items(found.root / UNSEEN)
     secret = {json.dumps(i.fields["prompt"])[1:60].casefold() for i in hidden} | {json.dumps(leaked)[1:120].casefold()}
+    answers = (page, hits, values, same, card, seen, profile, overlap)
     assert not [one for one in answers for text in secret if text in json.dumps(one).casefold()]
 
 
 async def test_columns_texts_and_repeats(toolbox) -> None:
     level = await toolbox.call("data_column_stats", dataset="mine", column="level", path="rows.jsonl", count=2)
     assert (level["kinds"], level["low"], level["high"], len(level["top"])) == (
-        {"integer": len(ASKED) + 8 + len(INJECTIONS)},
+        {"integer": len(ASKED) + 3 + len(INJECTIONS)},
         0,
         2,
         2,

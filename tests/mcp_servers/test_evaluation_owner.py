@@ -162,15 +162,15 @@ def test_what_is_closed_is_refused_before_anything_starts(place: Path) -> None:
     with pytest.raises(ToolError, match="closed; open here: validation"):
         t.evaluate(base, [sums], split="test")
     for endpoint, sentence in (
-        ("https://elsewhere.example/v1", "the owner's key would go there"),
-        ("http://127.0.0.1.evil.example/v1", "the owner's key would go there"),
+        ("https://elsewhere.example/v1", "is not open to you"),
+        ("http://127.0.0.1.evil.example/v1", "is not open to you"),
         ("http://user:secret@127.0.0.1/v1", "is no address"),
         ("http://127.0.0.1/v1?key=secret", "is no address"),
         ("file:///etc/passwd", "is no address"),
     ):
         with pytest.raises(ToolError, match=sentence):
             t.evaluate("adder", [sums], endpoint=endpoint)
-    with pytest.raises(ToolError, match="the owner's key would go there"):
+    with pytest.raises(ToolError, match="is not open to you"):
         t.evaluate("adder@https://elsewhere.example/v1", [sums])
     for wrong in ((), (base,), ("", [sums]), (base, [sums], 1)):
         with pytest.raises(ToolError, match=r"right is model and benchmarks|or experiment"):
@@ -195,6 +195,7 @@ def test_an_endpoint_is_stopped_and_goes_on_and_no_key_is_told(place: Path, monk
         return add(question)
 
     with chat_server(say, key=KEY, models=("adder",)) as chat:
+        monkeypatch.setenv("TUNELOOP_EVAL_API_BASE", chat.url)
         t = tools(place)
         told = {"model": "adder", "benchmarks": [str(place / "open" / "sums")], "endpoint": chat.url}
         own = t.evaluate(**told)  # type: ignore[arg-type]

@@ -32,7 +32,7 @@ FATTER = 64 << 20  # bytes that a server may gain after its first fifth: caches,
 # A question that each server answers rightly, after everything.
 RIGHT: dict[str, tuple[str, dict[str, Any], str]] = {
     "params": ("describe_parameter", {"name": "lora_rank"}, "lora_rank"),
-    "data": ("list_datasets", {}, "textbook.csv"),
+    "data": ("list_datasets", {}, "textbook.csv.jsonl"),
     "training": ("status", {"experiment": 1, "kind": "train"}, "over"),
     "evaluation": ("get_result", {"experiment": 1}, "accuracy"),
     "runs": ("list_runs", {}, "finished"),
@@ -145,6 +145,7 @@ def bombard(target: Target, seed: int, count: int) -> None:
 def fuzz(whole_run: Any, tmp_path: Path, seed: int, count: int) -> Counter[str]:
     """All servers at once, each with its share; returns statuses by how often they came."""
     home = linked_home(tmp_path / "home")
+    shutil.copy(whole_run.home / "signing.key", home)
     shutil.copytree(
         whole_run.run.root, home / "runs" / "whole", symlinks=True, ignore=shutil.ignore_patterns("workers")
     )

@@ -113,7 +113,7 @@ IMPATIENT = (
     "import sys; from tuneloop.mcp_servers import main, middleware as web; web.BoundedH11Protocol.request_seconds = 0.5; "
     "main.serve_scope('params', None, True, '127.0.0.1', int(sys.argv[1]))"
 )
-BEGUN = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+BEGUN = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
 
 def test_who_does_not_finish_his_request_is_cut_off(tmp_path: Path) -> None:
@@ -148,7 +148,8 @@ def test_headers_and_bodies_are_bounded(tmp_path: Path) -> None:
 
 RARE = (
     "import sys; from functools import partial; from tuneloop.mcp_servers import main, middleware as web; "
-    "web.http_options = partial(web.http_options, 0.0001, 3); main.serve_scope('params', None, True, '127.0.0.1', int(sys.argv[1]))"
+    "web.http_options = partial(web.http_options, rate=0.0001, burst=3); "
+    "main.serve_scope('params', None, True, '127.0.0.1', int(sys.argv[1]))"
 )
 
 

@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 from tests.conftest import ROOT
-from tuneloop.mcp_servers.middleware import CheckedApp, RateLimit, middleware
+from tuneloop.mcp_servers.middleware import CheckedApp, JsonOnly, RateLimit, middleware
 
 TOKEN = "sesame-open-sesame"
 STUDIO = "https://studio.example"
@@ -33,7 +33,7 @@ def built(middleware: list[Middleware]) -> Any:
 
 async def ask(app: Any, server: tuple[str, int] = HERE, body: bytes = b"{}", **scope: Any) -> int | str:
     """The status of an answer, or what became of a handshake."""
-    headers = {"host": f"{server[0]}:{server[1]}", **scope.pop("headers", {})}
+    headers = {"host": f"{server[0]}:{server[1]}", "content-type": "application/json", **scope.pop("headers", {})}
     said: list[Any] = []
 
     async def receive() -> Any:
@@ -64,7 +64,14 @@ def bearer(token: str) -> dict[str, str]:
         ({"host": "localhost.evil.example"}, 421),
         ({"host": "192.168.7.7:2024"}, 421),
         ({"origin": STUDIO}, 200),
-        ({"origin": "http://localhost:3000"}, 200),
+        ({"origin": "http://127.0.0.1:2024"}, 200),
+        ({"origin": "http://LocalHost:2024", "host": "localhost:2024"}, 200),
+        ({"origin": "http://localhost:3000"}, 403),
+        ({"origin": "http://localhost:2024"}, 403),
+        ({"origin": "http://127.0.0.1"}, 403),
+        ({"origin": "https://127.0.0.1:2024"}, 403),
+        ({"origin": "http://[::1]:8888"}, 403),
+        ({"origin": "http://localhost"}, 403),
         ({"origin": "https://evil.example"}, 403),
         ({"origin": "null"}, 403),
         ({"origin": "file://"}, 403),
@@ -145,4 +152,56 @@ async def test_what_is_too_large_or_too_often_is_refused() -> None:
 def test_every_guard_of_the_door_sees_websockets() -> None:
     """A guard that only knows HTTP would wave a handshake through."""
     guards: list[Any] = [middleware.cls for middleware in middleware(TOKEN, [])]
-    assert guards.count(CheckedApp) == 2
+    assert guards.count(CheckedApp) == 4
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:3000", "http://127.0.0.1:8888"])
+async def test_another_page_of_this_machine_needs_the_token(origin: str) -> None:
+    app = built(middleware(TOKEN, [STUDIO]))
+    assert await ask(app, headers={"origin": origin, **bearer(TOKEN)}) == 200
+    assert await ask(app, headers={"origin": origin, **bearer("wrong")}) == 403
+    assert await ask(app, headers={"origin": origin, "access-control-request-method": "POST"}, method="OPTIONS") == 200
+    assert await ask(app, headers={"origin": "https://evil.example", **bearer(TOKEN)}) == 403
+    tokenless = built(middleware(None, [STUDIO]))
+    asked = {"origin": origin, "access-control-request-method": "POST"}
+    assert await ask(tokenless, headers=asked, method="OPTIONS") == 403
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "text/plain", "text/plain; application/json", "application/x-www-form-urlencoded", "multipart/form-data",
+        "application/json, text/plain", "application/json; charset=utf-7", "application/jsonx", "", "text/json",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_bodies_that_are_no_json_are_refused(kind: str, method: str) -> None:
+    app = built(middleware(None, [STUDIO]))
+    assert await ask(app, method=method, headers={"content-type": kind, "content-length": "2"}) == 415
+
+
+async def test_json_and_no_body_at_all_pass() -> None:
+    app = built([Middleware(JsonOnly)])
+    for kind in ("application/json", "Application/JSON; charset=UTF-8", 'application/json; charset="utf-8"'):
+        assert await ask(app, headers={"content-type": kind, "content-length": "2"}) == 200
+    bare = {"type": "http", "path": "/", "scheme": "http", "server": HERE, "root_path": "", "method": "POST"}
+    assert await status_of(app, {**bare, "headers": [(b"content-length", b"0")]}) == 200
+    assert await status_of(app, {**bare, "headers": []}) == 200
+    assert await status_of(app, {**bare, "headers": [(b"content-length", b"2")]}) == 415
+    assert await status_of(app, {**bare, "headers": [(b"transfer-encoding", b"chunked")]}) == 415
+    twice = [(b"content-type", b"application/json"), (b"content-type", b"text/plain")]
+    assert await status_of(app, {**bare, "headers": twice}) == 415
+
+
+async def status_of(app: Any, scope: dict[str, Any]) -> int:
+    """The status of the answer to a bare scope."""
+    said: list[Any] = []
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    await app(scope, receive, send)
+    return int(said[0]["status"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,16 +16,17 @@ from fastmcp.client.transports import StdioTransport
 from tests.conftest import linked_home
 from tuneloop.agents.researcher import RESEARCHER
 from tuneloop.core.errors import InfrastructureError, ToolError
-from tuneloop.core.files import read_json, read_lines
+from tuneloop.core.files import read_json, read_lines, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
-from tuneloop.mcp_servers import in_process
-from tuneloop.mcp_servers.client import McpToolbox, open_toolbox
+from tuneloop.mcp_servers.client import McpEvaluation, McpToolbox, McpTraining, open_toolbox
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.contamination.guard import Guard
+from tuneloop.tools.contamination.splits import make_guard
 from tuneloop.tools.data_gate.gate import run_gate
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.runs.journal import experiment_score
 
 
 @pytest.fixture
@@ -68,17 +68,14 @@ async def test_an_agent_has_its_own_tools_only(whole_run) -> None:
         assert (await mine.call("evaluation_get_result", experiment=1))["scores"][0]["n"] == 1000
 
 
-async def test_code_gets_over_mcp_what_it_gets_directly(whole_run, toolbox: McpToolbox) -> None:
+async def test_nodes_and_agents_get_the_same(whole_run, toolbox: McpToolbox) -> None:
     scope = Scope(whole_run.run, Settings(FT_FILE_PATH=whole_run.home))
-    config = whole_run.run.experiment(1).config.read_text()
-    for tool, arguments in (
-        ("training_status", {"experiment": 1, "kind": "train"}),
-        ("evaluation_get_result", {"experiment": 1}),
-        ("params_check_config", {"yaml": config + "learning_rat: 1\n"}),
-    ):
-        assert in_process.call_tool(scope, tool, **arguments) == await toolbox.call(tool, **arguments)
+    trained, measured = McpTraining(scope).status(1, "train"), McpEvaluation(scope).result(1)
+    assert trained.model_dump(mode="json") == await toolbox.call("training_status", experiment=1, kind="train")
+    assert measured.model_dump(mode="json") == await toolbox.call("evaluation_get_result", experiment=1)
+    assert measured.scores is not None and measured.scores[0] == experiment_score(whole_run.run, 1).summary
     with pytest.raises(ToolError, match="experiment 7 does not exist"):
-        in_process.call_tool(scope, "training_status", experiment=7, kind="train")
+        McpTraining(scope).status(7, "train")
 
 
 async def test_errors_are_sentences(toolbox: McpToolbox) -> None:
@@ -102,16 +99,21 @@ async def test_over_stdio(whole_run) -> None:
     args = ["-m", "tuneloop.mcp_servers.main", "data", "--run", "whole"]
     async with Client(StdioTransport(sys.executable, args, env=env)) as client:
         found = await client.call_tool("list_datasets", {})
-    assert {f["path"] for f in found.structured_content["result"][0]["files"]} >= {"textbook.csv", "chat.json"}
+    assert {f["path"] for f in found.structured_content["result"][0]["files"]} >= {
+        "textbook.csv.jsonl",
+        "chat.json.jsonl",
+    }
 
 
 def test_without_the_guard_test_items_would_be_trained_on(whole_run, tmp_path: Path) -> None:
-    """The raw data hold rows leaked from the test; what keeps them out is the guard, and nothing else."""
+    """Where a script writes rows leaked from the test, what keeps them out is the guard, and nothing else."""
     run: RunFolder = whole_run.run
     run_tools = RunTools(run, Settings(FT_FILE_PATH=whole_run.home))
-    raw = next(run.experiment(1).work.glob("build_data-*/data.json"))
-    asked = {row["prompt"] for row in read_lines(run_tools.benchmark.root / "sealed" / "test.jsonl")}
-    shutil.copy(raw, tmp_path / "raw.json")
+    sealed = list(read_lines(run_tools.benchmark.root / "sealed" / "test.jsonl"))[:20]
+    asked = {row["prompt"] for row in sealed}
+    written = read_json(next(run.experiment(1).work.glob("build_data-*/data.json")))
+    rows = [{**written[0], "instruction": row["prompt"], "output": row["answer"]} for row in sealed]
+    write_json(tmp_path / "raw.json", written + rows)
     common: dict[str, Any] = {"row_limit": 10**6, "benchmark": run_tools.setup.benchmark, "cutoff_len": None}
     tokenizer = run_tools.setup.model_root / "tokenizer.json"
     run_gate(
@@ -119,9 +121,11 @@ def test_without_the_guard_test_items_would_be_trained_on(whole_run, tmp_path: P
     )
     leaked = [r for r in read_json(tmp_path / "open" / "data.json") if r["instruction"] in asked]
     assert len(leaked) > 10
-    kept = read_json(run.experiment(1).data / "data.json")
+    guard = make_guard(run_tools.benchmarks, None)
+    run_gate(tmp_path / "raw.json", tmp_path / "shut", guard=guard, drop_overlaps=True, tokenizer=tokenizer, **common)
+    kept = read_json(tmp_path / "shut" / "data.json")
     assert [r for r in kept if r["instruction"] in asked] == []
-    assert read_json(run.experiment(1).data / "report.json")["dropped"]["overlap with test"] >= len(leaked)
+    assert read_json(tmp_path / "shut" / "report.json")["dropped"]["overlap with test"] >= len(leaked)
 
 
 def over_stdio(home: Path, command: str, args: list[str]) -> Scope:

@@ -140,7 +140,7 @@ def test_models_are_named_where_the_script_may_ask_some() -> None:
     assert "ask_many" not in render("data_engineer", BRIEF)
 
 
-def test_a_prompt_has_one_seam_and_before_it_nothing_that_changes_within_a_run() -> None:
+def test_prompt_prefix_is_constant_within_a_run() -> None:
     """What stands before it is the same for every answer of an agent: only the task card and the base score are filled in."""
     for name in NAMES:
         text = (FOLDER / f"{name}.md").read_text()
@@ -162,7 +162,7 @@ def test_the_journal_grows_at_its_end() -> None:
     assert [text.count("\n") for text in told] == [1, 2, 3]
 
 
-def test_a_row_of_the_journal_tells_what_is_not_as_in_the_experiment_that_it_builds_on() -> None:
+def test_journal_row_shows_differences_from_parent() -> None:
     steps = tuple(Step(do=f"a_step_of_many_{i}", options={"rows": str(i)}) for i in range(12))
     first = IDEA.model_copy(update={"parent": None, "data_plan": steps})
     longer = first.model_copy(update={"parent": 1, "training_plan": {"num_train_epochs": 6, "seed": 2}})

@@ -4,7 +4,7 @@ import pytest
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
-from tuneloop.sandboxes.choose import check_sandbox, open_sandbox
+from tuneloop.sandboxes.choose import open_run_sandbox, open_sandbox
 from tuneloop.sandboxes.docker_daemon import probe_docker
 
 
@@ -28,16 +28,16 @@ def no_docker(monkeypatch, tmp_path):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
 
 
-@pytest.mark.parametrize("unsandboxed", [False, True])
+@pytest.mark.parametrize("unsandboxed", ["never", "fallback"])
 def test_auto_is_bubblewrap_where_it_works(no_docker, unsandboxed):
-    assert open_sandbox("auto", allow_unsandboxed=unsandboxed).kind == "bubblewrap"
+    assert open_run_sandbox("auto", unsandboxed).kind == "bubblewrap"
 
 
-@pytest.mark.parametrize("unsandboxed", [False, True])
+@pytest.mark.parametrize("unsandboxed", ["never", "fallback"])
 def test_else_it_is_docker(docker_host, no_bubblewrap, unsandboxed):
-    assert open_sandbox("auto", allow_unsandboxed=unsandboxed).kind == "docker"
+    assert open_run_sandbox("auto", unsandboxed).kind == "docker"
     with pytest.raises(InvalidRequestError, match="--sandbox docker"):
-        open_sandbox("bubblewrap", allow_unsandboxed=unsandboxed)
+        open_run_sandbox("bubblewrap", unsandboxed)
 
 
 def test_without_both_the_cures_are_told(no_bubblewrap, no_docker):
@@ -47,8 +47,8 @@ def test_without_both_the_cures_are_told(no_bubblewrap, no_docker):
         open_sandbox("auto")
     for kind in ("bubblewrap", "docker"):
         with pytest.raises(InvalidRequestError):
-            open_sandbox(kind, allow_unsandboxed=True)
-    assert open_sandbox("auto", allow_unsandboxed=True).kind == "process"
+            open_run_sandbox(kind, "always")
+    assert open_run_sandbox("auto", "fallback").kind == "process"
 
 
 def test_one_that_is_there_but_refuses_is_not_believed(no_bubblewrap, no_docker):
@@ -67,7 +67,17 @@ def test_process_is_there_for_trusted_code_always(no_bubblewrap, no_docker):
     assert open_sandbox("process").kind == "process"
 
 
-def test_a_run_that_would_need_the_users_word_is_refused_before_it_begins():
+@pytest.mark.parametrize("kind", ["auto", "process"])
+def test_only_the_owner_of_the_process_runs_generated_code_unprotected(no_bubblewrap, no_docker, kind):
     with pytest.raises(InvalidRequestError, match="--allow-unsandboxed"):
-        check_sandbox("process")
-    check_sandbox("process", allow_unsandboxed=True)
+        open_run_sandbox(kind, "never")
+    assert open_run_sandbox(kind, "fallback").kind == "process"
+    assert open_run_sandbox(kind, "always").kind == "process"
+
+
+def test_a_record_of_a_run_without_a_sandbox_is_no_permission(no_docker):
+    for allowed in ("never", "fallback"):
+        with pytest.raises(InvalidRequestError, match="TUNELOOP_UNSANDBOXED=always"):
+            open_run_sandbox("process", allowed)
+    assert open_run_sandbox("process", "always").kind == "process"
+    assert open_run_sandbox("bubblewrap", "always").kind == "bubblewrap", "what the spec names is kept"

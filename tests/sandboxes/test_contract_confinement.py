@@ -196,7 +196,7 @@ def test_generated_code_wants_walls_or_the_users_word(tmp_path):
     with pytest.raises(InvalidRequestError, match="--allow-unsandboxed"):
         ProcessSandbox().start(tmp_path / "job", command)
     assert not (tmp_path / "job").exists()
-    ProcessSandbox(allow_unsandboxed=True).start(tmp_path / "job", command)
+    ProcessSandbox(allow_generated=True).start(tmp_path / "job", command)
 
 
 def test_a_missing_path_is_told_before_the_start(trial):

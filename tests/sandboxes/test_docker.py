@@ -48,7 +48,7 @@ def first_process(folder) -> int:
 
 
 @pytest.mark.parametrize("watcher_too", [False, True])
-def test_a_container_whose_keeper_was_killed_gets_another_and_loses_no_line(trial, watcher_too):
+def test_container_with_killed_supervisor_loses_no_line(trial, watcher_too):
     folder = trial.start(COUNT.format(n=100))
     until(lambda: "\n5\n" in (folder / "log.txt").read_text())
     old = supervisor_pid(folder)
@@ -71,7 +71,7 @@ def test_what_ends_while_nobody_watches_is_told_to_who_comes_next(trial):
     assert done.cpu > 0
 
 
-def test_time_counts_from_the_start_however_often_the_keeper_was_killed(trial):
+def test_time_limit_survives_killed_supervisors(trial):
     folder = trial.start(UP_AND_BEAT, limits={"seconds": 1.5})
     until((trial.work / "up").exists)
     kill_keepers(folder)
@@ -101,7 +101,7 @@ def test_a_killed_container_is_lost_and_leaves_nothing(trial):
     assert {path.name for path in folder.iterdir()} == {"command.json", "lock", "log.txt"}
 
 
-def test_a_container_that_was_only_created_is_started_by_who_takes_the_job_up(trial):
+def test_created_container_is_started_by_next_supervisor(trial):
     folder, command = trial.root / "jobs/job", trial.command("open('started', 'a').write('x')")
     folder.mkdir(parents=True)
     (folder / "command.json").write_text(command.model_dump_json())
@@ -126,7 +126,7 @@ def test_pipes_without_a_container_are_a_lost_job(trial):
     assert trial.sandbox.poll(folder).state == "lost"
 
 
-def test_a_container_that_its_daemon_forgot_ends_with_its_job_when_it_is_given_up(trial):
+def test_container_lost_by_daemon_ends_with_job(trial):
     folder = trial.start(UP_AND_BEAT)
     until((trial.work / "up").exists)
     pid = first_process(folder)
@@ -136,7 +136,7 @@ def test_a_container_that_its_daemon_forgot_ends_with_its_job_when_it_is_given_u
     assert not trial.beats()
 
 
-def test_who_was_killed_while_he_gave_a_container_up_is_followed_by_one_who_waits_for_its_end(trial):
+def test_new_supervisor_waits_for_container_of_killed_one(trial):
     folder = trial.start(UP_AND_BEAT)
     until((trial.work / "up").exists)
     kill_keepers(folder)

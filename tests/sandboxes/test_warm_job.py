@@ -129,10 +129,10 @@ def test_a_path_that_the_worker_cannot_see_is_a_reason_to_start_cold(tmp_path):
 
 
 @pytest.mark.parametrize("fields", [{"generated": True}, {"network": True}, {"write": True}])
-def test_code_of_a_model_a_network_and_sight_of_the_own_folder_are_never_warm(tmp_path, fields):
+def test_model_code_and_networked_jobs_never_run_warm(tmp_path, fields):
     fields = {"write": (str(tmp_path),)} if "write" in fields else fields
     (tmp_path / "work").mkdir()
-    warm = start_worker(tmp_path, ProcessSandbox(allow_unsandboxed=True))
+    warm = start_worker(tmp_path, ProcessSandbox(allow_generated=True))
     assert warm.run(FLAVOUR, **fields)[1] == "cold\n"
     warm.sandbox.stop(warm.worker, grace=0)
 

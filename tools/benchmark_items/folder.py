@@ -11,7 +11,7 @@ from typing import Any
 
 from tuneloop.core.catalog import Benchmark, Item
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import digest, digest_file, read_json, read_lines
+from tuneloop.core.files import digest, digest_file, read_field, read_lines
 from tuneloop.tools.hub.store import MANIFEST
 from tuneloop.tools.scoring import answer_matching
 
@@ -125,7 +125,7 @@ def items_fingerprint(benchmark: Benchmark, hashes: Mapping[str, str]) -> str:
 
 def file_hashes(root: Path) -> dict[str, str]:
     """Hashes of a whole folder's files, by path. Raises FileNotFoundError, and InvalidRequestError for one of an older version."""
-    hashes: dict[str, str] = read_json(root / MANIFEST)["files"]
+    hashes: dict[str, str] = read_field(root / MANIFEST, "files", dict[str, str])
     if UNSEEN not in hashes:
         raise InvalidRequestError(
             f"{root}: an older version made it, without {UNSEEN}; remove it, and it is made again"

@@ -9,10 +9,11 @@ from typing import Any
 
 from tuneloop.core.catalog import Benchmark, Item
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import digest, digest_file, read_json, write_lines
+from tuneloop.core.files import digest, digest_file, read_field, write_lines
 from tuneloop.core.job import Command
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
+from tuneloop.core.untrusted import read_untrusted_json
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, wait
 from tuneloop.tools.benchmark_items import splitting
@@ -73,7 +74,7 @@ def resolve_opencompass(name: str, home: Home, settings: Settings, description: 
     root = make_complete(
         folder, partial(write_items_from_config, benchmark, config, home, engine), benchmark=benchmark.name
     )
-    told = {"max_new_tokens": max(LONGEST, read_json(root / MANIFEST)["longest"])}
+    told = {"max_new_tokens": max(LONGEST, read_field(root / MANIFEST, "longest", int))}
     return open_folder(benchmark.model_copy(update={**told, "description": description or benchmark.description}), root)
 
 
@@ -136,6 +137,9 @@ def export_config(config: str, data: Path, engine: Engine, work: Path) -> dict[s
         raise InvalidRequestError(
             f"{PREFIX}{config} could not be read: {log_tail(job, 1).strip()[:300]} (log: {job}/log.txt)"
         )
-    found: dict[str, Any] = read_json(out / "items.json")
+    try:
+        found: dict[str, Any] = read_untrusted_json(out / "items.json")
+    except ValueError as e:
+        raise InvalidRequestError(f"{PREFIX}{config} could not be read: {e}") from e
     remove_path(work)  # it holds test items; and data that are put right are read anew
     return found

@@ -11,7 +11,7 @@ from typing import Any
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home
-from tuneloop.core.settings import Settings, load_settings
+from tuneloop.core.settings import Settings
 from tuneloop.tools import benchmarks
 from tuneloop.tools.benchmark_items.checks import check_items
 from tuneloop.tools.benchmark_items.folder import (
@@ -49,9 +49,8 @@ def load_entry(name: str) -> tuple[Benchmark, ModuleType]:
     return found[name]
 
 
-def check_benchmark(name_or_dir: str, settings: Settings | None = None) -> Benchmark:
+def check_benchmark(name_or_dir: str, settings: Settings) -> Benchmark:
     """The declaration; refuses what can be seen to be wrong before anything is fetched. Raises InvalidRequestError."""
-    settings = settings or load_settings()
     found = find_declaration(name_or_dir, settings)
     check_needs(found, settings.scorer_folder)
     return found
@@ -74,23 +73,37 @@ def family_members(name_or_dir: str) -> tuple[str, ...]:
 def resolve_benchmark(
     name_or_dir: str, home: Home, description: str | None = None, settings: Settings | None = None
 ) -> BenchmarkFolder:
-    """The benchmark, fetched or copied when it is not there yet; `description` replaces the task's text.
+    """The benchmark, fetched or copied when it is not there yet.
 
-    Raises InvalidRequestError when the name is unknown or the user's folder is wrong, InfrastructureError when the
-    benchmark cannot be fetched.
+    Args:
+        name_or_dir: a registered name, a folder or `opencompass:NAME`.
+        home: where benchmarks lie.
+        description: replaces the task's text.
+        settings: how to fetch; folders and made benchmarks need none.
+
+    Raises:
+        InvalidRequestError: the name is unknown, or the user's folder is wrong.
+        InfrastructureError: the benchmark cannot be fetched.
     """
     if is_user_folder(name_or_dir):
         return import_user_benchmark(Path(name_or_dir).expanduser().absolute(), home, description)
     if name_or_dir.startswith(PREFIX):
-        return resolve_opencompass(name_or_dir, home, settings or load_settings(), description)
+        return resolve_opencompass(name_or_dir, home, required(settings, name_or_dir), description)
     benchmark, module = load_entry(name_or_dir)
     if benchmark.parts:
         raise InvalidRequestError(f"benchmark {benchmark.name} is a family; right is {', '.join(benchmark.parts)}")
     if benchmark.source is None:
         root = make_complete(home.benchmarks / benchmark.name, partial(write_items, benchmark, module.fetch))
     else:
-        root = fetch_benchmark(benchmark, module, home, settings or load_settings())
+        root = fetch_benchmark(benchmark, module, home, required(settings, name_or_dir))
     return open_folder(benchmark.model_copy(update={"description": description}) if description else benchmark, root)
+
+
+def required(settings: Settings | None, name: str) -> Settings:
+    """The settings that say how to fetch. Raises TypeError without."""
+    if settings is None:
+        raise TypeError(f"benchmark {name} is fetched: settings are needed")
+    return settings
 
 
 def write_items(benchmark: Benchmark, make: Callable[[Path], None], part: Path) -> None:

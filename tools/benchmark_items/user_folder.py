@@ -12,8 +12,8 @@ import yaml
 from pydantic import ValidationError
 
 from tuneloop.core.catalog import Benchmark, Calls, Item
-from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import digest, read_lines, write_atomic, write_lines
+from tuneloop.core.errors import DamagedFileError, InvalidRequestError
+from tuneloop.core.files import digest, parse_json, raw_lines, write_atomic, write_lines
 from tuneloop.core.layout import Home
 from tuneloop.core.untrusted import PlainLoader
 from tuneloop.tools.benchmark_items.checks import (
@@ -131,19 +131,21 @@ def _yaml(path: Path) -> dict[str, Any]:
 def _rows(path: Path) -> Iterator[Row]:
     """Rows with `file:line`."""
     try:
-        with path.open(encoding="utf-8") as f:
-            numbers = [number for number, line in enumerate(f, 1) if line.strip()]
-        found = list(zip(numbers, read_lines(path), strict=True))
+        lines = [(number, line) for number, line in enumerate(raw_lines(path), 1) if line.strip()]
     except FileNotFoundError as e:
         raise InvalidRequestError(f"{path}: missing; right is one JSON object a line") from e
-    except UnicodeDecodeError as e:
-        raise InvalidRequestError(f"{path}: not UTF-8 text: {e.reason} at byte {e.start}") from e
-    except ValueError as e:
-        raise InvalidRequestError(f"{path.parent}/{e}") from e
-    if not found:
+    except DamagedFileError as e:
+        raise InvalidRequestError(f"{path}: {e.reason}; right is one JSON object a line") from e
+    if not lines:
         raise InvalidRequestError(f"{path}: no items; right is one JSON object a line")
-    for number, row in found:
+    for number, line in lines:
         where = f"{path}:{number}"
+        try:
+            row = parse_json(line.decode())
+        except UnicodeDecodeError as e:
+            raise InvalidRequestError(f"{where}: not UTF-8 text: {e.reason} at byte {e.start}") from e
+        except ValueError as e:
+            raise InvalidRequestError(f"{where}: not JSON: {e}") from e
         if not isinstance(row, dict):
             raise InvalidRequestError(f'{where}: not a JSON object; right is {{"prompt": ..., "answer": ...}}')
         yield where, row

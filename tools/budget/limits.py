@@ -12,7 +12,7 @@ from typing import Literal
 from tuneloop.core.budget import Kind, Limits, SpendingLine
 from tuneloop.core.directive import Extend
 from tuneloop.core.directive_log import open_directives
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
 
@@ -58,4 +58,4 @@ def set_mark(run: RunFolder, mark: Mark, kind: Kind, limit: float) -> None:
 
 
 def _marks(run: RunFolder) -> dict[str, dict[str, float]]:
-    return dict(read_json(run.budget)) if run.budget.is_file() else {}
+    return read_model(run.budget, dict[str, dict[str, float]]) if run.budget.is_file() else {}

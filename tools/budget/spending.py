@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from tuneloop.core.budget import Amounts, Spent
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_field, read_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.tools.housekeeping.disk import bytes_below
@@ -35,7 +35,7 @@ def gpu_hours(run: RunFolder) -> dict[int, float]:
 
 def job_folders(run: RunFolder) -> list[tuple[int, Path]]:
     """Folders of jobs, and the experiment they belong to; what a fork stands on is not its own."""
-    before = int(read_json(run.fork)["at"]) if run.fork.is_file() else -1
+    before = read_field(run.fork, "at", int) if run.fork.is_file() else -1
     own = [
         (0, run.final / "jobs"),
         *([(0, run.baseline / "jobs"), (0, run.baseline / "probe" / "jobs")] if before < 0 else []),
@@ -92,7 +92,7 @@ def with_disk(run: RunFolder, found: Spent) -> Spent:
 def experiment_spending(run: RunFolder) -> dict[int, Amounts]:
     """What each experiment that is over took; without what a fork stands on."""
     hours, rows = gpu_hours(run), all_entries(run)
-    before = int(read_json(run.fork)["at"]) if run.fork.is_file() else 0
+    before = read_field(run.fork, "at", int) if run.fork.is_file() else 0
     found = {}
     for e in load_journal(run).experiments:
         if e.number > before:
@@ -166,6 +166,6 @@ def seconds_worked(run: RunFolder) -> float:
     closed = load_journal(run).experiments
     took = [(part.experiment, part.seconds + part.lost) for part in node_turns(run.events)]
     prepared = run.baseline / "spent.json"
-    known = float(read_json(prepared)["seconds"]) if prepared.is_file() else 0.0
+    known = read_field(prepared, "seconds", float) if prepared.is_file() else 0.0
     known += sum(e.seconds for e in closed) + sum(seconds for number, seconds in took if number > len(closed))
     return max(known, sum(seconds for _, seconds in took))

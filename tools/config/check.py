@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.tools.config.catalog import Catalog
@@ -13,18 +15,21 @@ from tuneloop.tools.config.data_registry import check_datasets
 from tuneloop.tools.config.finalize import notable_keys, overwritten_keys, refused_key
 from tuneloop.tools.config.finding import Finding, KeyProblem
 from tuneloop.tools.config.folders import check_places
+from tuneloop.tools.config.installed import find_catalog, source_has
 from tuneloop.tools.config.memory import memory_finding
 from tuneloop.tools.config.model_card import ModelCard, read_model_card
 from tuneloop.tools.config.model_fit import check_fit
 from tuneloop.tools.config.model_shape import ModelShape
 from tuneloop.tools.config.names import unknown_key
-from tuneloop.tools.config.packages import source_has
 from tuneloop.tools.config.rules_data import data_rules
 from tuneloop.tools.config.rules_distributed import distributed_rules, mapping_rules
 from tuneloop.tools.config.rules_method import method_rules
 from tuneloop.tools.config.rules_stage import stage_rules
 from tuneloop.tools.config.rules_training import training_rules
 from tuneloop.tools.config.value_check import value_problem
+
+if TYPE_CHECKING:  # engines and sandboxes come with it: a config is checked without them too
+    from tuneloop.tools.jobs.run_tools import RunTools
 
 # Rules about two or more keys: what the engine refuses after seconds, and what it lets through silently.
 
@@ -95,6 +100,14 @@ def check_config(
         found.append(("warning", "", "is JSON, at which this release fails; give it the same as YAML"))
     placed = [_locate(c, config) for c in dict.fromkeys(found)]
     return sorted(placed, key=lambda f: (f.override, f.line))
+
+
+def check_run_config(run_tools: RunTools, text: str) -> list[Finding]:
+    """The same for a run's model, device and memory."""
+    setup, settings = run_tools.setup, run_tools.settings
+    card = read_model_card(setup.model_root)
+    memory = settings.job_memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return check_config(text, find_catalog(settings), card, setup.device, memory if setup.device == "cpu" else None)
 
 
 def errors(findings: Iterable[Finding]) -> list[str]:

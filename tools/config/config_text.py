@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import yaml
 
-from tuneloop.core.files import parse_json
+from tuneloop.core.files import parse_json, read_text
+from tuneloop.core.layout import ExperimentFolder, job_input_file
 from tuneloop.core.untrusted import PlainLoader
 
 # A config's text, read and written as the engine reads it: OmegaConf's dialect of YAML, with the line of every key.
@@ -252,3 +253,29 @@ def json_value(value: Any, here: Path) -> Any:
         return parse_json(value) if value.startswith("{") else read_object(here / Path(value).expanduser())
     except ValueError:
         return None
+
+
+# Configs of an experiment, read from its folder: the author's `train.yaml`, and what a training's job was given.
+
+
+def train_config(folder: ExperimentFolder) -> Config:
+    """The attempt's `train.yaml`. Raises FileNotFoundError, ConfigError."""
+    return _parsed(read_text(folder.config))
+
+
+def readable_train_config(folder: ExperimentFolder) -> Config:
+    """The attempt's `train.yaml`; an empty config where there is none, or none that can be read."""
+    try:
+        return train_config(folder)
+    except (FileNotFoundError, ConfigError):
+        return Config({})
+
+
+def engine_config(folder: ExperimentFolder, job: str) -> Config:
+    """What the engine was given for the job `train` or `smoke_run`. Raises FileNotFoundError."""
+    return _parsed(read_text(job_input_file(folder.work, job) / "config.yaml"))
+
+
+@lru_cache(maxsize=32)  # several steps of an attempt ask for the same file
+def _parsed(text: str) -> Config:
+    return parse_config(text)

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from tuneloop.tools.config.catalog import Catalog
 from tuneloop.tools.config.config_text import Config
+from tuneloop.tools.config.installed import package_version
 from tuneloop.tools.config.model_card import ModelCard
-from tuneloop.tools.config.packages import package_version
 
 # What a named device can compute with: `cpu`, `cuda`, or a card such as `cuda:V100`, `T4`, `H200`, `cuda:8.0`.
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import parse_json
 from tuneloop.tools.config.config_text import file_stamp
+from tuneloop.tools.config.data_columns import Columns, record_error, required_columns
 from tuneloop.tools.config.finding import Level
 from tuneloop.tools.raw_data.json_stream import StreamError, stream_rows
 
 WHOLE = 4 << 20  # bytes up to which every record is read
 FIRST = 100
+TEXTS = (".json", ".jsonl", ".csv", ".txt")
 RecordProblem = tuple[Level, str]
 
 
@@ -37,51 +40,28 @@ class DataSample:
         return frozenset(name for record in self.records if isinstance(record, dict) for name in record)
 
 
-@dataclass(frozen=True)
-class Columns:
-    """A registration's columns and tags, with the engine's defaults."""
-
-    formatting: str = "alpaca"
-    ranking: bool = False
-    prompt: str | None = "instruction"
-    query: str | None = "input"
-    response: str | None = "output"
-    history: str | None = None
-    messages: str | None = "conversations"
-    system: str | None = None
-    tools: str | None = None
-    images: str | None = None
-    videos: str | None = None
-    audios: str | None = None
-    chosen: str | None = None
-    rejected: str | None = None
-    kto_tag: str | None = None
-    role_tag: str | None = "from"
-    content_tag: str | None = "value"
-    user_tag: str | None = "human"
-    assistant_tag: str | None = "gpt"
-    observation_tag: str | None = "observation"
-    function_tag: str | None = "function_call"
-    system_tag: str | None = "system"
-
-    @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> Columns:
-        """Where `columns` or `tags` stand, what they leave out is not looked for."""
-        names = [f.name for f in fields(cls) if f.name not in ("formatting", "ranking")]
-        given: dict[str, Any] = {}
-        for what, tag in (("columns", False), ("tags", True)):
-            if isinstance(told := entry.get(what), Mapping):
-                given |= {name: told.get(name) for name in names if is_tag(name) == tag}
-        return cls(formatting=entry.get("formatting", "alpaca"), ranking=bool(entry.get("ranking")), **given)
-
-
-def is_tag(name: str) -> bool:
-    """Whether it names a role or a part of a turn, not a column."""
-    return name.endswith("_tag") and name != "kto_tag"
-
-
 def read_sample(path: Path) -> DataSample:
-    """The first records, or all of a small file; kept in memory until the file changes."""
+    """The first records, or all of a small file; kept in memory until the file changes.
+
+    A short text is read here; what is larger, or needs a library to be read, by the sandboxed reader.
+    """
+    size = file_stamp(path)
+    return _read(path, size) if size[0] <= WHOLE and path.suffix in TEXTS else _read_confined(path, size)
+
+
+@lru_cache(maxsize=256)
+def _read_confined(path: Path, size: tuple[int, int]) -> DataSample:
+    from tuneloop.tools.raw_data.client import shared_reader  # which reads with this module, on the other side
+
+    try:
+        found = shared_reader().config_sample(path)
+    except InvalidRequestError as e:
+        return DataSample(path, broken=f"{path.name} cannot be read: {e}")
+    return DataSample(path, tuple(found["records"]), found["rows"], str(found["broken"]), size[0])
+
+
+def read_first(path: Path) -> DataSample:
+    """The same, read in this process."""
     return _read(path, file_stamp(path))
 
 
@@ -152,7 +132,7 @@ def unusable_records(sample: DataSample, columns: Columns, stage: str) -> Iterat
     if strange:
         yield "error", f"record {strange} of {sample.path.name} is no object; right is one object a record"
         return
-    needed = dict(_required_columns(columns, stage))
+    needed = dict(required_columns(columns, stage))
     for role, name in needed.items():
         if name is None:
             yield (
@@ -167,98 +147,8 @@ def unusable_records(sample: DataSample, columns: Columns, stage: str) -> Iterat
                 f"column {name!r} ({role}) is not in {sample.path.name}, which has {have}; name it in columns",
             )
             return
-    bad = [(n, why) for n, record in enumerate(sample.records, 1) if (why := _record_error(record, columns, stage))]
+    bad = [(n, why) for n, record in enumerate(sample.records, 1) if (why := record_error(record, columns, stage))]
     if bad:
         level: Level = "error" if len(bad) == len(sample.records) or bad[0][1].startswith("!") else "warning"
         number, why = bad[0]
         yield level, f"record {number} of {sample.path.name}: {why.lstrip('!')}"
-
-
-def _required_columns(c: Columns, stage: str) -> Iterator[tuple[str, str | None]]:
-    """Columns without which the engine fails or finds nothing."""
-    if c.formatting == "alpaca":
-        yield from ((role, name) for role in ("prompt", "query") if (name := getattr(c, role)) is not None)
-        if stage in ("sft", "kto"):
-            yield "response", c.response
-    else:
-        yield "messages", c.messages
-    if c.ranking:
-        yield "chosen", c.chosen
-        yield "rejected", c.rejected
-    if stage == "kto":
-        yield "kto_tag", c.kto_tag
-    optional = ("history", "system", "tools", "images", "videos", "audios") if c.formatting == "alpaca" else ("images",)
-    yield from ((role, name) for role in optional if (name := getattr(c, role)) is not None)
-
-
-def _record_error(record: Mapping[str, Any], c: Columns, stage: str) -> str | None:
-    """Why the engine drops a record, or, with a leading `!`, fails at it."""
-    tag = record.get(c.kto_tag) if c.kto_tag else None
-    if stage == "kto" and not isinstance(tag, bool):
-        return f"{c.kto_tag!r} is {_json_kind(tag)}; right is true or false"
-    if stage == "sft" and isinstance(tag, bool):
-        return "is one half of a judgement (kto_tag), which stage: sft drops; write stage: kto"
-    return _alpaca(record, c, stage) if c.formatting == "alpaca" else _chat(record, c)
-
-
-def _alpaca(record: Mapping[str, Any], c: Columns, stage: str) -> str | None:
-    for name in (c.prompt, c.query):
-        if name and record.get(name) and not isinstance(record[name], str):
-            return f"!{name!r} is {_json_kind(record[name])}; right is text"
-    names = (c.chosen, c.rejected) if c.ranking else (c.response,) if stage in ("sft", "kto") else ()
-    for name in names:
-        if not isinstance(record.get(str(name)), str):
-            return f"{name!r} is {_json_kind(record.get(str(name)))}; right is text"
-    return None
-
-
-def _chat(record: Mapping[str, Any], c: Columns) -> str | None:
-    turns = record.get(str(c.messages))
-    if not isinstance(turns, list):
-        return f"!{c.messages!r} is {_json_kind(turns)}; right is a list of turns"
-    roles = []
-    for turn in turns:
-        if not isinstance(turn, Mapping) or c.role_tag not in turn or c.content_tag not in turn:
-            return f"!a turn has no {c.role_tag!r} and {c.content_tag!r}; name them as role_tag and content_tag in tags"
-        roles.append(turn[c.role_tag])
-    if roles and c.system_tag and roles[0] == c.system_tag:
-        roles = roles[1:]
-    return _roles(roles, c) or (_pair(record, c) if c.ranking else None) or ("has no turns" if not roles else None)
-
-
-def _roles(roles: list[Any], c: Columns) -> str | None:
-    asks, answers = (c.user_tag, c.observation_tag), (c.assistant_tag, c.function_tag)
-    if c.formatting == "openai":  # results of tools in a row are one turn
-        roles = [r for n, r in enumerate(roles) if r != c.observation_tag or roles[n - 1 : n] != [r]]
-        for role in roles:
-            if role not in (*asks, *answers, c.system_tag):
-                return f"!role {role!r} is not among the tags; name it in tags of dataset_info.json"
-    for n, role in enumerate(roles):
-        if role not in (asks, answers)[n % 2]:
-            return f"turn {n + 1} is by {role!r}; right is {(asks, answers)[n % 2][0]!r}, name others in tags"
-    if len(roles) % 2 != int(c.ranking):
-        return f"has {len(roles)} turns; {'an answer must not' if c.ranking else 'an answer must'} end them"
-    return None
-
-
-def _pair(record: Mapping[str, Any], c: Columns) -> str | None:
-    for name in (c.chosen, c.rejected):
-        turn = record.get(str(name))
-        if not isinstance(turn, Mapping) or c.role_tag not in turn or c.content_tag not in turn:
-            return f"{name!r} is {_json_kind(turn)}; right is one turn with {c.role_tag!r} and {c.content_tag!r}"
-    return None
-
-
-def _json_kind(value: Any) -> str:
-    match value:
-        case None:
-            return "missing or null"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "text"
-        case list():
-            return "a list"
-    return "an object"

@@ -11,7 +11,8 @@ from typing import Any
 
 from tuneloop.tools.config.config_text import UnreadableError, read_object
 from tuneloop.tools.config.context import ConfigContext
-from tuneloop.tools.config.data_records import Columns, DataSample, is_tag, read_sample, unusable_records
+from tuneloop.tools.config.data_columns import Columns, is_tag
+from tuneloop.tools.config.data_records import DataSample, read_sample, unusable_records
 from tuneloop.tools.config.finding import KeyProblem
 from tuneloop.tools.config.templates import MEDIA
 
@@ -102,7 +103,7 @@ def _entry(s: ConfigContext, d: NamedDataset) -> Iterator[KeyProblem]:
         if wrong:
             near = difflib.get_close_matches(str(wrong[0]), known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"right is {', '.join(sorted(known))}"
-            yield "error", d.key, f"{d.name}: {wrong[0]!r} in {what} of {INFO} is not heeded; {hint}"
+            yield "error", d.key, f"{d.name}: {wrong[0]!r} in {what} of {INFO} has no effect; {hint}"
             return
     ranking = entry.get("ranking", False)
     if bool(ranking) != (s.stage in RANKED):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.files import write_json
-from tuneloop.tools.config.config_text import dump_config, parse_config
+from tuneloop.tools.config.config_text import dump_config
 
 # What a config of the loop may not say: keys that code sets, and those that reach the network or other folders.
 
@@ -156,14 +156,26 @@ MICRO_DROPS = (
 
 
 def finalize_config(
-    text: str, *, model: Path, data: Path, output: Path, seed: int, device: str, steps_override: int | None
+    asked: Mapping[str, Any],
+    *,
+    model: Path,
+    data: Path,
+    output: Path,
+    seed: int,
+    device: str,
+    steps_override: int | None,
 ) -> str:
-    """Sorted YAML for the engine. `data` holds `data.json` and `dataset_info.json`; paths must be absolute.
+    """Sorted YAML for the engine.
 
-    With `steps_override` it is a smoke run: that many steps, every one logged, nothing kept on the way.
-    Raises ConfigError when `text` is no config.
+    Args:
+        asked: values of the attempt's config.
+        model: the base model; all paths must be absolute.
+        data: folder with `data.json` and `dataset_info.json`.
+        output: where the trained model goes.
+        seed: of data and training.
+        device: cpu or cuda.
+        steps_override: steps of a smoke run, every one logged, nothing kept on the way; None: the full run.
     """
-    asked = parse_config(text).values
     values = agent_values(asked) | _places(model, data, output) | {"seed": seed, "data_seed": seed} | _device(device)
     values.setdefault("finetuning_type", "lora")
     if steps_override is not None:

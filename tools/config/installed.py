@@ -1,7 +1,8 @@
-"""The parameters of the LLaMA-Factory that this machine has: the built engine's, or those of LLAMA_FACTORY_PATH."""
+"""The LLaMA-Factory of this machine, the built engine's or that of LLAMA_FACTORY_PATH: its parameters and packages."""
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -71,3 +72,19 @@ def catalog_at(given: Path, settings: Settings, named: str = "") -> Catalog:
     if packages is None:
         raise InvalidRequestError(f"{named}{given}: transformers is missing beside this checkout; {BUILD}")
     return load_catalog(packages, source)
+
+
+@lru_cache(maxsize=64)
+def package_version(site_packages: Path, package: str) -> tuple[int, ...]:
+    """The installed version, (0, 24, 0); empty where the package is not there."""
+    for folder in site_packages.glob(f"{package}-*.dist-info"):
+        if match := re.match(r"(\d+(?:\.\d+)*)", folder.name[len(package) + 1 :]):
+            return tuple(int(part) for part in match[1].split("."))
+    return ()
+
+
+@lru_cache(maxsize=32)
+def source_has(site_packages: Path, file: str, text: str) -> bool:
+    """Whether a file of a package holds the text; a file that is missing holds everything."""
+    path = site_packages / file
+    return not path.is_file() or text in path.read_text(encoding="utf-8", errors="replace")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from tuneloop.core.experiment import Forecast
-from tuneloop.core.files import digest, read_json
+from tuneloop.core.files import digest, read_model
 from tuneloop.tools.config.context import ConfigContext
 from tuneloop.tools.config.finalize import DECIDED
 from tuneloop.tools.config.finding import Finding
@@ -129,7 +129,7 @@ def recipe_key(case: ConfigContext, model: str) -> str:
 def measured_memory(experiments: Path, key: str) -> tuple[int, int] | None:
     """Bytes that the newest smoke run of this recipe took of its device, and its experiment; None: there was none."""
     for file in sorted(experiments.glob("*/forecast.json"), reverse=True):
-        found = Forecast.model_validate(read_json(file))
+        found = read_model(file, Forecast)
         if found.recipe == key:
             return found.device_memory or found.memory, int(file.parent.name)
     return None

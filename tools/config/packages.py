@@ -1,17 +1,11 @@
-"""Packages of the engine that some keys need, and their versions, read from its site-packages."""
+"""Packages of the engine that some keys need."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from tuneloop.tools.config.context import ConfigContext
 from tuneloop.tools.config.finding import KeyProblem
-
-if TYPE_CHECKING:
-    from tuneloop.tools.config.context import ConfigContext
 
 # Key → the modules, one of which must be there.
 NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -95,19 +89,3 @@ def report_services(s: ConfigContext) -> list[str]:
     """The services that the training's figures are sent to."""
     value = s.get("report_to")
     return [str(v) for v in value] if isinstance(value, list) else [str(value)]
-
-
-@lru_cache(maxsize=64)
-def package_version(site_packages: Path, package: str) -> tuple[int, ...]:
-    """The installed version, (0, 24, 0); empty where the package is not there."""
-    for folder in site_packages.glob(f"{package}-*.dist-info"):
-        if match := re.match(r"(\d+(?:\.\d+)*)", folder.name[len(package) + 1 :]):
-            return tuple(int(part) for part in match[1].split("."))
-    return ()
-
-
-@lru_cache(maxsize=32)
-def source_has(site_packages: Path, file: str, text: str) -> bool:
-    """Whether a file of a package holds the text; a file that is missing holds everything."""
-    path = site_packages / file
-    return not path.is_file() or text in path.read_text(encoding="utf-8", errors="replace")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tuneloop.tools.config.context import ConfigContext
 from tuneloop.tools.config.finding import KeyProblem
-from tuneloop.tools.config.packages import source_has
+from tuneloop.tools.config.installed import source_has
 from tuneloop.tools.config.rule import ConfigRule, find_broken_rules, same_rule, warning
 
 RULES: tuple[ConfigRule, ...] = (

@@ -103,7 +103,7 @@ RULES: tuple[ConfigRule, ...] = (
     warning(
         "oft_target",
         lambda s: s.method == "oft" and s.set("oft_target") and s.get("oft_target") != "all",
-        "is not heeded by this release, which takes lora_target; write it there",
+        "has no effect in this release, which reads lora_target; write it there",
     ),
     ConfigRule(
         "create_new_adapter",
@@ -191,7 +191,7 @@ RULES: tuple[ConfigRule, ...] = (
     warning(
         "use_mca",
         lambda s: s.set("use_mca"),
-        "is not heeded here: the engine takes it from the environment (USE_MCA=1)",
+        "has no effect here: the engine reads it from the environment (USE_MCA=1)",
     ),
 )
 

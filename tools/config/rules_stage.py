@@ -77,7 +77,7 @@ RULES: tuple[ConfigRule, ...] = (
     warning(
         "resume_from_checkpoint",
         lambda s: s.set("resume_from_checkpoint") and s.stage in ("rm", "ppo") and s.method in ("full", "freeze"),
-        "is not heeded in this stage",
+        "has no effect in this stage",
     ),
     warning(
         "ref_model",

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -77,7 +76,7 @@ def plain_question(words: Sequence[str]) -> str:
 
 
 BATCH = 512
-MOST_TOKENS = 20_000  # of a row; what lies behind is not looked at
+BATCH_SIZE = 1 << 20  # characters, from which a batch is not made longer
 SPLITS = ("unseen", "test", "validation")  # a row with items of several is of the first: that is quoted the least
 
 
@@ -92,9 +91,16 @@ class Guard:
 
     def find(self, rows: Iterable[Any]) -> Iterator[Hit | None]:
         """For each row, any JSON value: what it overlaps with, sealed items before shown ones; None where with nothing."""
-        rows = iter(rows)
-        while batch := list(islice(rows, BATCH)):
-            yield from self._batch([list(row_texts(row)) for row in batch])
+        batch: list[list[str]] = []
+        size = 0
+        for row in rows:
+            batch.append(list(row_texts(row)))
+            size += sum(map(len, batch[-1]))
+            if len(batch) == BATCH or size > BATCH_SIZE:
+                yield from self._batch(batch)
+                batch, size = [], 0
+        if batch:
+            yield from self._batch(batch)
 
     @cached_property
     def identity(self) -> str:
@@ -131,6 +137,4 @@ def _tokens(texts: Sequence[str]) -> list[str]:
     for text in texts:
         tokens += tokens_with_breaks(text)
         tokens.append(BREAK)
-        if len(tokens) > MOST_TOKENS:
-            break
-    return tokens[:MOST_TOKENS]
+    return tokens

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Protocol
 
 import orjson
 
+from tuneloop.core.async_bridge import raise_if_interrupted
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.files import digest_file, fsync_path, remove_partial_writes, write_json
 from tuneloop.tools.contamination.probes import Hit
@@ -113,6 +114,7 @@ def _run(raw: Path, done: _Pass) -> str:
     done.target.write(b"[")
     try:
         for block in stream_blocks(raw):
+            raise_if_interrupted()
             # Beyond the limit rows are only counted: the file is refused whatever they say.
             heeded = done.tally.kept <= done.row_limit
             rows, numbers = check_rows(block, done.schema, done.tally)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tuneloop.tools.config.data_records import Columns
+from tuneloop.tools.config.data_columns import Columns
 
 # One record of training data, whatever schema it came in: what is asked, what is answered, what is written on.
 

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.files import digest_file, read_json
+from tuneloop.core.files import digest_file, read_field, read_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, render_prompt, select_validation
-from tuneloop.tools.config.config_text import ConfigError, parse_config
+from tuneloop.tools.config.config_text import readable_train_config
 from tuneloop.tools.config.finalize import write_dataset_info
 from tuneloop.tools.config.installed import installed_catalog
 from tuneloop.tools.contamination.splits import make_guard
 from tuneloop.tools.data_gate.chat_template import ChatTemplate, read_chat_template
 from tuneloop.tools.data_gate.gate import run_gate
 from tuneloop.tools.data_gate.report import GateReport
-from tuneloop.tools.data_script.run import script_output
+from tuneloop.tools.data_script.run import LARGEST_DATA, refuse_output, script_output
 from tuneloop.tools.jobs.run_tools import RunTools
-from tuneloop.tools.raw_data.json_stream import stream_rows
 from tuneloop.tools.raw_data.languages import main_script
 
 
 def is_dataset_built(run_tools: RunTools, folder: ExperimentFolder) -> bool:
     """Whether `data/` holds what the present script writes; data of an earlier script are not believed."""
     raw, report = script_output(run_tools, folder, debug=False) / "data.json", folder.data / "report.json"
-    return (
-        raw.is_file() and not raw.is_symlink() and report.is_file() and read_json(report)["source"] == digest_file(raw)
-    )
+    if not report.is_file() or refuse_output(raw, LARGEST_DATA):
+        return False
+    return bool(read_field(report, "source", str) == digest_file(raw))
 
 
 def gate_data(run_tools: RunTools, folder: ExperimentFolder, raw: Path) -> GateReport:
@@ -84,22 +80,9 @@ def _gate_benchmark(benchmarks: tuple[BenchmarkFolder, ...]) -> _GateBenchmark:
     return _GateBenchmark(main_script([render_prompt(first.benchmark, item) for item in shown]), golds)
 
 
-def overlapping_instructions(run_tools: RunTools, folder: ExperimentFolder, most: int = 20) -> tuple[str, ...]:
-    """Instructions that the gate dropped because they overlap with the test; for the report, when the test was read.
-
-    None of them holds an item of the unseen half: a run that goes on measures with it again.
-    """
-    raw = script_output(run_tools, folder, debug=False) / "data.json"
-    if not raw.is_file():
-        return ()
-    guard = make_guard(run_tools.benchmarks, run_tools.validation_limit)
-    hits = zip(stream_rows(raw), guard.find(stream_rows(raw)), strict=True)
-    return tuple(itertools.islice((row["instruction"] for row, hit in hits if hit and hit.split == "test"), most))
-
-
 def cutoff_len(run_tools: RunTools, folder: ExperimentFolder) -> int:
     """Tokens of a record that are trained on: the config's `cutoff_len`, else the engine's own."""
-    value = _values(folder).get("cutoff_len")
+    value = readable_train_config(folder).values.get("cutoff_len")
     if isinstance(value, int):
         return value
     usual = installed_catalog(run_tools.engine("llamafactory")).parameters["cutoff_len"].default
@@ -109,16 +92,9 @@ def cutoff_len(run_tools: RunTools, folder: ExperimentFolder) -> int:
 
 def chat_template(run_tools: RunTools, folder: ExperimentFolder) -> ChatTemplate | None:
     """What the config's template puts around a record; None where it names none."""
-    name = _values(folder).get("template")
+    name = readable_train_config(folder).values.get("template")
     if not isinstance(name, str):
         return None
     source = installed_catalog(run_tools.engine("llamafactory")).factory / "data/template.py"
     declared = run_tools.setup.model_root / "tokenizer_config.json"
     return read_chat_template(source, name, bos=declared.is_file() and bool(read_json(declared).get("bos_token")))
-
-
-def _values(folder: ExperimentFolder) -> Mapping[str, Any]:
-    try:
-        return parse_config(folder.config.read_text()).values
-    except (FileNotFoundError, ConfigError):
-        return {}

@@ -6,11 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 from tuneloop.core.errors import InfrastructureError, RecipeError
-from tuneloop.core.files import digest
+from tuneloop.core.files import digest, read_bytes
 from tuneloop.core.job import Command, Exit, JobStatus
 from tuneloop.core.layout import ExperimentFolder, RunFolder
-from tuneloop.tools.contamination.sealed_filter import filter_lines
-from tuneloop.tools.contamination.splits import make_guard
+from tuneloop.core.untrusted import check_plain
 from tuneloop.tools.data_script.static_check import check_script
 from tuneloop.tools.jobs.machine import job_limits
 from tuneloop.tools.jobs.run_tools import RunTools
@@ -21,6 +20,8 @@ from tuneloop.tools.llm_proxy.ledger import Entry, read_ledger
 
 # What models gave to a data script that asked them, by the ledger: nothing that the script says is believed.
 
+LARGEST_DATA = 1 << 33  # bytes of data.json, by its apparent size: everything is read and hashed
+LARGEST_SAMPLE = 1 << 28  # of what a try writes
 GONE = 75  # exit status by which the client in the engine says that the endpoint is at fault
 TOO_MANY = 429
 CURES = {
@@ -90,7 +91,7 @@ def script_key(run_tools: RunTools, folder: ExperimentFolder, *, debug: bool) ->
     models = [f"{access.strong} {access.weak} {upstreams(run_tools.settings)['data'].base}"] if access else []
     seen = [run_tools.view.key] if run_tools.view.key else []
     return digest(
-        folder.script.read_bytes(), str(debug), run_tools.engine("llamafactory").identity, *prints, *models, *seen
+        read_bytes(folder.script), str(debug), run_tools.engine("llamafactory").identity, *prints, *models, *seen
     )
 
 
@@ -137,18 +138,28 @@ def was_endpoint_gone(run_tools: RunTools, folder: ExperimentFolder, name: str) 
 def script_result(run_tools: RunTools, folder: ExperimentFolder, status: JobStatus, job: Path, *, debug: bool) -> Path:
     """The `data.json` that a job over by now wrote.
 
-    Raises RecipeError with the end of its log, no sealed item in it, InfrastructureError when the models that it asked were gone.
+    Raises RecipeError with the end of its log, InfrastructureError when the models that it asked were gone.
     """
     data = script_output(run_tools, folder, debug=debug) / "data.json"
     if status.exit is not None and (trouble := endpoint_failure(run_tools.run, job, status.exit)):
         raise InfrastructureError(trouble)
     vain = unanswered_reason(run_tools.run, job) if status.exit and not status.exit.killed else ""
     if vain or status.exit is None or not status.exit.ok:
-        why = filter_lines(
-            make_guard(run_tools.benchmarks, run_tools.validation_limit), run_tools.failure_text(job, status)
-        )
+        why = run_tools.failure_text(job, status)
         ruled_out = " Some sources are not there: the user ruled them out." if run_tools.view.key else ""
         raise RecipeError(f"{vain or 'process_data.py failed.'}{ruled_out} {why}", culprit="script")
-    if data.is_symlink() or not data.is_file():  # a link could lead to what the script may not read
-        raise RecipeError("process_data.py ended well but wrote no data.json in its working folder", culprit="script")
+    why_not = refuse_output(data, LARGEST_SAMPLE if debug else LARGEST_DATA)
+    if why_not:
+        raise RecipeError(f"process_data.py ended well but {why_not}", culprit="script")
     return data
+
+
+def refuse_output(data: Path, most: int) -> str:
+    """Why what a script left as `data.json` is not read, "" where it is: a link could lead to what the script may not read."""
+    try:
+        check_plain(data, most)
+    except FileNotFoundError:
+        return "wrote no data.json in its working folder"
+    except ValueError as e:
+        return f"left a data.json that is not read: {e}"
+    return ""

@@ -1,1 +1,1 @@
-"""The embedded world: a benchmark, messy data and a corpus for a tiny base model, made on first use and always the same."""
+"""The embedded benchmark, its messy data, and the tiny base model with the corpus that it was trained on."""

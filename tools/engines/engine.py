@@ -13,6 +13,7 @@ from typing import Any
 from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.files import digest, read_json, write_json
 from tuneloop.core.job import Command, Limits, Sandbox
+from tuneloop.core.untrusted import read_untrusted_json
 from tuneloop.sandboxes.jobs import launch, log_tail, wait
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS
@@ -98,6 +99,7 @@ def read_manifest(path: Path) -> Engine | None:
 
 # Does an environment work? A job imports what matters in it.
 
+LARGEST_ANSWER = 1 << 26  # bytes
 SECONDS = 600.0
 TRUSTED = ProcessSandbox()
 QUIET = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": ""}
@@ -133,7 +135,10 @@ def run_json_script(
         done = wait(sandbox, job, every=0.05)
         if not done.ok or not out.exists():
             raise InfrastructureError(f"{python} does not run ({done.reason}, status {done.code}): {log_tail(job, 3)}")
-        return read_json(out)
+        try:
+            return read_untrusted_json(out, LARGEST_ANSWER)
+        except ValueError as e:
+            raise InfrastructureError(f"{python} does not run: {script.name} left no answer ({e})") from e
 
 
 def verify_engine(engine: Engine) -> list[str]:

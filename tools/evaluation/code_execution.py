@@ -20,6 +20,8 @@ from tuneloop.tools.scoring import code_results
 RESULTS = "results.json"
 SLACK, TIMES = 10.0, 4.0  # as the harness has them
 BEGIN = 60.0
+# The kernel counts threads: an answer that makes too many is ended by the harness before they end all answers.
+TASKS = 8192
 Row = dict[str, Any]
 
 
@@ -48,7 +50,9 @@ def execution_command(
         read=(*engine.readable, *map(str, ANSWERS), str(file.parent)),
         write=(str(out),),
         generated=True,
-        limits=limits.model_copy(update={"seconds": min(most, limits.seconds or most)}),
+        limits=limits.model_copy(
+            update={"seconds": min(most, limits.seconds or most), "processes": max(TASKS, limits.processes or 0)}
+        ),
         key=digest(json.dumps(job), engine.identity, *contents, *(path.read_bytes() for path in ANSWERS)),
     )
 

@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 from tuneloop.core.catalog import Benchmark, Item
 from tuneloop.core.errors import InvalidRequestError, RecipeError
-from tuneloop.core.files import digest, digest_file, read_json, write_json, write_lines
+from tuneloop.core.files import digest, digest_file, write_json, write_lines
 from tuneloop.core.job import Command, Limits
+from tuneloop.core.untrusted import read_untrusted_json
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, render_prompt, sealed_items, select_validation
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.jobs.machine import ENGINES
@@ -49,7 +50,7 @@ def choose_backend(choice: BackendChoice, engine: Engine, device: str, adapters:
 def is_servable(adapter: Path) -> bool:
     """Whether vLLM can put the adapter on its base unmerged: plain LoRA on layers, and nothing besides."""
     try:
-        config = read_json(adapter / "adapter_config.json")
+        config = read_untrusted_json((adapter / "adapter_config.json").resolve(), LARGEST_CONFIG)
     except (OSError, ValueError):
         return False
     besides = ("use_dora", "modules_to_save", "trainable_token_indices", "layer_replication")
@@ -68,6 +69,7 @@ ANSWERS = (
     *sorted((ENGINES / "answers").glob("*.py")),
     *(ENGINES / f"{n}.py" for n in ("fork_parent", "fork_isolation", "forked_job", "landlock")),
 )
+LARGEST_CONFIG = 1 << 24  # bytes
 BATCH = {"cpu": 64, "cuda": 32}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 Measured = Literal["validation", "test"]
@@ -197,38 +199,15 @@ def evaluation_command(
     given = out.with_name(f"{out.name}.input")
     wanted = [pair for pair in model_set_pairs(models, sets) if pair not in without]
     used = [one for one in sets if any(name == one.name for _, name in wanted)]
-    asking = [(model, [name for who, name in wanted if who == model.name]) for model in models]
-    asking = [(model, names) for model, names in asking if names]
+    asked = [model for model in models if any(who == model.name for who, _ in wanted)]
     keys = keys or result_keys(engine, models, sets, how)
-    files = [str(how.files) if how.files and scorer.scorer_files(one.benchmark) else "" for one in used]
+    code = {"scoring": str(SCORING), "judging": str(JUDGING)}
+    rows = {"models": model_rows(asked, wanted, keys), "sets": set_rows(used, given, how)}
     for one in used:
         write_lines(given / f"{one.name}.jsonl", one.engine_items)
-    job = {
-        "models": [
-            {**model_entry(model), "sets": names, "keys": {name: keys[model.name, name] for name in names}}
-            for model, names in asking
-        ],
-        "sets": [
-            {**set_entry(one), "items": str(given / f"{one.name}.jsonl"), "files": place}
-            for one, place in zip(used, files, strict=True)
-        ],
-        "scoring": str(SCORING),
-        "judging": str(JUDGING),
-        "out": str(out),
-        **how.facts,
-    }
-    write_json(given / "job.json", job)
+    write_json(given / "job.json", {**rows, **code, "out": str(out), **how.facts})
     out.mkdir(parents=True, exist_ok=True)
-    scorers = [Path(one.scorer).parent for one in used if one.scorer]
-    read = [
-        SCRIPTS,
-        SCORING,
-        JUDGING,
-        *scorers,
-        *filter(None, files),
-        given,
-        *(place for model, _ in asking for place in model.places),
-    ]
+    read = [SCRIPTS, SCORING, JUDGING, given, *scorer_places(used, how), *(p for model in asked for p in model.places)]
     return Command(
         argv=(str(engine.python), str(SCRIPTS / "measure.py"), str(given / "job.json")),
         cwd=str(out),
@@ -238,6 +217,40 @@ def evaluation_command(
         limits=limits or Limits(),
         key=digest(*(f"{model} {name} {keys[model, name]}" for model, name in wanted)),
     )
+
+
+def model_rows(
+    models: Sequence[ModelWeights], wanted: Sequence[Pair], keys: Mapping[Pair, str]
+) -> list[dict[str, Any]]:
+    """The models as the job reads them, each with its sets and the keys of their results."""
+    names = {model.name: [name for who, name in wanted if who == model.name] for model in models}
+    return [
+        {
+            **model_entry(model),
+            "sets": names[model.name],
+            "keys": {name: keys[model.name, name] for name in names[model.name]},
+        }
+        for model in models
+    ]
+
+
+def set_rows(sets: Sequence[ItemSet], given: Path, how: EvaluationConditions) -> list[dict[str, Any]]:
+    """The sets as the job reads them; their items lie in the folder `given`."""
+    return [
+        {**set_entry(one), "items": str(given / f"{one.name}.jsonl"), "files": scorer_files_folder(one, how)}
+        for one in sets
+    ]
+
+
+def scorer_files_folder(one: ItemSet, how: EvaluationConditions) -> str:
+    """Where the files lie that a set's scorer needs, "" where it needs none."""
+    return str(how.files) if how.files and scorer.scorer_files(one.benchmark) else ""
+
+
+def scorer_places(sets: Sequence[ItemSet], how: EvaluationConditions) -> list[Path]:
+    """Folders that the sets' own scorers read: their code, and their files."""
+    code = [Path(one.scorer).parent for one in sets if one.scorer]
+    return [*code, *(Path(place) for one in sets if (place := scorer_files_folder(one, how)))]
 
 
 def job_environment(engine: Engine, out: Path, how: EvaluationConditions) -> dict[str, str]:

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InfrastructureError, LimitReachedError, RecipeError
-from tuneloop.core.job import JobStatus, Limits
+from tuneloop.core.job import JobReport, JobStatus, Limits
 from tuneloop.core.score import Score
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.evaluation.cache import (
@@ -36,7 +35,7 @@ from tuneloop.tools.evaluation.item_sets import (
 )
 from tuneloop.tools.jobs.machine import job_limits
 from tuneloop.tools.jobs.progress import last_progress
-from tuneloop.tools.jobs.run_tools import RunTools, job_report
+from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.llm_proxy.access import Access
 from tuneloop.tools.llm_proxy.batch import SPENT, LlmRequest, batch_command, read_answers
 from tuneloop.tools.scoring import llm_judge
@@ -213,17 +212,17 @@ def has_succeeded(e: Evaluation, job: Path) -> bool:
     return exited_cleanly(e.run_tools.sandbox.poll(job))
 
 
-def evaluation_status(f: EvaluationFolder) -> dict[str, Any]:
+def evaluation_status(f: EvaluationFolder) -> JobReport:
     """State of the job at hand and items done; over without a job where all is known."""
     plan = read_plan(f.where)
     cached = sum(len(row.get("items", ())) for row in plan.known.values()) if plan else 0
     state, job = current_job(f, plan)
     if job is None and plan and not plan.missing:
         note = f"{cached} answers from the cache, nothing was launched"
-        return job_report(JobStatus(state="over"), done=cached, total=cached, unit="items", note=note)
+        return JobReport.of(JobStatus(state="over"), done=cached, total=cached, unit="items", note=note)
     done, total = last_progress(job / "log.txt") if job else (0, 0)
     note = f"and {cached} from the cache" if cached else ""
-    return job_report(state, done=done, total=total, unit="items", note=note)
+    return JobReport.of(state, done=done, total=total, unit="items", note=note)
 
 
 def current_job(f: EvaluationFolder, plan: EvaluationPlan | None) -> tuple[JobStatus, Path | None]:

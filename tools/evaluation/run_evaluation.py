@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, LimitReachedError, RecipeError
-from tuneloop.core.files import digest, read_json
+from tuneloop.core.files import digest, read_field
+from tuneloop.core.job import JobReport
 from tuneloop.core.score import Score
 from tuneloop.core.untrusted import read_untrusted_json
 from tuneloop.tools.benchmark_items.folder import SMALLEST
@@ -90,7 +91,7 @@ def start_evaluation(run_tools: RunTools, experiment: int) -> str | None:
     )
 
 
-def evaluation_status(run_tools: RunTools, experiment: int) -> dict[str, Any]:
+def evaluation_status(run_tools: RunTools, experiment: int) -> JobReport:
     """State of an experiment's evaluation, items done; over without a job when its answers come from the cache."""
     return jobs.evaluation_status(evaluation_folder(run_tools, evaluation_place(run_tools, experiment)))
 
@@ -122,7 +123,7 @@ def start_probe(run_tools: RunTools) -> None:
     jobs.advance_evaluation(e)
 
 
-def probe_status(run_tools: RunTools) -> dict[str, Any]:
+def probe_status(run_tools: RunTools) -> JobReport:
     """State of the probe."""
     return jobs.evaluation_status(evaluation_folder(run_tools, probe_place(run_tools)))
 
@@ -170,7 +171,7 @@ def start_sealed(run_tools: RunTools, best: Path | None) -> None:
     jobs.advance_evaluation(_evaluation(run_tools, run_tools.run.final, _finalists(run_tools, best), "test"))
 
 
-def sealed_status(run_tools: RunTools) -> dict[str, Any]:
+def sealed_status(run_tools: RunTools) -> JobReport:
     """State of the sealed evaluation."""
     return jobs.evaluation_status(evaluation_folder(run_tools, run_tools.run.final))
 
@@ -218,7 +219,7 @@ def _sets(run_tools: RunTools, split: Measured, limit: int | None) -> list[ItemS
         return [make_item_set(folder, split) for folder in run_tools.benchmarks]
     found = validation_sets(run_tools, limit)
     if run_tools.run.validation.is_file() and limit == run_tools.validation_limit:
-        order = read_json(run_tools.run.validation)["order"]
+        order = read_field(run_tools.run.validation, "order", dict[str, str])
         for one in found:
             if items_order_hash(one) != order[one.name]:
                 raise InfrastructureError(
@@ -231,7 +232,7 @@ def _how(run_tools: RunTools) -> EvaluationConditions:
     """The same for every model of a run: one adapter that vLLM cannot serve takes them all to transformers."""
     adapters = [file.parent for file in sorted(run_tools.run.experiments.glob("[0-9]*/model/adapter_config.json"))]
     backend = choose_backend(
-        run_tools.settings.eval_backend, run_tools.engine("opencompass"), run_tools.setup.device, adapters
+        run_tools.settings.backend, run_tools.engine("opencompass"), run_tools.setup.device, adapters
     )
     device: Literal["cpu", "cuda"] = "cuda" if run_tools.setup.device == "cuda" else "cpu"
     return EvaluationConditions(

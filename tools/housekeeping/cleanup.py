@@ -129,6 +129,16 @@ def cache_removables(home: Home) -> Iterator[Removable]:
         yield Removable("caches", relative_to_home(home, path), (path,), "results are computed again when needed")
 
 
+def view_removables(home: Home, runs: Sequence[RunFolder]) -> Iterator[Removable]:
+    """Data sets without rows that hold sealed items, which no run reads."""
+    setups = [run.setup.read_text() for run in runs if run.setup.is_file()]
+    for path in real_folders(home.views):
+        lock = sibling_path(path, "lock")
+        if not is_locked(lock) and not any(path.name in text for text in setups):
+            why = "no run reads it; it is made again when needed"
+            yield Removable("caches", relative_to_home(home, path), (path,), why, (lock,))
+
+
 def evaluation_removables(home: Home, older: float | None) -> Iterator[Removable]:
     """Of `tuneloop eval`: whole ones, results and all, that are as old as was asked for; else what was begun and never finished."""
     for path in real_folders(home.evaluations):
@@ -235,5 +245,5 @@ def find_removables(home: Home, wanted: CleanupRequest, read_journal: ReadJourna
             *engine_removables(home, runs, unused=wanted.engines),
         ]
         if not any(inside.alive for inside in looks.values()):
-            found += cache_removables(home)
+            found += [*cache_removables(home), *view_removables(home, runs)]
     return [find for find in found if find.paths and (find.kind != "caches" or find.bytes > LEAST_CACHE)]

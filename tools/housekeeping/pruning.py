@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Journal
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import ExperimentFolder, ExtraTrainingFolder, RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import KeepModels
@@ -125,7 +125,7 @@ def has_live_job(jobs: Path) -> bool:
 def read_note(folder: ExperimentFolder) -> Pruned:
     """What was pruned so far; nothing where there is no note."""
     file = folder.root / NOTE
-    return Pruned.model_validate(read_json(file)) if file.is_file() else Pruned()
+    return read_model(file, Pruned) if file.is_file() else Pruned()
 
 
 def check_there(folder: ExperimentFolder) -> None:

@@ -18,7 +18,8 @@ from tuneloop.core.settings import Settings
 from tuneloop.tools import datasets
 from tuneloop.tools.hub.fetch import Progress, fetch_repository, is_hub_id
 from tuneloop.tools.hub.store import make_complete
-from tuneloop.tools.raw_data.files import iter_records, record_files
+from tuneloop.tools.raw_data.client import shared_reader
+from tuneloop.tools.raw_data.files import record_files
 from tuneloop.tools.registry import registry_entries, unknown_entry
 
 HERE = datasets
@@ -75,7 +76,7 @@ def _check_records(path: Path) -> None:
     troubles = []
     for file in record_files(path):
         try:
-            next(iter_records(file, 1))
+            next(shared_reader().records(path, file, 1))
         except InvalidRequestError as e:
             troubles.append(e)
         else:

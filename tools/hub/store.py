@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import InfrastructureError
-from tuneloop.core.files import digest, digest_file, fsync_path, fsync_tree, read_json, write_json
+from tuneloop.core.files import digest, digest_file, fsync_path, fsync_tree, read_field, write_json
 from tuneloop.core.locks import exclusive
 from tuneloop.tools.housekeeping.disk import FULL
 
@@ -68,7 +68,7 @@ def fingerprint(folder: Path) -> str:
         return digest(f"{folder.name}:{digest_file(folder)}")
     manifest = folder / MANIFEST
     if manifest.is_file():
-        hashes: dict[str, str] = read_json(manifest)["files"]
+        hashes = read_field(manifest, "files", dict[str, str])
     else:
         hashes = {str(p.relative_to(folder)): digest_file(p) for p in manifest_files(folder)}
     return digest(*(f"{name}:{value}" for name, value in sorted(hashes.items())))

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from tuneloop.core.errors import ToolError
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_field, read_model
 from tuneloop.core.job import Command, JobStatus, Sandbox
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.run_spec import RunSpec, Setup
 from tuneloop.core.settings import Settings
-from tuneloop.sandboxes.choose import open_sandbox
+from tuneloop.sandboxes.choose import open_run_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, newest_attempt
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, Validation, select_validation
 from tuneloop.tools.data_script.data_view import DataView, data_view, source_commands
 from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.engines.find import find_pinned_engine
 from tuneloop.tools.housekeeping.disk import remove_path
-from tuneloop.tools.jobs.warm_workers import worker_for
+from tuneloop.tools.jobs.warm_workers import WarmWorkers, worker_command
 from tuneloop.tools.llm_proxy.access import Access
 from tuneloop.tools.llm_proxy.launcher import keep_running, with_endpoint
+from tuneloop.tools.runs.manifest import read_spec
+from tuneloop.tools.runs.signature import check_signed
 
 CACHES = {"HF_HOME", "XDG_CACHE_HOME"}
 OFFLINE = {
@@ -57,7 +58,7 @@ class RunTools:
     @cached_property
     def spec(self) -> RunSpec:
         """What the user asked for."""
-        return _spec(self.run.spec, self.run.spec.stat().st_mtime_ns)
+        return read_spec(self.run)
 
     @cached_property
     def view(self) -> DataView:
@@ -66,17 +67,23 @@ class RunTools:
 
     @cached_property
     def setup(self) -> Setup:
-        """What `prepare` settled. Raises ToolError before that."""
+        """What `prepare` settled. Raises ToolError before that, InvalidRequestError when another home did."""
+        if self.run.setup.exists():
+            check_signed(self.run)
         try:
-            return Setup.model_validate(read_json(self.run.setup))
+            return read_model(self.run.setup, Setup)
         except FileNotFoundError as e:
             raise ToolError(f"run {self.run.id} is not prepared yet: wait for its first node") from e
 
     @cached_property
     def sandbox(self) -> Sandbox:
-        """Where this run's jobs go. What `auto` once was it stays: jobs of one kind are not seen by another."""
+        """Where this run's jobs go. What `auto` once was it stays: jobs of one kind are not seen by another.
+
+        That a run was begun unprotected allows nothing: only the owner of this process does.
+        """
+        check_signed(self.run)
         kind = self.setup.sandbox if self.run.setup.exists() else self.spec.sandbox
-        return open_sandbox(kind, allow_unsandboxed=self.spec.allow_unsandboxed)
+        return open_run_sandbox(kind, self.settings.unsandboxed)
 
     @cached_property
     def benchmark(self) -> BenchmarkFolder:
@@ -93,7 +100,7 @@ class RunTools:
         """Validation items that are measured of each benchmark at most, as `prepare` settled it; None: all."""
         if not self.run.validation.is_file():
             return self.spec.benchmark_limit
-        limit: int | None = read_json(self.run.validation)["limit"]
+        limit: int | None = read_field(self.run.validation, "limit", int | None)
         return limit
 
     def validation(self, folder: BenchmarkFolder) -> Validation:
@@ -114,6 +121,13 @@ class RunTools:
             raise ToolError(f"experiment {number} does not exist; there are {', '.join(there) or 'none'}")
         return folder
 
+    def open_experiment(self, number: int) -> ExperimentFolder:
+        """An experiment that has begun and not ended: what is finished is never written again. Raises ToolError."""
+        folder = self.experiment(number)
+        if folder.result.is_file():
+            raise ToolError(f"experiment {number} is finished and stays as it is; right is the one that is open now")
+        return folder
+
     def environment(self, work: Path) -> dict[str, str]:
         """A job's environment: offline, caches in its own scratch folder, threads as the device wants."""
         return {**self._common_environment, "HOME": str(work), "HF_HOME": str(work / "hf"), "TMPDIR": "/tmp"}  # noqa: S108
@@ -128,6 +142,30 @@ class RunTools:
         """The part of it that is the same for all jobs."""
         cpu = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""} if self.device == "cpu" else {}
         return {**AT_IMPORT, **cpu}
+
+    @property
+    def workers(self) -> WarmWorkers:
+        """The run's warm engines."""
+        return WarmWorkers(self.run.root, self.sandbox, self._worker_command)
+
+    def _worker_command(self, name: str, place: Path) -> Command:
+        files = self.settings.scorer_folder
+        read = (str(self.setup.model_root), *([str(files)] if files else []))
+        return worker_command(self.engine(name), place, self.environment(place), read, self.run.root)
+
+    @contextmanager
+    def warm_engines(self) -> Iterator[None]:
+        """Workers while a run is driven: started at once where the run is prepared, retired in the end.
+
+        A run whose report is written needs none: nobody would come back to retire them after a kill.
+        """
+        if self.run.setup.is_file() and not self.run.report_json.is_file():
+            self.workers.start_all()
+        try:
+            yield
+        finally:
+            if self.run.setup.is_file():
+                self.workers.stop()
 
     def launch(
         self,
@@ -147,7 +185,7 @@ class RunTools:
 
         def ready(command: Command) -> Command:
             clear_caches(command)
-            place = worker_for(self, worker) if worker else ""
+            place = self.workers.socket(worker) if worker else ""
             ready = command.model_copy(update={"worker": place, "env": {**self._common_environment, **command.env}})
             return with_endpoint(self.run, self.settings, jobs, name, ready, access) if access else ready
 
@@ -187,13 +225,3 @@ def clear_caches(command: Command) -> None:
         place = Path(command.env[name])
         if any(place.is_relative_to(folder) for folder in command.write):
             remove_path(place)
-
-
-def job_report(status: JobStatus, **facts: Any) -> dict[str, Any]:
-    """The plain form in which servers answer about a job."""
-    return {"state": status.state, "exit": status.exit.model_dump() if status.exit else None, **facts}
-
-
-@lru_cache(maxsize=8)  # YAML is slow to read, and every look at a job makes new RunTools
-def _spec(path: Path, _stamp: int) -> RunSpec:
-    return RunSpec.model_validate(yaml.safe_load(path.read_text())["spec"])

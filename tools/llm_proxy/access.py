@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
@@ -136,10 +137,34 @@ def upstreams(settings: Settings) -> dict[Purpose, Upstream]:
 
 
 def _upstream(settings: Settings, base: str | None, key: SecretStr | None) -> Upstream:
-    found = key or settings.api_key
-    return Upstream(
-        base=add_api_version(base or settings.api_base or PUBLIC), key=found.get_secret_value() if found else ""
-    )
+    """The common key goes to the common endpoint alone, wherever another one is asked."""
+    common = settings.api_base or PUBLIC
+    found = key or (settings.api_key if is_same_endpoint(base or common, common) else None)
+    return Upstream(base=add_api_version(base or common), key=found.get_secret_value() if found else "")
+
+
+def with_served_endpoint(settings: Settings, base: str) -> Settings:
+    """Settings under which the served model at `base` is asked; a key that was set for another endpoint is left out."""
+    own = is_same_endpoint(base, settings.eval_api_base or settings.api_base or PUBLIC)
+    keys = {} if own else {"eval_api_key": None}
+    return settings.model_copy(update={"eval_api_base": base, **keys})
+
+
+def is_same_endpoint(one: str, other: str) -> bool:
+    """Whether two addresses have the same scheme, host and port. What can be read in two ways is the same as nothing else."""
+    found = [endpoint_of(address) for address in (one, other)]
+    return one == other or (None not in found and found[0] == found[1])
+
+
+def endpoint_of(address: str) -> tuple[str, str, int] | None:
+    """Scheme, host and port; None for an address that clients may understand in different ways."""
+    try:
+        found = urlsplit(address)
+        port = found.port or {"http": 80, "https": 443}.get(found.scheme, 0)
+    except ValueError:
+        return None
+    odd = set("@\\") & set(found.netloc) or not address.isascii() or not address.isprintable() or " " in address
+    return None if odd or not found.hostname else (found.scheme, found.hostname, port)
 
 
 def _checked(access: Access, settings: Settings) -> Access:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tuneloop.core.async_bridge import pause
 from tuneloop.core.budget import Limits
 from tuneloop.core.errors import InfrastructureError
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import read_field, write_json
 from tuneloop.core.job import Command
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import exclusive, is_locked, try_lock
@@ -133,7 +133,7 @@ def make_private(folder: Path) -> None:
 def known_token(folder: Path) -> str:
     """The token of an earlier attempt, "" without one."""
     try:
-        return str(read_json(folder / "endpoint.json")["token"])
+        return str(read_field(folder / "endpoint.json", "token", str))
     except (OSError, ValueError, KeyError):
         return ""
 

@@ -19,6 +19,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tuneloop.core.files import raw_lines
+
 Outcome = Literal["answered", "cached", "refused", "failed", "cut", "killed"]
 
 
@@ -149,10 +151,9 @@ def sums_by_job(path: Path) -> dict[str, Sums]:
 def _rows(path: Path) -> Iterator[Any]:
     if not path.is_file():
         return
-    with path.open(encoding="utf-8", errors="replace") as f:
-        for line in f:
-            with contextlib.suppress(ValueError):
-                yield json.loads(line)
+    for line in raw_lines(path):
+        with contextlib.suppress(ValueError):
+            yield json.loads(line.decode(errors="replace"))
 
 
 def _open(path: Path) -> int:

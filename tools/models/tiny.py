@@ -1,22 +1,14 @@
-"""The embedded base model: 0.7 M parameters, pre-trained here in minutes on little stories and equations."""
+"""The embedded base model: 0.7 M parameters, pre-trained on little stories and equations; its files are shipped."""
 
 from __future__ import annotations
 
-import shutil
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from tuneloop.core.async_bridge import pause
 from tuneloop.core.catalog import BaseModelCard
-from tuneloop.core.errors import InfrastructureError
-from tuneloop.core.job import Command
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.settings import Settings
-from tuneloop.sandboxes.jobs import launch, log_tail
-from tuneloop.sandboxes.process import ProcessSandbox
-from tuneloop.tools.embedded.corpus import write_corpus, write_tokenizer_corpus
-from tuneloop.tools.engines import ensure_engine
-from tuneloop.tools.jobs.machine import ENGINES
-from tuneloop.tools.jobs.progress import last_progress
 
 MODEL = BaseModelCard(
     name="tiny",
@@ -24,37 +16,30 @@ MODEL = BaseModelCard(
     licence="Apache-2.0",
     template="chatml",
 )
-SEED = 1
+# Made by tools/embedded/make_tiny.py; the same bytes only on the same kind of processor and release of torch.
+SHIPPED = Path(__file__).parents[1] / "embedded" / "tiny_model"
+SHA256 = {
+    "README.md": "0b0ba500e767689adc60b716684254c4f9a86c906fd7f41e95d546fa2b559907",
+    "chat_template.jinja": "e5878d42c1903b9fa5b5a145a819c70fb2f680677eed46fe6e6e6bb206b1b8f8",
+    "config.json": "0accf0dcd91e51e27a252025f9cce19c299ee645e593e8f4bc2496bf41ae32a6",
+    "generation_config.json": "a6d3749ecfc41cb475e6891a3e54d7ccf2951cae9f867949fe05664f314a123e",
+    "model.safetensors": "57c27bd137830b7fb60d83b280f35155a0786c121792301dbec3d2fa12d82104",
+    "tokenizer.json": "e27874f63ac19c84bcc09099f5623b29684695f89233548b2c05545031c6a161",
+    "tokenizer_config.json": "9777a5b55f899c7f8e798fa5a45303901dbcc8fdcc294afa0dcd2af957c25148",
+}
 
 
 def fetch(folder: Path, settings: Settings, progress: Callable[[str, int, int], None]) -> None:
-    """Pre-train into `folder`; same bytes every time on one kind of processor. Raises InfrastructureError when it fails."""
-    work = settings.home.models / ".tiny.work"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    write_corpus(work / "corpus.jsonl", SEED)
-    write_tokenizer_corpus(work / "tokenizer.jsonl", SEED)
-    engine = ensure_engine("llamafactory", settings, progress)
-    command = Command(
-        argv=(
-            *(str(engine.python), str(ENGINES / "llamafactory" / "pretrain.py"), "--out", str(folder)),
-            *("--corpus", str(work / "corpus.jsonl"), "--tokenizer-corpus", str(work / "tokenizer.jsonl")),
-        ),
-        cwd=str(work),
-        env={"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", **engine.env},
-        read=(*engine.readable, str(ENGINES)),
-        write=(str(work), str(folder)),
-    )
-    job = _finish(command, work / "jobs", progress)
-    if not (folder / "model.safetensors").is_file():
-        raise InfrastructureError(f"base model tiny was not made: {log_tail(job, 3)}")
-    shutil.rmtree(work)
+    """Copy the shipped files into `folder`.
 
-
-def _finish(command: Command, jobs: Path, progress: Callable[[str, int, int], None]) -> Path:
-    sandbox = ProcessSandbox()
-    job = launch(sandbox, jobs, "pretrain", command)
-    while sandbox.poll(job).state == "running":
-        progress("base model tiny", *last_progress(job / "log.txt"))
-        pause(0.5)
-    return job
+    Raises:
+        InvalidRequestError: a shipped file is missing or was changed.
+    """
+    del settings, progress
+    for name, wanted in SHA256.items():
+        source = SHIPPED / name
+        data = source.read_bytes() if source.is_file() else b""
+        if hashlib.sha256(data).hexdigest() != wanted:
+            state = "was changed" if data else "is missing or empty"
+            raise InvalidRequestError(f"base model tiny: {source} {state}; install tuneloop again, or restore the file")
+        (folder / name).write_bytes(data)

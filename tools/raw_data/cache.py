@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.catalog import Item
-from tuneloop.core.files import digest, read_json, write_json
+from tuneloop.core.files import digest, read_json, read_model, write_json
 from tuneloop.core.layout import Home
 from tuneloop.core.run_spec import Setup
-from tuneloop.tools.contamination.guard import Guard
-from tuneloop.tools.contamination.sealed_filter import withheld_notice
+from tuneloop.tools.raw_data.client import shared_reader
 from tuneloop.tools.raw_data.facts import Inspection
-from tuneloop.tools.raw_data.inspection import inspect_dataset
-from tuneloop.tools.raw_data.profile import profile_dataset
+from tuneloop.tools.raw_data.filtered_view import DatasetView
 from tuneloop.tools.raw_data.sample import bound_value
 
 # A data set's profile, made once for a machine: it follows from the data, the benchmark and the code that looks.
@@ -29,16 +27,23 @@ PROFILED_BY = (
     "tuneloop.tools.scoring.answer_matching",
 )
 
-GUARD = ("contamination",)
+
+def dataset_view(setup: Setup, dataset: str) -> DatasetView | None:
+    """What was found when sealed items were taken out of a data set of the run; None where nothing was looked for."""
+    record = setup.views.get(dataset)
+    return None if record is None else DatasetView.model_validate(read_json(record))
 
 
-def cached_profile(home: Home, setup: Setup, dataset: str, shown: Sequence[Item], guard: Guard) -> dict[str, Any]:
-    """The profile of one of the run's data sets against the items `shown`, nothing of sealed ones; found or made."""
+def cached_profile(home: Home, setup: Setup, dataset: str, shown: Sequence[Item]) -> dict[str, Any]:
+    """The profile of one of the run's data sets against the items `shown`; found or made."""
+    view = dataset_view(setup, dataset)
+    overlapping = view.overlapping if view else {}
     prints = [placed.fingerprint for placed in setup.benchmarks]
-    contents = (setup.dataset_fingerprints[dataset], *prints, guard.identity, *(item.id for item in shown))
+    known = [f"{name} {numbers}" for name, numbers in overlapping.items()]
+    contents = (setup.dataset_fingerprints[dataset], *prints, *known, *(item.id for item in shown))
     file = home.root / "profiles" / f"{digest(dataset, *contents, code_hash())}.json"
     if not file.is_file():
-        profile = profile_dataset(setup.datasets[dataset], setup.benchmark, shown, guard=guard)
+        profile = shared_reader().profile(setup.datasets[dataset], setup.benchmark, shown, overlapping)
         write_json(file, {**profile.model_dump(mode="json"), "name": dataset})
     found: dict[str, Any] = read_json(file)
     return found
@@ -49,31 +54,25 @@ def code_hash() -> str:
     """Hash of everything that looks at the data."""
     specs = [importlib.util.find_spec(name) for name in PROFILED_BY]
     beside = [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
-    here = Path(__file__).parent
-    looking = [
-        path for folder in (here, *(here.parent / name for name in GUARD)) for path in sorted(folder.glob("*.py"))
-    ]
-    return digest(*(path.read_bytes() for path in (*looking, *beside)))
+    return digest(*(path.read_bytes() for path in (*sorted(Path(__file__).parent.glob("*.py")), *beside)))
 
 
 FILES, COLUMNS, TREE, README = 10, 30, 40, 1500
 LONGEST = 400  # characters of a text in a sample row
 
 
-def cached_inspection(home: Home, setup: Setup, dataset: str, guard: Guard) -> Inspection:
-    """Facts about one of the run's data sets, tokens by the run's model, nothing of sealed items; found or made."""
+def cached_inspection(home: Home, setup: Setup, dataset: str) -> Inspection:
+    """Facts about one of the run's data sets, tokens by the run's model; found or made."""
     here = sorted(Path(__file__).parent.glob("*.*"))
     looks = digest(code_hash(), *(path.read_bytes() for path in here if path.is_file()))
-    prints = (setup.dataset_fingerprints[dataset], *(placed.fingerprint for placed in setup.benchmarks))
-    key = digest("inspection", dataset, *prints, guard.identity, setup.model_fingerprint, looks)
+    key = digest("inspection", dataset, setup.dataset_fingerprints[dataset], setup.model_fingerprint, looks)
     file = home.root / "profiles" / f"{key}.json"
     if not file.is_file():
         model = setup.model_root
         tokenizer = model if (model / "tokenizer.json").is_file() else None
-        write_json(
-            file, inspect_dataset(setup.datasets[dataset], dataset, tokenizer, None, guard).model_dump(mode="json")
-        )
-    return Inspection.model_validate(read_json(file))
+        found = shared_reader().inspect(setup.datasets[dataset], dataset, tokenizer)
+        write_json(file, found.model_dump(mode="json"))
+    return read_model(file, Inspection)
 
 
 def inspection_page(found: Inspection, count: int, offset: int) -> dict[str, Any]:
@@ -94,7 +93,6 @@ def inspection_page(found: Inspection, count: int, offset: int) -> dict[str, Any
 
 def part_summary(part: dict[str, Any]) -> dict[str, Any]:
     """One part with its first files and columns, and one sample row."""
-    held = withheld_notice(part.pop("omitted"), "sampled rows")
     more = {"files_in_all": len(part["files"]), "columns_in_all": len(part["columns"]) + part.pop("more_columns")}
     cut = {"files": part["files"][:FILES], "columns": part["columns"][:COLUMNS]}
-    return {**part, **held, **more, **cut, "samples": [bound_value(row, LONGEST) for row in part["samples"][:1]]}
+    return {**part, **more, **cut, "samples": [bound_value(row, LONGEST) for row in part["samples"][:1]]}

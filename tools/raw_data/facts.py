@@ -104,7 +104,6 @@ class PartFacts(FactModel):
     more_columns: int = Field(0, description="columns beyond the first 200, not measured")
     reasoning: ReasoningFacts
     samples: tuple[dict[str, object], ...] = Field(description="three rows from across the files, texts cut at 3,000")
-    omitted: int = Field(0, description="of the sampled rows, those that hold sealed items: nothing of them is shown")
     suspicious: int = Field(0, description="of the sampled rows, those that hold text like an instruction to a model")
     suspicious_words: dict[str, int] = {}
 

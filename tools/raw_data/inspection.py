@@ -19,8 +19,6 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.formatting import printable
 from tuneloop.core.records import UNREADABLE
 from tuneloop.sandboxes.detached import worker_process
-from tuneloop.tools.contamination.guard import Guard
-from tuneloop.tools.contamination.sealed_filter import CARD, LINE, filter_text, find_sealed
 from tuneloop.tools.raw_data.accumulators import length_stats
 from tuneloop.tools.raw_data.column_stats import TableCounts, child_path
 from tuneloop.tools.raw_data.facts import BrokenPlace, ColumnFacts, FileFacts, Inspection, LengthStats, PartFacts
@@ -142,11 +140,8 @@ def inspect_dataset(
     name: str = "",
     tokenizer: Path | None = None,
     progress: Progress | None = None,
-    guard: Guard | None = None,
 ) -> Inspection:
     """Facts about a folder or one file. `tokenizer`: a model's folder, whose tokenizer counts tokens of a sample.
-
-    `guard`: of rows, broken lines and cards that hold a sealed item it knows, nothing is shown; counts are of all.
 
     `progress` is told a file, the bytes read and all bytes. Memory does not grow with the data. Raises InvalidRequestError when
     there is no file with records.
@@ -165,13 +160,13 @@ def inspect_dataset(
     with without_gc():
         for path in files:
             facts, part = read_one_file(
-                path, root, parts, partial(report_progress, progress, done, total) if progress else None, guard
+                path, root, parts, partial(report_progress, progress, done, total) if progress else None
             )
             (part.files if part else empty).append(facts)
             done += facts.bytes
     if progress:
         progress("", total, total)
-    found = [part_facts(part, part_title(part, parts), counter, guard) for part in parts]
+    found = [part_facts(part, part_title(part, parts), counter) for part in parts]
     return Inspection(
         name=name,
         rows=sum(p.rows for p in found),
@@ -179,7 +174,7 @@ def inspect_dataset(
         bytes=total,
         parts=tuple(found),
         empty_files=tuple(empty),
-        readmes={path: filter_text(guard, text, CARD) for path, text in read_cards(root).items()},
+        readmes=read_cards(root),
         tree=folder_tree(root),
         tokenizer=tokenizer.name if tokenizer else "",
     )
@@ -203,7 +198,7 @@ def without_gc() -> Iterator[None]:
 
 
 def read_one_file(
-    path: Path, root: Path, parts: list[InspectedPart], seen: Callable[[str, int], None] | None, guard: Guard | None
+    path: Path, root: Path, parts: list[InspectedPart], seen: Callable[[str, int], None] | None
 ) -> tuple[FileFacts, InspectedPart | None]:
     """One file, summed into the part that it belongs to; None where it holds no rows."""
     shown_path = str(path.relative_to(root)) if path != root else path.name
@@ -223,7 +218,7 @@ def read_one_file(
         if other is not None:
             part = part or part_for(folder, frozenset(), parts)
             merge_part(other, half, file, part.table, part.sample, shown_path)
-    return file_facts(file, shown_path, guard), part
+    return file_facts(file, shown_path), part
 
 
 def part_for(folder: str, names: frozenset[str], parts: list[InspectedPart]) -> InspectedPart:
@@ -235,7 +230,7 @@ def part_for(folder: str, names: frozenset[str], parts: list[InspectedPart]) -> 
     return parts[-1]
 
 
-def file_facts(file: RawFile, path: str, guard: Guard | None) -> FileFacts:
+def file_facts(file: RawFile, path: str) -> FileFacts:
     """What there is to say of a file that was read."""
     try:
         packing = file.packing()
@@ -249,10 +244,7 @@ def file_facts(file: RawFile, path: str, guard: Guard | None) -> FileFacts:
         bytes=file.path.stat().st_size,
         rows=file.rows,
         broken=file.broken,
-        shown=tuple(
-            BrokenPlace(where=f"{path}:{b.line}", why=b.why, text=LINE if held else b.text)
-            for b, held in zip(file.shown, find_sealed(guard, [b.whole for b in file.shown]), strict=True)
-        ),
+        shown=tuple(BrokenPlace(where=f"{path}:{b.line}", why=b.why, text=b.text) for b in file.shown),
         read_error=file.read_error,
     )
 
@@ -263,10 +255,9 @@ def part_title(part: InspectedPart, parts: Sequence[InspectedPart]) -> str:
     return part.folder if len(same) == 1 else part.files[0].path
 
 
-def part_facts(part: InspectedPart, name: str, counter: TokenCounter | None, guard: Guard | None) -> PartFacts:
+def part_facts(part: InspectedPart, name: str, counter: TokenCounter | None) -> PartFacts:
     """All that is known of a part."""
-    sampled = [row for _, row in part.sample.rows()]
-    rows = [row for row, held in zip(sampled, find_sealed(guard, sampled), strict=True) if not held]
+    rows = [row for _, row in part.sample.rows()]
     found = Counter(hit[1].casefold() for row in rows if (hit := instruction_of(bound_value(row, LOOKED_AT))))
     columns = column_facts(part.table, rows, counter)
     distinct = part.table.distinct
@@ -282,7 +273,6 @@ def part_facts(part: InspectedPart, name: str, counter: TokenCounter | None, gua
         more_columns=len(part.table.left_out),
         reasoning=reasoning_facts(rows, {c.path: c for c in columns}),
         samples=tuple(bound_value(row, LONGEST_SAMPLE) for row in spread_evenly(rows, SAMPLES)),
-        omitted=len(sampled) - len(rows),
         suspicious=found.total(),
         suspicious_words=dict(found.most_common(5)),
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 CHUNK = 1 << 20
+LARGEST_VALUE = 128 << 20  # characters
 NUMBER = "0123456789.eE+-"
 SPACE = " \t\n\r"
 # A value cut at the buffer's end fails within this many characters of the end, or as an unterminated string.
@@ -92,7 +93,11 @@ class Reader:
                 return ""
 
     def more(self) -> bool:
-        """Read on; at least as much as is waiting, so that a huge value costs linear time."""
+        """Read on; at least as much as is waiting, so that a huge value costs linear time. Raises StreamError."""
+        if len(self.buffer) - self.at > LARGEST_VALUE:
+            raise StreamError(
+                f"line {self.here()}: one value of more than {LARGEST_VALUE >> 20} MB; right are small ones"
+            )
         text = "" if self.over else self.source.read(max(self.chunk, len(self.buffer) - self.at))
         self.over = not text
         self.here()

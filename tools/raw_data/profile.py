@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.profile import Agreement, DatasetProfile, FieldProfile, Kind, SourceProfile
 from tuneloop.core.records import text_of
 from tuneloop.core.text import boxed, letter_in, plain_number, same_answer
-from tuneloop.tools.contamination.guard import Guard
-from tuneloop.tools.contamination.sealed_filter import CARD, filter_text
 from tuneloop.tools.raw_data import source_metrics
 from tuneloop.tools.raw_data.benchmark_facts import benchmark_facts, length_percentiles, render
 from tuneloop.tools.raw_data.fields import FieldColumn, RecordGroup, flatten, group_records
@@ -23,19 +20,21 @@ from tuneloop.tools.raw_data.roles import find_reading
 from tuneloop.tools.raw_data.similarity import BenchmarkTarget
 
 SAMPLE = 8000
-LOOKED_THROUGH = 50_000  # records of a file that are compared with the benchmarks' items
 COLUMN_SAMPLE = 600
 MOST_FIELDS, MOST_SOURCES, MOST_BYTES = 14, 12, 20_000
 README = 1500  # characters
 
 
 def profile_dataset(
-    root: Path, benchmark: Benchmark, items: Sequence[Item], sample: int = SAMPLE, guard: Guard | None = None
+    root: Path,
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    sample: int = SAMPLE,
+    overlapping: Mapping[str, str] | None = None,
 ) -> DatasetProfile:
     """Facts about a data set (a folder or one file); of each file at most `sample` records are looked at.
 
-    `guard`: knows the items of all benchmarks of the run. Records with validation items shown are named; those with items of
-    the test or of the unseen half are not looked at.
+    `overlapping`: file → numbers (from 0) of records that are known to hold a validation item.
 
     Only validation items may be given in `items`. Raises InvalidRequestError when a file cannot be read or none holds records.
     """
@@ -45,13 +44,13 @@ def profile_dataset(
             f"{root}: no JSON, JSONL, CSV, TSV, Parquet, Arrow or text file with records; right is a folder with some"
         )
     target = make_target(benchmark, items)
-    guard = guard or Guard([])
-    found = [measured for file in files for measured in profile_file(file, root, target, sample, guard)]
+    known = overlapping or {}
+    found = [measured for file in files for measured in profile_file(file, root, target, sample, known)]
     found.sort(key=lambda pair: -pair[0].similarity)
     profiles = tuple(profile for profile, _ in found[:MOST_SOURCES])
     agreements = cross_agreements([(p.name, rows) for p, rows in found[:MOST_SOURCES]])
     name = root.stem if root.is_file() else root.name
-    card = filter_text(guard, read_readme(root), CARD)[:README]
+    card = read_readme(root)[:README]
     return shrink_profile(
         DatasetProfile(name=name, readme=card, benchmark=target.facts, sources=profiles, agreements=agreements)
     )
@@ -73,28 +72,16 @@ def strip_frame(text: str, prefix: str, suffix: str) -> str:
 
 
 def profile_file(
-    file: Path, root: Path, target: BenchmarkTarget, sample: int, guard: Guard
+    file: Path, root: Path, target: BenchmarkTarget, sample: int, overlapping: Mapping[str, str]
 ) -> list[tuple[SourceProfile, list[source_metrics.ProfiledRow]]]:
     """A profile for each group of records in a file."""
     stream = iter_records(file)
     seen = list(itertools.islice(stream, sample))
-    rows, held = scan_records(itertools.chain(seen, stream), guard)
+    rows = len(seen) + sum(1 for _ in stream)
     name = str(file.relative_to(root)) if file != root else file.name
-    sealed = {*held["test"], *held["unseen"]}
-    shown = [record for number, record in enumerate(seen) if number not in sealed]
-    whole = group_records(shown) if shown else []
-    found = [profile_group(name, g, round(rows * len(g.records) / len(seen)), target) for g in whole]
-    overlapping = " ".join(map(str, held["validation"]))
-    return [(profile.model_copy(update={"overlapping": overlapping}), rows_) for profile, rows_ in found]
-
-
-def scan_records(stream: Iterator[dict[str, Any]], guard: Guard) -> tuple[int, dict[str, list[int]]]:
-    """How many records there are, and of each split the numbers of those that hold one of its items."""
-    rows, held = 0, defaultdict[str, list[int]](list)
-    for rows, hit in enumerate(guard.find(itertools.islice(stream, LOOKED_THROUGH)), 1):
-        if hit:
-            held[hit.split].append(rows - 1)
-    return rows + sum(1 for _ in stream), held
+    found = [profile_group(name, g, round(rows * len(g.records) / len(seen)), target) for g in group_records(seen)]
+    held = {"overlapping": overlapping.get(name, "")}
+    return [(profile.model_copy(update=held), rows_) for profile, rows_ in found]
 
 
 def profile_group(

@@ -117,7 +117,9 @@ def line_blocks(path: Path, refused: OnBadLine, start: int = 0, stop: int = 0) -
 BATCH = 200
 SHOWN, WIDTH = 5, 200
 HELD = 100_000  # bytes of a broken line that are held
-DOCUMENT = 256 << 20  # bytes of a JSON document that is no list
+DOCUMENT = 64 << 20  # bytes of a JSON document that is no list
+
+on_open: Callable[[Path], None] | None = None  # told each file before it is read, where somebody has to know
 
 Row = dict[str, Any]
 Batch = tuple[Sequence[int], list[Row]]
@@ -138,6 +140,7 @@ class RawFile:
     """A file, and after its batches were read: how many rows it held, what was broken, and why it was not read to its end.
 
     `start` and `stop` are bytes at which lines of plain JSON Lines begin, 0 for all; `last` is the last line's number.
+    `refused` is told every broken line; `partial`: the file holds more than its rows and these lines.
     """
 
     path: Path
@@ -149,6 +152,8 @@ class RawFile:
     shown: list[BrokenLine] = field(default_factory=list)
     read_error: str = ""
     consumed: int = 0  # bytes of text so far, for whoever waits; 0 for formats without lines
+    partial: bool = False
+    refused: Callable[[int, str], None] | None = None
 
     @property
     def kind(self) -> str:
@@ -176,6 +181,8 @@ class RawFile:
             "jsonl": self.objects, "ndjson": self.objects, "csv": self.table, "tsv": self.table, "txt": self.text,
             "json": self.document,
         }  # fmt: skip
+        if on_open is not None:
+            on_open(self.path)
         try:
             for numbers, rows in read.get(self.kind, self.columns)():
                 self.rows += len(rows)
@@ -188,6 +195,8 @@ class RawFile:
     def refuse(self, line: int, why: str, text: bytes = b"") -> None:
         """Count a broken line; the first five are kept."""
         self.broken += 1
+        if self.refused is not None:
+            self.refused(line, text.decode("utf-8", "replace") if text else " " * HELD)
         if len(self.shown) < SHOWN:
             whole = text[:HELD].decode("utf-8", "replace").strip()
             self.show(BrokenLine(line, why, whole[:WIDTH], whole))
@@ -320,6 +329,7 @@ class RawFile:
         del data
         if not text.strip():
             return
+        self.partial = True  # the longest list of a document is not all of it
         try:
             found = longest_list(json.loads(text))
         except RecursionError as e:

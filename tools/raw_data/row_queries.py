@@ -1,19 +1,16 @@
-"""Questions about single rows of a data set: a column's values, rows that hold a text, rows that repeat, overlaps."""
+"""Questions about single rows of a data set: a column's values, rows that hold a text, rows that repeat."""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tuneloop.core.text import normalise
-from tuneloop.tools.contamination.guard import Guard
-from tuneloop.tools.contamination.probes import Hit as Found
-from tuneloop.tools.contamination.sealed_filter import find_sealed
 from tuneloop.tools.data_gate.duplicates import DuplicateIndex
 from tuneloop.tools.data_gate.records import TrainingRow as Asked
 from tuneloop.tools.raw_data.column_stats import TableCounts, hash_value
@@ -39,12 +36,6 @@ def rows_of(files: Files) -> Iterator[tuple[str, Row]]:
                 yield f"{name}:{number}", row
 
 
-def rows_at(files: Files, places: Collection[str]) -> dict[str, Row]:
-    """The rows at some places, as `rows_of` calls them."""
-    found = ((where, row) for where, row in rows_of(files) if where in places)
-    return dict(itertools.islice(found, len(set(places))))
-
-
 def values_at(value: Any, path: str) -> list[Any]:
     """All values at a path such as `meta.source`, `turns[].value`, `tags[]`, `"a.b".c`."""
     found = [value]
@@ -59,18 +50,14 @@ def values_at(value: Any, path: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class ColumnValues:
-    """A column's facts, its most frequent values, and whether rare ones may be missing among them.
-
-    `omitted` of the most frequent are left out: no row has them but those that hold sealed items.
-    """
+    """A column's facts, its most frequent values, and whether rare ones may be missing among them."""
 
     facts: ColumnFacts
     top: tuple[tuple[str, int], ...]
     counted: bool
-    omitted: int
 
 
-def column_values(files: Files, path: str, most: int, guard: Guard) -> ColumnValues | None:
+def column_values(files: Files, path: str, most: int) -> ColumnValues | None:
     """Facts about one column of all rows; None where no row has it."""
     table, counts, counted, parents = TableCounts(), Counter[str](), True, 0
     for file in files.values():
@@ -86,27 +73,12 @@ def column_values(files: Files, path: str, most: int, guard: Guard) -> ColumnVal
     column = table.columns.get(path)
     if column is None:
         return None
-    top = counts.most_common(most)
-    hidden = sealed_only_values(files, path, [value for value, _ in top], guard)
-    shown = tuple((value, count) for value, count in top if value not in hidden)
-    return ColumnValues(column.facts(parents), shown, counted, len(hidden))
+    return ColumnValues(column.facts(parents), tuple(counts.most_common(most)), counted)
 
 
 def count_key(value: Any) -> str:
     """A value as it is counted."""
     return str(value)[:LONGEST_VALUE]
-
-
-def sealed_only_values(files: Files, path: str, values: Collection[str], guard: Guard) -> set[str]:
-    """Which of a column's values occur in no row but those that hold sealed items."""
-    left = set(values)
-    for _, row in rows_of(files):
-        if not left:
-            break
-        here = left.intersection(map(count_key, values_at(row, path)))
-        if here and not find_sealed(guard, [row])[0]:
-            left -= here
-    return left
 
 
 @dataclass(frozen=True)
@@ -186,28 +158,3 @@ def find_duplicates(files: Files, column: str, most: int = MOST_COMPARED) -> Dup
         near=found.near,
         first_near=first,
     )
-
-
-@dataclass(frozen=True)
-class OverlapReport:
-    """How many of `checked` rows overlap with each split; places, rows and hits are kept for validation items shown."""
-
-    checked: int
-    rows: int
-    counts: dict[str, int]
-    validation: tuple[tuple[str, Row, Found], ...]
-
-
-def find_overlaps(files: Files, guard: Guard, most: int = MOST_COMPARED) -> OverlapReport:
-    """Rows that overlap with items the guard knows; of more than `most` rows every n-th is checked."""
-    total = sum(1 for _ in rows_of(files))
-    some, again = itertools.tee(itertools.islice(rows_of(files), 0, None, max(1, -(-total // most))))
-    counts: Counter[str] = Counter()
-    found, checked = [], 0
-    for (where, row), hit in zip(some, guard.find(row for _, row in again), strict=True):
-        checked += 1
-        if hit:
-            counts[hit.split] += 1
-        if hit and hit.split == "validation":
-            found.append((where, row, hit))
-    return OverlapReport(checked, total, dict(counts), tuple(found))

@@ -129,9 +129,9 @@ def _contamination(data: ReportData) -> str:
         if any(c.values())
     ]
     text = "; ".join(found) or "none"
-    shown = "; ".join(f'"{printable(row, 100)}"' for row in data.leaked[:SHOWN])
-    examples = f" For the test, among others: {shown}." if shown else ""
-    return f"Training rows dropped because they overlap with a benchmark item: {text}.{examples}"
+    removed = ", ".join(f"{printable(name, 60)} {count}" for name, count in data.removed.items())
+    raw = f" Raw rows with sealed items, removed before the run read its data: {removed}." if removed else ""
+    return f"Training rows dropped because they overlap with a benchmark item: {text}.{raw}"
 
 
 def _validation_overlap_line(data: ReportData) -> list[str]:

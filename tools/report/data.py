@@ -74,8 +74,8 @@ class ReportData(BaseModel):
         {},
         description="experiment → rows that its gate refused for their validation items, before a script left them out",
     )
-    leaked: tuple[str, ...] = Field(
-        (), description="rows of the best experiment dropped for overlap with the test, some"
+    removed: dict[str, int] = Field(
+        {}, description="data set → raw rows with sealed items, which were removed before anything of the run read it"
     )
     seconds: float = Field(ge=0, description="work of all sessions")
     times: tuple[NodeTime, ...] = Field((), description="what each node of each experiment took")

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict
 from tuneloop.core.event_log import parse_event, whole_lines
 from tuneloop.core.events import NodeFinished, NodeInterrupted, NodeStarted, RunPaused, RunStarted
 from tuneloop.core.layout import RunFolder
-from tuneloop.tools.evaluation.cache import read_plan
 
 # Everything else is only a sign of life: it is not even parsed.
 KINDS = ("node_started", "node_finished", "node_cut", "run_started", "run_paused")
@@ -126,6 +125,8 @@ def job_times(run: RunFolder) -> Iterator[NodeTime]:
 
 def cached_evaluations(run: RunFolder) -> Iterator[NodeTime]:
     """A part for every evaluation that took answers from the cache; `cached` counts them."""
+    from tuneloop.tools.evaluation.cache import read_plan  # scorers and numpy come with it; a run without jobs has none
+
     places = [(run.baseline, 0, "prepare"), (run.final, 0, "finish")]
     places += [(place, int(place.name), "evaluate") for place in sorted(run.experiments.glob("[0-9]*"))]
     for place, number, node in places:

@@ -24,7 +24,6 @@ def model_card(run_id: str, data: ReportData) -> str:
     best = data.best
     if best is None:
         raise ValueError("there is no best model to describe")
-    shown = data.model_copy(update={"leaked": ()})  # a card travels with the model, and test items with it
     front = yaml.safe_dump(_front(data), sort_keys=False, allow_unicode=True)
     parts = [
         f"---\n{front}---",
@@ -35,7 +34,7 @@ def model_card(run_id: str, data: ReportData) -> str:
         f"Trained by run `{run_id}`, experiment {best.number}: {best.hypothesis.statement} The recipe lies beside this "
         "page: `process_data.py`, `train.yaml`.",
         "## How far to trust this",
-        "\n".join(f"- {line}" for line in caveat_lines(shown)),
+        "\n".join(f"- {line}" for line in caveat_lines(data)),
         provenance(data),
         "Measured on this benchmark only; nothing is known about other skills or about safety. The base model's and "
         "the data's licences apply.",

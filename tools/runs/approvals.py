@@ -7,7 +7,7 @@ from pathlib import Path
 from tuneloop.core.directive import Approve
 from tuneloop.core.directive_log import open_directives
 from tuneloop.core.experiment import ApprovalDecision, ApprovalPoint, ApprovalRequest
-from tuneloop.core.files import digest, read_json, write_json
+from tuneloop.core.files import digest, read_bytes, read_model, write_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.run_spec import ApproveAt, RunSpec
 
@@ -20,7 +20,7 @@ def approve_at(run: RunFolder, spec: RunSpec) -> ApproveAt:
 
 def recipe_key(folder: ExperimentFolder, attempt: int) -> str:
     """Of a recipe as it is now: another recipe is another question."""
-    return digest(str(attempt), folder.script.read_bytes(), folder.config.read_bytes())
+    return digest(str(attempt), read_bytes(folder.script), read_bytes(folder.config))
 
 
 def write_question(folder: ExperimentFolder, asked: ApprovalRequest) -> bool:
@@ -40,7 +40,7 @@ def has_question(folder: ExperimentFolder) -> bool:
 def find_decision(folder: ExperimentFolder, at: ApprovalPoint, key: str) -> ApprovalDecision | None:
     """What was answered to this question."""
     file = folder.approvals / f"{at}-{key}.json"
-    return ApprovalDecision.model_validate(read_json(file)) if file.is_file() else None
+    return read_model(file, ApprovalDecision) if file.is_file() else None
 
 
 def write_decision(
@@ -56,7 +56,7 @@ def write_decision(
 def open_question(run: RunFolder) -> ApprovalRequest | None:
     """What the run waits for, the newest; None: nothing."""
     file = _open_question(run)
-    return ApprovalRequest.model_validate(read_json(file)) if file else None
+    return read_model(file, ApprovalRequest) if file else None
 
 
 def asked_at(run: RunFolder) -> float:

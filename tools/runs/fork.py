@@ -14,17 +14,20 @@ from tuneloop.core.directive import Approve, Avoid, Bound, Directive, Focus, Kee
 from tuneloop.core.directive_log import append_row, open_directives
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.experiment import Experiment, Journal
-from tuneloop.core.files import fsync_path, fsync_tree, read_json, write_json
+from tuneloop.core.files import fsync_path, fsync_tree, read_field, read_model, write_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.tools.evaluation.test_access_log import has_test_access
 from tuneloop.tools.housekeeping.disk import TRASH, bytes_below, check_room, remove_path
 from tuneloop.tools.housekeeping.pruning import read_note
+from tuneloop.tools.runs.evidence import check_evidence
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.messages import put
+from tuneloop.tools.runs.signature import check_signed, write_signed_setup
+from tuneloop.tools.runs.spec import checked_spec
 
-BESIDE = ("selection.json", "setup.json", "stamps.json", "datasets", "profiles", "baseline")
+BESIDE = ("selection.json", "setup.json", "datasets", "baseline")  # what is found again is not taken along
 LASTING = (Approve, Avoid, Bound, Focus, Keep, Sources)
 LINKED = 1 << 20  # bytes of a file from which on it is shared: weights and data, which nobody writes in place
 
@@ -53,8 +56,9 @@ def fork_run(
 
     `after_test`: the lineage may have opened its sealed test; then the new run's report claims nothing.
 
-    Raises InvalidRequestError in one line when something that it needs is not there.
+    Raises InvalidRequestError in one line when something that it needs is not there, or is not what was left at its end.
     """
+    check_signed(parent)
     journal = kept_experiments(parent, at)
     before = (*read_fork(parent).before, read_fork(parent).run) if parent.fork.is_file() else ()
     if not after_test and has_test_access(home, (parent.id, *before)):
@@ -73,9 +77,12 @@ def fork_run(
         for place in fork_parts(parent, at):
             copy_or_link(place, part / place.relative_to(parent.root))
         kept_experiments(parent, at)  # nothing was pruned meanwhile
+        for root in (made.baseline, *(made.experiment(number).root for number in range(1, at + 1))):
+            check_evidence(made, root)
         write_json(made.fork, Fork(run=parent.id, at=at, before=before).model_dump(mode="json"))
         copy_directives(parent, made)
         write_manifest(made, fork_budget(read_spec(parent), made, journal, loop_n, timeout))
+        write_signed_setup(made, (part / "setup.json").read_text(encoding="utf-8"))
         fsync_tree(part)
         part.rename(run.root)
     finally:
@@ -178,17 +185,18 @@ def fork_budget(spec: RunSpec, made: RunFolder, journal: Journal, loop_n: int | 
     """What it stands on is paid: experiments and time are counted from there."""
     more, longer = loop_n or spec.loop_n, timeout or spec.timeout
     prepared = made.baseline / "spent.json"
-    spent = float(read_json(prepared)["seconds"]) if prepared.is_file() else 0.0
+    spent = read_field(prepared, "seconds", float) if prepared.is_file() else 0.0
     spent += sum(e.seconds for e in journal.experiments)
-    return spec.model_copy(update={
+    limits = {
         "loop_n": None if more is None else len(journal.experiments) + more,
         "timeout": None if longer is None else spent + longer,
-    })  # fmt: skip
+    }
+    return checked_spec({**spec.model_dump(), **limits})
 
 
 def read_fork(run: RunFolder) -> Fork:
     """What a fork stands on."""
-    return Fork.model_validate(read_json(run.fork))
+    return read_model(run.fork, Fork)
 
 
 def free_name(home: Home, name: str) -> str:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tuneloop.core.experiment import Experiment, Journal
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import read_json, read_model, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import ItemResult, Score
 
@@ -21,7 +21,7 @@ def load_journal(run: RunFolder) -> Journal:
 # An experiment that is over never changes, and every node asks for all of them.
 @lru_cache(maxsize=10_000)
 def _parsed(file: Path, written: int) -> Experiment:  # noqa: ARG001
-    return Experiment.model_validate_json(file.read_bytes())
+    return read_model(file, Experiment)
 
 
 def baseline_score(run: RunFolder) -> Score | None:
@@ -61,7 +61,7 @@ def keep_score(file: Path, found: Sequence[Score]) -> Score:
 
 def shown_score(file: Path) -> Score:
     """A kept score with the items that agents may see."""
-    return Score.model_validate(read_json(file))
+    return read_model(file, Score)
 
 
 def whole_score(file: Path, beside: Path | None = None) -> Score:

@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import difflib
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
 import tuneloop
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import read_json, write_atomic
+from tuneloop.core.files import checked, read_field, read_yaml
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.run_spec import RunSpec
+from tuneloop.tools.runs.signature import check_signed, write_signed_spec
 
 # Raised with every change of what a run's folder holds; runs of other formats are refused.
-FORMAT = 3
+FORMAT = 4
 
 
 def write_manifest(run: RunFolder, spec: RunSpec) -> None:
-    """Version, time and spec."""
+    """Version, time and spec, signed by the home."""
     made = {
         "version": tuneloop.__version__,
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="microseconds"),
     }
-    write_atomic(run.spec, yaml.safe_dump({**made, "spec": spec.model_dump(mode="json")}, sort_keys=False))
+    write_signed_spec(run, yaml.safe_dump({**made, "spec": spec.model_dump(mode="json")}, sort_keys=False))
 
 
 def read_spec(run: RunFolder) -> RunSpec:
     """What was asked. Raises InvalidRequestError in one line: no such run, unreadable, or made by another tuneloop."""
+    return _read_spec(run, run.spec.stat().st_mtime_ns if run.spec.is_file() else 0)
+
+
+@lru_cache(maxsize=8)  # YAML is slow to read, and every look at a job asks
+def _read_spec(run: RunFolder, _stamp: int) -> RunSpec:
     given = read_manifest(run)
     version, made = str(given.get("version", "unknown")), given.get("format", 1)
     if made != FORMAT:
@@ -39,18 +45,19 @@ def read_spec(run: RunFolder) -> RunSpec:
             if isinstance(made, int) and made > FORMAT
             else older_version_error(run, version)
         )
-    try:
-        return RunSpec.model_validate(given["spec"])
-    except (KeyError, TypeError, ValidationError) as e:
-        raise InvalidRequestError(f"{run.spec}: not a run's manifest: {' '.join(str(e).split())}") from e
+    return checked(run.spec, given.get("spec"), RunSpec, "spec")
 
 
 def repeated_spec(run: RunFolder) -> RunSpec:
-    """What was asked, measured on as many validation items as then. Raises InvalidRequestError as `read_spec`."""
+    """What was asked, measured on as many validation items as then.
+
+    Raises InvalidRequestError as `read_spec`, and for a run of another home.
+    """
     spec = read_spec(run)
+    check_signed(run)
     if spec.benchmark_limit is not None or not run.validation.is_file():
         return spec
-    return spec.model_copy(update={"benchmark_limit": read_json(run.validation)["limit"]})
+    return spec.model_copy(update={"benchmark_limit": read_field(run.validation, "limit", int | None)})
 
 
 def created_at(run: RunFolder) -> str:
@@ -66,14 +73,9 @@ def creating_version(run: RunFolder) -> str:
 def read_manifest(run: RunFolder) -> dict[str, Any]:
     """Plain values of `run.yaml`. Raises InvalidRequestError when it is not there or no mapping."""
     try:
-        given = yaml.safe_load(run.spec.read_text(encoding="utf-8"))
+        return checked(run.spec, read_yaml(run.spec), dict[str, Any])
     except FileNotFoundError as e:
         raise InvalidRequestError(f"run {run.id!r} is not in {run.root.parent}; `tuneloop list runs` shows them") from e
-    except (OSError, ValueError, yaml.YAMLError) as e:
-        raise InvalidRequestError(f"{run.spec}: not a run's manifest: {' '.join(str(e).split())}") from e
-    if not isinstance(given, dict):
-        raise InvalidRequestError(f"{run.spec}: not a run's manifest: no mapping")
-    return given
 
 
 def newer_version_error(run: RunFolder, version: str) -> InvalidRequestError:

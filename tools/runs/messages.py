@@ -12,9 +12,13 @@ from tuneloop.core.commands import find_command
 from tuneloop.core.directive import Line, NewRun
 from tuneloop.core.directive_log import read_conversation
 from tuneloop.core.errors import ToolError
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
+from tuneloop.core.run_spec import Setup
+from tuneloop.sandboxes.jobs import stop_and_wait
+from tuneloop.tools.runs.manifest import read_spec
+from tuneloop.tools.runs.signature import check_signed
 
 READ_SECONDS = 5.0  # until the process that works on a run has read a message
 START_SECONDS = 3.0  # until a process that takes up a run holds its lock
@@ -75,11 +79,16 @@ def request_pause(run: RunFolder) -> bool:
     return True
 
 
+def read_message(file: Path) -> dict[str, Any]:
+    """One message. Raises DamagedFileError."""
+    return read_model(file, dict[str, Any])
+
+
 def drop_pauses(files: list[Path]) -> bool:
     """Remove requests to pause of a run that stands still, but those that were answered; whether there were any."""
     dropped = False
     for file in files:
-        message = read_json(file) if file.is_file() else {}
+        message = read_message(file) if file.is_file() else {}
         if message.get("do") == "pause" and "promised" not in message:
             file.unlink(missing_ok=True)
             dropped = True
@@ -89,12 +98,13 @@ def drop_pauses(files: list[Path]) -> bool:
 def deliver(run: RunFolder, text: str) -> dict[str, Any]:
     """Leave a message for the run; its answer, when it comes soon.
 
-    Raises ToolError when the run is over, or for a command that is none of a run.
+    Raises ToolError when the run is over, or for a command that is none of a run; InvalidRequestError for a run of another home.
     """
     if run.report_json.is_file():
         raise ToolError(f"run {run.id} is finished: nothing can be changed any more; start_run begins another")
     if isinstance(find_command(text), NewRun):
         raise ToolError("a run cannot start another run; right is start_run")
+    check_signed(run)
     message = say(run, text)
     file = run.inbox / f"{message}.json"
     if not is_locked(run.lock):
@@ -112,10 +122,44 @@ def deliver(run: RunFolder, text: str) -> dict[str, Any]:
     return {"run": run.id, "taken": False, "answer": None, "note": note}
 
 
+# Jobs outlive the process that started them; workers hold their locks like jobs.
+JOB_FOLDERS = ("baseline/jobs", "baseline/probe/jobs", "final/jobs", "experiments/*/jobs", "experiments/*/seeds/*/jobs")
+
+
+def live_jobs(run: RunFolder) -> list[Path]:
+    """Folders of the run's jobs that live: they need nobody, `tuneloop resume` takes what they bring."""
+    return _locked(run, JOB_FOLDERS)
+
+
+def _locked(run: RunFolder, places: tuple[str, ...]) -> list[Path]:
+    jobs = [lock.parent for place in places for lock in run.root.glob(f"{place}/*.[0-9]*/lock") if is_locked(lock)]
+    return [job for job in jobs if not (job / "exit.json").is_file()]  # one that is over holds its lock a moment longer
+
+
+def stop_jobs(run: RunFolder) -> list[str]:
+    """End what a run still has that nobody works on: its jobs, whose names are returned, and its workers.
+
+    A training keeps its checkpoints and is taken up by `tuneloop resume`. Raises InfrastructureError for one that does not end.
+    """
+    jobs, workers = live_jobs(run), _locked(run, ("workers",))
+    if jobs or workers:
+        from tuneloop.sandboxes.choose import open_sandbox  # sandboxes are heavy, and few messages need one
+
+        chosen = read_model(run.setup, Setup) if run.setup.is_file() else read_spec(run)
+        sandbox = open_sandbox(chosen.sandbox)
+        for folder in (*jobs, *workers):
+            stop_and_wait(sandbox, folder)
+    return [folder.name for folder in jobs]
+
+
 def stop(run: RunFolder) -> dict[str, Any]:
-    """Ask it to pause. Raises ToolError when nobody works on it."""
+    """Ask it to pause, or end the jobs that outlived its process. Raises ToolError when there is nothing of both."""
     if not request_pause(run):
-        raise ToolError(f"nobody works on run {run.id} now: nothing to stop")
+        ended = stop_jobs(run)
+        if not ended:
+            raise ToolError(f"nobody works on run {run.id} now, and it has no job: nothing to stop")
+        note = f"its process was gone; ended: {', '.join(ended)}. Everything is kept, resume_run goes on"
+        return {"run": run.id, "asked": False, "note": note}
     note = (
         "asked to pause; its job is ended and everything is kept. run_status says when it is paused, resume_run goes on"
     )

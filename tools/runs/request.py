@@ -1,20 +1,23 @@
-"""What a caller over MCP asks of a new run, and the options of the command line that say the same."""
+"""What a caller over MCP asks of a new run: options of `tuneloop run`, whose names are looked at."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from tuneloop.core.errors import ToolError
 from tuneloop.core.layout import Home
-from tuneloop.core.run_spec import ApproveAt, Guard, parse_seconds
+from tuneloop.core.run_spec import ApproveAt
+from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.hub import datasets, models
+from tuneloop.tools.runs.spec import build_spec, is_path
 
 # Names of runs; and names that a caller over MCP gives: registered ones, hub ids, paths below the folders open to it.
 
@@ -54,13 +57,6 @@ class OpenFolders:
         return str(path)
 
 
-def is_path(name: str, registered: Collection[str]) -> bool:
-    """Whether the command line takes the name for a path: it looks like one, or is there, and is no entry's name."""
-    if name in registered:
-        return False
-    return name.startswith((".", "/", "~")) or Path(name).expanduser().exists()
-
-
 def folder_name(text: str) -> str:
     """A thread id as the name of a folder."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:80]
@@ -94,45 +90,38 @@ class RunRequest(BaseModel):
     seeds: int | None = None
     seed: int | None = None
 
-    def checked(self, given: OpenFolders) -> RunRequest:
-        """With paths made absolute. Raises ToolError when one is not open, or when nothing would end the run."""
-        if self.limit is None and self.loop_n is None:
-            raise ToolError("nothing would end this run; right is experiments, e.g. 3, or timeout, e.g. 2h, or both")
-        return self.model_copy(
+    def checked(self, given: OpenFolders, settings: Settings) -> RunRequest:
+        """With paths made absolute.
+
+        Raises:
+            ToolError: a path is not open, or nothing would end the run.
+            InvalidRequestError: an option has no meaning.
+        """
+        asked = self.model_copy(
             update={
                 "benchmark": given.confined(self.benchmark, resolve.registered_names()),
                 "also": tuple(given.confined(name, resolve.registered_names()) for name in self.also),
                 "base_model": given.confined(self.base_model, models.registered_models()) if self.base_model else "",
                 "datasets": tuple(given.confined(name, datasets.registered_datasets()) for name in self.datasets),
-                "guards": tuple(check_guard(text, given) for text in self.guards),
+                "guards": tuple(confined_guard(text, given) for text in self.guards),
             }
         )
+        spec = build_spec(asked.options(), settings)
+        if spec.timeout is None and spec.loop_n is None:
+            raise ToolError("nothing would end this run; right is experiments, e.g. 3, or timeout, e.g. 2h, or both")
+        return asked
 
-    @property
-    def limit(self) -> float | None:
-        """Seconds that the run may take. Raises ToolError for what is no time."""
-        try:
-            return parse_seconds(self.timeout)  # type: ignore[return-value]  # a validator takes anything and says object
-        except ValueError as e:
-            raise ToolError(f"timeout: {e}") from e
-
-    def options(self) -> Iterator[str]:
-        """Words for `tuneloop run`; `--name=value`, so that no value is taken for an option."""
-        told = self.model_dump(exclude={"also", "datasets", "guards", "drop_overlaps", "benchmark"})
-        yield "--benchmark=" + ",".join((self.benchmark, *self.also))
-        for name, value in told.items():
-            if value not in (None, "", "never"):
-                yield f"--{name.replace('_', '-')}={value}"
-        yield from (f"--dataset={name}" for name in self.datasets)
-        yield from (f"--max-regression={text}" for text in self.guards)
-        if self.drop_overlaps:
-            yield "--drop-overlaps"
+    def options(self) -> dict[str, Any]:
+        """What is asked, as options by field name."""
+        told = {
+            **self.model_dump(exclude={"run_id", "also"}),
+            "benchmark": ",".join((self.benchmark, *self.also)),
+            "drop_overlaps": self.drop_overlaps or None,
+        }
+        return {name: value for name, value in told.items() if value not in (None, "", (), "never")}
 
 
-def check_guard(text: str, given: OpenFolders) -> str:
-    """`mmlu:-2`, its benchmark looked at. Raises ToolError."""
-    try:
-        found = Guard.model_validate(text)
-    except ValueError as e:
-        raise ToolError(f"guard {text!r}: right is BENCHMARK:-POINTS, e.g. mmlu:-2") from e
-    return str(found.model_copy(update={"benchmark": given.confined(found.benchmark, resolve.registered_names())}))
+def confined_guard(text: str, given: OpenFolders) -> str:
+    """`mmlu:-2` with its benchmark confined; one without points is left to the builder, which refuses it. Raises ToolError."""
+    name, colon, points = text.rpartition(":-")
+    return given.confined(name, resolve.registered_names()) + colon + points if colon else text

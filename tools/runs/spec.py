@@ -1,4 +1,8 @@
-"""Turn options and settings into a RunSpec: an option wins over the environment, the environment over the default."""
+"""The one builder of a RunSpec: an option wins over the environment, the environment over the default.
+
+Commands of the command line, of chats and of MCP clients are options; Python and Studio give a spec, whose names are looked up
+here as well. `manifest.py` is the one reader.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.run_spec import Guard, RunSpec, SandboxKind
@@ -17,6 +21,7 @@ from tuneloop.tools.hub import datasets, models
 DEFAULT_BENCHMARK = "wordproblems"
 DEFAULT_MODEL = "tiny"
 OPTION = {"datasets": "--dataset", "guards": "--max-regression"}
+BOOLEAN = TypeAdapter(bool)
 ENV_TYPES = {"conda": "bubblewrap", "local": "bubblewrap"}  # both ran on the host
 
 
@@ -35,14 +40,40 @@ def spec_from_options(options: Mapping[str, str], settings: Settings) -> RunSpec
     return build_spec({name: (value,) if name in OPTION else value for name, value in given.items()}, settings)
 
 
-def build_spec(given: Mapping[str, Any], settings: Settings, again: RunSpec | None = None) -> RunSpec:
-    """The spec of a new run. `given`: options by field name, None or empty when not given; `again`: a run to repeat.
+def command_words(options: Mapping[str, Any]) -> Iterator[str]:
+    """Words for `tuneloop run` that say options by field name; `--name=value`, so that no value is taken for an option."""
+    for name, value in options.items():
+        field = RunSpec.model_fields.get(name)
+        if field is not None and field.annotation is bool and is_boolean(value):
+            yield from [option_name(name)] if BOOLEAN.validate_python(value) else []
+        elif value not in (None, ()):
+            yield from (f"{option_name(name)}={part}" for part in (value if isinstance(value, tuple) else (value,)))
 
-    Raises InvalidRequestError in one line that names the option.
+
+def is_boolean(value: object) -> bool:
+    """Whether it says yes or no."""
+    try:
+        BOOLEAN.validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def build_spec(given: Mapping[str, Any], settings: Settings, base: RunSpec | None = None) -> RunSpec:
+    """The spec of a new run.
+
+    Args:
+        given: options by field name; None or empty when not given.
+        settings: what the environment asks for, where no `base` is given.
+        base: a run to repeat, or a spec made in Python or Studio.
+
+    Raises:
+        InvalidRequestError: in one line that names the option.
     """
     options = {name: value for name, value in given.items() if value not in (None, ())}
-    base = again.model_dump() if again else from_settings(settings, options.get("benchmark"))
-    values = {**base, **options}
+    values = {**(base.model_dump() if base else from_settings(settings, options.get("benchmark"))), **options}
+    if base is None and "sandbox" not in options:
+        values["sandbox"] = spec_sandbox(settings)
     several = [part for name in split_names([values["benchmark"], *values.get("also", ())]) for part in family(name)]
     values["benchmark"], *values["also"] = dict.fromkeys(locate(name, resolve.registered_names()) for name in several)
     values["base_model"] = locate(
@@ -50,6 +81,11 @@ def build_spec(given: Mapping[str, Any], settings: Settings, again: RunSpec | No
     )
     values["guards"] = [part for text in values.get("guards", ()) for part in guarded(text)]
     values["datasets"] = tuple(locate(name, datasets.registered_datasets()) for name in split_names(values["datasets"]))
+    return checked_spec(values)
+
+
+def checked_spec(values: Mapping[str, Any]) -> RunSpec:
+    """A spec of these fields. Raises InvalidRequestError in one line that names the option."""
     try:
         return RunSpec(**values)
     except ValidationError as e:
@@ -76,9 +112,14 @@ def from_settings(settings: Settings, benchmark: str | None) -> dict[str, Any]:
     }
 
 
+def named_benchmark(settings: Settings) -> str | None:
+    """`FT_TARGET_BENCHMARK`, else the first of `FT_BENCHMARK_DATASETS`; None where neither names one."""
+    return settings.target_benchmark or next(iter(benchmark_names(settings)), None)
+
+
 def target_benchmark(settings: Settings) -> str:
-    """`FT_TARGET_BENCHMARK`, else the first of `FT_BENCHMARK_DATASETS`, else the embedded one."""
-    return settings.target_benchmark or next(iter(benchmark_names(settings)), DEFAULT_BENCHMARK)
+    """The benchmark that the settings name, else the embedded one."""
+    return named_benchmark(settings) or DEFAULT_BENCHMARK
 
 
 def benchmark_names(settings: Settings) -> tuple[str, ...]:
@@ -114,8 +155,20 @@ def default_model(benchmark: str, settings: Settings) -> str:
         return DEFAULT_MODEL
     resolve.check_benchmark(benchmark, settings)  # who mistyped this one wants to hear of that first
     raise InvalidRequestError(
-        "no base model: right is --base-model FOLDER|ID, or FT_BASE_MODEL in the environment or .env"
+        "no base model: right is --base-model FOLDER|ID, or FT_BASE_MODEL in the environment or .env; "
+        "to try everything without a download: tuneloop run --benchmark wordproblems --base-model tiny"
     )
+
+
+def spec_sandbox(settings: Settings) -> str:
+    """What the environment asks of a run. `process` needs the owner's permission too, and stands in no spec."""
+    kind = sandbox(settings.env_type)
+    if kind == "process" and settings.unsandboxed != "always":
+        raise InvalidRequestError(
+            "FT_Coder_CoSTEER_env_type=process protects nothing: right is --sandbox process --allow-unsandboxed, "
+            "TUNELOOP_UNSANDBOXED=always in the environment, or another sandbox"
+        )
+    return "auto" if kind == "process" else kind
 
 
 def sandbox(env_type: str | None) -> str:
@@ -135,9 +188,9 @@ def split_names(values: Sequence[str]) -> list[str]:
 
 def locate(name: str, registered: Collection[str]) -> str:
     """Paths become absolute, so that the spec means the same in any working directory; names stay as they are."""
-    if name in registered:
-        return name
-    path = Path(name).expanduser()
-    if name.startswith((".", "/", "~")) or path.exists():
-        return str(path.absolute())
-    return name
+    return str(Path(name).expanduser().absolute()) if is_path(name, registered) else name
+
+
+def is_path(name: str, registered: Collection[str]) -> bool:
+    """Whether a name is taken for a path: it looks like one, or is there, and is no entry's name."""
+    return name not in registered and (name.startswith((".", "/", "~")) or Path(name).expanduser().exists())

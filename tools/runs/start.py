@@ -10,9 +10,10 @@ from tuneloop.core.errors import InvalidRequestError, ToolError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import exclusive, is_locked
+from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.detached import start_command_line, wait_accepted
 from tuneloop.tools.runs.request import RunRequest, fresh_name
-from tuneloop.tools.runs.spec import option_name
+from tuneloop.tools.runs.spec import command_words, spec_from_options
 
 # Work on a run in the background: the command line, detached; it outlives who asked, and refuses as in a terminal.
 
@@ -58,22 +59,28 @@ def start_run(home: Home, request: RunRequest) -> RunFolder:
                 raise ToolError(f"run {run.id!r} exists and was asked otherwise: choose another name, or resume_run")
             return run
         write_json(run.root / ASKED, asked)
-        refusal = launch_detached(run, ("run", *request.options()), run.spec.is_file)
+        refusal = launch_detached(
+            run, ("run", *command_words({"run_id": run.id, **request.options()})), run.spec.is_file
+        )
         if refusal:
             forget_refused(run)
             raise ToolError(refusal)
     return run
 
 
-def start_from_options(home: Home, options: Mapping[str, str]) -> RunFolder:
-    """A new run with options of `tuneloop run`, by field name. Raises InvalidRequestError with the command line's own refusal."""
+def start_from_options(settings: Settings, options: Mapping[str, str]) -> RunFolder:
+    """A new run with options of `tuneloop run`, by field name. Raises InvalidRequestError with the command line's own refusal.
+
+    Only what a spec can hold may be asked for: options of this machine's owner are not among it.
+    """
     given = dict(options)
-    run = home.run(given.pop("run_id", "") or fresh_name(given.get("benchmark", "run").split(",")[0]))
+    run = settings.home.run(given.pop("run_id", "") or fresh_name(given.get("benchmark", "run").split(",")[0]))
     if run.spec.is_file():
         raise InvalidRequestError(f"run {run.id!r} exists; choose another run_id")
+    spec_from_options(given, settings)
     run.root.mkdir(parents=True, exist_ok=True)
-    command = ("run", f"--run-id={run.id}", *(f"{option_name(name)}={value}" for name, value in given.items()))
-    if refusal := launch_detached(run, command, run.spec.is_file):
+    words = ("run", *command_words({"run_id": run.id, **given}))
+    if refusal := launch_detached(run, words, run.spec.is_file):
         forget_refused(run)
         raise InvalidRequestError(refusal)
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +13,8 @@ from tuneloop.core.directive_log import read_directives
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.event_log import last_event
 from tuneloop.core.events import Event, JobProgress, NodeStarted, RecipeFailure, RunPaused
-from tuneloop.core.experiment import Experiment, Journal
+from tuneloop.core.experiment import Experiment, Hypothesis, Journal
+from tuneloop.core.files import read_model
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.score import Score
@@ -28,6 +30,20 @@ TAIL = 1 << 18
 
 
 @dataclass(frozen=True)
+class OpenExperiment:
+    """The experiment at hand (0: the base model is prepared) and what is known of it.
+
+    `seconds`: since its node began, None while nobody works on it; `job`: the node's newest progress.
+    """
+
+    number: int
+    node: str
+    statement: str
+    seconds: float | None
+    job: JobProgress | None
+
+
+@dataclass(frozen=True)
 class RunStatus:
     """Where a run stands."""
 
@@ -40,6 +56,7 @@ class RunStatus:
     baseline: Score | None
     journal: Journal
     report: Path | None
+    open: OpenExperiment | None
     spent: Spent
     limits: Limits
 
@@ -62,6 +79,7 @@ def run_status(run: RunFolder) -> RunStatus:
     """Everything `tuneloop status` shows. Raises InvalidRequestError when there is no such run."""
     spec = read_spec(run)
     stage, experiment = last_node(run)
+    journal = load_journal(run)
     finished = run.report_json.is_file()
     return RunStatus(
         id=run.id,
@@ -71,10 +89,31 @@ def run_status(run: RunFolder) -> RunStatus:
         stage="finished" if finished else stage,
         experiment=experiment,
         baseline=baseline_score(run),
-        journal=load_journal(run),
+        journal=journal,
         report=run.report if finished else None,
+        open=None if finished else open_experiment(run, journal),
         spent=with_disk(run, run_spending(run)),
         limits=current_limits(run, spec),
+    )
+
+
+def open_experiment(run: RunFolder, journal: Journal) -> OpenExperiment | None:
+    """The newest node's experiment while it is not in the journal; None before the first node and between experiments."""
+    begun = _last(run, "node_started")
+    if not isinstance(begun, NodeStarted) or begun.experiment in {e.number for e in journal.experiments}:
+        return None
+    if begun.experiment == 0 and (run.baseline / "scores.json").is_file():
+        return None
+    folder = run.experiment(begun.experiment) if begun.experiment else None
+    there = folder is not None and folder.hypothesis.is_file()
+    statement = read_model(folder.hypothesis, Hypothesis).statement if folder and there else ""
+    job = _last(run, "job_progress")
+    return OpenExperiment(
+        number=begun.experiment,
+        node=begun.node,
+        statement=statement,
+        seconds=(datetime.now(UTC) - begun.at).total_seconds() if is_locked(run.lock) else None,
+        job=job if isinstance(job, JobProgress) and _is_newer(job, begun) else None,
     )
 
 
@@ -97,8 +136,16 @@ def status_facts(status: RunStatus) -> dict[str, Any]:
         "best": status.best.number if status.best else None,
         "experiments": [experiment_row(e) for e in status.journal.experiments],
         "spent": budget_facts(status.spent, status.limits),
+        "open": _open_facts(status.open),
         "report": str(status.report) if status.report else None,
     }
+
+
+def _open_facts(now: OpenExperiment | None) -> dict[str, Any] | None:
+    if now is None:
+        return None
+    plain = {"number": now.number, "node": now.node, "hypothesis": now.statement, "seconds": now.seconds}
+    return {**plain, "job": _progress(now.job) if now.job else None}
 
 
 def budget_facts(used: Spent, allowed: Limits) -> dict[str, Any]:

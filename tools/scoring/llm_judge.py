@@ -98,7 +98,7 @@ def judged_key(key: str, settings: Settings, access: Access) -> str:
 
 
 def is_left_to_judge(reply: Row) -> bool:
-    """Whether the rule left this reply to the judge, and he was not asked yet: not right, and something was said."""
+    """Whether this reply still goes to the judge: the rule called it wrong, and it is not empty."""
     return "judge" not in reply and reply["value"] < 1 and bool(reply["prediction"].strip())
 
 
@@ -122,7 +122,7 @@ def request_id(model: str, name: str, item: str) -> str:
 def add_judge_verdicts(
     rows: Mapping[Pair, Row], heard: Mapping[str, LlmAnswer], sets: Mapping[str, ItemSet]
 ) -> dict[Pair, Row]:
-    """The rows with what the judge said of each reply that was left to him: `judge` is that text, "" where he said nothing."""
+    """The rows with the judge's text on each reply that it was asked about: `judge`, "" where it returned nothing."""
     return {
         (who, name): {**row, "items": _verdict_of_answer(who, name, row["items"], heard)}
         if sets[name].benchmark.judge

@@ -105,7 +105,7 @@ def _score(row: Row, given: ItemSet) -> Score:
 def _apply_judge(
     row: Row, results: tuple[ItemResult, ...], given: ItemSet
 ) -> tuple[tuple[ItemResult, ...], JudgeCounts | None]:
-    """The results with the judge's word on those that he was asked about; he makes none worse."""
+    """The results with the judge's verdicts on the items that it was asked about; it makes none worse."""
     said = {item["id"]: item["judge"] for item in row["items"] if "judge" in item}
     if not said:
         return results, None

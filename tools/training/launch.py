@@ -7,7 +7,7 @@ from pathlib import Path
 from tuneloop.core.files import digest, write_atomic
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder, job_input_file
-from tuneloop.tools.config.config_text import parse_config
+from tuneloop.tools.config.config_text import train_config
 from tuneloop.tools.config.context import ConfigContext
 from tuneloop.tools.config.finalize import finalize_config
 from tuneloop.tools.config.installed import installed_catalog
@@ -31,7 +31,7 @@ def _launch(run_tools: RunTools, folder: ExperimentFolder, name: str, out: Path,
     engine, settings = run_tools.engine("llamafactory"), run_tools.settings
     work = folder.work / name
     text = finalize_config(
-        folder.config.read_text(),
+        train_config(folder).values,
         model=run_tools.setup.model_root,
         data=data,
         output=out,
@@ -95,7 +95,7 @@ def config_context(run_tools: RunTools, folder: ExperimentFolder) -> ConfigConte
     """The experiment's config with everything its size depends on."""
     catalog = installed_catalog(run_tools.engine("llamafactory"))
     card = read_model_card(run_tools.setup.model_root)
-    return ConfigContext(parse_config(folder.config.read_text()), catalog, card, run_tools.setup.device)
+    return ConfigContext(train_config(folder), catalog, card, run_tools.setup.device)
 
 
 def start_smoke_run(run_tools: RunTools, folder: ExperimentFolder) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.layout import ExperimentFolder
+from tuneloop.core.protocols import LossPoint
 from tuneloop.core.untrusted import numeric_fields, read_bytes, strict_json
 from tuneloop.tools.evaluation.jobs import JOBS
 from tuneloop.tools.jobs.machine import memory_limit
@@ -102,17 +103,17 @@ def logged_steps(rows: list[dict[str, Any]]) -> tuple[LoggedStep, ...]:
     )
 
 
-def recent_steps(found: tuple[LoggedStep, ...]) -> list[dict[str, float | None]]:
+def recent_steps(found: tuple[LoggedStep, ...]) -> tuple[LossPoint, ...]:
     """The last points for a tool's answer: a number that is none becomes null."""
-    return [
-        {
-            "step": p.step,
-            "loss": finite_number(p.loss),
-            "grad_norm": finite_number(p.grad_norm),
-            "learning_rate": finite_number(p.rate),
-        }
+    return tuple(
+        LossPoint(
+            step=p.step,
+            loss=finite_number(p.loss),
+            grad_norm=finite_number(p.grad_norm),
+            learning_rate=finite_number(p.rate),
+        )
         for p in found[-SHOWN:]
-    ]
+    )
 
 
 def finite_number(value: float | None) -> float | None:

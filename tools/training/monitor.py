@@ -10,25 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Literal
 
-from tuneloop.core.experiment import EarlyStopKind
+from tuneloop.core.experiment import TrainingFinding
 from tuneloop.core.formatting import format_duration, format_size
 
 FEW = 5  # logged points in a row that must agree; a run has about fifty
 STALL_SECONDS, STALL_STEPS = 180.0, 20.0
 RATE = "the learning rate is too high"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong; `good`: the last logged step before it, None where the model itself is sound."""
-
-    kind: EarlyStopKind
-    level: Literal["warning", "stop"]
-    text: str
-    step: int
-    good: int | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +52,7 @@ class MonitorSigns:
     reserve: float = 0.0
 
 
-def monitor_findings(signs: MonitorSigns) -> tuple[Finding, ...]:
+def monitor_findings(signs: MonitorSigns) -> tuple[TrainingFinding, ...]:
     """All that is wrong, what ends the training first."""
     points = signs.points
     found = (
@@ -81,7 +69,7 @@ def monitor_findings(signs: MonitorSigns) -> tuple[Finding, ...]:
     return tuple(sorted((f for f in found if f), key=lambda f: f.level != "stop"))
 
 
-def check_finite(points: Sequence[LoggedStep]) -> Finding | None:
+def check_finite(points: Sequence[LoggedStep]) -> TrainingFinding | None:
     """A NaN never mends; a gradient that is infinite once may be a step that mixed precision left out."""
     for i, p in enumerate(points):
         twice = i > 0 and not is_finite(p.grad_norm) and not is_finite(points[i - 1].grad_norm)
@@ -89,7 +77,7 @@ def check_finite(points: Sequence[LoggedStep]) -> Finding | None:
             before = points[i - 1] if i else None
             known = f", {before.loss:.3g} at step {before.step}" if before else ""
             text = f"the loss became NaN or infinite at step {p.step}{known}; gradient norm {p.grad_norm}: {RATE}"
-            return Finding("nan", "stop", text, p.step, last_sound_step(points[: i - twice]))
+            return TrainingFinding("nan", "stop", text, p.step, last_sound_step(points[: i - twice]))
     return None
 
 
@@ -103,16 +91,16 @@ def last_sound_step(points: Sequence[LoggedStep]) -> int:
     return points[-1].step if points else 0
 
 
-def check_zero_loss(points: Sequence[LoggedStep]) -> Finding | None:
+def check_zero_loss(points: Sequence[LoggedStep]) -> TrainingFinding | None:
     """A loss of exactly 0 three times: no answer token is trained on."""
     last = points[-3:]
     if len(last) < 3 or any(p.loss for p in last):
         return None
     text = f"the loss is exactly 0 since step {last[0].step}: no answer token is trained on; raise cutoff_len"
-    return Finding("zero", "stop", text, last[-1].step, last_sound_step(points[:-3]))
+    return TrainingFinding("zero", "stop", text, last[-1].step, last_sound_step(points[:-3]))
 
 
-def check_divergence(points: Sequence[LoggedStep]) -> Finding | None:
+def check_divergence(points: Sequence[LoggedStep]) -> TrainingFinding | None:
     """A loss that stays far above what it was: above its start, or back where it came from.
 
     How high it starts says nothing: trainings come back from far above the loss of guessing.
@@ -137,7 +125,7 @@ def check_divergence(points: Sequence[LoggedStep]) -> Finding | None:
                 f"the loss diverged: {losses[-1]:.3g} at step {points[-1].step}, above {bound:.3g} since step "
                 f"{first.step} ({words}), best {best:.3g}: {RATE}"
             )
-            return Finding("diverged", "stop", text, points[-1].step, last_sound_step(points[:-bad]))
+            return TrainingFinding("diverged", "stop", text, points[-1].step, last_sound_step(points[:-bad]))
     return None
 
 
@@ -160,7 +148,7 @@ def trailing_above(values: Sequence[float], bound: float) -> int:
     return next((i for i, v in enumerate(reversed(values)) if v <= bound), len(values))
 
 
-def check_gradients(points: Sequence[LoggedStep]) -> Finding | None:
+def check_gradients(points: Sequence[LoggedStep]) -> TrainingFinding | None:
     """Gradients a hundred times what they were; they are clipped, so only a loss that suffers ends the training."""
     known = [p for p in points if p.grad_norm is not None and math.isfinite(p.grad_norm) and math.isfinite(p.loss)]
     if len(known) < 3 * FEW:
@@ -175,10 +163,12 @@ def check_gradients(points: Sequence[LoggedStep]) -> Finding | None:
         f"gradient norm {known[-1].grad_norm:.3g} at step {known[-1].step}, above {bound:.3g} since step "
         f"{known[-bad].step} (usual {usual:.3g}), loss {known[-1].loss:.3g}: {RATE}"
     )
-    return Finding("exploded", "stop" if hurt else "warning", text, known[-1].step, last_sound_step(known[:-bad]))
+    return TrainingFinding(
+        "exploded", "stop" if hurt else "warning", text, known[-1].step, last_sound_step(known[:-bad])
+    )
 
 
-def check_flat_loss(points: Sequence[LoggedStep], of: int) -> Finding | None:
+def check_flat_loss(points: Sequence[LoggedStep], of: int) -> TrainingFinding | None:
     """Nothing is learned. Certain, and the end, only when no weight has moved at all; a level loss alone is a warning."""
     if len(points) < FEW or points[-1].step < 0.1 * of:
         return None
@@ -188,12 +178,12 @@ def check_flat_loss(points: Sequence[LoggedStep], of: int) -> Finding | None:
             f"the loss does not move: no weight has changed up to step {last.step}, learning rate {last.rate}, "
             f"loss {points[0].loss:.3g} and {last.loss:.3g}: learning_rate is too small or nothing is trainable"
         )
-        return Finding("flat", "stop", text, last.step, 0)
+        return TrainingFinding("flat", "stop", text, last.step, 0)
     losses = [p.loss for p in points]
     if len(losses) < 5 * FEW or not all(map(math.isfinite, losses)) or not is_level(losses):
         return None
     text = f"the loss is level since the first step: {losses[0]:.3g}, now {losses[-1]:.3g} at step {last.step}"
-    return Finding("flat", "warning", text, last.step)
+    return TrainingFinding("flat", "warning", text, last.step)
 
 
 def is_level(losses: Sequence[float]) -> bool:
@@ -211,7 +201,7 @@ def mann_kendall(values: Sequence[float]) -> float:
     return signs / math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
 
 
-def check_stall(signs: MonitorSigns) -> Finding | None:
+def check_stall(signs: MonitorSigns) -> TrainingFinding | None:
     """No sign of life for many times the usual, and for minutes."""
     if signs.quiet is None or signs.step >= signs.of:
         return None
@@ -220,27 +210,29 @@ def check_stall(signs: MonitorSigns) -> Finding | None:
     if signs.quiet <= limit:
         return None
     each = "" if signs.step_seconds is None else f"; a step takes {signs.step_seconds:.2g} s"
-    return Finding("stalled", "stop", f"no step since {signs.quiet:.0f} s after step {signs.step}{each}", signs.step)
+    return TrainingFinding(
+        "stalled", "stop", f"no step since {signs.quiet:.0f} s after step {signs.step}{each}", signs.step
+    )
 
 
-def check_disk(signs: MonitorSigns) -> Finding | None:
+def check_disk(signs: MonitorSigns) -> TrainingFinding | None:
     """The next checkpoint will not fit."""
     need = int(1.1 * signs.save_bytes)
     if signs.free_disk is None or not need or signs.step >= signs.of or signs.free_disk >= need:
         return None
     text = f"the next checkpoint needs {format_size(need)} and {format_size(signs.free_disk)} of disk are free"
-    return Finding("disk", "stop", text, signs.step)
+    return TrainingFinding("disk", "stop", text, signs.step)
 
 
-def check_memory(signs: MonitorSigns) -> Finding | None:
+def check_memory(signs: MonitorSigns) -> TrainingFinding | None:
     """Near the limit at which the job is ended; it may stay there, so nothing is stopped."""
     if signs.memory is None or signs.memory_limit is None or signs.memory <= 0.95 * signs.memory_limit:
         return None
     text = f"{format_size(signs.memory)} of {format_size(signs.memory_limit)} of memory are used"
-    return Finding("memory", "warning", text, signs.step)
+    return TrainingFinding("memory", "warning", text, signs.step)
 
 
-def check_deadline(signs: MonitorSigns) -> Finding | None:
+def check_deadline(signs: MonitorSigns) -> TrainingFinding | None:
     """The deadline cannot be met: said as soon as it is known, and ended when just enough time is left to save."""
     if signs.left is None or (signs.of and signs.step >= signs.of):
         return None
@@ -253,4 +245,4 @@ def check_deadline(signs: MonitorSigns) -> Finding | None:
         return None
     wanted = "" if need is None else f", {format_duration(need)} would be needed ({pace:.2g} s a step)"
     text = f"the deadline cannot be met: step {signs.step} of {signs.of}, {format_duration(max(0.0, signs.left))} are left{wanted}"
-    return Finding("deadline", "stop" if over else "warning", text, signs.step)
+    return TrainingFinding("deadline", "stop" if over else "warning", text, signs.step)

@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Cost, EarlyStop, Forecast, Training
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_json, read_model
 from tuneloop.core.job import JobStatus
-from tuneloop.core.layout import ExperimentFolder, job_input_file
+from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.untrusted import is_plain_number, numeric_fields, read_bytes, read_numeric_rows
+from tuneloop.tools.config.config_text import engine_config
 from tuneloop.tools.jobs.run_tools import RunTools
 
 STATE = "trainer_state.json"
@@ -44,10 +43,10 @@ def training_result(run_tools: RunTools, folder: ExperimentFolder, status: JobSt
 
 def verify_training(folder: ExperimentFolder, run_tools: RunTools, stopped: EarlyStop | None) -> Training:
     """The training in `model/`, whole or stopped before its end. Raises RecipeError saying what is wrong."""
-    config = yaml.safe_load((job_input_file(folder.work, "train") / "config.yaml").read_text())
+    config = engine_config(folder, "train").values
     spent = training_cost(folder, run_tools)
     found = verify_state(folder.model, config, len(read_json(folder.data / "data.json")), spent.seconds, stopped)
-    forecast = Forecast.model_validate(read_json(folder.forecast)) if folder.forecast.is_file() else None
+    forecast = read_model(folder.forecast, Forecast) if folder.forecast.is_file() else None
     return found.model_copy(update={"spent": spent, "forecast": forecast})
 
 

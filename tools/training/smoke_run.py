@@ -11,11 +11,11 @@ from tokenizers import Tokenizer
 
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Forecast
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import read_field, read_json, write_json
 from tuneloop.core.job import Exit
-from tuneloop.core.layout import ExperimentFolder, job_input_file
+from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.untrusted import read_untrusted_json
-from tuneloop.tools.config.config_text import parse_config
+from tuneloop.tools.config.config_text import engine_config, train_config
 from tuneloop.tools.config.context import ConfigContext
 from tuneloop.tools.config.finalize import agent_values, held_out_rows, planned_steps, write_dataset_info
 from tuneloop.tools.config.memory import checkpoint_bytes, recipe_key, saved_model_bytes, training_bytes
@@ -28,7 +28,7 @@ NEAR = 4  # times as many rows as are needed are counted in tokens to find the l
 
 def write_smoke_run_data(folder: ExperimentFolder, tokenizer: Path) -> int:
     """Write `work/smoke_run_data/`: the rows of each step, then all rows or READ of them; returns the steps."""
-    values = parse_config(folder.config.read_text()).values
+    values = train_config(folder).values
     rows: list[dict[str, str]] = read_json(folder.data / "data.json")[: values.get("max_samples")]
     batch = step_rows(values)
     steps = min(STEPS, max(LONGEST + 2, planned_steps(values, len(rows))))
@@ -83,8 +83,8 @@ def smoke_run_forecast(folder: ExperimentFolder, case: ConfigContext, model: str
     """
     try:
         cost = read_untrusted_json(folder.work / "smoke_run_model" / "cost.json")
-        rows = int(read_json(folder.data / "report.json")["rows"])
-        done = parse_config((job_input_file(folder.work, "smoke_run") / "config.yaml").read_text()).values
+        rows = read_field(folder.data / "report.json", "rows", int)
+        done = engine_config(folder, "smoke_run").values
         plan = training_plan(case, rows, int(done["max_steps"]), len(cost["lengths"]))
         return make_forecast(cost, end, plan, recipe_key(case, model))
     except FileNotFoundError as e:

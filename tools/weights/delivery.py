@@ -10,7 +10,7 @@ from tuneloop.core.errors import InfrastructureError, RecipeError
 from tuneloop.core.files import digest, digest_file, fsync_path, write_atomic
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder, RunFolder, job_input_file
-from tuneloop.tools.config.config_text import dump_config, parse_config
+from tuneloop.tools.config.config_text import dump_config, engine_config
 from tuneloop.tools.housekeeping.disk import TRASH, check_room, remove_path
 from tuneloop.tools.hub.store import MANIFEST, write_manifest
 from tuneloop.tools.jobs.machine import ENGINES, job_limits
@@ -45,7 +45,7 @@ def start_merge(run_tools: RunTools, folder: ExperimentFolder) -> str:
         for file in place.glob("*.safetensors")
     )
     check_room(run_tools.run.root, model + MARGIN, "merging the adapter")
-    trained = parse_config((job_input_file(folder.work, "train") / "config.yaml").read_text()).values
+    trained = engine_config(folder, "train").values
     values = {
         "model_name_or_path": str(run_tools.setup.model_root),
         "adapter_name_or_path": str(folder.model),

@@ -15,7 +15,7 @@ from tests.agents.chat.conftest import ANSWER, BRIEF, CANARY, Sit
 from tests.chat_server import Call, Reply
 from tests.chat_server.gullible import Gullible, read_orders
 from tests.conftest import linked_home
-from tests.prepared import prepared
+from tests.prepared import prepared, wordproblems
 from tuneloop.agents.chat.planner import ChatPlanner, split_prompt
 from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.core.brief import Brief, FailedItem, FailureSummary, JournalRow
@@ -30,7 +30,6 @@ from tuneloop.graph.agent_calls.replay import AGENTS
 from tuneloop.mcp_servers.client import open_toolbox
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.prompts import render
-from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.benchmark_items.folder import sealed_items, select_validation
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.hub.store import fingerprint
@@ -149,7 +148,7 @@ def find(asked: dict[str, Any], text: str) -> bool:
 
 def world(home: Path, data: Path, tiny: Path, rows: list[dict[str, Any]], said: list[str]) -> Scope:
     """A run whose data hold the rows, and whose base model said the texts."""
-    found = resolve.resolve_benchmark("wordproblems", Home(home))
+    found = wordproblems(Home(home))
     data.mkdir()
     (data / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (data / "README.md").write_text(f"# Mine\n{said[0]}")
@@ -216,9 +215,7 @@ async def test_an_agent_that_obeys_everything_changes_nothing(
     assert files_of(scope.settings.home.runs) == before
     told = json.dumps(table.chat.seen, ensure_ascii=False) + table.transcript(name).read_text()
     assert CANARY not in told
-    questions = [
-        item.fields["prompt"] for item in sealed_items(resolve.resolve_benchmark("wordproblems", scope.settings.home))
-    ]
+    questions = [item.fields["prompt"] for item in sealed_items(wordproblems(scope.settings.home))]
     assert [q for q in questions if json.dumps(q)[1:-1] in told] == []
 
 

@@ -126,7 +126,7 @@ def test_a_run_is_replayed_bit_for_bit(sit: Sit, case: str) -> None:
     assert before == {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()}
 
 
-def test_what_was_asked_in_other_words_before_an_interruption_is_replayed(sit: Sit) -> None:
+def test_reworded_prompt_after_interruption_is_replayed(sit: Sit) -> None:
     """A directive was heard meanwhile, say: the agent is told of it, and that is what it answers."""
     table = sit(LOOK, Refuse(401), LOOK, GOOD)
     with pytest.raises(InfrastructureError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import csv
 import json
 import os
@@ -23,6 +24,7 @@ from tuneloop.core.brief import Brief, BudgetLeft, JournalRow, TaskCard
 from tuneloop.core.catalog import Benchmark, Item
 from tuneloop.core.errors import ToolError
 from tuneloop.core.experiment import DataScript, Hypothesis, TrainConfig, Training
+from tuneloop.core.files import digest, digest_file
 from tuneloop.core.protocols import ToolCard
 from tuneloop.tools.config.suggest import RULES, SuggestionFacts, suggest_config
 from tuneloop.tools.raw_data.profile import profile_dataset
@@ -58,8 +60,7 @@ class World:
         if tool == "data_profile_dataset":
             name = arguments["dataset"]
             if name not in self.profiles:
-                profile = profile_dataset(self.root / name, self.benchmark, self.items)
-                self.profiles[name] = {**profile.model_dump(mode="json"), "name": name}
+                self.profiles[name] = {**profiled(self.root / name, self.benchmark, self.items), "name": name}
             return self.profiles[name]
         if tool == "params_model_card":
             return self.card
@@ -140,6 +141,19 @@ class World:
     def first_rows(self, *flags: str) -> list[dict[str, str]]:
         """What the first recipe's script writes."""
         return self.run(self.script(self.hypothesis()).code, *flags)
+
+
+PROFILES: dict[str, dict[str, Any]] = {}
+
+
+def profiled(root: Path, benchmark: Benchmark, items: list[Item]) -> dict[str, Any]:
+    """The profile of a data set; dozens of tests look at the same rows, which are read once."""
+    found = [root] if root.is_file() else sorted(path for path in root.rglob("*") if path.is_file())
+    files = [(str(path.relative_to(root)), digest_file(path)) for path in found]
+    key = digest(repr((files, benchmark, items)))
+    if key not in PROFILES:
+        PROFILES[key] = profile_dataset(root, benchmark, items).model_dump(mode="json")
+    return copy.deepcopy(PROFILES[key])
 
 
 def suggestion(card: dict[str, Any], method: str, **facts: Any) -> dict[str, Any]:

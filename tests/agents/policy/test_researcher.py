@@ -206,7 +206,7 @@ def test_a_loss_that_does_not_move_raises_the_rate(messy):
     assert found.training_plan["learning_rate"] == pytest.approx(5 * first.training_plan["learning_rate"])
 
 
-def test_incumbent_is_the_parent_though_a_guard_turned_down_a_higher_value(messy):
+def test_incumbent_is_parent_despite_higher_guarded_value(messy):
     first = messy.hypothesis()
     rows = (
         messy.row(1, first, value=40.0),

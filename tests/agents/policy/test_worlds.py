@@ -51,7 +51,7 @@ def test_first_recipe_on_the_embedded_data_is_nearly_pure(embedded):
     assert times > 0.25, "cleaning must not take the hard operations away"
 
 
-def test_a_source_that_all_others_contradict_is_dropped_when_the_score_is_poor(world, tmp_path):
+def test_contradicted_source_is_dropped_when_score_is_poor(world, tmp_path):
     make = runpy.run_path(str(EXAMPLE))["make"]
     make(tmp_path / "made")
     declared = yaml.safe_load((tmp_path / "made" / "benchmark" / "benchmark.yaml").read_text())

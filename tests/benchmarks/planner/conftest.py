@@ -18,8 +18,8 @@ sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 
 if TYPE_CHECKING:
     from planner.arena import Arena
-    from planner.rows import Kitchen
-    from planner.world import World
+    from planner.rows import RowMaker
+    from planner.simulated_task import SimulatedTask
 
 
 @pytest.fixture(scope="session")
@@ -52,26 +52,26 @@ def arena(tools: Tools) -> Arena:
 
 
 @pytest.fixture(scope="session")
-def kitchen(arena: Arena) -> Kitchen:
+def row_maker(arena: Arena) -> RowMaker:
     """Makes its rows."""
-    from planner.rows import Kitchen
+    from planner.rows import RowMaker
 
-    return Kitchen(arena)
+    return RowMaker(arena)
 
 
 @pytest.fixture(scope="session")
-def world(arena: Arena, kitchen: Kitchen) -> World:
+def simulated(arena: Arena, row_maker: RowMaker) -> SimulatedTask:
     """Over a surface of made-up runs: equations with right answers are worth something."""
+    from planner.simulated_task import SimulatedTask
     from planner.surface import features, surface
-    from planner.world import World
 
     rng = Random(5)
     points = [arena.space.draw(rng) for _ in range(14)]
-    made = [kitchen.stats(point) for point in points]
+    made = [row_maker.stats(point) for point in points]
     runs = [run(i, 80 * m.compact * (1 - m.wrong)) for i, m in enumerate(made)]
     x = np.stack([features("till", m, p) for m, p in zip(made, points, strict=True)])
     base = {"value": 1.0, "parsed": 100.0, "items": "1" * 2 + "0" * 198, "failures": run(0, 0.0)["failures"]}
-    return World(arena, kitchen, surface(runs, x), base, "till")
+    return SimulatedTask(arena, row_maker, surface(runs, x), base, "till")
 
 
 def run(number: int, value: float) -> dict[str, Any]:

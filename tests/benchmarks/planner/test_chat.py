@@ -12,14 +12,14 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 
 if TYPE_CHECKING:
-    from planner.world import World
+    from planner.simulated_task import SimulatedTask
 
 
-def test_a_chat_model_is_asked_as_in_the_loop(world: World, tmp_path: Path) -> None:
+def test_a_chat_model_is_asked_as_in_the_loop(simulated: SimulatedTask, tmp_path: Path) -> None:
     from planner.players import chat
     from planner.simulate import Trial
 
-    idea = world.arena.space.hypothesis(world.arena.space.draw(Random(11)))
+    idea = simulated.arena.space.hypothesis(simulated.arena.space.draw(Random(11)))
 
     def say(asked: dict[str, Any]) -> Reply:
         offered = {tool["function"]["name"] for tool in asked["tools"]}
@@ -36,7 +36,7 @@ def test_a_chat_model_is_asked_as_in_the_loop(world: World, tmp_path: Path) -> N
         run = RunFolder(tmp_path / "runs" / "x")
         run.root.mkdir(parents=True)
         player = chat(settings, run, tmp_path / "calls")
-        trial = Trial(world, 2, 1)
+        trial = Trial(simulated, 2, 1)
         player.play(trial, 1)
     assert [row.hypothesis.data_plan for row in trial.journal] == [idea.data_plan] * 2
     assert [row.lesson for row in trial.journal] == ["l", "l"]

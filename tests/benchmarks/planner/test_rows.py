@@ -12,34 +12,34 @@ from tuneloop.core.experiment import Step
 
 if TYPE_CHECKING:
     from planner.arena import Arena
-    from planner.rows import Kitchen
+    from planner.rows import RowMaker
 
 
-def test_rows_are_those_of_the_script(arena: Arena, kitchen: Kitchen, tools: Tools) -> None:
+def test_rows_are_those_of_the_script(arena: Arena, row_maker: RowMaker, tools: Tools) -> None:
     rng = Random(6)
-    point = next(p for p in iter(lambda: arena.space.draw(rng), None) if kitchen.stats(p).rows > 20)
-    task = form_entry(kitchen.form, (Step(do=FORM),))
+    point = next(p for p in iter(lambda: arena.space.draw(rng), None) if row_maker.stats(p).rows > 20)
+    task = form_entry(row_maker.form, (Step(do=FORM),))
     script = tools.script(arena.space.hypothesis(point), task=arena.brief.task)
-    assert tools.run(script.code) == [alpaca(row, task) for row in kitchen.rows(point)]
+    assert tools.run(script.code) == [alpaca(row, task) for row in row_maker.rows(point)]
 
 
-def test_wrong_rows_are_known_by_the_generators_key(arena: Arena, kitchen: Kitchen) -> None:
+def test_wrong_rows_are_known_by_the_generators_key(arena: Arena, row_maker: RowMaker) -> None:
     from planner.space import Point
 
     def wrong(source: str, votes: str) -> float:
         point = Point((f"{arena.data.name}/{source}",), "own_words", votes, (), "full", 1e-3, 100, 0)
-        return kitchen.stats(point).wrong
+        return row_maker.stats(point).wrong
 
     assert wrong("receipts.csv", "none") > 0.3
     assert wrong("tutors.jsonl", "voted") < wrong("tutors.jsonl", "none") < 0.3
 
 
-def test_styles_are_told_apart(arena: Arena, kitchen: Kitchen) -> None:
+def test_styles_are_told_apart(arena: Arena, row_maker: RowMaker) -> None:
     from planner.space import Point
 
     name = (f"{arena.data.name}/receipts.csv",)
     looks = {
-        s: kitchen.stats(Point(name, s, "none", (), "full", 1e-3, 100, 0)) for s in ("own_words", "compact", "spaced")
+        s: row_maker.stats(Point(name, s, "none", (), "full", 1e-3, 100, 0)) for s in ("own_words", "compact", "spaced")
     }
     assert looks["own_words"].prose > 0.95
     assert looks["compact"].compact > 0.95

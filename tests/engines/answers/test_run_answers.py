@@ -186,3 +186,55 @@ def test_without_the_filter_processes_could_be_made(tmp_path: Path) -> None:
     code = "import os\nif os.fork() == 0: os._exit(0)\nos.wait()\nimport socket; socket.socket()"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) == 1, "a process can be looked into by default"
+
+
+PARENT = "__import__('os').path.dirname(__import__('os').environ['HOME'])"
+SPOILERS = {
+    "modes": f"import os\nfor p in ({PARENT}, '/tmp', '/', '..', os.environ['HOME']): os.chmod(p, 0)",
+    "modes by descriptor": (
+        f"import os\nfd = os.open({PARENT}, os.O_PATH)\nos.chmod(f'/proc/self/fd/{{fd}}', 0)\nos.chmod('..', 0, dir_fd=fd)"
+    ),
+    "fchmodat2": "import ctypes\nfor p in (b'..', b'/tmp'): ctypes.CDLL(None).syscall(452, -100, p, 0, 0)",
+    "owners": f"import os\nfor p in ({PARENT}, '/tmp', '..'): os.chown(p, 4242, 4242); os.lchown(p, 4242, 4242)",
+    "times": f"import os\nfor p in ({PARENT}, '/tmp', '..'): os.utime(p, (0, 0))",
+    "attributes": "import os\nfor p in ('.', '..', '/tmp'): os.setxattr(p, 'user.x', b'y'); os.removexattr(p, 'user.x')",
+    "flags": "import fcntl, os, struct\nfd = os.open('.', 0)\nfcntl.ioctl(fd, 0x40086602, struct.pack('q', 0x30))",
+    "another name": "import os\nos.rename(os.environ['HOME'], os.environ['HOME'] + 'x')",
+    "a link in its place": "import os\nos.rmdir(os.environ['HOME']); os.symlink('/', os.environ['HOME'])",
+    "no working folder": "import os\nos.rmdir(os.getcwd())",
+    "everything removed": "import os\nfor p in ('..', '/tmp'):\n for n in os.listdir(p): os.unlink(p + '/' + n)",
+    "deep folders": "import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')\ntime = __import__('time'); time.sleep(1)",
+    "closed folders": "import os\nos.umask(0o777)\nfor i in range(9): os.mkdir(str(i), 0)",
+    "many files": "for i in range(10**9): open(str(i), 'w').close()",
+    "a full disk": "for i in range(10**9):\n with open(str(i), 'wb') as f: f.write(bytes(16 << 20))",
+    "sparse files": "import os\nfor i in range(10**9):\n os.truncate(os.open(str(i), 65), 16 << 20); os.closerange(9, 40)",
+    "shared memory": "for i in range(40):\n with open(f'/dev/shm/left-{i}', 'wb') as f: f.write(bytes(1 << 20))",
+    "segments": "import ctypes\nc = ctypes.CDLL(None)\nassert c.shmget(0, 1 << 20, 0o1777) >= 0",
+    "threads": (
+        "import threading, time\nthreading.stack_size(1 << 15)\nwhile True: threading.Thread(target=time.sleep, args=(99,)).start()"
+    ),
+    "brothers": "import os\nfor p in os.listdir('/proc'):\n if p.isdigit(): os.kill(int(p), 9)",
+    "a pipe for its input": "import os\nos.mkfifo('x'); os.mkfifo('results.json')",
+}  # fmt: skip
+
+
+def test_the_evaluation_survives_what_an_answer_does_to_folders(tmp_path: Path) -> None:
+    """Modes, owners, times and names outside stay; after each a right answer is right, and nothing is left of any."""
+    before = [(p.stat().st_mode, p.stat().st_uid) for p in (Path("/tmp"), tmp_path)]
+    codes: dict[str, str] = {}
+    for name, code in SPOILERS.items():
+        codes |= {name: code, f"after {name}": RIGHT}
+    given = run(tmp_path, **codes)
+    assert [name for name in codes if name.startswith("after") and not right(given, name)] == []
+    assert [(p.stat().st_mode, p.stat().st_uid) for p in (Path("/tmp"), tmp_path)] == before
+    assert {given[name]["why"] for name in ("a full disk", "sparse files")} == {"wrote too much"}
+    assert given["many files"]["why"] in ("wrote too much", "ended early"), "a slow disk takes all its CPU time before"
+    assert given["threads"]["why"] == "made too many threads"
+    assert [p.name for p in tmp_path.iterdir() if p.name not in ("out", "items.jsonl", "job.json")] == []
+    assert not [*Path("/dev/shm").glob("left-*")]
+
+
+def test_what_copies_files_works(tmp_path: Path) -> None:
+    """Modes and times that seem to be set."""
+    code = "import shutil\ndef add(a, b):\n open('x', 'w').write('y')\n shutil.copy2('x', 'z')\n return a + b"
+    assert right(run(tmp_path, copies=code), "copies")

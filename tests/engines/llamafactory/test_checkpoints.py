@@ -90,7 +90,7 @@ def offer(llamafactory, out: Path, last: int) -> int:
     return subprocess.run([str(llamafactory.python), str(MODULE), "offer", str(out), str(last)]).returncode
 
 
-def test_the_offer_is_the_newest_at_or_before_a_step_and_only_the_model(llamafactory, out: Path) -> None:
+def test_offered_checkpoint_is_newest_up_to_step(llamafactory, out: Path) -> None:
     (out / "model.safetensors").write_bytes(b"stale")
     assert offer(llamafactory, out, 19) == 0
     assert (out / "model.safetensors").read_bytes().startswith(b"10 model")

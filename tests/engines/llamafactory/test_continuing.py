@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tuneloop.core.files import digest_file, write_json
+from tuneloop.tools.config.config_text import parse_config
 from tuneloop.tools.config.finalize import finalize_config, write_dataset_info
 from tuneloop.tools.jobs.machine import ENGINES
 
@@ -44,7 +45,8 @@ class Training:
         write_json(data / "data.json", rows)
         write_dataset_info(data)
         self.out.mkdir()
-        text = finalize_config(ASKED, model=tiny, data=data, output=self.out, seed=1, device="cpu", steps_override=None)
+        asked, places = parse_config(ASKED).values, {"model": tiny, "data": data, "output": self.out}
+        text = finalize_config(asked, **places, seed=1, device="cpu", steps_override=None)
         text = text.replace("logging_steps: 0.02", "logging_steps: 4").replace("save_steps: 0.2", "save_steps: 14")
         (root / "config.yaml").write_text(text)
 
@@ -91,18 +93,26 @@ class Training:
         return digest_file(self.out / "adapter_model.safetensors")
 
 
-@pytest.fixture
-def training(llamafactory, tiny: Path, tmp_path: Path) -> Callable[[str], Training]:
+@pytest.fixture(scope="module")
+def training(llamafactory, tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Training]:
     def made(name: str) -> Training:
-        (tmp_path / name).mkdir()
-        return Training(llamafactory.python, tiny, tmp_path / name)
+        return Training(llamafactory.python, tiny, tmp_path_factory.mktemp(name))
 
     return made
 
 
-def test_killed_stopped_and_damaged_it_ends_as_if_nothing_had_been(training: Callable[[str], Training]) -> None:
-    calm, rough = training("calm"), training("rough")
-    assert calm.run() == 0
+@pytest.fixture(scope="module")
+def calm(training: Callable[[str], Training]) -> Training:
+    """Trained to its end; nobody disturbed it."""
+    made = training("calm")
+    assert made.run() == 0
+    return made
+
+
+def test_killed_stopped_and_damaged_it_ends_as_if_nothing_had_been(
+    calm: Training, training: Callable[[str], Training]
+) -> None:
+    rough = training("rough")
     seed = time.time_ns() % 1000
     chance = random.Random(seed)
     assert rough.run(signal.SIGTERM, chance.randrange(5, 13)) == 75
@@ -121,9 +131,8 @@ def test_killed_stopped_and_damaged_it_ends_as_if_nothing_had_been(training: Cal
     assert rough.weights() == calm.weights(), f"seed {seed}"
 
 
-def test_a_finished_output_is_left_alone_and_a_lost_end_is_made_again(training: Callable[[str], Training]) -> None:
-    t = training("done")
-    assert t.run() == 0
+def test_a_finished_output_is_left_alone_and_a_lost_end_is_made_again(calm: Training) -> None:
+    t = calm
     weights, curve = t.weights(), t.curve()
     before = {p: p.stat().st_mtime_ns for p in t.out.iterdir()}
     assert t.run() == 0

@@ -21,17 +21,13 @@ from tuneloop.graph.agent_calls.brief import build_brief
 from tuneloop.graph.agent_calls.run_agent import SEARCH, allowed_tools, static_parameter_list
 from tuneloop.graph.context import Context
 from tuneloop.graph.state import State
-from tuneloop.mcp_servers import in_process
 from tuneloop.mcp_servers.client import open_toolbox
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.engines import Engine
 
 
 def told(settings: Settings, tools: tuple[str, ...]) -> str:
-    scope = Scope(None, settings)
-    return static_parameter_list(
-        tools, BRIEF, settings, lambda tool, **asked: in_process.call_tool(scope, tool, **asked)
-    )
+    return static_parameter_list(tools, BRIEF, settings)
 
 
 def test_by_default_agents_search(llamafactory: Engine) -> None:

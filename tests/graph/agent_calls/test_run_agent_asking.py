@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.chat_server import Call, Chat, Hang, Refuse, Reply, chat_server
-from tests.prepared import prepared
+from tests.prepared import prepared, wordproblems
 from tests.waiting import until
 from tuneloop.agents.researcher import RESEARCHER
 from tuneloop.core.directive import Directive, Extend
@@ -34,7 +34,6 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.drive import create_run
 from tuneloop.graph.nodes.research import research
 from tuneloop.graph.state import State
-from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 from tuneloop.tools.llm_proxy.ledger import read_ledger
 from tuneloop.tools.runs.messages import put
 
@@ -55,7 +54,7 @@ def open_run(tmp_path: Path, chat: Chat) -> Callable[..., Context]:
     def make(**more: Any) -> Context:
         settings = Settings(FT_FILE_PATH=tmp_path / "home", CHAT_MODEL="m", OPENAI_API_BASE=chat.url)
         spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1, **more)
-        run = prepared(settings.home.run("r"), spec, resolve_benchmark("wordproblems", settings.home, None), tmp_path)
+        run = prepared(settings.home.run("r"), spec, wordproblems(settings.home), tmp_path)
         return Context(run, settings, State(run_id="r", experiment=1))
 
     return make
@@ -128,7 +127,7 @@ def test_a_wrong_key_pauses_and_the_right_one_goes_on(open_run, chat: Chat) -> N
 
 def test_a_model_that_can_not_be_had_is_refused_before_anything_costs(tmp_path: Path) -> None:
     settings = Settings(FT_FILE_PATH=tmp_path / "home", CHAT_MODEL="gpt-5")
-    spec = RunSpec(benchmark="wordproblems", base_model="tiny", sandbox="process", allow_unsandboxed=True)
+    spec = RunSpec(benchmark="wordproblems", base_model="tiny")
     with pytest.raises(InvalidRequestError, match="CHAT_MODEL=gpt-5: set OPENAI_API_KEY"):
         create_run(spec, settings, "r")
     assert not settings.home.runs.exists()
@@ -148,7 +147,7 @@ def arguments(card: Any) -> Any:
     return card["parameters"].get("properties", {}).items()
 
 
-def test_a_call_that_does_not_fit_ends_the_experiment_where_nobody_can_be_asked(open_run, chat: Chat) -> None:
+def test_call_over_limit_ends_experiment_when_not_interactive(open_run, chat: Chat) -> None:
     ctx = open_run(max_tokens=5000)
     with pytest.raises(LimitReachedError, match="the run may spend 5000 tokens"):
         asked(ctx)

@@ -71,7 +71,7 @@ def graph(saver: BaseCheckpointSaver[Any] | None = None) -> Any:
     made = StateGraph(State)
     places = {"build_data": "plan", "train": "launch"}
     for name, at in places.items():
-        made.add_node(name, step(name, asks(at, lambda _: {"stage": END}), repair))  # type: ignore[arg-type]
+        made.add_node(name, step(name, asks(at, lambda _: {"stage": END}), load_settings(), repair))  # type: ignore[arg-type]
         made.add_edge(name, END)
     made.add_conditional_edges(START, next_stage, list(places))
     return made.compile(checkpointer=saver)

@@ -71,7 +71,7 @@ def call(tokens: Tokens, **more: Any) -> ModelCall:
 
 @settings(max_examples=40, deadline=None)
 @given(ops=OPS)
-def test_nothing_is_under_counted_and_a_limit_is_passed_by_one_call_at_most(
+def test_limit_is_passed_by_one_call_at_most(
     tmp_path_factory: pytest.TempPathFactory, ops: list[tuple[str, int, int]]
 ) -> None:
     """What begun calls may have taken is counted at every moment, whoever was killed; one answer may be longer than told."""
@@ -189,7 +189,7 @@ def test_who_leaves_a_node_has_worked_until_then(ctx: Context) -> None:
         raise PausedError("asked to")
 
     app = StateGraph(State)
-    app.add_node("train", step("train", left))
+    app.add_node("train", step("train", left, ctx.settings))
     app.add_edge(START, "train")
     for _ in range(2):
         with pytest.raises(PausedError):
@@ -209,7 +209,7 @@ def graph(asked: list[str]) -> Any:
         return {"stage": END}
 
     app = StateGraph(State)
-    app.add_node("research", step("research", research))
+    app.add_node("research", step("research", research, load_settings()))
     app.add_edge(START, "research")
     app.add_edge("research", END)
     return app.compile(checkpointer=InMemorySaver())

@@ -7,11 +7,11 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import runpy
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,10 @@ import pytest
 import tuneloop
 from tests.conftest import linked_home
 from tests.crash.world import write_task
-from tuneloop import InvalidRequestError, RunSpec, Settings, arun, astream, load_settings, run, stream
+from tuneloop import InvalidRequestError, RunSpec, Settings, arun, astream, run, stream
 from tuneloop.agents.policy import parameter_map
-from tuneloop.core.settings import override_settings
 from tuneloop.graph.lifecycle.api import unused_name
+from tuneloop.graph.state import State
 
 ROOT = Path(__file__).parents[3]
 SPEC = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1)
@@ -34,6 +34,7 @@ def finished(whole_run: Any, tmp_path: Path) -> Settings:
     """Settings of a home with the finished run; the environment knows another home."""
     target = tmp_path / "elsewhere" / "runs" / "whole"
     shutil.copytree(whole_run.run.root, target, symlinks=True, ignore=shutil.ignore_patterns("workers"))
+    shutil.copy(whole_run.home / "signing.key", tmp_path / "elsewhere")
     return Settings(FT_FILE_PATH=tmp_path / "elsewhere")
 
 
@@ -48,16 +49,10 @@ def test_a_wrong_request_begins_nothing(tmp_path: Path) -> None:
     assert not list((tmp_path / "home").glob("runs/*/run.yaml"))
 
 
-def test_settings_are_of_the_caller_and_his_tasks(tmp_path: Path) -> None:
-    mine, seen = Settings(FT_FILE_PATH=tmp_path / "mine"), []
-    with override_settings(mine):
-        assert load_settings() is mine
-        thread = threading.Thread(target=lambda: seen.append(load_settings()))
-        thread.start()
-        thread.join()
-        assert asyncio.run(asyncio.to_thread(load_settings)) is mine
-    assert seen[0] is not mine
-    assert load_settings() is not mine
+def test_the_graph_uses_the_settings_that_it_was_built_with(tmp_path: Path) -> None:
+    mine = Settings(FT_FILE_PATH=tmp_path / "mine")
+    with pytest.raises(InvalidRequestError, match=re.escape(f"'none' is not in {mine.home.runs}")):
+        tuneloop.build_graph(mine).compile().invoke(State(run_id="none"))
 
 
 def test_names_of_one_second_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,8 +110,8 @@ def little(tmp_path: Path, warm_home: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-async def test_two_at_a_time_then_one_to_its_end(warm_home: Path, little: dict[str, Any]) -> None:
-    """Each has its own home though one process holds both; the environment's is not touched. One is followed to its end."""
+async def test_two_at_a_time_then_one_goes_on(warm_home: Path, little: dict[str, Any]) -> None:
+    """Each has its own home though one process holds both; the environment's is not touched. One is followed, and left."""
     homes = [warm_home, linked_home(warm_home.with_name("other"))]
     settings = [Settings(FT_FILE_PATH=home) for home in homes]
     spec = SPEC.model_copy(update=little)
@@ -128,11 +123,7 @@ async def test_two_at_a_time_then_one_to_its_end(warm_home: Path, little: dict[s
         async for event in events:
             if event.kind == "node_finished":
                 break
-    assert run("one", settings[0], steps=1).state == "paused"
-    kinds = [event.kind for event in stream("one", settings[0])]
-    assert kinds[0] == "run_started"
-    assert "run_finished" in kinds
-    assert kinds[-1] == "node_finished"
+    assert run("one", settings[0], steps=1).state == "paused", "inside of a running loop"
 
 
 @pytest.mark.slow
@@ -151,3 +142,9 @@ def test_the_examples_run(
     told = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in told] == ["finished", "finished"]
     assert len({line.split()[0] for line in told}) == 2
+    code = (ROOT / "examples" / "invoke.py").read_text()
+    assert len(code.splitlines()) <= 10
+    given = '"benchmark": "wordproblems"'
+    assert given in code
+    exec(code.replace(given, f'"benchmark": {little["benchmark"]!r}, "datasets": {little["datasets"]!r}'), {})
+    assert Path(capsys.readouterr().out.strip()).is_file()

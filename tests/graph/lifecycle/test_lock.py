@@ -39,6 +39,24 @@ def test_a_second_process_is_told_who_holds_it(tmp_path: Path) -> None:
         assert is_held(lock)
 
 
+ORPHAN = "import os,sys,time;from pathlib import Path;from tuneloop.graph.lifecycle.lock import hold_lock as hold\n"
+ORPHAN += "with hold(Path(sys.argv[1])):\n  if os.fork() == 0: time.sleep(1); os._exit(0)\n  print('held',flush=True)\n"
+ORPHAN += "  time.sleep(60)"
+
+
+def test_what_a_killed_holder_left_is_waited_for(tmp_path: Path) -> None:
+    """A child that was just forked has the lock until it is executed."""
+    lock = tmp_path / "run" / "lock"
+    p = subprocess.Popen([sys.executable, "-c", ORPHAN, str(lock)], stdout=subprocess.PIPE, text=True)
+    assert p.stdout is not None
+    assert p.stdout.readline() == "held\n"
+    os.kill(p.pid, signal.SIGKILL)
+    p.wait()
+    assert is_held(lock)
+    with hold_lock(lock):
+        assert is_held(lock)
+
+
 def test_the_holder_may_enter_again(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     with hold_lock(lock):

@@ -127,7 +127,7 @@ def spoken(run: RunFolder, *words: str) -> None:
         append(run.events, NodeFinished(experiment=1, node=node, seconds=1, detail=f"then {then}"))
 
 
-def test_after_a_repair_the_nodes_own_words_are_believed_when_none_is_missing(run: RunFolder) -> None:
+def test_after_repair_complete_node_files_are_trusted(run: RunFolder) -> None:
     prepared(run)
     folder = run.experiment(1)
     for _, go in steps(run)[:5]:
@@ -203,7 +203,7 @@ def copy_prepared(source: RunFolder, run: RunFolder) -> None:
     argv = [
         "cp",
         "-a",
-        *(str(source.root / n) for n in ("run.yaml", "setup.json", "baseline", "datasets")),
+        *(str(source.root / n) for n in ("run.yaml", "setup.json", "signature.json", "baseline", "datasets")),
         str(run.root),
     ]
     subprocess.run(argv, check=True)

@@ -36,7 +36,7 @@ def test_the_users_data_are_taken_as_they_are(tmp_path: Path) -> None:
     assert not ctx.run.selection.exists()
 
 
-def test_the_researcher_chooses_before_anything_is_fetched_and_says_why(tmp_path: Path, hub: LocalHub) -> None:
+def test_researcher_selects_data_before_download(tmp_path: Path, hub: LocalHub) -> None:
     ctx = context(tmp_path)
     assert chosen_datasets(ctx, AIME)[0] == "deepscaler"
     assert not hub.asked

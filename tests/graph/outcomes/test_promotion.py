@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.prepared import prepared
+from tests.prepared import prepared, wordproblems
 from tests.tools.statistics.worlds import score
 from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis
 from tuneloop.core.files import write_json
@@ -24,7 +24,6 @@ from tuneloop.graph.outcomes.promotion import (
 )
 from tuneloop.graph.state import State
 from tuneloop.tools.benchmark_items.folder import ValidationSize
-from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 from tuneloop.tools.evaluation.run_evaluation import validation_sets
 from tuneloop.tools.runs.journal import keep_score
 
@@ -40,14 +39,14 @@ def known(name: str, right: int) -> Score:
 def ctx(tmp_path: Path) -> Context:
     """A run of two planned experiments whose guard is called otherwise than its folder; the base model is measured."""
     home = Home(tmp_path)
-    found = resolve_benchmark("wordproblems", home, None)
+    found = wordproblems(home)
     spec = RunSpec.model_validate(
         {
             "benchmark": "wordproblems",
             "base_model": "tiny",
             "loop_n": 2,
             "guards": ["/my/task:-4"],
-            "sandbox": "process",
+            "sandbox": "bubblewrap",
         }
     )
     own = found.benchmark.model_copy(update={"name": "task"})
@@ -94,7 +93,7 @@ def test_better_at_the_cost_of_another_skill(ctx: Context) -> None:
     assert found.reasons[0].startswith("task: lost 6.0 points on 1,000 items")
 
 
-def test_candidate_is_held_against_the_incumbent_but_its_losses_against_the_base(ctx: Context) -> None:
+def test_gain_is_against_incumbent_and_regression_against_base(ctx: Context) -> None:
     assert incumbent(ctx) == 0
     close(ctx, 1, 150, promoted=True)
     found = decide_candidate(ctx, known("wordproblems", 150), {"task": known("task", 440)})
@@ -116,7 +115,7 @@ def test_number_of_experiments_changes_no_decision(ctx: Context) -> None:
     assert decide_candidate(ctx, known("wordproblems", 101), {"task": known("task", 500)}).promoted
 
 
-def test_what_the_sealed_test_can_show_is_said_before_anything_is_measured(ctx: Context) -> None:
+def test_power_of_sealed_test_is_told_first(ctx: Context) -> None:
     said = estimate_power(ctx).sealed
     assert (said.benchmark, said.n, said.units) == ("wordproblems", 500, 500)
     assert 4 < said.smallest < 9

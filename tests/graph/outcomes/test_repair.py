@@ -48,7 +48,7 @@ def prepared_as(source: WholeRun, name: str) -> tuple[RunFolder, Settings]:
     settings = Settings(FT_FILE_PATH=source.home)
     run = settings.home.run(name)
     run.root.mkdir()
-    for file in ("run.yaml", "setup.json"):
+    for file in ("run.yaml", "setup.json", "signature.json"):
         shutil.copy(source.run.root / file, run.root / file)
     shutil.copytree(source.run.baseline, run.baseline)
     shutil.copytree(source.run.root / "datasets", run.root / "datasets", symlinks=True)
@@ -67,8 +67,8 @@ def nodes(run: RunFolder) -> list[str]:
 
 
 FETCHES = "import json, sys, requests\nif '--debug' in sys.argv: pass\njson.dump([], open('data.json', 'w'))\n"
-BREAKS = """import csv, json, os, sys
-rows = list(csv.DictReader(open(os.environ["DATASETS_DIR"] + "/wordproblems/textbook.csv")))
+BREAKS = """import json, os, sys
+rows = [json.loads(line) for line in open(os.environ["DATASETS_DIR"] + "/wordproblems/textbook.csv.jsonl")]
 rows = rows[:100] if "--debug" in sys.argv else rows
 json.dump([{"instruction": row["no_such_column"], "input": "", "output": "1"} for row in rows], open("data.json", "w"))
 """

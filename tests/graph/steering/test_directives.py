@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.prepared import prepared
+from tests.prepared import prepared, wordproblems
 from tests.tools.statistics.worlds import score
 from tuneloop.core.directive import Bound, Directive, Focus, Keep, Sources, Use
 from tuneloop.core.directive_log import append_row, open_directives, read_conversation, read_directives
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Forecast, Hypothesis, Training
 from tuneloop.core.files import read_json, write_atomic, write_json
-from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.job import JobStatus
+from tuneloop.core.run_spec import RunSpec, Setup
 from tuneloop.core.settings import Settings
 from tuneloop.graph.agent_calls.brief import task_card
 from tuneloop.graph.context import Context
@@ -25,9 +26,10 @@ from tuneloop.graph.state import State
 from tuneloop.graph.steering.compliance import check_epochs, complete_uses, config_violations, kept_values
 from tuneloop.graph.steering.message_handler import handle
 from tuneloop.graph.wait import wait_for_job
-from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
+from tuneloop.tools.config.config_text import parse_config
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.runs.messages import put
+from tuneloop.tools.runs.signature import write_setup
 from tuneloop.tools.statistics import compare
 
 IDEA = Hypothesis(statement="Twice the steps.", reason="loss still falls", disproof="-", aspect="underfit")
@@ -40,8 +42,8 @@ def ctx(tmp_path: Path) -> Context:
     raw = tmp_path / "raw"
     for name in ("textbook.jsonl", "web_scrape.jsonl"):
         write_atomic(raw / name, "{}\n")
-    spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=3, timeout=7200, max_cost=5, sandbox="process")
-    found = resolve_benchmark("wordproblems", settings.home, None)
+    spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=3, timeout=7200, max_cost=5)
+    found = wordproblems(settings.home)
     run = prepared(settings.home.run("r"), spec, found, tmp_path, datasets={"raw": str(raw)})
     return Context(run, settings, State(run_id="r", experiment=1, stage="research"))
 
@@ -142,7 +144,7 @@ def test_run_publishes_nothing_and_starts_no_other(ctx: Context) -> None:
 def test_config_that_violates_a_directive_is_refused(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     send(ctx, "limit learning_rate<=1e-4")
     write_atomic(ctx.folder.config, "lora_rank: 8\nlearning_rate: 2.0e-4\n")
-    monkeypatch.setattr(Context, "call", lambda *_, **__: {"findings": []})
+    monkeypatch.setattr(validate, "check_run_config", lambda *_: [])
     with pytest.raises(RecipeError) as caught:
         validate.check_config_file(ctx)
     assert caught.value.culprit == "config"
@@ -163,12 +165,12 @@ def test_bound_on_epochs_holds_for_plans_in_steps(ctx: Context) -> None:
 
 def test_kept_parameter_is_compared_with_the_best_experiment(ctx: Context) -> None:
     send(ctx, "keep learning_rate")
-    assert config_violations(ctx, "learning_rate: 9.0e-4\n") == []
+    assert config_violations(ctx, parse_config("learning_rate: 9.0e-4\n")) == []
     over(ctx, 1)
     assert commands(ctx) == [Keep(parameter="learning_rate")]
     assert kept_values(ctx) == {"learning_rate": 2e-4}
-    assert "write 0.0002" in config_violations(ctx, "learning_rate: 9.0e-4\n")[0]
-    assert config_violations(ctx, "learning_rate: 2.0e-4\n") == []
+    assert "write 0.0002" in config_violations(ctx, parse_config("learning_rate: 9.0e-4\n"))[0]
+    assert config_violations(ctx, parse_config("learning_rate: 2.0e-4\n")) == []
 
 
 def test_use_is_done_when_an_experiment_was_made_with_it(ctx: Context) -> None:
@@ -244,14 +246,14 @@ def test_message_is_answered_while_a_job_runs(ctx: Context) -> None:
     answered: list[float] = []
     calls = iter(range(10_000))
 
-    def poll() -> dict[str, Any]:
+    def poll() -> JobStatus:
         number = next(calls)
         if number == 4:
             threading.Thread(target=say).start()
         lines = read_conversation(ctx.run.conversation)
         if len(lines) == 2 and not answered:
             answered.append(time.monotonic())
-        return {"state": "done" if answered else "running", "exit": None}
+        return JobStatus(state="over" if answered else "running")
 
     def say() -> None:
         asked.append(time.monotonic())
@@ -264,12 +266,12 @@ def test_message_is_answered_while_a_job_runs(ctx: Context) -> None:
 
 def test_directive_on_a_parameter_that_is_unknown_here_is_no_violation(ctx: Context) -> None:
     append_row(ctx.run.directives, Directive(id="1", text="-", command=Bound(parameter="nonsense", at_most=1)))
-    assert config_violations(ctx, "lora_rank: 3\n") == []
+    assert config_violations(ctx, parse_config("lora_rank: 3\n")) == []
 
 
 def with_engine(ctx: Context, engine: Engine, model: Path) -> Context:
     """The run on a real model, checked against a real release."""
-    write_json(ctx.run.setup, {**read_json(ctx.run.setup), "model_root": str(model)})
+    write_setup(ctx.run, Setup.model_validate({**read_json(ctx.run.setup), "model_root": str(model)}))
     settings = ctx.settings.model_copy(update={"llama_factory_path": str(engine.folder)})
     return Context(ctx.run, settings, ctx.state)
 
@@ -300,4 +302,6 @@ def test_other_names_of_a_parameter_and_defaults_are_known(ctx: Context, llamafa
     send(here, "use lr=3e-4")
     assert commands(here) == [Use(parameter="learning_rate", value=3e-4)]
     send(here, "limit lr<=1e-5")
-    assert "is 5e-05; write 1e-05" in config_violations(here, "lora_rank: 8\n")[0], "the engine's own default"
+    assert "is 5e-05; write 1e-05" in config_violations(here, parse_config("lora_rank: 8\n"))[0], (
+        "the engine's own default"
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from langgraph.errors import GraphInterrupt
 
+from tuneloop.core.async_bridge import raise_if_interrupted
 from tuneloop.core.directive_log import open_directives
 from tuneloop.core.errors import PausedError
 from tuneloop.core.run_spec import RunSpec
@@ -49,6 +50,17 @@ def test_pause_reaches_the_node(ctx: Context) -> None:
     assert waiting(ctx.run.inbox) == []
 
 
+def test_long_work_inside_a_node_hears_a_pause(ctx: Context) -> None:
+    """Who catches it there loses nothing: the node hears it all the same."""
+    raise_if_interrupted()
+    with pytest.raises(PausedError), listening(ctx):
+        put(ctx.run.inbox, do="pause")
+        wait_until(lambda: has_messages(ctx))
+        with pytest.raises(PausedError):
+            raise_if_interrupted()
+        raise_if_paused(ctx)
+
+
 def test_pause_that_a_node_missed_stops_the_next_one(ctx: Context) -> None:
     with listening(ctx):
         put(ctx.run.inbox, do="pause")
@@ -69,7 +81,7 @@ def test_pause_is_kept_while_the_node_asks_a_person(ctx: Context) -> None:
 
 
 def test_error_of_the_thread_is_raised_by_the_node(ctx: Context) -> None:
-    with pytest.raises(ValueError, match="Expecting"), listening(ctx):
+    with pytest.raises(ValueError, match="is damaged"), listening(ctx):
         ctx.run.inbox.mkdir(exist_ok=True)
         (ctx.run.inbox / "1.json").write_text("torn")
         wait_until(lambda: has_messages(ctx))

@@ -87,7 +87,7 @@ def test_message_is_acknowledged_and_others_are_answered_meanwhile(ctx: Context,
     assert [(r.experiment, r.agent, r.verdict) for r in replay(ctx.run, ctx.settings)] == [(0, "listener", "same")]
 
 
-def test_message_read_again_after_a_kill_gets_the_same_answer_and_costs_nothing(ctx: Context, model: Model) -> None:
+def test_message_reread_after_kill_gets_same_answer_for_free(ctx: Context, model: Model) -> None:
     model.means(RANK, answer="As you like.")
     first = converse(ctx, "7", ODD)
     lines = ctx.run.conversation.read_text().splitlines(keepends=True)
@@ -142,9 +142,7 @@ def test_question_is_answered_in_words_and_changes_nothing(ctx: Context, model: 
 @pytest.mark.parametrize(
     ("reply", "reason"), [(Refuse(401, "no such key"), "refuses m"), (Reply("", refusal="No."), "gave no")]
 )
-def test_model_without_an_answer_changes_nothing_and_the_reason_is_told(
-    ctx: Context, model: Model, reply: Said, reason: str
-) -> None:
+def test_model_without_answer_changes_nothing(ctx: Context, model: Model, reply: Said, reason: str) -> None:
     model.says = reply
     text = converse(ctx, "7", ODD).text
     assert "nothing was changed" in text and reason in text

@@ -48,7 +48,8 @@ def allocate_in_children(aim: Aim) -> None:
     for _ in range(5):
         pids.append(os.fork())
         if pids[-1] == 0:
-            touch(bytearray(MANY // 5), MANY // 5)
+            block = bytearray(MANY // 5)  # named, or it would be gone before the others are there
+            touch(block, MANY // 5)
             os.write(here, b"x")
             time.sleep(50 * LONG)  # all are there at the same time, however busy the machine is
             os._exit(0)
@@ -62,7 +63,8 @@ def allocate_in_children(aim: Aim) -> None:
 
 @attack("memory")
 def allocate_shared_pages(aim: Aim) -> None:
-    touch(mmap.mmap(-1, MANY), MANY)
+    block = mmap.mmap(-1, MANY)
+    touch(block, MANY)
     stay(aim)
 
 

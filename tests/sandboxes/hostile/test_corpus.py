@@ -31,7 +31,7 @@ WALLS: dict[str, Callable[[], Sandbox]] = {"bubblewrap": BubblewrapSandbox, "doc
 # Only resource limits: the process sandbox claims nothing else.
 REASONS = {"seconds": "timeout", "log": "finished"}
 LIMITED: dict[str, Callable[[], Sandbox]] = {
-    "process": functools.partial(ProcessSandbox, allow_unsandboxed=True),
+    "process": functools.partial(ProcessSandbox, allow_generated=True),
     **WALLS,
 }
 GROUPS = guarded()

@@ -36,7 +36,7 @@ def test_added_items_move_no_others(n: int, more: int) -> None:
     assert before == [i for i in after if int(i.id) < n]
 
 
-def test_a_cluster_that_grows_stays_and_is_on_the_same_side_of_every_benchmark() -> None:
+def test_growing_cluster_keeps_its_side_in_every_benchmark() -> None:
     pool = [item(i, cluster=f"c{i % 30}") for i in range(60)]
     grown = [*pool, *(item(i, cluster=f"c{i % 30}") for i in range(60, 180))]
     others = [item(i, cluster=f"c{i % 30}") for i in range(180, 240)]

@@ -10,6 +10,7 @@ import pytest
 from tuneloop.agents.policy.rows import Row, alpaca
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home
+from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.benchmark_items.folder import read_items, render_prompt, sealed_items, select_validation
 from tuneloop.tools.benchmark_items.resolve import load_entry, registered_names, resolve_benchmark
@@ -234,7 +235,7 @@ def test_a_missing_file_is_named(name: str, home: Home, tmp_path: Path) -> None:
 def test_text_that_is_not_utf8_is_named(home: Home, tmp_path: Path) -> None:
     source = write(tmp_path / "own")
     (source / "test.jsonl").write_bytes(b'{"question": "\xff"}')
-    assert "test.jsonl: not UTF-8" in refused(home, source)
+    assert "test.jsonl:1: not UTF-8" in refused(home, source)
 
 
 def test_changed_items_are_noticed(home: Home) -> None:
@@ -245,8 +246,8 @@ def test_changed_items_are_noticed(home: Home) -> None:
 
 
 def test_check_reads_without_writing(tmp_path: Path) -> None:
-    assert resolve.check_benchmark("wordproblems").name == "wordproblems"
-    assert resolve.check_benchmark(str(write(tmp_path / "own"))).name == "capitals"
+    assert resolve.check_benchmark("wordproblems", Settings()).name == "wordproblems"
+    assert resolve.check_benchmark(str(write(tmp_path / "own")), Settings()).name == "capitals"
 
 
 def test_a_folder_is_a_key(home: Home) -> None:

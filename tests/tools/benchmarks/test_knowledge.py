@@ -97,7 +97,7 @@ def test_options_of_arc_get_letters_whatever_their_labels(tmp_path: Path) -> Non
     assert [len(item.fields["options"].splitlines()) for item in (numbered, five, three)] == [4, 5, 3]
 
 
-def test_hellaswag_takes_labelled_rows_without_marks_and_keeps_a_clip_together(tmp_path: Path) -> None:
+def test_hellaswag_takes_labelled_rows_and_keeps_clips_together(tmp_path: Path) -> None:
     sides = splits("hellaswag", tmp_path)
     assert sum(map(len, sides)) == 48
     assert not any("[" in text for side in sides for item in side for text in item.fields.values())
@@ -105,7 +105,7 @@ def test_hellaswag_takes_labelled_rows_without_marks_and_keeps_a_clip_together(t
     assert {i.group for side in sides for i in side} == {"wikihow", "activitynet"}
 
 
-def test_financial_questions_follow_five_solved_ones_and_cells_stay_texts(tmp_path: Path) -> None:
+def test_finance_prompts_have_five_shots_and_text_cells(tmp_path: Path) -> None:
     items = everything("FinanceIQ_gen", tmp_path)
     assert Counter(item.group for item in items) == {"注册会计师（CPA）": 20, "银行从业资格": 12, "精算师-金融数学": 6}
     assert all(item.fields["solved"].count("答案是: ") == 5 for item in items)

@@ -158,7 +158,7 @@ def test_no_prompt_is_left_out_for_its_length(tmp_path: Path) -> None:
             assert len(list(module.pool(benchmark, file.parents[1]))) == len(rows), name
 
 
-def test_each_question_of_data_analysis_is_asked_once_and_has_one_metric(tmp_path: Path) -> None:
+def test_data_analysis_question_has_one_metric(tmp_path: Path) -> None:
     """The original's open questions are all of them once more, by ROUGE-L."""
     raw = repository("Multilingual-Multimodal-NLP/TableBench", tmp_path)
     rows = [json.loads(line) for line in (raw / "TableBench_TCoT.jsonl").read_text().splitlines()]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tuneloop.tools.config.catalog import Catalog
+from tuneloop.tools.config.config_text import parse_config
 from tuneloop.tools.config.finalize import finalize_config, planned_steps, write_dataset_info
 
 pytestmark = pytest.mark.slow
@@ -81,7 +82,9 @@ def test_every_good_config_passes_the_engine_s_own_parser(run: Any, tmp_path: Pa
         for steps in (None, 4):
             file = tmp_path / f"{i}-{steps}.yaml"
             places = {"model": tmp_path, "data": tmp_path, "output": tmp_path / f"out{i}{steps}"}
-            file.write_text(finalize_config(text, **places, seed=1, device="cpu", steps_override=steps))
+            file.write_text(
+                finalize_config(parse_config(text).values, **places, seed=1, device="cpu", steps_override=steps)
+            )
             files.append(str(file))
     (tmp_path / "files.json").write_text(json.dumps(files))
     run("-c", PARSE, str(tmp_path / "files.json"), str(tmp_path / "wrong.json"))
@@ -102,7 +105,8 @@ def test_a_finalized_config_trains(run: Any, tiny_model: Path, tmp_path: Path, s
     (tmp_path / "data.json").write_text(json.dumps(rows))
     write_dataset_info(tmp_path)
     places = {"model": tiny_model, "data": tmp_path, "output": tmp_path / "out"}
-    (tmp_path / "c.yaml").write_text(finalize_config(text, **places, seed=1, device="cpu", steps_override=steps))
+    asked = parse_config(text).values
+    (tmp_path / "c.yaml").write_text(finalize_config(asked, **places, seed=1, device="cpu", steps_override=steps))
     run("-m", "llamafactory.cli", "train", str(tmp_path / "c.yaml"))
     state = json.loads((tmp_path / "out/trainer_state.json").read_text())
     planned = planned_steps({"num_train_epochs": 2, "per_device_train_batch_size": 4, "val_size": 0.2}, 30)

@@ -16,7 +16,8 @@ ASKED = (
 
 def made(text: str = ASKED, *, device: str = "cpu", steps: int | None = None) -> dict[str, object]:
     places = {"model": Path("/m"), "data": Path("/d"), "output": Path("/o")}
-    return dict(parse_config(finalize_config(text, **places, seed=3, device=device, steps_override=steps)).values)
+    asked = parse_config(text).values
+    return dict(parse_config(finalize_config(asked, **places, seed=3, device=device, steps_override=steps)).values)
 
 
 def test_the_run_decides() -> None:

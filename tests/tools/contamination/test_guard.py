@@ -167,7 +167,7 @@ def test_a_table_as_json_is_found_as_text_and_as_values() -> None:
     assert [hit is not None for hit in guard.find(rows)] == [True, True]
 
 
-def test_of_a_row_with_items_of_several_splits_the_one_that_is_quoted_least_is_told() -> None:
+def test_row_with_several_splits_reports_most_secret_one() -> None:
     shown, unseen, test = (stories(seed, 1)[0] for seed in (5, 6, 7))
     guard = guard_of(validation=[shown], unseen=[unseen], test=[test])
     rows = [f"{shown} {test}", f"{shown} {unseen}", f"{test} {unseen}", f"{test} {shown} {unseen}", shown]
@@ -193,3 +193,9 @@ def test_ten_thousand_rows_take_seconds() -> None:
     for row in rows:
         guard.overlaps(row)
     assert time.process_time() - start < 20
+
+
+def test_an_item_behind_long_filler_is_found_and_the_rows_beside_it_are_not() -> None:
+    filler = "and so the report was filed late " * 4_000
+    rows = [{"a": filler, "b": TEST[0]}, filler, f"{filler} {TEST[1]} {filler}", TEST[2]]
+    assert [hit is not None and hit.split for hit in GUARD.find(rows)] == ["test", False, "test", "test"]

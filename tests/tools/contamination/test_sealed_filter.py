@@ -1,4 +1,4 @@
-"""What holds an item of the test is omitted, whole; the rest is shown."""
+"""Lines of a log that hold an item of the test are omitted; the rest is shown."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import pytest
 from tuneloop.tools.contamination.guard import Guard
 from tuneloop.tools.contamination.probes import KnownItem
 from tuneloop.tools.contamination.sealed_filter import (
-    CARD,
     LINE,
     filter_lines,
-    filter_text,
     find_sealed,
     withheld_notice,
 )
@@ -30,15 +28,7 @@ SEALED = pytest.mark.parametrize("item", [TEST, HIDDEN], ids=["test", "unseen"])
 
 @SEALED
 def test_what_is_sealed_is_withheld_and_what_is_shown_is_not(item: str) -> None:
-    rows = [{"turns": [{"say": item.upper()}]}, {"q": SHOWN}, {"q": "What is two?"}, f"{SHOWN} {item}"]
-    assert find_sealed(GUARD, rows) == [True, False, False, True]
-    assert find_sealed(None, rows) == [False] * 4
-
-
-@SEALED
-def test_a_card_is_withheld_whole(item: str) -> None:
-    assert filter_text(GUARD, f"# Sums\n\n{item}", CARD) == CARD
-    assert filter_text(GUARD, "# Sums", CARD) == "# Sums"
+    assert find_sealed(GUARD, [item.upper(), SHOWN, "What is two?", f"{SHOWN} {item}"]) == [True, False, False, True]
 
 
 @SEALED
@@ -51,7 +41,4 @@ def test_of_a_log_the_lines_that_hold_one(item: str) -> None:
 
 def test_how_many() -> None:
     assert withheld_notice(0) == {}
-    assert withheld_notice(3)["omitted"] == (
-        "3 rows not shown: they hold items of the sealed test or of the validation half that is not shown, "
-        "and are not trained on either"
-    )
+    assert withheld_notice(3)["omitted"].startswith("3 rows were removed")

@@ -154,7 +154,7 @@ def test_overlaps_are_dropped_and_only_counted(run: Run, tmp_path: Path) -> None
     assert not any(word in left for word in ("SECRET", "HIDDEN", "VALID"))
 
 
-def test_rows_with_validation_items_are_refused_and_named_of_sealed_ones_a_count(run: Run, tmp_path: Path) -> None:
+def test_validation_rows_are_named_sealed_rows_counted(run: Run, tmp_path: Path) -> None:
     leaks = [row(instruction=f"{w} {i}") for i, w in enumerate(["SECRET", "VALID", "VALID", "SECRET", "HIDDEN"])]
     report = run([*good(3), *leaks], drop_overlaps=False)
     assert report.errors == (

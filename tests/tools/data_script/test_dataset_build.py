@@ -8,7 +8,7 @@ from tests.tools.data_script.test_run import run_tools  # noqa: F401 - a fixture
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import write_json
 from tuneloop.tools.benchmark_items.folder import sealed_items, select_validation
-from tuneloop.tools.data_script.dataset_build import gate_data, overlapping_instructions
+from tuneloop.tools.data_script.dataset_build import gate_data
 from tuneloop.tools.data_script.run import script_output
 from tuneloop.tools.jobs.run_tools import RunTools
 
@@ -16,7 +16,7 @@ from tuneloop.tools.jobs.run_tools import RunTools
 @pytest.mark.parametrize(
     ("config", "cut_at"), [("finetuning_type: full", 2048), ("cutoff_len: 1500", 1500), (None, 2048)]
 )
-def test_answers_that_the_engine_would_cut_are_counted_also_at_its_own_length(
+def test_answers_cut_by_engine_default_length_are_counted(
     run_tools: RunTools,  # noqa: F811
     config: str | None,
     cut_at: int,
@@ -50,4 +50,3 @@ def test_rows_with_unseen_items_are_dropped_counted_and_never_quoted(run_tools: 
     report = gate_data(run_tools, folder, raw)
     assert report.dropped == {"overlap with test": 3, "overlap with unseen": 5}
     assert report.rows == 40
-    assert overlapping_instructions(run_tools, folder) == tuple(test[:3])

@@ -8,8 +8,8 @@ from pathlib import Path
 from tuneloop.tools.benchmarks import wordproblems
 from tuneloop.tools.datasets import wordproblems as raw
 from tuneloop.tools.embedded import corpus
+from tuneloop.tools.embedded.make_tiny import SEED
 from tuneloop.tools.embedded.problems import VALIDATION, splits
-from tuneloop.tools.models.tiny import SEED
 
 # Made at commit dac3947, which had 200 validation items.
 BENCHMARK = {

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from tuneloop.tools.embedded import corpus
+from tuneloop.tools.embedded.make_tiny import SEED
 from tuneloop.tools.embedded.problems import IN_CORPUS, MORE, Problem, more_validation, problem, splits, stories
-from tuneloop.tools.models.tiny import SEED
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.job import Command, Limits
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
-from tuneloop.sandboxes.choose import open_sandbox
+from tuneloop.sandboxes.choose import open_run_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, wait
 from tuneloop.tools.engines import ensure_engine, list_engines, remove_engine, verify_engine
 from tuneloop.tools.engines.blueprint import BUILDERS, ENGINE_BLUEPRINTS, Blueprint, engine_identity, read_lock
@@ -312,7 +312,7 @@ def test_unknown_engines(tmp_path):
 
 @pytest.mark.slow
 def test_the_real_engines_work_and_show_no_more_than_they_list(llamafactory, opencompass, tmp_path):
-    sandbox = open_sandbox("auto", allow_unsandboxed=True)
+    sandbox = open_run_sandbox("auto", "fallback")
     for engine in (llamafactory, opencompass):
         assert verify_engine(engine) == []
         code = f"import {engine.name}, torch, transformers; print(transformers.__version__, torch.ones(2).sum().item())"

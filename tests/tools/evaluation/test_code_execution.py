@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.prepared import prepared
-from tests.tools.evaluation.test_run_evaluation import over
+from tests.tools.evaluation.test_run_evaluation import exit_code, over
 from tuneloop.core.catalog import Calls
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, RecipeError
 from tuneloop.core.files import write_atomic, write_json
@@ -34,9 +35,9 @@ from tuneloop.tools.evaluation.run_evaluation import (
     start_sealed,
     validation_scores,
 )
-from tuneloop.tools.jobs import run_tools as run_tools_module
 from tuneloop.tools.jobs.run_tools import RunTools
-from tuneloop.tools.jobs.warm_workers import stop_workers
+from tuneloop.tools.jobs.warm_workers import WarmWorkers
+from tuneloop.tools.runs.signature import write_setup
 
 YAML = "name: adding\ndescription: Write add.\nanswer: code\nprompt: 'Write {what}.'\nseconds: 1\n"
 # Stands for the engine's Python: the answers are those of a file; whatever else is run, is run.
@@ -90,20 +91,20 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         packages={},
     )
     monkeypatch.setattr(RunTools, "engine", lambda self, name: engine)
-    monkeypatch.setattr(run_tools_module, "worker_for", lambda run_tools, name: "")
+    monkeypatch.setattr(WarmWorkers, "socket", lambda workers, engine: "")
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         write_atomic(tmp_path / "base" / name, name)
     return tmp_path
 
 
-def bench(home: Path, name: str, answers: Answers = ([3, 0],), **spec: Any) -> RunTools:
+def bench(home: Path, name: str, answers: Answers = ([3, 0],), unsandboxed: str = "always", **spec: Any) -> RunTools:
     """A run of that benchmark that was prepared."""
     place = Home(home)
     folder, run = resolve_benchmark(str(write(home / "own", answers)), place, None), place.run(name)
-    asked = {"benchmark": "x", "base_model": "m", "sandbox": "process", "allow_unsandboxed": True, **spec}
+    asked = {"benchmark": "x", "base_model": "m", **spec}
     made = RunSpec.model_validate(asked)
     prepared(run, made, folder, home / "base")
-    return RunTools(run, Settings.model_validate({"FT_FILE_PATH": home}))
+    return RunTools(run, Settings.model_validate({"FT_FILE_PATH": home, "TUNELOOP_UNSANDBOXED": unsandboxed}))
 
 
 def evaluated(b: RunTools) -> list[str | None]:
@@ -111,7 +112,7 @@ def evaluated(b: RunTools) -> list[str | None]:
     names = []
     for _ in evaluation_folder(b, b.run.baseline).stages:
         names.append(start_evaluation(b, 0))
-        assert over(lambda: evaluation_status(b, 0))["state"] == "over"
+        assert over(lambda: evaluation_status(b, 0)).state == "over"
     return names
 
 
@@ -165,24 +166,24 @@ def test_other_values_to_be_given_are_another_question(home: Path) -> None:
     validation_scores(bench(home, "r"), 0)
     b = bench(home, "other")
     changed = b.setup.benchmark.model_copy(update={"seconds": 2.0})
-    write_json(b.run.setup, b.setup.model_copy(update={"benchmark": changed}).model_dump(mode="json"))
+    write_setup(b.run, b.setup.model_copy(update={"benchmark": changed}))
     assert start_evaluation(RunTools(b.run, b.settings), 0) == "evaluate"
-    assert over(lambda: evaluation_status(b, 0))["state"] == "over"
+    assert over(lambda: evaluation_status(b, 0)).state == "over"
 
 
 def test_without_the_users_word_nothing_is_run_unprotected(home: Path) -> None:
-    b = bench(home, "r", allow_unsandboxed=False)
-    start_evaluation(b, 0)
-    assert over(lambda: evaluation_status(b, 0))["state"] == "over"
-    with pytest.raises(InvalidRequestError, match="allow-unsandboxed"):
-        start_evaluation(b, 0)
+    b = bench(home, "r")
+    write_setup(b.run, b.setup.model_copy(update={"sandbox": "process"}))
+    never = RunTools(b.run, b.settings.model_copy(update={"unsandboxed": "never"}))
+    with pytest.raises(InvalidRequestError, match=r"(?i)unsandboxed"):
+        start_evaluation(never, 0)
 
 
 def test_the_sealed_test_is_run_likewise(home: Path) -> None:
     b = bench(home, "r")
     for _ in evaluation_folder(b, b.run.baseline).stages:
         start_sealed(b, None)
-        assert over(lambda: sealed_status(b))["exit"]["code"] == 0
+        assert exit_code(partial(sealed_status, b)) == 0
     (base,), best = sealed_scores(b, None)
     assert (base.value, base.split, best) == (25, "test", [])
 
@@ -190,7 +191,7 @@ def test_the_sealed_test_is_run_likewise(home: Path) -> None:
 def test_in_bubblewrap_too(home: Path) -> None:
     if problem := probe_bubblewrap():
         pytest.skip(problem)
-    b = bench(home, "r", sandbox="bubblewrap", allow_unsandboxed=False)
+    b = bench(home, "r", sandbox="bubblewrap")
     assert evaluated(b) == ["evaluate", "execute"]
     assert [item.parsed for item in validation_scores(b, 0)[0].items[:4]] == SHOWN
 
@@ -222,7 +223,7 @@ def test_results_that_are_none_fail_the_recipe(lie: str, home: Path) -> None:
 def test_replies_that_are_none_are_not_run(home: Path) -> None:
     b = bench(home, "r")
     start_evaluation(b, 0)
-    assert over(lambda: evaluation_status(b, 0))["state"] == "over"
+    assert over(lambda: evaluation_status(b, 0)).state == "over"
     file = b.run.baseline / "work" / "evaluate" / "results.json"
     told = json.loads(file.read_text())
     told["results"][0]["items"][0]["prediction"] = 1
@@ -252,7 +253,7 @@ def test_the_real_engine_generates_and_its_replies_are_run_apart(warm_home: Path
     """A model that replies with right code to everything: right where the sum is, wrong where something else is asked."""
     if problem := probe_bubblewrap():
         pytest.skip(problem)
-    b = bench(warm_home, "real", ([3, 0], [3, 1]), sandbox="bubblewrap", allow_unsandboxed=False)
+    b = bench(warm_home, "real", ([3, 0], [3, 1]), sandbox="bubblewrap")
     model, own, evaluate = b.setup.model_root, b.benchmark.root, b.run.baseline / "work" / "evaluate"
     sealed = next(path for path in own.rglob("*.jsonl") if "sealed" in path.parts)
     hidden = [model / "model.safetensors", sealed, own / "validation.jsonl", evaluate / "results.json", b.run.setup]
@@ -264,7 +265,7 @@ def test_the_real_engine_generates_and_its_replies_are_run_apart(warm_home: Path
     try:
         assert evaluated(b) == ["evaluate", "execute"]
     finally:
-        stop_workers(b)
+        b.workers.stop()
     assert all(path.is_file() for path in hidden)
     (score,) = validation_scores(b, 0)
     asked = {item.id: item for item in select_validation(b.benchmark).every}

@@ -6,21 +6,22 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from tests.prepared import prepared
+from tests.prepared import prepared, wordproblems
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, RecipeError
 from tuneloop.core.files import write_atomic
+from tuneloop.core.job import JobReport, JobStatus
 from tuneloop.core.layout import Home
 from tuneloop.core.run_spec import PlacedBenchmark, RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items.folder import select_validation
-from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 from tuneloop.tools.evaluation.run_evaluation import (
     evaluation_status,
     measuring_conditions,
@@ -37,8 +38,8 @@ from tuneloop.tools.evaluation.run_evaluation import (
     validation_scores,
     validation_sets,
 )
-from tuneloop.tools.jobs import run_tools as run_tools_module
 from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.jobs.warm_workers import WarmWorkers
 
 # Stands for the engine's Python: answers every item in the way that the job's folder tells, as measure.py would write it.
 STAND_IN = """\
@@ -75,7 +76,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         folder=python.parent.parent, python=python, bin=python.parent, readable=(), identity="e", env={}, packages={}
     )
     monkeypatch.setattr(RunTools, "engine", lambda self, name: engine)
-    monkeypatch.setattr(run_tools_module, "worker_for", lambda run_tools, name: "")
+    monkeypatch.setattr(WarmWorkers, "socket", lambda workers, engine: "")
     base = tmp_path / "base"
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         write_atomic(base / name, name)
@@ -87,23 +88,32 @@ def bench(
 ) -> RunTools:
     """A run that was prepared; its base model is `base`."""
     place = Home(home)
-    folder, run = resolve_benchmark("wordproblems", place, None), place.run(name)
+    folder, run = wordproblems(place), place.run(name)
     spec = RunSpec.model_validate(
-        {"benchmark": "wordproblems", "base_model": "tiny", "sandbox": "process", "benchmark_limit": benchmark_limit}
+        {"benchmark": "wordproblems", "base_model": "tiny", "benchmark_limit": benchmark_limit}
     )
     prepared(run, spec, folder, home / "base", also=also)
-    return RunTools(run, Settings.model_validate({"FT_FILE_PATH": home, **settings}))
+    return RunTools(run, Settings.model_validate({"FT_FILE_PATH": home, "TUNELOOP_UNSANDBOXED": "always", **settings}))
 
 
-def over(status: Any) -> dict[str, Any]:
+Status = TypeVar("Status", bound=JobStatus)
+
+
+def over(status: Callable[[], Status]) -> Status:
     """The status once it is no longer running."""
     deadline = time.monotonic() + 60
-    while (found := status())["state"] == "running" and time.monotonic() < deadline:
+    while (found := status()).state == "running" and time.monotonic() < deadline:
         time.sleep(0.02)
-    return dict(found)
+    return found
 
 
-def evaluated(b: RunTools) -> tuple[str | None, dict[str, Any]]:
+def exit_code(status: Callable[[], JobStatus]) -> int | None:
+    """Of the job, once it is no longer running."""
+    end = over(status).exit
+    return end.code if end else None
+
+
+def evaluated(b: RunTools) -> tuple[str | None, JobReport]:
     """(job, last status) of the base model's evaluation."""
     job = start_evaluation(b, 0)
     return job, over(lambda: evaluation_status(b, 0))
@@ -122,8 +132,8 @@ def test_the_second_run_launches_nothing_and_says_so(home: Path) -> None:
     assert (score.n, jobs(first)) == (12, ["evaluate.1"])
     second = bench(home, "second")
     job, status = evaluated(second)
-    assert (job, status["state"], status["exit"], status["done"], status["total"]) == (None, "over", None, 12, 12)
-    assert "12 answers from the cache" in status["note"]
+    assert (job, status.state, status.exit, status.done, status.total) == (None, "over", None, 12, 12)
+    assert "12 answers from the cache" in status.note
     assert jobs(second) == []
     shutil.rmtree(home / "cache")  # what was decided for a run stands
     assert start_evaluation(second, 0) is None
@@ -150,7 +160,7 @@ def test_further_benchmarks_are_measured_in_the_same_job(home: Path) -> None:
     assert (one.benchmark, two.benchmark, jobs(b)) == ("wordproblems", "other", ["evaluate.1"])
     assert (one.n, two.n) == (12, 12)
     start_sealed(b, None)
-    assert over(lambda: sealed_status(b))["exit"]["code"] == 0
+    assert exit_code(partial(sealed_status, b)) == 0
     assert [score.benchmark for score in sealed_scores(b, None)[0]] == ["wordproblems", "other"]
 
 
@@ -162,7 +172,7 @@ def test_other_weights_are_measured(home: Path) -> None:
     second = bench(home, "second")
     assert evaluated(second)[0] == "evaluate"
     assert start_evaluation(first, 0) == "evaluate"
-    assert over(lambda: evaluation_status(first, 0))["state"] == "over"
+    assert over(lambda: evaluation_status(first, 0)).state == "over"
     assert jobs(first) == ["evaluate.1", "evaluate.2"]
 
 
@@ -181,7 +191,7 @@ def test_a_broken_plan_is_made_again(content: str, home: Path) -> None:
     validation_scores(first, 0)
     evaluated(second)
     (second.run.baseline / "evaluation.json").write_text(content)
-    assert evaluation_status(second, 0)["state"] == "absent"
+    assert evaluation_status(second, 0).state == "absent"
     assert evaluated(second)[0] is None
     assert validation_scores(second, 0) == validation_scores(first, 0)
 
@@ -205,7 +215,7 @@ def test_the_sealed_test_is_measured_each_time(home: Path) -> None:
     for name in ("first", "second"):
         b = bench(home, name)
         start_sealed(b, None)
-        assert over(lambda b=b: sealed_status(b))["exit"]["code"] == 0
+        assert exit_code(partial(sealed_status, b)) == 0
         (base,), best = sealed_scores(b, None)
         assert (base.split, best) == ("test", [])
         assert sorted(p.name for p in (b.run.final / "jobs").glob("evaluate.*")) == ["evaluate.1"]
@@ -227,11 +237,11 @@ def test_scores_say_what_they_were_measured_with(home: Path, monkeypatch: pytest
 
 def probe_of(b: RunTools) -> dict[int, float]:
     start_probe(b)
-    assert over(lambda: probe_status(b))["exit"]["code"] == 0
+    assert exit_code(partial(probe_status, b)) == 0
     return probe_seconds(b)
 
 
-def test_probe_measures_the_first_hundred_items_and_tells_what_one_takes(home: Path) -> None:
+def test_probe_measures_first_100_items(home: Path) -> None:
     first = bench(home, "first", benchmark_limit=None)
     other = first.setup.benchmark.model_copy(update={"name": "other"})
     b = bench(

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.prepared import prepared
-from tuneloop.core.files import read_json, write_json
+from tests.prepared import prepared, wordproblems
+from tuneloop.core.files import read_json
 from tuneloop.core.layout import Home
-from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.run_spec import RunSpec, Setup
 from tuneloop.core.settings import Settings
-from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 from tuneloop.tools.evaluation.test_access_log import (
     access_number,
     has_test_access,
@@ -21,6 +20,7 @@ from tuneloop.tools.evaluation.test_access_log import (
     was_measured_before,
 )
 from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.runs.signature import write_setup
 
 
 @pytest.fixture
@@ -30,11 +30,11 @@ def home(tmp_path: Path) -> Home:
 
 def bench(home: Home, name: str, **setup: str) -> RunTools:
     """A prepared run; `setup` replaces what it stands on."""
-    spec = RunSpec(benchmark="wordproblems", base_model="tiny", sandbox="process")
-    run = prepared(home.run(name), spec, resolve_benchmark("wordproblems", home, None), home.root)
+    spec = RunSpec(benchmark="wordproblems", base_model="tiny")
+    run = prepared(home.run(name), spec, wordproblems(home), home.root)
     told = read_json(run.setup)
     told["benchmark"] |= setup
-    write_json(run.setup, told)
+    write_setup(run, Setup.model_validate(told))
     return RunTools(run, Settings(FT_FILE_PATH=home.root))
 
 
@@ -57,7 +57,7 @@ def test_another_description_makes_no_new_test(home: Home) -> None:
 
 
 def test_eval_on_the_test_split_counts(home: Home) -> None:
-    log_external_access(home, [resolve_benchmark("wordproblems", home, None)], "eval 7 of 2026-01-01")
+    log_external_access(home, [wordproblems(home)], "eval 7 of 2026-01-01")
     later = bench(home, "later")
     log_test_access(later)
     assert access_number(later) == 2
@@ -76,7 +76,7 @@ def test_new_run_of_an_old_name_opens_the_test_anew(home: Home) -> None:
 
 def test_measuring_a_runs_model_on_a_test_is_an_opening_of_the_run(home: Home) -> None:
     """Who goes on with it, or reads its report, may know the result."""
-    first, folder = bench(home, "first"), resolve_benchmark("wordproblems", home, None)
+    first, folder = bench(home, "first"), wordproblems(home)
     assert not was_measured_before(home, first.run)
     log_external_access(home, [folder], "eval somebody 20260101-000000")
     assert not has_test_access(home, ("first",))

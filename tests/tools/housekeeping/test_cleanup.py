@@ -298,6 +298,21 @@ def test_engines(tmp_path: Path) -> None:
     assert remove_found(found[0]) >= 0 and not (home.engines / "llamafactory-bbbb").exists()
 
 
+def test_views_that_no_run_reads(tmp_path: Path) -> None:
+    home = make_home(tmp_path)
+    run = make_run(home, "r", [], over=True)
+    read, unread, made = (
+        put(home.views / name / "rows" / "a.jsonl").parent.parent for name in ("aa11", "bb22", "cc33")
+    )
+    put(run.setup, f'{{"views": {{"d": "{read}/view.json"}}}}')
+    age(home.root)
+    with holding(put(home.views / ".cc33.lock", "")), holding(run.lock):
+        assert not [f for f in clean(home) if f.what.startswith("views/")], "the run that lives may have asked for one"
+    with holding(home.views / ".cc33.lock"):
+        assert [f.what for f in clean(home) if f.what.startswith("views/")] == ["views/bb22"]
+    assert [view.exists() for view in (read, unread, made)] == [True, False, True]
+
+
 def test_a_kill_in_the_middle_leaves_what_the_next_call_finds(tmp_path: Path) -> None:
     """kill -9 while a run of 3000 files is removed."""
     home = make_home(tmp_path)

@@ -2,20 +2,19 @@
 
 from pathlib import Path
 
-import yaml
-
-from tuneloop.core.files import read_json, write_json
-from tuneloop.core.layout import RunFolder
+from tests.prepared import prepared, wordproblems
+from tuneloop.core.files import read_json
+from tuneloop.core.run_spec import RunSpec, Setup
 from tuneloop.core.settings import Settings
 from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.runs.signature import write_setup
 
 
-def test_a_prepared_run_keeps_the_sandbox_that_auto_was(short_run, tmp_path: Path) -> None:
-    run = RunFolder(tmp_path / "run")
-    run.root.mkdir()
-    spec = yaml.safe_load(short_run.run.spec.read_text()) | {"sandbox": "auto", "allow_unsandboxed": True}
-    run.spec.write_text(yaml.safe_dump(spec))
-    run_tools = RunTools(run, Settings(FT_FILE_PATH=short_run.home))
-    assert run_tools.sandbox.kind == "bubblewrap"
-    write_json(run.setup, read_json(short_run.run.setup) | {"sandbox": "process"})
-    assert RunTools(run, run_tools.settings).sandbox.kind == "process"
+def test_a_prepared_run_keeps_the_sandbox_that_auto_was(tmp_path: Path) -> None:
+    settings = Settings(FT_FILE_PATH=tmp_path, TUNELOOP_UNSANDBOXED="always")
+    spec = RunSpec(benchmark="wordproblems", base_model="tiny", sandbox="auto")
+    found = wordproblems(settings.home)
+    run = prepared(settings.home.run("r"), spec, found, tmp_path, sandbox="bubblewrap")
+    assert RunTools(run, settings).sandbox.kind == "bubblewrap"
+    write_setup(run, Setup.model_validate(read_json(run.setup) | {"sandbox": "process"}))
+    assert RunTools(run, settings).sandbox.kind == "process"

@@ -18,19 +18,13 @@ from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.jobs import newest_attempt, wait
 from tuneloop.tools.benchmark_items.folder import render_prompt, select_validation
 from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
+from tuneloop.tools.config.config_text import parse_config
 from tuneloop.tools.config.finalize import finalize_config, write_dataset_info
 from tuneloop.tools.evaluation.item_sets import ModelWeights, evaluation_command, make_item_set
 from tuneloop.tools.jobs.machine import ENGINES
 from tuneloop.tools.jobs.run_tools import RunTools
-from tuneloop.tools.jobs.warm_workers import (
-    IDLE,
-    start_worker,
-    stop_workers,
-    warm_engines,
-    worker_folder,
-    worker_for,
-    worker_jobs,
-)
+from tuneloop.tools.jobs.warm_workers import IDLE
+from tuneloop.tools.runs.signature import write_signed_setup
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +53,7 @@ def run_tools(
     spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1)
     prepared(run, spec, resolve_benchmark("wordproblems", settings.home, None), tiny)
     run_tools = RunTools(run, settings)
-    with warm_engines(run_tools):
+    with run_tools.warm_engines():
         yield run_tools
 
 
@@ -84,7 +78,13 @@ def train(run_tools: RunTools, name: str, worker: str, counted: bool = False) ->
     write_json(data / "data.json", rows)
     write_dataset_info(data)
     text = finalize_config(
-        CONFIG, model=run_tools.setup.model_root, data=data, output=out, seed=3, device="cpu", steps_override=6
+        parse_config(CONFIG).values,
+        model=run_tools.setup.model_root,
+        data=data,
+        output=out,
+        seed=3,
+        device="cpu",
+        steps_override=6,
     )
     (work / "config.yaml").write_text(text)
     (work / "count.py").write_text(COUNT)
@@ -133,14 +133,14 @@ def test_a_warm_evaluation_is_the_cold_one_item_by_item(run_tools: RunTools) -> 
 
 
 def test_workers_are_retired_and_come_back(run_tools: RunTools) -> None:
-    assert worker_for(run_tools, "opencompass") == str(worker_folder(run_tools, "opencompass") / "socket")
-    stop_workers(run_tools)
-    first = newest_attempt(worker_jobs(run_tools), "opencompass")
+    assert run_tools.workers.socket("opencompass") == str(run_tools.workers.folder("opencompass") / "socket")
+    run_tools.workers.stop()
+    first = newest_attempt(run_tools.workers.jobs, "opencompass")
     assert first is not None
     assert wait(run_tools.sandbox, first).code == IDLE
-    stop_workers(run_tools)
-    worker_for(run_tools, "opencompass")
-    second = newest_attempt(worker_jobs(run_tools), "opencompass")
+    run_tools.workers.stop()
+    run_tools.workers.socket("opencompass")
+    second = newest_attempt(run_tools.workers.jobs, "opencompass")
     assert second is not None
     assert (first.name, second.name) == ("opencompass.1", "opencompass.2")
     assert run_tools.sandbox.poll(second).state == "running"
@@ -149,13 +149,14 @@ def test_workers_are_retired_and_come_back(run_tools: RunTools) -> None:
 def test_a_worker_that_cannot_come_up_is_not_tried_again(run_tools: RunTools, tmp_path: Path) -> None:
     other = RunFolder(tmp_path / "runs" / "other")
     shutil.copytree(run_tools.run.root, other.root, ignore=shutil.ignore_patterns("work", "workers", "*old*", "*arm*"))
+    write_signed_setup(other, other.setup.read_text())
     broken = RunTools(other, run_tools.settings)
     broken.__dict__["sandbox"] = run_tools.sandbox
-    job = start_worker(broken, "llamafactory")
+    job = broken.workers.start("llamafactory")
     assert job is not None
     run_tools.sandbox.stop(job, grace=0)
     assert wait(run_tools.sandbox, job).reason == "stopped"
     end = {**read_json(job / "exit.json"), "reason": "finished", "code": 1}
     write_json(job / "exit.json", end)
-    worker_for(broken, "llamafactory")
-    assert newest_attempt(worker_jobs(broken), "llamafactory") == job
+    broken.workers.socket("llamafactory")
+    assert newest_attempt(broken.workers.jobs, "llamafactory") == job

@@ -11,7 +11,7 @@ import pytest
 from tuneloop.core.budget import Limits
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, LimitReachedError
 from tuneloop.core.settings import Settings, load_settings
-from tuneloop.tools.llm_proxy.access import PUBLIC, data_access, judge_access, upstreams
+from tuneloop.tools.llm_proxy.access import PUBLIC, data_access, judge_access, upstreams, with_served_endpoint
 
 KEY = "sk-canary"
 
@@ -77,6 +77,36 @@ def test_judge_provider() -> None:
     assert upstreams(given(FT_JUDGE_MODEL="j"))["judge"].base == PUBLIC
     own = upstreams(given(FT_JUDGE_MODEL="j", FT_JUDGE_API_KEY="other", FT_JUDGE_API_BASE="http://judge/v1"))
     assert (own["judge"].key, own["judge"].base, own["data"].key) == ("other", "http://judge/v1", KEY)
+
+
+@pytest.mark.parametrize(
+    ("base", "own"),
+    [
+        ("http://served:8000/v1", True),
+        ("HTTP://SERVED:8000/other", True),
+        ("http://served:8001/v1", False),
+        ("http://served/v1", False),
+        ("https://served:8000/v1", False),
+        ("http://127.0.0.1:8000/v1", False),
+        ("http://x@served:8000/v1", False),
+        ("http://elsewhere\\@served:8000/v1", False),
+        ("http://served:8000.elsewhere/v1", False),
+        ("http://served.elsewhere:8000/v1", False),
+    ],
+)
+def test_a_key_goes_to_the_endpoint_that_it_was_set_for(base: str, own: bool) -> None:
+    common = given(OPENAI_API_BASE="http://served:8000/v1")
+    assert upstreams(with_served_endpoint(common, base))["served"].key == (KEY if own else "")
+    elsewhere = given(TUNELOOP_EVAL_API_KEY="other", TUNELOOP_EVAL_API_BASE="http://served:8000/v1")
+    asked = upstreams(with_served_endpoint(elsewhere, base))
+    assert asked["served"].key == ("other" if own else "")
+    assert asked["data"].key == KEY, "the others keep theirs"
+
+
+def test_the_common_key_does_not_follow_to_the_judge() -> None:
+    judge = given(FT_JUDGE_MODEL="j", FT_JUDGE_API_BASE="http://judge/v1")
+    assert upstreams(judge)["judge"].key == ""
+    assert upstreams(given(FT_JUDGE_MODEL="j", FT_JUDGE_API_BASE=f"{PUBLIC}/"))["judge"].key == KEY
 
 
 def test_settings_hide_the_key() -> None:

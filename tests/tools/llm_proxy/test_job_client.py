@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import linked_home
-from tests.prepared import prepared
+from tests.prepared import prepared, wordproblems
 from tests.tools.llm_proxy.conftest import CANARY, MakeEndpoint, Provider, access_of, error, send
 from tests.tools.llm_proxy.test_kills import SANDBOXES, reached
 from tests.waiting import until
@@ -30,7 +30,6 @@ from tuneloop.core.settings import Settings
 from tuneloop.mcp_servers.data import DataTools
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.sandboxes.jobs import launch, wait
-from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 from tuneloop.tools.data_script.run import script_findings, script_result, start_script
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.jobs.progress import told_progress
@@ -70,7 +69,7 @@ def make(tmp_path: Path, llamafactory: Engine, tiny: Path, provider: Provider) -
         rows = [{"question": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(QUESTIONS)]
         (questions / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1)
-        prepared(run, spec, resolve_benchmark("wordproblems", settings.home, None), tiny)
+        prepared(run, spec, wordproblems(settings.home), tiny)
         return RunTools(run, settings)
 
     return build

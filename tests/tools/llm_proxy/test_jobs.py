@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import linked_home
-from tests.prepared import prepared
+from tests.prepared import prepared, wordproblems
 from tests.tools.llm_proxy.conftest import CANARY, Provider, tree_holds
 from tests.waiting import until
 from tuneloop.cli.doctor import check_models
@@ -24,7 +24,6 @@ from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.lifecycle.create_run import create_run_folder
 from tuneloop.sandboxes.jobs import wait
-from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 from tuneloop.tools.data_script.run import CLIENTS, script_findings, script_key, script_result, start_script
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.housekeeping.cleanup import find_removables
@@ -71,7 +70,7 @@ def make(tmp_path: Path, llamafactory: Engine, tiny: Path) -> Make:
         run.experiment(1).jobs.mkdir(parents=True, exist_ok=True)
         (run.root / "datasets").mkdir(exist_ok=True)
         spec = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1)
-        prepared(run, spec, resolve_benchmark("wordproblems", settings.home, None), tiny)
+        prepared(run, spec, wordproblems(settings.home), tiny)
         return RunTools(run, settings)
 
     return build
@@ -198,7 +197,7 @@ def test_money_limit_without_price_refuses_the_run(tmp_path: Path) -> None:
     settings = Settings(
         FT_FILE_PATH=tmp_path / "home", OPENAI_API_KEY="k", FT_WEAK_MODELS="m", TUNELOOP_API_RUN_LIMITS={"money": 1}
     )
-    spec = RunSpec(benchmark="wordproblems", base_model="tiny", sandbox="process", allow_unsandboxed=True)
+    spec = RunSpec(benchmark="wordproblems", base_model="tiny")
     with pytest.raises(InvalidRequestError, match="no price for m"):
         create_run_folder(spec, settings, "r")
     assert check_models(settings).verdict == "missing"

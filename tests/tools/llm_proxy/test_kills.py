@@ -26,7 +26,7 @@ from tuneloop.tools.llm_proxy import launcher
 SANDBOXES: dict[str, Sandbox] = {
     "bubblewrap": BubblewrapSandbox(),
     "docker": DockerSandbox(),
-    "process": ProcessSandbox(allow_unsandboxed=True),
+    "process": ProcessSandbox(allow_generated=True),
 }
 
 ASKS = Path(__file__).with_name("client_job.py")

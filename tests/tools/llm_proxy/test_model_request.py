@@ -18,6 +18,13 @@ def image(url: Any) -> dict[str, Any]:
     return {**HELLO, "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": url}]}]}
 
 
+IMAGE = {"type": "image_url", "image_url": {"url": "http://example.org/x.png"}}
+
+
+def message(**fields: Any) -> dict[str, Any]:
+    return {"model": "m", "messages": [{"role": "user", **fields}]}
+
+
 def ask(body: Any, path: str = CHAT) -> Any:
     return parse_model_request(path, body if isinstance(body, bytes) else json.dumps(body).encode(), ("m",))
 
@@ -55,7 +62,7 @@ def test_numbered_sample() -> None:
             ask({**HELLO, "sample": wrong})
 
 
-@pytest.mark.parametrize("more", [{}, {"temperature": 0.1}, {"temperature": False}, {"seed": None}, {"seed": True}])
+@pytest.mark.parametrize("more", [{}, {"temperature": 0.1}, {"seed": None}])
 def test_not_repeatable(more: dict[str, Any]) -> None:
     assert not ask({**HELLO, **more}).repeatable
 
@@ -107,6 +114,28 @@ def test_allowed_requests(fine: Any) -> None:
         ({**HELLO, "\x1b[2J\ud800": 1}, 403, "x1b"),
         ({**HELLO, "tools": [{"type": "web_search"}]}, 403, "no function"),
         ({**HELLO, "tools": "all"}, 403, "no function"),
+        ({**HELLO, "temperature": False}, 400, "temperature"),
+        ({**HELLO, "seed": True}, 400, "seed"),
+        ({**HELLO, "max_tokens": 1, "max_completion_tokens": 9_000_000}, 400, "disagree"),
+        ({**HELLO, "max_tokens": 9_000_000, "max_completion_tokens": 1}, 400, "disagree"),
+        (message(content=IMAGE), 403, "neither a text nor a list"),
+        (message(content={"0": IMAGE}), 403, "neither a text nor a list"),
+        (message(content=[[IMAGE]]), 403, "other than text"),
+        (message(content=[{**IMAGE, "type": "text", "text": "x"}]), 403, "image_url"),
+        (message(content=[{"type": "image_url", "url": "http://x/y.png"}]), 403, "an image at an address"),
+        (message(content=[{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA== http://x"}}]), 403, "address"),
+        (message(content="x", image_url={"url": "http://x"}), 403, "image_url"),
+        (message(content="x", tool_calls=[{"id": "1", "type": "function", "function": IMAGE}]), 403, "type"),
+        ({**HELLO, "stream": True, "stream_options": {"callback": "http://x"}}, 403, "callback"),
+        ({**HELLO, "response_format": {"type": "json_schema", "json_schema": {"schema": {"$ref": "http://x"}}}}, 403, "address"),
+        ({**HELLO, "tools": [{"type": "function", "function": {"name": "f", "parameters": {"a": [{"$ref": "file:///x"}]}}}]},
+         403, "address"),
+        ({**HELLO, "tools": [{"type": "function", "function": {"name": "f"}, "server_url": "http://x"}]}, 403, "server_url"),
+        ({**HELLO, "prediction": {"type": "content", "content": [IMAGE]}}, 403, "an image at an address"),
+        ({**HELLO, "chat_template_kwargs": {"x": {"url": "http://x"}}}, 400, "chat_template_kwargs"),
+        ({**HELLO, "audio": {"voice": "http://x"}}, 403, "audio"),
+        ({**HELLO, "prompt": [IMAGE]}, 403, "prompt"),
+        ({**HELLO, "metadata": {"a": "b"}}, 403, "metadata"),
     ],
 )  # fmt: skip
 def test_refused_requests(body: Any, status: int, words: str) -> None:
@@ -123,3 +152,36 @@ def test_unknown_routes(path: str) -> None:
     with pytest.raises(ApiError) as caught:
         ask(HELLO, path)
     assert caught.value.status == 404
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/embeddings"])
+@pytest.mark.parametrize("given", [[IMAGE], IMAGE, {"image_url": "http://x"}, [["x", IMAGE]], [["x"]], 7])
+def test_prompts_and_inputs_are_texts_or_tokens(path: str, given: Any) -> None:
+    field = "prompt" if path == "/v1/completions" else "input"
+    with pytest.raises(ApiError):
+        ask({"model": "m", field: given}, path)
+
+
+def test_what_is_sent_is_built_of_known_fields() -> None:
+    """Every allowed form comes out as it is reserved: one limit, an image as an object, nothing else."""
+    same = {
+        **HELLO,
+        "max_tokens": 7,
+        "max_completion_tokens": 7,
+        "store": False,
+        "web_search_options": None,
+        "stop": "x",
+    }
+    assert json.loads(ask(same).content) == {**HELLO, "max_completion_tokens": 7, "stop": "x"}
+    url = "data:image/png;base64,AA=="
+    sent = json.loads(ask(message(content=[{"type": "image_url", "image_url": url}])).content)
+    assert sent["messages"][0]["content"] == [{"type": "image_url", "image_url": {"url": url}}]
+    assert b"sample" not in ask({**HELLO, "sample": 1}).content
+    long = {**HELLO, "max_tokens": 5, "thinking": {"type": "enabled", "budget_tokens": 4000}, "min_tokens": 2}
+    assert ask(long).expected_out == 4000
+
+
+def test_a_local_schema_passes_unchanged() -> None:
+    found = {"type": "object", "properties": {"image_url": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"type": "string"}}}
+    asked = {**HELLO, "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": found}}}
+    assert json.loads(ask(asked).content) == asked

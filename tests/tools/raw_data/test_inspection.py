@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.tools.contamination.guard import Guard
-from tuneloop.tools.contamination.probes import KnownItem
 from tuneloop.tools.raw_data import inspection as inspect_module
 from tuneloop.tools.raw_data import parallel_read
 from tuneloop.tools.raw_data.cache import COLUMNS, inspection_page
@@ -152,15 +150,3 @@ def test_nothing_to_read_is_refused(tmp_path, files) -> None:
 def test_a_model_without_tokenizer_is_refused(tmp_path) -> None:
     with pytest.raises(InvalidRequestError, match=r"right is a model with tokenizer\.json"):
         inspect_dataset(put(tmp_path, {"a.jsonl": lines([{"a": 1}])}), tokenizer=tmp_path)
-
-
-@pytest.mark.parametrize("split", ["test", "unseen"])
-def test_what_holds_a_sealed_item_is_counted_and_not_shown(tmp_path, split) -> None:
-    secret = "Zorvexa keeps 31 quillmarks and finds 17 more quillmarks below the bridge. How many are there now?"
-    guard = Guard([KnownItem("b", split, "1", {"prompt": secret})])
-    rows = [{"q": f"What is {i}?"} for i in range(9)]
-    text = lines([*rows, {"q": f"Solve: {secret.upper()}"}]) + f"{{broken {secret}\n"
-    put(tmp_path, {"data.jsonl": text, "README.md": f"# Card\n{secret}"})
-    found = inspect_dataset(tmp_path, guard=guard)
-    assert (found.rows, found.parts[0].omitted, found.broken) == (10, 1, 1)
-    assert "quillmarks" not in found.model_dump_json().casefold()

@@ -10,8 +10,6 @@ import pytest
 
 from tuneloop.core.catalog import Benchmark, Item
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.tools.contamination.guard import Guard
-from tuneloop.tools.contamination.probes import KnownItem
 from tuneloop.tools.raw_data.profile import profile_dataset
 
 BOXED = Benchmark(name="own", description="A task.", answer="boxed")
@@ -94,23 +92,11 @@ def test_records_with_validation_items_are_named(tmp_path):
     rows = [
         {"meta": {"id": i}, "talk": [{"say": q.upper() if i % 2 else f"Other {i}?"}]} for i, q in enumerate(asked[:8])
     ]
-    known = [KnownItem("b", "validation", item.id, item.fields) for item in items()]
-    profile = profile_dataset(put(tmp_path / "d", "m.jsonl", rows), BOXED, items(), guard=Guard(known))
+    profile = profile_dataset(
+        put(tmp_path / "d", "m.jsonl", rows), BOXED, items(), overlapping={"m.jsonl": "1 3 5 7", "other": "9"}
+    )
     assert [source.overlapping for source in profile.sources] == ["1 3 5 7"]
     assert (profile.sources[0].rows, profile.sources[0].sampled) == (8, 8)
-
-
-@pytest.mark.parametrize("split", ["test", "unseen"])
-def test_records_with_sealed_items_are_not_looked_at(tmp_path, split):
-    asked = [q for q, _, _ in sums(60, 1)]
-    rows = [{"question": q.upper() if i % 2 else f"Other {i}?", "answer": "zorvex"} for i, q in enumerate(asked[:8])]
-    known = [KnownItem("b", split, item.id, item.fields) for item in items()]
-    root = put(tmp_path / "d", "m.jsonl", [*rows, {"question": "Other 9?", "answer": "plain"}])
-    (root / "README.md").write_text(f"# Sums\n{asked[0]}\n")
-    profile = profile_dataset(root, BOXED, items(), guard=Guard(known))
-    assert [(source.overlapping, source.rows, source.sampled) for source in profile.sources] == [("", 5, 5)]
-    assert profile.readme.startswith("[omitted: this card")
-    assert not [q for q in asked if q.upper() in profile.model_dump_json()]
 
 
 def test_options_and_labels_are_seen(tmp_path):

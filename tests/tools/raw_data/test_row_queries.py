@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tuneloop.tools.contamination.guard import Guard
-from tuneloop.tools.contamination.probes import KnownItem
-from tuneloop.tools.raw_data.row_queries import column_values, find_duplicates, find_overlaps, search_rows, values_at
+from tuneloop.tools.raw_data.row_queries import column_values, find_duplicates, search_rows, values_at
 
 ROWS = [
     {
@@ -50,16 +48,16 @@ def test_values_at_a_path(path, values) -> None:
 
 
 def test_a_column(files) -> None:
-    found = column_values(files, "meta.source", 1, Guard([]))
+    found = column_values(files, "meta.source", 1)
     assert found is not None
     assert (found.facts.kinds, found.facts.distinct, found.top, found.counted) == ({"text": 4}, 2, (("a", 3),), True)
-    turns = column_values(files, "turns[].value", 9, Guard([]))
+    turns = column_values(files, "turns[].value", 9)
     assert turns is not None
     assert turns.facts.places == 5
-    question = column_values(files, "turns", 5, Guard([]))
+    question = column_values(files, "turns", 5)
     assert question is not None
     assert question.facts.empty == 1
-    assert column_values(files, "nothing", 5, Guard([])) is None
+    assert column_values(files, "nothing", 5) is None
 
 
 def test_a_text_is_found_in_any_case(files) -> None:
@@ -87,17 +85,3 @@ def test_rows_nearly_alike_are_counted_beside_repeats(tmp_path) -> None:
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     found = find_duplicates({"a.jsonl": tmp_path / "a.jsonl"}, "q")
     assert (found.repeated, found.near, found.first_near) == (0, 1, ("a.jsonl:2", "a.jsonl:1"))
-
-
-@pytest.mark.parametrize("sealed", ["test", "unseen"])
-def test_of_sealed_items_only_a_count_comes_out(files, sealed) -> None:
-    guard = Guard(
-        [
-            KnownItem("b", sealed, "t", {"q": "What is three?"}),
-            KnownItem("b", "validation", "v1", {"q": "Hello, again!"}),
-        ]
-    )
-    found = find_overlaps(files, guard)
-    assert (found.rows, found.checked, found.counts) == (4, 4, {"validation": 1, sealed: 1})
-    assert [(where, hit.id) for where, _, hit in found.validation] == [("a.jsonl:3", "v1")]
-    assert find_overlaps(files, guard, most=2).checked == 2

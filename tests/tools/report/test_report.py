@@ -252,7 +252,7 @@ def test_prompts_that_were_cut_are_counted() -> None:
     assert "prompts are longer" not in report_markdown("r", whole())
 
 
-def test_the_best_is_what_was_promoted_and_no_experiment_has_a_test_score() -> None:
+def test_best_is_promoted_and_experiments_have_no_test_score() -> None:
     """The original's page reads the test after every loop and calls the highest the best."""
     told = report_facts("r", report_data(experiment(1, 50, True), experiment(2, 90, False)))
     assert told["best"]["experiment"] == 1
@@ -323,15 +323,14 @@ def test_without_any_experiment(tmp_path: Path) -> None:
 def test_model_card_has_front_matter(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "r1")
     run.best.mkdir(parents=True)
-    write_report(run, whole().model_copy(update={"leaked": ("A row of the test.",)}))
-    assert "A row of the test." in run.report.read_text()
+    write_report(run, whole().model_copy(update={"removed": {"mine": 12}}))
+    assert "removed before the run read its data: mine 12" in run.report.read_text()
     _, front, body = (run.best / "README.md").read_text().split("---\n", 2)
     card = yaml.safe_load(front)
     assert card["base_model"] == "tiny"
     values = {r["dataset"]["split"]: r["metrics"][0]["value"] for r in card["model-index"][0]["results"]}
     assert values == {"validation": 62.0, "test": 63.0}
     assert "process_data.py" in body
-    assert "A row of the test." not in body, "who is given the model is not given its test"
 
 
 def test_report_json_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -499,7 +498,7 @@ def test_first_line_of_a_claim() -> None:
         (claim(5, 0.04), "Test (p = 0.04) and interval disagree: nothing is claimed."),
     ],
 )
-def test_first_line_where_the_candidate_measures_higher_but_nothing_is_claimed(found: Claim, why: str) -> None:
+def test_first_line_for_higher_candidate_without_claim(found: Claim, why: str) -> None:
     data = report_data(experiment(1, 50, True), claim=found)
     line = first_line(data)
     assert (
@@ -523,7 +522,7 @@ def test_first_line_of_a_candidate_below_the_base_model() -> None:
     assert first_line(other).endswith("The candidate stays in `experiments/001/seeds/3/`.")
 
 
-def test_run_on_an_opened_lineage_claims_nothing_however_much_it_gained() -> None:
+def test_run_on_opened_lineage_claims_nothing() -> None:
     data = report_data(
         experiment(1, 50, True), fork=Fork(run="p", at=1), lineage_opened=True, opening=7, claim=claim(52, 1e-9)
     )
@@ -584,7 +583,7 @@ def test_a_set_too_small_to_halve_is_told() -> None:
     assert "Agents saw 97 of them." in report_markdown("r1", nothing), "no candidate: no gain to compare"
 
 
-def test_items_on_which_the_scorer_failed_are_listed_and_those_of_the_test_counted() -> None:
+def test_scorer_failures_are_listed_and_counted_for_test() -> None:
     failed = [
         ItemResult(id=f"v{i}", prediction="p", parsed=None, answer="a", correct=False, error="KeyError: 'x'")
         for i in range(5)

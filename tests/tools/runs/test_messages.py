@@ -15,15 +15,18 @@ from tuneloop.core.directive_log import append_row
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.graph.lifecycle.lock import hold_lock
 from tuneloop.tools.runs import messages
+from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.runs.messages import waiting
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    (tmp_path / "runs" / "one").mkdir(parents=True)
-    return RunFolder(tmp_path / "runs" / "one")
+    run = RunFolder(tmp_path / "runs" / "one")
+    write_manifest(run, RunSpec(benchmark="wordproblems", base_model="tiny"))
+    return run
 
 
 def test_message_to_an_idle_run_is_kept(run: RunFolder) -> None:

@@ -8,11 +8,11 @@ import click
 import pytest
 
 from tuneloop.cli.main import cli
-from tuneloop.core.errors import ToolError
+from tuneloop.core.errors import InvalidRequestError, ToolError
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
 from tuneloop.tools.runs.request import OpenFolders, RunRequest
-from tuneloop.tools.runs.spec import build_spec
+from tuneloop.tools.runs.spec import build_spec, command_words
 
 WHOLE = RunRequest(
     run_id="mine",
@@ -35,18 +35,25 @@ WHOLE = RunRequest(
 )
 
 
+def given_by(home: Path) -> tuple[OpenFolders, Settings]:
+    return OpenFolders(Home(home)), Settings(FT_FILE_PATH=home)
+
+
 def options(request: RunRequest) -> dict[str, object]:
     """As the command line reads them."""
     with click.Context(cli, token_normalize_func=cli.context_settings["token_normalize_func"]) as ctx:
         command = cli.get_command(ctx, "run")
         assert command is not None
-        return command.make_context("run", list(request.options()), parent=ctx).params
+        return command.make_context(
+            "run", list(command_words({"run_id": request.run_id, **request.options()})), parent=ctx
+        ).params
 
 
 def test_a_request_is_the_spec_that_it_says(tmp_path: Path) -> None:
-    given = options(WHOLE.checked(OpenFolders(Home(tmp_path))))
+    given = options(WHOLE.checked(*given_by(tmp_path)))
     assert given.pop("run_id") == "mine"
-    for name in ("step_n", "repeat", "as_json"):
+    assert given.pop("allow_unsandboxed") is False
+    for name in ("step_n", "repeat", "as_json", "dry_run"):
         given.pop(name)
     spec = build_spec(given, Settings(FT_FILE_PATH=tmp_path))
     assert (spec.benchmark, spec.base_model, spec.datasets) == ("gsm8k", "org/model", ("org/data", "wordproblems"))
@@ -56,22 +63,34 @@ def test_a_request_is_the_spec_that_it_says(tmp_path: Path) -> None:
     assert spec.also
     assert [str(guard) for guard in spec.guards] == ["mbpp:-2"]
     assert spec.benchmark_description == "--answer with a number, please"
-    assert spec.allow_unsandboxed is False
 
 
 def test_what_is_not_said_is_left_to_the_settings(tmp_path: Path) -> None:
-    asked = RunRequest(run_id="mine", benchmark="wordproblems", loop_n=1).checked(OpenFolders(Home(tmp_path)))
-    assert list(asked.options()) == ["--benchmark=wordproblems", "--run-id=mine", "--loop-n=1"]
+    asked = RunRequest(run_id="mine", benchmark="wordproblems", loop_n=1).checked(
+        OpenFolders(Home(tmp_path)), Settings(FT_FILE_PATH=tmp_path)
+    )
+    assert asked.options() == {"benchmark": "wordproblems", "loop_n": 1}
 
 
 @pytest.mark.parametrize("timeout", ["", "0", "unlimited"])
 def test_a_run_without_an_end_is_refused(tmp_path: Path, timeout: str) -> None:
     with pytest.raises(ToolError, match="nothing would end this run"):
-        RunRequest(run_id="a", benchmark="gsm8k", timeout=timeout).checked(OpenFolders(Home(tmp_path)))
+        RunRequest(run_id="a", benchmark="gsm8k", base_model="tiny", timeout=timeout).checked(
+            OpenFolders(Home(tmp_path)), Settings(FT_FILE_PATH=tmp_path)
+        )
 
 
 @pytest.mark.parametrize(("field", "value"), [("timeout", "soon"), ("guards", ("gsm8k",)), ("guards", ("gsm8k:-200",))])
 def test_what_has_no_meaning_is_said(tmp_path: Path, field: str, value: object) -> None:
-    asked = RunRequest.model_validate({"run_id": "a", "benchmark": "gsm8k", "loop_n": 1, field: value})
-    with pytest.raises(ToolError, match="right is"):
-        asked.checked(OpenFolders(Home(tmp_path)))
+    asked = RunRequest.model_validate(
+        {"run_id": "a", "benchmark": "gsm8k", "base_model": "tiny", "loop_n": 1, field: value}
+    )
+    with pytest.raises(InvalidRequestError, match="right is"):
+        asked.checked(*given_by(tmp_path))
+
+
+def test_flags_of_a_chat_become_flags() -> None:
+    assert list(command_words({"drop_overlaps": "yes", "loop_n": "3"})) == [
+        "--drop-overlaps",
+        "--loop-n=3",
+    ]

@@ -8,7 +8,9 @@ import pytest
 
 from tuneloop.core.errors import ToolError
 from tuneloop.core.layout import Home
-from tuneloop.tools.runs.request import OpenFolders, RunRequest, is_path
+from tuneloop.core.settings import Settings
+from tuneloop.tools.runs.request import OpenFolders, RunRequest
+from tuneloop.tools.runs.spec import is_path
 
 REGISTERED = ("gsm8k", "tiny")
 
@@ -98,4 +100,4 @@ def test_every_name_of_a_request_is_looked_at(given: OpenFolders) -> None:
         {"guards": ("/etc:-2",)},
     ):
         with pytest.raises(ToolError, match="not open"):
-            RunRequest(**{**right, **wrong}).checked(given)
+            RunRequest(**{**right, **wrong}).checked(given, Settings())

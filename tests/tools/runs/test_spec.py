@@ -144,7 +144,7 @@ def test_guards_are_measured_too_and_survive_again(bare: Path) -> None:
     spec = build_spec({"guards": ("mmlu:-2,gsm8k:-0.5",), "seeds": 3}, load_settings())
     assert list(map(str, spec.guards)) == ["mmlu:-2", "gsm8k:-0.5"]
     assert spec.measured == ("wordproblems", "mmlu", "gsm8k")
-    assert build_spec({}, load_settings(), again=spec) == spec
+    assert build_spec({}, load_settings(), base=spec) == spec
     (bare / "my").mkdir()
     assert build_spec({"guards": ("./my:-1",)}, load_settings()).measured == ("wordproblems", str(bare / "my"))
 
@@ -173,7 +173,7 @@ def test_an_empty_list_of_benchmarks_is_refused(bare: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "sandbox"),
-    [("docker", "docker"), ("conda", "bubblewrap"), ("local", "bubblewrap"), ("Process", "process")],
+    [("docker", "docker"), ("conda", "bubblewrap"), ("local", "bubblewrap"), ("Docker", "docker")],
 )
 def test_the_seeds_kinds_of_environment_are_sandboxes(bare: Path, kind: str, sandbox: str) -> None:
     settings = settings_of(bare, f"FT_Coder_CoSTEER_env_type={kind}\n")
@@ -207,7 +207,7 @@ def test_again_repeats_a_manifest_and_ignores_the_environment(bare: Path) -> Non
     assert build_spec({"loop_n": None, "datasets": ()}, settings, read_spec(run)) == first
     assert build_spec({"seed": 6}, settings, read_spec(run)) == first.model_copy(update={"seed": 6})
     run.spec.write_text(f"format: {FORMAT}\nnot: a spec\n")
-    with pytest.raises(InvalidRequestError, match="not a run's manifest"):
+    with pytest.raises(InvalidRequestError, match="is damaged"):
         read_spec(run)
 
 
@@ -233,3 +233,14 @@ def test_options_of_a_run_command_are_split_at_commas(data: str) -> None:
 def test_unknown_option_of_a_run_command_is_named() -> None:
     with pytest.raises(InvalidRequestError, match="--colour"):
         spec_from_options({"benchmark": "gsm8k", "base_model": "tiny", "colour": "red"}, Settings())
+
+
+def test_names_of_a_spec_made_in_python_are_looked_up(bare: Path) -> None:
+    (bare / "my").mkdir()
+    (bare / "data").mkdir()
+    made = RunSpec(benchmark="chemcotbench", base_model="tiny", datasets=("./data",), guards=("./my:-1",))
+    spec = build_spec({}, load_settings(), base=made)
+    assert spec.datasets == (str(bare / "data"),)
+    assert [guard.benchmark for guard in spec.guards] == [str(bare / "my")]
+    assert spec.benchmark != "chemcotbench" and spec.also, "a family stands for its parts"
+    assert build_spec({}, load_settings(), base=spec) == spec

@@ -6,6 +6,7 @@ import pytest
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home
+from tuneloop.core.settings import Settings
 from tuneloop.tools.runs.start import LOG, resume_detached, start_from_options
 
 
@@ -22,6 +23,9 @@ def test_a_refusal_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ("options", "refusal"),
     [
         ({"benchmark": "nothing", "base_model": "tiny", "run_id": "r1"}, "nothing"),
+        ({"benchmark": "gsm8k", "base_model": "tiny", "sandbox": "process", "run_id": "r1"}, "--sandbox 'process'"),
+        ({"benchmark": "gsm8k", "base_model": "tiny", "allow_unsandboxed": "1", "run_id": "r1"}, "--allow-unsandboxed"),
+        ({"benchmark": "gsm8k", "base_model": "tiny", "repeat": "r2", "run_id": "r1"}, "--repeat"),
         ({"benchmark": "gsm8k", "base_model": "tiny", "guards": "mmlu", "run_id": "r1"}, "--max-regression 'mmlu'"),
     ],
 )
@@ -29,6 +33,7 @@ def test_refused_options_leave_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str], refusal: str
 ) -> None:
     monkeypatch.setenv("FT_FILE_PATH", str(tmp_path))
+    monkeypatch.setenv("TUNELOOP_UNSANDBOXED", "fallback")
     with pytest.raises(InvalidRequestError, match=refusal):
-        start_from_options(Home(tmp_path), options)
+        start_from_options(Settings(FT_FILE_PATH=tmp_path), options)
     assert not (tmp_path / "runs" / "r1").exists()

@@ -21,7 +21,7 @@ def test_the_table(df: int) -> None:
     assert [t_quantile(p, df) for p in (0.95, 0.975, 0.995)] == pytest.approx(TABLE[df], abs=6e-5)
 
 
-def test_the_expansion_takes_over_without_a_step_and_ends_at_the_normal() -> None:
+def test_expansion_is_continuous_and_ends_at_normal() -> None:
     assert t_quantile(0.999, MANY - 1) == pytest.approx(t_quantile(0.999, MANY), abs=1e-5)
     assert t_quantile(0.999, MANY - 1) > t_quantile(0.999, MANY) > NORMAL.inv_cdf(0.999)
     assert t_quantile(0.975, 10**9) == pytest.approx(1.959964, abs=1e-6)

@@ -103,7 +103,7 @@ def test_a_problem_solved_eight_times_is_won_once() -> None:
     assert (together.gain, together.better) == (apart.gain, True)
 
 
-def test_gains_on_two_sets_of_items_differ_by_their_gap_within_both_intervals() -> None:
+def test_difference_of_two_gains_has_combined_interval() -> None:
     one, other = (Paired([1.0] * k + [0.0] * (100 - k), [0.0] * 100, [""] * 100) for k in (30, 10))
     value, low, high = gain_difference(one, other)
     assert value == pytest.approx(20)

@@ -37,7 +37,7 @@ def chance_of_claim(n: int, loses: float, wins: float) -> float:
 
 
 @pytest.mark.parametrize(("n", "right"), [(30, 0.5), (60, 0.1), (100, 0.5), (100, 0.98)])
-def test_the_stated_gain_is_claimed_four_times_in_five_and_a_smaller_one_less_often(n: int, right: float) -> None:
+def test_stated_gain_is_claimed_with_80_percent_power(n: int, right: float) -> None:
     gain = smallest_gain(Precision(n, n, right * (1 - right))) / 100
     loses = 0.4 * right * (1 - right)
     assert 0.80 <= chance_of_claim(n, loses, loses + gain) < 0.93

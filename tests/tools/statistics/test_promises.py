@@ -38,7 +38,7 @@ def related_scores(world: World, count: int) -> list[Score]:
 
 @pytest.mark.parametrize("trials", TRIALS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_equal_model_is_claimed_to_be_better_in_at_most_one_case_of_forty(kind: str, trials: int) -> None:
+def test_equal_model_is_claimed_in_at_most_one_of_forty(kind: str, trials: int) -> None:
     world = World(kind, np.random.default_rng(1))
     found = [claim(*related_scores(world, 2)) for _ in range(trials)]
     assert 0 < sum(one.p_value <= 0.05 for one in found) <= trials * (0.05 + error(0.05, trials))
@@ -47,7 +47,7 @@ def test_an_equal_model_is_claimed_to_be_better_in_at_most_one_case_of_forty(kin
 
 @pytest.mark.parametrize("trials", TRIALS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_best_of_ten_equal_candidates_is_claimed_to_be_better_no_more_often(kind: str, trials: int) -> None:
+def test_best_of_ten_equal_candidates_is_not_claimed_more_often(kind: str, trials: int) -> None:
     """The search promotes by validation; the claim rests on other items."""
     world, sealed = (World(kind, np.random.default_rng(seed), units=40) for seed in (2, 8))
     promoted = fooled = 0
@@ -65,7 +65,7 @@ def test_the_best_of_ten_equal_candidates_is_claimed_to_be_better_no_more_often(
 
 @pytest.mark.parametrize("trials", TRIALS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_gain_of_the_stated_smallest_size_is_claimed_four_times_in_five(kind: str, trials: int) -> None:
+def test_smallest_stated_gain_is_claimed_in_80_percent(kind: str, trials: int) -> None:
     world = World(kind, np.random.default_rng(3), units=100)
     claimed = 0
     for _ in range(trials):
@@ -79,9 +79,7 @@ def test_a_gain_of_the_stated_smallest_size_is_claimed_four_times_in_five(kind: 
 
 @pytest.mark.parametrize("trials", TRIALS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_guard_of_the_stated_smallest_allowance_keeps_an_equal_model_four_times_in_five(
-    kind: str, trials: int
-) -> None:
+def test_guard_of_smallest_allowance_has_80_percent_power(kind: str, trials: int) -> None:
     world = World(kind, np.random.default_rng(4), units=150)
     kept = 0
     for _ in range(trials):
@@ -94,9 +92,7 @@ def test_a_guard_of_the_stated_smallest_allowance_keeps_an_equal_model_four_time
 
 @pytest.mark.parametrize("trials", TRIALS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_that_forgot_what_is_allowed_passes_its_guard_in_at_most_one_case_of_twenty(
-    kind: str, trials: int
-) -> None:
+def test_guard_passes_a_regression_in_at_most_5_percent(kind: str, trials: int) -> None:
     world, points = World(kind, np.random.default_rng(5), units=150), 12.0
     passed = 0
     for _ in range(trials):

@@ -70,7 +70,7 @@ def test_a_loss_that_could_be_more_than_allowed_is_turned_down() -> None:
     assert not found.promoted
 
 
-def test_where_few_items_cannot_show_it_the_measured_loss_decides_and_this_is_said() -> None:
+def test_with_few_items_measured_loss_decides() -> None:
     kept, lost = guarded(knowing(49, 100), knowing(50, 100)), guarded(knowing(46, 100), knowing(50, 100))
     assert kept.promoted
     assert not kept.guards[0].able

@@ -101,7 +101,7 @@ def test_evaluations_are_forward_passes() -> None:
     assert some.seconds - one.seconds == pytest.approx(3 * 40 * mean * TOKEN / 2, rel=0.1)
 
 
-def test_a_finished_micro_run_that_was_launched_again_counts_its_first_launch() -> None:
+def test_relaunched_smoke_run_counts_its_first_launch() -> None:
     cost, end = micro_run(LENGTHS)
     again = end.model_copy(update={"seconds": 0.4, "cpu": 0.3})
     assert (

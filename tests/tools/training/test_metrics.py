@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from tuneloop.core.files import read_json
-from tuneloop.core.layout import RunFolder
+from tuneloop.core.job import Command
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
+from tuneloop.sandboxes.jobs import launch, wait
 from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.training.metrics import evaluation_seconds
 
 
-def test_time_is_kept_for_the_longest_evaluation_wherever_it_was(short_run, tmp_path: Path) -> None:
-    run = RunFolder(Path(shutil.copytree(short_run.run.root, tmp_path / "run", symlinks=True)))
-    run_tools = RunTools(run, Settings(FT_FILE_PATH=short_run.home))
-    took = {place: exit_seconds(place) for place in (run.baseline, run.experiment(1).root)}
-    assert evaluation_seconds(run_tools) == pytest.approx(max(took.values()))
+def test_time_is_kept_for_the_longest_evaluation_wherever_it_was(tmp_path: Path) -> None:
+    settings = Settings(FT_FILE_PATH=tmp_path, TUNELOOP_UNSANDBOXED="always")
+    run = settings.home.run("r")
+    write_manifest(run, RunSpec(benchmark="wordproblems", base_model="tiny"))
+    run_tools = RunTools(run, settings)
+    places = (run.baseline, run.experiment(1).root)
+    took = {place: evaluated(run_tools, place, seconds) for place, seconds in zip(places, (0.3, 0), strict=True)}
+    assert took[places[0]] > took[places[1]] > 0
+    assert evaluation_seconds(run_tools) == pytest.approx(took[places[0]])
     shutil.rmtree(run.baseline / "jobs")  # its answers came from the cache
-    assert evaluation_seconds(run_tools) == pytest.approx(took[run.experiment(1).root])
+    assert evaluation_seconds(run_tools) == pytest.approx(took[places[1]])
     shutil.rmtree(run.experiment(1).jobs)
     assert evaluation_seconds(run_tools) == 0
 
 
-def exit_seconds(place: Path) -> float:
-    found = sum(read_json(end)["seconds"] for end in place.glob("jobs/evaluate.*/exit.json"))
-    assert found > 0
-    return float(found)
+def evaluated(run_tools: RunTools, place: Path, seconds: float) -> float:
+    """An evaluation job that only waits; what its supervisor says it took."""
+    command = Command(
+        argv=(sys.executable, "-c", f"import time; time.sleep({seconds})"), cwd=str(place), write=(str(place),)
+    )
+    place.mkdir(parents=True, exist_ok=True)
+    job = launch(run_tools.sandbox, place / "jobs", "evaluate", command)
+    assert wait(run_tools.sandbox, job).ok
+    return float(read_json(job / "exit.json")["seconds"])

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tuneloop.core.experiment import TrainingFinding
 from tuneloop.tools.training.metrics import logged_steps
-from tuneloop.tools.training.monitor import Finding, LoggedStep, MonitorSigns, monitor_findings
+from tuneloop.tools.training.monitor import LoggedStep, MonitorSigns, monitor_findings
 
 CURVES = Path(__file__).parent / "curves"
 
@@ -23,7 +24,7 @@ def curve(losses: list[float], norms: list[float] | None = None, moved: float | 
     return tuple(LoggedStep(2 * i, x, n, 1e-3, moved) for i, (x, n) in enumerate(zip(losses, norms, strict=True), 1))
 
 
-def found(losses: list[float], norms: list[float] | None = None, **more: object) -> list[Finding]:
+def found(losses: list[float], norms: list[float] | None = None, **more: object) -> list[TrainingFinding]:
     moved = more.pop("moved", 0.01)
     seen = curve(losses, norms, moved)  # type: ignore[arg-type]
     return list(monitor_findings(MonitorSigns(points=seen, step=seen[-1].step, of=100, **more)))  # type: ignore[arg-type]
@@ -177,7 +178,7 @@ def test_recorded_trainings(file: Path) -> None:
     """Logs of real trainings of the embedded model, `<stop or none>_<what was done>.jsonl`: watched point by point."""
     seen = logged_steps([json.loads(line) for line in file.read_text().splitlines()])
     wanted = file.stem.split("_")[0]
-    said: list[Finding] = []
+    said: list[TrainingFinding] = []
     for n in range(1, len(seen) + 1):
         signs = MonitorSigns(points=seen[:n], step=seen[n - 1].step, of=seen[-1].step)
         said = [f for f in monitor_findings(signs) if f.level == "stop"]

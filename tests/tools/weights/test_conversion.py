@@ -7,19 +7,20 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.tools.evaluation.test_run_evaluation import over
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import read_json, write_atomic, write_json
-from tuneloop.core.run_spec import RunSpec, SandboxKind
+from tuneloop.core.files import read_json, write_json
+from tuneloop.core.run_spec import RunSandbox, RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.jobs import read_command
+from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.tools.config.model_card import read_model_card
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.hub.models import ModelFolder
-from tuneloop.tools.jobs.run_tools import RunTools, job_report
+from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.weights import conversion
 from tuneloop.tools.weights.conversion import (
     conversion_folder,
@@ -63,14 +64,13 @@ def engine_runs(engine: Engine, code: str, *arguments: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def bench(home: Path, kind: SandboxKind = "bubblewrap") -> RunTools:
+def bench(home: Path, kind: RunSandbox = "bubblewrap") -> RunTools:
     """A run that is not prepared yet."""
     if kind == "bubblewrap" and (problem := probe_bubblewrap()):
         pytest.skip(problem)
     settings = Settings(FT_FILE_PATH=home)
     run = settings.home.run(kind)
-    spec = RunSpec(benchmark="x", base_model="m", sandbox=kind)
-    write_atomic(run.spec, yaml.safe_dump({"spec": spec.model_dump(mode="json")}))
+    write_manifest(run, RunSpec(benchmark="x", base_model="m", sandbox=kind))
     return RunTools(run, settings)
 
 
@@ -87,7 +87,7 @@ def model(folder: Path, tiny: Path, **files: bytes) -> ModelFolder:
 
 def converted(b: RunTools, engine: Engine, given: ModelFolder) -> Path:
     start_conversion(b, engine, given)
-    over(lambda: job_report(conversion_status(b)))
+    over(lambda: conversion_status(b))
     return take_converted(b, given)
 
 
@@ -152,7 +152,7 @@ def test_files_that_are_none_and_lies_about_them(llamafactory: Engine, tiny: Pat
     with pytest.raises(InvalidRequestError, match="hold something else than weights"):
         converted(b, llamafactory, given)
     start_conversion(b, llamafactory, given)
-    over(lambda: job_report(conversion_status(b)))
+    over(lambda: conversion_status(b))
     end = read_json(b.run.baseline / "jobs" / "convert.2" / "exit.json")
     write_json(b.run.baseline / "jobs" / "convert.2" / "exit.json", {**end, "code": 0})
     (b.run.baseline / "work" / "convert" / "model.safetensors").symlink_to(tiny / "model.safetensors")
@@ -161,8 +161,11 @@ def test_files_that_are_none_and_lies_about_them(llamafactory: Engine, tiny: Pat
     assert not is_converted(conversion_folder(b, given))
 
 
-def test_in_a_plain_process_it_is_refused(llamafactory: Engine, tiny: Path, tmp_path: Path) -> None:
-    given = model(tmp_path / "own", tiny, pytorch_model=hostile(tmp_path / "canary"))
+def test_in_a_plain_process_it_is_refused(
+    llamafactory: Engine, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, b = model(tmp_path / "own", tiny, pytorch_model=hostile(tmp_path / "canary")), bench(tmp_path / "home")
+    monkeypatch.setitem(vars(b), "sandbox", ProcessSandbox())
     with pytest.raises(InvalidRequestError, match="--allow-unsandboxed"):
-        start_conversion(bench(tmp_path / "home", "process"), llamafactory, given)
+        start_conversion(b, llamafactory, given)
     assert not (tmp_path / "canary").exists()

@@ -111,7 +111,7 @@ def test_delivered_candidate_becomes_best(trained: tuple[RunTools, ExperimentFol
         assert not run_tools.run.candidate.exists()
 
 
-def test_candidate_below_the_base_model_is_removed_and_stays_in_its_experiment(
+def test_candidate_below_base_is_not_delivered(
     trained: tuple[RunTools, ExperimentFolder],
 ) -> None:
     run_tools, folder = trained

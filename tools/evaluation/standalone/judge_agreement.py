@@ -1,4 +1,4 @@
-"""The judge before labelled replies: what people say of them, what he says, how far both agree."""
+"""Agreement of the judge with people's labels of replies."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def read_labelled(file: Path) -> list[LabelledReply]:
 
 
 def judge_labelled(file: Path, settings: Settings, say: Progress, sandbox: SandboxKind) -> tuple[Agreement, str]:
-    """How far the judge agrees, and who he is. What he has answered before is not asked again.
+    """How far the judge agrees, and which model it is. Earlier verdicts are reused.
 
-    Raises InvalidRequestError where there is no judge or nothing to judge, InfrastructureError where he does not answer.
+    Raises InvalidRequestError where there is no judge or nothing to judge, InfrastructureError where it does not answer.
     """
     rows = read_labelled(file)
     access = judge_access(settings)
@@ -79,7 +79,7 @@ def judge_labelled(file: Path, settings: Settings, say: Progress, sandbox: Sandb
 
 
 def pair_labels(rows: Sequence[LabelledReply], said: Sequence[str | None]) -> list[tuple[bool, bool | None]]:
-    """What people say, and what he says, None: nothing that can be read."""
+    """People's label and the judge's verdict; None: no readable verdict."""
     found = []
     for row, text in zip(rows, said, strict=True):
         word = parse_verdict(text, verdict_code(row.question, row.answer, row.reply))

@@ -34,7 +34,7 @@ from tuneloop.tools.evaluation.standalone.run_tools import StandaloneRunTools, r
 from tuneloop.tools.evaluation.standalone.subjects import Subject
 from tuneloop.tools.housekeeping.disk import remove_path
 from tuneloop.tools.hub.models import Progress
-from tuneloop.tools.llm_proxy.access import upstreams
+from tuneloop.tools.llm_proxy.access import upstreams, with_served_endpoint
 from tuneloop.tools.llm_proxy.probe import check_endpoint
 from tuneloop.tools.scoring.llm_judge import check_judge, find_judge
 
@@ -98,6 +98,7 @@ def sets_of(
 
 
 AS_DECLARED = Decoding()
+SERVED = "--endpoint, and TUNELOOP_EVAL_API_KEY, which goes to TUNELOOP_EVAL_API_BASE alone"
 
 
 @dataclass(frozen=True)
@@ -132,10 +133,8 @@ def measure(
     benchmarks = tuple(one.benchmark for one in sets)
     judge = find_judge(settings, benchmarks)
     if subject.served:  # weights behind a name may change: nothing of it is taken from an earlier evaluation
-        settings = settings.model_copy(update={"enable_cache": False, "eval_api_base": subject.base})
-        check_endpoint(
-            upstreams(settings)["served"], subject.served, "the model's endpoint", "--endpoint, TUNELOOP_EVAL_API_KEY"
-        )
+        settings = with_served_endpoint(settings.model_copy(update={"enable_cache": False}), subject.base)
+        check_endpoint(upstreams(settings)["served"], subject.served, "the model's endpoint", SERVED)
     run_tools = StandaloneRunTools(
         evaluation_folder(subject, sets, settings, device, decoding, seed), settings, sandbox, device, say
     )
@@ -179,7 +178,7 @@ def evaluation_conditions(
     adapters = [weights.adapter] if weights.adapter else []
     engine = run_tools.engine("opencompass")
     backend = (
-        "hf" if weights.replies else choose_backend(run_tools.settings.eval_backend, engine, run_tools.device, adapters)
+        "hf" if weights.replies else choose_backend(run_tools.settings.backend, engine, run_tools.device, adapters)
     )
     device: Literal["cpu", "cuda"] = "cuda" if run_tools.device == "cuda" else "cpu"
     files = run_tools.settings.scorer_folder

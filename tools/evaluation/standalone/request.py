@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 import tuneloop
 from tuneloop.core.errors import ToolError
-from tuneloop.core.files import digest, read_json, write_json
+from tuneloop.core.files import digest, read_field, read_json, write_json
 from tuneloop.core.layout import Home
 from tuneloop.core.locks import exclusive, is_locked
 from tuneloop.core.settings import Settings
@@ -81,20 +81,20 @@ class EvaluationRequest(BaseModel):
         """The same for the same question: of the same files, to the same endpoints, judged by the same model."""
         places = [Path(word) for word in (self.model, self.base_model, *self.benchmark) if Path(word).is_absolute()]
         bases = [one.base for one in upstreams(settings).values()]
-        told = [tuneloop.__version__, settings.judge_model or "", settings.eval_backend, *bases]
+        told = [tuneloop.__version__, settings.judge_model or "", settings.backend, *bases]
         own = digest(self.model_dump_json(), *told, *(path_stamp(place) for place in places))
         return f"{file_safe_name(self.name or Path(self.model).name)[:LONGEST_NAME]}-{own}"
 
 
 def check_endpoint_allowed(endpoint: str, settings: Settings) -> None:
-    """Our key goes to the endpoint: it must be on this machine, or one that the settings name. Raises ToolError."""
+    """It must be on this machine, or one that the settings name: the owner's key goes there alone. Raises ToolError."""
     asked = url_origin(endpoint)
     if asked is None:
         raise ToolError("the endpoint is no address; right is e.g. http://127.0.0.1:8000/v1, without a password in it")
     if asked.hostname in LOCAL or asked[:2] in [origin_of[:2] for origin_of in allowed_endpoints(settings)]:
         return
     raise ToolError(
-        f"endpoint {asked.hostname} is not open to you: the owner's key would go there; right is an address on this "
+        f"endpoint {asked.hostname} is not open to you; right is an address on this "
         "machine, or the one that TUNELOOP_EVAL_API_BASE names where this server was started"
     )
 
@@ -154,7 +154,7 @@ def launch_evaluation(record: EvaluationRecord, question: EvaluationRequest) -> 
     if not wait_accepted(ended, lambda: record.accepted, ACCEPT_SECONDS):
         return ""
     if record.outcome.is_file():
-        return str(read_json(record.outcome)["error"])
+        return str(read_field(record.outcome, "error", str))
     lines = record.log.read_text(errors="replace").strip().splitlines()
     return lines[-1].removeprefix("tuneloop: ") if lines else "the command line ended without a word"
 

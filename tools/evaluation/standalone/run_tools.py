@@ -63,7 +63,7 @@ def run_evaluation(e: Evaluation, say: Progress) -> dict[Pair, Score]:
         if name is None:
             break
         status = wait_for(e.run_tools, e.folder.jobs, name, say, lambda: pipeline.stop_jobs(e.folder))
-        if not pipeline.exited_cleanly(status) and not was_killed(status):
+        if not pipeline.exited_cleanly(status) and not status.killed:
             break
     try:
         return pipeline.collect_scores(e)
@@ -85,11 +85,6 @@ def wait_for(run_tools: RunTools, jobs: Path, name: str, say: Progress, stop: Ca
     except (KeyboardInterrupt, PausedError):
         stop()
         raise
-
-
-def was_killed(status: JobStatus) -> bool:
-    """Whether it was ended from outside, which says nothing of what was asked."""
-    return status.state == "lost" or (status.exit is not None and status.exit.killed)
 
 
 def last_error_line(run_tools: RunTools, jobs: Path, name: str) -> str:

@@ -96,7 +96,9 @@ def test_replies_of_a_file(tmp_path: Path) -> None:
 
 def test_an_endpoint_is_asked_and_no_key_enters(tmp_path: Path) -> None:
     with chat_server(add, key=KEY, models=("adder",)) as chat:
-        told = settings(tmp_path, TUNELOOP_EVAL_API_KEY=KEY, OPENAI_API_KEY="sk-of-somebody-else")
+        told = settings(
+            tmp_path, TUNELOOP_EVAL_API_KEY=KEY, TUNELOOP_EVAL_API_BASE=chat.url, OPENAI_API_KEY="sk-of-somebody-else"
+        )
         sets = sums(tmp_path, told)
         found = ask(tmp_path, told, sets, "adder", endpoint=chat.url)
         assert found.scores["sums"].value == 50, "the others are not in a box"
@@ -110,7 +112,13 @@ def test_an_endpoint_is_asked_and_no_key_enters(tmp_path: Path) -> None:
             with pytest.raises(InvalidRequestError, match=word):
                 ask(tmp_path, told, sets, odd, endpoint=chat.url)
         with pytest.raises(InvalidRequestError, match="refuses the key"):
-            ask(tmp_path, settings(tmp_path, TUNELOOP_EVAL_API_KEY="wrong"), sets, "adder", endpoint=chat.url)
+            ask(
+                tmp_path,
+                settings(tmp_path, TUNELOOP_EVAL_API_KEY="wrong", TUNELOOP_EVAL_API_BASE=chat.url),
+                sets,
+                "adder",
+                endpoint=chat.url,
+            )
     assert tree_holds(tmp_path / "home", KEY) == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from planner.arena import Arena
-from planner.rows import Kitchen
+from planner.rows import RowMaker
 from planner.space import Point
 from planner.surface import Array, Surface, features
 
@@ -29,11 +29,11 @@ class Truth:
 
 
 @dataclass
-class World:
+class SimulatedTask:
     """One task: its space, its rows, the surface. `base`: the real evaluation of the untouched model."""
 
     arena: Arena
-    kitchen: Kitchen
+    row_maker: RowMaker
     surface: Surface
     base: dict[str, Any]
     family: str
@@ -46,7 +46,7 @@ class World:
         return self._known[point]
 
     def _found(self, point: Point) -> Truth | None:
-        made = self.kitchen.stats(point)
+        made = self.row_maker.stats(point)
         if made.rows == 0:
             return None
         x = features(self.family, made, point)

@@ -1,0 +1,50 @@
+"""What passes between the sandboxed reader of raw data and those who ask it: JSON of bounded size and depth."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+LONGEST_LINE = 64 << 20
+DEEPEST = 200
+NESTED = b"{["
+
+
+def depth_of(value: Any) -> int:
+    """How deep lists and objects are nested."""
+    deepest, waiting = 0, [(value, 1)]
+    while waiting:
+        inner, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        if isinstance(inner, dict | list | tuple):
+            parts = inner.values() if isinstance(inner, dict) else inner
+            waiting.extend((part, depth + 1) for part in parts if isinstance(part, dict | list | tuple))
+    return deepest
+
+
+def dump_row(row: Any) -> bytes | None:
+    """A row as JSON, what JSON has not as text; None where it is too large or too deep to be handed on."""
+    try:
+        text = orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS, default=str)
+    except (TypeError, RecursionError):  # half a character, a number of more than 64 bits, or nested deeply
+        if depth_of(row) > DEEPEST:
+            return None
+        text = json.dumps(row, default=str).encode()
+    deep = text.count(b"{") + text.count(b"[") > DEEPEST and depth_of(row) > DEEPEST
+    return None if deep or len(text) > LONGEST_LINE - 100 else text
+
+
+def load(text: bytes) -> Any:
+    """The value of a line. Raises ValueError for what is no JSON, or nested too deeply."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        try:
+            value = json.loads(text)
+        except RecursionError as e:
+            raise ValueError("nested too deeply") from e
+    if text.count(b"{") + text.count(b"[") > DEEPEST and depth_of(value) > DEEPEST:
+        raise ValueError("nested too deeply")
+    return value
