@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import itertools
 import os
 import shutil
@@ -44,6 +45,11 @@ def remove_path(path: Path) -> None:
         remove_deep_folder(away)
     else:
         away.unlink()
+
+
+def unfinished_removals(path: Path) -> list[Path]:
+    """What those who were killed while they removed `path` left beside it."""
+    return list(path.parent.glob(f".{glob.escape(path.name)}.*{TRASH}"))
 
 
 def remove_deep_folder(folder: Path) -> None:

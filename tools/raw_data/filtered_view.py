@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from tuneloop.core.files import digest, fsync_tree, read_model, write_json
 from tuneloop.core.locks import exclusive
 from tuneloop.tools.contamination.probes import Hit
-from tuneloop.tools.housekeeping.disk import remove_path
+from tuneloop.tools.housekeeping.disk import remove_path, unfinished_removals
 from tuneloop.tools.hub.store import MANIFEST
 from tuneloop.tools.raw_data.client import FileEnd, RawDataReader, RowLine
 from tuneloop.tools.raw_data.files import is_inside, record_files
@@ -92,7 +92,8 @@ def make_view(
     with exclusive(folder.with_name(f".{folder.name}.lock")):
         if record.is_file() and (known := read_model(record, DatasetView)).root.exists():
             return known
-        remove_path(folder)
+        for left in (folder, *unfinished_removals(folder)):
+            remove_path(left)
         made = build_view(root, folder, guard, reader, progress)
         write_json(record, made.model_dump(mode="json"))
         return made

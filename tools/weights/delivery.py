@@ -11,7 +11,7 @@ from tuneloop.core.files import digest, digest_file, fsync_path, write_atomic
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder, RunFolder, job_input_file
 from tuneloop.tools.config.config_text import dump_config, engine_config
-from tuneloop.tools.housekeeping.disk import TRASH, check_room, remove_path
+from tuneloop.tools.housekeeping.disk import TRASH, check_room, remove_path, unfinished_removals
 from tuneloop.tools.hub.store import MANIFEST, write_manifest
 from tuneloop.tools.jobs.machine import ENGINES, job_limits
 from tuneloop.tools.jobs.run_tools import RunTools
@@ -150,5 +150,6 @@ def is_model_file(file: Path) -> bool:
 def drop_merged(run: RunFolder) -> None:
     """Once the whole model is there, the engine's merged copy is not needed any more."""
     if (run.candidate / MANIFEST).is_file():
-        for place in (run.final / "merged", *run.final.glob(f".merged.*{TRASH}")):
+        merged = run.final / "merged"
+        for place in (merged, *unfinished_removals(merged)):
             remove_path(place)

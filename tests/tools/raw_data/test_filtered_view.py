@@ -136,6 +136,15 @@ def test_one_file_stays_one_file(tmp_path: Path) -> None:
     assert [json.loads(line) for line in found.root.read_text().splitlines()] == CLEAN
 
 
+def test_what_a_killed_removal_left_is_removed(tmp_path: Path) -> None:
+    root = put(tmp_path / "d", {"a.jsonl": lines([{"q": TEST}, *CLEAN])})
+    left = tmp_path / ".view.4711.part"
+    left.mkdir()
+    (left / "a.jsonl").write_text(TEST)
+    view(root)
+    assert not left.exists()
+
+
 def test_a_whole_view_is_found_and_a_torn_one_is_made_again(tmp_path: Path) -> None:
     root = put(tmp_path / "d", {"a.jsonl": lines([{"q": TEST}, *CLEAN])})
     found = view(root)
