@@ -129,11 +129,11 @@ def benchmark_need(name: str, benchmark: Benchmark, settings: Settings) -> Need:
 
 def dataset_need(name: str, settings: Settings) -> Need:
     """A data set."""
-    folder = settings.home.datasets
-    if Path(name).exists() or (folder / name / MANIFEST).is_file():
+    folder, repository = settings.home.datasets, datasets.hub_id(name)
+    if Path(name).exists() or (folder / repository / MANIFEST).is_file():
         return Need("data set", name, "here")
     if not datasets.is_registered(name):
-        return hub_need("data set", name, "dataset", settings)
+        return hub_need("data set", repository, "dataset", settings)
     if any(folder.glob(f"{glob.escape(name)}-[0-9a-f]*/{MANIFEST}")):
         return Need("data set", name, "here")
     return source_need("data set", name, datasets.dataset_card(name).source, settings)

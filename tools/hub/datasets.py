@@ -1,4 +1,4 @@
-"""Raw data sets: one file an entry, training rows of benchmarks, any folder or file of the user's, any hub id.
+"""Raw data sets: one file an entry, training rows of benchmarks, folders and files of the user, hub ids, LLaMA-Factory's names.
 
 An entry has `DATASET` and either `fetch(folder)`, which makes it, or a source on the hub in its card and perhaps
 `tidy(folder)`, which mends what was fetched.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+
+import yaml
 
 from tuneloop.core.catalog import Dataset, Source
 from tuneloop.core.errors import InvalidRequestError
@@ -67,8 +70,21 @@ def check_dataset(name: str) -> None:
         _check_records(path)
     elif name.startswith((".", "/", "~")):
         raise InvalidRequestError(f"dataset {path}: no such file or folder")
-    elif not is_hub_id(name):
-        raise unknown_entry("dataset", name, registered_datasets(), "or a folder, a file, or a hub id org/name")
+    elif not is_hub_id(hub_id(name)):
+        known = [*registered_datasets(), *llamafactory_names()]
+        raise unknown_entry("dataset", name, known, "or a folder, a file, or a hub id org/name")
+
+
+@cache
+def llamafactory_names() -> dict[str, str]:
+    """LLaMA-Factory's names of text data sets, and the hub id of each."""
+    found: dict[str, str] = yaml.safe_load(Path(__file__).with_name("llamafactory_names.yaml").read_text())
+    return found
+
+
+def hub_id(name: str) -> str:
+    """The hub id that a name of LLaMA-Factory's stands for; any other name as it is."""
+    return llamafactory_names().get(name, name)
 
 
 def _check_records(path: Path) -> None:
@@ -96,9 +112,10 @@ def resolve_dataset(name: str, home: Home, settings: Settings, progress: Progres
     path = Path(name).expanduser()
     if path.exists():
         return DatasetFolder(Dataset(name=path.stem, description=f"files of {path.name}"), path.absolute())
-    root = fetch_repository(name, "dataset", home.datasets / name, settings, progress=progress)
+    repository = hub_id(name)
+    root = fetch_repository(repository, "dataset", home.datasets / repository, settings, progress=progress)
     title = name.replace("/", "--").replace("@", "-at-")
-    return DatasetFolder(Dataset(name=title, description=f"hub data set {name}"), root)
+    return DatasetFolder(Dataset(name=title, description=f"hub data set {repository}"), root)
 
 
 def resolve_datasets(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hub.server import LocalHub
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.settings import Settings
 from tuneloop.tools.hub import datasets, models
@@ -32,6 +33,18 @@ def test_a_folder_and_a_file_stay_where_they_are(tmp_path: Path, settings: Setti
     assert not settings.home.root.exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "repository"), [("alpaca", "tatsu-lab/alpaca"), ("mathinstruct", "TIGER-Lab/MathInstruct")]
+)
+def test_names_of_llamafactory_lead_to_the_hub(name: str, repository: str, hub: LocalHub, tmp_path: Path) -> None:
+    hub.put("datasets", repository, {"rows.jsonl": ROW.encode()})
+    settings = Settings(FT_FILE_PATH=tmp_path / "home")
+    found = datasets.resolve_dataset(name, settings.home, settings)
+    assert found.dataset.name == name
+    assert (found.root / "rows.jsonl").read_text() == ROW
+    assert datasets.resolve_dataset(repository, settings.home, settings).root == found.root
+
+
 def test_two_of_one_name_are_told_apart(tmp_path: Path, settings: Settings) -> None:
     places = [folder(tmp_path / x / "data") for x in "abc"]
     found = datasets.resolve_datasets(places, settings.home, settings)
@@ -55,6 +68,7 @@ def test_the_fingerprint_is_of_the_contents(tmp_path: Path) -> None:
         ("wordproblms", "did you mean 'wordproblems'"),
         ("./nothing.csv", "no such file or folder"),
         ("a/b/c", "is unknown"),
+        ("alpaca_em", "did you mean 'alpaca_en'"),
     ],
 )
 def test_what_is_not_there_is_one_line(name: str, said: str) -> None:
