@@ -14,9 +14,9 @@ from dotenv.parser import parse_stream
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from tuneloop.core.budget import Price
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home
+from tuneloop.core.prices import Price
 from tuneloop.core.run_spec import Seconds, parse_seconds
 
 

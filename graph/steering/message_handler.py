@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple
 
-from tuneloop.core.commands import NotACommandError, find_command, parse, suggest
+from tuneloop.core.commands import NotACommandError, find_command, parse
 from tuneloop.core.directive import Command, Line, Reply
 from tuneloop.core.directive_log import append_row, read_conversation
 from tuneloop.core.errors import InvalidRequestError, PausedError
 from tuneloop.core.events import MessageAnswered
 from tuneloop.graph.context import Context
 from tuneloop.graph.steering.apply import Outcome, carry_out
+from tuneloop.graph.steering.suggestion import suggest
 from tuneloop.tools.runs.messages import read_message, waiting
 
 # One thread of a process at a time handles messages: numbers of directives are given in order.
