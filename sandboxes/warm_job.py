@@ -98,7 +98,7 @@ class ForkedJob:
 
 
 def connect_worker(place: str) -> socket.socket:
-    """Connect to the socket at `place`, however long its path. Raises Cold when nobody listens."""
+    """Connect to the socket at `place`, however long its path. Raises WorkerUnavailableError when no worker listens."""
     line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         folder = os.open(os.path.dirname(place), os.O_PATH | os.O_DIRECTORY)  # noqa: PTH120
@@ -110,15 +110,6 @@ def connect_worker(place: str) -> socket.socket:
         line.close()
         raise WorkerUnavailableError(f"no worker listens: {e.strerror}") from e
     return line
-
-
-def is_listening(place: str) -> bool:
-    """Whether a worker answers there."""
-    try:
-        connect_worker(place).close()
-    except WorkerUnavailableError:
-        return False
-    return True
 
 
 def retire_worker(place: str) -> bool:
