@@ -31,9 +31,9 @@ UNITS = {
 
 
 class Amounts(BaseModel):
-    """Of what can be limited; money in USD, as far as prices are known.
+    """Amounts of what can be limited; money in USD, as far as prices are known.
 
-    Seconds are of work, of all sessions; GPU-hours devices times hours of each job that may use them; tokens in and out.
+    Seconds: work of all sessions. GPU-hours: devices times hours of each job that may use them. Tokens: input and output.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -44,19 +44,19 @@ class Amounts(BaseModel):
     money: float = 0.0
 
     def of(self, kind: Kind) -> float:
-        """One of them, in its unit."""
+        """The amount of one kind, in its unit."""
         return {"time": self.seconds, "GPU-hours": self.gpu_hours, "tokens": self.tokens, "money": self.money}[kind]
 
 
 class Spent(Amounts):
-    """`unpriced`: models that were asked and whose price nobody knows: the money is without them. Disk in bytes."""
+    """Amounts of a run. `unpriced`: called models without a known price, which `money` leaves out. Disk in bytes."""
 
     unpriced: tuple[str, ...] = ()
     disk: int = 0
 
 
 class Limits(BaseModel):
-    """None: unlimited."""
+    """Limits of a run; None: unlimited."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -66,13 +66,13 @@ class Limits(BaseModel):
     money: float | None = None
 
     def of(self, kind: Kind) -> float | None:
-        """One of them, in its unit."""
+        """The amount of one kind, in its unit."""
         return {"time": self.seconds, "GPU-hours": self.gpu_hours, "tokens": self.tokens, "money": self.money}[kind]
 
 
 @dataclass(frozen=True)
 class SpendingLine:
-    """One kind: what was spent of what; `limit` None: unlimited."""
+    """What was spent of one kind; `limit` None: unlimited."""
 
     kind: Kind
     spent: float
@@ -80,12 +80,12 @@ class SpendingLine:
 
     @property
     def left(self) -> float | None:
-        """Never below nothing; None: unlimited."""
+        """What is left, at least 0; None: unlimited."""
         return None if self.limit is None else max(0.0, self.limit - self.spent)
 
     @property
     def share(self) -> float:
-        """Of the limit that is spent; 0 without one."""
+        """Spent share of the limit; 0 without a limit."""
         return 0.0 if self.limit is None else self.spent / self.limit if self.limit else 1.0
 
     def __str__(self) -> str:
@@ -98,13 +98,13 @@ class SpendingLine:
 
     @property
     def spent_text(self) -> str:
-        """What was spent, without the unit where the limit has the same."""
+        """The amount spent, without its unit where the limit shows it."""
         said = format_amount(self.kind, self.spent)
         return said.rpartition(" ")[0] if self.kind != "time" and self.limit is not None else said
 
 
 def spending_lines(spent: Amounts, limits: Limits) -> Iterator[SpendingLine]:
-    """All kinds."""
+    """One line for each kind."""
     return (SpendingLine(kind, spent.of(kind), limits.of(kind)) for kind in KINDS)
 
 

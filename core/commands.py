@@ -50,7 +50,7 @@ class NotACommandError(InvalidRequestError):
 class CommandSpec:
     """`read` turns the words after the name into a command, and raises ValueError for others.
 
-    `phrases`: how people say it; the nearest one decides which command is offered for text that is none.
+    `phrases`: example phrases; the nearest one decides which command is suggested for text that is not a command.
     """
 
     name: str
@@ -78,7 +78,7 @@ def scalar(text: str) -> Value:
 
 
 def no_arguments(make: Callable[[], Command], text: str) -> Command:
-    """For commands of one word."""
+    """Read a command without arguments."""
     if text:
         raise ValueError("takes no arguments")
     return make()
@@ -182,7 +182,7 @@ def read_revoke(text: str) -> Revoke:
 
 
 def read_reply(yes: bool, text: str) -> Reply:
-    """A reason, or nothing. A yes under a condition is none."""
+    """An optional reason. A yes with a condition is refused."""
     reason = text.lstrip(" ,.:-")
     if yes and re.match(r"(?:but|if|only|except|unless)\b", reason, re.IGNORECASE):
         raise ValueError("a yes under a condition is no answer")
@@ -198,7 +198,7 @@ def read_run(text: str) -> NewRun:
 
 
 def read_why(text: str) -> Question:
-    """A number of an experiment, or nothing."""
+    """An experiment number, or nothing."""
     number = re.fullmatch(r"(?:experiment\s+)?(\d+)", text)
     if text and number is None:
         raise ValueError(f"{text!r} is no number of an experiment")
@@ -267,9 +267,11 @@ BY_NAME = {name: spec for spec in COMMANDS for name in (spec.name, *spec.aliases
 
 
 def parse(text: str) -> Command:
-    """The command that a text is; a leading slash is optional.
+    """Parse a text as a command; a leading slash is optional.
 
-    Raises NotACommandError for text that begins with no command, InvalidRequestError for one whose arguments are wrong.
+    Raises:
+        NotACommandError: The text does not begin with the name of a command.
+        InvalidRequestError: The arguments are wrong.
     """
     name, _, words = text.strip().removeprefix("/").partition(" ")
     spec = BY_NAME.get(name.lower().rstrip(".,!?"))
@@ -287,7 +289,7 @@ def parse(text: str) -> Command:
 
 
 def find_command(text: str) -> Command | None:
-    """The command that a text is; None for other text."""
+    """Parse a text as a command; None when it is not one."""
     try:
         return parse(text)
     except InvalidRequestError:
@@ -295,6 +297,6 @@ def find_command(text: str) -> Command | None:
 
 
 def table() -> str:
-    """What `help` shows."""
+    """Usage and help of every command, one per line."""
     width = max(len(spec.usage) for spec in COMMANDS)
     return "\n".join(f"{spec.usage:{width}}  {spec.help}" for spec in COMMANDS)

@@ -42,7 +42,7 @@ class Price(BaseModel):
         """USD; `cached` of the tokens `into` came from the provider's cache."""
         if self.longer is not None and into > self.beyond:
             return self.longer.cost(into, out, cached)
-        cached = min(max(0, cached), into)  # what a provider says of itself need not fit together
+        cached = min(max(0, cached), into)  # counts that a provider reports may be inconsistent
         return ((into - cached) * self.into + cached * self.cached + out * self.out) / 1e6
 
 
@@ -63,7 +63,7 @@ def load_price_list() -> PriceList:
 
 
 def find_price(model: str, own: Mapping[str, Price]) -> Price | None:
-    """The user's price, else the list's; None: nobody knows.
+    """The user's price, else the list price; None: unknown.
 
     `provider:model` is looked for without the provider, and in the list without the date of a snapshot.
     """
@@ -76,7 +76,7 @@ def find_price(model: str, own: Mapping[str, Price]) -> Price | None:
 
 
 def price_source(model: str, own: Mapping[str, Price]) -> str:
-    """Who knows the price: `own`, `list`, or "" nobody."""
+    """Source of the price: `own`, `list`, or "" when it is unknown."""
     if own.get(model) or own.get(model.partition(":")[2]):
         return "own"
     return "list" if find_price(model, own) else ""

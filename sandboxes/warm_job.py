@@ -46,7 +46,7 @@ class ForkedJob:
         self.line.setblocking(False)
 
     def receive_pid(self, who: str) -> int:
-        """The pid, as we see it, of who speaks next. Raises Cold when it is a refusal."""
+        """The sender's pid, in our namespace, of the next message. Raises WorkerUnavailableError for a refusal."""
         data, ancillary, _, _ = self.line.recvmsg(PACKET, socket.CMSG_SPACE(PID.size))
         word = json.loads(data or "{}")
         if who not in word:
@@ -113,7 +113,7 @@ def connect_worker(place: str) -> socket.socket:
 
 
 def retire_worker(place: str) -> bool:
-    """Tell a worker to end when its last job is over; False when nobody listens."""
+    """Tell a worker to end when its last job is over; False when no worker listens."""
     try:
         with connect_worker(place) as line:
             line.send(b"retire")

@@ -1,4 +1,4 @@
-"""The command nearest to a text that is none, by the similarity of its name and example phrases."""
+"""Suggest the nearest command for other text, by similarity to its name and example phrases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SIMILAR = 72  # of 100: rapidfuzz's similarity from which a command is suggested
 
 
 def suggest(text: str) -> tuple[str, CommandSpec | None]:
-    """The command nearest to a text that is none: its whole text where it can be carried out, else "", and its entry."""
+    """The nearest command: its text if it is complete, else "", and its specification; None without a similar one."""
     from rapidfuzz import fuzz, process, utils  # takes 40 ms, and is rarely needed
 
     word, _, rest = text.strip().removeprefix("/").partition(" ")
