@@ -52,7 +52,7 @@ def run_checks(dotenv: Path) -> list[Check]:
     try:
         settings = load_settings(dotenv)
     except InvalidRequestError as e:
-        return [check_python(), Check("settings", "missing", str(e), "mend the line")]
+        return [check_python(), Check("settings", "missing", str(e), "correct the line")]
     return [
         check_python(),
         check_processor(),
@@ -167,7 +167,7 @@ def check_agents(settings: Settings) -> Check:
     try:
         check_planner(settings)
     except InvalidRequestError as e:
-        return Check("planner", "missing", str(e), "mend the setting, or leave CHAT_MODEL empty")
+        return Check("planner", "missing", str(e), "correct the setting, or leave CHAT_MODEL empty")
     own = "".join(f", {agent} asks {model}" for agent, model in settings.chat_models.items())
     then = ", ".join((*settings.chat_fallbacks, "the offline policy"))
     where = urlsplit(settings.endpoint).hostname if settings.endpoint else "its provider"

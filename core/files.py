@@ -115,10 +115,10 @@ def damaged(path: Path, why: object, line: int = 0) -> DamagedFileError:
     """The error for a stored file that cannot be used, with the cure for where it lies."""
     run = next((folder.name for folder in path.parents if folder.parent.name == "runs"), "")
     kept = run and path.name != "run.yaml" and "inbox" not in path.parts
-    anew = f", or start anew with: tuneloop run --repeat {run}" if kept else ""
+    anew = f", or start again with: tuneloop run --repeat {run}" if kept else ""
     reason = " ".join(str(why).split())[:LONGEST_REASON]
     place = f"{path}:{line}" if line else str(path)
-    return DamagedFileError(f"{place} is damaged ({reason}): mend it, or put a copy of it back{anew}", reason)
+    return DamagedFileError(f"{place} is damaged ({reason}): repair it or restore a copy{anew}", reason)
 
 
 def open_plain(path: Path, most: int = LARGEST, *, follow: bool = True) -> BinaryIO:

@@ -17,7 +17,7 @@ OS_ERROR_HINTS = {
     errno.EROFS: "make it writable or move FT_FILE_PATH",
     errno.EACCES: "make it writable or move FT_FILE_PATH",
     errno.EPERM: "make it writable or move FT_FILE_PATH",
-    errno.EIO: "look at the disk",
+    errno.EIO: "check the disk",
     errno.ESTALE: "mount it again",
     errno.EMFILE: "raise the limit on open files (ulimit -n)",
     errno.ENFILE: "close other programs",

@@ -90,7 +90,7 @@ def check_contents(run: RunFolder, what: str, place: Path, wanted: str, known: S
     if known.get(str(place)) != now and content_fingerprint(place) != wanted:
         raise InvalidRequestError(
             f"{what} ({place}) has changed since run {run.id} began: put it back, "
-            f"or start anew with: tuneloop run --repeat {run.id}"
+            f"or start again with: tuneloop run --repeat {run.id}"
         )
     return now
 
