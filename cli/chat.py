@@ -10,7 +10,7 @@ import click
 
 from tuneloop.cli.main import print_error
 from tuneloop.cli.select_run import select_run
-from tuneloop.core.commands import is_command
+from tuneloop.core.commands import find_command
 from tuneloop.core.directive import Line
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.formatting import printable
@@ -61,7 +61,7 @@ def meant(home: Home, first: str | None, text: str | None) -> tuple[RunFolder, s
     except InvalidRequestError as e:
         if first is None or text is not None:
             raise
-        if is_command(first):
+        if find_command(first) is not None:
             return select_run(home, None), first
         raise InvalidRequestError(
             f"{e}; to send it to the newest run: tuneloop chat {select_run(home, None).id} {first}"

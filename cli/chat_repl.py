@@ -33,12 +33,12 @@ from tuneloop.tools.runs.start import resume_detached, start_from_options
 from tuneloop.tools.runs.status import run_state, run_status
 
 POLL, PATIENCE, SHOWN = 0.25, 2.0, 20
-# What the conversation itself shows, or comes too often to be read beside it.
+# Events that the conversation shows already, or that are too frequent for it.
 UNSHOWN = {"told", "node_started", "tool_used", "model_called"}
 STAND = {
-    "new": "nobody works on it, resume starts it",
-    "running": "somebody works on it",
-    "paused": "nobody works on it, resume goes on",
+    "new": "no process works on it; resume starts it",
+    "running": "a process works on it",
+    "paused": "no process works on it; resume continues it",
     "finished": "it is over: report; tuneloop fork goes on from any of its experiments",
 }
 

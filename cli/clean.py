@@ -24,7 +24,7 @@ Examples:
   tuneloop clean                          look, then decide
   tuneloop clean my-run --dry-run         of one run, only look
   tuneloop clean --only caches --yes      for scripts
-  tuneloop clean --runs 30d --engines     also whole runs and evaluations untouched for 30 days, engines nobody needs
+  tuneloop clean --runs 30d --engines     also whole runs and evaluations untouched for 30 days, unused engines
 
 \b
 Kinds: leftovers (begun and never finished), caches, scratch (of what is over), models (neither best nor last), and only
@@ -37,7 +37,7 @@ run or evaluation; sealed splits never.
 @click.argument("run_id", metavar="[RUN]", required=False)
 @click.option("--only", multiple=True, type=click.Choice(KINDS), help="This kind only; repeat it for more.")
 @click.option(
-    "--runs", "older", metavar="TIME", help="Also whole runs and evaluations that nobody worked on for TIME: 12h, 30d."
+    "--runs", "older", metavar="TIME", help="Also whole runs and evaluations not worked on for TIME: 12h, 30d."
 )
 @click.option("--engines", is_flag=True, help="Also engines that neither this release nor an unfinished run uses.")
 @click.option("--dry-run", is_flag=True, help="Show, remove nothing.")
@@ -60,7 +60,7 @@ def command(
         return
     freed = [remove_found(find) for find in found]
     kept = sum(not f and bool(s) for f, s in zip(freed, sizes, strict=True))
-    note = f"; {kept} kept, somebody uses them now" if kept else ""
+    note = f"; {kept} kept, in use" if kept else ""
     click.echo(f"removed {format_size(sum(freed))}{note}", err=as_json)
 
 

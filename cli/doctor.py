@@ -28,7 +28,7 @@ from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.docker_daemon import probe_docker, probe_gpu
 from tuneloop.tools.llm_proxy.access import data_access, judge_access, missing, unpriced, upstreams
 
-# What `tuneloop doctor` looks at: each check says what is there, whether it will do, and the cure when not.
+# The checks of `tuneloop doctor`: each reports what was found, whether it suffices, and the remedy if not.
 
 Verdict = Literal["ok", "note", "missing"]
 MEMORY_WANTED = 3_000_000_000
@@ -52,7 +52,7 @@ def run_checks(dotenv: Path) -> list[Check]:
     try:
         settings = load_settings(dotenv)
     except InvalidRequestError as e:
-        return [check_python(), Check("settings", "missing", str(e), "mend the line")]
+        return [check_python(), Check("settings", "missing", str(e), "correct the line")]
     return [
         check_python(),
         check_processor(),
@@ -140,7 +140,7 @@ def check_sandboxes() -> list[Check]:
 
 
 def unneeded_sandbox(works: list[str]) -> str:
-    """What a sandbox that does not work means beside those that do."""
+    """Remark on a sandbox that does not work: not needed when another one does."""
     return f"not needed: {works[0]} works" if works else ""
 
 
@@ -167,7 +167,7 @@ def check_agents(settings: Settings) -> Check:
     try:
         check_planner(settings)
     except InvalidRequestError as e:
-        return Check("planner", "missing", str(e), "mend the setting, or leave CHAT_MODEL empty")
+        return Check("planner", "missing", str(e), "correct the setting, or leave CHAT_MODEL empty")
     own = "".join(f", {agent} asks {model}" for agent, model in settings.chat_models.items())
     then = ", ".join((*settings.chat_fallbacks, "the offline policy"))
     where = urlsplit(settings.endpoint).hostname if settings.endpoint else "its provider"

@@ -20,9 +20,9 @@ from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.manifest import read_spec
 from tuneloop.tools.runs.messages import say
 
-# Ask the person at this terminal what becomes of a limit that is reached; who is not there does not keep the run waiting.
+# A reached limit is put to the user at this terminal; without an answer the run finishes.
 
-PATIENCE = 900.0  # seconds without a word after which nobody is there
+PATIENCE = 900.0  # seconds without input after which the user counts as absent
 CHOICES = "more AMOUNT (e.g. more 2h), [f]inish, [q]uit: "
 
 
@@ -79,7 +79,7 @@ def drive_once(run: RunFolder, settings: Settings, step_n: int | None, as_json: 
 
 
 def is_terminal(as_json: bool) -> bool:
-    """Whether somebody sits at this terminal."""
+    """Whether this terminal is interactive."""
     return not as_json and sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -128,7 +128,7 @@ def remark_lines(found: Sequence[Measurement]) -> list[str]:
 
 def draw_plot(path: Path, found: Sequence[Measurement]) -> None:
     """All values with their intervals as PNG and SVG."""
-    from matplotlib.figure import Figure  # half a second, and only who compares pays for it
+    from matplotlib.figure import Figure  # takes half a second, needed only for comparisons
 
     names = list(found[0].scores)
     figure = Figure(figsize=(8, 1.2 + 0.7 * len(names)), layout="constrained")

@@ -40,7 +40,7 @@ from tuneloop.core.events import (
 )
 from tuneloop.core.formatting import format_duration, format_interval, printable
 
-# What the live view knows: a board that each event moves on by one step, so that any terminal can join late.
+# The state of the live view, updated event by event, so that a terminal can attach at any time.
 
 WORDS_KEPT = 5
 

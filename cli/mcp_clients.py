@@ -104,7 +104,7 @@ def parse_object(text: str, path: Path) -> dict[str, Any]:
         found = json.loads(text, object_pairs_hook=unique_keys) if text.strip() else {}
     except (ValueError, RecursionError) as e:
         raise InvalidRequestError(
-            f"{path}: not plain JSON: {e}; nothing was changed: mend it, or add what --print shows by hand"
+            f"{path}: not plain JSON: {e}; nothing was changed: correct it, or add what --print shows by hand"
         ) from e
     if not isinstance(found, dict):
         raise InvalidRequestError(f"{path}: holds no JSON object; nothing was changed")

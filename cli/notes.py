@@ -1,4 +1,4 @@
-"""Say once which keys of a `.env` file mean nothing here, so that nobody relies on them in vain."""
+"""Warn once about keys of a `.env` file that have no effect."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def status_spending_lines(status: RunStatus) -> Table:
             table.add_row(line.kind, *(amount_cell(line, value) for value in (line.spent, line.limit, line.left)))
     table.add_row("disk", format_size(status.spent.disk), "", "")
     if status.spent.unpriced:
-        table.add_row("", Text(f"money without {', '.join(status.spent.unpriced)}, whose price nobody knows"), "", "")
+        table.add_row("", Text(f"money without {', '.join(status.spent.unpriced)}, whose price is unknown"), "", "")
     return table
 
 

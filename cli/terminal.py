@@ -44,7 +44,7 @@ def cell_text(text: str, limit: int = CELL) -> str:
 
 
 def is_interactive() -> bool:
-    """Whether somebody who can be asked sits at this terminal."""
+    """Whether this terminal is interactive and can ask its user."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -1,1 +1,1 @@
-"""What the project is about: the nouns. Imports nothing of the project, pydantic only from outside."""
+"""The data types of the project. Imports no other folder of it, and of third parties mainly pydantic."""

@@ -27,10 +27,10 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _set_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """`langgraph dev` forbids blocking calls wherever a loop runs; this loop serves nobody but a node that waits for it."""
+    """`langgraph dev` forbids blocking calls wherever a loop runs; only a waiting node depends on this one."""
     guard = sys.modules.get("blockbuster.blockbuster")
     if guard is not None:
-        guard._skip.value = True  # of this thread; there is no public way to say it
+        guard._skip.value = True  # for this thread; blockbuster has no public way to set it
     loop.run_forever()
 
 
@@ -54,9 +54,9 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 
 
 def in_thread(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
-    """An asynchronous face for a blocking function; cancelling it wakes every `pause` inside."""
+    """Make a blocking function asynchronous; cancelling it interrupts every `pause` inside."""
 
-    @wraps(function)  # who calls it looks at the parameters
+    @wraps(function)  # callers inspect the parameters
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
         event = threading.Event()
         context = contextvars.copy_context()
@@ -72,7 +72,7 @@ def in_thread(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
 
 
 def is_cancelled() -> bool:
-    """Whether the asynchronous caller gave up."""
+    """Whether the asynchronous caller was cancelled."""
     event = _cancelled.get()
     return event is not None and event.is_set()
 
@@ -82,7 +82,7 @@ _check: contextvars.ContextVar[Callable[[], None] | None] = contextvars.ContextV
 
 @contextlib.contextmanager
 def interruptible(check: Callable[[], None]) -> Iterator[None]:
-    """Inside, long work that waits for nothing asks `check`, which raises PausedError, whether it is to stop."""
+    """Long work in this context calls `check`, which raises PausedError when the work must stop."""
     token = _check.set(check)
     try:
         yield
@@ -91,7 +91,7 @@ def interruptible(check: Callable[[], None]) -> Iterator[None]:
 
 
 def raise_if_interrupted() -> None:
-    """For long work between two pieces of it. Raises PausedError when the caller gave up or somebody asked for a pause."""
+    """Call between two steps of long work. Raises PausedError when the caller was cancelled or a pause was requested."""
     if is_cancelled():
         raise PausedError("cancelled by the caller")
     if (check := _check.get()) is not None:
@@ -99,7 +99,7 @@ def raise_if_interrupted() -> None:
 
 
 def pause(seconds: float) -> None:
-    """Sleep, unless the asynchronous caller gave up. Raises PausedError then."""
+    """Sleep. Raises PausedError when the asynchronous caller is cancelled."""
     event = _cancelled.get()
     if event is None:
         threading.Event().wait(seconds)

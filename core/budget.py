@@ -1,30 +1,39 @@
-"""What tokens of a model cost: the user's prices, else the dated list prices of `prices.json`; unknown is never free."""
+"""What a run has spent, what it may spend, and what is left: time, GPU-hours, tokens, money, disk."""
 
 from __future__ import annotations
 
-import json
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict
 
 from tuneloop.core.formatting import format_duration
-
-# What a run has spent, what it may spend, and what is left: time, GPU-hours, tokens, money, disk.
 
 Kind = Literal["time", "GPU-hours", "tokens", "money"]
 KINDS: tuple[Kind, ...] = ("time", "GPU-hours", "tokens", "money")
 NEAR = 0.8  # share of a limit at which there is a warning
+# Unit that people write → kind of amount, factor to its unit here.
+UNITS = {
+    **dict.fromkeys(("s", "sec", "second"), ("seconds", 1)),
+    **dict.fromkeys(("m", "min", "minute"), ("seconds", 60)),
+    **dict.fromkeys(("h", "hr", "hour"), ("seconds", 3600)),
+    **dict.fromkeys(("d", "day"), ("seconds", 86400)),
+    "experiment": ("experiments", 1),
+    "token": ("tokens", 1),
+    **dict.fromkeys(("k token", "ktoken"), ("tokens", 1000)),
+    **dict.fromkeys(("m token", "mtoken", "million token"), ("tokens", 1_000_000)),
+    **dict.fromkeys(("$", "usd", "dollar"), ("money", 1)),
+    "gpu-hour": ("gpu_hours", 1),
+}
 
 
 class Amounts(BaseModel):
-    """Of what can be limited; money in USD, as far as prices are known.
+    """Amounts of what can be limited; money in USD, as far as prices are known.
 
-    Seconds are of work, of all sessions; GPU-hours devices times hours of each job that may use them; tokens in and out.
+    Seconds: work of all sessions. GPU-hours: devices times hours of each job that may use them. Tokens: input and output.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -35,19 +44,19 @@ class Amounts(BaseModel):
     money: float = 0.0
 
     def of(self, kind: Kind) -> float:
-        """One of them, in its unit."""
+        """The amount of one kind, in its unit."""
         return {"time": self.seconds, "GPU-hours": self.gpu_hours, "tokens": self.tokens, "money": self.money}[kind]
 
 
 class Spent(Amounts):
-    """`unpriced`: models that were asked and whose price nobody knows: the money is without them. Disk in bytes."""
+    """Amounts of a run. `unpriced`: called models without a known price, which `money` leaves out. Disk in bytes."""
 
     unpriced: tuple[str, ...] = ()
     disk: int = 0
 
 
 class Limits(BaseModel):
-    """None: unlimited."""
+    """Limits of a run; None: unlimited."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -57,13 +66,13 @@ class Limits(BaseModel):
     money: float | None = None
 
     def of(self, kind: Kind) -> float | None:
-        """One of them, in its unit."""
+        """The amount of one kind, in its unit."""
         return {"time": self.seconds, "GPU-hours": self.gpu_hours, "tokens": self.tokens, "money": self.money}[kind]
 
 
 @dataclass(frozen=True)
 class SpendingLine:
-    """One kind: what was spent of what; `limit` None: unlimited."""
+    """What was spent of one kind; `limit` None: unlimited."""
 
     kind: Kind
     spent: float
@@ -71,12 +80,12 @@ class SpendingLine:
 
     @property
     def left(self) -> float | None:
-        """Never below nothing; None: unlimited."""
+        """What is left, at least 0; None: unlimited."""
         return None if self.limit is None else max(0.0, self.limit - self.spent)
 
     @property
     def share(self) -> float:
-        """Of the limit that is spent; 0 without one."""
+        """Spent share of the limit; 0 without a limit."""
         return 0.0 if self.limit is None else self.spent / self.limit if self.limit else 1.0
 
     def __str__(self) -> str:
@@ -89,13 +98,13 @@ class SpendingLine:
 
     @property
     def spent_text(self) -> str:
-        """What was spent, without the unit where the limit has the same."""
+        """The amount spent, without its unit where the limit shows it."""
         said = format_amount(self.kind, self.spent)
         return said.rpartition(" ")[0] if self.kind != "time" and self.limit is not None else said
 
 
 def spending_lines(spent: Amounts, limits: Limits) -> Iterator[SpendingLine]:
-    """All kinds."""
+    """One line for each kind."""
     return (SpendingLine(kind, spent.of(kind), limits.of(kind)) for kind in KINDS)
 
 
@@ -112,72 +121,17 @@ def format_amount(kind: Kind, value: float) -> str:
             return f"{value:.2f} USD" if value >= 0.1 or not value else f"{value:.4f} USD"
 
 
-Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-FILE = Path(__file__).with_name("prices.json")
-VENDOR = re.compile(r"^(?:openai|anthropic|google|google_genai|google_vertexai|mistralai|mistral|xai|x-ai)[:/]")
-DATED = re.compile(r"-(?:latest|\d{4}-\d\d-\d\d|\d{8})$")
+def parse_amount(text: str) -> dict[str, float]:
+    """`2h` → `{"seconds": 7200}`; the kinds are those of `Amounts`, and experiments.
 
-
-class Price(BaseModel):
-    """USD for a million tokens in, out, and in from the provider's cache; prompts of more than `beyond` cost `longer`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    into: Dollars
-    out: Dollars
-    cached: Dollars
-    beyond: int = Field(0, ge=0)
-    longer: Price | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def listed(cls, value: Any) -> Any:
-        """`[in, out]` or `[in, out, cached]`; without a price of their own cached tokens cost what others do."""
-        if not isinstance(value, list | tuple):
-            return value
-        if len(value) not in (2, 3):
-            raise ValueError("right is [in, out] or [in, out, cached], each for a million tokens")
-        return {"into": value[0], "out": value[1], "cached": value[-1] if len(value) == 3 else value[0]}
-
-    def cost(self, into: int, out: int, cached: int = 0) -> float:
-        """USD; `cached` of the tokens `into` came from the provider's cache."""
-        if self.longer is not None and into > self.beyond:
-            return self.longer.cost(into, out, cached)
-        cached = min(max(0, cached), into)  # what a provider says of itself need not fit together
-        return ((into - cached) * self.into + cached * self.cached + out * self.out) / 1e6
-
-
-class PriceList(BaseModel):
-    """`prices.json`: when and from where it is."""
-
-    model_config = ConfigDict(frozen=True)
-
-    date: str
-    source: str
-    models: dict[str, Price]
-
-
-@cache
-def load_price_list() -> PriceList:
-    """The list prices that came with this version."""
-    return PriceList.model_validate(json.loads(FILE.read_bytes()))
-
-
-def find_price(model: str, own: Mapping[str, Price]) -> Price | None:
-    """The user's price, else the list's; None: nobody knows.
-
-    `provider:model` is looked for without the provider, and in the list without the date of a snapshot.
+    Raises ValueError for text that is no amount: no unit, zero, or a fraction of what is counted.
     """
-    bare = model.partition(":")[2]
-    if (known := own.get(model) or own.get(bare)) is not None:
-        return known
-    name = VENDOR.sub("", model)
-    listed = load_price_list().models
-    return listed.get(name) or listed.get(DATED.sub("", name))
-
-
-def price_source(model: str, own: Mapping[str, Price]) -> str:
-    """Who knows the price: `own`, `list`, or "" nobody."""
-    if own.get(model) or own.get(model.partition(":")[2]):
-        return "own"
-    return "list" if find_price(model, own) else ""
+    match = re.fullmatch(r"([+-]?)\s*(\$?)\s*(\d+(?:\.\d+)?)\s*([A-Za-z][A-Za-z -]*)?", text)
+    unit = "" if match is None else match[2] or (match[4] or "").strip().lower().replace("gpu hour", "gpu-hour")
+    if match is None or (known := UNITS.get(unit.removesuffix("s") if len(unit) > 1 else unit)) is None:
+        raise ValueError(f"no amount in {text!r}")
+    kind, factor = known
+    amount = float(f"{match[1]}{match[3]}") * factor
+    if not amount or not math.isfinite(amount) or (kind in ("experiments", "tokens") and amount != int(amount)):
+        raise ValueError(f"{text!r} is no amount of {kind}")
+    return {kind: amount}

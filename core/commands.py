@@ -12,6 +12,7 @@ from typing import get_args
 
 from pydantic import ValidationError
 
+from tuneloop.core.budget import parse_amount
 from tuneloop.core.directive import (
     Approve,
     Avoid,
@@ -39,20 +40,6 @@ from tuneloop.core.run_spec import ApproveAt
 
 NAME = r"[A-Za-z_]\w*"
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-SIMILAR = 72  # of 100: rapidfuzz's similarity from which a command is offered
-# Unit of `more` → field of Extend, factor.
-UNITS = {
-    **dict.fromkeys(("s", "sec", "second"), ("seconds", 1)),
-    **dict.fromkeys(("m", "min", "minute"), ("seconds", 60)),
-    **dict.fromkeys(("h", "hr", "hour"), ("seconds", 3600)),
-    **dict.fromkeys(("d", "day"), ("seconds", 86400)),
-    "experiment": ("experiments", 1),
-    "token": ("tokens", 1),
-    **dict.fromkeys(("k token", "ktoken"), ("tokens", 1000)),
-    **dict.fromkeys(("m token", "mtoken", "million token"), ("tokens", 1_000_000)),
-    **dict.fromkeys(("$", "usd", "dollar"), ("money", 1)),
-    "gpu-hour": ("gpu_hours", 1),
-}
 
 
 class NotACommandError(InvalidRequestError):
@@ -63,7 +50,7 @@ class NotACommandError(InvalidRequestError):
 class CommandSpec:
     """`read` turns the words after the name into a command, and raises ValueError for others.
 
-    `phrases`: how people say it; the nearest one decides which command is offered for text that is none.
+    `phrases`: example phrases; the nearest one decides which command is suggested for text that is not a command.
     """
 
     name: str
@@ -91,7 +78,7 @@ def scalar(text: str) -> Value:
 
 
 def no_arguments(make: Callable[[], Command], text: str) -> Command:
-    """For commands of one word."""
+    """Read a command without arguments."""
     if text:
         raise ValueError("takes no arguments")
     return make()
@@ -163,15 +150,7 @@ def read_focus(text: str) -> Focus:
 
 def read_more(text: str) -> Extend:
     """`2h`, `-3 experiments`, `2M tokens`, `$5`."""
-    match = re.fullmatch(r"([+-]?)\s*(\$?)\s*(\d+(?:\.\d+)?)\s*([A-Za-z][A-Za-z -]*)?", text)
-    unit = "" if match is None else match[2] or (match[4] or "").strip().lower().replace("gpu hour", "gpu-hour")
-    if match is None or (known := UNITS.get(unit.removesuffix("s") if len(unit) > 1 else unit)) is None:
-        raise ValueError(f"no amount in {text!r}")
-    field, factor = known
-    amount = float(f"{match[1]}{match[3]}") * factor
-    if not amount or not math.isfinite(amount) or (field in ("experiments", "tokens") and amount != int(amount)):
-        raise ValueError(f"{text!r} is no amount of {field}")
-    return Extend.model_validate({field: amount})
+    return Extend.model_validate(parse_amount(text))
 
 
 def read_ask(text: str) -> Approve:
@@ -203,7 +182,7 @@ def read_revoke(text: str) -> Revoke:
 
 
 def read_reply(yes: bool, text: str) -> Reply:
-    """A reason, or nothing. A yes under a condition is none."""
+    """An optional reason. A yes with a condition is refused."""
     reason = text.lstrip(" ,.:-")
     if yes and re.match(r"(?:but|if|only|except|unless)\b", reason, re.IGNORECASE):
         raise ValueError("a yes under a condition is no answer")
@@ -219,7 +198,7 @@ def read_run(text: str) -> NewRun:
 
 
 def read_why(text: str) -> Question:
-    """A number of an experiment, or nothing."""
+    """An experiment number, or nothing."""
     number = re.fullmatch(r"(?:experiment\s+)?(\d+)", text)
     if text and number is None:
         raise ValueError(f"{text!r} is no number of an experiment")
@@ -228,9 +207,8 @@ def read_why(text: str) -> Question:
 
 def question(topic: str, help_: str, *phrases: str) -> CommandSpec:
     """A question without arguments."""
-    return CommandSpec(
-        topic, "", help_, topic, partial(no_arguments, partial(Question.model_validate, {"topic": topic})), phrases
-    )
+    read = partial(no_arguments, partial(Question.model_validate, {"topic": topic}))
+    return CommandSpec(topic, "", help_, topic, read, phrases)
 
 
 COMMANDS = (
@@ -289,9 +267,11 @@ BY_NAME = {name: spec for spec in COMMANDS for name in (spec.name, *spec.aliases
 
 
 def parse(text: str) -> Command:
-    """The command that a text is; a leading slash is optional.
+    """Parse a text as a command; a leading slash is optional.
 
-    Raises NotACommandError for text that begins with no command, InvalidRequestError for one whose arguments are wrong.
+    Raises:
+        NotACommandError: The text does not begin with the name of a command.
+        InvalidRequestError: The arguments are wrong.
     """
     name, _, words = text.strip().removeprefix("/").partition(" ")
     spec = BY_NAME.get(name.lower().rstrip(".,!?"))
@@ -308,39 +288,15 @@ def parse(text: str) -> Command:
     raise InvalidRequestError(f"{spec.name}: {reason}; right is `{spec.usage}`, e.g. `{spec.example}`")
 
 
-def suggest(text: str) -> tuple[str, CommandSpec | None]:
-    """The command nearest to a text that is none: its whole text where it can be carried out, else "", and its entry."""
-    from rapidfuzz import fuzz, process, utils  # only for text that is no command
-
-    word, _, rest = text.strip().removeprefix("/").partition(" ")
-    if slip := process.extractOne(word.lower(), list(BY_NAME), scorer=fuzz.ratio, score_cutoff=SIMILAR):
-        for whole in (f"{slip[0]} {rest}".strip(), slip[0]):
-            if is_command(whole):
-                return whole, BY_NAME[slip[0]]
-    phrases = {phrase: spec for spec in COMMANDS for phrase in spec.phrases}
-    found = process.extractOne(
-        text, list(phrases), scorer=fuzz.token_set_ratio, processor=utils.default_process, score_cutoff=SIMILAR
-    )
-    if found is None:
-        return "", BY_NAME[slip[0]] if slip else None
-    spec = phrases[found[0]]
-    return (spec.name if is_command(spec.name) else ""), spec
-
-
 def find_command(text: str) -> Command | None:
-    """The command that a text is; None for other text."""
+    """Parse a text as a command; None when it is not one."""
     try:
         return parse(text)
     except InvalidRequestError:
         return None
 
 
-def is_command(text: str) -> bool:
-    """Whether a text is a whole command."""
-    return find_command(text) is not None
-
-
 def table() -> str:
-    """What `help` shows."""
+    """Usage and help of every command, one per line."""
     width = max(len(spec.usage) for spec in COMMANDS)
     return "\n".join(f"{spec.usage:{width}}  {spec.help}" for spec in COMMANDS)

@@ -1,4 +1,4 @@
-"""The three kinds of error: the user's, the recipe's and the world's."""
+"""The three kinds of error: invalid requests, bad recipes, and infrastructure failures."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ class RecipeError(Exception):
 
 
 class LimitReachedError(RecipeError):
-    """What comes next does not fit into a limit of the run: someone who is there is asked, else the run comes to its end."""
+    """The next step would exceed a limit of the run: an interactive user is asked, otherwise the run finishes."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, culprit="environment")
 
 
 class InfrastructureError(Exception):
-    """Disk full, engine gone, provider down: the run pauses and can be resumed."""
+    """Infrastructure failed (disk full, engine missing, provider down): the run pauses and can be resumed."""
 
 
 class PausedError(Exception):
-    """Someone asked the run to stop here; everything is on disk."""
+    """A pause was requested; everything is on disk."""
 
 
 class ApprovalNeededError(PausedError):
-    """A person is asked whether and how the run goes on; `question`: in words, "" where it lies in the run's files."""
+    """The run waits for a decision by a person; `question`: its text, "" when it is stored in the run's files."""
 
     def __init__(self, reason: str, question: str = "") -> None:
         super().__init__(reason)

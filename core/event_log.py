@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from tuneloop.core.events import EVENT, Event
 from tuneloop.core.files import append_line, raw_lines
 
-# Who follows a long log gets it in portions of this many events: memory stays the same at any length.
+# A long log is read in portions of this many events, which bounds memory.
 PORTION = 10_000
 
 
@@ -71,14 +71,14 @@ def parse_event(line: bytes) -> Event | None:
         return None
 
 
-# Read a run's `events.jsonl` from its end: who joins late needs the last lines, however long the log is.
+# `events.jsonl` is read from its end: a late reader needs only the last lines.
 
 BLOCK = 1 << 20
 
 
 def find_last_event_offset(path: Path, kind: str, before: int | None = None) -> int | None:
     """Byte offset of the newest line with an event of `kind` that begins before byte `before`; None: there is none."""
-    # In JSON a text cannot hold this: its quotes are escaped.
+    # A JSON string cannot contain this: its quotes would be escaped.
     mark, rest = f'"kind":"{kind}"'.encode(), b""
     try:
         with path.open("rb") as f:

@@ -21,7 +21,7 @@ class Base(BaseModel):
 
 
 class RunStarted(Base):
-    """An orchestrator took up the run, first or again."""
+    """An orchestrator started or resumed the run."""
 
     kind: Literal["run_started"] = "run_started"
     run: str
@@ -49,7 +49,7 @@ class NodeFinished(Base):
 
 
 class NodeInterrupted(Base):
-    """A node was left before its end: a pause, a question, an error of the world; a crash leaves no word."""
+    """A node was interrupted by a pause, a question or an infrastructure error; a crash leaves no event."""
 
     kind: Literal["node_cut"] = "node_cut"
     node: str
@@ -66,7 +66,7 @@ class AgentAnswered(Base):
 
 
 class AgentStreaming(Base):
-    """What a model says, while it says it: the newest words; at most one event a second."""
+    """The newest words of a streamed model reply; at most one event per second."""
 
     kind: Literal["agent_thinks"] = "agent_thinks"
     agent: str
@@ -87,7 +87,7 @@ class ToolCalled(Base):
 
 
 class ModelCalled(Base):
-    """A call of a model is over. `cost` None: nobody knows the price; `wait`: seconds until it is tried again."""
+    """A model call ended. `cost` None: the price is unknown; `wait`: seconds until the next try."""
 
     kind: Literal["model_called"] = "model_called"
     agent: str
@@ -103,7 +103,7 @@ class ModelCalled(Base):
 
 
 class PlannerFallback(Base):
-    """A model did not answer; the next of the chain is asked, `offline` is the policy that needs none."""
+    """A model did not answer and the next of the chain is called; `offline` is the policy that needs no model."""
 
     kind: Literal["planner_fell_back"] = "planner_fell_back"
     agent: str
@@ -124,7 +124,7 @@ class JobProgress(Base):
 
 
 class MonitorFinding(Base):
-    """What the live watch of a training found; `stops`: the training is ended for it."""
+    """A finding of the training monitor; `stops`: it ends the training."""
 
     kind: Literal["watched"] = "watched"
     job: str
@@ -136,7 +136,7 @@ class MonitorFinding(Base):
 
 
 class TrainingForecast(Base):
-    """What a smoke run says of the full one; told again, with what it `took`, when the training is over."""
+    """Forecast of a training by its smoke run; emitted again, with what it `took`, when the training is over."""
 
     kind: Literal["forecasted"] = "forecasted"
     forecast: Forecast
@@ -155,7 +155,7 @@ class RecipeFailure(Base):
 
 
 class SplitPower(BaseModel):
-    """What the items of one benchmark's split can show, in points, before anything is measured."""
+    """Statistical power of one benchmark's split, in points, before anything is measured."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -167,7 +167,7 @@ class SplitPower(BaseModel):
 
 
 class PowerEstimated(Base):
-    """Said before anything costs: the smallest gain that the sealed test can show."""
+    """The smallest gain that the sealed test can show; emitted before anything costs."""
 
     kind: Literal["foreseen"] = "foreseen"
     sealed: SplitPower
@@ -213,7 +213,7 @@ class ExperimentFinished(Base):
 
 
 class MessageAnswered(Base):
-    """Somebody said something to the run, and it answered."""
+    """The run answered a message."""
 
     kind: Literal["told"] = "told"
     said: str
@@ -221,7 +221,7 @@ class MessageAnswered(Base):
 
 
 class Approval(Base):
-    """A person is asked whether an experiment may go on, or has answered."""
+    """An approval of an experiment was requested or decided."""
 
     kind: Literal["approval"] = "approval"
     when: Literal["plan", "launch"]
@@ -230,7 +230,7 @@ class Approval(Base):
 
 
 class LimitWarning(Base):
-    """Four fifths of a limit are spent, said once for each limit; seconds, GPU-hours, tokens or USD."""
+    """80 % of a limit are spent; emitted once per limit, in seconds, GPU-hours, tokens or USD."""
 
     kind: Literal["limit_near"] = "limit_near"
     of: Kind
@@ -239,7 +239,7 @@ class LimitWarning(Base):
 
 
 class RunPaused(Base):
-    """The run stopped before its end; `tuneloop resume` goes on."""
+    """The run stopped before its end; `tuneloop resume` continues it."""
 
     kind: Literal["run_paused"] = "run_paused"
     reason: str

@@ -9,11 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tuneloop.core.score import Comparison, GuardCheck, Score
 
-# What a training costs: forecast by its smoke run, and what it really took.
-
 
 class Cost(BaseModel):
-    """Of all attempts and all processes of one training, its start, its saves and its end included.
+    """Cost of all attempts and processes of one training, including start, checkpoints and end.
 
     `memory` is the most that was resident at once, in bytes; pages that a job shares with the warm engine it is a fork
     of count whole. `device_memory`: bytes that PyTorch held of the accelerator at most; None without one.
@@ -28,7 +26,7 @@ class Cost(BaseModel):
 
 
 class Forecast(Cost):
-    """Of a full training; `beside`: those of its seconds that are no optimizer steps."""
+    """Forecast of a full training; `overhead`: seconds that are not optimizer steps."""
 
     steps: int
     epochs: float = Field(0.0, description="passes over the rows that the engine makes of the built data")
@@ -123,7 +121,7 @@ class Failure(BaseModel):
 
 
 class Feedback(BaseModel):
-    """The critic's explanation beside the decision of code."""
+    """The promotion decision, made by code, and the critic's explanation."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -139,9 +137,9 @@ EarlyStopKind = Literal["nan", "zero", "diverged", "exploded", "flat", "stalled"
 
 @dataclass(frozen=True)
 class TrainingFinding:
-    """What the live watch finds wrong with a training; `good`: the last logged step before it, None where the model is sound.
+    """A problem found by the training monitor; `good`: the last logged step before it, None when the model is intact.
 
-    One of level `stop` cannot be mended by waiting.
+    Level `stop`: waiting cannot fix it.
     """
 
     kind: EarlyStopKind
@@ -203,7 +201,7 @@ class Experiment(BaseModel):
 
     @property
     def outcome(self) -> Outcome:
-        """Derived, so that it cannot disagree."""
+        """Derived from score and feedback, so that it cannot contradict them."""
         if self.score is None:
             return "failed"
         return "promoted" if self.feedback.promoted else "not promoted"
@@ -254,8 +252,6 @@ class Journal(BaseModel):
         """How many experiments left nothing to measure."""
         return len(self.experiments) - self.scored
 
-
-# What a run asks before it goes on, and what it is answered.
 
 ApprovalPoint = Literal["plan", "launch"]
 

@@ -27,16 +27,16 @@ LARGEST = 1 << 30  # bytes of a stored file that is read as a whole
 PIECE = 1 << 22  # bytes that are hashed between two looks for a pause
 LARGEST_LINES = 1 << 40  # of one that is read line by line
 LARGEST_LINE = 1 << 28
-# What the system says of a name that does not lead to a plain file.
+# Errors for a path that is not a regular file.
 NO_PLAIN_FILE = (errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.ENAMETOOLONG)
 DEEPEST = 100  # levels of YAML: its parser recurses
 LONGEST_REASON = 200  # characters
 
 
 def write_atomic(path: Path, data: str | bytes, mode: int | None = None, *, keep: bool = False) -> None:
-    """Write `data` so that `path` holds either the old content or all of the new, also after a power cut.
+    """Write `data` so that `path` holds either the old content or all of the new, even after a power failure.
 
-    `mode`: its permissions; None: as any new file gets them. `keep`: a file that is already there stays as it is.
+    `mode`: permissions; None: the default of a new file. `keep`: an existing file stays unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_partial_writes(path)
@@ -59,7 +59,7 @@ def write_atomic(path: Path, data: str | bytes, mode: int | None = None, *, keep
 
 
 def _open_part(part: Path) -> BinaryIO:
-    """The part, locked; one that another writer's `remove_partial_writes` took before it was locked is begun again."""
+    """Open and lock the partial file; retry when another writer removed it before it was locked."""
     while True:
         f = part.open("wb")
         with contextlib.suppress(OSError):  # a disk without locks
@@ -70,7 +70,7 @@ def _open_part(part: Path) -> BinaryIO:
 
 
 def remove_partial_writes(path: Path) -> None:
-    """Remove what writers of `path` left that were killed in the middle: nobody holds its lock any more."""
+    """Remove partial files of killed writers of `path`: their locks are free."""
     for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
         with contextlib.suppress(OSError), part.open("rb") as f:
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -87,7 +87,7 @@ def fsync_path(path: Path) -> None:
 
 
 def fsync_tree(folder: Path) -> None:
-    """Make every file below `folder` durable: before a proof says that it is whole, a power cut must not unmake it."""
+    """Make every file below `folder` durable, before a proof of completion is written."""
     for path in (folder, *folder.rglob("*")):
         if path.is_file() or (path.is_dir() and not path.is_symlink()):
             fsync_path(path)
@@ -104,7 +104,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError, also for nesting beyond Python's patience."""
+    """The value of a JSON text. Raises ValueError, also for nesting beyond Python's recursion limit."""
     try:
         return json.loads(text)
     except RecursionError as e:
@@ -115,16 +115,16 @@ def damaged(path: Path, why: object, line: int = 0) -> DamagedFileError:
     """The error for a stored file that cannot be used, with the cure for where it lies."""
     run = next((folder.name for folder in path.parents if folder.parent.name == "runs"), "")
     kept = run and path.name != "run.yaml" and "inbox" not in path.parts
-    anew = f", or start anew with: tuneloop run --repeat {run}" if kept else ""
+    anew = f", or start again with: tuneloop run --repeat {run}" if kept else ""
     reason = " ".join(str(why).split())[:LONGEST_REASON]
     place = f"{path}:{line}" if line else str(path)
-    return DamagedFileError(f"{place} is damaged ({reason}): mend it, or put a copy of it back{anew}", reason)
+    return DamagedFileError(f"{place} is damaged ({reason}): repair it or restore a copy{anew}", reason)
 
 
 def open_plain(path: Path, most: int = LARGEST, *, follow: bool = True) -> BinaryIO:
-    """A regular file of at most `most` bytes, apparent size, open for reading; a pipe is not waited for.
+    """Open a regular file of at most `most` bytes (apparent size) for reading; a pipe does not block.
 
-    Raises FileNotFoundError and PermissionError; DamagedFileError for everything else that is no such file.
+    Raises FileNotFoundError and PermissionError; DamagedFileError for everything else that is not a regular file.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
@@ -212,7 +212,7 @@ def mismatch(path: Path, error: ValidationError, name: str = "") -> DamagedFileE
     return damaged(path, f"{where}: {first['msg']}" if where else first["msg"])
 
 
-adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)  # what checks values of a type
+adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)  # cached validator of a type
 
 
 def write_lines(path: Path, rows: Iterable[Any]) -> None:
@@ -245,7 +245,7 @@ def append_line(path: Path, line: str) -> None:
     """Append one line in one write. A line that a crash tore is ended first, so that only it is lost."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+", buffering=0) as f:
-        with contextlib.suppress(OSError):  # a disk without locks; with them nobody sees half of another's line
+        with contextlib.suppress(OSError):  # a disk without locks; with them no writer sees a partial line of another
             fcntl.flock(f, fcntl.LOCK_EX)
         size = f.seek(0, 2)
         torn = size > 0 and (f.seek(size - 1), f.read(1))[1] != b"\n"

@@ -62,7 +62,7 @@ class Exit(BaseModel):
 
     @property
     def killed(self) -> bool:
-        """Ended from outside, by a signal or on request: says nothing of the command."""
+        """Ended from outside, by a signal or on request, which says nothing about the command."""
         return self.reason == "stopped" or (self.reason == "finished" and self.code in (-SIGKILL, -SIGTERM))
 
 
@@ -76,7 +76,7 @@ class JobStatus(BaseModel):
 
     @property
     def killed(self) -> bool:
-        """Whether the job, or who guarded it, was ended from outside, which says nothing of what was asked."""
+        """Whether the job or its supervisor was ended from outside, which says nothing about the command."""
         return self.state == "lost" or (self.exit is not None and self.exit.killed)
 
 
@@ -95,7 +95,7 @@ class JobReport(JobStatus):
 
 
 class Sandbox(Protocol):
-    """Where jobs run. Starting what runs or is over does nothing."""
+    """Where jobs run. Starting a job that runs or is over does nothing."""
 
     kind: str
     powers: frozenset[Power]

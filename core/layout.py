@@ -56,7 +56,7 @@ class Home:
 
     @property
     def key(self) -> Path:
-        """`signing.key`: signs the runs that this home makes; nobody but its owner can read it."""
+        """`signing.key`: signs the runs of this home; only its owner can read it."""
         return self.root / "signing.key"
 
     @property
@@ -97,7 +97,7 @@ class RunFolder:
 
     @property
     def signature(self) -> Path:
-        """`signature.json`: what the home's key says of `run.yaml` and `setup.json`."""
+        """`signature.json`: signature of `run.yaml` and `setup.json` with the home's key."""
         return self.root / "signature.json"
 
     @property
@@ -122,7 +122,7 @@ class RunFolder:
 
     @property
     def conversation(self) -> Path:
-        """`conversation.jsonl`: what was said to the run and what it answered."""
+        """`conversation.jsonl`: messages to the run and its answers."""
         return self.root / "conversation.jsonl"
 
     @property
@@ -171,7 +171,7 @@ class RunFolder:
         return self.root / "ledger.jsonl"
 
     def calls_begun(self, who: str = "") -> Path:
-        """`calls_begun.jsonl`: requests of agents, or of `who`, that are under way, or were when somebody was killed."""
+        """`calls_begun.jsonl`: requests of agents, or of `who`, that are in flight or were when their process was killed."""
         return self.root / f"{who}calls_begun.jsonl"
 
     @property
@@ -181,7 +181,7 @@ class RunFolder:
 
     @property
     def models(self) -> Path:
-        """`models.json`: what was learnt of the agents' models."""
+        """`models.json`: detected properties of the agents' models."""
         return self.root / "models.json"
 
     @property
@@ -273,7 +273,7 @@ class ExperimentFolder:
 
     @property
     def forecast(self) -> Path:
-        """`forecast.json`: what the smoke run says of the full one."""
+        """`forecast.json`: the smoke run's forecast of the training."""
         return self.root / "forecast.json"
 
     @property
@@ -313,12 +313,12 @@ class ExperimentFolder:
 
     @property
     def approvals(self) -> Path:
-        """What a person was asked, and what was answered."""
+        """Approval requests and decisions."""
         return self.root / "approvals"
 
     @property
     def failures(self) -> Path:
-        """`<attempt>.json`: what failed, and where the work went then."""
+        """`<attempt>.json`: what failed, and the node that repairs it."""
         return self.root / "troubles"
 
 
@@ -360,5 +360,5 @@ class ExtraTrainingFolder(ExperimentFolder):
 
 
 def job_input_file(work: Path, job: str) -> Path:
-    """What a job is given in a file lies beside its own folder: the job reads it and cannot write it."""
+    """Input file of a job, next to its folder: the job can read it but not write it."""
     return work / f"{job}.input"

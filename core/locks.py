@@ -14,7 +14,7 @@ TRIES, PAUSE = 20, 0.005
 
 
 def acquire(handle: int) -> bool:
-    """Lock exclusively, without waiting for a holder; the shared lock of someone who only looks is waited for."""
+    """Lock exclusively without waiting for a holder; the shared lock of `is_locked` is waited for briefly."""
     for _ in range(TRIES):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -27,7 +27,7 @@ def acquire(handle: int) -> bool:
 
 @contextmanager
 def try_lock(path: Path) -> Iterator[int | None]:
-    """A descriptor of the locked file, which is made if missing; None while somebody else holds it."""
+    """A descriptor of the locked file, which is created if missing; None while another process holds it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         yield handle if acquire(handle) else None
@@ -37,7 +37,7 @@ def try_lock(path: Path) -> Iterator[int | None]:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold the file's lock against other processes; waits for its turn."""
+    """Hold the file's lock; waits until it is free."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as f:
         fcntl.flock(f, fcntl.LOCK_EX)
@@ -45,9 +45,9 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody holds the file's lock; those who look at the same time do not see each other.
+    """Whether a process holds the file's lock; concurrent calls do not affect each other.
 
-    A job may have left a link, a pipe or a socket under that name: nobody locks those, and they are not waited for.
+    A job may have left a link, a pipe or a socket under that name: these count as not locked and do not block.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""A broken disk or a missing permission in the orchestrator itself: one line instead of a traceback; the run can go on."""
+"""Disk and permission errors of the orchestrator as one line instead of a traceback; the run can be resumed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OS_ERROR_HINTS = {
     errno.EROFS: "make it writable or move FT_FILE_PATH",
     errno.EACCES: "make it writable or move FT_FILE_PATH",
     errno.EPERM: "make it writable or move FT_FILE_PATH",
-    errno.EIO: "look at the disk",
+    errno.EIO: "check the disk",
     errno.ESTALE: "mount it again",
     errno.EMFILE: "raise the limit on open files (ulimit -n)",
     errno.ENFILE: "close other programs",
@@ -35,17 +35,17 @@ OS_ERROR_HINTS = {
 
 @contextlib.contextmanager
 def naming_os_errors(root: Path | str) -> Iterator[None]:
-    """Turn what the operating system refuses inside into a InfrastructureError that names the file and the cure."""
+    """Turn operating system errors into an InfrastructureError that names the file and the remedy."""
     try:
         yield
     except OSError as e:
-        if e.errno not in OS_ERROR_HINTS or e.errno == errno.ENOENT:  # a file that is not there is a fault of ours here
+        if e.errno not in OS_ERROR_HINTS or e.errno == errno.ENOENT:  # a missing file is a bug of ours here
             raise
         raise InfrastructureError(os_error_line(e, root)) from e
 
 
 def os_error_line(error: OSError, root: Path | str | None = None) -> str:
-    """File, what the system said of it, and the cure."""
+    """File, the system's message, and the remedy."""
     name = error.filename or root
     said = error.strerror or " ".join(str(error).split()) or type(error).__name__
     hint = OS_ERROR_HINTS.get(error.errno or 0)

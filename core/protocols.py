@@ -13,7 +13,7 @@ from tuneloop.core.experiment import TrainingFinding
 from tuneloop.core.job import JobReport
 from tuneloop.core.score import ScoreSummary
 
-# What agents call tools through; implemented over MCP in `mcp_servers/client.py`.
+# The interface through which agents call tools; implemented over MCP in `mcp_servers/client.py`.
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Toolbox(Protocol):
         ...
 
 
-# What nodes launch and watch, implemented there too: the servers `training` and `evaluation`.
+# The interfaces of the servers `training` and `evaluation` for nodes; implemented there too.
 
 TrainingKind = Literal["smoke_run", "train"]
 

@@ -1,4 +1,4 @@
-"""Keys and tokens never reach a log, a transcript, an event or a model: what looks like one, or is one, is blotted out."""
+"""Keys and tokens never reach a log, a transcript, an event or a model: values that are or look like one are masked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOKS = re.compile(
 
 
 class SecretRedactor:
-    """What must not be told. Values shorter than eight letters are words, not keys."""
+    """Secret values. Those shorter than eight characters are words, not keys."""
 
     def __init__(self, values: Iterable[str]) -> None:
         known = sorted({value for value in values if len(value) >= SHORTEST}, key=len, reverse=True)
@@ -31,7 +31,7 @@ class SecretRedactor:
         """The same text or JSON value without secrets."""
         match value:
             case str():
-                whole = value.encode("utf-8", "replace").decode()  # half a surrogate pair can't be written down
+                whole = value.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be encoded
                 return LOOKS.sub(REDACTED, self._known.sub(REDACTED, whole) if self._known else whole)
             case dict():
                 return {self.blot(name): self.blot(part) for name, part in value.items()}

@@ -48,7 +48,7 @@ def parse_tokens(value: object) -> object:
 
 
 def positive_number(unit: str) -> BeforeValidator:
-    """A number above 0 of some unit, and nothing beside it."""
+    """A number above 0 with its unit, and nothing else."""
 
     def check(value: object) -> object:
         if value is None:
@@ -161,7 +161,7 @@ class RunSpec(BaseModel):
 
 
 class PlacedBenchmark(BaseModel):
-    """A benchmark whose items are there."""
+    """A benchmark whose items are on disk."""
 
     model_config = ConfigDict(frozen=True)
 

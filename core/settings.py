@@ -14,9 +14,9 @@ from dotenv.parser import parse_stream
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from tuneloop.core.budget import Price
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home
+from tuneloop.core.prices import Price
 from tuneloop.core.run_spec import Seconds, parse_seconds
 
 
@@ -382,12 +382,12 @@ def read_dotenv(path: Path) -> dict[str, str]:
     return values
 
 
-# What weakens isolation is the word of who starts the process: a file in some working directory is not asked.
+# Only the process's environment may weaken isolation: a file in a working directory is not read for it.
 PROCESS_ONLY = frozenset({"TUNELOOP_UNSANDBOXED"})
 
 
 def allow_unsandboxed(always: bool) -> None:
-    """The owner's word on the command line, for this process and the command lines that it starts."""
+    """Set by the owner on the command line, for this process and the commands that it starts."""
     os.environ["TUNELOOP_UNSANDBOXED"] = "always" if always else "fallback"
 
 

@@ -1,4 +1,4 @@
-"""How answers stand in texts: words, numbers, equations, final answers; standard library only, data scripts carry these."""
+"""Extract words, numbers, equations and final answers from texts; standard library only, data scripts include these."""
 
 from __future__ import annotations
 

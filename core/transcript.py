@@ -48,7 +48,7 @@ class Message(FrozenModel):
 
     @property
     def text(self) -> str:
-        """Its words, whatever form the provider gave them."""
+        """The text of the reply, whatever form the provider uses."""
         if isinstance(self.content, str):
             return self.content
         blocks = self.content if isinstance(self.content, list) else []
@@ -129,7 +129,7 @@ class CallLedger(Protocol):
     """Where calls of models are booked, so that one that was killed half-way is counted too."""
 
     def begin(self, agent: str, model: str, tokens: Tokens) -> str:
-        """Note a call before it leaves, with the tokens to book should nobody come back; its name.
+        """Record a call before it is sent, with the tokens to count should no answer arrive; returns its name.
 
         Raises LimitReachedError when they do not fit into what the run may spend.
         """
@@ -147,7 +147,7 @@ def request_hash(messages: Sequence[Message], tools: Sequence[str]) -> str:
 
 
 def read_transcript(path: Path) -> Iterator[TranscriptLine]:
-    """Every whole line; one that a crash tore is left out."""
+    """Every complete line; one that a crash cut off is skipped."""
     if not path.is_file():
         return
     for raw in raw_lines(path):

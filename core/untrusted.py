@@ -34,7 +34,7 @@ def check_plain(path: Path, most: int) -> None:
 
 @contextlib.contextmanager
 def refusing(path: Path) -> Iterator[None]:
-    """Say what is wrong with a job's file without the cure for a damaged home. Raises ValueError."""
+    """Report what is wrong with a job's file, without the remedy for a damaged home. Raises ValueError."""
     try:
         yield
     except FileNotFoundError:
@@ -115,7 +115,7 @@ def parse_expression(source: str) -> ast.expr:
         return ast.parse(source, mode="eval").body
 
 
-# YAML from somebody else: the safe loader, whose whole numbers have at most 64 bits.
+# Untrusted YAML: the safe loader, with integers of at most 64 bits.
 
 INT = "tag:yaml.org,2002:int"
 

@@ -47,7 +47,7 @@ def next_stage(state: State) -> str:
 
 
 def build_graph(settings: Settings) -> StateGraph[State]:
-    """The graph of one machine's runs, not compiled: who runs it chooses the checkpointer."""
+    """The uncompiled graph of one machine's runs: the caller chooses the checkpointer."""
     graph = StateGraph(State)
     graph.add_node("steer", entry(settings))
     graph.add_edge(START, "steer")

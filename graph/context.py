@@ -30,17 +30,17 @@ from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.budget.limits import current_limits
 from tuneloop.tools.jobs.run_tools import RunTools
 
-# What happens while a node works, in LangGraph's custom stream: Studio, `astream` and the API's clients see it live.
+# Events of a working node go to LangGraph's custom stream, for Studio, `astream` and API clients.
 
 Show = Callable[[Event], None]
 
 
 def ignore_event(event: Event) -> None:
-    """Nobody watches but who reads `events.jsonl`."""
+    """Show nothing: events go to `events.jsonl` only."""
 
 
 def live_stream() -> Show:
-    """Shows events of the node that calls this, from any thread and any context; outside of a graph nobody watches."""
+    """Writer for the calling node's events, usable from any thread and context; outside a graph it does nothing."""
     try:
         write = get_stream_writer()
     except (RuntimeError, KeyError):

@@ -18,7 +18,7 @@ MESSAGES, LETTERS = 12, 3000  # kept in the state; everything that was said lies
 
 
 def keep_recent(before: list[AnyMessage], new: Messages) -> list[AnyMessage]:
-    """Messages added or replaced by id; the oldest go when there are too many for a small state, never the newest."""
+    """Add or replace messages by id; the oldest are dropped to keep the state small, never the newest."""
     together = cast("list[AnyMessage]", add_messages(cast("Messages", before), new))
     kept, letters = list[AnyMessage](), 0
     for message in reversed(together[-MESSAGES:]):
@@ -30,7 +30,7 @@ def keep_recent(before: list[AnyMessage], new: Messages) -> list[AnyMessage]:
 
 
 class NodeFailure(BaseModel):
-    """The last failure of the open experiment and whose work it is to mend it; also a file, `failures/<attempt>.json`."""
+    """The last failure of the open experiment and the culprit that must repair it; also a file per attempt."""
 
     model_config = ConfigDict(frozen=True)
 

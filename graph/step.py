@@ -26,7 +26,7 @@ Update = dict[str, Any]
 Node = Callable[[Context], Update]
 Failed = Callable[[Context, str, RecipeError], Update]
 HOLDING = frozenset({"smoke_run", "train", "evaluate"})  # their jobs hold the GPUs
-# Where agents are asked, but for nodes that ask a person themselves: answers to two questions of a node could be mixed up.
+# Nodes that call agents, except those that ask a person: answers to two questions of a node could be mixed up.
 GATED = frozenset({"research", "engineer_data", "write_config", "validate", "smoke_run"})
 ASKING = GATED | {"prepare", "critique"}  # the last two ask before another experiment begins
 
@@ -50,7 +50,7 @@ def step(name: str, node: Node, settings: Settings, failed: Failed = give_up) ->
 
 
 def is_attended(config: RunnableConfig) -> bool:
-    """Whether somebody is there and can be asked: whoever drives the graph says so, and who looks on in Studio is there."""
+    """Whether a person can be asked: the caller of the graph says so, and a viewer in Studio counts."""
     told = config.get("configurable", {})
     return bool(told.get("interactive", "graph_id" in told))
 
@@ -79,7 +79,7 @@ def _timed(ctx: Context, name: str, node: Node, failed: Failed) -> Update:
 
 @contextmanager
 def _emit_interrupted(ctx: Context, name: str) -> Iterator[None]:
-    """Whoever leaves a node before its end has worked until then: it counts when the run goes on."""
+    """Record the time of an interrupted node, so that it counts when the run is resumed."""
     began = time.monotonic()
     try:
         yield

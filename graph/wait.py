@@ -1,4 +1,4 @@
-"""Wait for a job: report progress, obey the inbox, keep the deadline; the one place where time passes."""
+"""Wait for a job: report progress, process the inbox, enforce the deadline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tuneloop.graph.steering.inbox_listener import has_messages, raise_if_paused
 
 # Seconds between looks: a sixth of the time waited so far, so that short jobs are not delayed and long ones are cheap.
 FIRST, LONGEST, SHARE, SAID = 0.25, 5.0, 6, 2.0
-# Seconds between glances at the job's proof of its end and at what people ask, which cost next to nothing.
+# Seconds between checks of the job's proof of completion and of the inbox; both are cheap.
 QUICK, SLOW = 0.05, 0.25
 Status = TypeVar("Status", bound=JobStatus)
 KILLS = 5  # of one job in one session before the run pauses: something keeps ending it
@@ -67,7 +67,7 @@ def wait_for_job(
 
 
 def sleep_until_poll(ctx: Context, waited: float, proof: Path | None) -> None:
-    """Sleep until the next poll, or until the job has ended or somebody asks for a pause."""
+    """Sleep until the next poll, the end of the job or a request for a pause."""
     until = time.monotonic() + min(LONGEST, max(FIRST, waited / SHARE))
     glance = min(SLOW, max(QUICK, waited / 4 / SHARE))
     while (left := until - time.monotonic()) > 0:

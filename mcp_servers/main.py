@@ -136,7 +136,7 @@ def check_token(host: str, token: str | None) -> None:
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="beyond loopback TUNELOOP_MCP_TOKEN is wanted; names besides its address: FASTMCP_HTTP_ALLOWED_HOSTS='[\"NAME\"]'",
+    help="addresses other than loopback require TUNELOOP_MCP_TOKEN; further host names: FASTMCP_HTTP_ALLOWED_HOSTS='[\"NAME\"]'",
 )
 @click.option(
     "--port",

@@ -196,7 +196,9 @@ class TokenGuard:
         elif self.token:
             await PlainTextResponse("Unauthorized", 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
         else:
-            await PlainTextResponse("Beyond loopback TUNELOOP_MCP_TOKEN is wanted", 403)(scope, receive, send)
+            await PlainTextResponse("TUNELOOP_MCP_TOKEN is required on addresses other than loopback", 403)(
+                scope, receive, send
+            )
 
     def _is_allowed(self, scope: Message) -> bool:
         headers = Headers(scope=scope)

@@ -24,7 +24,7 @@ import time
 DUMPABLE = 4
 SECCOMP, BY_FILTER = 22, 2
 libc = ctypes.CDLL(None, use_errno=True)
-PATIENCE = 3600.0  # seconds that the end of a job waits for somebody who wants to know it
+PATIENCE = 3600.0  # seconds that a job's exit status waits to be read
 GLANCE = 0.5  # seconds between two looks at whether it is given up
 
 
@@ -57,7 +57,7 @@ def main(folder: str) -> None:
 
 
 def claim_container(folder: str, report: int) -> None:
-    """Be the only container of this job, and end when the job is given up. Raises BlockingIOError beside another one."""
+    """Be the job's only container, and end when the job is abandoned. Raises BlockingIOError when another one runs."""
 
     def look(*_: object) -> None:
         try:

@@ -99,7 +99,7 @@ def wait_accepted(ended: int, accepted: Callable[[], bool], seconds: float) -> b
 
 
 class WorkerProcess:
-    """A process that works beside this one."""
+    """A process that runs in parallel to this one."""
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
         self._child = child

@@ -74,7 +74,7 @@ def plan_container(folder: Path, command: Command, image: str = "", take_up: boo
 
 
 def adopt_container(folder: Path) -> None:
-    """Put another supervisor to a container that has lost its own; of several who try, one does."""
+    """Start a new supervisor for a container that lost its own; of concurrent attempts one succeeds."""
     with try_lock(folder / "lock") as lock:
         if lock is not None and not (folder / "exit.json").exists():
             command = read_model(folder / "command.json", Command)

@@ -195,13 +195,13 @@ def remove_orphans(access: DaemonAccess) -> list[str]:
 
 
 def is_orphan(folder: Path) -> bool:
-    """Whether nobody will ever ask for the container of the job in `folder`."""
+    """Whether the container of the job in `folder` is orphaned."""
     over = not (folder / "command.json").exists() or (folder / "exit.json").exists()
     return over and not is_locked(folder / "lock")
 
 
 def remove_container(access: DaemonAccess, name: str) -> str:
-    """End one of them; one that somebody else removes is no error."""
+    """End one of them; a concurrent removal is not an error."""
     with suppress(RefusedError, UnreachableError):
         access.daemon.remove(name)
     return name

@@ -11,7 +11,7 @@ from pathlib import Path
 from tuneloop.core.errors import InfrastructureError
 from tuneloop.sandboxes.safe_walk import walk_below
 
-JOB_USER = 10001  # uid and gid of jobs that root starts; nobody else's on any system
+JOB_USER = 10001  # uid and gid of jobs that root starts; not otherwise in use
 
 
 def job_user() -> tuple[int, int]:

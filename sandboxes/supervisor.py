@@ -153,7 +153,7 @@ class Supervisor:
             self.interval = 0.002
 
     def drain(self) -> None:
-        """What is still in the pipe once nobody writes."""
+        """The rest of the pipe after its last writer ended."""
         while self.open and select.select([self.pipe], [], [], 0)[0]:
             self.read_output(0)
 
@@ -214,7 +214,7 @@ def open_cgroup(plan: Plan) -> CgroupLimits | None:
     walled = plan.container is not None and plan.warm is None
     if walled or (plan.memory is None and plan.processes is None):
         return None
-    from tuneloop.sandboxes.cgroups import CgroupLimits  # for those who need it
+    from tuneloop.sandboxes.cgroups import CgroupLimits  # imported only when needed
 
     return CgroupLimits(plan.memory, plan.processes)
 

@@ -46,7 +46,7 @@ class ForkedJob:
         self.line.setblocking(False)
 
     def receive_pid(self, who: str) -> int:
-        """The pid, as we see it, of who speaks next. Raises Cold when it is a refusal."""
+        """The sender's pid, in our namespace, of the next message. Raises WorkerUnavailableError for a refusal."""
         data, ancillary, _, _ = self.line.recvmsg(PACKET, socket.CMSG_SPACE(PID.size))
         word = json.loads(data or "{}")
         if who not in word:
@@ -98,7 +98,7 @@ class ForkedJob:
 
 
 def connect_worker(place: str) -> socket.socket:
-    """Connect to the socket at `place`, however long its path. Raises Cold when nobody listens."""
+    """Connect to the socket at `place`, however long its path. Raises WorkerUnavailableError when no worker listens."""
     line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         folder = os.open(os.path.dirname(place), os.O_PATH | os.O_DIRECTORY)  # noqa: PTH120
@@ -112,17 +112,8 @@ def connect_worker(place: str) -> socket.socket:
     return line
 
 
-def is_listening(place: str) -> bool:
-    """Whether a worker answers there."""
-    try:
-        connect_worker(place).close()
-    except WorkerUnavailableError:
-        return False
-    return True
-
-
 def retire_worker(place: str) -> bool:
-    """Tell a worker to end when its last job is over; False when nobody listens."""
+    """Tell a worker to end when its last job is over; False when no worker listens."""
     try:
         with connect_worker(place) as line:
             line.send(b"retire")

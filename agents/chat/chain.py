@@ -15,8 +15,8 @@ from tuneloop.agents.chat.planner_context import ModelFacts, ModelMemory
 from tuneloop.agents.chat.provider_errors import NoModelAnsweredError, ProviderFailure, classify, may_have_cost
 from tuneloop.agents.chat.recorder import TranscriptRecorder, with_call_ids
 from tuneloop.agents.chat.tool_calling import Card, name_of, next_dialect
-from tuneloop.core.budget import find_price
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, RecipeError
+from tuneloop.core.prices import find_price
 from tuneloop.core.redaction import SecretRedactor
 from tuneloop.core.settings import Settings
 from tuneloop.core.transcript import CallLedger, Message, ModelCall, Tokens, request_hash

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Protocol
 
 from tuneloop.agents.chat.planner_context import PlannerContext
-from tuneloop.core.budget import find_price
 from tuneloop.core.events import Event
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.prices import find_price
 from tuneloop.core.settings import Settings
 from tuneloop.core.transcript import ModelCall, Tokens
 from tuneloop.graph.budget.limits import check_call_fits

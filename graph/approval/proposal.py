@@ -82,7 +82,7 @@ def spent(ctx: Context) -> str:
         for line in spending_lines(used, current_limits(ctx.run, ctx.run_tools.spec))
         if line.spent or line.limit is not None
     ]
-    more = f" (without {', '.join(used.unpriced)}, whose price nobody knows)" if used.unpriced else ""
+    more = f" (without {', '.join(used.unpriced)}, whose price is unknown)" if used.unpriced else ""
     return ", ".join((f"{len(done)} experiments over", *map(told, found))) + more
 
 

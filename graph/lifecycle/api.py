@@ -110,7 +110,7 @@ def stream(
 async def astream(
     what: RunSpec | str, settings: Settings | None = None, *, name: str = "", steps: int | None = None
 ) -> AsyncGenerator[Event, None]:
-    """As `stream`, without blocking the event loop; who leaves it early closes it (`contextlib.aclosing`)."""
+    """As `stream`, without blocking the event loop; close it when leaving early (`contextlib.aclosing`)."""
     settings = settings or load_settings()
     folder = await asyncio.to_thread(find_or_create_run, what, settings, name)
     offset = event_log_size(folder)
@@ -142,7 +142,7 @@ def send(name: str, command: str, settings: Settings | None = None) -> Answer:
 
 
 def event_log_size(run: RunFolder) -> int:
-    """Bytes of the run's events that there are."""
+    """Size of the run's event log in bytes."""
     return run.events.stat().st_size if run.events.is_file() else 0
 
 
@@ -169,7 +169,7 @@ def find_or_create_run(what: RunSpec | str, settings: Settings, name: str) -> Ru
 
 
 def unused_name(spec: RunSpec, settings: Settings) -> str:
-    """Benchmark and time, and a number where several begin in one second."""
+    """Name of a run: benchmark and time, and a number when several start in the same second."""
     base, number = fresh_name(spec.benchmark), 1
     name = base
     while settings.home.run(name).root.exists():

@@ -55,7 +55,7 @@ def check_spec(spec: RunSpec, settings: Settings) -> None:
 
 
 def check_prices(spec: RunSpec, settings: Settings, declared: list[Benchmark]) -> None:
-    """Money can be limited only where it is known. Raises InvalidRequestError."""
+    """Refuse a money limit when a price is unknown. Raises InvalidRequestError."""
     if spec.max_cost is None:
         return
     chat = (

@@ -75,7 +75,7 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, inte
             outcome = _drive(run, settings, step_n, interactive)
         finally:
             pause = drop_pauses(waiting(run.inbox))  # it stands still: a later `resume` is not stopped by them
-    # A pause that came while it began to ask: nobody at a terminal is asked, and nothing goes on.
+    # A pause arrived as the question was raised: no one is asked, and the run stays paused.
     return replace(outcome, asks=False, question="") if pause else outcome
 
 
@@ -89,7 +89,7 @@ def _drive(run: RunFolder, settings: Settings, step_n: int | None, interactive: 
             with ctx.run_tools.warm_engines():
                 _stream(store, given, settings, step_n, interactive)
         except (PausedError, InfrastructureError, OSError, KeyboardInterrupt) as e:
-            with contextlib.suppress(OSError):  # a full disk takes no last words
+            with contextlib.suppress(OSError):  # the disk may be full
                 ctx.emit(RunPaused(reason=str(e) or "interrupted"))
             if isinstance(e, PausedError):
                 asks = isinstance(e, ApprovalNeededError)

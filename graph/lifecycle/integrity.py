@@ -90,13 +90,13 @@ def check_contents(run: RunFolder, what: str, place: Path, wanted: str, known: S
     if known.get(str(place)) != now and content_fingerprint(place) != wanted:
         raise InvalidRequestError(
             f"{what} ({place}) has changed since run {run.id} began: put it back, "
-            f"or start anew with: tuneloop run --repeat {run.id}"
+            f"or start again with: tuneloop run --repeat {run.id}"
         )
     return now
 
 
 def stat_stamp(place: Path) -> str:
-    """Names, sizes and times of the files: cheap, and enough to see that nobody wrote there."""
+    """Names, sizes and times of the files: a cheap test for changes."""
     files = [place] if place.is_file() else manifest_files(place)
     return digest(*(f"{f} {s.st_size} {s.st_mtime_ns}" for f in files for s in (f.stat(),)))
 
@@ -114,7 +114,7 @@ def combine_hashes(hashes: dict[str, str]) -> str:
 
 
 def read_stamps(run: RunFolder) -> Stamps:
-    """Places that were found right, with their stamps of then; {} when nobody looked yet."""
+    """Verified places with their stamps at that time; {} before the first check."""
     try:
         return read_model(run.stamps, Stamps)
     except (FileNotFoundError, ValueError):

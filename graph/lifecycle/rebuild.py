@@ -1,4 +1,4 @@
-"""Where a run stands according to its files alone: for a run whose checkpoint is lost, damaged or behind."""
+"""Derive the state of a run from its files, when its checkpoint is lost, damaged or outdated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tuneloop.graph.state import VERSION, NodeFailure, State
 from tuneloop.tools.budget.spending import seconds_worked
 from tuneloop.tools.runs.journal import load_journal
 
-# What a node leaves first: who finds it knows that the nodes before it are over, as long as nothing was sent back.
+# First artifact of a node: its presence proves that earlier nodes are over, unless a repair was requested.
 LAUNCHED = (("train", "train"), ("smoke_run", "smoke_run"), ("build_data", "build_data"))
 FORWARD = ("validate", "build_data", "smoke_run", "train")
 

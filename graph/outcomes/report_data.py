@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tuneloop.core.budget import price_source
 from tuneloop.core.experiment import Candidates
 from tuneloop.core.files import read_model
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.prices import price_source
 from tuneloop.core.profile import DatasetProfile
 from tuneloop.core.run_spec import Setup
 from tuneloop.core.score import GuardCheck, Score, SealedTest, ValidationHalves

@@ -1,4 +1,4 @@
-"""Send a message to a run and wait for its answer: from the process that works on it, or from here when none does."""
+"""Send a message to a run and wait for its answer, from the process that works on it, else from this one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tuneloop.tools.runs.messages import acknowledgement, answer, is_at_work, sa
 from tuneloop.tools.runs.signature import check_signed
 
 TIMEOUT = 60.0  # seconds: a run reads between two steps, at once while a job runs
-MODEL_TIMEOUT = 120.0  # seconds more, where a chat model is asked
+MODEL_TIMEOUT = 120.0  # additional seconds when a chat model is called
 INTERVAL = 0.05
 
 
@@ -51,7 +51,7 @@ def await_answer(
 
 def answer_here(run: RunFolder, settings: Settings) -> None:
     """Answer what lies in the inbox. A process that took up the run this moment answers itself."""
-    from tuneloop.graph.steering.inbox_listener import answer_offline  # brings langgraph, which takes seconds
+    from tuneloop.graph.steering.inbox_listener import answer_offline  # imports langgraph, which takes seconds
 
     try:
         answer_offline(run, settings)

@@ -1,4 +1,4 @@
-"""While a node works, a thread answers messages to the run at once, and remembers that somebody asked for a pause."""
+"""A thread that answers messages while a node works, and records requests for a pause."""
 
 from __future__ import annotations
 

@@ -1,20 +1,21 @@
-"""Messages of people: taken from the run's inbox, parsed, carried out, answered; each message once."""
+"""Take messages from the run's inbox, parse, execute and answer them, each once."""
 
 from __future__ import annotations
 
 import threading
 from typing import NamedTuple
 
-from tuneloop.core.commands import NotACommandError, find_command, parse, suggest
+from tuneloop.core.commands import NotACommandError, find_command, parse
 from tuneloop.core.directive import Command, Line, Reply
 from tuneloop.core.directive_log import append_row, read_conversation
 from tuneloop.core.errors import InvalidRequestError, PausedError
 from tuneloop.core.events import MessageAnswered
 from tuneloop.graph.context import Context
 from tuneloop.graph.steering.apply import Outcome, carry_out
+from tuneloop.graph.steering.suggestion import suggest
 from tuneloop.tools.runs.messages import read_message, waiting
 
-# One thread of a process at a time handles messages: numbers of directives are given in order.
+# One thread per process handles messages, so that directives are numbered in order.
 TURN = threading.RLock()
 
 
@@ -27,7 +28,7 @@ class Handled(NamedTuple):
 
 
 def process_inbox(ctx: Context) -> None:
-    """Handle every message. Raises PausedError when one asks for it."""
+    """Handle every message. Raises PausedError when one requests a pause."""
     pause = False
     for file in waiting(ctx.run.inbox):
         message = read_message(file)
@@ -45,7 +46,7 @@ def process_inbox(ctx: Context) -> None:
 
 
 def handle(ctx: Context, message: str, text: str) -> Handled:
-    """Answer one message, or acknowledge it. One that was answered before gets the same answer and no effect."""
+    """Answer or acknowledge one message. A message that was answered before gets the same answer and has no effect."""
     with TURN:
         lines = read_conversation(ctx.run.conversation)
         if (answer := next((line for line in lines if line.answers == message), None)) is not None:
@@ -65,7 +66,7 @@ def handle(ctx: Context, message: str, text: str) -> Handled:
 
 
 def read(text: str) -> tuple[Command | None, InvalidRequestError | None]:
-    """The command, or why the text is none."""
+    """Parse a text: the command, or the error."""
     try:
         return parse(text), None
     except InvalidRequestError as e:
@@ -73,10 +74,10 @@ def read(text: str) -> tuple[Command | None, InvalidRequestError | None]:
 
 
 def not_a_command(text: str, error: InvalidRequestError | None) -> Outcome:
-    """Nothing is changed; the nearest command is offered."""
+    """Change nothing, and suggest the nearest command."""
     whole, spec = suggest(text)
     is_slip = isinstance(error, NotACommandError) or not text.lstrip().startswith("/")
-    if whole and is_slip and not isinstance(find_command(whole), Reply):  # a yes to a yes would be a riddle
+    if whole and is_slip and not isinstance(find_command(whole), Reply):  # a yes that confirms a yes would be ambiguous
         return Outcome(f"This is no command. Did you mean `{whole}`? Say yes to do it.", offers=(whole,))
     hint = f" The nearest is `{spec.usage}`, e.g. `{spec.example}`." if spec else " `help` lists the commands."
     if error is not None and not isinstance(error, NotACommandError):
@@ -85,7 +86,7 @@ def not_a_command(text: str, error: InvalidRequestError | None) -> Outcome:
 
 
 def acknowledge(ctx: Context, message: str) -> str:
-    """Say that a chat model reads the message."""
+    """Acknowledge a message that is passed to the chat model."""
     text = f"{ctx.run.id}: this is no command; {ctx.settings.chat_model} is asked what it means."
     append_row(ctx.run.conversation, Line(id=f"{message}.read", who="tuneloop", text=text, acknowledges=message))
     return text

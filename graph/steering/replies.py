@@ -1,4 +1,4 @@
-"""Answers to questions about a run, from its own files; and what is said of a directive."""
+"""Answers to questions about a run, from its files, and confirmations of directives."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def accepted(ctx: Context, directive: Directive) -> str:
 
 
 def scope(ctx: Context, command: Lasting) -> str:
-    """From when on the command holds, and who cannot follow it."""
+    """When the command takes effect, and which planner cannot follow it."""
     text = ""
     if isinstance(command, Focus) and ctx.planner.name == "offline":
         text = " The offline policy cannot follow ideas in words: it is kept for a chat model."
@@ -101,7 +101,7 @@ def _losses(e: Experiment) -> str:
 
 
 def best(ctx: Context) -> str:
-    """The incumbent beside the base model."""
+    """The incumbent compared with the base model."""
     found, base = load_journal(ctx.run).best, baseline_score(ctx.run)
     untouched = (
         f"the base model has {base.value:.1f} [{base.low:.1f}, {base.high:.1f}]"

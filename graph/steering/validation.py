@@ -50,7 +50,7 @@ ENDS_RUN = "`finish` ends the run"
 
 
 def canonical(ctx: Context, command: Lasting) -> Lasting:
-    """The command with the release's own name of its parameter, where another name of it was given."""
+    """The command with aliases replaced by the parameter's name in the installed release."""
     if not isinstance(command, Constraint):
         return command
     known = catalog(ctx)
@@ -154,7 +154,7 @@ def _sources(ctx: Context, command: Sources, given: Sequence[Directive]) -> str:
 
 
 def _closest(name: str, there: Sequence[str]) -> str:
-    """The source whose name, or whose file's name, is most like it; "" none."""
+    """The source with the most similar name or file name; "" when none is similar."""
     called = {part: one for one in reversed(there) for part in (one, one.rpartition("/")[2].partition(".")[0])}
     found = difflib.get_close_matches(name, called, n=1)
     return called[found[0]] if found else ""
@@ -184,7 +184,7 @@ def _limits(ctx: Context, command: Extend) -> str:
 
 
 def replaced(command: Lasting, given: Sequence[Directive]) -> tuple[str, ...]:
-    """Ids of the open directives that this command takes the place of."""
+    """Ids of the open directives that this command replaces."""
     return tuple(d.id for d in given if d.state == "open" and d.command != command and _replaces(command, d.command))
 
 

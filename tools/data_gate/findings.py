@@ -50,8 +50,6 @@ class GateCounts:
     scripts: Counter[str] = field(default_factory=Counter)
     first_of_script: dict[str, str] = field(default_factory=dict)
     judged: Counter[bool] = field(default_factory=Counter)
-    asked: int = 0
-    answered: int = 0
     overlapping: int = 0
     overlaps: list[Overlap] = field(default_factory=list)
 

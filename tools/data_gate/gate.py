@@ -198,8 +198,6 @@ def _count_empty(what: str, block: Block, index: int, schema: Schema, tally: Gat
 def _take(rows: list[TrainingRow], numbers: list[int], block: Block, done: _Pass) -> None:
     tally = done.tally
     for row, number in zip(rows, numbers, strict=True):
-        tally.asked += len(row.asked)
-        tally.answered += len(row.output)
         if row.good is not None:
             tally.judged[row.good] += 1
         tally.bare += is_bare_answer(row.output)
@@ -233,8 +231,6 @@ def _report(raw: Path, done: _Pass, broken: str, template: str | None, usual_scr
         template=template,
         lengths=lengths,
         scripts=script_shares(tally.scripts) if tally.scripts else {},
-        asked_characters=tally.asked,
-        answered_characters=tally.answered,
         errors=tuple(gate_errors(tally, broken, done.row_limit, done.benchmark, lengths)),
         overlaps=tuple(tally.overlaps),
         warnings=tuple(gate_warnings(tally, lengths, repeats, usual_script, done.benchmark)),

@@ -60,8 +60,6 @@ class GateReport(BaseModel):
     template: str | None = None
     lengths: Lengths = Lengths()
     scripts: dict[str, float] = {}
-    asked_characters: int = 0
-    answered_characters: int = 0
     overlaps: tuple[Overlap, ...] = Field((), description="rows with validation items that were not dropped, some")
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -66,12 +66,6 @@ def is_plan_usable(plan: EvaluationPlan, sets: Sequence[ItemSet]) -> bool:
     return True
 
 
-def was_cached(where: Path) -> bool:
-    """Whether the evaluation in this folder needed no job."""
-    plan = read_plan(where)
-    return plan is not None and not plan.missing
-
-
 KEPT = ("truncated", "accuracy", "metrics", "items")
 
 

@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from tuneloop.core.budget import Limits, Price, find_price
+from tuneloop.core.budget import Limits
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, LimitReachedError
+from tuneloop.core.prices import Price, find_price
 from tuneloop.core.settings import LlmQuota, Settings, add_api_version
 
 PUBLIC = "https://api.openai.com/v1"

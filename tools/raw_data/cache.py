@@ -1,4 +1,4 @@
-"""A data set's inspection, made once for a machine, and the short form of it that a model reads."""
+"""Profiles and inspections of data sets, computed once per machine, and their short form for a model."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from tuneloop.tools.raw_data.facts import Inspection
 from tuneloop.tools.raw_data.filtered_view import DatasetView
 from tuneloop.tools.raw_data.sample import bound_value
 
-# A data set's profile, made once for a machine: it follows from the data, the benchmark and the code that looks.
-
-PROFILED_BY = (
+# Modules outside this folder that a profile depends on.
+READ_BY = (
     "tuneloop.core.text",
-    "tuneloop.core.records",
     "tuneloop.core.records",
     "tuneloop.core.profile",
     "tuneloop.tools.scoring.answer_matching",
@@ -51,10 +49,11 @@ def cached_profile(home: Home, setup: Setup, dataset: str, shown: Sequence[Item]
 
 @cache
 def code_hash() -> str:
-    """Hash of everything that looks at the data."""
-    specs = [importlib.util.find_spec(name) for name in PROFILED_BY]
-    beside = [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
-    return digest(*(path.read_bytes() for path in (*sorted(Path(__file__).parent.glob("*.py")), *beside)))
+    """Hash of the code and the rules that read the data."""
+    specs = [importlib.util.find_spec(name) for name in READ_BY]
+    others = [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
+    here = (path for path in sorted(Path(__file__).parent.glob("*.*")) if path.is_file())
+    return digest(*(path.read_bytes() for path in (*here, *others)))
 
 
 FILES, COLUMNS, TREE, README = 10, 30, 40, 1500
@@ -63,9 +62,7 @@ LONGEST = 400  # characters of a text in a sample row
 
 def cached_inspection(home: Home, setup: Setup, dataset: str) -> Inspection:
     """Facts about one of the run's data sets, tokens by the run's model; found or made."""
-    here = sorted(Path(__file__).parent.glob("*.*"))
-    looks = digest(code_hash(), *(path.read_bytes() for path in here if path.is_file()))
-    key = digest("inspection", dataset, setup.dataset_fingerprints[dataset], setup.model_fingerprint, looks)
+    key = digest("inspection", dataset, setup.dataset_fingerprints[dataset], setup.model_fingerprint, code_hash())
     file = home.root / "profiles" / f"{key}.json"
     if not file.is_file():
         model = setup.model_root

@@ -5,8 +5,9 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Any
 
-from tuneloop.core.budget import load_price_list, spending_lines
+from tuneloop.core.budget import spending_lines
 from tuneloop.core.experiment import Experiment
+from tuneloop.core.prices import load_price_list
 from tuneloop.core.score import Score
 from tuneloop.tools.report.data import FurtherBenchmark, ReportData, overlap_counts
 from tuneloop.tools.report.timing import NodeTime

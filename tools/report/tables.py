@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, stdev
 
-from tuneloop.core.budget import format_amount, load_price_list, spending_lines
+from tuneloop.core.budget import format_amount, spending_lines
 from tuneloop.core.experiment import Candidate, Experiment, forecast_error_percent
 from tuneloop.core.formatting import format_duration, format_gain_cell, format_interval, format_size, printable
+from tuneloop.core.prices import load_price_list
 from tuneloop.core.score import GuardCheck, Score
 from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.report_json import benchmark_averages

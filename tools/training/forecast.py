@@ -22,7 +22,7 @@ WATCHED = 25  # steps; the engine's shim logs at least as often
 
 @dataclass(frozen=True)
 class Plan:
-    """A full run by its config. `batch` and `evaluated_batch` rows at a time, `accumulation` batches a step.
+    """A full run by its config. `batch` rows at a time, `accumulation` batches a step.
 
     `rows` of the data, `written` of them as the smoke run was given them (smoke_run ones first, then `sample` rows drawn
     evenly), `saved` bytes of a checkpoint beside those of the model alone.
@@ -40,7 +40,6 @@ class Plan:
     logs: int = 0
     evaluations: int = 0
     evaluated: int = 0
-    evaluated_batch: int = 8
     forward: float = FORWARD
     grouped: bool = False
     disk: int = 0
