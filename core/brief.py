@@ -11,6 +11,16 @@ from tuneloop.core.experiment import Diagnosis, Hypothesis, Training, Value
 from tuneloop.core.score import Comparison, Score
 
 
+class SplitSizes(BaseModel):
+    """Items of the benchmark as the run uses them: `shown` of `validation`, and the sealed `test`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    validation: int
+    shown: int
+    test: int
+
+
 class TaskCard(BaseModel):
     """The task card."""
 
@@ -28,6 +38,7 @@ class TaskCard(BaseModel):
     max_new_tokens: int
     base_model: str
     datasets: tuple[str, ...]
+    sizes: SplitSizes | None = None
     row_limit: int
     seed: int
     device: str
@@ -89,8 +100,8 @@ class BudgetLeft(BaseModel):
 
     experiments_left: int | None
     seconds_left: float | None
-    seconds_per_experiment: float | None = None
-    training_seconds: float | None = None
+    seconds_per_experiment: float | None = Field(None, description="the median of those that were measured")
+    training_seconds: float | None = Field(None, description="the median of their trainings")
     gpu_hours_left: float | None = None
     gpus: int = 1
     tokens_left: int | None = None

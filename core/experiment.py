@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -246,6 +247,12 @@ class Journal(BaseModel):
     def scored(self) -> int:
         """How many candidates were measured."""
         return sum(e.score is not None for e in self.experiments)
+
+    @property
+    def usual_seconds(self) -> float | None:
+        """What an experiment takes: the median of those that were measured; None before the first."""
+        took = [e.seconds for e in self.experiments if e.score is not None]
+        return median(took) if took else None
 
     @property
     def failed(self) -> int:

@@ -18,7 +18,7 @@ from tuneloop.mcp_servers.evaluation import EvaluationTools
 from tuneloop.mcp_servers.injection_marking import mark_answer, mark_answers, quote_suspicious
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import Count, Experiment, Kind, Measured, Offset, Split, make_server
-from tuneloop.tools.benchmark_items.folder import render_prompt, sealed_count
+from tuneloop.tools.benchmark_items.folder import render_prompt
 from tuneloop.tools.contamination.sealed_filter import withheld_notice
 from tuneloop.tools.data_gate.report import REJECTED, REPORT
 from tuneloop.tools.data_script.run import (
@@ -29,7 +29,7 @@ from tuneloop.tools.data_script.run import (
     start_script,
 )
 from tuneloop.tools.jobs.progress import told_progress
-from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.jobs.run_tools import RunTools, split_sizes
 from tuneloop.tools.llm_proxy.ledger import sums
 from tuneloop.tools.raw_data.cache import cached_inspection, cached_profile, dataset_view, inspection_page
 from tuneloop.tools.raw_data.client import shared_reader
@@ -120,11 +120,7 @@ class DataTools(RowTools):
         return mark_answer(
             {
                 **declared.model_dump(mode="json", exclude={"validation_size", "test_size"}),
-                "sizes": {
-                    "validation": len(found.every),
-                    "shown": len(found.shown),
-                    "test": sealed_count(run_tools.benchmark),
-                },
+                "sizes": split_sizes(run_tools).model_dump(),
                 "measured_beside_it": list(run_tools.spec.measured[1:]),
                 "guards": {guard.benchmark: guard.points for guard in run_tools.spec.guards},
                 "base_score": score,

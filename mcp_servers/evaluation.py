@@ -14,8 +14,9 @@ from tuneloop.mcp_servers.injection_marking import mark_answer
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import Count, Group, Kind, Measured, Name, Offset, Split, make_server
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, render_prompt
-from tuneloop.tools.benchmark_items.resolve import benchmark_cards, item_counts, scoring_needs
+from tuneloop.tools.benchmark_items.resolve import benchmark_cards, scoring_needs
 from tuneloop.tools.evaluation.run_evaluation import evaluation_status, start_evaluation, stop_evaluation
+from tuneloop.tools.jobs.run_tools import split_sizes
 from tuneloop.tools.runs.journal import further_scores_file, shown_score, whole_score
 from tuneloop.tools.scoring.failures import explain_failures
 from tuneloop.tools.scoring.verdicts import group_scores
@@ -41,7 +42,7 @@ class EvaluationTools:
             {
                 **folder.benchmark.model_dump(mode="json", exclude={"validation_size", "test_size"}),
                 "needs": scoring_needs(folder.benchmark),
-                "items": item_counts(folder.root),
+                "items": split_sizes(self.scope.run_tools(), folder).model_dump(),
                 "decides": number == 0,
             }
             for number, folder in enumerate(self.scope.run_tools().benchmarks)

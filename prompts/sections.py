@@ -87,6 +87,7 @@ def task_section(brief: Brief) -> str:
             f"- prompt template: {t.prompt!r}; at most {t.max_new_tokens} new tokens",
             f"- the scorer reads ({t.answer}): {t.reads}{_final(t)}; what it cannot read is wrong",
             f"- base model: {t.base_model} on {t.device}; data sets: {', '.join(t.datasets)}",
+            *_sizes(t),
             f"- at most {t.row_limit} training rows; seed {t.seed}",
             *_models(brief),
         )
@@ -95,6 +96,14 @@ def task_section(brief: Brief) -> str:
 
 def _final(t: TaskCard) -> str:
     return f", a right reply ends with {t.final!r}" if t.final else ""
+
+
+def _sizes(t: TaskCard) -> tuple[str, ...]:
+    """Items that are measured, where they are known."""
+    if t.sizes is None:
+        return ()
+    s = t.sizes
+    return (f"- {s.validation} validation items decide, {s.shown} of them are shown; {s.test} sealed test items",)
 
 
 def _models(brief: Brief) -> tuple[str, ...]:
@@ -113,7 +122,7 @@ def budget_section(brief: Brief) -> str:
     b = brief.budget
     left = "unlimited" if b.experiments_left is None else str(b.experiments_left)
     time = "unlimited" if b.seconds_left is None else f"{b.seconds_left:.0f} s"
-    each = "" if b.seconds_per_experiment is None else f"; one experiment took {b.seconds_per_experiment:.0f} s"
+    each = "" if b.seconds_per_experiment is None else f"; an experiment usually takes {b.seconds_per_experiment:.0f} s"
     return f"Experiments left, this one included: {left}. Time left: {time}{each}.{_spending(b)}"
 
 
@@ -123,7 +132,8 @@ def _spending(b: BudgetLeft) -> str:
         ("GPU-hours", b.gpu_hours_left), ("tokens", b.tokens_left), ("money", b.money_left)
     )  # fmt: skip
     told = [format_amount(kind, value) for kind, value in left if value is not None]
-    took = b.usual and ", ".join(format_amount(kind, b.usual.of(kind)) for kind in KINDS if b.usual.of(kind))
+    # Its time is told beside the time that is left.
+    took = b.usual and ", ".join(format_amount(kind, b.usual.of(kind)) for kind in KINDS[1:] if b.usual.of(kind))
     each = f"; an experiment usually takes {took}" if took else ""
     return f" Left to spend: {', '.join(told)}{each}." if told else ""
 

@@ -25,6 +25,7 @@ from tuneloop.mcp_servers.injection_marking import quote_suspicious
 from tuneloop.tools.benchmark_items.folder import render_prompt
 from tuneloop.tools.budget.spending import experiment_spending, gpu_count
 from tuneloop.tools.data_script.data_view import source_commands
+from tuneloop.tools.jobs.run_tools import split_sizes
 from tuneloop.tools.llm_proxy.access import data_access
 from tuneloop.tools.runs.journal import baseline_score, load_journal, other_scores, score_file, shown_score
 from tuneloop.tools.scoring.failures import KINDS, MEANING, Kind, failure_kind
@@ -105,6 +106,7 @@ def task_card(ctx: Context) -> TaskCard:
         base_model=setup.model_name,
         datasets=tuple(name for name in setup.datasets if is_allowed(source_commands(ctx.run), name))
         or tuple(setup.datasets),
+        sizes=split_sizes(ctx.run_tools),
         row_limit=spec.upper_data_size_limit,
         seed=spec.seed,
         device=setup.device,
@@ -142,12 +144,12 @@ def budget_left(ctx: Context) -> BudgetLeft:
     """What is left, the open experiment included."""
     journal = load_journal(ctx.run)
     loops = experiments_limit(ctx.run, ctx.run_tools.spec)
-    done = [e for e in journal.experiments if e.score is not None]
+    trained = [e.training.seconds for e in journal.experiments if e.score is not None and e.training]
     return BudgetLeft(
         experiments_left=None if loops is None else loops - len(journal.experiments),
         seconds_left=ctx.seconds_left(),
-        seconds_per_experiment=max((e.seconds for e in done), default=None),
-        training_seconds=max((e.training.seconds for e in done if e.training), default=None),
+        seconds_per_experiment=journal.usual_seconds,
+        training_seconds=median(trained) if trained else None,
         **spending_left(ctx),
     )
 

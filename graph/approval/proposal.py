@@ -99,16 +99,16 @@ def forecast(ctx: Context, at: ApprovalPoint) -> str:
         device = f", {format_size(said.device_memory)} on the device" if said.device_memory else ""
         whole = f"{said.steps} steps in about {format_duration(said.seconds)} ({said.cpu:.0f} CPU-s)"
         return f"{whole}, {format_size(said.memory)} of memory{device}, {format_size(said.disk)} of disk"
-    took = [e.seconds for e in load_journal(ctx.run).experiments if e.score is not None]
-    if took:
+    usual = load_journal(ctx.run).usual_seconds
+    if usual is not None:
         dear = [*experiment_spending(ctx.run).values()]
         each = [
             f"up to {format_amount(kind, most)}"
             for kind in KINDS[1:]
             if (most := max((one.of(kind) for one in dear), default=0))
         ]
-        so_far = ", ".join((f"{format_duration(min(took))} to {format_duration(max(took))}", *each))
-        return f"experiments took {so_far} so far; its training is forecast before it starts"
+        so_far = ", ".join((format_duration(usual), *each))
+        return f"an experiment usually takes {so_far}; its training is forecast before it starts"
     return "the first one; its training is forecast before it starts"
 
 

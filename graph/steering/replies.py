@@ -9,7 +9,7 @@ from tuneloop.core.commands import table
 from tuneloop.core.constraints import Constraint
 from tuneloop.core.directive import Directive, Focus, Lasting, Question, Sources, Topic, Use, describe
 from tuneloop.core.directive_log import open_directives, read_directives
-from tuneloop.core.experiment import Experiment, Forecast, Hypothesis
+from tuneloop.core.experiment import Experiment, Forecast, Hypothesis, Journal
 from tuneloop.core.files import read_field, read_model, read_text
 from tuneloop.core.formatting import format_comparison, format_duration
 from tuneloop.core.prompt_escaping import fence
@@ -120,7 +120,7 @@ def best(ctx: Context) -> str:
 
 def budget(ctx: Context) -> str:
     """Time, experiments, and what else is limited or was spent."""
-    done = load_journal(ctx.run).experiments
+    journal = load_journal(ctx.run)
     seconds, limit = ctx.seconds_left(), experiments_limit(ctx.run, ctx.run_tools.spec)
     used = run_spending(ctx.run, ctx.state.spent)
     others = [line for line in spending_lines(used, current_limits(ctx.run, ctx.run_tools.spec)) if line.kind != "time"]
@@ -128,15 +128,13 @@ def budget(ctx: Context) -> str:
     parts += [
         "no limit of experiments"
         if limit is None
-        else f"{max(0, limit - len(done))} of {limit} experiments, the open one included"
+        else f"{max(0, limit - len(journal.experiments))} of {limit} experiments, the open one included"
     ]
     parts += [format_amount(line.kind, line.left) for line in others if line.left is not None]
     used_up = [str(line) for line in others if line.spent]
-    longest = max((e.seconds for e in done), default=0.0)
-    last = f" The longest experiment took {format_duration(longest)}." if longest else ""
     unknown = f", without {', '.join(used.unpriced)}, whose price is unknown" if used.unpriced else ""
     so_far = f" Spent: {', '.join(used_up)}{unknown}." if used_up else ""
-    return f"Left: {', '.join(parts)}.{so_far}{last}"
+    return f"Left: {', '.join(parts)}.{so_far}{usual_time(journal)}"
 
 
 def plan(ctx: Context) -> str:
@@ -194,7 +192,6 @@ def data(ctx: Context) -> str:
 def time(ctx: Context) -> str:
     """Time spent and left, and the forecast of the open training."""
     left = ctx.seconds_left()
-    took = [e.seconds for e in load_journal(ctx.run).experiments if e.score is not None]
     file = ctx.folder.forecast
     expected = ""
     if file.is_file() and not ctx.folder.result.is_file():
@@ -202,9 +199,14 @@ def time(ctx: Context) -> str:
         expected = (
             f" The training of experiment {ctx.state.experiment} takes about {format_duration(forecast.seconds)}."
         )
-    each = f" Experiments took {format_duration(min(took))} to {format_duration(max(took))}." if took else ""
     limit = "no limit" if left is None else f"{format_duration(max(0.0, left))} left"
-    return f"Work so far: {format_duration(max(0.0, ctx.state.spent))}; {limit}.{each}{expected}"
+    return f"Work so far: {format_duration(max(0.0, ctx.state.spent))}; {limit}.{usual_time(load_journal(ctx.run))}{expected}"
+
+
+def usual_time(journal: Journal) -> str:
+    """What an experiment takes, as a sentence; "" before the first was measured."""
+    usual = journal.usual_seconds
+    return "" if usual is None else f" An experiment usually takes {format_duration(usual)}."
 
 
 def report(ctx: Context) -> str:

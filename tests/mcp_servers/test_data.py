@@ -25,7 +25,6 @@ from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.benchmark_items.folder import (
     TEST,
     UNSEEN,
-    VALIDATION,
     BenchmarkFolder,
     read_items,
     sealed_items,
@@ -267,10 +266,9 @@ async def test_a_run_with_few_items_shows_them_all(scope, found) -> None:
 
 async def test_a_run_lists_its_benchmarks_with_what_they_need_and_hold(toolbox, found) -> None:
     [row] = await toolbox.call("evaluation_list_benchmarks")
-    sizes = {
-        split: sum(len(read_items(found.root / path)) for path in paths)
-        for split, paths in (("validation", (VALIDATION, UNSEEN)), ("test", (TEST,)))
-    }
+    measured = select_validation(found, LIMIT)
+    sizes = {"validation": LIMIT, "shown": len(measured.shown), "test": len(sealed_items(found))}
+    assert sizes == (await toolbox.call("data_benchmark_card"))["sizes"]
     assert (row["name"], row["needs"], row["items"], row["decides"]) == ("wordproblems", [], sizes, True)
 
 

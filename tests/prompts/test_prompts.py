@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tuneloop.core.brief import Brief, BudgetLeft, FailedItem, FailureSummary, JournalRow, TaskCard
+from tuneloop.core.brief import Brief, BudgetLeft, FailedItem, FailureSummary, JournalRow, SplitSizes, TaskCard
+from tuneloop.core.budget import Amounts
 from tuneloop.core.experiment import Diagnosis, EarlyStop, Hypothesis, Step, Training
 from tuneloop.core.score import Comparison, Score
 from tuneloop.prompts import render
@@ -55,6 +56,7 @@ BRIEF = Brief(
         max_new_tokens=64,
         base_model="tiny",
         datasets=("raw",),
+        sizes=SplitSizes(validation=200, shown=100, test=500),
         row_limit=2000,
         seed=1,
         device="cpu",
@@ -121,6 +123,14 @@ def test_what_an_agent_is_told(name: str) -> None:
     if os.environ.get("UPDATE_SNAPSHOTS"):
         file.write_text(text)
     assert text == file.read_text()
+
+
+def test_time_of_an_experiment_is_told_once() -> None:
+    usual = Amounts(seconds=70, gpu_hours=0.5, tokens=400)
+    budget = BRIEF.budget.model_copy(update={"tokens_left": 9000, "usual": usual})
+    text = render("researcher", BRIEF.model_copy(update={"budget": budget}))
+    assert "an experiment usually takes 90 s." in text
+    assert "an experiment usually takes 0.50 GPU-h, 400 tokens." in text
 
 
 def test_agents_see_that_a_training_was_stopped() -> None:

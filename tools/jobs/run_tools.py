@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from tuneloop.core.brief import SplitSizes
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_field, read_model
 from tuneloop.core.job import Command, JobStatus, Sandbox
@@ -16,7 +17,7 @@ from tuneloop.core.run_spec import RunSpec, Setup
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.choose import open_run_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, newest_attempt
-from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, Validation, select_validation
+from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, Validation, sealed_count, select_validation
 from tuneloop.tools.data_script.data_view import DataView, data_view, source_commands
 from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.engines.find import find_pinned_engine
@@ -217,6 +218,13 @@ class RunTools:
         end = status.exit
         how = f"{end.reason}, exit status {end.code}" if end else status.state
         return f"{folder.name}: {how}\n{log_tail(folder, 12)}".strip()
+
+
+def split_sizes(run_tools: RunTools, folder: BenchmarkFolder | None = None) -> SplitSizes:
+    """Items of a benchmark, by default of the one that decides, as this run measures them."""
+    folder = folder or run_tools.benchmark
+    found = run_tools.validation(folder)
+    return SplitSizes(validation=len(found.every), shown=len(found.shown), test=sealed_count(folder))
 
 
 def clear_caches(command: Command) -> None:

@@ -13,6 +13,7 @@ from tuneloop.core.directive import Directive, Extend, Finish, Lasting
 from tuneloop.core.directive_log import append_row
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.score import Score
 from tuneloop.graph.outcomes import stopping
 
 IDEA = Hypothesis(statement="s", reason="r", disproof="d", aspect="first")
@@ -60,3 +61,13 @@ def test_directives_move_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     loop_n = 1 if then == "research" else 3
     append_row(run.directives, Directive(id="1", text="…", command=command))
     assert stopping.next_node(context(run, loop_n, None)) == then
+
+
+def test_usual_time_is_the_median_of_measured_experiments() -> None:
+    score = Score(benchmark="b", split="validation", metric="accuracy", value=1, low=0, high=2, n=1, parsed=1)
+    made = [
+        experiment(i, seconds).model_copy(update={"failure": None, "score": score})
+        for i, seconds in enumerate((1110, 60, 70), 1)
+    ]
+    assert Journal(experiments=(*made, experiment(4, 5000))).usual_seconds == 70
+    assert Journal(experiments=(experiment(1),)).usual_seconds is None
