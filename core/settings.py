@@ -212,6 +212,11 @@ class Settings(BaseSettings):
     mcp_token: Text = Field(
         default=None, alias="TUNELOOP_MCP_TOKEN", description="token of HTTP servers and `langgraph dev`"
     )
+    mcp_rate: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=1000.0,
+        alias="TUNELOOP_MCP_RATE",
+        description="requests a second that these servers answer beyond loopback, twice as many at once; 0: no limit",
+    )
     checkpoint_url: Text = Field(
         default=None,
         alias="TUNELOOP_CHECKPOINT_URL",

@@ -18,6 +18,7 @@ from tuneloop.core.errors import DamagedFileError
 
 LARGEST = 1 << 28  # bytes
 LARGEST_NUMBER = 1 << 62  # of a whole number that is worked with: a float holds it
+DEEPEST = 200  # lists and objects in each other; how many Python itself reads differs by its version
 
 
 def read_bytes(path: Path, most: int = LARGEST) -> bytes:
@@ -46,7 +47,7 @@ def refusing(path: Path) -> Iterator[None]:
 
 
 def read_untrusted_json(path: Path, most: int = LARGEST) -> Any:
-    """The value in `path`; NaN, infinities and nesting beyond Python's patience are refused. Raises as `read_bytes`."""
+    """The value in `path`; NaN, infinities and nesting beyond DEEPEST are refused. Raises as `read_bytes`."""
     return strict_json(read_bytes(path, most))
 
 
@@ -78,10 +79,24 @@ def strict_json(data: bytes) -> Any:
     """Plain JSON with finite numbers and texts that can be written again. Raises ValueError."""
     try:
         value = json.loads(data, parse_constant=_reject_constant, parse_float=_finite_float)
+        if data.count(b"[") + data.count(b"{") > DEEPEST and depth_of(value) > DEEPEST:
+            raise ValueError("nested too deeply")
         json.dumps(value, ensure_ascii=False).encode()
     except RecursionError as e:
         raise ValueError("nested too deeply") from e
     return value
+
+
+def depth_of(value: Any) -> int:
+    """How deep lists and objects are nested."""
+    deepest, waiting = 0, [(value, 1)]
+    while waiting:
+        inner, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        if isinstance(inner, dict | list | tuple):
+            parts = inner.values() if isinstance(inner, dict) else inner
+            waiting.extend((part, depth + 1) for part in parts if isinstance(part, dict | list | tuple))
+    return deepest
 
 
 def _reject_constant(name: str) -> NoReturn:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TextIO
 
+import httpx2
 from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 from fastmcp.tools.base import ToolResult
@@ -26,6 +27,26 @@ from tuneloop.mcp_servers.server import told_error
 Servers = Mapping[str, McpProgram | str]
 # JSON-RPC: no such method, and arguments that are none.
 REFUSED = (-32601, -32602)
+TOO_MANY_REQUESTS, RETRIES, LONGEST_PAUSE = 429, 5, 60  # seconds
+
+
+class PatientAuth(httpx2.Auth):
+    """Sends the token; asks again when a server that had too many requests has said when."""
+
+    def __init__(self, token: str | None) -> None:
+        self.token = token
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """One request and its repetitions: what was refused with 429 was not begun."""
+        if self.token:
+            request.headers["Authorization"] = f"Bearer {self.token}"
+        response = yield request
+        for _ in range(RETRIES):
+            pause = response.headers.get("Retry-After", "")
+            if response.status_code != TOO_MANY_REQUESTS or not pause.isdecimal() or int(pause) > LONGEST_PAUSE:
+                return
+            await asyncio.sleep(int(pause))
+            response = yield request
 
 
 @asynccontextmanager
@@ -106,7 +127,7 @@ class McpToolbox:
         if isinstance(how, McpProgram):
             return await self._stdio_client(server, how)
         new = (
-            Client(how, auth=settings.mcp_token, timeout=self._timeout_of(server))
+            Client(how, auth=PatientAuth(settings.mcp_token), timeout=self._timeout_of(server))
             if how
             else Client(_local(server, self.scope))
         )

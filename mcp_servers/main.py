@@ -43,7 +43,9 @@ def find_run(home: Home, run_id: str | None) -> RunFolder | None:
     return home.run(run_id)
 
 
-def serve_scope(name: str, run_id: str | None, http: bool, host: str, port: int | None, **whose: Any) -> None:
+def serve_scope(
+    name: str, run_id: str | None, http: bool, host: str, port: int | None, rate: float | None = None, **whose: Any
+) -> None:
     """Run the server until its client or a signal ends it. `whose`: `roots` and `owner` of its scope."""
     gc.disable()  # a sixth of the start would be looking for garbage among imports, which stay
     settings = load_settings()
@@ -68,7 +70,7 @@ def serve_scope(name: str, run_id: str | None, http: bool, host: str, port: int 
         port=port,
         show_banner=False,
         log_level="warning",
-        **http_options(settings.mcp_token),
+        **http_options(settings.mcp_token, settings.mcp_rate if rate is None else rate),
     )
 
 
@@ -143,6 +145,11 @@ def check_token(host: str, token: str | None) -> None:
     type=int,
     help="default: params 8124 or MCP_LLAMA_PORT, data 8125, training 8126, evaluation 8127, runs 8128",
 )
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0),
+    help="requests a second beyond loopback, twice as many at once; 0: no limit; default: TUNELOOP_MCP_RATE or 1000",
+)
 def command(
     name: str,
     run_id: str | None,
@@ -152,6 +159,7 @@ def command(
     http: bool,
     host: str,
     port: int | None,
+    rate: float | None,
 ) -> None:
     """Serve the tools of one MCP server, for Claude, an IDE or any client."""
     if name == "runs" and run_id:
@@ -161,7 +169,7 @@ def command(
     opened = tuple(root.resolve() for root in (*((folder,) if folder else ()), *roots))
     if folder:
         os.chdir(folder)
-    serve_scope(name, run_id, http, host, port, roots=opened, owner=owner)
+    serve_scope(name, run_id, http, host, port, rate, roots=opened, owner=owner)
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -23,7 +24,7 @@ from tuneloop.tools.llm_proxy.http_protocol import BoundedH11Protocol
 # What fastmcp and uvicorn lack for a server that listens on HTTP: a token, a rate limit, time limits.
 
 CONNECTIONS = 200
-RATE, BURST = 100.0, 400  # requests a second, and at once after a quiet while
+BURST_SECONDS = 2  # after a quiet while so many seconds' worth of requests may come at once
 
 
 def constant_time_equal(given: str, wanted: str) -> bool:
@@ -48,38 +49,44 @@ class SingleTokenVerifier(TokenVerifier):
 
 
 class RateLimit:
-    """A bucket of `burst` requests that fills by `rate` a second; beyond it 429."""
+    """A bucket that fills by `rate` requests a second, 0 for no limit; beyond it 429 with Retry-After.
 
-    def __init__(self, app: ASGIApp, rate: float = RATE, burst: int = BURST) -> None:
-        self.app, self.rate, self.burst = app, rate, burst
-        self._left, self._seen = float(burst), time.monotonic()
+    Requests over loopback are not counted: who can send those is this machine's user.
+    """
+
+    def __init__(self, app: ASGIApp, rate: float) -> None:
+        self.app, self.rate, self.burst = app, rate, max(1.0, rate * BURST_SECONDS)
+        self._left, self._seen = self.burst, time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        if scope["type"] == "http" and not self._take_token():
-            await PlainTextResponse("Too many requests", 429, {"Retry-After": "1"})(scope, receive, send)
+        limited = scope["type"] == "http" and not is_loopback(scope) and not is_inside(scope)
+        if self.rate and limited and (seconds := self._take_token()):
+            await PlainTextResponse("Too many requests", 429, {"Retry-After": str(seconds)})(scope, receive, send)
         else:
             await self.app(scope, receive, send)
 
-    def _take_token(self) -> bool:
+    def _take_token(self) -> int:
+        """0, or the whole seconds after which there is a token again."""
         now = time.monotonic()
-        self._left = min(float(self.burst), self._left + (now - self._seen) * self.rate)
+        self._left = min(self.burst, self._left + (now - self._seen) * self.rate)
         self._seen = now
         if self._left < 1:
-            return False
+            return math.ceil((1 - self._left) / self.rate)
         self._left -= 1
-        return True
+        return 0
 
 
-def http_options(token: str | None = None, rate: float = RATE, burst: int = BURST) -> dict[str, Any]:
+def http_options(token: str | None, rate: float) -> dict[str, Any]:
     """What `FastMCP.run` is told for HTTP: Host, Origin and type of body checked, bounded in rate, connections and time.
 
+    `rate`: requests a second beyond loopback, 0 for no limit.
     Bodies above 4 MiB, headers above 16 KiB and more than 10,000 sessions are refused by the libraries themselves.
     """
     return {
         "host_origin_protection": True,
         "middleware": [
-            Middleware(RateLimit, rate, burst),
+            Middleware(RateLimit, rate),
             Middleware(OriginGuard, origins=fastmcp.settings.http_allowed_origins or (), token=token),
             Middleware(JsonOnly),
         ],
@@ -98,11 +105,11 @@ HTTP = {"ws": "http", "wss": "https"}
 Guarded = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
-def middleware(token: str | None, origins: Sequence[str]) -> list[Middleware]:
+def middleware(token: str | None, origins: Sequence[str], rate: float) -> list[Middleware]:
     """The middleware, outermost first. `origins`: web pages that may call without a token, besides the server's own."""
     guard = partial(HostOriginGuardMiddleware, allowed_origins=tuple(origins), mode="strict")
     return [
-        Middleware(RateLimit),
+        Middleware(RateLimit, rate),
         Middleware(CheckedApp, guard=guard),
         Middleware(CheckedApp, guard=partial(OriginGuard, origins=tuple(origins), token=token)),
         Middleware(CheckedApp, guard=partial(TokenGuard, token=token)),
@@ -216,7 +223,7 @@ class CheckedApp:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request or handshake."""
-        if scope["type"] == "lifespan" or scope.get("root_path", "").startswith(INSIDE):
+        if scope["type"] == "lifespan" or is_inside(scope):
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
             await self._http(scope, receive, send)
@@ -237,6 +244,11 @@ class CheckedApp:
         asked = {**scope, "type": "http", "method": "GET", "scheme": HTTP.get(scope["scheme"], scope["scheme"])}
         await self.guard(inside)(asked, receive, unsaid)
         return bool(passed)
+
+
+def is_inside(scope: Scope) -> bool:
+    """Whether it is one of langgraph's own calls within the process."""
+    return str(scope.get("root_path", "")).startswith(INSIDE)
 
 
 def is_loopback(scope: Message) -> bool:

@@ -119,5 +119,8 @@ async def authenticate(headers: dict[bytes, bytes]) -> str:
 
 
 app = Starlette(
-    middleware=[*middleware(settings.mcp_token, origins=(STUDIO,)), Middleware(InboxMiddleware, home=settings.home)]
+    middleware=[
+        *middleware(settings.mcp_token, (STUDIO,), settings.mcp_rate),
+        Middleware(InboxMiddleware, home=settings.home),
+    ]
 )

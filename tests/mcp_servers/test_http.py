@@ -146,16 +146,40 @@ def test_headers_and_bodies_are_bounded(tmp_path: Path) -> None:
         assert connection.getresponse().status == 413
 
 
-RARE = (
-    "import sys; from functools import partial; from tuneloop.mcp_servers import main, middleware as web; "
-    "web.http_options = partial(web.http_options, rate=0.0001, burst=3); "
-    "main.serve_scope('params', None, True, '127.0.0.1', int(sys.argv[1]))"
+# A connection over loopback that is counted as one from elsewhere.
+FROM_ELSEWHERE = (
+    "import sys; from tuneloop.mcp_servers import main, middleware; middleware.is_loopback = lambda scope: False; "
+    "main.serve_scope('params', None, True, '127.0.0.1', int(sys.argv[1]), RATE)"
 )
 
 
+def from_elsewhere(rate: float) -> tuple[str, ...]:
+    return (sys.executable, "-c", FROM_ELSEWHERE.replace("RATE", str(rate)))
+
+
 def test_too_many_requests_are_refused(tmp_path: Path) -> None:
-    with serving(tmp_path, argv=(sys.executable, "-c", RARE)) as port:
-        assert [status(port) for _ in range(5)] == [400, 400, 400, 429, 429]
+    with serving(tmp_path, argv=from_elsewhere(1e-3)) as port:
+        assert [status(port) for _ in range(4)] == [400, 429, 429, 429]
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("GET", "/mcp")
+        assert 900 < int(connection.getresponse().headers["Retry-After"]) <= 1000
+
+
+def test_loopback_has_no_limit(tmp_path: Path) -> None:
+    with serving(tmp_path, "--rate", "0.001") as port:
+        assert [status(port) for _ in range(5)] == [400] * 5
+
+
+async def test_our_client_waits_as_long_as_the_server_says(tmp_path: Path) -> None:
+    """Three requests at once, one more in two seconds: a client that asks on is served, later."""
+    with serving(tmp_path, argv=from_elsewhere(1.5)) as port:
+        settings = Settings(FT_FILE_PATH=tmp_path, TUNELOOP_MCP_URLS={"params": f"http://127.0.0.1:{port}/mcp"})
+        before = time.monotonic()
+        name = "params_get_decision_guidance"
+        async with open_toolbox(Scope(None, settings), (name,)) as tools:
+            for _ in range(4):
+                assert await tools.names() == [name]
+        assert time.monotonic() - before > 1
 
 
 def test_beyond_loopback_a_short_token_is_refused() -> None:

@@ -81,7 +81,7 @@ def bearer(token: str) -> dict[str, str]:
     ],
 )
 async def test_host_and_origin(headers: dict[str, str], status: int) -> None:
-    app = built(middleware(None, [STUDIO]))
+    app = built(middleware(None, [STUDIO], 1000))
     assert await ask(app, headers=headers) == status
     shaken = "websocket.accept" if status == 200 else "websocket.close"
     assert await ask(app, headers=headers, type="websocket", scheme="ws") == shaken
@@ -105,14 +105,14 @@ async def test_host_and_origin(headers: dict[str, str], status: int) -> None:
 async def test_where_a_token_is_set_everybody_needs_it(
     server: tuple[str, int], headers: dict[str, str], right: bool
 ) -> None:
-    app = built(middleware(TOKEN, [STUDIO]))
+    app = built(middleware(TOKEN, [STUDIO], 1000))
     assert await ask(app, server, headers=headers) == (200 if right else 401)
     shaken = await ask(app, server, headers=headers, type="websocket", scheme="ws")
     assert shaken == ("websocket.accept" if right else "websocket.close")
 
 
 async def test_without_a_token_only_loopback_is_served() -> None:
-    app = built(middleware(None, [STUDIO]))
+    app = built(middleware(None, [STUDIO], 1000))
     assert await ask(app, LAN) == 403
     assert await ask(app, LAN, type="websocket", scheme="ws") == "websocket.close"
     assert await ask(app, ("::1", 2024), headers={"host": "[::1]:2024"}) == 200
@@ -120,7 +120,7 @@ async def test_without_a_token_only_loopback_is_served() -> None:
 
 
 async def test_a_preflight_needs_no_token_and_gets_no_further_than_its_origin() -> None:
-    app = built(middleware(TOKEN, [STUDIO]))
+    app = built(middleware(TOKEN, [STUDIO], 1000))
     asked = {"access-control-request-method": "POST"}
     assert await ask(app, method="OPTIONS", headers={**asked, "origin": STUDIO}) == 200
     assert await ask(app, method="OPTIONS", headers={**asked, "origin": "https://evil.example"}) == 403
@@ -138,31 +138,34 @@ async def test_the_hosted_page_may_send_and_read_what_it_needs(origin: str, stat
 
 
 async def test_calls_within_the_process_are_not_asked() -> None:
-    app = built(middleware(TOKEN, [STUDIO]))
+    app = built(middleware(TOKEN, [STUDIO], 1000))
     assert await ask(app, ("api", 80), root_path="/noauth", headers={"host": "api"}) == 200
 
 
 async def test_what_is_too_large_or_too_often_is_refused() -> None:
-    app = built(middleware(None, [STUDIO]))
+    app = built(middleware(None, [STUDIO], 1000))
     assert await ask(app, body=b" " * (5 << 20)) == 413
-    slow = built([Middleware(RateLimit, 0.001, 3)])
-    assert [await ask(slow) for _ in range(5)] == [200, 200, 200, 429, 429]
+    slow = built([Middleware(RateLimit, 0.001)])
+    assert [await ask(slow, LAN) for _ in range(3)] == [200, 429, 429]
+    assert [await ask(slow) for _ in range(5)] == [200] * 5, "loopback has no limit"
+    free = built([Middleware(RateLimit, 0)])
+    assert [await ask(free, LAN) for _ in range(5)] == [200] * 5
 
 
 def test_every_guard_of_the_door_sees_websockets() -> None:
     """A guard that only knows HTTP would wave a handshake through."""
-    guards: list[Any] = [middleware.cls for middleware in middleware(TOKEN, [])]
+    guards: list[Any] = [middleware.cls for middleware in middleware(TOKEN, [], 1000)]
     assert guards.count(CheckedApp) == 4
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:3000", "http://127.0.0.1:8888"])
 async def test_another_page_of_this_machine_needs_the_token(origin: str) -> None:
-    app = built(middleware(TOKEN, [STUDIO]))
+    app = built(middleware(TOKEN, [STUDIO], 1000))
     assert await ask(app, headers={"origin": origin, **bearer(TOKEN)}) == 200
     assert await ask(app, headers={"origin": origin, **bearer("wrong")}) == 403
     assert await ask(app, headers={"origin": origin, "access-control-request-method": "POST"}, method="OPTIONS") == 200
     assert await ask(app, headers={"origin": "https://evil.example", **bearer(TOKEN)}) == 403
-    tokenless = built(middleware(None, [STUDIO]))
+    tokenless = built(middleware(None, [STUDIO], 1000))
     asked = {"origin": origin, "access-control-request-method": "POST"}
     assert await ask(tokenless, headers=asked, method="OPTIONS") == 403
 
@@ -176,7 +179,7 @@ async def test_another_page_of_this_machine_needs_the_token(origin: str) -> None
 )  # fmt: skip
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 async def test_bodies_that_are_no_json_are_refused(kind: str, method: str) -> None:
-    app = built(middleware(None, [STUDIO]))
+    app = built(middleware(None, [STUDIO], 1000))
     assert await ask(app, method=method, headers={"content-type": kind, "content-length": "2"}) == 415
 
 

@@ -7,21 +7,10 @@ from typing import Any
 
 import orjson
 
+from tuneloop.core.untrusted import DEEPEST, depth_of
+
 LONGEST_LINE = 64 << 20
-DEEPEST = 200
 NESTED = b"{["
-
-
-def depth_of(value: Any) -> int:
-    """How deep lists and objects are nested."""
-    deepest, waiting = 0, [(value, 1)]
-    while waiting:
-        inner, depth = waiting.pop()
-        deepest = max(deepest, depth)
-        if isinstance(inner, dict | list | tuple):
-            parts = inner.values() if isinstance(inner, dict) else inner
-            waiting.extend((part, depth + 1) for part in parts if isinstance(part, dict | list | tuple))
-    return deepest
 
 
 def dump_row(row: Any) -> bytes | None:

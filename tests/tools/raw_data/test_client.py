@@ -19,12 +19,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.untrusted import DEEPEST, depth_of
 from tuneloop.sandboxes import confined_process
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.process_tree import descendants
 from tuneloop.tools.raw_data import client
 from tuneloop.tools.raw_data.client import FileEnd, RawDataReader, ReadingLimits
-from tuneloop.tools.raw_data.wire import DEEPEST, depth_of, dump_row, load
+from tuneloop.tools.raw_data.wire import dump_row, load
 
 pa: Any = pyarrow  # its stubs name few of its functions
 SMALL = ReadingLimits(memory=400 << 20, seconds=30)
