@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tuneloop.core.formatting import format_duration
 
@@ -135,3 +135,13 @@ def parse_amount(text: str) -> dict[str, float]:
     if not amount or not math.isfinite(amount) or (kind in ("experiments", "tokens") and amount != int(amount)):
         raise ValueError(f"{text!r} is no amount of {kind}")
     return {kind: amount}
+
+
+class LlmQuota(BaseModel):
+    """How much may be asked of paid models; None: no limit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    requests: int | None = Field(default=None, gt=0)
+    tokens: int | None = Field(default=None, gt=0, description="in and out together")
+    money: float | None = Field(default=None, gt=0, description="USD")

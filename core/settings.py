@@ -14,6 +14,7 @@ from dotenv.parser import parse_stream
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from tuneloop.core.budget import LlmQuota
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home
 from tuneloop.core.prices import Price
@@ -46,6 +47,11 @@ def empty_is_none(value: object) -> object:
     return None if isinstance(value, str) and not value.strip() else value
 
 
+def empty_is(default: object) -> BeforeValidator:
+    """`FT_X=` means the default."""
+    return BeforeValidator(lambda value: default if empty_is_none(value) is None else value)
+
+
 def unlimited_is_none(value: object) -> object:
     """The seeds write `None` for no limit."""
     return None if isinstance(value, str) and value.strip().lower() in ("", "none", "null", "unlimited") else value
@@ -70,23 +76,13 @@ Text = Annotated[str | None, BeforeValidator(empty_is_none)]
 Port = Annotated[int, Field(gt=0, lt=65536)]
 KeepModels = Literal["best,last", "best", "all"]
 Unsandboxed = Literal["never", "fallback", "always"]
-On = Annotated[bool, BeforeValidator(lambda value: True if empty_is_none(value) is None else value)]
-Backend = Annotated[Literal["auto", "hf", "vllm"], BeforeValidator(lambda value: empty_is_none(value) or "auto")]
+On = Annotated[bool, empty_is(True)]
+Backend = Annotated[Literal["auto", "hf", "vllm"], empty_is("auto")]
 HubName = Annotated[
     Literal["huggingface", "modelscope"], BeforeValidator(lambda value: (empty_is_none(value) or "huggingface").lower())
 ]
 Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(unlimited_is_none)]
 Flag = Annotated[bool | None, BeforeValidator(empty_is_none)]
-
-
-class LlmQuota(BaseModel):
-    """How much may be asked of paid models; None: no limit."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    requests: int | None = Field(default=None, gt=0)
-    tokens: int | None = Field(default=None, gt=0, description="in and out together")
-    money: float | None = Field(default=None, gt=0, description="USD")
 
 
 Limits = Annotated[LlmQuota, NoDecode, BeforeValidator(parse_table)]
@@ -161,14 +157,10 @@ class Settings(BaseSettings):
         default=None, alias="FT_BENCHMARK_TIMEOUT", description="seconds for one evaluation; 0: unlimited"
     )
     enable_cache: On = Field(
-        default=True,
-        alias="FT_DOCKER_ENABLE_CACHE",
-        description="use results of evaluations again, across runs; false: never",
+        default=True, alias="FT_DOCKER_ENABLE_CACHE", description="use results of evaluations again; false: never"
     )
     eval_backend: Backend = Field(
-        default="auto",
-        alias="TUNELOOP_EVAL_BACKEND",
-        description="hf, vllm, or auto: vllm on a GPU when the engine has it",
+        default="auto", alias="TUNELOOP_EVAL_BACKEND", description="hf, vllm or auto: vllm on a GPU if it is installed"
     )
     use_vllm: Flag = Field(
         default=None, alias="USE_VLLM", description="seeds' name: true is vllm, false is hf; TUNELOOP_EVAL_BACKEND wins"
@@ -193,7 +185,7 @@ class Settings(BaseSettings):
         alias="TUNELOOP_MCP_URLS",
         description='JSON: server → URL, or {"command", "args"} to start for agents over stdio; others in process',
     )
-    params_port: Annotated[Port, BeforeValidator(lambda value: empty_is_none(value) or 8124)] = Field(
+    params_port: Annotated[Port, empty_is(8124)] = Field(
         default=8124, alias="MCP_LLAMA_PORT", description="port of the parameter server"
     )
     params_url: Text = Field(
@@ -202,12 +194,8 @@ class Settings(BaseSettings):
     params_timeout: Seconds = Field(
         default=60.0, alias="LLAMA_FACTORY_MCP_TIMEOUT", description="seconds for an answer of the parameter server"
     )
-    param_search: Annotated[bool, BeforeValidator(lambda value: True if empty_is_none(value) is None else value)] = (
-        Field(
-            default=True,
-            alias="FT_ENABLE_MCP_PARAM_SEARCH",
-            description="false: agents get a static list of parameters instead",
-        )
+    param_search: On = Field(
+        default=True, alias="FT_ENABLE_MCP_PARAM_SEARCH", description="false: agents get a static list of parameters"
     )
     mcp_token: Text = Field(
         default=None, alias="TUNELOOP_MCP_TOKEN", description="token of HTTP servers and `langgraph dev`"
@@ -244,10 +232,10 @@ class Settings(BaseSettings):
     chat_timeout: Annotated[
         float, Field(gt=0), BeforeValidator(lambda value: parse_seconds(empty_is_none(value) or 180))
     ] = Field(default=180.0, alias="TUNELOOP_CHAT_TIMEOUT", description="seconds a model may be silent")
-    chat_steps: Annotated[int, Field(gt=0), BeforeValidator(lambda value: empty_is_none(value) or 24)] = Field(
+    chat_steps: Annotated[int, Field(gt=0), empty_is(24)] = Field(
         default=24, alias="TUNELOOP_CHAT_STEPS", description="calls of the model for one answer of an agent"
     )
-    chat_tokens: Annotated[int, Field(gt=0), BeforeValidator(lambda value: empty_is_none(value) or 200_000)] = Field(
+    chat_tokens: Annotated[int, Field(gt=0), empty_is(200_000)] = Field(
         default=200_000, alias="TUNELOOP_CHAT_TOKENS", description="tokens in and out for one answer of an agent"
     )
     api_key: Secret = Field(default=None, alias="OPENAI_API_KEY", description="key for models; no job ever sees it")
@@ -255,14 +243,12 @@ class Settings(BaseSettings):
         default=None, alias="OPENAI_API_BASE", description="OpenAI-compatible endpoint, e.g. http://host/v1"
     )
     strong_models: Names = Field(
-        default=(),
-        alias="FT_STRONG_MODELS",
-        description="models that data scripts may call for hard steps; none: no model",
+        default=(), alias="FT_STRONG_MODELS", description="models that data scripts may call for hard steps"
     )
     weak_models: Names = Field(
         default=(), alias="FT_WEAK_MODELS", description="models that data scripts may call for easy steps"
     )
-    api_workers: Annotated[int, Field(gt=0, le=1000), BeforeValidator(lambda value: empty_is_none(value) or 8)] = Field(
+    api_workers: Annotated[int, Field(gt=0, le=1000), empty_is(8)] = Field(
         default=8, alias="FT_API_MAX_WORKERS", description="requests of one job under way at the same time"
     )
     api_job_limits: Limits = Field(
@@ -271,9 +257,7 @@ class Settings(BaseSettings):
         description='JSON: "requests", "tokens", "money" that one job may use',
     )
     api_run_limits: Limits = Field(
-        default=LlmQuota(),
-        alias="TUNELOOP_API_RUN_LIMITS",
-        description="JSON: the same for all jobs of a run together",
+        default=LlmQuota(), alias="TUNELOOP_API_RUN_LIMITS", description="JSON: the same for all jobs of a run together"
     )
     api_prices: Prices = Field(
         default={},

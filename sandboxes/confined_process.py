@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -28,7 +27,7 @@ from tuneloop.sandboxes.bubblewrap import (
     system_mounts,
     with_resolved,
 )
-from tuneloop.sandboxes.detached import BOOT
+from tuneloop.sandboxes.detached import BOOT, is_readable
 from tuneloop.sandboxes.local import ROOT, closing
 from tuneloop.sandboxes.process_tree import descendants, send_signal
 
@@ -104,7 +103,7 @@ class ConfinedProcess:
         parts, size, began = [self._rest], len(self._rest), time.monotonic()
         while b"\n" not in parts[-1]:
             left = began + seconds - time.monotonic()
-            if not select.select([self._out], [], [], max(0.0, left))[0]:
+            if not is_readable(self._out.fileno(), max(0.0, left)):
                 self.end()
                 raise ProcessGoneError("took longer than the time limit")
             parts.append(os.read(self._out.fileno(), CHUNK))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import subprocess
@@ -79,6 +80,16 @@ def start_command_line(*words: str, cwd: Path, log: Path) -> int:
     return ended
 
 
+def is_readable(handle: int, seconds: float) -> bool:
+    """Whether there is something to read, or the other end is closed, within `seconds`.
+
+    `select` takes no descriptor above 1,023, and a server may have as many.
+    """
+    asked = select.poll()
+    asked.register(handle, select.POLLIN)
+    return bool(asked.poll(math.ceil(seconds * 1000)))
+
+
 def wait_accepted(ended: int, accepted: Callable[[], bool], seconds: float) -> bool:
     """Wait until what was started has accepted, has ended, or `seconds` are over; whether it ended without accepting.
 
@@ -87,7 +98,7 @@ def wait_accepted(ended: int, accepted: Callable[[], bool], seconds: float) -> b
     try:
         deadline = time.monotonic() + seconds
         while not accepted() and time.monotonic() < deadline:
-            if select.select([ended], [], [], 0)[0]:
+            if is_readable(ended, 0):
                 return not accepted()
             pause(GLANCE)
     finally:

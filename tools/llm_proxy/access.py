@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from tuneloop.core.budget import Limits
+from tuneloop.core.budget import Limits, LlmQuota
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, LimitReachedError
 from tuneloop.core.prices import Price, find_price
-from tuneloop.core.settings import LlmQuota, Settings, add_api_version
+from tuneloop.core.settings import Settings, add_api_version
 
 PUBLIC = "https://api.openai.com/v1"
 Purpose = Literal["data", "judge", "served"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tuneloop.core.settings import LlmQuota
+from tuneloop.core.budget import LlmQuota
 from tuneloop.tools.llm_proxy.errors import ApiError
 from tuneloop.tools.llm_proxy.ledger import Entry
 

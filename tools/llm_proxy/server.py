@@ -23,8 +23,8 @@ import uvicorn
 from pydantic import BaseModel, ConfigDict
 from uvicorn.server import ServerState
 
+from tuneloop.core.budget import LlmQuota
 from tuneloop.core.locks import acquire, is_locked
-from tuneloop.core.settings import LlmQuota
 from tuneloop.sandboxes.jobs import newest_attempt
 from tuneloop.tools.housekeeping.disk import remove_path
 from tuneloop.tools.llm_proxy.access import EndpointConfig, Upstream

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tuneloop.core.settings import LlmQuota
+from tuneloop.core.budget import LlmQuota
 from tuneloop.tools.llm_proxy.errors import ApiError
 from tuneloop.tools.llm_proxy.ledger import Entry, Ledger, new_id, read_ledger, sums
 from tuneloop.tools.llm_proxy.quota import Amount, Quota, amount_of
