@@ -80,10 +80,14 @@ class KeptTools:
 
 @dataclass(frozen=True)
 class Arena:
-    """A task as players see it: its raw data, what agents are told of it, its tools, its recipe space."""
+    """A task as players see it: its raw data, what agents are told of it, its tools, its recipe space.
+
+    `datasets`: the folder that data scripts read.
+    """
 
     made: Made
     data: Path
+    datasets: Path
     brief: Brief
     tools: Toolbox
 
@@ -116,7 +120,7 @@ def site(name: str, settings: Settings) -> Iterator[Site]:
     ctx = opened(spec, settings, f"bench-{name}")
     brief = Brief(task=task_card(ctx), experiment=1, budget=BudgetLeft(experiments_left=None, seconds_left=None))
     try:
-        yield Site(Arena(made, data.resolve(), brief, KeptTools(ctx)), ctx)
+        yield Site(Arena(made, data.resolve(), ctx.run_tools.view.root, brief, KeptTools(ctx)), ctx)
     finally:
         ctx.run_tools.workers.stop()
 

@@ -60,7 +60,7 @@ class RowMaker:
         point = Point((name,), "own_words", "none", (), "full", 1e-3, 100, 0)
         step = next(s for s in self.arena.space.plan(point) if s.do == READ)
         task = form_entry(self.form, (Step(do=FORM),))
-        return tuple(read_source(self.arena.data.parent, source_entry(step, self.form, self.skip), task, None))
+        return tuple(read_source(self.arena.datasets, source_entry(step, self.form, self.skip), task, None))
 
     def rows(self, point: Point) -> list[Row]:
         """As the script of the policy makes them."""
