@@ -48,7 +48,7 @@ def arena(tools: Tools) -> Arena:
         "kind": "search",
         "names": ["finetuning_type", "learning_rate", "max_steps", "num_train_epochs", "lora_rank"],
     }
-    return Arena(make("till77"), data, brief, tools)
+    return Arena(make("till77"), data, data.parent, brief, tools)
 
 
 @pytest.fixture(scope="session")
