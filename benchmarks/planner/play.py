@@ -99,7 +99,7 @@ class Bench:
         return Fitted(surfaces, y, predicted, r2, error)
 
     def _features(self, run: dict[str, Any]) -> Array:
-        point = loaded(run["point"])
+        point = self.at(run["task"])[0].arena.space.renamed(loaded(run["point"]))
         return features(family(run["task"]), self.at(run["task"])[1].stats(point), point)
 
     def play(self, task: str, fitted: Fitted, extent: Extent) -> Played:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any
 
@@ -90,6 +90,11 @@ class Space:
         ends = ((self.parameter_map.rate, RATES), (self.parameter_map.steps, STEPS), (self.parameter_map.rank, RANKS))
         return tuple(Bound(parameter=name, at_least=found[0], at_most=found[-1]) for name, found in ends)
 
+    def renamed(self, point: Point) -> Point:
+        """A stored point with the files' names in the view: what lost sealed rows is JSON Lines there and says so."""
+        names = {s.id for s in self.sources}
+        return replace(point, sources=tuple(s if s in names else f"{s}.jsonl" for s in point.sources))
+
     def draw(self, rng: Random) -> Point:
         """Uniform: any set of sources but none, each operation with even odds, rate and steps on a logarithmic scale."""
         names = [s.id for s in self.sources]
@@ -109,6 +114,8 @@ class Space:
     def plan(self, point: Point) -> Plan:
         """The data plan of a point, in the policy's own words."""
         chosen = [s for s in self.sources if s.id in point.sources]
+        if len(chosen) != len(point.sources):
+            raise ValueError(f"sources {point.sources}: there are {[s.id for s in self.sources]}")
         plan = with_sources((), chosen)
         for step in [Step(do="drop_unanswered"), *self._turned(point, chosen), *self._written(point), *FORM]:
             plan = with_step(plan, step.do, step.why, **step.options)
