@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from tuneloop.core.settings import McpProgram, Settings
+from tuneloop.core.setting_values import McpProgram
+from tuneloop.core.settings import Settings
 
 REDACTED = "[secret]"
 SHORTEST = 8

@@ -3,113 +3,42 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Any
 
 from dotenv.parser import parse_stream
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tuneloop.core.budget import LlmQuota
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home
-from tuneloop.core.prices import Price
 from tuneloop.core.run_spec import Seconds, parse_seconds
-
-
-def parse_names(value: object) -> object:
-    """A JSON list, or names with commas; quotes around a JSON list are a shell habit and are dropped."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip().strip("'")
-    if text.startswith("["):
-        return json.loads(text)
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def parse_table(value: object) -> object:
-    """A JSON object; empty means none."""
-    return json.loads(value.strip().strip("'") or "{}") if isinstance(value, str) else value
-
-
-def add_api_version(address: str) -> str:
-    """An address without a path gets the one that OpenAI's protocol has."""
-    bare = address.rstrip("/")
-    return bare if urlsplit(bare).path else f"{bare}/v1"
-
-
-def empty_is_none(value: object) -> object:
-    """`FT_X=` means unset."""
-    return None if isinstance(value, str) and not value.strip() else value
-
-
-def empty_is(default: object) -> BeforeValidator:
-    """`FT_X=` means the default."""
-    return BeforeValidator(lambda value: default if empty_is_none(value) is None else value)
-
-
-def unlimited_is_none(value: object) -> object:
-    """The seeds write `None` for no limit."""
-    return None if isinstance(value, str) and value.strip().lower() in ("", "none", "null", "unlimited") else value
-
-
-def parse_keep_models(value: object) -> object:
-    """`last, best` is `best,last`: the incumbent's weights always stay."""
-    if not isinstance(value, str):
-        return value
-    words = sorted({word.strip().lower() for word in value.split(",")} - {""})
-    return {"": "best,last", "last": "best,last"}.get(",".join(words), ",".join(words))
-
-
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_names)]
-OptionalNames = Annotated[
-    tuple[str, ...] | None, NoDecode, BeforeValidator(lambda value: parse_names(empty_is_none(value)))
-]
-Table = Annotated[dict[str, str], NoDecode, BeforeValidator(parse_table)]
-Prices = Annotated[dict[str, Price], NoDecode, BeforeValidator(parse_table)]
-Secret = Annotated[SecretStr | None, BeforeValidator(empty_is_none)]
-Text = Annotated[str | None, BeforeValidator(empty_is_none)]
-Port = Annotated[int, Field(gt=0, lt=65536)]
-KeepModels = Literal["best,last", "best", "all"]
-Unsandboxed = Literal["never", "fallback", "always"]
-On = Annotated[bool, empty_is(True)]
-Backend = Annotated[Literal["auto", "hf", "vllm"], empty_is("auto")]
-HubName = Annotated[
-    Literal["huggingface", "modelscope"], BeforeValidator(lambda value: (empty_is_none(value) or "huggingface").lower())
-]
-Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(unlimited_is_none)]
-Flag = Annotated[bool | None, BeforeValidator(empty_is_none)]
-
-
-Limits = Annotated[LlmQuota, NoDecode, BeforeValidator(parse_table)]
-
-
-class McpProgram(BaseModel):
-    """An MCP server that is started and spoken to over stdio, as clients' configurations write it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    command: str = Field(min_length=1)
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-
-
-def parse_server_address(value: object) -> object:
-    """How each server is reached: a URL, or the program to start. Raises ValueError for what is neither."""
-    found = parse_table(value)
-    for name, how in found.items() if isinstance(found, dict) else ():
-        web = isinstance(how, str) and how.startswith(("http://", "https://"))
-        told = isinstance(how, dict) and {"command"} <= how.keys() <= McpProgram.model_fields.keys()
-        if not (web or told or isinstance(how, McpProgram)):
-            raise ValueError(f'{name}: {how!r}; right is a URL or {{"command": "…", "args": ["…"]}}')
-    return found
-
-
-Servers = Annotated[dict[str, McpProgram | str], NoDecode, BeforeValidator(parse_server_address)]
+from tuneloop.core.setting_values import (
+    Backend,
+    Count,
+    Flag,
+    HubName,
+    KeepModels,
+    Limits,
+    McpProgram,
+    Names,
+    On,
+    OptionalNames,
+    Port,
+    Prices,
+    Secret,
+    Servers,
+    Table,
+    Text,
+    Unsandboxed,
+    add_api_version,
+    empty_is,
+    empty_is_none,
+    parse_keep_models,
+)
 
 
 class Settings(BaseSettings):
@@ -213,7 +142,7 @@ class Settings(BaseSettings):
     chat_model: Text = Field(
         default=None,
         alias="CHAT_MODEL",
-        description="model that thinks for the agents, gpt-5 or provider:name; none: offline",
+        description="model that thinks for the agents, gpt-5 or provider/name; none: offline",
     )
     chat_models: Table = Field(
         default={}, alias="TUNELOOP_CHAT_MODELS", description="JSON: agent → model, for agents with one of their own"
@@ -241,6 +170,22 @@ class Settings(BaseSettings):
     api_key: Secret = Field(default=None, alias="OPENAI_API_KEY", description="key for models; no job ever sees it")
     api_base: Text = Field(
         default=None, alias="OPENAI_API_BASE", description="OpenAI-compatible endpoint, e.g. http://host/v1"
+    )
+    anthropic_api_key: Secret = Field(
+        default=None, alias="ANTHROPIC_API_KEY", description="key for anthropic/…; no job ever sees it, nor those below"
+    )
+    anthropic_api_base: Text = Field(default=None, alias="ANTHROPIC_API_BASE", description="empty: api.anthropic.com")
+    gemini_api_key: Secret = Field(default=None, alias="GEMINI_API_KEY", description="key for gemini/…")
+    gemini_api_base: Text = Field(default=None, alias="GEMINI_API_BASE", description="empty: Google's")
+    azure_api_key: Secret = Field(default=None, alias="AZURE_API_KEY", description="key for azure/DEPLOYMENT")
+    azure_api_base: Text = Field(
+        default=None, alias="AZURE_API_BASE", description="your resource, e.g. https://name.openai.azure.com"
+    )
+    azure_api_version: Annotated[str, empty_is("2024-10-21")] = Field(
+        default="2024-10-21", alias="AZURE_API_VERSION", description="of its interface"
+    )
+    ollama_api_base: Text = Field(
+        default=None, alias="OLLAMA_API_BASE", description="for ollama/…; empty: http://127.0.0.1:11434"
     )
     strong_models: Names = Field(
         default=(), alias="FT_STRONG_MODELS", description="models that data scripts may call for hard steps"

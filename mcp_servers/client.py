@@ -19,7 +19,7 @@ from mcp.types import CallToolResult, TextContent
 from tuneloop.core.async_bridge import run_sync
 from tuneloop.core.errors import InfrastructureError, ToolError
 from tuneloop.core.protocols import Answer, EvaluationStatus, Launched, ToolCard, TrainingKind, TrainingStatus
-from tuneloop.core.settings import McpProgram
+from tuneloop.core.setting_values import McpProgram
 from tuneloop.mcp_servers.main import OF_A_RUN, build_named_server
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import told_error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.job import Sandbox
 from tuneloop.core.run_spec import SandboxKind
-from tuneloop.core.settings import Unsandboxed
+from tuneloop.core.setting_values import Unsandboxed
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox, probe_bubblewrap
 from tuneloop.sandboxes.process import ProcessSandbox
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from langchain.chat_models import init_chat_model
-from langchain.chat_models.base import _BUILTIN_PROVIDERS as PROVIDERS
+from langchain.chat_models.base import _BUILTIN_PROVIDERS
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.runnables import Runnable
@@ -34,12 +34,77 @@ from tuneloop.core.transcript import Message, Tokens
 NO_KEY = "none"
 
 
+@dataclass(frozen=True)
+class Provider:
+    """Where models are asked: LangChain's name of it, its package, what its client is given, the settings it needs."""
+
+    client: str
+    package: str
+    values: Callable[[Settings], dict[str, Any]]
+    needs: tuple[str, ...] = ()
+
+
+def _openai(settings: Settings) -> dict[str, Any]:
+    """Chat completions wherever an endpoint is set: what speaks OpenAI's protocol seldom has its newer one."""
+    key = settings.api_key.get_secret_value() if settings.api_key else NO_KEY
+    values: dict[str, Any] = {"api_key": key, "stream_usage": True, "stream_chunk_timeout": None}
+    if settings.endpoint:
+        values |= {"base_url": settings.endpoint, "use_responses_api": False}
+    return values
+
+
+def _azure(settings: Settings) -> dict[str, Any]:
+    own = {"api_key": settings.azure_api_key, "azure_endpoint": settings.azure_api_base}
+    return {**own, "api_version": settings.azure_api_version, "stream_usage": True, "stream_chunk_timeout": None}
+
+
+def _ollama(settings: Settings) -> dict[str, Any]:
+    """Its client takes the time limit in another place."""
+    return {"base_url": settings.ollama_api_base, "client_kwargs": {"timeout": settings.chat_timeout}}
+
+
+# By the prefix that LiteLLM gives their models.
+PROVIDERS = {
+    "openai": Provider("openai", "langchain-openai", _openai),
+    "anthropic": Provider(
+        "anthropic",
+        "langchain-anthropic",
+        lambda s: {"api_key": s.anthropic_api_key, "base_url": s.anthropic_api_base},
+        needs=("anthropic_api_key",),
+    ),
+    "gemini": Provider(
+        "google_genai",
+        "langchain-google-genai",
+        lambda s: {"api_key": s.gemini_api_key, "base_url": s.gemini_api_base},
+        needs=("gemini_api_key",),
+    ),
+    "azure": Provider("azure_openai", "langchain-openai", _azure, needs=("azure_api_key", "azure_api_base")),
+    "ollama": Provider("ollama", "langchain-ollama", _ollama),
+}
+OTHER_NAMES = {
+    "google-genai": "gemini",
+    "google_genai": "gemini",
+    "azure_openai": "azure",
+    "ollama_chat": "ollama",
+}
+
+
 def split_name(name: str, settings: Settings) -> tuple[str, str]:
-    """Provider and model. `provider/model`, as the seeds' LiteLLM writes it, counts where no endpoint is set."""
+    """Provider and model. `provider/model`, as LiteLLM writes it, counts where no endpoint is set.
+
+    Raises InvalidRequestError for a provider that is known to LangChain and not to this project.
+    """
     for mark in ":" if settings.api_base else ":/":
-        provider, found, model = name.partition(mark)
-        if found and model and provider in PROVIDERS:
+        found, has_mark, model = name.partition(mark)
+        provider = OTHER_NAMES.get(found, found)
+        if has_mark and model and provider in PROVIDERS:
             return provider, model
+        if has_mark and found in _BUILTIN_PROVIDERS:
+            package = _BUILTIN_PROVIDERS[found][0].partition(".")[0].replace("_", "-")
+            raise InvalidRequestError(
+                f"CHAT_MODEL={name}: {found} (of {package}) is not supported; right are {', '.join(PROVIDERS)}, "
+                "or OPENAI_API_BASE with any endpoint that speaks OpenAI's protocol"
+            )
     return "openai", name
 
 
@@ -61,27 +126,18 @@ def make_client(name: str, settings: Settings, without: frozenset[str] = frozens
     values: dict[str, Any] = {"timeout": settings.chat_timeout, "max_retries": 0}
     if settings.chat_temperature is not None:
         values["temperature"] = settings.chat_temperature
-    if provider == "openai":
-        values |= _openai(settings)
+    values |= {key: value for key, value in PROVIDERS[provider].values(settings).items() if value is not None}
     values = {key: value for key, value in values.items() if key not in without}
     if "stream_options" in without:
         values["stream_usage"] = False
     try:
-        client: BaseChatModel = init_chat_model(model, model_provider=provider, **values)
+        client: BaseChatModel = init_chat_model(model, model_provider=PROVIDERS[provider].client, **values)
     except ImportError as e:
-        raise InvalidRequestError(f"CHAT_MODEL={name}: {' '.join(str(e).split())}") from e
+        package = PROVIDERS[provider].package
+        raise InvalidRequestError(f"CHAT_MODEL={name}: needs {package}; pip install 'tuneloop[providers]'") from e
     except Exception as e:
         raise InvalidRequestError(f"CHAT_MODEL={name}: {' '.join(str(e).split())[:300]}") from e
     return client
-
-
-def _openai(settings: Settings) -> dict[str, Any]:
-    """Chat completions wherever an endpoint is set: what speaks OpenAI's protocol seldom has its newer one."""
-    key = settings.api_key.get_secret_value() if settings.api_key else NO_KEY
-    values: dict[str, Any] = {"api_key": key, "stream_usage": True, "stream_chunk_timeout": None}
-    if settings.endpoint:
-        values |= {"base_url": settings.endpoint, "use_responses_api": False}
-    return values
 
 
 def check_models(settings: Settings) -> None:
@@ -96,6 +152,9 @@ def check_models(settings: Settings) -> None:
                 f"CHAT_MODEL={name}: set OPENAI_API_KEY, or OPENAI_API_BASE for an endpoint of your own; "
                 "or leave CHAT_MODEL empty: the offline policy plans then"
             )
+        for field in PROVIDERS[provider].needs:
+            if not getattr(settings, field):
+                raise InvalidRequestError(f"CHAT_MODEL={name}: set {field.upper()}")
         make_client(name, settings)
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.settings import McpProgram, Settings, load_settings
+from tuneloop.core.setting_values import McpProgram
+from tuneloop.core.settings import Settings, load_settings
 
 SEED = """\
 # LLM backend

@@ -16,7 +16,7 @@ from tuneloop.core.experiment import Journal
 from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import ExperimentFolder, ExtraTrainingFolder, RunFolder
 from tuneloop.core.locks import is_locked
-from tuneloop.core.settings import KeepModels
+from tuneloop.core.setting_values import KeepModels
 from tuneloop.tools.housekeeping.disk import TRASH, bytes_below, is_trash, remove_path
 
 NOTE = "pruned.json"

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from tuneloop.core.budget import Limits, LlmQuota
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, LimitReachedError
 from tuneloop.core.prices import Price, find_price
-from tuneloop.core.settings import Settings, add_api_version
+from tuneloop.core.setting_values import add_api_version
+from tuneloop.core.settings import Settings
 
 PUBLIC = "https://api.openai.com/v1"
 Purpose = Literal["data", "judge", "served"]

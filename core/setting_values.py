@@ -1,0 +1,104 @@
+"""The kinds of values that settings have, and how they are read from what people write into variables."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic_settings import NoDecode
+
+from tuneloop.core.budget import LlmQuota
+from tuneloop.core.prices import Price
+
+
+def parse_names(value: object) -> object:
+    """A JSON list, or names with commas; quotes around a JSON list are a shell habit and are dropped."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip().strip("'")
+    if text.startswith("["):
+        return json.loads(text)
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def parse_table(value: object) -> object:
+    """A JSON object; empty means none."""
+    return json.loads(value.strip().strip("'") or "{}") if isinstance(value, str) else value
+
+
+def add_api_version(address: str) -> str:
+    """An address without a path gets the one that OpenAI's protocol has."""
+    bare = address.rstrip("/")
+    return bare if urlsplit(bare).path else f"{bare}/v1"
+
+
+def empty_is_none(value: object) -> object:
+    """`FT_X=` means unset."""
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def empty_is(default: object) -> BeforeValidator:
+    """`FT_X=` means the default."""
+    return BeforeValidator(lambda value: default if empty_is_none(value) is None else value)
+
+
+def unlimited_is_none(value: object) -> object:
+    """The seeds write `None` for no limit."""
+    return None if isinstance(value, str) and value.strip().lower() in ("", "none", "null", "unlimited") else value
+
+
+def parse_keep_models(value: object) -> object:
+    """`last, best` is `best,last`: the incumbent's weights always stay."""
+    if not isinstance(value, str):
+        return value
+    words = sorted({word.strip().lower() for word in value.split(",")} - {""})
+    return {"": "best,last", "last": "best,last"}.get(",".join(words), ",".join(words))
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_names)]
+OptionalNames = Annotated[
+    tuple[str, ...] | None, NoDecode, BeforeValidator(lambda value: parse_names(empty_is_none(value)))
+]
+Table = Annotated[dict[str, str], NoDecode, BeforeValidator(parse_table)]
+Prices = Annotated[dict[str, Price], NoDecode, BeforeValidator(parse_table)]
+Secret = Annotated[SecretStr | None, BeforeValidator(empty_is_none)]
+Text = Annotated[str | None, BeforeValidator(empty_is_none)]
+Port = Annotated[int, Field(gt=0, lt=65536)]
+KeepModels = Literal["best,last", "best", "all"]
+Unsandboxed = Literal["never", "fallback", "always"]
+On = Annotated[bool, empty_is(True)]
+Backend = Annotated[Literal["auto", "hf", "vllm"], empty_is("auto")]
+HubName = Annotated[
+    Literal["huggingface", "modelscope"], BeforeValidator(lambda value: (empty_is_none(value) or "huggingface").lower())
+]
+Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(unlimited_is_none)]
+Flag = Annotated[bool | None, BeforeValidator(empty_is_none)]
+
+
+Limits = Annotated[LlmQuota, NoDecode, BeforeValidator(parse_table)]
+
+
+class McpProgram(BaseModel):
+    """An MCP server that is started and spoken to over stdio, as clients' configurations write it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: str = Field(min_length=1)
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+
+
+def parse_server_address(value: object) -> object:
+    """How each server is reached: a URL, or the program to start. Raises ValueError for what is neither."""
+    found = parse_table(value)
+    for name, how in found.items() if isinstance(found, dict) else ():
+        web = isinstance(how, str) and how.startswith(("http://", "https://"))
+        told = isinstance(how, dict) and {"command"} <= how.keys() <= McpProgram.model_fields.keys()
+        if not (web or told or isinstance(how, McpProgram)):
+            raise ValueError(f'{name}: {how!r}; right is a URL or {{"command": "…", "args": ["…"]}}')
+    return found
+
+
+Servers = Annotated[dict[str, McpProgram | str], NoDecode, BeforeValidator(parse_server_address)]
