@@ -292,6 +292,11 @@ class ExperimentFolder:
         return self.root / "scores.json"
 
     @property
+    def benchmark_results(self) -> Path:
+        """OpenCompass's result tree, in a folder named by the time."""
+        return self.root / "benchmark_results"
+
+    @property
     def result(self) -> Path:
         """`experiment.json`, written last."""
         return self.root / "experiment.json"

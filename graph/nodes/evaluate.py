@@ -14,6 +14,7 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.outcomes.promotion import incumbent
 from tuneloop.graph.wait import KILLS, wait_for_job
 from tuneloop.tools.evaluation.jobs import proof_file
+from tuneloop.tools.evaluation.result_tree import write_experiment_tree
 from tuneloop.tools.evaluation.run_evaluation import (
     evaluation_folder,
     evaluation_place,
@@ -29,7 +30,9 @@ def evaluate(ctx: Context) -> dict[str, Any]:
     file = ctx.folder.scores
     if not file.is_file():
         remeasure_references(ctx)
-        keep_score(file, measure_experiment(ctx, ctx.state.experiment))
+        found = measure_experiment(ctx, ctx.state.experiment)
+        write_experiment_tree(ctx.folder.benchmark_results, found)
+        keep_score(file, found)
     return {"stage": "critique"}
 
 

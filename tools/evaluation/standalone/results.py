@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
-import io
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +15,7 @@ from tuneloop.core.files import read_json, write_atomic, write_json
 from tuneloop.core.score import ItemResult, Score
 from tuneloop.tools.benchmark_items.folder import render_prompt
 from tuneloop.tools.evaluation.item_sets import ItemSet, set_entry
+from tuneloop.tools.evaluation.result_tree import summary_rows
 from tuneloop.tools.evaluation.standalone.measure import Measurement
 from tuneloop.tools.statistics import claim
 
@@ -50,10 +49,6 @@ def paired_difference(one: Score, other: Score) -> dict[str, Any]:
     return {"benchmark": one.benchmark, **numbers, "verdict": verdict}
 
 
-COLUMNS = ("dataset", "score", "metric")
-DIGITS = 2
-
-
 def write_tree(root: Path, found: Sequence[Measurement]) -> Path:
     """`root/<time>/`; returns it. Of a sealed test no item is written. The CSV is the first measurement's, and comes last."""
     stamp = time.strftime("%Y%m%d_%H%M%S")
@@ -79,15 +74,6 @@ def free_folder(root: Path, stamp: str) -> Path:
             continue
         return place
     raise FileExistsError(root / stamp)
-
-
-def summary_rows(scores: Mapping[str, Score]) -> str:
-    """The seeds' CSV: a line a benchmark."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows((name, round(score.value, DIGITS), score.metric) for name, score in scores.items())
-    return text.getvalue()
 
 
 def configuration_of(one: Measurement) -> dict[str, Any]:

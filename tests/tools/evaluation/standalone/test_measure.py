@@ -219,7 +219,8 @@ def test_the_tree_of_the_seeds(tmp_path: Path) -> None:
     place = write_tree(tmp_path / "out", [one])
     assert write_tree(tmp_path / "out", [one]) != place
     with (place / "summary" / f"summary_{place.name}.csv").open() as f:
-        assert list(csv.reader(f)) == [["dataset", "score", "metric"], ["sums", "50.0", "accuracy"]]
+        rows = [["sums", "50.0", "accuracy"], ["Average Score", "50.0", "average"]]
+        assert list(csv.reader(f)) == [["dataset", "score", "metric"], *rows]
     told_of = read_json(place / "configs" / "ft-1.json")
     assert (told_of["path"], told_of["adapter"]) == (str(base), str(tmp_path / "tuned"))
     assert told_of["sets"][0]["key"] == one.keys["sums"]
