@@ -33,6 +33,11 @@ DEEPEST = 100  # levels of YAML: its parser recurses
 LONGEST_REASON = 200  # characters
 
 
+def absolute_path(name: str | Path) -> Path:
+    """Absolute, with `~` replaced and without `..`: the way through another folder does not exist in a sandbox."""
+    return Path(os.path.abspath(Path(name).expanduser()))  # noqa: PTH100 - links stay: names in a cache are links
+
+
 def write_atomic(path: Path, data: str | bytes, mode: int | None = None, *, keep: bool = False) -> None:
     """Write `data` so that `path` holds either the old content or all of the new, even after a power failure.
 

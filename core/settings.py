@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tuneloop.core.budget import LlmQuota
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.files import absolute_path
 from tuneloop.core.layout import Home
 from tuneloop.core.run_spec import Seconds, parse_seconds
 from tuneloop.core.setting_values import (
@@ -283,12 +284,12 @@ class Settings(BaseSettings):
     @property
     def scorer_folder(self) -> Path | None:
         """`TUNELOOP_SCORER_FILES`, absolute."""
-        return self.scorer_files.expanduser().absolute() if self.scorer_files else None
+        return absolute_path(self.scorer_files) if self.scorer_files else None
 
     @cached_property
     def home(self) -> Home:
         """Layout below `FT_FILE_PATH`."""
-        return Home(self.file_path.expanduser().absolute())
+        return Home(absolute_path(self.file_path))
 
 
 def read_dotenv(path: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.files import absolute_path
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
 from tuneloop.tools import benchmarks
@@ -86,7 +87,7 @@ def resolve_benchmark(
         InfrastructureError: the benchmark cannot be fetched.
     """
     if is_user_folder(name_or_dir):
-        return import_user_benchmark(Path(name_or_dir).expanduser().absolute(), home, description)
+        return import_user_benchmark(absolute_path(name_or_dir), home, description)
     if name_or_dir.startswith(PREFIX):
         return resolve_opencompass(name_or_dir, home, required(settings, name_or_dir), description)
     benchmark, module = load_entry(name_or_dir)

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
+from tuneloop.core.files import absolute_path
 from tuneloop.core.settings import Settings
 from tuneloop.tools.config.catalog import Catalog, load_catalog
 from tuneloop.tools.engines import Engine
@@ -59,7 +60,7 @@ def catalog_at(given: Path, settings: Settings, named: str = "") -> Catalog:
     A checkout without an environment takes transformers from the built engine. Raises InvalidRequestError beginning with
     `named` and the path.
     """
-    path = given.expanduser().absolute()
+    path = absolute_path(given)
     if (path / "transformers/__init__.py").is_file():
         return load_catalog(path)
     source, python = checkout_path(ENGINE_BLUEPRINTS[NAME], path), find_python(path)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
-from tuneloop.core.files import digest
+from tuneloop.core.files import absolute_path, digest
 from tuneloop.core.layout import Home
 from tuneloop.core.locks import exclusive
 from tuneloop.core.settings import Settings
@@ -30,7 +30,7 @@ def use_existing(blueprint: Blueprint, given: str, variable: str, home: Home, ow
 
     Verified once per content: what was found is kept in `engines/`. Raises InvalidRequestError when it is unfit.
     """
-    path = Path(given).expanduser().absolute()
+    path = absolute_path(given)
     source = checkout_path(blueprint, path)
     python = find_python(path)
     if python is None and source is None:

@@ -15,7 +15,7 @@ import yaml
 
 from tuneloop.core.catalog import Dataset, Source
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import digest, digest_file
+from tuneloop.core.files import absolute_path, digest, digest_file
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
 from tuneloop.tools import datasets
@@ -109,9 +109,9 @@ def resolve_dataset(name: str, home: Home, settings: Settings, progress: Progres
     check_dataset(name)
     if is_registered(name):
         return DatasetFolder(dataset_card(name), _registered(name, home, settings, progress))
-    path = Path(name).expanduser()
+    path = absolute_path(name)
     if path.exists():
-        return DatasetFolder(Dataset(name=path.stem, description=f"files of {path.name}"), path.absolute())
+        return DatasetFolder(Dataset(name=path.stem, description=f"files of {path.name}"), path)
     repository = hub_id(name)
     root = fetch_repository(repository, "dataset", home.datasets / repository, settings, progress=progress)
     title = name.replace("/", "--").replace("@", "-at-")

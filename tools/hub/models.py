@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tuneloop.core.catalog import BaseModelCard
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.files import absolute_path
 from tuneloop.core.settings import Settings
 from tuneloop.tools import models
 from tuneloop.tools.hub.fetch import fetch_repository, is_hub_id
@@ -70,9 +71,9 @@ def resolve_model(name: str, settings: Settings, progress: Progress) -> ModelFol
     module = registry_entries(HERE, "MODEL").get(name)
     if module is not None:
         return ModelFolder(name, make_complete(folder, lambda part: module.fetch(part, settings, progress)))
-    path = Path(name).expanduser()
+    path = absolute_path(name)
     if path.is_dir():
-        return ModelFolder(path.name, path.absolute())
+        return ModelFolder(path.name, path)
     root = fetch_repository(name, "model", folder, settings, progress=progress)
     _check_folder(root)
     return ModelFolder(name, root)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from tuneloop.core.catalog import Benchmark, Item
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.files import absolute_path
 from tuneloop.core.profile import DatasetProfile
 from tuneloop.core.records import bytes_on_disk
 from tuneloop.sandboxes.confined_process import ConfinedProcess, ProcessGoneError
@@ -72,12 +73,12 @@ class RawDataReader:
     ) -> Inspection:
         """Facts about a folder or file. Raises InvalidRequestError, as all of these do."""
         asked = {
-            "root": str(root.absolute()),
+            "root": str(absolute_path(root)),
             "name": name,
-            "tokenizer": tokenizer and str(tokenizer.absolute()),
+            "tokenizer": tokenizer and str(absolute_path(tokenizer)),
             "progress": progress is not None,
         }
-        beside = () if tokenizer is None else (tokenizer.absolute(),)
+        beside = () if tokenizer is None else (absolute_path(tokenizer),)
         return self._model(Inspection, root, self._ask(root, "inspect", asked, beside, progress))
 
     def profile(
@@ -85,7 +86,7 @@ class RawDataReader:
     ) -> DatasetProfile:
         """Facts against a benchmark's items, of which only those that agents see may be given."""
         asked = {
-            "root": str(root.absolute()),
+            "root": str(absolute_path(root)),
             "benchmark": benchmark.model_dump(mode="json"),
             "items": [item.model_dump(mode="json") for item in items],
             "overlapping": dict(overlapping),
@@ -96,7 +97,7 @@ class RawDataReader:
         self, root: Path, path: Path, offset: int, count: int, longest: int
     ) -> tuple[list[tuple[int, Row]], str]:
         """Rows of a file with their lines, texts cut; and why the file was not read to its end."""
-        asked = {"path": str(path.absolute()), "offset": offset, "count": count, "longest": longest}
+        asked = {"path": str(absolute_path(path)), "offset": offset, "count": count, "longest": longest}
         found = self._ask(root, "sample", asked)
         return [(int(line), dict(row)) for line, row in found["rows"]], str(found["trouble"])
 
@@ -120,17 +121,17 @@ class RawDataReader:
 
     def text(self, root: Path, path: Path, longest: int) -> str | None:
         """The text of a small file; None where it is none, or longer."""
-        found = self._ask(root, "text", {"path": str(path.absolute()), "longest": longest})
+        found = self._ask(root, "text", {"path": str(absolute_path(path)), "longest": longest})
         return None if found is None else str(found)
 
     def config_sample(self, path: Path) -> dict[str, Any]:
         """The first records of a file as the engine reads them: `records`, `rows` where all were read, `broken`."""
-        found = self._ask(path, "config_sample", {"path": str(path.absolute())})
+        found = self._ask(path, "config_sample", {"path": str(absolute_path(path))})
         return {"records": list(found["records"]), "rows": found["rows"], "broken": found["broken"]}
 
     def rows(self, root: Path, path: Path, end: FileEnd | None = None) -> Iterator[RowLine]:
         """Every row of a file, and every line that is none; `end` is filled in behind the last."""
-        with self._stream(root, "rows", {"path": str(path.absolute())}) as messages:
+        with self._stream(root, "rows", {"path": str(absolute_path(path))}) as messages:
             for kind, text in messages:
                 if kind == b"r":
                     number, _, written = text.partition(b" ")
@@ -145,7 +146,7 @@ class RawDataReader:
 
     def records(self, root: Path, path: Path, limit: int | None = None) -> Iterator[Row]:
         """Records as data scripts read them: the first line that is none ends it with an error."""
-        with self._stream(root, "records", {"path": str(path.absolute()), "limit": limit}) as messages:
+        with self._stream(root, "records", {"path": str(absolute_path(path)), "limit": limit}) as messages:
             yield from (load(text.partition(b" ")[2]) for kind, text in messages if kind == b"r")
 
     def close(self) -> None:
@@ -182,7 +183,7 @@ class RawDataReader:
         self, root: Path, operation: str, arguments: dict[str, Any], beside: tuple[Path, ...] = ()
     ) -> Iterator[Iterator[tuple[bytes, bytes]]]:
         """The messages of an answer. What is left of it when the block is left early ends with its process."""
-        read = (root.absolute(), *beside)
+        read = (absolute_path(root), *beside)
         seconds = self.limits.seconds + sum(map(bytes_on_disk, record_files(root))) / self.limits.rate
         answer = _Answer(self._take(read), root, seconds)
         try:
@@ -264,7 +265,7 @@ class _Answer:
 
 def plain(files: Mapping[str, Path]) -> dict[str, str]:
     """Files by name, as JSON."""
-    return {name: str(path.absolute()) for name, path in files.items()}
+    return {name: str(absolute_path(path)) for name, path in files.items()}
 
 
 @cache

@@ -158,7 +158,7 @@ def provenance(data: ReportData) -> str:
     seeds = ", ".join(f"{name} {value}" for name, value in sorted(data.seeds.items())) or "none"
     return (
         f"Seeds: {seeds}. Sandbox: {data.sandbox}. Planner: {data.planner}{_answers(data)}. "
-        "Again: `tuneloop run --again <run>`."
+        "Again: `tuneloop run --repeat <run>`."
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.files import absolute_path
 from tuneloop.core.run_spec import Guard, RunSpec, SandboxKind
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items import resolve
@@ -188,7 +189,7 @@ def split_names(values: Sequence[str]) -> list[str]:
 
 def locate(name: str, registered: Collection[str]) -> str:
     """Paths become absolute, so that the spec means the same in any working directory; names stay as they are."""
-    return str(Path(name).expanduser().absolute()) if is_path(name, registered) else name
+    return str(absolute_path(name)) if is_path(name, registered) else name
 
 
 def is_path(name: str, registered: Collection[str]) -> bool:

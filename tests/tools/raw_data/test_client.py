@@ -45,6 +45,12 @@ def good(tmp_path: Path) -> Path:
     return tmp_path / "good.jsonl"
 
 
+def test_the_way_through_another_folder_is_no_obstacle(reader: RawDataReader, good: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    path = tmp_path / "other" / ".." / good.name
+    assert [line.row for line in reader.rows(path, path)] == ROWS
+
+
 def bad_offsets(path: Path) -> None:
     """An Arrow file in which a text begins and ends far behind the file's end."""
     table, out = pa.table({"q": ["a" * 30] * 64}), io.BytesIO()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.files import absolute_path
 from tuneloop.core.settings import Settings
 from tuneloop.core.untrusted import read_untrusted_json
 from tuneloop.tools.evaluation.item_sets import ModelWeights
@@ -154,15 +155,13 @@ def find_subject(
     if endpoint or at:
         model, address = (at["model"], at["base"]) if at else (word, str(endpoint))
         return Subject(file_safe_name(name or model), served=model, base=address)
-    path = Path(word).expanduser()
+    path = absolute_path(word)
     if path.suffix == ".jsonl":
         if not path.is_file():
             raise InvalidRequestError(f"replies {path}: no such file; right is JSON Lines with id and prediction")
-        return Subject(file_safe_name(name or path.stem), replies=path.absolute())
+        return Subject(file_safe_name(name or path.stem), replies=path)
     if (path / ADAPTER).is_file() and not any(path.glob("model*.safetensors")):
-        return Subject(
-            file_safe_name(name or path.absolute().name), weights=find_adapter(path.absolute(), base, settings, say)
-        )
+        return Subject(file_safe_name(name or path.name), weights=find_adapter(path, base, settings, say))
     found = models.resolve_model(word, settings, say)
     shown = file_safe_name(name or found.name)
     check_model_folder(found.root)
