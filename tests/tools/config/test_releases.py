@@ -66,7 +66,6 @@ def test_a_broken_snapshot_is_said(engine: Path, tmp_path: Path) -> None:
         load_catalog(engine, snapshot=tmp_path / "s.json")
 
 
-@pytest.mark.slow
 def test_the_engines_own_classes_say_what_the_source_says(
     llamafactory: Engine, catalog: Catalog, tmp_path: Path
 ) -> None:

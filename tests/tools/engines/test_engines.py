@@ -310,7 +310,6 @@ def test_unknown_engines(tmp_path):
         ensure_engine("nonesuch", Settings(FT_FILE_PATH=tmp_path))
 
 
-@pytest.mark.slow
 def test_the_real_engines_work_and_show_no_more_than_they_list(llamafactory, opencompass, tmp_path):
     sandbox = open_run_sandbox("auto", "fallback")
     for engine in (llamafactory, opencompass):
