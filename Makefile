@@ -16,7 +16,7 @@ tests_rest := tests $(addprefix --ignore=,$(tests_graph) $(tests_crash) $(tests_
 # Three for two cores: tests wait for other processes, those of sandboxes and kills most of their time.
 BESIDE := $(MAKE) --no-print-directory --keep-going --output-sync=target --jobs=3
 FAST := not slow and not soak
-SLOW := slow and not soak and not whole_run
+SLOW := slow and not soak and not real
 PYTEST := $(BIN)/pytest --durations=15 -p no:cacheprovider
 HASHED := -q --require-hashes --no-deps --no-build-isolation
 
@@ -26,13 +26,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE  # what is compiled once serves every process of the tests
 
 .DEFAULT_GOAL := help
-.PHONY: run test fast whole-run slow check style types bench bench-planner bench-tools soak crash-soak clean help install sandbox postgres audit sbom wheel
+.PHONY: run test fast real slow check style types bench bench-planner bench-tools soak crash-soak clean help install sandbox postgres audit sbom wheel
 
 run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
 
 test: style sandbox postgres  ## style, types, layers, the fast tests and a short real run
-	$(BESIDE) whole-run $(addprefix fast-,$(PARTS)) types
+	$(BESIDE) real $(addprefix fast-,$(PARTS)) types
 
 fast: install sandbox postgres  ## the fast tests alone: no engine, no container
 	$(BESIDE) $(addprefix fast-,$(PARTS))
@@ -46,8 +46,8 @@ fast-%:
 slow-%:
 	$(PYTEST) -m "$(SLOW)" $(tests_$*)
 
-whole-run:  # and what reads it
-	$(PYTEST) -m "whole_run and not soak" $(tests_graph)
+real:  # one run, and what reads it or the sources of an engine
+	$(PYTEST) -m "real and not soak" $(tests_graph) $(tests_tools)
 
 check: style types  ## ruff, ruff format, import-linter, mypy --strict
 
