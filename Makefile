@@ -4,15 +4,20 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The parts of the tests, the longest first: two processes take the next one when they are done. A whole run is made once
-# for all tests of a part. What no part names is in the last one.
-PARTS := graph crash tools sandboxes rest
+# The parts of the tests, the longest first; whoever is done takes the next. A run is made once for all
+# tests of a part. What no part names is in the last one.
+PARTS := graph crash agents sandboxes tools rest
 tests_graph := tests/graph tests/mcp_servers
 tests_crash := tests/crash
+tests_agents := tests/agents tests/engines
 tests_tools := tests/tools
 tests_sandboxes := tests/sandboxes
-tests_rest := tests $(addprefix --ignore=,$(tests_graph) $(tests_crash) $(tests_tools) $(tests_sandboxes))
-BESIDE := $(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target
+tests_rest := tests $(addprefix --ignore=,$(tests_graph) $(tests_crash) $(tests_agents) $(tests_tools) $(tests_sandboxes))
+# Three for two cores: tests wait for other processes, those of sandboxes and kills most of their time.
+BESIDE := $(MAKE) --no-print-directory --keep-going --output-sync=target --jobs=3
+FAST := not slow and not soak
+SLOW := slow and not soak and not real
+PYTEST := $(BIN)/pytest --durations=15 -p no:cacheprovider
 HASHED := -q --require-hashes --no-deps --no-build-isolation
 
 export PYTHONSAFEPATH := 1
@@ -21,22 +26,28 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE  # what is compiled once serves every process of the tests
 
 .DEFAULT_GOAL := help
-.PHONY: run test slow check style types bench bench-planner bench-tools soak crash-soak clean help install sandbox postgres audit sbom wheel
+.PHONY: run test fast real slow check style types bench bench-planner bench-tools soak crash-soak clean help install sandbox postgres audit sbom wheel
 
 run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
 
-test: style sandbox postgres  ## style, types, layers, then the fast tests and a short real run
-	$(BESIDE) types $(addprefix fast-,$(PARTS))
+test: style sandbox postgres  ## style, types, layers, the fast tests and a short real run
+	$(BESIDE) real $(addprefix fast-,$(PARTS)) types
+
+fast: install sandbox postgres  ## the fast tests alone: no engine, no container
+	$(BESIDE) $(addprefix fast-,$(PARTS))
 
 slow: install sandbox postgres $(VENV)/audit/installed  ## long tests on real engines, the short crash suite
 	$(BESIDE) $(addprefix slow-,$(PARTS))
 
 fast-%:
-	$(BIN)/pytest -m "not slow and not soak" --durations=15 -p no:cacheprovider $(tests_$*)
+	$(PYTEST) -m "$(FAST)" $(tests_$*)
 
 slow-%:
-	$(BIN)/pytest -m "slow and not soak" --durations=15 -p no:cacheprovider $(tests_$*)
+	$(PYTEST) -m "$(SLOW)" $(tests_$*)
+
+real:  # one run, and what reads it or the sources of an engine
+	$(PYTEST) -m "real and not soak" $(tests_graph) $(tests_tools)
 
 check: style types  ## ruff, ruff format, import-linter, mypy --strict
 

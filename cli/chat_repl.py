@@ -34,7 +34,7 @@ from tuneloop.tools.runs.status import run_state, run_status
 
 POLL, PATIENCE, SHOWN = 0.25, 2.0, 20
 # Events that the conversation shows already, or that are too frequent for it.
-UNSHOWN = {"told", "node_started", "tool_used", "model_called"}
+UNSHOWN = {"message_answered", "node_started", "tool_used", "model_called"}
 STAND = {
     "new": "no process works on it; resume starts it",
     "running": "a process works on it",

@@ -51,7 +51,7 @@ class NodeFinished(Base):
 class NodeInterrupted(Base):
     """A node was interrupted by a pause, a question or an infrastructure error; a crash leaves no event."""
 
-    kind: Literal["node_cut"] = "node_cut"
+    kind: Literal["node_interrupted"] = "node_interrupted"
     node: str
     seconds: float
 
@@ -126,7 +126,7 @@ class JobProgress(Base):
 class MonitorFinding(Base):
     """A finding of the training monitor; `stops`: it ends the training."""
 
-    kind: Literal["watched"] = "watched"
+    kind: Literal["monitor_finding"] = "monitor_finding"
     job: str
     failure: str
     text: str
@@ -148,7 +148,7 @@ class TrainingForecast(Base):
 class RecipeFailure(Base):
     """A recipe failed somewhere; it is repaired or becomes a failed experiment."""
 
-    kind: Literal["problem"] = "problem"
+    kind: Literal["recipe_failure"] = "recipe_failure"
     node: str
     culprit: str
     text: str
@@ -169,7 +169,7 @@ class SplitPower(BaseModel):
 class PowerEstimated(Base):
     """The smallest gain that the sealed test can show; emitted before anything costs."""
 
-    kind: Literal["foreseen"] = "foreseen"
+    kind: Literal["power_estimated"] = "power_estimated"
     sealed: SplitPower
 
 
@@ -215,7 +215,7 @@ class ExperimentFinished(Base):
 class MessageAnswered(Base):
     """The run answered a message."""
 
-    kind: Literal["told"] = "told"
+    kind: Literal["message_answered"] = "message_answered"
     said: str
     answer: str
 

@@ -176,7 +176,6 @@ class Training(BaseModel):
         description="relative change of smoothed loss over the last quarter; negative: still falling"
     )
     method: Literal["full", "lora", "freeze", "oft"]
-    eval_losses: tuple[float, ...] = ()
     stopped: EarlyStop | None = None
     spent: Cost | None = None
     forecast: Forecast | None = Field(None, description="the smoke run's, to be held against what was spent")

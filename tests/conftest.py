@@ -32,6 +32,22 @@ PLACES = itertools.count()
 SHARED_HOME = Path(os.environ.get("TUNELOOP_TEST_HOME", ROOT / ".test_home"))
 
 
+# Tests that use one of these, directly or not, or run in a container are slow; some of them belong to `make test`.
+REAL = {"whole_run", "engine_packages"}
+NOT_FAST = {"llamafactory", "opencompass", "docker_host", *REAL}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever needs a real engine or Docker is slow, without a mark of its own."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if REAL & fixtures and not item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.real)
+        if NOT_FAST & fixtures or any(one in ("docker", "warm in docker") for one in given if isinstance(one, str)):
+            item.add_marker(pytest.mark.slow)
+
+
 def quiet(what: str, done: int, total: int) -> None:
     """Progress that nobody watches."""
 

@@ -74,6 +74,7 @@ run(1)
 """
 
 
+@pytest.mark.slow  # mypy reads everything
 def test_types_are_seen_by_a_checker_elsewhere(tmp_path: Path) -> None:
     """A user's own file, in his own folder: nothing is wrong but what he does wrong."""
     (tmp_path / "user.py").write_text(USED)

@@ -29,7 +29,11 @@ def collect_warnings(run: RunFolder, number: int) -> tuple[str, ...]:
     )
     newest = max((f for f in gates if f.is_file()), key=lambda f: f.stat().st_mtime_ns, default=None)
     data = read_model(newest, dict[str, Any]).get("warnings", ()) if newest else ()
-    seen = [e for e in iter_events(run.events, "watched") if isinstance(e, MonitorFinding) and e.experiment == number]
+    seen = [
+        e
+        for e in iter_events(run.events, "monitor_finding")
+        if isinstance(e, MonitorFinding) and e.experiment == number
+    ]
     watch = dict.fromkeys(f"{e.job}: {e.text}" for e in seen if not e.stops)
     return (*config, *data, *watch)
 

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Literal
 
 from tests.chat_server.faults import Cut, Garbage, Hang, Refuse
 from tests.chat_server.replies import Reply
+from tests.http_server import ClosingServer
 
 Said = str | tuple[int, Any] | Reply | Refuse | Cut | Hang | Garbage
 Say = Callable[[dict[str, Any]], Said]
@@ -165,11 +166,7 @@ def chat_server(say: Say, **more: Any) -> Iterator[Chat]:
     """On a free port of loopback."""
     chat = Chat(say, **more)
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        request_queue_size = 128
-
-    server = Server(("127.0.0.1", 0), handler(chat))
+    server = ClosingServer(("127.0.0.1", 0), handler(chat))
     chat.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:

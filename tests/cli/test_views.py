@@ -374,7 +374,10 @@ def test_a_log_that_was_replaced_is_read_anew(tmp_path: Path, capsys: pytest.Cap
     assert kinds == [e.kind for e in (*recorded(), *recorded()[:2])]
 
 
-@given(st.lists(st.sampled_from(recorded()), max_size=30), st.sampled_from(["node_started", "job_progress", "problem"]))
+@given(
+    st.lists(st.sampled_from(recorded()), max_size=30),
+    st.sampled_from(["node_started", "job_progress", "recipe_failure"]),
+)
 def test_the_last_line_of_a_kind(tmp_path_factory: pytest.TempPathFactory, events: list[Event], kind: str) -> None:
     path = tmp_path_factory.mktemp("log") / "events.jsonl"
     write(path, events, tail='{"kind":"torn')

@@ -5,11 +5,8 @@ from __future__ import annotations
 import collections
 import time
 
-import pytest
-
 from .world import FORM, begun, launches, say
 
-pytestmark = pytest.mark.slow
 KINDS = {"inside write", "after write", "after open", "after replace", "after mkdir", "before start", "after start"}
 KINDS |= {"before commit", "after commit", "after symlink"}
 LEAST = 150

@@ -31,7 +31,6 @@ from tuneloop.tools.embedded.problems import splits
 
 from .world import RUN, Place
 
-pytestmark = pytest.mark.slow
 Planted = tuple[str, str, int, int]
 VALIDATION = 150  # items beside the planted ones: enough to be halved
 SUFFIX = "\nEnd with \\boxed{answer}."

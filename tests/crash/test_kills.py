@@ -5,12 +5,8 @@ from __future__ import annotations
 import collections
 import time
 
-import pytest
-
 from .kills import Storm
 from .world import FORM, launches, say, seeded
-
-pytestmark = pytest.mark.slow
 
 
 def test_random_kills(new_place, same_end, capsys) -> None:

@@ -12,15 +12,12 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.waiting import until
 
 from .disks import fill, free, memory_disk, mount
 from .kills import kill, victims
 from .world import Place, events, launches, load, processes
 
-pytestmark = pytest.mark.slow
 # Wall-clock time jumps a year ahead and two days back, every second anew.
 JUMPING = """
 import datetime, time

@@ -7,15 +7,12 @@ import re
 import signal
 import time
 
-import pytest
-
 from tests.waiting import until
 
 from .disks import LosingDisk
 from .kills import kill
 from .world import FORM, events, launches, processes, say, seeded
 
-pytestmark = pytest.mark.slow
 GAP = 4.0
 NODES = ("prepare", "smoke_run", "train", "finish")
 

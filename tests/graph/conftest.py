@@ -42,9 +42,7 @@ def experiment(number: int) -> Experiment:
     idea = Hypothesis(statement=f"idea {number} " * 10, reason="evidence " * 20, disproof="no gain", aspect="rate")
     verdict = Comparison(n=200, units=200, gain=1, low=-0.5, high=2.5, wins=3, losses=1, better=number % 7 == 0)
     told = Critique(explanation="because " * 60, lesson="keep it " * 10)
-    training = Training(
-        steps=100, seconds=60, rows=800, first_loss=2, last_loss=0.1, tail_slope=-0.1, method="full", eval_losses=(1.0,)
-    )
+    training = Training(steps=100, seconds=60, rows=800, first_loss=2, last_loss=0.1, tail_slope=-0.1, method="full")
     return Experiment(
         number=number,
         hypothesis=idea,

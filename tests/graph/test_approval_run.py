@@ -19,8 +19,6 @@ from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.messages import say
 from tuneloop.tools.runs.signature import write_signed_setup
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def run(short_run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:

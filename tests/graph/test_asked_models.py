@@ -16,7 +16,6 @@ from tuneloop.core.experiment import DataScript
 from tuneloop.core.settings import Settings
 from tuneloop.graph.lifecycle.drive import drive
 
-pytestmark = pytest.mark.slow
 ASKS = """import json, os, sys
 from tuneloop_models import ask_many
 rows = [json.loads(line) for line in open(os.environ["DATASETS_DIR"] + "/wordproblems/textbook.csv.jsonl")]

@@ -140,7 +140,6 @@ def tuneloop(home: Path, *words: str, **more: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.slow
 def test_a_run_with_a_model_that_errs_in_every_way(
     tmp_path: Path, llamafactory: Engine, opencompass: Engine, tiny: Path
 ) -> None:

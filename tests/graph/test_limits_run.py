@@ -19,7 +19,6 @@ from tuneloop.tools.runs.signature import write_signed_setup
 LOOK = Reply("", (Call("data_list_datasets", {}),), usage=(9000, 100, 4000))
 
 
-@pytest.mark.slow
 def test_it_finishes_with_the_best_so_far(short_run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its researcher looks at data until no call fits any more; nobody is there who could give more."""
     monkeypatch.setenv("FT_FILE_PATH", str(short_run.home))

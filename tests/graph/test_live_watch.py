@@ -24,8 +24,6 @@ from tuneloop.tools.config.finalize import write_dataset_info
 from tuneloop.tools.hub.store import fingerprint
 from tuneloop.tools.runs.messages import put
 
-pytestmark = pytest.mark.slow
-
 RECIPE = {
     "finetuning_type": "full",
     "learning_rate": 1e-3,

@@ -25,7 +25,6 @@ from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.tools.runs.journal import load_journal
 
-pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "tuneloop.cli.main")
 SPEC = ("run", "--benchmark", "wordproblems", "--base-model", "tiny", "--loop-n", "1")

@@ -20,7 +20,6 @@ torch.save(load_file(sys.argv[1]), sys.argv[2])
 """
 
 
-@pytest.mark.slow
 def test_it_scores_as_its_original(short_run: WholeRun, llamafactory: Engine, tiny: Path, tmp_path: Path) -> None:
     home, own = linked_home(tmp_path / "home"), tmp_path / "own"
     (home / "models").unlink()  # the copy is no other home's

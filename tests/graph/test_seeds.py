@@ -8,14 +8,10 @@ import subprocess
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import COMMAND, begin_small
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
-
-pytestmark = pytest.mark.slow
 
 
 def session(home: Path, *words: str) -> subprocess.Popen[bytes]:

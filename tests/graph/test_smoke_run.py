@@ -21,7 +21,6 @@ from tuneloop.mcp_servers.params import ParameterTools
 FOUND = Forecast(seconds=100, cpu=90, memory=5000, steps=40, seconds_per_step=2.0, overhead=20)
 
 
-@pytest.mark.slow
 def test_forecast_and_truth(context: Callable[..., Context]) -> None:  # noqa: F811
     ctx = context(max_steps=60, val_size=0.1, eval_strategy="steps", eval_steps=0.5)
     assert smoke_run(ctx) == {"stage": "train"}
@@ -44,7 +43,6 @@ def test_forecast_and_truth(context: Callable[..., Context]) -> None:  # noqa: F
         check_fits(said, said.seconds)
 
 
-@pytest.mark.slow
 def test_what_memory_ends_is_told_what_would_fit(context: Callable[..., Context]) -> None:  # noqa: F811
     ctx = context(per_device_train_batch_size=16, cutoff_len=1024)
     rows = read_json(ctx.folder.data / "data.json")

@@ -8,9 +8,10 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Literal
 
+from tests.http_server import ClosingServer
 from tests.hub.faults import SOUND, Asked, Fault
 
 PIECE = 65536
@@ -126,11 +127,8 @@ class Sender(BaseHTTPRequestHandler):
             self.close_connection = True  # who asked is gone
 
 
-class Server(ThreadingHTTPServer):
+class Server(ClosingServer):
     """On loopback, at a free port."""
-
-    daemon_threads = True
-    block_on_close = False
 
     @property
     def url(self) -> str:

@@ -51,7 +51,6 @@ async def used(client: Client, name: str) -> tuple[set[str], Any, str]:
     return {found.name for found in listed}, unwrap_result(answer.structured_content), said.text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 async def test_both_ways_give_what_code_gets(short_run: Any, name: str, tmp_path: Path) -> None:
     env = {**os.environ, "FT_FILE_PATH": str(short_run.home)}
@@ -106,7 +105,6 @@ def by_inspector(foreign: Foreign, name: str, *where: str) -> tuple[set[str], An
     return {found["name"] for found in tools["tools"]}, unwrap_result(answer["structuredContent"]), said
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 async def test_clients_of_others_get_the_same(short_run: Any, foreign: Foreign, name: str) -> None:
     env = {"FT_FILE_PATH": str(short_run.home), **{k: v for k, v in os.environ.items() if k.startswith("PYTHON")}}

@@ -102,7 +102,6 @@ def ran(
         return {spec: run_suite(suite, request.param, port, spec, out) for spec, out in outs.items()}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "scenario"), SCENARIOS)
 def test_a_server_conforms(ran: dict[str, Ran], spec: str, scenario: str) -> None:
     found = ran[spec].checks[scenario]
@@ -112,7 +111,6 @@ def test_a_server_conforms(ran: dict[str, Ran], spec: str, scenario: str) -> Non
     assert verdicts["SUCCESS"] == SCENARIOS[spec, scenario] + MORE.get((ran[spec].server, scenario), 0), verdicts
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("spec", [OLD, NEW])
 def test_all_other_failures_are_known(ran: dict[str, Ran], spec: str) -> None:
     """Those that want the suite's own tools, resources and prompts; the suite fails at others, and at needless lines."""

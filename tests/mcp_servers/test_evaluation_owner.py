@@ -244,7 +244,6 @@ async def test_it_is_not_for_a_run(tmp_path: Path) -> None:
     assert not (home / "evaluations").exists()
 
 
-@pytest.mark.slow
 async def test_a_model_is_measured_over_stdio_and_outlives_the_server(warm_home: Path) -> None:
     argv = ["-m", "tuneloop.mcp_servers.main", "evaluation", "--owner"]
     env = {**os.environ, "FT_FILE_PATH": str(warm_home), "NUM_GPUS": "0"}

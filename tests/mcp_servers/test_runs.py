@@ -136,7 +136,6 @@ async def test_no_agent_of_a_run_can_reach_it(whole_run: Any) -> None:
             await everything.call("runs_list_runs")
 
 
-@pytest.mark.slow
 async def test_a_run_outlives_who_started_it(warm_home: Path) -> None:
     """Asked twice at once one run begins; the server is killed with all that is below it; the run works on, and obeys."""
     argv = [sys.executable, "-m", "tuneloop.mcp_servers.main", "runs", "--http", "--port"]

@@ -39,8 +39,10 @@ def test_time(trial):
 
 @pytest.mark.parametrize(("grace", "code"), [(0.2, -9), (20, 0)])
 def test_when_its_time_is_over_a_job_has_its_grace(trial, grace, code):
-    busy = "import signal, sys, time\nsignal.signal(15, lambda *_: (time.sleep(1), open('saved', 'w'), sys.exit(0)))\n"
-    done, _ = trial.run(busy + "time.sleep(30)", limits={"seconds": 1.5, "grace": grace})
+    busy = (
+        "import signal, sys, time\nsignal.signal(15, lambda *_: (time.sleep(0.5), open('saved', 'w'), sys.exit(0)))\n"
+    )
+    done, _ = trial.run(busy + "time.sleep(30)", limits={"seconds": 1, "grace": grace})
     assert (done.reason, done.code, (trial.work / "saved").exists()) == ("timeout", code, code == 0)
 
 

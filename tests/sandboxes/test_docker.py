@@ -29,7 +29,7 @@ UP_AND_BEAT = BEAT + "open('up', 'w')\nbeat('beat')"
 
 
 @pytest.fixture
-def trial(tmp_path, request) -> Iterator[Trial]:
+def trial(tmp_path, request, docker_host) -> Iterator[Trial]:
     yield from open_trial("docker", tmp_path, request)
 
 

@@ -15,7 +15,7 @@ from tuneloop.core.events import NodeFinished, NodeInterrupted, NodeStarted, Run
 from tuneloop.core.layout import RunFolder
 
 # Everything else is only a sign of life: it is not even parsed.
-KINDS = ("node_started", "node_finished", "node_cut", "run_started", "run_paused")
+KINDS = ("node_started", "node_finished", "node_interrupted", "run_started", "run_paused")
 READ = tuple(f'"kind":"{kind}"'.encode() for kind in KINDS)
 # Jobs are called like their nodes, but for these.
 NODES = {"dry_run": "validate", "merge": "finish"}

@@ -193,7 +193,7 @@ UNSAID = "its process ended without saying why; command.log in its folder may te
 def current_activity(run: RunFolder, state: RunState) -> dict[str, Any]:
     """`job`: progress of the job at hand; `failure`: the newest that was met; `paused_because`; `directives` that hold."""
     begun, at_work = _last(run, "node_started"), _last(run, "run_started")
-    job, problem, paused = _last(run, "job_progress"), _last(run, "problem"), _last(run, "run_paused")
+    job, problem, paused = _last(run, "job_progress"), _last(run, "recipe_failure"), _last(run, "run_paused")
     return {
         "job": _progress(job)
         if isinstance(job, JobProgress) and state == "running" and _is_newer(job, begun)

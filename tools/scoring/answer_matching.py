@@ -83,9 +83,6 @@ def blanks(text: str) -> str:
     return " ".join(text.split())
 
 
-# --- numbers ---------------------------------------------------------------------------------------------------------
-
-
 def plain_number(text: str) -> str | None:
     """`text`, if all of it is one number, in normal form: no plus, no commas, no needless zeros; else None."""
     if len(text) > MAX_DIGITS or not re.fullmatch(rf"[-+]?{UNSIGNED}", text, re.ASCII):
@@ -108,9 +105,6 @@ def number(text: str) -> str | None:
     text = re.sub(r"\.{2,}", " ", unsigned(text[-WINDOW:]))
     found = [plain_number(match[0]) for match in LAST_NUMBER.finditer(text)]
     return next((value for value in reversed(found) if value), None)
-
-
-# --- boxes -----------------------------------------------------------------------------------------------------------
 
 
 def boxed(text: str) -> str | None:
@@ -152,8 +146,6 @@ def undecorated(text: str) -> str:
         text = text.replace(" ", "")
     return plain_number(text) or text
 
-
-# --- choices ---------------------------------------------------------------------------------------------------------
 
 LINK = r"(?i:\b(?:is|be|should|would|must|the|correct|option|choice|letter|text|mathrm|mathbf)\b)"
 AFTER_ANSWER = re.compile(
@@ -260,9 +252,6 @@ def is_prose(text: str, start: int, end: int, article: bool = True) -> bool:
     return not re.search(r"(?i:option|choice|choose|chose|pick|select)\s*$", text[max(0, start - 20) : start])
 
 
-# --- patterns --------------------------------------------------------------------------------------------------------
-
-
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
     """A user's pattern. Raises ValueError when it is no regular expression or could take for ever."""
@@ -346,8 +335,6 @@ def alone(group: str, flags: int) -> re.Pattern[str] | None:
     except re.error:
         return None
 
-
-# --- code ------------------------------------------------------------------------------------------------------------
 
 FENCED = re.compile(r"^[ \t]*```[ \t]*([^\s`]*)[^\n`]*\n(.*?)(?:^[ \t]*```\s*?$|\Z)", re.MULTILINE | re.DOTALL)
 PYTHON = ("python", "python3", "py")

@@ -104,7 +104,6 @@ def verify_state(
         last_loss=mean(losses[-max(1, len(losses) // 10) :]),
         tail_slope=round(tail_slope(losses), 4),
         method=config["finetuning_type"],
-        eval_losses=tuple(float(row["eval_loss"]) for row in history if "eval_loss" in row),
         stopped=stopped,
     )
 

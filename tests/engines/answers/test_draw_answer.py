@@ -10,8 +10,6 @@ from tests.engines.answers.test_run_answers import Given, run_items
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.scoring.chart_matching import KINDS
 
-pytestmark = pytest.mark.slow
-
 TABLE = 'town,people,visits\nAdal,"1,200",10\nBrin,"2,300",20.5\nCove,900,30\n'
 VISITS = [10.0, 20.5, 30.0]
 HEAD = "import numpy as np\nimport pandas as pd\nimport matplotlib.pyplot as plt\ndf = pd.read_csv('table.csv')\n"

@@ -19,7 +19,6 @@ from tuneloop.tools.config.config_text import parse_config
 from tuneloop.tools.config.finalize import finalize_config, write_dataset_info
 from tuneloop.tools.jobs.machine import ENGINES
 
-pytestmark = pytest.mark.slow
 STEPS = 70
 # Saved steps lie between logged ones: 14 is no multiple of 4.
 ASKED = """

@@ -33,8 +33,6 @@ YAML = (
     "prompt: 'Question: {text}\\nEnd with \\boxed{answer} or {\"idx\": 1}.'\n"
 )
 
-pytestmark = pytest.mark.slow
-
 
 def run(argv: Sequence[object], env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

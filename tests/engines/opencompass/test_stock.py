@@ -24,7 +24,6 @@ ANSWERERS: dict[str, Answerer] = {
 }
 
 
-@pytest.mark.slow
 def test_the_stock_command_gives_the_same_verdict_on_every_item(
     opencompass: Engine, tiny: Path, tmp_path: Path
 ) -> None:

@@ -7,8 +7,6 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.test_layout import FLOORS
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.jobs.machine import ENGINES
@@ -33,7 +31,6 @@ TEMPLATES = {
 }
 
 
-@pytest.mark.slow
 def test_a_hostile_template_reaches_nothing_and_ends(opencompass: Engine, tiny: Path, tmp_path: Path) -> None:
     (tmp_path / "templates.json").write_text(json.dumps({name: text for name, (text, _) in TEMPLATES.items()}))
     argv = [opencompass.python, HERE / "reference_templates.py", tiny, tmp_path / "templates.json"]

@@ -45,7 +45,6 @@ def test_ranks_are_rounded_up_to_those_that_vllm_knows(oc_config: ModuleType) ->
         oc_config.allowed_rank(513)
 
 
-@pytest.mark.slow
 def test_one_engine_serves_a_base_and_its_adapters(
     opencompass: Engine, models: Path, asked: ItemSet, tmp_path: Path
 ) -> None:

@@ -92,7 +92,7 @@ def test_a_message_is_answered_while_a_model_thinks(open_run, chat: Chat) -> Non
 
     def say(_: Any) -> Reply:
         put(ctx.run.inbox, do="say", text="status")
-        until(lambda: list(iter_events(ctx.run.events, "told")), 60)
+        until(lambda: list(iter_events(ctx.run.events, "message_answered")), 60)
         heard.set()
         return GOOD
 

@@ -109,7 +109,6 @@ def little(tmp_path: Path, warm_home: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return {"benchmark": str(task), "datasets": (str(task / "data"),)}
 
 
-@pytest.mark.slow
 async def test_two_at_a_time_then_one_goes_on(warm_home: Path, little: dict[str, Any]) -> None:
     """Each has its own home though one process holds both; the environment's is not touched. One is followed, and left."""
     homes = [warm_home, linked_home(warm_home.with_name("other"))]
@@ -126,7 +125,6 @@ async def test_two_at_a_time_then_one_goes_on(warm_home: Path, little: dict[str,
     assert run("one", settings[0], steps=1).state == "paused", "inside of a running loop"
 
 
-@pytest.mark.slow
 def test_the_examples_run(
     warm_home: Path, little: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

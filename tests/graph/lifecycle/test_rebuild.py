@@ -245,7 +245,6 @@ def test_at_every_node_of_a_real_run(whole_run, monkeypatch: pytest.MonkeyPatch)
     assert [j for j in jobs if j.startswith("train")] == ["train.1"]
 
 
-@pytest.mark.slow
 def test_a_damaged_checkpoint_is_said_and_the_run_goes_on(short_run) -> None:
     run = RunFolder(short_run.home / "runs" / "damaged")
     copy_prepared(short_run.run, run)

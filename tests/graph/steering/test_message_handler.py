@@ -52,7 +52,7 @@ def test_message_is_answered_and_its_directive_kept(ctx: Context) -> None:
     assert (asked.id, asked.text, answer.answers, answer.refused) == (message, "/finish", message, False)
     assert answer.text.startswith("r1: "), "the answer names the run"
     assert is_finish_requested(ctx.run)
-    assert [event.kind for event in iter_events(ctx.run.events)] == ["told"]
+    assert [event.kind for event in iter_events(ctx.run.events)] == ["message_answered"]
     assert waiting(ctx.run.inbox) == []
 
 

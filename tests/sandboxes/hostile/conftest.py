@@ -21,9 +21,20 @@ def lonely() -> Iterator[Lonely]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def arena(lonely: Lonely, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
-    """Makes arenas."""
+    """Makes arenas for one test."""
+    yield from opener(lonely, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def shared_arena(lonely: Lonely, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
+    """Makes arenas that many verdicts are read from."""
+    yield from opener(lonely, tmp_path_factory)
+
+
+def opener(lonely: Lonely, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
+    """What it opened is closed in the end."""
     with ExitStack() as stack:
 
         def opened(*attacks: Attack) -> Arena:

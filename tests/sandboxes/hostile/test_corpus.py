@@ -75,29 +75,29 @@ def joined(guards: tuple[str, ...]) -> str:
 
 
 @pytest.fixture(scope="module")
-def bare(arena):
+def bare(shared_arena):
     """What got through where nothing holds it."""
-    return arena(*TOGETHER).attack_bare()
+    return shared_arena(*TOGETHER).attack_bare()
 
 
 @pytest.fixture(scope="module", params=WALLS)
-def walled(request, arena):
+def walled(request, shared_arena):
     """What got out of a sandbox."""
     there(request, request.param)
-    made = arena(*TOGETHER)
+    made = shared_arena(*TOGETHER)
     found = made.attack_in(WALLS[request.param]())
     assert made.end.ok, made.log
     return request.param, found
 
 
 @pytest.fixture(scope="module")
-def forked(request, arena):
+def forked(request, shared_arena):
     """What got through from a job that a worker forked, by kind."""
 
     @functools.cache
     def by_kind(kind: str) -> dict[str, str]:
         there(request, kind)
-        made = arena(*WARM[kind])
+        made = shared_arena(*WARM[kind])
         found: dict[str, str] = made.attack_warm(LIMITED[kind]())
         assert made.end.ok, made.log
         assert "cold start" not in made.log
@@ -143,6 +143,7 @@ def test_it_gets_through_without_its_guard(request, arena, kind, guards):
     assert [name for name in found if not found[name]] == [], made.log
 
 
+@pytest.mark.slow  # each has the time that its limit would have cut short
 @pytest.mark.parametrize("attack", ALONE, ids=named)
 def test_a_bomb_goes_off_where_no_limit_holds_it(arena, attack):
     assert arena(attack).attack_in(LIMITED["process"]())[attack.name]

@@ -38,7 +38,6 @@ def refused(name: str, settings: Settings) -> str:
     return str(told.value)
 
 
-@pytest.mark.slow
 def test_a_configuration_is_asked_and_judged_as_its_own(opencompass: Engine, tiny: Path, tmp_path: Path) -> None:
     settings = Settings(FT_FILE_PATH=linked_home(tmp_path / "home"))
     assert f"they belong below {settings.home.root}/opencompass_data/data" in refused(NAME, settings)

@@ -68,7 +68,6 @@ def test_known_solutions_pass_and_wrong_ones_do_not(name: str, tmp_path: Path) -
     assert len(given) > len(items)
 
 
-@pytest.mark.slow
 def test_known_solutions_pass_in_docker_and_wrong_ones_do_not(
     hub: LocalHub, docker_host: str, opencompass: object, tmp_path: Path
 ) -> None:

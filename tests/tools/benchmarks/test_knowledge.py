@@ -150,7 +150,6 @@ ANSWERERS: dict[str, Callable[[ItemSet, Item], str]] = {
 }
 
 
-@pytest.mark.slow
 def test_answerers_get_what_they_deserve(opencompass: Engine, tmp_path: Path) -> None:
     sets = [item_set(name, tmp_path) for name in RIGHT]
     scores = measured(opencompass, tmp_path, sets, ANSWERERS)

@@ -7,8 +7,6 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.benchmark_answers import measured
 from tuneloop.core.catalog import Item
 from tuneloop.tools.benchmark_items import resolve
@@ -42,7 +40,6 @@ DEFECTS = [
 ]
 
 
-@pytest.mark.slow
 def test_where_the_stock_scorer_errs_ours_does_not(opencompass: Engine, tmp_path: Path) -> None:
     (tmp_path / "asked.json").write_text(json.dumps([row[1:4] for row in DEFECTS]))
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}

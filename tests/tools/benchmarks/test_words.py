@@ -242,7 +242,6 @@ def test_only_the_test_files_are_fetched(name: str, hub: LocalHub, tmp_path: Pat
     }
 
 
-@pytest.mark.slow
 def test_answerers_through_the_real_engine(opencompass: Engine, tmp_path: Path) -> None:
     sets = [item_set(name, tmp_path) for name in ORACLES]
     answerers = {"oracle": oracle, "constant": constant, "malformed": malformed, "silent": silent}

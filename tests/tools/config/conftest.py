@@ -59,15 +59,15 @@ NAMED = os.environ.get("LLAMA_FACTORY_PATH")
 
 
 @pytest.fixture(scope="session")
-def engine(request: pytest.FixtureRequest) -> Path:
+def engine_packages(request: pytest.FixtureRequest) -> Path:
     """Site-packages of a real engine."""
     folder = Path(NAMED) if NAMED else request.getfixturevalue("llamafactory").folder
     return next(folder.glob("lib/python3.*/site-packages"))
 
 
 @pytest.fixture(scope="session")
-def catalog(engine: Path) -> Catalog:
-    return load_catalog(engine)
+def catalog(engine_packages: Path) -> Catalog:
+    return load_catalog(engine_packages)
 
 
 @pytest.fixture(scope="session")

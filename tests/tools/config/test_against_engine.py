@@ -44,9 +44,9 @@ json.dump(wrong, open(sys.argv[2], "w"))
 
 
 @pytest.fixture
-def run(engine: Path, tmp_path: Path) -> Any:
+def run(engine_packages: Path, tmp_path: Path) -> Any:
     """Run the engine's Python."""
-    folder = engine.parents[2]
+    folder = engine_packages.parents[2]
     env = {"HOME": str(tmp_path), "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     env |= {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "LLAMAFACTORY_VERBOSITY": "WARN"}
 

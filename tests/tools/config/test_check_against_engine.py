@@ -53,7 +53,9 @@ def tiny_model(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="module")
-def verdicts(engine: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, Any]]:
+def verdicts(
+    engine_packages: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> list[tuple[Any, Any]]:
     """Every case that a CPU can decide, and the step and error with which the engine refused it, or None."""
     root = world.build(tmp_path_factory.mktemp("engine"))
     shutil.rmtree(root / "model")
@@ -65,7 +67,7 @@ def verdicts(engine: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFa
         (root / f"{i}.yaml").write_text(case.text)
         files.append((f"{i}.yaml", case.overrides))
     (root / "cases.json").write_text(json.dumps(files))
-    folder = engine.parents[2]
+    folder = engine_packages.parents[2]
     env = {"HOME": str(root), "HF_HOME": str(root / "hf"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     env |= {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "LLAMAFACTORY_VERBOSITY": "ERROR"}
     argv = [str(folder / "bin/python"), "-c", VERDICTS, "cases.json", "verdicts.json"]

@@ -38,35 +38,34 @@ def snapshot_of(catalog: Catalog, path: Path, **changes: dict[str, object]) -> P
     return path
 
 
-def test_a_true_snapshot_shows_no_drift(engine: Path, catalog: Catalog, tmp_path: Path) -> None:
-    assert find_drift(load_catalog(engine, snapshot=snapshot_of(catalog, tmp_path / "s.json"))) == []
+def test_a_true_snapshot_shows_no_drift(engine_packages: Path, catalog: Catalog, tmp_path: Path) -> None:
+    assert find_drift(load_catalog(engine_packages, snapshot=snapshot_of(catalog, tmp_path / "s.json"))) == []
 
 
-def test_drift_is_named(engine: Path, catalog: Catalog, tmp_path: Path) -> None:
+def test_drift_is_named(engine_packages: Path, catalog: Catalog, tmp_path: Path) -> None:
     path = snapshot_of(catalog, tmp_path / "s.json", lora_rank={"default": 4}, gone={}, stage={"choices": ["sft"]})
-    found = {d.name: d.text for d in find_drift(load_catalog(engine, snapshot=path))}
+    found = {d.name: d.text for d in find_drift(load_catalog(engine_packages, snapshot=path))}
     assert set(found) == {"lora_rank", "gone", "stage"}
     assert "8" in found["lora_rank"] and "4" in found["lora_rank"]
     assert "'dpo'" in found["stage"]
 
 
 def test_the_snapshot_completes_defaults_that_the_source_computes(
-    engine: Path, catalog: Catalog, tmp_path: Path
+    engine_packages: Path, catalog: Catalog, tmp_path: Path
 ) -> None:
     path = snapshot_of(catalog, tmp_path / "s.json", optim={"default": "adamw_torch"}, lora_rank={"default": 4})
-    found = load_catalog(engine, snapshot=path).parameters
+    found = load_catalog(engine_packages, snapshot=path).parameters
     assert not catalog.parameters["optim"].literal
     assert found["optim"].default == "adamw_torch"
     assert found["lora_rank"].default == 8
 
 
-def test_a_broken_snapshot_is_said(engine: Path, tmp_path: Path) -> None:
+def test_a_broken_snapshot_is_said(engine_packages: Path, tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text("{}")
     with pytest.raises(InvalidRequestError, match="no snapshot"):
-        load_catalog(engine, snapshot=tmp_path / "s.json")
+        load_catalog(engine_packages, snapshot=tmp_path / "s.json")
 
 
-@pytest.mark.slow
 def test_the_engines_own_classes_say_what_the_source_says(
     llamafactory: Engine, catalog: Catalog, tmp_path: Path
 ) -> None:

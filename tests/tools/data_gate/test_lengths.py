@@ -97,7 +97,6 @@ def test_cut_answers_are_counted(tiny: Path) -> None:
     assert found.longest == found.p99 == 51
 
 
-@pytest.mark.slow
 def test_lengths_are_the_engine_s(llamafactory: Engine, tiny: Path, tmp_path: Path) -> None:
     chats = [[{"role": ("user", "assistant")[i % 2], "content": t} for i, t in enumerate(row)] for row in ROWS]
     (tmp_path / "rows.json").write_text(json.dumps(chats))

@@ -87,6 +87,7 @@ def lay(environment: Path, package: str, version: str) -> None:
     (site / package / "__init__.py").write_text(f"__version__ = {version!r}\n")
 
 
+@pytest.mark.slow  # a real build
 def test_two_builders_at_once_build_once(home, tiny):
     notes, engines = [], []
 
@@ -135,6 +136,7 @@ build(blueprint, Home(Path(sys.argv[2])), lambda *a: print(a, flush=True))
 """
 
 
+@pytest.mark.slow  # a real build
 def test_a_killed_build_is_not_believed_and_the_next_makes_it_whole(home, tiny):
     argv = [sys.executable, "-c", BUILDER, str(tiny.folder), str(home.root)]
     builder = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
@@ -156,6 +158,7 @@ def test_a_killed_build_is_not_believed_and_the_next_makes_it_whole(home, tiny):
     assert read_manifest(folder / MANIFEST) == engine
 
 
+@pytest.mark.slow  # a real build
 def test_a_build_that_fails_leaves_no_manifest_and_says_why(home, tiny):
     for lock in tiny.folder.glob("lock-*.txt"):
         lock.write_text(LOCK.replace("1.17.0", "0.0.0.1"))
@@ -164,6 +167,7 @@ def test_a_build_that_fails_leaves_no_manifest_and_says_why(home, tiny):
     assert list_engines(home) == []
 
 
+@pytest.mark.slow  # a real build
 def test_an_engine_that_does_not_import_is_not_believed(home, tiny):
     with pytest.raises(InfrastructureError, match="import nonesuch"):
         build_engine(dataclasses.replace(tiny, imports=("nonesuch",)), home, quiet)
@@ -219,6 +223,7 @@ def test_every_lock_is_exact_hashed_and_names_no_registry():
     )
 
 
+@pytest.mark.slow  # a real build
 def test_a_file_that_the_lock_does_not_know_is_not_installed(home, tiny):
     for lock in tiny.folder.glob("lock-*.txt"):
         lock.write_text(f"six==1.17.0 --hash=sha256:{'0' * 64}\n")
@@ -310,7 +315,6 @@ def test_unknown_engines(tmp_path):
         ensure_engine("nonesuch", Settings(FT_FILE_PATH=tmp_path))
 
 
-@pytest.mark.slow
 def test_the_real_engines_work_and_show_no_more_than_they_list(llamafactory, opencompass, tmp_path):
     sandbox = open_run_sandbox("auto", "fallback")
     for engine in (llamafactory, opencompass):

@@ -248,7 +248,6 @@ def add(a, b):
 PARROT = Path(__file__).parent.parent.parent / "engines" / "opencompass" / "make_model_of_one_reply.py"
 
 
-@pytest.mark.slow
 def test_the_real_engine_generates_and_its_replies_are_run_apart(warm_home: Path, opencompass: Engine) -> None:
     """A model that replies with right code to everything: right where the sum is, wrong where something else is asked."""
     if problem := probe_bubblewrap():

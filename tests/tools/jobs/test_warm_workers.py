@@ -26,8 +26,6 @@ from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.jobs.warm_workers import IDLE
 from tuneloop.tools.runs.signature import write_signed_setup
 
-pytestmark = pytest.mark.slow
-
 CONFIG = (
     "template: chatml\nfinetuning_type: full\nlearning_rate: 0.001\nper_device_train_batch_size: 8\ncutoff_len: 256\n"
 )

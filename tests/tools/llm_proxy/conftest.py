@@ -9,14 +9,16 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from tests.http_server import ClosingServer
 from tests.waiting import until
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
@@ -143,11 +145,7 @@ def provider() -> Iterator[Provider]:
     """On a free port of loopback."""
     provider = Provider()
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        request_queue_size = 512
-
-    server = Server(("127.0.0.1", 0), handler(provider))
+    server = ClosingServer(("127.0.0.1", 0), handler(provider))
     provider.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
@@ -195,12 +193,19 @@ class JobEndpoint:
         os.kill(self.pid, signal.SIGKILL)
         until(lambda: not self.alive)
 
-    def client(self, **options: Any) -> httpx2.Client:
+    @contextmanager
+    def client(self, **options: Any) -> Iterator[httpx2.Client]:
         """Speaks through the socket with the job's token."""
         handle = os.open(self.folder / "in", os.O_PATH)
         transport = httpx2.HTTPTransport(uds=f"/proc/self/fd/{handle}/socket")
         headers = {"Authorization": f"Bearer {self.token}"}
-        return httpx2.Client(transport=transport, base_url="http://proxy", headers=headers, timeout=60, **options)
+        try:
+            with httpx2.Client(
+                transport=transport, base_url="http://proxy", headers=headers, timeout=60, **options
+            ) as client:
+                yield client
+        finally:
+            os.close(handle)
 
     def ask(self, text: str = "hello", model: str = "strong", path: str = CHAT, **more: Any) -> httpx2.Response:
         """One chat request."""

@@ -39,7 +39,6 @@ from tuneloop.tools.llm_proxy.batch import CLIENT
 from tuneloop.tools.llm_proxy.launcher import keep_running, proxy_folder
 from tuneloop.tools.llm_proxy.ledger import read_ledger, sums_by_job
 
-pytestmark = pytest.mark.slow
 DOCS = Path(__file__).parents[3] / "docs" / "models.md"
 QUESTIONS = 24
 COPIES = """import argparse, json, os

@@ -93,7 +93,6 @@ def run_script(run_tools: RunTools, code: str, *, debug: bool) -> tuple[list[Any
     return data, job
 
 
-@pytest.mark.slow
 def test_script_requests_are_booked(make: Make, provider: Provider) -> None:
     run_tools = make(**models(provider))
     tried, _ = run_script(run_tools, SCRIPT, debug=True)
@@ -111,7 +110,6 @@ def test_script_requests_are_booked(make: Make, provider: Provider) -> None:
     assert provider.url not in (job / "command.json").read_text()
 
 
-@pytest.mark.slow
 def test_no_endpoint_without_models(make: Make, provider: Provider) -> None:
     run_tools = make(OPENAI_API_KEY=CANARY, OPENAI_API_BASE=provider.url)
     findings = script_findings(run_tools, SCRIPT)
@@ -125,7 +123,6 @@ def test_no_endpoint_without_models(make: Make, provider: Provider) -> None:
     assert script_key(make(), folder, debug=True) == script_key(run_tools, folder, debug=True)
 
 
-@pytest.mark.slow
 def test_killed_proxy_is_restarted_by_status(make: Make, provider: Provider) -> None:
     run_tools = make(**models(provider))
 
@@ -156,7 +153,6 @@ def test_killed_proxy_is_restarted_by_status(make: Make, provider: Provider) -> 
     assert sorted(outcomes) == ["answered", "answered", "answered", "killed"]
 
 
-@pytest.mark.slow
 def test_judge_has_its_own_endpoint(make: Make, provider: Provider) -> None:
     """Any job that is launched with an access gets one; the judge's key is its own."""
     run_tools = make(FT_JUDGE_MODEL="judge", FT_JUDGE_API_KEY=f"{CANARY}-judge", FT_JUDGE_API_BASE=provider.url)
@@ -180,7 +176,6 @@ def test_judge_has_its_own_endpoint(make: Make, provider: Provider) -> None:
     assert [entry.job for entry in read_ledger(run_tools.run.ledger)] == ["baseline-evaluate"]
 
 
-@pytest.mark.slow
 def test_installed_clients_may_be_imported(make: Make, provider: Provider) -> None:
     run_tools = make(**models(provider))
     there = sorted(CLIENTS & run_tools.engine("llamafactory").packages.keys())

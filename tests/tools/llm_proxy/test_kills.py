@@ -102,7 +102,6 @@ def check_books(endpoint: JobEndpoint, provider: Provider, count: int) -> None:
     assert not (endpoint.proxy / "begun.jsonl").exists() or entries
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(SANDBOXES))
 @pytest.mark.usefixtures("docker_host")
 def test_job_survives_kills_of_the_proxy(make_endpoint: MakeEndpoint, provider: Provider, kind: str) -> None:

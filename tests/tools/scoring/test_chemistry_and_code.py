@@ -186,7 +186,6 @@ def run(command: Any) -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [*CHEMISTRY, *CODE])
 def test_answerers_get_what_they_are_worth(name: str, scores: dict[Pair, Score]) -> None:
     oracle = scores["oracle", name]
@@ -204,7 +203,6 @@ def given_items(scores: dict[Pair, Score], name: str) -> tuple[Item, ...]:
     return tuple(Item(id=one.id, fields={}, answer=one.answer, group=one.group) for one in found)
 
 
-@pytest.mark.slow
 def test_further_metrics_tell_what_the_original_would_have_said(scores: dict[Pair, Score]) -> None:
     assert scores["constant", "chemcotbench_mol_opt"].metrics["success_rate_any"] > 30
     assert scores["oracle", "chemcotbench_reaction"].metrics["levenshtein"] == 0

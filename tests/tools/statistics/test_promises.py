@@ -22,7 +22,10 @@ from tuneloop.tools.statistics import (
     smallest_gain,
 )
 
-TRIALS = [pytest.param(400, id="short"), pytest.param(10_000, id="long", marks=pytest.mark.soak)]
+TRIALS = [
+    pytest.param(400, id="short", marks=pytest.mark.slow),
+    pytest.param(10_000, id="long", marks=pytest.mark.soak),
+]
 
 
 def error(share: float, trials: int) -> float:

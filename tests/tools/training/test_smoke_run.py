@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.tools.config.conftest import card, catalog, engine  # noqa: F401
+from tests.tools.config.conftest import card, catalog, engine_packages  # noqa: F401
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Forecast
 from tuneloop.core.files import read_json, write_json

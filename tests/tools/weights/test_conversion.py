@@ -30,8 +30,6 @@ from tuneloop.tools.weights.conversion import (
     take_converted,
 )
 
-pytestmark = pytest.mark.slow
-
 SHARDS = ("pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin")
 # Two shards of the tiny model: one as PyTorch writes them today, one as it did before 1.6; with a tensor that is another's
 # memory and one that is a part of its own.

@@ -47,7 +47,6 @@ def test_a_pickle_that_its_configuration_names_is_not_loaded(engine: Engine, tmp
         check_architecture(tmp_path / "m", engine)
 
 
-@pytest.mark.slow
 def test_the_real_engines_know_the_embedded_model(llamafactory: Engine, opencompass: Engine, tiny: Path) -> None:
     for real in (llamafactory, opencompass):
         check_architecture(tiny, real)

@@ -74,7 +74,6 @@ def run(engine: Engine, script: Path, *words: str | Path, given: Any = None) -> 
     return done.stdout
 
 
-@pytest.mark.slow
 def test_metrics_by_models(opencompass: Engine, brought: Path) -> None:
     asked = [(json.dumps(gold), reply) for gold, reply in JUDGED]
     script = HERE.parent / "judge_replies.py"
@@ -124,7 +123,6 @@ def test_other_models_are_other_verdicts(there: Path, tmp_path: Path) -> None:
     assert unpinned_files(DECLARED, there, None) != unpinned_files(DECLARED, other, None)
 
 
-@pytest.mark.slow
 def test_damaged_files_end_before_the_first_reply(opencompass: Engine, brought: Path, tmp_path: Path) -> None:
     lost, other = tmp_path / "lost", tmp_path / "other"
     for folder in (lost, other):

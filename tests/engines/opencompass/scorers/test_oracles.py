@@ -137,7 +137,6 @@ def test_without_the_very_files_nothing_is_asked(made: Made, tmp_path: Path, mon
     assert "jnk3_current.pkl is another file" in refused(str(damaged))
 
 
-@pytest.mark.slow
 def test_through_the_real_engine_in_the_sandbox(
     opencompass: Engine, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

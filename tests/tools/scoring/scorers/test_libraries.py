@@ -12,7 +12,6 @@ from tuneloop.tools.engines import Engine
 from tuneloop.tools.scoring.scorers import _overlap, bioprobench_err, bioprobench_ord, bioprobench_pqa, noc4pc, par4pc
 from tuneloop.tools.scoring.scorers import _overlap as _stems
 
-pytestmark = pytest.mark.slow
 CODES = ("102", "103", "ALLOW")
 WORDS = ["mix", "Mix", "the", "tube", "5", "µl", "37°C", "x-ray", "don't", ".", ",", "NaCl₂", "H2O", "_", "\n"]
 WORDS += ["mixing", "mixes", "mixed", "tubes", "relational", "centrifugation", "centrifuged", "dilutions", "easily"]
