@@ -41,7 +41,7 @@ def _pin(line: str, path: Path) -> Pin:
     return Pin(match[1], match[2], tuple(match[3].replace(" --hash=sha256:", " ").split()))
 
 
-PYTHONS = ((3, 11), (3, 12))  # OpenCompass's pins have no wheels beyond
+PYTHONS = tuple((3, minor) for minor in range(11, 15))  # what every lock has wheels for: `locks/wheels.py`
 BUILDERS = ENGINES / "build.txt"  # what builds packages that are published as source only, with hashes like a lock
 GB = 1 << 30
 
