@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE  # what is compiled once serves every process of the tests
 
 .DEFAULT_GOAL := help
-.PHONY: run test slow check style types bench bench-planner bench-tools soak crash-soak clean help install sandbox postgres audit sbom wheel
+.PHONY: run test slow check style types bench bench-planner bench-tools soak crash-soak clean help install asked sandbox postgres audit sbom wheel
 
 run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
@@ -69,11 +69,20 @@ crash-soak: install sandbox postgres
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m soak
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q tests/tools/config/test_check_mutations.py tests/agents/policy
 
-install: $(VENV)/installed  ## the environment .venv from locks/main.txt
+install: asked $(VENV)/installed  ## the environment .venv from locks/main.txt
+
+# An environment keeps the Python that made it: another one that is named is not passed over in silence.
+VERSION := -c 'import sys; print(*sys.version_info[:2], sep=".")'
+asked:
+ifneq ($(origin PYTHON),file)
+	@[ ! -e $(VENV)/python ] || [ "$$($(BIN)/python $(VERSION))" = "$$($(PYTHON) $(VERSION))" ] \
+	  || { echo "$(VENV) is of another Python than $(PYTHON): rm -r $(VENV), then again" >&2; exit 2; }
+endif
 
 $(VENV)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "$(PYTHON) is too old: 3.11 or newer is needed; name one: make PYTHON=python3.12 run" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null \
+	  || { echo "$(PYTHON) is no Python 3.11 to 3.14: name one (make PYTHON=python3.13 run); if there is none," \
+	    "uv python install 3.13 && make PYTHON=\"\$$(uv python find 3.13)\" run" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV) \
 	  || { echo "no venv: on Debian, apt-get install python3-venv" >&2; exit 2; }
 	touch $@
