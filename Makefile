@@ -16,7 +16,7 @@ tests_rest := tests $(addprefix --ignore=,$(tests_graph) $(tests_crash) $(tests_
 # Three for two cores: tests wait for other processes, those of sandboxes and kills most of their time.
 BESIDE := $(MAKE) --no-print-directory --keep-going --output-sync=target --jobs=3
 FAST := not slow and not soak
-SLOW := slow and not soak and not real
+SLOW := slow and not soak and not engines
 PYTEST := $(BIN)/pytest --durations=15 -p no:cacheprovider
 HASHED := -q --require-hashes --no-deps --no-build-isolation
 
@@ -26,13 +26,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE  # what is compiled once serves every process of the tests
 
 .DEFAULT_GOAL := help
-.PHONY: run test fast real slow check style types bench bench-planner bench-tools soak crash-soak clean help install sandbox postgres audit sbom wheel
+.PHONY: run test fast engines slow check style types bench bench-planner bench-tools soak crash-soak clean help install asked sandbox \
+  postgres audit sbom wheel
 
 run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
 
 test: style sandbox postgres  ## style, types, layers, the fast tests and a short real run
-	$(BESIDE) real $(addprefix fast-,$(PARTS)) types
+	$(BESIDE) engines $(addprefix fast-,$(PARTS)) types
 
 fast: install sandbox postgres  ## the fast tests alone: no engine, no container
 	$(BESIDE) $(addprefix fast-,$(PARTS))
@@ -46,8 +47,8 @@ fast-%:
 slow-%:
 	$(PYTEST) -m "$(SLOW)" $(tests_$*)
 
-real:  # one run, and what reads it or the sources of an engine
-	$(PYTEST) -m "real and not soak" $(tests_graph) $(tests_tools)
+engines:  # one run, and what reads it or the sources of an engine
+	$(PYTEST) -m "engines and not soak" $(tests_graph) $(tests_tools)
 
 check: style types  ## ruff, ruff format, import-linter, mypy --strict
 
@@ -80,11 +81,20 @@ crash-soak: install sandbox postgres
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m soak
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q tests/tools/config/test_check_mutations.py tests/agents/policy
 
-install: $(VENV)/installed  ## the environment .venv from locks/main.txt
+install: asked $(VENV)/installed  ## the environment .venv from locks/main.txt
+
+# An environment keeps the Python that made it: another one that is named is not passed over in silence.
+VERSION := -c 'import sys; print(*sys.version_info[:2], sep=".")'
+asked:
+ifneq ($(origin PYTHON),file)
+	@[ ! -e $(VENV)/python ] || [ "$$($(BIN)/python $(VERSION))" = "$$($(PYTHON) $(VERSION))" ] \
+	  || { echo "$(VENV) is of another Python than $(PYTHON): rm -r $(VENV), then again" >&2; exit 2; }
+endif
 
 $(VENV)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "$(PYTHON) is too old: 3.11 or newer is needed; name one: make PYTHON=python3.12 run" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null \
+	  || { echo "$(PYTHON) is no Python 3.11 to 3.14: name one (make PYTHON=python3.13 run); if there is none," \
+	    "uv python install 3.13 && make PYTHON=\"\$$(uv python find 3.13)\" run" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV) \
 	  || { echo "no venv: on Debian, apt-get install python3-venv" >&2; exit 2; }
 	touch $@

@@ -26,6 +26,7 @@ from tuneloop.core.formatting import format_size, printable
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.docker_daemon import probe_docker, probe_gpu
+from tuneloop.tools.engines.blueprint import PYTHON_RANGE, PYTHONS
 from tuneloop.tools.llm_proxy.access import data_access, judge_access, missing, unpriced, upstreams
 
 # The checks of `tuneloop doctor`: each reports what was found, whether it suffices, and the remedy if not.
@@ -68,10 +69,10 @@ def run_checks(dotenv: Path) -> list[Check]:
 
 
 def check_python() -> Check:
-    """Python 3.11 or newer."""
+    """A Python that the locks are for."""
     says = f"{platform.python_version()} at {sys.executable}"
-    enough = sys.version_info >= (3, 11)
-    return Check("python", "ok" if enough else "missing", says, "" if enough else "install Python 3.11 or newer")
+    fit = sys.version_info[:2] in PYTHONS
+    return Check("python", "ok" if fit else "missing", says, "" if fit else f"install Python {PYTHON_RANGE}")
 
 
 def check_processor() -> Check:

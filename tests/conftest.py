@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = set(getattr(item, "fixturenames", ()))
         given = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if REAL & fixtures and not item.get_closest_marker("slow"):
-            item.add_marker(pytest.mark.real)
+            item.add_marker(pytest.mark.engines)
         if NOT_FAST & fixtures or any(one in ("docker", "warm in docker") for one in given if isinstance(one, str)):
             item.add_marker(pytest.mark.slow)
 

@@ -117,6 +117,30 @@ def test_the_list_of_what_it_is_made_of(tools: Path, tmp_path: Path) -> None:
     assert all(f"--hash=sha256:{h['content']}" in lock.read_text() for h in hashes)
 
 
+def fit_everywhere(*locks: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, str(ROOT / "locks" / "wheels.py"), *map(str, locks)]
+    env = {**{name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}, **env}
+    return subprocess.run(argv, env=env, capture_output=True, text=True)
+
+
+def test_every_pin_of_every_lock_fits_every_python_and_processor_that_is_promised() -> None:
+    p = fit_everywhere()
+    assert p.returncode == 0, p.stdout + p.stderr
+    assert p.stdout.count(" 0 gaps") == len(p.stdout.splitlines()) == 10
+
+
+def test_a_pin_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    lock = tmp_path / "lock.txt"
+    lock.write_text("six==1.17.0\ntree-sitter-languages==1.10.2\nnumpy==2.5.0\nsix==0.0.0.1\n")
+    p = fit_everywhere(lock)
+    assert p.returncode == 1
+    assert "tree-sitter-languages 1.10.2 has no wheel for Python 3.13 on aarch64" in p.stdout
+    assert "tree-sitter-languages 1.10.2 has no wheel for Python 3.12 on x86_64" not in p.stdout
+    assert "numpy 2.5.0 has no wheel for Python 3.11 on x86_64" in p.stdout, "it wants a newer Python"
+    assert "six 0.0.0.1 has no source for Python 3.14" in p.stdout
+    assert fit_everywhere(lock, PIP_INDEX_URL="http://127.0.0.1:9/simple").returncode == 3
+
+
 def build(source: Path, out: Path, umask: int) -> bytes:
     """The wheel's bytes, built by the locked builder in the environment at hand."""
     argv = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(out), str(source)]

@@ -39,6 +39,8 @@ def unfit(config: dict[str, Any]) -> str:
         for name, one in inspect.signature(kind.score).parameters.items()
         if name != "self" and one.default is inspect.Parameter.empty and one.kind is one.POSITIONAL_OR_KEYWORD
     }
+    if kind.__module__.startswith("opencompass.datasets.bigcodebench"):
+        return "BigCodeBench reads replies with tree_sitter_languages, which has no wheels beyond Python 3.12"
     if wanted - GIVEN:
         return f"its evaluator wants {', '.join(sorted(wanted - GIVEN))}"
     if {"judge_cfg", "llm_evaluator"} & set(config["eval_cfg"]["evaluator"]):

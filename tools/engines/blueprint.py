@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import sys
@@ -41,7 +42,8 @@ def _pin(line: str, path: Path) -> Pin:
     return Pin(match[1], match[2], tuple(match[3].replace(" --hash=sha256:", " ").split()))
 
 
-PYTHONS = ((3, 11), (3, 12))  # OpenCompass's pins have no wheels beyond
+PYTHONS = tuple((3, minor) for minor in range(11, 15))  # what every lock has wheels for: `locks/wheels.py`
+PYTHON_RANGE = "{}.{} to {}.{}".format(*PYTHONS[0], *PYTHONS[-1])
 BUILDERS = ENGINES / "build.txt"  # what builds packages that are published as source only, with hashes like a lock
 GB = 1 << 30
 
@@ -101,14 +103,16 @@ def engine_identity(blueprint: Blueprint) -> str:
 
 
 def interpreter() -> tuple[str, Path]:
-    """Name and path of a Python that the locks are for: ours, else one on PATH. Raises InvalidRequestError."""
+    """Name and path of a Python that the locks are for: ours, else the newest on PATH. Raises InvalidRequestError."""
     if sys.version_info[:2] in PYTHONS:
         return f"python{sys.version_info[0]}.{sys.version_info[1]}", Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
-    names = [f"python{major}.{minor}" for major, minor in PYTHONS]
-    for name in names:
-        if found := shutil.which(name):
+    for major, minor in reversed(PYTHONS):
+        if found := shutil.which(name := f"python{major}.{minor}"):
             return name, Path(found).resolve()
-    raise InvalidRequestError(f"engines need {' or '.join(names)} on PATH; this Python is {sys.version.split()[0]}")
+    raise InvalidRequestError(
+        f"engines need Python {PYTHON_RANGE}, and this is {platform.python_version()}: put one of those on PATH, "
+        "or bring uv's: `uv python install 3.13`, then `uv tool install --python 3.13 tuneloop`"
+    )
 
 
 ENGINE_BLUEPRINTS = {

@@ -102,7 +102,13 @@ def read_manifest(path: Path) -> Engine | None:
 LARGEST_ANSWER = 1 << 26  # bytes
 SECONDS = 600.0
 TRUSTED = ProcessSandbox()
-QUIET = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": ""}
+QUIET = {
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "CUDA_VISIBLE_DEVICES": "",
+    "DISABLE_VERSION_CHECK": "1",  # LLaMA-Factory refuses a newer datasets, which Python 3.14 needs; jobs say the same
+}
 
 
 def inspect_python(

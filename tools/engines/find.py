@@ -10,13 +10,14 @@ from tuneloop.core.files import absolute_path, digest
 from tuneloop.core.layout import Home
 from tuneloop.core.locks import exclusive
 from tuneloop.core.settings import Settings
-from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS, Blueprint, engine_identity
+from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS, PYTHON_RANGE, PYTHONS, Blueprint, engine_identity
 from tuneloop.tools.engines.build import build_engine, clear_interrupted, sibling_path
 from tuneloop.tools.engines.engine import (
     MANIFEST,
     Engine,
     describe_engine,
     inspect_python,
+    parse_release,
     read_manifest,
     unacceptable_versions,
     write_manifest,
@@ -83,6 +84,8 @@ def verify_existing(
         raise InvalidRequestError(f"{where}: {e}") from e
     accepts = {k: v for k, v in blueprint.accepts.items() if not (source and k == blueprint.name)}
     problems = [*found.problems, *unacceptable_versions(found, accepts)]
+    if parse_release(found.python)[:2] not in PYTHONS:
+        problems.insert(0, f"its Python is {found.python}; right is {PYTHON_RANGE}")
     if problems:
         raise InvalidRequestError(f"{where}: {'; '.join(problems)}")
     engine = describe_engine(blueprint.name, python, found, contents, source=source)
@@ -179,5 +182,5 @@ def find_pinned_engine(name: str, settings: Settings, wanted: str) -> Engine:
             return found
     raise InvalidRequestError(
         f"engine {name} ({wanted}), which the run began with, is gone: `tuneloop engines build {name}` makes it again, "
-        "unless a newer tuneloop makes another one"
+        "with the same tuneloop under the same Python; others make another one"
     )

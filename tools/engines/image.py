@@ -24,16 +24,16 @@ from tuneloop.tools.engines.engine import Engine, inspect_python, package_differ
 from tuneloop.tools.jobs.machine import ENGINES
 
 DOCKERFILE = ENGINES / "Dockerfile"
-SUITE = "bookworm"
+SUITES = {"python3.11": "bookworm", "python3.13": "trixie"}  # whose own Python it is
 PACKAGES = "python3,python3-venv,ca-certificates,libgomp1,libstdc++6"
-BASE = f"tuneloop-base:{SUITE}"
+BASE = "tuneloop-base:"
 LEFT_OUT = ("__pycache__", "site-packages", "test", "idlelib", "tkinter")  # of the interpreter's own folder
 HOUR = 3600.0
 
 
 def engine_image(engine: Engine, base: str, progress: Progress) -> str:
     """The image of a built engine, found or made now; its name. Raises InvalidRequestError, InfrastructureError."""
-    base = base or debian_base(progress)
+    base = base or debian_base(suite_of(engine), progress)
     need_image(base, f"`docker pull {base}`, or no --base, which makes one from Debian's packages")
     tag = f"tuneloop-{engine.name}:{digest(engine.identity, str(engine.folder), DOCKERFILE.read_bytes(), base)}"
     if not has_image(tag):
@@ -74,27 +74,38 @@ def check_image(engine: Engine, image: str) -> None:
         raise InfrastructureError(f"engine {engine.name} does not work in its image: {'; '.join(problems)}")
 
 
-def debian_base(progress: Progress) -> str:
+def suite_of(engine: Engine) -> str:
+    """The Debian an engine fits into: the one whose Python it uses, or any, where it brings its own. Raises InvalidRequestError."""
+    python = engine.python.resolve()
+    if not python.is_relative_to("/usr"):
+        return SUITES["python3.11"]
+    if python.name not in SUITES:
+        raise InvalidRequestError(f"no Debian has {python} of its own: right is --base IMAGE, one that has it")
+    return SUITES[python.name]
+
+
+def debian_base(suite: str, progress: Progress) -> str:
     """A base system from Debian's packages. Raises InvalidRequestError where debootstrap cannot make one, InfrastructureError."""
-    if has_image(BASE):
-        return BASE
+    base = BASE + suite
+    if has_image(base):
+        return base
     program = shutil.which("debootstrap")
     if program is None:
         raise InvalidRequestError(
-            f"no image {BASE}: right is --base IMAGE, or `apt install debootstrap` and root to make one"
+            f"no image {base}: right is --base IMAGE, or `apt install debootstrap` and root to make one"
         )
-    progress(f"{BASE}: Debian's packages", 0, 0)
+    progress(f"{base}: Debian's packages", 0, 0)
     with tempfile.TemporaryDirectory(prefix="tuneloop-base-") as work:
-        argv = (program, "--variant=minbase", f"--include={PACKAGES}", SUITE, f"{work}/root")
+        argv = (program, "--variant=minbase", f"--include={PACKAGES}", suite, f"{work}/root")
         command = Command(argv=argv, cwd=work, write=(work,), network=True, limits=Limits(seconds=HOUR))
         job = launch(ProcessSandbox(), Path(work) / "jobs", "base", command)
         done = wait(ProcessSandbox(), job)
         if not done.ok:
-            raise InfrastructureError(f"{BASE} was not made: {log_tail(job, 1)}")
+            raise InfrastructureError(f"{base} was not made: {log_tail(job, 1)}")
         with tarfile.open(f"{work}/root.tar", "w") as tar:
             tar.add(f"{work}/root", ".", filter=skip_caches)
-        import_base_image(Path(work) / "root.tar", BASE)
-    return BASE
+        import_base_image(Path(work) / "root.tar", base)
+    return base
 
 
 def skip_caches(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:

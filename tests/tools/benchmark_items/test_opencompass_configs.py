@@ -54,6 +54,7 @@ def test_a_configuration_is_asked_and_judged_as_its_own(opencompass: Engine, tin
     scores = measured(opencompass, tmp_path, [asked], answerers)
     assert {name: scores[name, "stock"].value for name in answerers} == {"right": 100, "wrong": 0}
     assert "not by generation" in refused("opencompass:hellaswag_ppl", settings)
+    assert "BigCodeBench reads replies with" in refused("opencompass:bigcodebench_full_instruct_gen", settings)
     run_as_a_user_does(settings.home)
 
 

@@ -20,8 +20,15 @@ from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.choose import open_run_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, wait
-from tuneloop.tools.engines import ensure_engine, list_engines, remove_engine, verify_engine
-from tuneloop.tools.engines.blueprint import BUILDERS, ENGINE_BLUEPRINTS, Blueprint, engine_identity, read_lock
+from tuneloop.tools.engines import blueprint, ensure_engine, find, list_engines, remove_engine, verify_engine
+from tuneloop.tools.engines.blueprint import (
+    BUILDERS,
+    ENGINE_BLUEPRINTS,
+    Blueprint,
+    engine_identity,
+    interpreter,
+    read_lock,
+)
 from tuneloop.tools.engines.build import build_engine, pip_environment, sibling_path
 from tuneloop.tools.engines.engine import (
     MANIFEST,
@@ -180,6 +187,29 @@ def test_without_room_nothing_is_made(home, tiny):
     assert not list(home.engines.glob("tiny-*"))
 
 
+def test_a_python_without_wheels_takes_one_from_path_or_says_where_to_get_one(home, tiny, tmp_path, monkeypatch):
+    assert interpreter()[1] == Path(sys.executable).resolve(), "the project's own comes first"
+    monkeypatch.setattr(blueprint, "PYTHONS", ((3, 97), (3, 98), (3, 99)))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        InvalidRequestError, match=r"need Python 3\.11 to 3\.14, .*`uv python install 3\.13`"
+    ) as refused:
+        build_engine(tiny, home, quiet)
+    assert "\n" not in str(refused.value)
+    assert not list(home.engines.iterdir())
+    for minor in (97, 98):
+        (tmp_path / f"python3.{minor}").symlink_to(sys.executable)
+    assert interpreter()[0] == "python3.98", "the newest"
+
+
+def test_an_environment_of_a_python_that_is_not_promised_is_refused(home, tiny, environment, monkeypatch):
+    monkeypatch.setattr(find, "PYTHONS", ((3, 98),))
+    wanted = dataclasses.replace(tiny, imports=("six",))
+    with pytest.raises(InvalidRequestError, match=r"TINY_PATH=.*: its Python is 3\..*; right is 3\.11 to 3\.14"):
+        use(wanted, environment, home)
+    assert not list(home.engines.iterdir())
+
+
 def test_identity_changes_with_everything_that_can_change_the_engine(tiny):
     first = engine_identity(tiny)
     assert engine_identity(dataclasses.replace(tiny)) == first
@@ -215,9 +245,9 @@ def test_every_lock_is_exact_hashed_and_names_no_registry():
     for lock in (*locks, *ROOT.glob("locks/*.txt")):
         assert "://" not in lock.read_text()
         assert all(pin.hashes for pin in read_lock(lock))
-    for blueprint in ENGINE_BLUEPRINTS.values():
-        assert blueprint.pins["torch"] == "2.13.0"
-        assert blueprint.pins["setuptools"] == read_lock(BUILDERS)[0].version
+    for engine in ENGINE_BLUEPRINTS.values():
+        assert engine.pins["torch"] == "2.13.0"
+        assert engine.pins["setuptools"] == read_lock(BUILDERS)[0].version
     assert (
         ENGINE_BLUEPRINTS["llamafactory"].pins["transformers"] == ENGINE_BLUEPRINTS["opencompass"].pins["transformers"]
     )

@@ -57,7 +57,7 @@ def test_a_base_has_to_be_there(engine: Engine, docker_host: str, monkeypatch: p
     with pytest.raises(InvalidRequestError, match=r"no image debian:nonesuch.*`docker pull debian:nonesuch`"):
         engine_image(engine, "debian:nonesuch", quiet)
     monkeypatch.setenv("PATH", "/nonesuch")
-    monkeypatch.setattr("tuneloop.tools.engines.image.BASE", "tuneloop-base:nonesuch")
+    monkeypatch.setattr("tuneloop.tools.engines.image.BASE", "tuneloop-nonesuch:")
     with pytest.raises(InvalidRequestError, match=r"right is --base IMAGE, or `apt install debootstrap`"):
         engine_image(engine, "", quiet)
     assert not (engine.folder / IMAGE).exists()
