@@ -26,14 +26,12 @@ def ctx(tmp_path: Path) -> Context:
     return Context(run, settings, State(run_id="r", experiment=1, stage="research"))
 
 
-@pytest.mark.parametrize("split", ["test", "unseen", "shown"])
 @pytest.mark.parametrize(
-    ("key", "dress"),
+    ("split", "key", "dress"),
     [
-        ("default_system", str),
-        ("default_system", lambda text: "-".join(text.upper().split())),
-        ("run_name", lambda text: "Be brief. " * 3000 + text),
-        ("tags", lambda text: {"deep": [["a", {text: 1}]]}),
+        ("test", "default_system", lambda text: "-".join(text.upper().split())),
+        ("unseen", "run_name", lambda text: "Be brief. " * 3000 + text),
+        ("shown", "tags", lambda text: {"deep": [["a", {text: 1}]]}),
     ],
 )
 def test_an_item_in_the_config_is_refused_and_not_quoted(ctx: Context, split: str, key: str, dress) -> None:
