@@ -196,7 +196,7 @@ EVALUATION = (
     Defect(
         "Nothing looks for benchmark items in training data; a data set's folder holds the test answers, and scripts may read it.",
         (
-            ("tools/contamination/test_planted.py", "test_what_is_planted_is_found_under_every_light_edit"),
+            ("tools/contamination/test_planted.py", "test_items_are_found_in_every_form_of_every_mechanical_family"),
             ("mcp_servers/test_scope.py", "test_without_the_guard_test_items_would_be_trained_on"),
             (REGISTERED, "test_bioprobench_leaves_the_test_files_where_they_are"),
             (REGISTERED, "test_panorama_leaves_validation_and_test_where_they_are"),

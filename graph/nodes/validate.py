@@ -12,6 +12,7 @@ from tuneloop.graph.outcomes.warnings import keep_config_warnings
 from tuneloop.graph.steering.compliance import config_violations
 from tuneloop.tools.config.check import check_run_config
 from tuneloop.tools.config.config_text import readable_train_config
+from tuneloop.tools.contamination.splits import make_guard
 from tuneloop.tools.data_script.dataset_build import gate_sample
 from tuneloop.tools.data_script.run import script_findings
 
@@ -30,9 +31,24 @@ def validate(ctx: Context) -> dict[str, Any]:
 
 def check_config_file(ctx: Context) -> None:
     """Raises RecipeError with every error that the config check finds, and every violation of a directive."""
+    refuse_overlaps(ctx)
     found = check_run_config(ctx.run_tools, read_text(ctx.folder.config))
     said = {level: [f"train.yaml:{f.line} {f.key}: {f.text}" for f in found if f.level == level] for level in LEVELS}
     keep_config_warnings(ctx.folder, said["warning"])
     errors = said["error"] + config_violations(ctx, readable_train_config(ctx.folder))
     if errors:
         raise RecipeError("\n".join(errors), culprit="config")
+
+
+def refuse_overlaps(ctx: Context) -> None:
+    """Texts of the config reach the training (`default_system`): raises RecipeError, which quotes no item, where one holds one."""
+    config = readable_train_config(ctx.folder)
+    texts = {key: value for key, value in config.values.items() if not isinstance(value, bool | int | float)}
+    guard = make_guard(ctx.run_tools.benchmarks, ctx.run_tools.validation_limit)
+    hits = zip(texts, guard.find(texts.values()), strict=True)
+    lines = [f":{config.lines.get(key, 0)}" for key, hit in hits if hit is not None]
+    if not lines and guard.overlaps(read_text(ctx.folder.config)) is not None:
+        lines = [""]
+    if lines:
+        said = "holds an item of a benchmark of this run; write a text of your own"
+        raise RecipeError("\n".join(f"train.yaml{line}: {said}" for line in lines), culprit="config")

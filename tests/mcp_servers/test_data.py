@@ -61,8 +61,8 @@ LIMIT = 200  # validation items that the run measures
 
 
 def dressed(text: str) -> str:
-    """A question in markup, with words around it and one of its words changed."""
-    asked = text.partition("\n")[0].replace(" buys ", " gets ").replace("How many ", "What number of ")
+    """A question in markup and capitals, with words around it."""
+    asked = text.partition("\n")[0]
     return f"**Exercise.** Please solve \\textbf{{this}}:\n\n> {asked.upper()}\n\n_Think hard._"
 
 

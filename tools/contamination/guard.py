@@ -1,83 +1,67 @@
 """Looks for the items of all splits of all benchmarks of a run in training rows, row by row, in bounded memory.
 
-An overlap is a row that holds an item exactly, but for its dress (case, white space, LaTeX, Unicode forms, digits of any
-script, number words, order of fields and options), or nearly: the same numbers in the same places and nearly the same
-words. A short item must be a text, a line or a sentence of its own. One template with other numbers, or a question with
-other facts, is no overlap.
+An overlap is a row that holds the letters and digits of an item in any case, spacing, punctuation, markup and order of
+sentences, whatever stands around, also without some sentences. A short item must be a field of its own. One template with
+other numbers, or a question with other facts, is no overlap; a paraphrase is not seen.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tuneloop.core.files import digest
-from tuneloop.tools.contamination.matching import TokenizedRow, token_runs, two_and_three_runs
-from tuneloop.tools.contamination.normalize import BREAK, normalized_tokens, tokens_with_breaks
-from tuneloop.tools.contamination.probe_index import Frame, ProbeIndex, common_frame, strip_frame
-from tuneloop.tools.contamination.probes import Hit, KnownItem, hit_of, row_texts
+from tuneloop.tools.contamination.letters import letters, merged, readings, with_signs
+from tuneloop.tools.contamination.matching import Window, holds
+from tuneloop.tools.contamination.probes import (
+    SAFE,
+    Hit,
+    KnownItem,
+    common_frames,
+    distinctive_fields,
+    hit_of,
+    make_probes,
+    row_texts,
+)
+from tuneloop.tools.contamination.shingles import SIZE, ShingleIndex, shingles
 
-# Items of a few words: found only where they are a text, a line or a sentence of their own.
-
-FEW = 6
-ROOM = 8  # a text so many times as long as all that is known may still be one in words
-MARK = r"\[/?[A-Z]+\]|</?s>|<\|[^|<>]*\|>"  # of a chat template
-LINES = (re.compile(rf"(?<=[.?!。？！])\s*(?=\S)|\n|{MARK}"), re.compile(rf"(?<=[.?!。？！])\s+(?=\S)|\n\s*\n|{MARK}"))
-ASKED = frozenset(("question", "q", "problem", "task", "input", "user", "human", "instruction"))
+BATCH = 512
+BATCH_SIZE = 1 << 20  # letters, from which a batch is not made longer; what is longer is looked at part by part
+SPLITS = ("unseen", "test", "validation")  # a row with items of several is of the first: that is quoted the least
+BREAK = "\n"  # between the fields of a row
 
 
 class ShortItems:
-    """The short items of some benchmarks, without the instruction that all items of their benchmark share."""
+    """Items too short to be looked for inside other texts: by their letters and signs of arithmetic."""
 
-    def __init__(self, benchmarks: Iterable[Mapping[int, Sequence[str]]]) -> None:
-        """For each benchmark its items' tokens by number."""
-        self.items: set[int] = set()
-        self._found: dict[str, list[int]] = {}
-        self._frames: list[Frame] = [([], [])]
-        self._longest = 0
-        for whole in benchmarks:
-            bare = [(number, [t for t in words if t != BREAK]) for number, words in whole.items()]
-            around = common_frame([words for _, words in bare])
-            self._frames += [around] if any(around) else []
-            for number, words in bare:
-                own = strip_frame(words, around)
-                if len(own) < FEW:
-                    self.items.add(number)
-                    if own:
-                        self._found.setdefault(plain_question(own), []).append(number)
-                        self._longest = max(self._longest, ROOM * len(" ".join(words)))
+    def __init__(self, items: Sequence[KnownItem], short: set[int]) -> None:
+        """`short`: the places of the short ones."""
+        items = distinctive_fields(items)
+        frames = common_frames(items)
+        self._frames = list({("", ""), *frames.values()})
+        self._found: dict[str, set[int]] = {}
+        for place in short:
+            for reading in readings("\n".join(items[place].fields.values())):
+                for name in (("", ""), frames[items[place].benchmark]):
+                    self._found.setdefault(_bare(with_signs(reading), *name), set()).add(place)
+        self._longest = max(
+            (len(key) + sum(map(len, frame)) for key in self._found for frame in self._frames), default=0
+        )
 
-    def match(self, texts: Sequence[str]) -> list[int]:
-        """The items that a row's texts hold."""
-        if not self._found:
-            return []
-        parts = {part for text in texts for part in _parts(text) if len(part) <= self._longest}
-        return [n for part in parts for around in self._frames for n in self._named(part, around)]
-
-    def _named(self, text: str, around: Frame) -> list[int]:
-        words = strip_frame(normalized_tokens(text), around)
-        return self._found.get(plain_question(words), []) if words else []
+    def match(self, text: str, size: int) -> set[int]:
+        """The items that a field of `size` letters is."""
+        if not 0 < size <= self._longest:
+            return set()
+        key = with_signs(text)
+        return {place for frame in self._frames for place in self._found.get(_bare(key, *frame), ())}
 
 
-def _parts(text: str) -> Iterator[str]:
-    yield text
-    for line in LINES:
-        yield from line.split(text)
-
-
-def plain_question(words: Sequence[str]) -> str:
-    """As one text, without the `=` that asks for the answer and the `Question:` before it."""
-    start = int(words[0] in ASKED and len(words) > 1)
-    return " ".join(words[start : -1 if words[-1] == "=" else None])
-
-
-BATCH = 512
-BATCH_SIZE = 1 << 20  # characters, from which a batch is not made longer
-SPLITS = ("unseen", "test", "validation")  # a row with items of several is of the first: that is quoted the least
+def _bare(key: str, first: str, last: str) -> str:
+    found = key.removeprefix(first).removesuffix(last)
+    return found or key
 
 
 class Guard:
@@ -85,17 +69,18 @@ class Guard:
 
     def __init__(self, items: Sequence[KnownItem]) -> None:
         self._items = items
-        self._probe_index = ProbeIndex(items)
-        self._short = ShortItems(self._probe_index.benchmarks())
-        self._index = self._probe_index.index(without=self._short.items)
+        probes = list(make_probes(items))
+        self._probes = [probe for probe in probes if len(probe.plain.encode()) >= SAFE and len(probe.plain) >= SIZE]
+        self._short = ShortItems(items, {p.item for p in probes} - {p.item for p in self._probes})
+        self._index = ShingleIndex(self._probes)
 
     def find(self, rows: Iterable[Any]) -> Iterator[Hit | None]:
         """For each row, any JSON value: what it overlaps with, sealed items before shown ones; None where with nothing."""
-        batch: list[list[str]] = []
+        batch: list[tuple[list[str], set[int]]] = []
         size = 0
         for row in rows:
-            batch.append(list(row_texts(row)))
-            size += sum(map(len, batch[-1]))
+            batch.append(self._read(row))
+            size += sum(map(len, batch[-1][0]))
             if len(batch) == BATCH or size > BATCH_SIZE:
                 yield from self._batch(batch)
                 batch, size = [], 0
@@ -112,29 +97,44 @@ class Guard:
         found = next(self.find([text]))
         return None if found is None else found.split
 
-    def _batch(self, rows: Sequence[list[str]]) -> Iterator[Hit | None]:
-        tokens = [_tokens(texts) for texts in rows]
-        found = [self._short.match(texts) for texts in rows]
-        ids, owners = self._probe_index.number_tokens(tokens)
-        pairs = token_runs(ids, owners, 2)
-        starts = np.searchsorted(pairs.texts, np.arange(len(rows) + 1))
-        read: dict[int, TokenizedRow] = {}
-        for row, probe in self._index.candidates(two_and_three_runs(pairs, token_runs(ids, owners, 3))):
-            if row not in read:
-                read[row] = TokenizedRow(tokens[row], pairs.keys[starts[row] : starts[row + 1]])
-            if self._probe_index.weighed_probe(probe).match(read[row]):
-                found[row].append(self._probe_index.item(probe))
-        yield from map(self._hits_of, found)
+    def _read(self, row: Any) -> tuple[list[str], set[int]]:
+        """The letters of a row in its readings, in parts that are not too long, and the short items that are its fields."""
+        raw, bare, short, differs = [], [], set[int](), False
+        for text in row_texts(row):
+            forms = [(form, letters(form)) for form in readings(text)]
+            raw.append(forms[0][1])
+            bare.append(forms[-1][1])
+            differs |= raw[-1] != bare[-1]
+            for form, plain in forms:
+                short |= self._short.match(form, len(plain))
+        texts = [BREAK.join(raw), BREAK.join(bare)] if differs else [BREAK.join(raw)]
+        return [part for text in texts for part in _parts(text, 2 * self._index.longest)], short
 
-    def _hits_of(self, items: Sequence[int]) -> Hit | None:
+    def _batch(self, rows: Sequence[tuple[list[str], set[int]]]) -> Iterator[Hit | None]:
+        owners = [row for row, (texts, _) in enumerate(rows) for _ in texts]
+        plain = [text for texts, _ in rows for text in texts]
+        text = [merged(one) for one in plain]
+        keys = [shingles(one) for one in text]
+        found = [short for _, short in rows]
+        ends = np.cumsum([len(one) for one in keys], dtype=np.int64)
+        for at, probe, begin, end in self._index.candidates(np.concatenate(keys), ends) if keys else ():
+            item, held = self._probes[probe].item, found[owners[at]]
+            tail = end + SIZE - 1
+            if item not in held and holds(
+                Window(plain[at][begin:tail], text[at][begin:tail], keys[at][begin:end]), self._probes[probe]
+            ):
+                held.add(item)
+        yield from map(self._hit_of, found)
+
+    def _hit_of(self, items: set[int]) -> Hit | None:
         if not items:
             return None
         return hit_of(self._items[min(items, key=lambda i: (SPLITS.index(self._items[i].split), i))])
 
 
-def _tokens(texts: Sequence[str]) -> list[str]:
-    tokens: list[str] = []
-    for text in texts:
-        tokens += tokens_with_breaks(text)
-        tokens.append(BREAK)
-    return tokens
+def _parts(text: str, overlap: int) -> Iterator[str]:
+    """A long text in parts; what is no longer than `overlap` is in one of them whole."""
+    size = max(BATCH_SIZE, 2 * overlap)
+    yield text[:size]
+    for begin in range(size - overlap, len(text) - overlap, size - overlap):
+        yield text[begin : begin + size]

@@ -1,55 +1,26 @@
-"""What the guard knows of an item: the item whole; of a choice its question with the right option; a long answer."""
+"""What is looked for: each item as pieces of letters; of a choice its question with the right option; a long answer."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, takewhile
 from typing import Any, Literal
 
 import orjson
 
-from tuneloop.tools.contamination.normalize import BREAK, tokens_with_breaks
+from tuneloop.tools.contamination.letters import letters, merged, readings
 
-# A training row as its texts, whatever its fields are called and however deep they lie.
-
-DEEPEST = 40
-
-
-def row_texts(value: Any, depth: int = 0) -> Iterator[str]:
-    """Every text and number in a JSON value, in order; JSON written inside a text is opened."""
-    if isinstance(value, str):
-        inner = _parse_json_text(value) if depth < DEEPEST else None
-        if inner is None:
-            yield value
-        else:
-            yield from row_texts(inner, depth + 1)
-    elif isinstance(value, dict | list | tuple):
-        if depth < DEEPEST:
-            for part in value.values() if isinstance(value, dict) else value:
-                yield from row_texts(part, depth + 1)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield str(value)
-
-
-def _parse_json_text(text: str) -> Any:
-    bare = text.strip()
-    if len(bare) < 2 or bare[0] + bare[-1] not in ("{}", "[]"):
-        return None
-    try:
-        found = orjson.loads(bare)
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict | list) else None
-
-
+SENTENCE = re.compile(r"(?<=[.?!:;)])\s+|(?<=[。？！；：।؟])|\n+")
 LABEL = re.compile(r"(?:(?<=\s)|^)[(\[]?([A-J])[\]).:]\s+")
 LETTER = re.compile(r"\(?([A-J])\)?\.?")
 OPTION = re.compile("[A-J]")  # a field with the text of an option
-MANY = 5  # items
-LONG_ANSWER = 30  # tokens; a shorter one is known only with its question
-LONGEST = 6000  # tokens of an item that are compared
+MANY = 5  # items with a field that says the same: a subject, an instruction
+FRAMED = 8  # items from which on what all begin and end with is their common instruction
+SAFE = 24  # bytes of letters, from which on a text is looked for inside of others
+LONG_ANSWER = 120  # bytes of letters; a shorter answer is known only with its question
 KnownSplit = Literal["validation", "unseen", "test"]  # unseen: of the validation half that agents do not see
 
 
@@ -80,22 +51,12 @@ class Hit:
 
 @dataclass(frozen=True)
 class Probe:
-    """Tokens to look for in a row, part by part: each part must be there; `strict`: nearly all of each.
-
-    `item`: the place of its item.
-    """
+    """The letters of `item` (its place) to look for, and where its sentences end; `whole`: none of them may be missing."""
 
     item: int
-    parts: tuple[tuple[str, ...], ...]
-    strict: bool = False
-
-    @property
-    def tokens(self) -> list[str]:
-        """All parts with a border between them."""
-        joined: list[str] = []
-        for part in self.parts:
-            joined += [*part, BREAK]
-        return joined
+    plain: str
+    ends: tuple[int, ...]
+    whole: bool = False
 
 
 def hit_of(known: KnownItem) -> Hit:
@@ -104,18 +65,54 @@ def hit_of(known: KnownItem) -> Hit:
     return replace(found, id=None) if found.sealed else found
 
 
+def row_texts(row: Any) -> Iterator[str]:
+    """Every text, number and name of a field in a JSON value, in order; JSON written inside a text is opened."""
+    stack = [row]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str) and (inner := _parse_json_text(value)) is not None:
+            stack.append(inner)
+        elif isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            stack += [part for pair in reversed(value.items()) for part in reversed(pair)]
+        elif isinstance(value, list | tuple):
+            stack += reversed(value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield str(value)
+
+
+def _parse_json_text(text: str) -> Any:
+    bare = text.strip()
+    if len(bare) < 2 or bare[0] + bare[-1] not in ("{}", "[]"):
+        return None
+    try:
+        found = orjson.loads(bare)
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict | list) else None
+
+
 def make_probes(items: Sequence[KnownItem]) -> Iterator[Probe]:
-    """What to look for: the whole items first, each at its item's place."""
+    """All that is looked for, what is too short to stand inside other texts too."""
     items = distinctive_fields(items)
-    yield from (Probe(number, _parts(item.fields.values())) for number, item in enumerate(items))
-    for number, item in enumerate(items):
-        if parts := _opened(list(item.fields.values())):
-            yield Probe(number, parts)
+    frames = common_frames(items)
+    for place, item in enumerate(items):
+        made = {strip_frame(probe, *frames[item.benchmark]) for probe in _read(place, item.fields.values())}
         if (asked := with_right_option(item)) is not None:
-            yield Probe(number, _parts(asked), strict=True)
-        answer = tuple(tokens_with_breaks(item.answer)) if len(item.answer) > LONG_ANSWER else ()
-        if len(answer) >= LONG_ANSWER:
-            yield Probe(number, (answer[:LONGEST],))
+            made.update(probe for probe in _read(place, asked, whole=True) if len(probe.plain.encode()) >= SAFE)
+        made.update(p for p in _read(place, [item.answer], whole=True) if len(p.plain.encode()) >= LONG_ANSWER)
+        yield from made
+
+
+def _read(place: int, texts: Iterable[str], *, whole: bool = False) -> set[Probe]:
+    """The probes of one text in its readings."""
+    text = "\n".join(part for one in texts for part in row_texts(one))
+    found = set()
+    for reading in readings(text):
+        pieces = [piece for part in SENTENCE.split(reading) if (piece := letters(part))]
+        found.add(Probe(place, "".join(pieces), tuple(accumulate(map(len, pieces))), whole))
+    return {probe for probe in found if probe.plain}
 
 
 def distinctive_fields(items: Sequence[KnownItem]) -> list[KnownItem]:
@@ -133,16 +130,34 @@ def distinctive_fields(items: Sequence[KnownItem]) -> list[KnownItem]:
     return found
 
 
-def _parts(texts: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    return tuple(part for text in texts if (part := tuple(tokens_with_breaks(text)[:LONGEST])))
+def common_frames(items: Sequence[KnownItem]) -> dict[str, tuple[str, str]]:
+    """The letters that all items of a benchmark begin and end with."""
+    texts = defaultdict(list)
+    for item in items:
+        texts[item.benchmark].append(merged(letters("\n".join(item.fields.values()))))
+    framed = {name: found for name, found in texts.items() if len(found) >= FRAMED}
+    backwards = {name: [text[::-1] for text in found] for name, found in framed.items()}
+    return {
+        name: (_beginning(framed[name]), _beginning(backwards[name])[::-1]) if name in framed else ("", "")
+        for name in texts
+    }
 
 
-def _opened(texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """As `_parts`, but of a text that is JSON, say a table, what is in it, as rows may have it."""
-    found = [list(row_texts(text)) for text in texts]
-    if all(inner == [text] for inner, text in zip(found, texts, strict=True)):
-        return ()
-    return _parts("\n\n".join(inner) for inner in found)
+def _beginning(texts: Sequence[str]) -> str:
+    low, high = min(texts), max(texts)
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=False))
+    return "".join(one for one, _ in same)
+
+
+def strip_frame(probe: Probe, first: str, last: str) -> Probe:
+    """Without the common beginning and end, where something is left between them."""
+    text = merged(probe.plain)
+    start = len(first) if text.startswith(first) else 0
+    stop = len(text) - len(last) if text.endswith(last) else len(text)
+    if not start < stop:
+        return probe
+    ends = sorted({min(end, stop) - start for end in probe.ends if end > start})
+    return replace(probe, plain=probe.plain[start:stop], ends=tuple(ends))
 
 
 def with_right_option(item: KnownItem) -> tuple[str, str] | None:
