@@ -10,7 +10,7 @@ import click
 
 from tuneloop.cli.terminal import is_interactive
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.run_spec import ApproveAt, RunSpec, SandboxKind
+from tuneloop.core.run_spec import ApproveAt, OnStop, RunSpec, SandboxKind
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.core.settings import allow_unsandboxed as allow
 
@@ -106,6 +106,12 @@ UNNAMED = (
     "--approve",
     type=click.Choice(get_args(ApproveAt)),
     help="Ask before each experiment's plan is carried out, or before each training.  [default: never]",
+)
+@click.option(
+    "--on-stop",
+    type=click.Choice(get_args(OnStop)),
+    help="When the researcher finds nothing left that is worth its cost: finish the run, ask you, or continue to the "
+    "limits.  [default: finish]",
 )
 @click.option("--run-id", help="Name of the run.  [default: benchmark and time]")
 @click.option("--repeat", metavar="RUN", help="Repeat a run from its manifest; other options change it.")

@@ -8,6 +8,7 @@ from tuneloop.core.budget import Amounts
 from tuneloop.core.catalog import Direction
 from tuneloop.core.directive import LastingCommand
 from tuneloop.core.experiment import Diagnosis, Hypothesis, Training, Value
+from tuneloop.core.run_spec import OnStop
 from tuneloop.core.score import Comparison, Score
 
 
@@ -45,6 +46,7 @@ class TaskCard(BaseModel):
     strong_models: tuple[str, ...] = ()
     weak_models: tuple[str, ...] = ()
     model_workers: int = 0
+    on_stop: OnStop = "finish"
 
 
 class JournalRow(BaseModel):
@@ -147,4 +149,5 @@ class Brief(BaseModel):
     reasons: tuple[str, ...] = ()
     training: Training | None = None
     directives: tuple[LastingCommand, ...] = Field((), description="commands of the user that hold now")
+    stop_refused: str = Field("", description="what was said to a proposal to stop: the run goes on")
     kept: dict[str, Value] = Field({}, description="values of the best config that shall stay as they are")

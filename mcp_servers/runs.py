@@ -62,6 +62,10 @@ ApproveAt = Annotated[
     Literal["never", "plan", "launch"],
     Field(description="ask before each plan is carried out, or before each training; answer with steer, yes or no"),
 ]
+OnStop = Annotated[
+    Literal["finish", "ask", "continue"] | None,
+    Field(description="when its researcher proposes to stop; ask: answer with steer, yes or no; empty: finish"),
+]
 Description = Annotated[
     str, Field(max_length=10_000, description="task and answer format, instead of the benchmark's own")
 ]
@@ -108,6 +112,7 @@ class RunTools:
         max_tokens: TokenCount = None,
         max_gpu_hours: GpuHours = None,
         approve: ApproveAt = "never",
+        on_stop: OnStop = None,
         also: Also = [],  # noqa: B006
         guards: Guards = [],  # noqa: B006
         benchmark_description: Description = "",
@@ -136,6 +141,7 @@ class RunTools:
             max_tokens=max_tokens,
             max_gpu_hours=max_gpu_hours,
             approve=approve,
+            on_stop=on_stop,
             guards=tuple(guards),
             seeds=seeds,
             seed=seed,

@@ -26,6 +26,11 @@ MODELS = (
     "the order of the prompts, each with `text`, `value` (the JSON object, with `fields`) and `why`; `text` None is no answer: "
     "drop the row. Where a row has a known answer, `accept` only what comes to it."
 )
+STOP = {
+    "finish": "Where nothing untried is worth its cost, answer with `stop` true and say why in `reason`: the run then finishes.",
+    "ask": "Where nothing untried is worth its cost, answer with `stop` true and say why in `reason`: a person then decides.",
+    "continue": "The user wants the run to go on to its limits: `stop` stays false.",
+}
 NO_MODELS = "- No model may be asked."
 # Letters: of a line, of what a log said, of a file.
 LINE, LOG, FILE = 1200, 4000, 12_000
@@ -41,6 +46,8 @@ def brief_sections(brief: Brief) -> dict[str, str]:
         "journal": journal_table(brief.journal),
         "failures": failures_section(brief.failures),
         "budget": budget_section(brief),
+        "stop": STOP[brief.task.on_stop],
+        "stop_refused": f"\nYou proposed to stop. The run goes on: {brief.stop_refused}" if brief.stop_refused else "",
         "hypothesis": hypothesis_section(brief.hypothesis),
         "diagnosis": diagnosis_section(brief),
         "failure": log_tail_section(brief.failure),

@@ -69,7 +69,24 @@ async def propose_hypothesis(brief: Brief, tools: Toolbox) -> Hypothesis:
         return note_unfollowable(idea.model_copy(update={"data_plan": plan, "training_plan": values}), brief)
     evidence = await read_evidence(brief.task, parent, tools)
     case = Case(situation, permitted_evidence(evidence, situation), parameter_map)
-    return note_unfollowable(hypothesis_of(choose_move(case, parent), parent.number), brief)
+    move = choose_move(case, parent)
+    if move is None:
+        return stop_proposal(brief, parent.number)
+    return note_unfollowable(hypothesis_of(move, parent.number), brief)
+
+
+def stop_proposal(brief: Brief, parent: int) -> Hypothesis:
+    """That the run ends. Raises RecipeError where the user wants it to go on."""
+    if brief.stop_refused or brief.task.on_stop == "continue":
+        raise RecipeError("every change that the evidence allows was tried")
+    return Hypothesis(
+        statement="No change is left that the evidence allows.",
+        reason=f"Every change of experiment {parent} that the evidence allows was tried.",
+        disproof="a change that is not among those of the offline policy improves the score",
+        aspect="stop",
+        parent=parent,
+        stop=True,
+    )
 
 
 async def first_hypothesis(situation: Situation, parameter_map: ParameterMap, tools: Toolbox) -> Hypothesis:
@@ -161,8 +178,8 @@ def apply_failure(
     return plan, parameter_map.with_rate(training, 0.5), "The same data at half the learning rate, after a failure."
 
 
-def choose_move(case: Case, parent: JournalRow) -> Move:
-    """The untried move with the most weight. Raises RecipeError when everything was tried."""
+def choose_move(case: Case, parent: JournalRow) -> Move | None:
+    """The untried move with the most weight; None: everything was tried."""
     journal = case.situation.brief.journal
     tried = {plan_fingerprint(r.hypothesis.data_plan, dict(r.hypothesis.training_plan)) for r in journal}
     possible = [*directive_moves(case, parent.hypothesis.data_plan, dict(parent.hypothesis.training_plan))]
@@ -170,10 +187,8 @@ def choose_move(case: Case, parent: JournalRow) -> Move:
         m for m in (limit_move(m, case) for m in rule_moves(case)) if (m.plan, m.training) != (case.plan, case.training)
     ]
     untried = [m for m in possible if plan_fingerprint(m.plan, m.training) not in tried]
-    if not untried:
-        raise RecipeError("every change that the evidence allows was tried")
     losses = count_rejections(journal, parent)
-    return max(untried, key=lambda m: weigh_move(m, losses, parent))
+    return max(untried, key=lambda m: weigh_move(m, losses, parent), default=None)
 
 
 def rule_moves(case: Case) -> list[Move]:

@@ -44,6 +44,7 @@ def build_brief(
     decision: Decision | None = None,
     training: Training | None = None,
     failures: tuple[FailureSummary, ...] = (),
+    stop_refused: str = "",
 ) -> Brief:
     """The brief for the agent that answers next."""
     base = baseline_score(ctx.run)
@@ -78,6 +79,7 @@ def build_brief(
         reasons=decision.reasons if decision else (),
         training=training,
         directives=tuple(d.command for d in open_directives(ctx.run.directives)),
+        stop_refused=stop_refused,
         kept=kept_values(ctx),
     )
 
@@ -113,6 +115,7 @@ def task_card(ctx: Context) -> TaskCard:
         strong_models=access.strong if access else (),
         weak_models=access.weak if access else (),
         model_workers=access.workers if access else 0,
+        on_stop=spec.on_stop,
     )
 
 

@@ -160,6 +160,7 @@ def test_prompt_prefix_is_constant_within_a_run() -> None:
             "models",
             "task",
             "baseline",
+            "stop",
         }
 
 

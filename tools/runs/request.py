@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tuneloop.core.errors import ToolError
 from tuneloop.core.layout import Home
-from tuneloop.core.run_spec import ApproveAt
+from tuneloop.core.run_spec import ApproveAt, OnStop
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.hub import datasets, models
@@ -86,6 +86,7 @@ class RunRequest(BaseModel):
     max_cost: float | None = None
     max_gpu_hours: float | None = None
     approve: ApproveAt = "never"
+    on_stop: OnStop | None = None
     guards: tuple[str, ...] = ()
     seeds: int | None = None
     seed: int | None = None

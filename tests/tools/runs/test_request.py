@@ -29,6 +29,7 @@ WHOLE = RunRequest(
     max_cost=2.5,
     max_gpu_hours=8,
     approve="plan",
+    on_stop="ask",
     guards=("mbpp:-2",),
     seeds=2,
     seed=7,
@@ -59,6 +60,7 @@ def test_a_request_is_the_spec_that_it_says(tmp_path: Path) -> None:
     assert (spec.benchmark, spec.base_model, spec.datasets) == ("gsm8k", "org/model", ("org/data", "wordproblems"))
     assert (spec.loop_n, spec.timeout, spec.seed, spec.seeds) == (3, 5400.0, 7, 2)
     assert (spec.max_tokens, spec.max_cost, spec.max_gpu_hours, spec.approve) == (200_000, 2.5, 8, "plan")
+    assert spec.on_stop == "ask"
     assert (spec.upper_data_size_limit, spec.drop_overlaps) == (500, True)
     assert spec.also
     assert [str(guard) for guard in spec.guards] == ["mbpp:-2"]
