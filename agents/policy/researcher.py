@@ -58,16 +58,20 @@ AGAIN, BLAMED = 0.35, 0.15
 
 async def propose_hypothesis(brief: Brief, tools: Toolbox) -> Hypothesis:
     """One falsifiable idea. Raises RecipeError when no source can be read as questions and answers."""
-    situation, parameter_map = await asyncio.gather(read_situation(brief, tools), read_parameter_map(tools))
     parent = parent_of(brief.journal, brief.task.direction)
     if parent is None:
-        idea = retry_hypothesis(situation, parameter_map, await first_hypothesis(situation, parameter_map, tools))
+        situation, parameter_map, spacing = await asyncio.gather(
+            read_situation(brief, tools), read_parameter_map(tools), base_model_spacing(tools)
+        )
+        idea = retry_hypothesis(situation, parameter_map, first_hypothesis(situation, parameter_map, spacing))
         plan, values = (
             without_excluded_sources(idea.data_plan, situation),
             apply_directives(brief, dict(idea.training_plan)),
         )
         return note_unfollowable(idea.model_copy(update={"data_plan": plan, "training_plan": values}), brief)
-    evidence = await read_evidence(brief.task, parent, tools)
+    situation, parameter_map, evidence = await asyncio.gather(
+        read_situation(brief, tools), read_parameter_map(tools), read_evidence(brief.task, parent, tools)
+    )
     case = Case(situation, permitted_evidence(evidence, situation), parameter_map)
     move = choose_move(case, parent)
     if move is None:
@@ -89,15 +93,15 @@ def stop_proposal(brief: Brief, parent: int) -> Hypothesis:
     )
 
 
-async def first_hypothesis(situation: Situation, parameter_map: ParameterMap, tools: Toolbox) -> Hypothesis:
-    """The sensible first recipe."""
+def first_hypothesis(situation: Situation, parameter_map: ParameterMap, spacing: str) -> Hypothesis:
+    """The sensible first recipe. Raises RecipeError when no source can be read as questions and answers."""
     chosen = choose_sources(situation)
     if not chosen:
         names = ", ".join(s.id for s in situation.sources) or "none"
         raise RecipeError(
             f"no source holds questions and answers of the benchmark's shape; looked at: {names}", culprit="data"
         )
-    plan = first_plan(situation, await base_model_spacing(tools))
+    plan = first_plan(situation, spacing)
     rows = min(situation.task.row_limit, sum(map(clean_rows, chosen)))
     training = first_training(situation, parameter_map, rows)
     named = ", ".join(s.id for s in chosen)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
-from tuneloop.agents.chat.toolkit import compact_result, compact_schema
+from tuneloop.agents.chat.toolkit import Toolkit, compact_result, compact_schema
 from tuneloop.core.async_bridge import run_sync
 from tuneloop.core.settings import Settings
 from tuneloop.graph.agent_calls.replay import AGENTS
@@ -71,3 +72,19 @@ def test_thin_schemas_of_every_tool_keep_names_and_what_is_required() -> None:
         assert list(short["properties"]) == list(schema["properties"])
         assert short.get("required") == schema.get("required")
     assert len(str([compact_schema(schema) for schema in found])) < 0.7 * len(str(found))
+
+
+async def test_a_reason_is_said_once() -> None:
+    class Box:
+        async def call(self, tool: str, **arguments: Any) -> Any:
+            return {"values": arguments, "why": {name: f"{name} is best" for name in arguments}}
+
+    toolkit = Toolkit(Box(), SimpleNamespace(tool_called=lambda *_, **__: None))  # type: ignore[arg-type]
+    ask = toolkit._tool_function("params_suggest_config")
+    assert json.loads(await ask(a=1))["why"] == {"a": "a is best"}
+    assert json.loads(await ask(a=1, b=2)) == {
+        "values": {"a": 1, "b": 2},
+        "why": {"b": "b is best", "others": "as above"},
+    }
+    toolkit.forget()
+    assert json.loads(await ask(b=2))["why"] == {"b": "b is best"}
