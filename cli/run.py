@@ -59,10 +59,10 @@ UNNAMED = (
 )
 @click.option("--upper-data-size-limit", type=POSITIVE, help="Training rows of one experiment.  [default: 2000]")
 @click.option(
-    "--drop-overlaps",
+    "--refuse-overlaps",
     is_flag=True,
     default=None,
-    help="Drop training rows that hold validation items.  [default: refuse the recipe and name them]",
+    help="Refuse a recipe whose rows hold validation items, and name them.  [default: drop and count such rows]",
 )
 @click.option("--loop-n", type=POSITIVE, help="Experiments.  [default: unlimited]")
 @click.option("--step-n", type=POSITIVE, help="Pause after so many nodes of the graph.  [default: never]")

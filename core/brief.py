@@ -11,6 +11,11 @@ from tuneloop.core.experiment import Diagnosis, Hypothesis, Training, Value
 from tuneloop.core.run_spec import OnStop
 from tuneloop.core.score import Comparison, Score
 
+OVERLAP_RULE = (
+    "A row holds an item when nearly all characters of the item's text stand in it, in order; only letters and digits are "
+    "compared, and case does not matter. A short item is matched against whole fields only."
+)
+
 
 class SplitSizes(BaseModel):
     """Items of the benchmark as the run uses them: `shown` of `validation`, and the sealed `test`."""
@@ -47,6 +52,8 @@ class TaskCard(BaseModel):
     weak_models: tuple[str, ...] = ()
     model_workers: int = 0
     on_stop: OnStop = "finish"
+    files: tuple[str, ...] = Field((), description="raw files below DATASETS_DIR, the first of each data set")
+    refuse_overlaps: bool = False
 
 
 class JournalRow(BaseModel):

@@ -130,8 +130,8 @@ class RunSpec(BaseModel):
     validation_share: float = Field(
         default=0.2, gt=0, le=1, description="of an experiment's time that measuring it on validation may take"
     )
-    drop_overlaps: bool = Field(
-        default=False, description="training rows that hold validation items are dropped; else the recipe is refused"
+    refuse_overlaps: bool = Field(
+        default=False, description="training rows that hold validation items refuse the recipe; else they are dropped"
     )
     guards: tuple[Guard, ...] = Field(default=(), description="benchmarks on which a candidate must not lose much")
     approve: ApproveAt = Field(

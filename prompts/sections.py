@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tuneloop.core.brief import Brief, BudgetLeft, TaskCard
+from tuneloop.core.brief import OVERLAP_RULE, Brief, BudgetLeft, TaskCard
 from tuneloop.core.budget import KINDS, Kind, format_amount
 from tuneloop.core.directive import Avoid, Bound, Focus, Keep, Lasting, Sources, Use, describe
 from tuneloop.core.experiment import Hypothesis
@@ -44,6 +44,7 @@ def brief_sections(brief: Brief) -> dict[str, str]:
     return {
         "data_is_data": DATA_IS_DATA,
         "task": task_section(brief),
+        "data_rules": data_rules(brief.task),
         "models": MODELS if brief.task.strong_models or brief.task.weak_models else NO_MODELS,
         "baseline": format_score(brief.baseline),
         "journal": journal_table(brief.journal),
@@ -110,6 +111,21 @@ def task_section(brief: Brief) -> str:
             *_sizes(t),
             f"- at most {t.row_limit} training rows; seed {t.seed}",
             *_models(brief),
+        )
+    )
+
+
+def data_rules(t: TaskCard) -> str:
+    """What lies where for a data script, which rows it may write, and which the data gate takes."""
+    layout = ", ".join(f"`$DATASETS_DIR/{file}`" for file in t.files) or "below `$DATASETS_DIR`"
+    shown = "refuse the data and are named" if t.refuse_overlaps else "are dropped and counted"
+    return "\n".join(
+        (
+            f"- folder layout: raw data are {layout}; `process_data.py` runs in an empty folder and writes `./data.json`",
+            "- newly composed rows are allowed, made by code from raw rows or by models that the task names; rows made "
+            "from benchmark items are not",
+            f"- overlap with the benchmarks: {OVERLAP_RULE} Rows that hold shown validation items {shown}; rows that hold "
+            "sealed test items, or validation items that are not shown, are dropped by code after your script and counted",
         )
     )
 

@@ -114,7 +114,6 @@ def site(name: str, settings: Settings) -> Iterator[Site]:
         benchmark=str(benchmark.resolve()),
         base_model="tiny",
         datasets=(str(data.resolve()),),
-        drop_overlaps=True,
         on_stop="continue",
     )  # overlaps: every player's script leaves out what the profile names anyway
     ctx = opened(spec, settings, f"bench-{name}")

@@ -161,6 +161,7 @@ def test_prompt_prefix_is_constant_within_a_run() -> None:
             "task",
             "baseline",
             "stop",
+            "data_rules",
         }
 
 
@@ -219,8 +220,13 @@ def test_result_names_gain_interval_and_verdict_but_no_proof() -> None:
 
 def test_agents_are_told_that_items_count_which_they_do_not_see() -> None:
     assert "Items that you are not shown count too." in render("researcher", BRIEF)
-    dropped = "Rows that overlap with the sealed test, or with validation items that are not shown, are dropped by code"
-    assert dropped in render("data_engineer", BRIEF)
+    text = render("data_engineer", BRIEF)
+    assert "rows that hold sealed test items, or validation items that are not shown, are dropped by code" in text
+    assert "Rows that hold shown validation items are dropped and counted" in text
+    task = BRIEF.task.model_copy(update={"files": ("raw/a.csv", "raw/b/c.json"), "refuse_overlaps": True})
+    text = render("data_engineer", BRIEF.model_copy(update={"task": task}))
+    assert "raw data are `$DATASETS_DIR/raw/a.csv`, `$DATASETS_DIR/raw/b/c.json`" in text
+    assert "Rows that hold shown validation items refuse the data and are named" in text
 
 
 def test_a_config_that_failed_is_shown_without_the_script() -> None:

@@ -79,7 +79,7 @@ class RunRequest(BaseModel):
     base_model: str = ""
     datasets: tuple[str, ...] = ()
     upper_data_size_limit: int | None = None
-    drop_overlaps: bool = False
+    refuse_overlaps: bool = False
     loop_n: int | None = None
     timeout: str = ""
     max_tokens: int | None = None
@@ -117,7 +117,7 @@ class RunRequest(BaseModel):
         told = {
             **self.model_dump(exclude={"run_id", "also"}),
             "benchmark": ",".join((self.benchmark, *self.also)),
-            "drop_overlaps": self.drop_overlaps or None,
+            "refuse_overlaps": self.refuse_overlaps or None,
         }
         return {name: value for name, value in told.items() if value not in (None, "", (), "never")}
 
