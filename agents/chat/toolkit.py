@@ -246,11 +246,39 @@ def _tool(card: ToolCard, ask: Callable[..., Awaitable[str]]) -> BaseTool:
 
 
 def _pages(text: str) -> int:
-    return -(-len(text) // PAGE)
+    return len(split_pages(text))
+
+
+def split_pages(text: str) -> list[str]:
+    """Pages of at most `PAGE` letters that end between two rows; only a row that is longer than a page is cut."""
+    pages = []
+    while len(text) > PAGE:
+        end = _page_end(text)
+        pages.append(text[:end])
+        text = text[end:]
+    return [*pages, text]
+
+
+def _page_end(text: str) -> int:
+    """Behind the last comma or line break on the page that lies least deep in brackets."""
+    depth, quoted, escaped = 0, False, False
+    best: tuple[int, int] | None = None
+    for at, letter in enumerate(text[:PAGE]):
+        if quoted:
+            quoted, escaped = letter != '"' or escaped, letter == "\\" and not escaped
+        elif letter == '"':
+            quoted, escaped = True, False
+        elif letter in "[{":
+            depth += 1
+        elif letter in "]}":
+            depth -= 1
+        elif letter in ",\n" and at >= PAGE // 4 and (best is None or depth <= best[0]):
+            best = depth, at
+    return best[1] + 1 if best else PAGE
 
 
 def _page(name: str, text: str, page: int) -> str:
-    part = text[(page - 1) * PAGE : page * PAGE]
-    pages = _pages(text)
+    parts = split_pages(text)
+    part, pages = parts[page - 1], len(parts)
     more = f'; go on with read_more(result="{name}", page={page + 1})' if page < pages else ""
     return f"{part}\n[result {name}, page {page} of {pages}{more}]"
