@@ -27,5 +27,5 @@ RESEARCHER = Agent(
         "evaluation_explain_failures",
         "evaluation_compare",
     ),
-    summary=lambda answer: (answer.statement, answer.reason),
+    summary=lambda answer: (f"stop: {answer.statement}" if answer.stop else answer.statement, answer.reason),
 )

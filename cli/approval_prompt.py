@@ -24,7 +24,7 @@ from tuneloop.graph.steering.exchange import await_answer
 from tuneloop.tools.runs.approvals import find_decision, write_decision
 from tuneloop.tools.runs.messages import say
 
-CHOICES = "[y]es, [n]o REASON, [e]dit, [q]uit: "
+CHOICES, STOP_CHOICES = "[y]es, [n]o REASON, [e]dit, [q]uit: ", "[y]es, [n]o REASON, [q]uit: "
 IDEA = "hypothesis.yaml"
 GLANCE = 0.5
 PATIENCE = 60.0
@@ -40,7 +40,7 @@ def ask_in_terminal(run: RunFolder, settings: Settings, asked: ApprovalRequest) 
     click.echo(format_question(asked), err=True)
     folder, lines = run.experiment(asked.experiment), LineReader(sys.stdin.fileno())
     while find_decision(folder, asked.at, asked.key) is None:
-        click.echo(CHOICES, nl=False, err=True)
+        click.echo(STOP_CHOICES if asked.at == "stop" else CHOICES, nl=False, err=True)
         while not lines.ready(GLANCE):
             if find_decision(folder, asked.at, asked.key):
                 click.echo("answered elsewhere", err=True)
@@ -77,13 +77,14 @@ def parse_answer(run: RunFolder, settings: Settings, asked: ApprovalRequest, sai
     """One line of an answer. Raises InvalidRequestError when it is none, or when what was edited makes no sense."""
     first, _, reason = said.partition(" ")
     word = first.lower().rstrip(",:")
-    if word in ("e", "edit"):
+    if word in ("e", "edit") and asked.at != "stop":
         edit_recipe(run, asked)
     elif word in ("y", "yes", "n", "no"):
         answer = "yes" if word.startswith("y") else "no"
         await_answer(run, settings, say(run, f"{answer} {reason}".strip()), PATIENCE)
     else:
-        raise InvalidRequestError(f"{said[:80]!r} is no answer; right is yes, no REASON, edit or quit")
+        right = "yes, no REASON or quit" if asked.at == "stop" else "yes, no REASON, edit or quit"
+        raise InvalidRequestError(f"{said[:80]!r} is no answer; right is {right}")
 
 
 def edit_recipe(run: RunFolder, asked: ApprovalRequest) -> ApprovalDecision:

@@ -10,7 +10,7 @@ import click
 
 from tuneloop.cli.terminal import is_interactive
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.run_spec import ApproveAt, RunSpec, SandboxKind
+from tuneloop.core.run_spec import ApproveAt, OnStop, RunSpec, SandboxKind
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.core.settings import allow_unsandboxed as allow
 
@@ -59,10 +59,10 @@ UNNAMED = (
 )
 @click.option("--upper-data-size-limit", type=POSITIVE, help="Training rows of one experiment.  [default: 2000]")
 @click.option(
-    "--drop-overlaps",
+    "--refuse-overlaps",
     is_flag=True,
     default=None,
-    help="Drop training rows that hold validation items.  [default: refuse the recipe and name them]",
+    help="Refuse a recipe whose rows hold validation items, and name them.  [default: drop and count such rows]",
 )
 @click.option("--loop-n", type=POSITIVE, help="Experiments.  [default: unlimited]")
 @click.option("--step-n", type=POSITIVE, help="Pause after so many nodes of the graph.  [default: never]")
@@ -106,6 +106,12 @@ UNNAMED = (
     "--approve",
     type=click.Choice(get_args(ApproveAt)),
     help="Ask before each experiment's plan is carried out, or before each training.  [default: never]",
+)
+@click.option(
+    "--on-stop",
+    type=click.Choice(get_args(OnStop)),
+    help="When the researcher finds nothing left that is worth its cost: finish the run, ask you, or continue to the "
+    "limits.  [default: finish]",
 )
 @click.option("--run-id", help="Name of the run.  [default: benchmark and time]")
 @click.option("--repeat", metavar="RUN", help="Repeat a run from its manifest; other options change it.")

@@ -8,7 +8,13 @@ from tuneloop.core.budget import Amounts
 from tuneloop.core.catalog import Direction
 from tuneloop.core.directive import LastingCommand
 from tuneloop.core.experiment import Diagnosis, Hypothesis, Training, Value
+from tuneloop.core.run_spec import OnStop
 from tuneloop.core.score import Comparison, Score
+
+OVERLAP_RULE = (
+    "A row holds an item when nearly all characters of the item's text stand in it, in order; only letters and digits are "
+    "compared, and case does not matter. A short item is matched against whole fields only."
+)
 
 
 class SplitSizes(BaseModel):
@@ -45,6 +51,9 @@ class TaskCard(BaseModel):
     strong_models: tuple[str, ...] = ()
     weak_models: tuple[str, ...] = ()
     model_workers: int = 0
+    on_stop: OnStop = "finish"
+    files: tuple[str, ...] = Field((), description="raw files below DATASETS_DIR, the first of each data set")
+    refuse_overlaps: bool = False
 
 
 class JournalRow(BaseModel):
@@ -147,4 +156,5 @@ class Brief(BaseModel):
     reasons: tuple[str, ...] = ()
     training: Training | None = None
     directives: tuple[LastingCommand, ...] = Field((), description="commands of the user that hold now")
+    stop_refused: str = Field("", description="what was said to a proposal to stop: the run goes on")
     kept: dict[str, Value] = Field({}, description="values of the best config that shall stay as they are")

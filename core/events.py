@@ -224,7 +224,7 @@ class Approval(Base):
     """An approval of an experiment was requested or decided."""
 
     kind: Literal["approval"] = "approval"
-    when: Literal["plan", "launch"]
+    when: Literal["plan", "launch", "stop"]
     decision: Literal["asked", "yes", "no", "edit"]
     reason: str = ""
 

@@ -71,6 +71,7 @@ class Hypothesis(BaseModel):
     parent: int | None = Field(None, description="number of the experiment it builds on; None: from scratch")
     data_plan: tuple[Step, ...] = ()
     training_plan: dict[str, Value] = Field({}, description="LLaMA-Factory values the config shall have")
+    stop: bool = Field(False, description="true: no further experiment is worth its cost; `reason` says why")
 
 
 class DataScript(BaseModel):
@@ -259,7 +260,7 @@ class Journal(BaseModel):
         return len(self.experiments) - self.scored
 
 
-ApprovalPoint = Literal["plan", "launch"]
+ApprovalPoint = Literal["plan", "launch", "stop"]
 
 
 class ApprovalRequest(BaseModel):

@@ -205,6 +205,11 @@ class RunFolder:
         return self.root / "final"
 
     @property
+    def stop(self) -> Path:
+        """`final/stop.json`: why the researcher proposed to stop, where the run finishes for that."""
+        return self.final / "stop.json"
+
+    @property
     def candidate(self) -> Path:
         """The whole (merged) model that the sealed test measures; it becomes `best/` unless the base model is better."""
         return self.final / "candidate"

@@ -99,6 +99,7 @@ Tokens = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(parse_tok
 Dollars = Annotated[float | None, positive_number("US dollars")]
 GpuHours = Annotated[float | None, positive_number("GPU-hours")]
 ApproveAt = Literal["never", "plan", "launch"]
+OnStop = Literal["finish", "ask", "continue"]
 RunSandbox = Literal["auto", "docker", "bubblewrap"]  # what a spec may ask for: `process` is the owner's word alone
 SandboxKind = Literal[RunSandbox, "process"]
 
@@ -129,12 +130,16 @@ class RunSpec(BaseModel):
     validation_share: float = Field(
         default=0.2, gt=0, le=1, description="of an experiment's time that measuring it on validation may take"
     )
-    drop_overlaps: bool = Field(
-        default=False, description="training rows that hold validation items are dropped; else the recipe is refused"
+    refuse_overlaps: bool = Field(
+        default=False, description="training rows that hold validation items refuse the recipe; else they are dropped"
     )
     guards: tuple[Guard, ...] = Field(default=(), description="benchmarks on which a candidate must not lose much")
     approve: ApproveAt = Field(
         default="never", description="what a person is asked before; a directive may change it later"
+    )
+    on_stop: OnStop = Field(
+        default="finish",
+        description="when the researcher proposes to stop: the run finishes, a person is asked, or it goes on",
     )
     seeds: int = Field(
         default=1,

@@ -28,7 +28,7 @@ REPAIR_TARGETS = ["engineer_data", "write_config", "critique"]
 # Node, where a recipe's failure leads, and the ways out.
 NODES: dict[str, tuple[Node, Failed, list[str]]] = {
     "prepare": (prepare, give_up, ["research", "finish"]),
-    "research": (research, give_up, ["engineer_data", "critique"]),
+    "research": (research, give_up, ["engineer_data", "critique", "finish"]),
     "engineer_data": (engineer_data, give_up, ["write_config", "critique"]),
     "write_config": (write_config, give_up, ["validate", "critique"]),
     "validate": (validate, repair, ["build_data", *REPAIR_TARGETS]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -229,9 +230,14 @@ def node_servers(scope: Scope) -> Servers:
     return {name: how for name, how in scope.settings.servers.items() if isinstance(how, str)}
 
 
+INVALID = re.compile(r"^(\S+)\n  (.+?)(?: \[type=.*)?$", re.MULTILINE)
+
+
 def error_text(result: CallToolResult | ToolResult) -> str:
-    """The sentence of a failed call."""
-    return "\n".join(part.text for part in result.content if isinstance(part, TextContent))
+    """The sentence of a failed call; what pydantic says of wrong arguments in one line, without its links."""
+    text = "\n".join(part.text for part in result.content if isinstance(part, TextContent))
+    found = INVALID.findall(text) if "validation error" in text.partition("\n")[0] else []
+    return "; ".join(f"{name}: {what[:1].lower()}{what[1:]}" for name, what in found) or text
 
 
 def server_gone(server: str, e: Exception) -> InfrastructureError:

@@ -62,6 +62,10 @@ ApproveAt = Annotated[
     Literal["never", "plan", "launch"],
     Field(description="ask before each plan is carried out, or before each training; answer with steer, yes or no"),
 ]
+OnStop = Annotated[
+    Literal["finish", "ask", "continue"] | None,
+    Field(description="when its researcher proposes to stop; ask: answer with steer, yes or no; empty: finish"),
+]
 Description = Annotated[
     str, Field(max_length=10_000, description="task and answer format, instead of the benchmark's own")
 ]
@@ -76,7 +80,7 @@ Seeds = Annotated[
     int | None, Field(ge=1, le=20, description="trainings of the last two promoted recipes, as time allows; empty: 1")
 ]
 Seed = Annotated[int | None, Field(ge=0, le=2**31 - 1, description="seed of sampling and training; empty: 1")]
-Drop = Annotated[bool, Field(description="drop training rows that hold validation items; false: refuse such data")]
+Refuse = Annotated[bool, Field(description="refuse data that hold validation items; false: such rows are dropped")]
 Message = Annotated[
     str,
     Field(min_length=1, max_length=4000, description="a command, e.g. `limit num_train_epochs<=3`; `help` lists all"),
@@ -108,13 +112,14 @@ class RunTools:
         max_tokens: TokenCount = None,
         max_gpu_hours: GpuHours = None,
         approve: ApproveAt = "never",
+        on_stop: OnStop = None,
         also: Also = [],  # noqa: B006
         guards: Guards = [],  # noqa: B006
         benchmark_description: Description = "",
         rows: Rows = None,
         seeds: Seeds = None,
         seed: Seed = None,
-        drop_overlaps: Drop = False,
+        refuse_overlaps: Refuse = False,
     ) -> dict[str, Any]:
         """Start a new run: make a base model better at a benchmark by fine-tuning (training) it on data, for hours or days.
 
@@ -129,13 +134,14 @@ class RunTools:
             base_model=base_model,
             datasets=tuple(datasets),
             upper_data_size_limit=rows,
-            drop_overlaps=drop_overlaps,
+            refuse_overlaps=refuse_overlaps,
             loop_n=experiments,
             timeout=timeout,
             max_cost=max_cost,
             max_tokens=max_tokens,
             max_gpu_hours=max_gpu_hours,
             approve=approve,
+            on_stop=on_stop,
             guards=tuple(guards),
             seeds=seeds,
             seed=seed,

@@ -5,7 +5,9 @@ Text of strangers (data, replies, logs, and what agents made of them) stands in 
 
 from __future__ import annotations
 
-from tuneloop.core.brief import Brief, BudgetLeft, TaskCard
+from typing import Literal
+
+from tuneloop.core.brief import OVERLAP_RULE, Brief, BudgetLeft, TaskCard
 from tuneloop.core.budget import KINDS, Kind, format_amount
 from tuneloop.core.directive import Avoid, Bound, Focus, Keep, Lasting, Sources, Use, describe
 from tuneloop.core.experiment import Hypothesis
@@ -26,9 +28,15 @@ MODELS = (
     "the order of the prompts, each with `text`, `value` (the JSON object, with `fields`) and `why`; `text` None is no answer: "
     "drop the row. Where a row has a known answer, `accept` only what comes to it."
 )
+STOP = {
+    "finish": "Where nothing untried is worth its cost, answer with `stop` true and say why in `reason`: the run then finishes.",
+    "ask": "Where nothing untried is worth its cost, answer with `stop` true and say why in `reason`: a person then decides.",
+    "continue": "The user wants the run to go on to its limits: `stop` stays false.",
+}
+REPAIRED = "The last attempt, below, started from it."
 NO_MODELS = "- No model may be asked."
 # Letters: of a line, of what a log said, of a file.
-LINE, LOG, FILE = 1200, 4000, 12_000
+LINE, SHORT, LOG, FILE = 1200, 160, 4000, 12_000
 
 
 def brief_sections(brief: Brief) -> dict[str, str]:
@@ -36,20 +44,26 @@ def brief_sections(brief: Brief) -> dict[str, str]:
     return {
         "data_is_data": DATA_IS_DATA,
         "task": task_section(brief),
+        "data_rules": data_rules(brief.task),
         "models": MODELS if brief.task.strong_models or brief.task.weak_models else NO_MODELS,
         "baseline": format_score(brief.baseline),
         "journal": journal_table(brief.journal),
         "failures": failures_section(brief.failures),
         "budget": budget_section(brief),
+        "stop": STOP[brief.task.on_stop],
+        "stop_refused": f"\nYou proposed to stop. The run goes on: {brief.stop_refused}" if brief.stop_refused else "",
         "hypothesis": hypothesis_section(brief.hypothesis),
+        "training_idea": hypothesis_section(brief.hypothesis, data="names"),
+        "idea": hypothesis_section(brief.hypothesis, data="short"),
         "diagnosis": diagnosis_section(brief),
         "failure": log_tail_section(brief.failure),
         "blamed": brief.blamed or "nobody",
         "warnings": "\n".join(f"- {one_line(text, LINE)}" for text in brief.warnings) or "none",
         "script": file_section("python", brief.script, "none yet"),
+        "blamed_script": blamed_script(brief),
         "config": file_section("yaml", brief.config, "none yet"),
-        "parent_script": whole_file("python", brief.parent_script),
-        "parent_config": whole_file("yaml", brief.parent_config),
+        "parent_script": REPAIRED if brief.script else whole_file("python", brief.parent_script),
+        "parent_config": REPAIRED if brief.config else whole_file("yaml", brief.parent_config),
         "result": result_section(brief),
         "directives": directives(brief.directives),
     }
@@ -64,6 +78,13 @@ def directives(given: tuple[Lasting, ...]) -> str:
 def file_section(language: str, text: str, without: str) -> str:
     """A file of a recipe; of a very long one the middle is left out."""
     return fence(language, shorten_middle(text, FILE)) if text else without
+
+
+def blamed_script(brief: Brief) -> str:
+    """The script, where the failure may be its own."""
+    if brief.script and brief.blamed == "config":
+        return "not shown: the check blames the config"
+    return file_section("python", brief.script, "none yet")
 
 
 def whole_file(language: str, text: str) -> str:
@@ -90,6 +111,21 @@ def task_section(brief: Brief) -> str:
             *_sizes(t),
             f"- at most {t.row_limit} training rows; seed {t.seed}",
             *_models(brief),
+        )
+    )
+
+
+def data_rules(t: TaskCard) -> str:
+    """What lies where for a data script, which rows it may write, and which the data gate takes."""
+    layout = ", ".join(f"`$DATASETS_DIR/{file}`" for file in t.files) or "below `$DATASETS_DIR`"
+    shown = "refuse the data and are named" if t.refuse_overlaps else "are dropped and counted"
+    return "\n".join(
+        (
+            f"- folder layout: raw data are {layout}; `process_data.py` runs in an empty folder and writes `./data.json`",
+            "- newly composed rows are allowed, made by code from raw rows or by models that the task names; rows made "
+            "from benchmark items are not",
+            f"- overlap with the benchmarks: {OVERLAP_RULE} Rows that hold shown validation items {shown}; rows that hold "
+            "sealed test items, or validation items that are not shown, are dropped by code after your script and counted",
         )
     )
 
@@ -138,13 +174,20 @@ def _spending(b: BudgetLeft) -> str:
     return f" Left to spend: {', '.join(told)}{each}." if told else ""
 
 
-def hypothesis_section(value: Hypothesis | None) -> str:
-    """The idea to carry out."""
+def hypothesis_section(value: Hypothesis | None, data: Literal["whole", "short", "names"] = "whole") -> str:
+    """The idea to carry out; its data plan as far as the reader has to do with it."""
     if value is None:
         return "none"
-    steps = [
-        f"- {one_line(s.do, LINE)} {one_line(s.options or '', LINE)}: {one_line(s.why, LINE)}" for s in value.data_plan
-    ]
+    match data:
+        case "whole":
+            steps = [
+                f"- {one_line(s.do, LINE)} {one_line(s.options or '', LINE)}: {one_line(s.why, LINE)}"
+                for s in value.data_plan
+            ]
+        case "short":
+            steps = [f"- {one_line(s.do, LINE)} {one_line(s.options or '', SHORT)}".strip() for s in value.data_plan]
+        case "names":
+            steps = [f"- {one_line(', '.join(s.do for s in value.data_plan), LINE)}"] if value.data_plan else []
     config = [f"- {one_line(k, LINE)}: {one_line(v, LINE)}" for k, v in value.training_plan.items()]
     said, reason = one_line(value.statement, LINE), one_line(value.reason, LINE)
     start = [] if value.parent is None else [f"Builds on experiment {value.parent}."]

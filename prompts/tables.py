@@ -12,6 +12,7 @@ from tuneloop.core.score import Score
 
 # Letters: of a cell of the journal, of a text of a failure.
 CELL, TEXT = 300, 500
+CHANGED, CHANGES = 2, 3000  # the cell that tells what changed, which is shown whole
 StepKey = tuple[str, Mapping[str, object]]  # a step and its options
 
 
@@ -50,7 +51,11 @@ def _row(r: JournalRow, earlier: Mapping[int, Hypothesis]) -> str:
         r.blame,
         said,
     )
-    return "| " + " | ".join(table_cell(one, CELL) for one in cells) + " |"
+    return (
+        "| "
+        + " | ".join(table_cell(one, CHANGES if place == CHANGED else CELL) for place, one in enumerate(cells))
+        + " |"
+    )
 
 
 def plan_changes(h: Hypothesis, parent: Hypothesis | None) -> str:
@@ -74,9 +79,22 @@ def changed_steps(h: Hypothesis, parent: Hypothesis) -> tuple[list[str], list[st
     gone, come = multiset_difference(old, new), multiset_difference(new, old)
     if old != new and not gone and not come:
         return ["the same steps in another order"], []
-    dropped = [name for name, _ in gone]
-    told = [f"{name} otherwise" if name in dropped else f"with {name}" for name, _ in come]
-    return told, [name for name in dropped if name not in {name for name, _ in come}]
+    before = dict(gone)
+    told = [
+        f"{name} {_options(changed_options(before[name], new))}" if name in before else f"with {name} {_options(new)}"
+        for name, new in come
+    ]
+    return [text.strip() for text in told], [name for name, _ in gone if name not in {name for name, _ in come}]
+
+
+def changed_options(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, object]:
+    """Options that have another value; one that is not named again is `unset`."""
+    changed = {name: value for name, value in new.items() if name not in old or old[name] != value}
+    return changed | {name: "unset" for name in old if name not in new}
+
+
+def _options(given: Mapping[str, object]) -> str:
+    return f"({', '.join(f'{name}={value}' for name, value in given.items())})" if given else ""
 
 
 def multiset_difference(some: Sequence[StepKey], others: Sequence[StepKey]) -> list[StepKey]:

@@ -162,6 +162,7 @@ class Toolkit:
         self._tools, self._live = tools, live
         self._results: list[str] = []
         self._seen: Counter[str] = Counter()
+        self._notes: dict[str, set[tuple[str, str]]] = {}
         self._repeated = 0
         # Calls wished for at once are made one after another, in their order: names of pages and reminders depend on it.
         self._turn = asyncio.Lock()
@@ -174,6 +175,7 @@ class Toolkit:
     def forget(self) -> None:
         """What was found no longer stands above: the agent may ask for it again."""
         self._seen.clear()
+        self._notes.clear()
 
     async def all(self) -> list[BaseTool]:
         """What the agent may use."""
@@ -193,11 +195,22 @@ class Toolkit:
         if arguments.keys() == {BROKEN_ARGUMENTS}:
             return f"Error: the arguments were no JSON object: {str(arguments[BROKEN_ARGUMENTS])[:200]}"
         try:
-            text = compact_result(await self._tools.call(name, **arguments))
+            found = await self._tools.call(name, **arguments)
+            text = compact_result(self._without_known_notes(name, found))
         except ToolError as e:
             text, refused = compact_result(f"Error: {e}"), True
         self._live.tool_called(name, arguments, text, refused=refused)
         return self._repeated_result(call_key(name, arguments), text) or self._first_page(text)
+
+    def _without_known_notes(self, tool: str, found: Any) -> Any:
+        """A result without the `why` of values that stands above, word for word, in an earlier result of the tool."""
+        why = found.get("why") if isinstance(found, dict) else None
+        if not isinstance(why, dict) or not all(isinstance(text, str) for text in why.values()):
+            return found
+        known = self._notes.setdefault(tool, set())
+        new = {name: text for name, text in why.items() if (name, text) not in known}
+        known.update(new.items())
+        return {**found, "why": new if len(new) == len(why) else {**new, "others": "as above"}}
 
     def _repeated_result(self, call: str, text: str) -> str:
         """What is said instead of a result that the agent has already."""
@@ -233,11 +246,39 @@ def _tool(card: ToolCard, ask: Callable[..., Awaitable[str]]) -> BaseTool:
 
 
 def _pages(text: str) -> int:
-    return -(-len(text) // PAGE)
+    return len(split_pages(text))
+
+
+def split_pages(text: str) -> list[str]:
+    """Pages of at most `PAGE` letters that end between two rows; only a row that is longer than a page is cut."""
+    pages = []
+    while len(text) > PAGE:
+        end = _page_end(text)
+        pages.append(text[:end])
+        text = text[end:]
+    return [*pages, text]
+
+
+def _page_end(text: str) -> int:
+    """Behind the last comma or line break on the page that lies least deep in brackets."""
+    depth, quoted, escaped = 0, False, False
+    best: tuple[int, int] | None = None
+    for at, letter in enumerate(text[:PAGE]):
+        if quoted:
+            quoted, escaped = letter != '"' or escaped, letter == "\\" and not escaped
+        elif letter == '"':
+            quoted, escaped = True, False
+        elif letter in "[{":
+            depth += 1
+        elif letter in "]}":
+            depth -= 1
+        elif letter in ",\n" and at >= PAGE // 4 and (best is None or depth <= best[0]):
+            best = depth, at
+    return best[1] + 1 if best else PAGE
 
 
 def _page(name: str, text: str, page: int) -> str:
-    part = text[(page - 1) * PAGE : page * PAGE]
-    pages = _pages(text)
+    parts = split_pages(text)
+    part, pages = parts[page - 1], len(parts)
     more = f'; go on with read_more(result="{name}", page={page + 1})' if page < pages else ""
     return f"{part}\n[result {name}, page {page} of {pages}{more}]"

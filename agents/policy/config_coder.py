@@ -11,6 +11,8 @@ import yaml
 
 from tuneloop.agents.policy.evidence import call_or_none, parent_of
 from tuneloop.agents.policy.parameter_map import (
+    FULL,
+    LORA,
     ParameterMap,
     Values,
     as_number,
@@ -125,10 +127,11 @@ STAGE = "stage"  # of every config here; leaving it out would not mend it
 
 async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
     """The suggestion with the plan; after a failure the last config as the validator says; refused keys are mended."""
-    situation, parameter_map, longest = await asyncio.gather(
-        read_situation(brief, tools), read_parameter_map(tools), longest_before(brief, tools)
-    )
     plan = dict(brief.hypothesis.training_plan) if brief.hypothesis else {}
+    methods = [method for method in (FULL, LORA) if method in plan.values()] or [FULL, LORA]
+    situation, parameter_map, longest = await asyncio.gather(
+        read_situation(brief, tools), read_parameter_map(tools, methods=methods), longest_before(brief, tools)
+    )
     plan = (
         plan if parameter_map.method in plan else first_training(situation, parameter_map, brief.task.row_limit) | plan
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuneloop.agents.policy.evidence import call_or_none
@@ -16,6 +16,7 @@ from tuneloop.core.protocols import Toolbox
 
 Values = dict[str, Value]
 FULL, LORA = "full", "lora"
+STEPS_ASKED: dict[str, dict[str, int]] = {FULL: {"steps": 100}}  # so that both ways to say a length are shown
 MEANINGS = {
     "method": "finetuning type",
     "rate": "learning rate",
@@ -65,19 +66,26 @@ class ParameterMap:
         return {**self.begun(FULL if values.get(self.method) == LORA else LORA), **rest}
 
 
-async def read_parameter_map(tools: Toolbox, *, search: bool = True) -> ParameterMap:
-    """Ask the server; without its search its suggestions alone show the names. Raises ToolError for one it lacks."""
-    told, full, lora = await asyncio.gather(
+async def read_parameter_map(
+    tools: Toolbox, *, search: bool = True, methods: Sequence[str] = (FULL, LORA)
+) -> ParameterMap:
+    """Ask the server; without its search its suggestions alone show the names. Raises ToolError for one it lacks.
+
+    `methods`: those whose first values are asked for; without LoRA its rank may stay unknown.
+    """
+    told, *suggested = await asyncio.gather(
         call_or_none(tools, "params_query_parameters", text=", ".join(MEANINGS.values())) if search else no_answer(),
-        tools.call("params_suggest_config", method=FULL, batch=BATCH, steps=100),
-        tools.call("params_suggest_config", method=LORA, batch=BATCH),
+        *(tools.call("params_suggest_config", method=m, batch=BATCH, **STEPS_ASKED.get(m, {})) for m in methods),
     )
-    first: dict[str, Values] = {FULL: full["values"], LORA: lora["values"]}
-    names = [*(told or {}).get("names", ()), *first[FULL], *first[LORA]]
+    first: dict[str, Values] = {method: one["values"] for method, one in zip(methods, suggested, strict=True)}
+    names = [*(told or {}).get("names", ()), *(name for values in first.values() for name in values)]
     found = {knob: match_name(words, names) for knob, words in MEANINGS.items()}
-    if lacking := [MEANINGS[knob] for knob, name in found.items() if name is None]:
+    lacking = [MEANINGS[k] for k, name in found.items() if name is None and (k != "rank" or LORA in methods)]
+    if lacking and len(methods) < 2:  # the server may not be searched
+        return await read_parameter_map(tools, search=False)
+    if lacking:
         raise ToolError(f"this release has no parameter for {', '.join(lacking)}")
-    return ParameterMap(first=first, **{knob: str(name) for knob, name in found.items()})
+    return ParameterMap(first=first, **{knob: name or "" for knob, name in found.items()})
 
 
 async def no_answer() -> None:

@@ -58,29 +58,50 @@ AGAIN, BLAMED = 0.35, 0.15
 
 async def propose_hypothesis(brief: Brief, tools: Toolbox) -> Hypothesis:
     """One falsifiable idea. Raises RecipeError when no source can be read as questions and answers."""
-    situation, parameter_map = await asyncio.gather(read_situation(brief, tools), read_parameter_map(tools))
     parent = parent_of(brief.journal, brief.task.direction)
     if parent is None:
-        idea = retry_hypothesis(situation, parameter_map, await first_hypothesis(situation, parameter_map, tools))
+        situation, parameter_map, spacing = await asyncio.gather(
+            read_situation(brief, tools), read_parameter_map(tools), base_model_spacing(tools)
+        )
+        idea = retry_hypothesis(situation, parameter_map, first_hypothesis(situation, parameter_map, spacing))
         plan, values = (
             without_excluded_sources(idea.data_plan, situation),
             apply_directives(brief, dict(idea.training_plan)),
         )
         return note_unfollowable(idea.model_copy(update={"data_plan": plan, "training_plan": values}), brief)
-    evidence = await read_evidence(brief.task, parent, tools)
+    situation, parameter_map, evidence = await asyncio.gather(
+        read_situation(brief, tools), read_parameter_map(tools), read_evidence(brief.task, parent, tools)
+    )
     case = Case(situation, permitted_evidence(evidence, situation), parameter_map)
-    return note_unfollowable(hypothesis_of(choose_move(case, parent), parent.number), brief)
+    move = choose_move(case, parent)
+    if move is None:
+        return stop_proposal(brief, parent.number)
+    return note_unfollowable(hypothesis_of(move, parent.number), brief)
 
 
-async def first_hypothesis(situation: Situation, parameter_map: ParameterMap, tools: Toolbox) -> Hypothesis:
-    """The sensible first recipe."""
+def stop_proposal(brief: Brief, parent: int) -> Hypothesis:
+    """That the run ends. Raises RecipeError where the user wants it to go on."""
+    if brief.stop_refused or brief.task.on_stop == "continue":
+        raise RecipeError("every change that the evidence allows was tried")
+    return Hypothesis(
+        statement="No change is left that the evidence allows.",
+        reason=f"Every change of experiment {parent} that the evidence allows was tried.",
+        disproof="a change that is not among those of the offline policy improves the score",
+        aspect="stop",
+        parent=parent,
+        stop=True,
+    )
+
+
+def first_hypothesis(situation: Situation, parameter_map: ParameterMap, spacing: str) -> Hypothesis:
+    """The sensible first recipe. Raises RecipeError when no source can be read as questions and answers."""
     chosen = choose_sources(situation)
     if not chosen:
         names = ", ".join(s.id for s in situation.sources) or "none"
         raise RecipeError(
             f"no source holds questions and answers of the benchmark's shape; looked at: {names}", culprit="data"
         )
-    plan = first_plan(situation, await base_model_spacing(tools))
+    plan = first_plan(situation, spacing)
     rows = min(situation.task.row_limit, sum(map(clean_rows, chosen)))
     training = first_training(situation, parameter_map, rows)
     named = ", ".join(s.id for s in chosen)
@@ -161,8 +182,8 @@ def apply_failure(
     return plan, parameter_map.with_rate(training, 0.5), "The same data at half the learning rate, after a failure."
 
 
-def choose_move(case: Case, parent: JournalRow) -> Move:
-    """The untried move with the most weight. Raises RecipeError when everything was tried."""
+def choose_move(case: Case, parent: JournalRow) -> Move | None:
+    """The untried move with the most weight; None: everything was tried."""
     journal = case.situation.brief.journal
     tried = {plan_fingerprint(r.hypothesis.data_plan, dict(r.hypothesis.training_plan)) for r in journal}
     possible = [*directive_moves(case, parent.hypothesis.data_plan, dict(parent.hypothesis.training_plan))]
@@ -170,10 +191,8 @@ def choose_move(case: Case, parent: JournalRow) -> Move:
         m for m in (limit_move(m, case) for m in rule_moves(case)) if (m.plan, m.training) != (case.plan, case.training)
     ]
     untried = [m for m in possible if plan_fingerprint(m.plan, m.training) not in tried]
-    if not untried:
-        raise RecipeError("every change that the evidence allows was tried")
     losses = count_rejections(journal, parent)
-    return max(untried, key=lambda m: weigh_move(m, losses, parent))
+    return max(untried, key=lambda m: weigh_move(m, losses, parent), default=None)
 
 
 def rule_moves(case: Case) -> list[Move]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,12 +24,14 @@ from tuneloop.graph.steering.compliance import kept_values
 from tuneloop.mcp_servers.injection_marking import quote_suspicious
 from tuneloop.tools.benchmark_items.folder import render_prompt
 from tuneloop.tools.budget.spending import experiment_spending, gpu_count
-from tuneloop.tools.data_script.data_view import source_commands
+from tuneloop.tools.data_script.data_view import dataset_files, source_commands
 from tuneloop.tools.jobs.run_tools import split_sizes
 from tuneloop.tools.llm_proxy.access import data_access
 from tuneloop.tools.runs.journal import baseline_score, load_journal, other_scores, score_file, shown_score
 from tuneloop.tools.scoring.failures import KINDS, MEANING, Kind, failure_kind
 from tuneloop.tools.scoring.scorer import scorer_reads
+
+FILES = 8  # of a data set that are named
 
 # What agents are told, gathered from the run's folder: validation only.
 
@@ -44,6 +46,7 @@ def build_brief(
     decision: Decision | None = None,
     training: Training | None = None,
     failures: tuple[FailureSummary, ...] = (),
+    stop_refused: str = "",
 ) -> Brief:
     """The brief for the agent that answers next."""
     base = baseline_score(ctx.run)
@@ -78,6 +81,7 @@ def build_brief(
         reasons=decision.reasons if decision else (),
         training=training,
         directives=tuple(d.command for d in open_directives(ctx.run.directives)),
+        stop_refused=stop_refused,
         kept=kept_values(ctx),
     )
 
@@ -113,7 +117,22 @@ def task_card(ctx: Context) -> TaskCard:
         strong_models=access.strong if access else (),
         weak_models=access.weak if access else (),
         model_workers=access.workers if access else 0,
+        on_stop=spec.on_stop,
+        files=tuple(raw_files(ctx)),
+        refuse_overlaps=spec.refuse_overlaps,
     )
+
+
+def raw_files(ctx: Context) -> Iterator[str]:
+    """What a data script finds below DATASETS_DIR, the first files of each data set; a `…` says that there are more."""
+    for place in sorted(ctx.run_tools.view.root.iterdir()):
+        if place.is_file():
+            yield place.name
+            continue
+        found = [name for name in dataset_files(place) if not name.startswith(".")]
+        yield from (f"{place.name}/{name}" for name in found[:FILES])
+        if len(found) > FILES:
+            yield f"{place.name}/… ({len(found)} files)"
 
 
 def journal_row(run: RunFolder, e: Experiment) -> JournalRow:

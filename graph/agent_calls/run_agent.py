@@ -15,6 +15,7 @@ from tuneloop.core.brief import Brief
 from tuneloop.core.errors import ApprovalNeededError, LimitReachedError, PausedError, RecipeError
 from tuneloop.core.events import AgentAnswered
 from tuneloop.core.files import read_model, write_atomic, write_json
+from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.graph.budget.limits import is_finish_requested
 from tuneloop.graph.context import Context
@@ -36,6 +37,23 @@ SEARCH = frozenset(
 def allowed_tools(tools: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
     """The agent's tools, without the search where that is off."""
     return tools if settings.param_search else tuple(tool for tool in tools if tool not in SEARCH)
+
+
+TRAINED = frozenset(("training_loss_curve", "training_forecast"))
+MEASURED = frozenset(("evaluation_compare",))
+BUILT = frozenset(("data_report",))
+
+
+def answerable_tools(tools: tuple[str, ...], run: RunFolder) -> tuple[str, ...]:
+    """Without those that cannot answer yet: what they read is not there in any experiment."""
+    silent = frozenset[str]()
+    if not any(run.experiments.glob("[0-9]*/jobs/smoke_run.*")):
+        silent |= TRAINED
+    if not any(run.experiments.glob("[0-9]*/scores.json")):
+        silent |= MEASURED
+    if not any(run.experiments.glob("[0-9]*/jobs/dry_run.*")):
+        silent |= BUILT
+    return tuple(tool for tool in tools if tool not in silent)
 
 
 def static_parameter_list(tools: tuple[str, ...], brief: Brief, settings: Settings) -> str:
@@ -77,7 +95,8 @@ def run_agent(ctx: Context, agent: Agent[Answer], brief: Brief) -> Answer:
 async def _call_planner(ctx: Context, agent: Agent[Answer], prompt: str, brief: Brief) -> Answer:
     from tuneloop.mcp_servers.client import open_toolbox  # fastmcp is slow to import: only where it is needed
 
-    async with open_toolbox(ctx.scope, allowed_tools(agent.tools, ctx.settings)) as tools:
+    offered = answerable_tools(allowed_tools(agent.tools, ctx.settings), ctx.run)
+    async with open_toolbox(ctx.scope, offered) as tools:
         work = asyncio.create_task(agents.ask(agent, ctx.planner, prompt, brief, tools))
         try:
             await _poll_inbox_while(ctx, work, agent.name)

@@ -8,9 +8,9 @@ from typing import Any
 from langgraph.types import interrupt
 
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.experiment import ApprovalDecision, ApprovalPoint, ApprovalRequest
+from tuneloop.core.experiment import ApprovalDecision, ApprovalPoint, ApprovalRequest, Hypothesis
 from tuneloop.core.files import digest, read_text, write_json
-from tuneloop.graph.approval.proposal import answered, payload, proposal, say, understood
+from tuneloop.graph.approval.proposal import answered, payload, proposal, say, stop_proposal, understood
 from tuneloop.graph.context import Context
 from tuneloop.graph.outcomes.repair import record_failure
 from tuneloop.graph.state import NodeFailure
@@ -25,7 +25,7 @@ from tuneloop.tools.runs.approvals import (
 
 Update = dict[str, Any]
 USER = "user"
-LAUNCHED = {"plan": "build_data", "launch": "train"}
+LAUNCHED: dict[ApprovalPoint, str] = {"plan": "build_data", "launch": "train"}
 
 
 def asks(at: ApprovalPoint, node: Callable[[Context], Update]) -> Callable[[Context], Update]:
@@ -52,6 +52,14 @@ def found_or_asked(ctx: Context, at: ApprovalPoint) -> ApprovalDecision:
         yes = ApprovalDecision(decision="yes", reason="nobody wants to be asked any more")
         return write_decision(folder, at, this, yes) if has_question(folder) else yes
     return ask(ctx, ApprovalRequest(at=at, experiment=ctx.state.experiment, key=this, text=proposal(ctx, at)))
+
+
+def asked_to_stop(ctx: Context, idea: Hypothesis) -> ApprovalDecision:
+    """What a person says to the researcher's proposal to stop: on disk, or asked for."""
+    key = digest(idea.model_dump_json())
+    text = stop_proposal(ctx, idea)
+    found = find_decision(ctx.folder, "stop", key)
+    return found or ask(ctx, ApprovalRequest(at="stop", experiment=ctx.state.experiment, key=key, text=text))
 
 
 def ask(ctx: Context, asked: ApprovalRequest) -> ApprovalDecision:

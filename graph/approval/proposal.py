@@ -39,6 +39,7 @@ def say(ctx: Context, asked: ApprovalRequest, decision: str, reason: str = "") -
     ctx.emit(Approval.model_validate(said))
 
 
+ACTIONS: dict[ApprovalPoint, str] = {"plan": "carry_out_plan", "launch": "launch_training", "stop": "stop_run"}
 FILES = ("process_data.py", "train.yaml")
 TAKES = {
     "approve": "yes",
@@ -71,6 +72,18 @@ def proposal(ctx: Context, at: ApprovalPoint) -> str:
         f"So far: {spent(ctx)}",
         f"This one: {forecast(ctx, at)}",
     ]
+    return "\n".join(lines)
+
+
+def stop_proposal(ctx: Context, idea: Hypothesis) -> str:
+    """Why the researcher proposes to stop, and what was spent so far."""
+    lines = (
+        f"Experiment {ctx.state.experiment}: the researcher proposes to stop. Shall the run finish?",
+        f"It says: {idea.statement}",
+        f"Because: {idea.reason}",
+        f"So far: {spent(ctx)}",
+        "yes: the best model so far is tested and delivered. no REASON: the researcher proposes another experiment.",
+    )
     return "\n".join(lines)
 
 
@@ -114,15 +127,16 @@ def forecast(ctx: Context, at: ApprovalPoint) -> str:
 
 def payload(ctx: Context, asked: ApprovalRequest, note: str) -> dict[str, Any]:
     """The interrupt, in the form of langchain's human-in-the-loop middleware, which Studio and Agent Inbox show."""
-    name = "carry_out_plan" if asked.at == "plan" else "launch_training"
-    folder = ctx.folder
-    args = {file.name: read_text(file) for file in (folder.script, folder.config)}
+    name, folder = ACTIONS[asked.at], ctx.folder
+    args, allowed = dict[str, Any](), ["approve", "reject"]
+    if asked.at != "stop":  # then there is no recipe yet
+        args = {file.name: read_text(file) for file in (folder.script, folder.config)}
+        args["hypothesis"] = read_json(folder.hypothesis)
+        allowed.insert(1, "edit")
     text = f"{note}\n\n{asked.text}" if note else asked.text
     return {
-        "action_requests": [
-            {"name": name, "args": {**args, "hypothesis": read_json(folder.hypothesis)}, "description": text}
-        ],
-        "review_configs": [{"action_name": name, "allowed_decisions": ["approve", "edit", "reject"]}],
+        "action_requests": [{"name": name, "args": args, "description": text}],
+        "review_configs": [{"action_name": name, "allowed_decisions": allowed}],
         "run_id": ctx.run.id,
         "experiment": asked.experiment,
     }
@@ -157,7 +171,7 @@ def of_object(value: dict[str, Any], ctx: Context) -> ApprovalDecision | None:
     """`{"type": "approve"}`, `{"type": "reject", "message": …}`, `{"type": "edit", "edited_action": {"args": …}}`."""
     kind = TAKES.get(str(value.get("type", value.get("decision", ""))), str(value.get("decision", "")))
     args = value.get("edited_action") or value.get("args") or {}
-    if kind == "edit" and isinstance(args, dict):
+    if kind == "edit" and isinstance(args, dict) and ctx.folder.hypothesis.is_file():
         return changes(args.get("args", args), ctx)
     if kind not in ("yes", "no"):
         return None

@@ -1,4 +1,4 @@
-"""research: the researcher proposes one idea; a new experiment begins."""
+"""research: the researcher proposes one idea, which opens a new experiment, or to stop."""
 
 from __future__ import annotations
 
@@ -8,29 +8,57 @@ from typing import Any
 from tuneloop.agents.researcher import RESEARCHER
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import RecipeFailure
+from tuneloop.core.experiment import Hypothesis
 from tuneloop.core.files import write_json
 from tuneloop.graph.agent_calls.brief import build_brief, journal_failures
 from tuneloop.graph.agent_calls.run_agent import run_agent
+from tuneloop.graph.approval.gate import asked_to_stop
+from tuneloop.graph.budget.limits import is_finish_requested
 from tuneloop.graph.context import Context
 from tuneloop.graph.outcomes.repair import give_up
 from tuneloop.tools.runs.journal import load_journal
 
+UNTIL_LIMITS = "the user wants experiments until a limit is reached."
+
 
 def research(ctx: Context) -> dict[str, Any]:
-    """Open the next experiment with a hypothesis."""
+    """Open the next experiment with a hypothesis, or finish where the researcher proposes to stop."""
     number = len(load_journal(ctx.run).experiments) + 1
-    here = replace(ctx, state=ctx.state.model_copy(update={"experiment": number, "attempt": 0, "failure": None}))
     opened = {"experiment": number, "attempt": 0, "failure": None}
+    here = replace(ctx, state=ctx.state.model_copy(update=opened))
     try:
-        propose_hypothesis(here)
+        stopped = not propose_hypothesis(here)
     except RecipeError as e:
         here.emit(RecipeFailure(experiment=number, node="research", culprit=e.culprit or "unknown", text=str(e)[:2000]))
         return {**opened, **give_up(here, "research", e)}
+    if stopped:  # no experiment is opened
+        return {"stage": "finish", "attempt": 0, "failure": None}
     return {**opened, "stage": "engineer_data"}
 
 
-def propose_hypothesis(ctx: Context) -> None:
-    """The hypothesis, found or asked for."""
-    if not ctx.folder.hypothesis.is_file():
-        answer = run_agent(ctx, RESEARCHER, build_brief(ctx, failures=journal_failures(ctx)))
-        write_json(ctx.folder.hypothesis, answer.model_dump(mode="json"))
+def propose_hypothesis(ctx: Context) -> bool:
+    """Find the hypothesis or ask for it; False: the researcher proposes to stop, and that is what follows."""
+    if ctx.folder.hypothesis.is_file():
+        return True
+    answer = run_agent(ctx, RESEARCHER, build_brief(ctx, failures=journal_failures(ctx)))
+    if answer.stop:
+        if not (refusal := stop_refusal(ctx, answer)):
+            write_json(ctx.run.stop, {"statement": answer.statement, "reason": answer.reason})
+            return False
+        again = replace(ctx, state=ctx.state.model_copy(update={"attempt": 1}))
+        answer = run_agent(again, RESEARCHER, build_brief(again, failures=journal_failures(ctx), stop_refused=refusal))
+    if answer.stop:
+        raise RecipeError(f"the researcher proposes nothing but to stop: {answer.reason}", culprit="planner")
+    write_json(ctx.folder.hypothesis, answer.model_dump(mode="json"))
+    return True
+
+
+def stop_refusal(ctx: Context, idea: Hypothesis) -> str:
+    """Why the run goes on all the same; "" where it finishes."""
+    wanted = ctx.run_tools.spec.on_stop
+    if wanted == "finish" or is_finish_requested(ctx.run):
+        return ""
+    if wanted == "continue":
+        return UNTIL_LIMITS
+    decision = asked_to_stop(ctx, idea)
+    return "" if decision.decision == "yes" else decision.reason or UNTIL_LIMITS

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tuneloop.core.experiment import Candidates
-from tuneloop.core.files import read_model
+from tuneloop.core.files import read_field, read_model
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.prices import price_source
 from tuneloop.core.profile import DatasetProfile
@@ -81,6 +81,7 @@ def report_data(ctx: Context, test: SealedTest, field: Candidates) -> ReportData
         sandbox=setup.sandbox,
         planner=setup.planner,
         answers=answers_by_planner(run),
+        stopped=read_field(run.stop, "reason", str) if run.stop.is_file() else "",
         fork=origin,
         lineage_opened=was_measured_before(ctx.settings.home, run)
         or (origin is not None and has_test_access(ctx.settings.home, (origin.run, *origin.before))),

@@ -146,6 +146,8 @@ def _decide(ctx: Context, message: str, reply: Reply) -> Outcome:
     if asked is None:
         return Outcome(NOTHING_WAITS, refused=True)
     answer_approval(ctx, asked, ApprovalDecision(decision="yes" if reply.yes else "no", reason=reply.reason))
+    if asked.at == "stop":
+        return Outcome("The run finishes." if reply.yes else "The run goes on.")
     return Outcome(f"The {asked.at} of experiment {asked.experiment} is {'approved' if reply.yes else 'turned down'}.")
 
 

@@ -160,6 +160,8 @@ def test_prompt_prefix_is_constant_within_a_run() -> None:
             "models",
             "task",
             "baseline",
+            "stop",
+            "data_rules",
         }
 
 
@@ -181,7 +183,7 @@ def test_journal_row_shows_differences_from_parent() -> None:
     assert plan_changes(longer, first) == "from 1: num_train_epochs=6, seed=2; not named again: learning_rate"
     assert (
         plan_changes(other, longer)
-        == "from 2: a_step_of_many_0 otherwise, with dedupe; not named again: a_step_of_many_11"
+        == "from 2: a_step_of_many_0 (rows=9, why=more), with dedupe; not named again: a_step_of_many_11"
     )
     turned = longer.model_copy(update={"data_plan": steps[::-1], "parent": 2})
     assert plan_changes(turned, longer) == "from 2: the same steps in another order"
@@ -197,9 +199,10 @@ def test_journal_row_shows_differences_from_parent() -> None:
 
 
 def test_a_script_that_is_too_long_is_no_start() -> None:
-    long = BRIEF.model_copy(update={"parent_script": "x = 1\n" * 5000, "script": "y = 1\n" * 5000})
-    text = render("data_engineer", long)
-    assert "too long to show: 30000 letters" in text
+    long = BRIEF.model_copy(update={"parent_script": "x = 1\n" * 5000, "script": ""})
+    assert "too long to show: 30000 letters" in render("data_engineer", long)
+    text = render("data_engineer", long.model_copy(update={"script": "y = 1\n" * 5000}))
+    assert "x = 1" not in text, "the last attempt started from it"
     assert "letters…]" in text
     assert len(text) < 20_000
 
@@ -217,8 +220,18 @@ def test_result_names_gain_interval_and_verdict_but_no_proof() -> None:
 
 def test_agents_are_told_that_items_count_which_they_do_not_see() -> None:
     assert "Items that you are not shown count too." in render("researcher", BRIEF)
-    dropped = "Rows that overlap with the sealed test, or with validation items that are not shown, are dropped by code"
-    assert dropped in render("data_engineer", BRIEF)
+    text = render("data_engineer", BRIEF)
+    assert "rows that hold sealed test items, or validation items that are not shown, are dropped by code" in text
+    assert "Rows that hold shown validation items are dropped and counted" in text
+    task = BRIEF.task.model_copy(update={"files": ("raw/a.csv", "raw/b/c.json"), "refuse_overlaps": True})
+    text = render("data_engineer", BRIEF.model_copy(update={"task": task}))
+    assert "raw data are `$DATASETS_DIR/raw/a.csv`, `$DATASETS_DIR/raw/b/c.json`" in text
+    assert "Rows that hold shown validation items refuse the data and are named" in text
+
+
+def test_a_config_that_failed_is_shown_without_the_script() -> None:
+    assert "print(1)" not in render("validator", BRIEF)
+    assert "print(1)" in render("validator", BRIEF.model_copy(update={"blamed": "script"}))
 
 
 def test_an_unknown_name_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

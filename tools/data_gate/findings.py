@@ -115,7 +115,7 @@ def _overlap_error(tally: GateCounts) -> str:
     others = f" ({named} are dropped already)" if named else ""
     return (
         f"{DATA}: {tally.overlapping} of {tally.read} rows overlap with validation items{others}: {shown}; drop them in the "
-        "script, or start the run with --drop-overlaps"
+        "script, or start the run without --refuse-overlaps"
     )
 
 

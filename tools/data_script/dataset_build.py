@@ -50,7 +50,7 @@ def _gate(run_tools: RunTools, folder: ExperimentFolder, raw: Path, out: Path) -
         benchmark=run_tools.setup.benchmark,
         golds=known.golds,
         guard=make_guard(run_tools.benchmarks, run_tools.validation_limit),
-        drop_overlaps=run_tools.spec.drop_overlaps,
+        drop_overlaps=not run_tools.spec.refuse_overlaps,
         tokenizer=run_tools.setup.model_root / "tokenizer.json",
         cutoff_len=cutoff_len(run_tools, folder),
         wrapping=chat_template(run_tools, folder),

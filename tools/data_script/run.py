@@ -10,7 +10,9 @@ from tuneloop.core.files import digest, read_bytes
 from tuneloop.core.job import Command, Exit, JobStatus
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.untrusted import check_plain
-from tuneloop.tools.data_script.static_check import check_script
+from tuneloop.tools.contamination.guard import Guard
+from tuneloop.tools.contamination.splits import make_guard
+from tuneloop.tools.data_script.static_check import NAME, check_script, text_constants
 from tuneloop.tools.jobs.machine import job_limits
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.llm_proxy.access import data_access, upstreams
@@ -24,6 +26,7 @@ LARGEST_DATA = 1 << 33  # bytes of data.json, by its apparent size: everything i
 LARGEST_SAMPLE = 1 << 28  # of what a try writes
 GONE = 75  # exit status by which the client in the engine says that the endpoint is at fault
 TOO_MANY = 429
+SHORTEST_ITEM, MOST_SHOWN = 20, 5  # letters of a constant that may hold an item: a shorter one is an answer or a word
 CURES = {
     "upstream_refused_key": "it refuses the key; right is one in OPENAI_API_KEY that it takes",
     "upstream_unreachable": "it cannot be reached; right is OPENAI_API_BASE, and an endpoint that runs",
@@ -79,9 +82,22 @@ CLIENTS = frozenset({"httpx", "litellm", "openai", "requests"})
 
 def script_findings(run_tools: RunTools, code: str) -> list[str]:
     """What is wrong with a script before it runs, one sentence each."""
-    if data_access(run_tools.settings) is None:
-        return check_script(code, MODULES)
-    return check_script(code, MODULES | (CLIENTS & run_tools.engine("llamafactory").packages.keys()), models=True)
+    models = data_access(run_tools.settings) is not None
+    clients = CLIENTS & run_tools.engine("llamafactory").packages.keys() if models else frozenset()
+    if found := check_script(code, MODULES | clients, models=models):
+        return found
+    return embedded_items(code, make_guard(run_tools.benchmarks, run_tools.validation_limit))
+
+
+def embedded_items(code: str, guard: Guard) -> list[str]:
+    """Text constants of a script that hold shown validation items, one sentence each; of sealed items nobody is told."""
+    texts = [(line, text) for line, text in text_constants(code) if len(text) >= SHORTEST_ITEM]
+    hits = guard.find(text for _, text in texts)
+    lines = [line for (line, _), hit in zip(texts, hits, strict=True) if hit and not hit.sealed]
+    return [
+        f"{NAME}:{line}: a text holds a validation item; right is a script that reads its rows from DATASETS_DIR"
+        for line in dict.fromkeys(lines[:MOST_SHOWN])
+    ]
 
 
 def script_key(run_tools: RunTools, folder: ExperimentFolder, *, debug: bool) -> str:

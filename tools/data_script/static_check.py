@@ -98,6 +98,19 @@ def _calls(tree: ast.Module) -> Iterator[str]:
             )
 
 
+def text_constants(code: str) -> list[tuple[int, str]]:
+    """Line and text of each constant; parts that are joined with `+` or in an f-string together as well."""
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(parse_python(code, NAME)):
+        match node:
+            case ast.Constant(value=str(text)):
+                found.append((node.lineno, text))
+            case ast.BinOp(op=ast.Add()) | ast.JoinedStr():
+                parts = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+                found.append((node.lineno, " ".join(parts)))
+    return found
+
+
 def _known_as(tree: ast.Module) -> dict[str, str]:
     """What imported names mean: `from os import system as s` is s → os.system."""
     known: dict[str, str] = {}

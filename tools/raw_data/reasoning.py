@@ -1,7 +1,8 @@
 """How good the worked solutions of a data set are: measured on sampled rows, and two words that follow from the numbers.
 
 `baseline_quality` is none where fewer than 5 % of the rows reason. Else reasoned x readable x agreeing (1 where there is no
-reference) x (1 - repeated) decides: high from 0.9, medium-high from 0.75, medium from 0.5, low below.
+reference) x (1 - repeated) decides: high from 0.9, medium-high from 0.75, medium from 0.5, low below. Without a reference it
+is medium at most: nothing shows that what reads well is right.
 `polish_difficulty` is high where reasoning is missing in more than half of the rows: it must be made. It is low where all
 four numbers are good (at least 0.9), medium otherwise: what is there must be filtered or reshaped.
 """
@@ -81,6 +82,8 @@ def quality_labels(
     parts = (reasoned, readable, 1.0 if agreeing is None else agreeing, 1 - repeated)
     product = parts[0] * parts[1] * parts[2] * parts[3]
     quality: Quality = "none" if reasoned < 0.05 else next(word for least, word in LEVELS if product >= least)
+    if agreeing is None and quality in ("high", "medium-high"):
+        quality = "medium"
     work: Work = "high" if reasoned <= 0.5 else "low" if min(parts) >= 0.9 else "medium"
     return (
         quality,

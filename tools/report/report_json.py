@@ -42,6 +42,7 @@ def report_facts(run_id: str, data: ReportData) -> dict[str, Any]:
         "trainings": {str(number): list(values) for number, values in data.candidates.values.items()},
         "guards_test": [check.model_dump() for check in data.guards_test],
         "opening": data.opening,
+        "stopped": data.stopped,
         "forked_from": fork_facts(data),
         "contamination": {str(number): overlap_counts(report) for number, report in sorted(data.data.items())},
         "warnings": {str(number): list(found) for number, found in data.warnings.items()},

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tuneloop.core.errors import ToolError
 from tuneloop.core.layout import Home
-from tuneloop.core.run_spec import ApproveAt
+from tuneloop.core.run_spec import ApproveAt, OnStop
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.hub import datasets, models
@@ -79,13 +79,14 @@ class RunRequest(BaseModel):
     base_model: str = ""
     datasets: tuple[str, ...] = ()
     upper_data_size_limit: int | None = None
-    drop_overlaps: bool = False
+    refuse_overlaps: bool = False
     loop_n: int | None = None
     timeout: str = ""
     max_tokens: int | None = None
     max_cost: float | None = None
     max_gpu_hours: float | None = None
     approve: ApproveAt = "never"
+    on_stop: OnStop | None = None
     guards: tuple[str, ...] = ()
     seeds: int | None = None
     seed: int | None = None
@@ -116,7 +117,7 @@ class RunRequest(BaseModel):
         told = {
             **self.model_dump(exclude={"run_id", "also"}),
             "benchmark": ",".join((self.benchmark, *self.also)),
-            "drop_overlaps": self.drop_overlaps or None,
+            "refuse_overlaps": self.refuse_overlaps or None,
         }
         return {name: value for name, value in told.items() if value not in (None, "", (), "never")}
 

@@ -160,7 +160,7 @@ def test_validation_rows_are_named_sealed_rows_counted(run: Run, tmp_path: Path)
     assert report.errors == (
         "data.json: 2 of 8 rows overlap with validation items (2 that overlap with the test and 1 that overlap with unseen "
         "items are dropped already): row 5 holds b v1: 'VALID 1'; row 6 holds b v1: 'VALID 2'; drop them in the script, or "
-        "start the run with --drop-overlaps",
+        "start the run without --refuse-overlaps",
     )
     assert [(o.row, o.benchmark, o.item, o.text) for o in report.overlaps] == [
         (5, "b", "v1", "VALID 1"),

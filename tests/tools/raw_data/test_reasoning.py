@@ -95,7 +95,7 @@ def test_rows_without_texts() -> None:
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [
-        ((1, 1, None, 0), ("high", "low")),
+        ((1, 1, None, 0), ("medium", "low")),
         ((1, 0.8, 1, 0), ("medium-high", "medium")),
         ((0.8, 0.8, 0.9, 0), ("medium", "medium")),
         ((0.5, 1, 1, 0), ("medium", "high")),

@@ -54,6 +54,7 @@ MORE = [
     "trainings",
     "guards_test",
     "opening",
+    "stopped",
     "forked_from",
     "contamination",
     "warnings",

@@ -22,13 +22,14 @@ WHOLE = RunRequest(
     base_model="org/model",
     datasets=("org/data", "wordproblems"),
     upper_data_size_limit=500,
-    drop_overlaps=True,
+    refuse_overlaps=True,
     loop_n=3,
     timeout="90m",
     max_tokens=200_000,
     max_cost=2.5,
     max_gpu_hours=8,
     approve="plan",
+    on_stop="ask",
     guards=("mbpp:-2",),
     seeds=2,
     seed=7,
@@ -59,7 +60,8 @@ def test_a_request_is_the_spec_that_it_says(tmp_path: Path) -> None:
     assert (spec.benchmark, spec.base_model, spec.datasets) == ("gsm8k", "org/model", ("org/data", "wordproblems"))
     assert (spec.loop_n, spec.timeout, spec.seed, spec.seeds) == (3, 5400.0, 7, 2)
     assert (spec.max_tokens, spec.max_cost, spec.max_gpu_hours, spec.approve) == (200_000, 2.5, 8, "plan")
-    assert (spec.upper_data_size_limit, spec.drop_overlaps) == (500, True)
+    assert spec.on_stop == "ask"
+    assert (spec.upper_data_size_limit, spec.refuse_overlaps) == (500, True)
     assert spec.also
     assert [str(guard) for guard in spec.guards] == ["mbpp:-2"]
     assert spec.benchmark_description == "--answer with a number, please"
@@ -90,7 +92,7 @@ def test_what_has_no_meaning_is_said(tmp_path: Path, field: str, value: object) 
 
 
 def test_flags_of_a_chat_become_flags() -> None:
-    assert list(command_words({"drop_overlaps": "yes", "loop_n": "3"})) == [
-        "--drop-overlaps",
+    assert list(command_words({"refuse_overlaps": "yes", "loop_n": "3"})) == [
+        "--refuse-overlaps",
         "--loop-n=3",
     ]
