@@ -12,8 +12,8 @@ from tuneloop.core.run_spec import OnStop
 from tuneloop.core.score import Comparison, Score
 
 OVERLAP_RULE = (
-    "A row holds an item when nearly all characters of the item's text stand in it, in order; only letters and digits are "
-    "compared, and case does not matter. A short item is matched against whole fields only."
+    "A row holds an item when the item's sentences stand in it with the same numbers, in any order; one stretch of them may "
+    "be missing. Only letters and digits are compared, case does not matter. A short item is matched against whole fields."
 )
 
 
