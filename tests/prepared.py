@@ -49,4 +49,5 @@ def prepared(run: RunFolder, spec: RunSpec, found: BenchmarkFolder, model: Path,
         "versions": {},
     }
     write_setup(run, Setup.model_validate({**values, **more}))
+    (run.root / "datasets").mkdir(exist_ok=True)
     return run

@@ -29,7 +29,7 @@ from tuneloop.core.experiment import Hypothesis
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.agent_calls.brief import build_brief
-from tuneloop.graph.agent_calls.run_agent import run_agent
+from tuneloop.graph.agent_calls.run_agent import BUILT, MEASURED, TRAINED, answerable_tools, run_agent
 from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.drive import create_run
 from tuneloop.graph.nodes.research import research
@@ -70,7 +70,20 @@ def test_an_answer_is_asked_for_once(open_run, chat: Chat) -> None:
     assert len(chat.seen) == 1
     names = {path.name for path in ctx.folder.answers.iterdir()}
     assert names == {"researcher.0.md", "researcher.0.json", "researcher.0.calls.jsonl"}
-    assert {t["function"]["name"] for t in chat.seen[0]["tools"]} == {*RESEARCHER.tools, "read_more", "Hypothesis"}
+    offered = {*RESEARCHER.tools} - TRAINED - MEASURED - BUILT
+    assert {t["function"]["name"] for t in chat.seen[0]["tools"]} == {*offered, "read_more", "Hypothesis"}
+
+
+def test_tools_are_offered_once_they_can_answer(open_run) -> None:
+    ctx = open_run()
+    reads = {"jobs/smoke_run.1": TRAINED, "scores.json": MEASURED, "jobs/dry_run.1": BUILT}
+    offered = {*RESEARCHER.tools} - TRAINED - MEASURED - BUILT
+    assert {*answerable_tools(RESEARCHER.tools, ctx.run)} == offered
+    for name, tools in reads.items():
+        (ctx.folder.root / name).mkdir(parents=True)
+        offered |= tools & {*RESEARCHER.tools}
+        assert {*answerable_tools(RESEARCHER.tools, ctx.run)} == offered
+    assert offered == {*RESEARCHER.tools}
 
 
 def test_a_pause_is_heard_while_a_model_thinks(open_run, chat: Chat) -> None:
