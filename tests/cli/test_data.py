@@ -36,7 +36,7 @@ def test_a_table_for_people(data) -> None:
         "question",
         "integer",
         "0 to 39",
-        "reasoning quality high",
+        "reasoning quality medium",
         "median / most",
     ):
         assert words in done.output

@@ -104,7 +104,8 @@ def test_the_variables_of_the_seeds(place: Path) -> None:
     assert found["models"][0]["name"] == "base-ft-1"
     tree = Path(found["out"])
     with (tree / "summary" / f"summary_{tree.name}.csv").open() as f:
-        assert list(csv.DictReader(f)) == [{"dataset": "sums", "score": "50.0", "metric": "accuracy"}]
+        rows = [(row["dataset"], row["score"], row["metric"]) for row in csv.DictReader(f)]
+    assert rows == [("sums", "50.0", "accuracy"), ("Average Score", "50.0", "average")]
     asked = json.loads((tree / "configs" / "base-ft-1.json").read_text())
     (one,) = asked["sets"]
     assert (one["max_new_tokens"], one["temperature"], one["top_p"]) == (99, 0.5, 0.9)
