@@ -113,8 +113,9 @@ def test_data_that_lie_elsewhere_are_not_checked(catalog: Catalog, place: Path, 
 def test_what_the_installed_datasets_does_not_know_is_refused(catalog: Catalog, place: Path, tmp_path: Path) -> None:
     text = yaml.safe_dump({**world.BASE, "dataset": "alpaca,more", "mix_strategy": "interleave_once"})
     for known, refused in (("", True), ("all_exhausted_without_replacement", False)):
-        (tmp_path / "datasets").mkdir(exist_ok=True)
-        (tmp_path / "datasets" / "combine.py").write_text(known)
-        older = dataclasses.replace(catalog, site_packages=tmp_path)
+        packages = tmp_path / str(refused)
+        (packages / "datasets").mkdir(parents=True)
+        (packages / "datasets" / "combine.py").write_text(known)
+        older = dataclasses.replace(catalog, site_packages=packages)
         found = check_config(text, older, NO_MODEL, "cpu", profile="engine", here=place, installed=False)
         assert ("mix_strategy" in {f.key for f in found if f.level == "error"}) is refused
