@@ -146,6 +146,7 @@ def test_a_crash_while_it_reads_is_one_line_with_file_and_limits(good: Path, mon
         time.sleep(0.2)
         send(process, line)
 
+    own.inspect(good)  # a process that is still starting has children that are not there yet
     monkeypatch.setattr(confined_process.ConfinedProcess, "send", dying)
     with pytest.raises(
         InvalidRequestError, match=r"good.jsonl: its reader was ended by SIGKILL \(limits: 400 MB, 30 s\)"
