@@ -27,6 +27,7 @@ from tuneloop.core.settings import Settings, load_settings
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.docker_daemon import probe_docker, probe_gpu
 from tuneloop.tools.engines.blueprint import PYTHON_RANGE, PYTHONS
+from tuneloop.tools.jobs.machine import NVIDIA_DRIVER, gpu_models
 from tuneloop.tools.llm_proxy.access import data_access, judge_access, missing, unpriced, upstreams
 
 # The checks of `tuneloop doctor`: each reports what was found, whether it suffices, and the remedy if not.
@@ -59,7 +60,7 @@ def run_checks(dotenv: Path) -> list[Check]:
         check_processor(),
         check_memory(Path("/proc/meminfo")),
         *check_files(settings),
-        check_gpu(Path("/proc/driver/nvidia")),
+        check_gpu(NVIDIA_DRIVER),
         *check_sandboxes(),
         *(check_engine(settings, name) for name in ENGINES),
         check_agents(settings),
@@ -111,16 +112,10 @@ def check_files(settings: Settings) -> list[Check]:
 
 def check_gpu(driver: Path) -> Check:
     """NVIDIA devices as the kernel's driver reports them."""
-    devices = sorted(driver.glob("gpus/*/information"))
-    names = [_model(path) for path in devices]
+    names = gpu_models(driver)
     if not names:
         return Check("gpu", "note", "none; training runs on the processor", "fine for tiny models, slow for others")
     return Check("gpu", "ok", ", ".join(names))
-
-
-def _model(information: Path) -> str:
-    lines = information.read_text(errors="replace").splitlines()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("Model:")), "NVIDIA device")
 
 
 def check_sandboxes() -> list[Check]:

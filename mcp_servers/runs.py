@@ -80,6 +80,9 @@ Seeds = Annotated[
     int | None, Field(ge=1, le=20, description="trainings of the last two promoted recipes, as time allows; empty: 1")
 ]
 Seed = Annotated[int | None, Field(ge=0, le=2**31 - 1, description="seed of sampling and training; empty: 1")]
+Share = Annotated[
+    float | None, Field(gt=0, le=1, description="of an experiment's time that validation may take; empty: 0.2")
+]
 Refuse = Annotated[bool, Field(description="refuse data that hold validation items; false: such rows are dropped")]
 Message = Annotated[
     str,
@@ -120,6 +123,7 @@ class RunTools:
         seeds: Seeds = None,
         seed: Seed = None,
         refuse_overlaps: Refuse = False,
+        validation_share: Share = None,
     ) -> dict[str, Any]:
         """Start a new run: make a base model better at a benchmark by fine-tuning (training) it on data, for hours or days.
 
@@ -145,6 +149,7 @@ class RunTools:
             guards=tuple(guards),
             seeds=seeds,
             seed=seed,
+            validation_share=validation_share,
         )
         settings = self.scope.settings
         asked = request.checked(OpenFolders(settings.home, self.scope.roots), settings)

@@ -118,6 +118,8 @@ async def test_arguments_are_bounded(tmp_path: Path) -> None:
             {"name": "x" * 81},
             {"experiments": 0},
             {"seeds": 21},
+            {"validation_share": 0},
+            {"validation_share": 1.5},
             {"allow_unsandboxed": True},
             {"sandbox": "process"},
             {"datasets": ["x"] * 51},

@@ -16,7 +16,7 @@ from tuneloop.core.job import Command, Limits
 from tuneloop.core.untrusted import read_untrusted_json
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, render_prompt, sealed_items, select_validation
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.jobs.machine import ENGINES
+from tuneloop.tools.jobs.machine import ENGINES, gpu_models
 from tuneloop.tools.scoring import chart_matching, code_results, scorer, typed_json
 from tuneloop.tools.scoring.scorer import JUDGING, SCORING, scorer_file
 from tuneloop.tools.weights.fingerprints import model_fingerprint
@@ -291,12 +291,13 @@ def result_keys(
 
 
 def conditions_hash(engine: Engine, how: EvaluationConditions) -> str:
-    """A hash of what decides verdicts beside model and items: engine, device, backend, batching, seed, scripts.
+    """A hash of what decides verdicts beside model and items: engine, device with its model, backend, batching, seed, scripts.
 
     Only scores that were measured under the same conditions are compared.
     """
     sources = [digest_file(path) for path in (SCORING, JUDGING, *OUTSIDE, *sorted(SCRIPTS.glob("*.py")), *ANSWERS)]
-    return digest(engine.identity, json.dumps([sources, how.facts]))
+    devices = gpu_models() if how.device == "cuda" else []
+    return digest(engine.identity, json.dumps([sources, how.facts, devices]))
 
 
 def model_fingerprints(model: ModelWeights, memory: Path | None) -> list[str]:

@@ -25,6 +25,19 @@ def find_device() -> str:
     return "cuda" if not hidden and Path("/dev/nvidiactl").exists() else "cpu"
 
 
+NVIDIA_DRIVER = Path("/proc/driver/nvidia")
+
+
+def gpu_models(driver: Path = NVIDIA_DRIVER) -> list[str]:
+    """Model names of the NVIDIA devices, sorted, as the kernel's driver reports them; [] where it reports none."""
+    return sorted(_model(path) for path in driver.glob("gpus/*/information"))
+
+
+def _model(information: Path) -> str:
+    lines = information.read_text(errors="replace").splitlines()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("Model:")), "NVIDIA device")
+
+
 SPARE_DISK = 1 << 30
 PROCESSES = 512
 

@@ -90,6 +90,7 @@ class RunRequest(BaseModel):
     guards: tuple[str, ...] = ()
     seeds: int | None = None
     seed: int | None = None
+    validation_share: float | None = None
 
     def checked(self, given: OpenFolders, settings: Settings) -> RunRequest:
         """With paths made absolute.

@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -17,6 +17,7 @@ from tuneloop.tools.evaluation.item_sets import (
     EvaluationConditions,
     ItemSet,
     ModelWeights,
+    conditions_hash,
     evaluation_command,
     make_item_set,
     result_keys,
@@ -157,3 +158,12 @@ def test_a_model_without_weights_is_refused(tmp_path: Path, asked: ItemSet) -> N
     (base / "model.safetensors").rename(base / "pytorch_model.bin")
     with pytest.raises(RecipeError, match="nothing to measure"):
         evaluation_command(ENGINE, [ModelWeights("a", base)], [asked], tmp_path / "out")
+
+
+def test_another_gpu_is_another_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    def key(device: Literal["cpu", "cuda"], *models: str) -> str:
+        monkeypatch.setattr(item_sets, "gpu_models", lambda: list(models))
+        return conditions_hash(ENGINE, EvaluationConditions(device=device))
+
+    assert key("cuda", "NVIDIA L4") == key("cuda", "NVIDIA L4") != key("cuda", "NVIDIA H100")
+    assert key("cpu", "NVIDIA L4") == key("cpu")
