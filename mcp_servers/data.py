@@ -19,7 +19,7 @@ from tuneloop.mcp_servers.injection_marking import mark_answer, mark_answers, qu
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import Count, Experiment, Kind, Measured, Offset, Split, make_server
 from tuneloop.tools.benchmark_items.folder import render_prompt
-from tuneloop.tools.contamination.sealed_filter import withheld_notice
+from tuneloop.tools.contamination.sealed_filter import omission_notice
 from tuneloop.tools.data_gate.report import REJECTED, REPORT
 from tuneloop.tools.data_script.run import (
     LARGEST_SAMPLE,
@@ -57,7 +57,7 @@ class DataTools(RowTools):
             card = readme_file(root)
             readme = shared_reader().text(root, card, LONGEST_CARD) if card else ""
             view = dataset_view(self.scope.run_tools().setup, name)
-            more |= withheld_notice(sum(view.removed.values())) if view else {}
+            more |= omission_notice(sum(view.removed.values())) if view else {}
             found.append(
                 {
                     "name": name,

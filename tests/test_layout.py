@@ -81,7 +81,7 @@ def test_only_entry_points_load_settings() -> None:
     assert {name for name in found if not name.startswith("cli.")} == entries
 
 
-def test_only_checks_of_text_and_files_without_an_experiment_parse_a_config_themselves() -> None:
+def test_nodes_do_not_parse_configs_themselves() -> None:
     found = [name for name, file in modules().items() if re.search(r"\bparse_config\(", file.read_text())]
     checks = ["config_text", "check", "folders", "releases"]
     others = ["tuneloop.mcp_servers.params", "tuneloop.cli.params_views"]

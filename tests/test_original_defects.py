@@ -104,7 +104,7 @@ SCORING = (
     ),
     Defect(
         "An edited molecule is right when one group more or less is counted, whatever else it is.",
-        ((CHEMISTRY, "test_editing", "test_what_the_original_accepts_is_told_apart"),),
+        ((CHEMISTRY, "test_editing", "test_answers_that_the_original_accepts_are_distinguished"),),
     ),
     Defect(
         "Any molecule with more of a property is a success, one long chain for every source.",
@@ -278,7 +278,7 @@ DATA = (
         "Ten records are checked, and a script that wrote none need not fail.",
         (
             (GATE, "test_the_last_of_many_records_is_looked_at_too", "test_bad_data_is_refused"),
-            ("tools/data_script/test_run.py", "test_without_a_file_of_its_own_from_a_good_end_a_script_has_failed"),
+            ("tools/data_script/test_run.py", "test_script_without_output_has_failed"),
         ),
     ),
     Defect(

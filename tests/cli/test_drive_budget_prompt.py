@@ -54,7 +54,7 @@ def test_left_open(run: RunFolder, typed: Type) -> None:
     assert not read_conversation(run.conversation)
 
 
-def test_nobody_is_there_after_all(run: RunFolder, typed: Type, capsys: pytest.CaptureFixture[str]) -> None:
+def test_budget_question_without_answer(run: RunFolder, typed: Type, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask_for_more(run, load_settings(), QUESTION, patience=0.01)
     assert is_finish_requested(run)
     assert "nobody answered" in capsys.readouterr().err

@@ -56,7 +56,7 @@ def test_judges_whose_words_are_known() -> None:
     assert (vague["unknown"], vague["false_correct"], vague["false_incorrect"]) == (len(ROWS), 0, right)
 
 
-def test_a_judge_who_repeats_what_he_reads_believes_no_reply() -> None:
+def test_judge_that_echoes_its_prompt_calls_no_reply_right() -> None:
     """The last words of the reply, as a weak model gives them back."""
 
     def echo(asked: dict[str, Any]) -> str:

@@ -311,7 +311,7 @@ def test_stop_leaves_one_whole_message(home: Home) -> None:
     assert [read_json(m) for m in messages] == [{"do": "pause"}]
 
 
-def test_watch_ends_when_nobody_works(home: Home) -> None:
+def test_watch_ends_when_the_run_is_idle(home: Home) -> None:
     run = make_run(home, "r1")
     run.events.write_text('{"kind":"run_paused","reason":"asked"}\n{"kind":"torn')
     result = call("watch")

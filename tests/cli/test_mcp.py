@@ -63,7 +63,7 @@ def test_a_project_gets_all_servers(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", USER)
-def test_a_user_gets_them_in_his_own_file(tmp_path: Path, name: str) -> None:
+def test_user_scope_writes_the_users_file(tmp_path: Path, name: str) -> None:
     assert call("install", name, "--user", "--yes").exit_code == 0
     assert list(servers(tmp_path / "me" / USER[name], mcp_clients()[name].key)) == NAMES
 

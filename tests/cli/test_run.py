@@ -33,7 +33,7 @@ def spec_of(home: Home) -> RunSpec:
     return read_spec(run)
 
 
-def test_without_a_benchmark_it_is_the_seeds_one_said_aloud(home: Home) -> None:
+def test_default_benchmark_is_aime25_with_a_warning(home: Home) -> None:
     result = call("--base-model", "tiny", "--loop-n", "1")
     assert result.exit_code == 2 or spec_of(home).benchmark == "aime25"
     assert [line for line in result.stderr.splitlines() if "WARNING" in line and "aime25" in line]

@@ -327,9 +327,7 @@ def long_log(run: RunFolder, count: int) -> None:
         f.write("\n".join(said) + "\n" + (filler + "\n") * count + begun + "\n" + (late + "\n") * count)
 
 
-def test_who_joins_a_long_run_late_gets_the_story_then_the_present(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_late_viewer_gets_history_then_live_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = RunFolder(tmp_path / "r1")
     long_log(run, 20_000)
     base = Score(benchmark="b", split="validation", metric="m", value=9, low=6, high=14, n=200, parsed=100)

@@ -28,7 +28,7 @@ def test_the_list_is_asked_by_the_name_that_the_provider_uses(name: str) -> None
     assert find_price(name, {}) == load_price_list().models["gpt-5-mini"]
 
 
-def test_who_wins_and_what_nobody_knows() -> None:
+def test_price_precedence_and_unknown_models() -> None:
     assert find_price("gpt-5", OWN) == find_price("openai:gpt-5", OWN) == OWN["gpt-5"]
     for unknown in ("gpt-5-turbo-special", "qwen3-8b", "somebody/gpt-5", ""):
         assert find_price(unknown, OWN) is None

@@ -175,7 +175,7 @@ def readable(file: Path) -> str:
     return "\n".join(v.decode("latin-1") if isinstance(v, bytes) else str(v) for row in rows for v in row)
 
 
-def test_they_were_removed_before_anybody_read_and_the_report_counts_them(place: Place) -> None:
+def test_sealed_rows_are_removed_first_and_counted(place: Place) -> None:
     dropped = json.loads((place.run / "experiments/001/data/report.json").read_text())["dropped"]
     assert not [why for why in dropped if why.startswith("overlap with")], "nothing was left for the gate"
     report = (place.run / "report.md").read_text()

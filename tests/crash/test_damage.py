@@ -36,7 +36,7 @@ def meet_all(pristine: tuple[Path, Path], seeds: range, monkeypatch: pytest.Monk
     return [said for seed in chosen for said in meet_damage(whole, home, seed)]
 
 
-def test_a_damaged_home_is_told_of_in_a_line(pristine, monkeypatch) -> None:
+def test_damaged_home_is_one_line(pristine, monkeypatch) -> None:
     """No traceback, a documented exit code, nothing lost."""
     wrong = meet_all(pristine, range(HOMES), monkeypatch)
     assert not wrong, "\n\n".join(wrong)

@@ -263,7 +263,7 @@ def test_training_that_fails_costs_no_candidate(
     assert trainings.made == ([(2, 2), (1, 2), (1, 3)] if culprit == "environment" else made)
 
 
-def test_who_is_asked_to_finish_trains_nothing_further(tmp_path: Path, train: Callable[..., Trainings]) -> None:
+def test_finish_request_stops_further_trainings(tmp_path: Path, train: Callable[..., Trainings]) -> None:
     ctx = run_of(tmp_path, THREE, trainings=3)
     append_row(ctx.run.directives, Directive(id="1", text="finish", command=Finish()))
     made = train({})

@@ -146,7 +146,7 @@ def test_either_may_be_removed(home: Home, parent: RunFolder) -> None:
     assert len(load_journal(run).experiments) == 8
 
 
-def test_what_is_needed_and_gone_is_said_in_one_line(home: Home, parent: RunFolder) -> None:
+def test_missing_needed_file_is_one_line(home: Home, parent: RunFolder) -> None:
     prune_experiment(parent.experiment(7), weights=True, raw=True, rule="best")
     with pytest.raises(
         InvalidRequestError, match=r"experiment 7, whose weights were pruned .*right is one of 0, 1, 2, 3, 4, 5, 6"

@@ -43,7 +43,7 @@ def test_forecast_and_truth(context: Callable[..., Context]) -> None:  # noqa: F
         check_fits(said, said.seconds)
 
 
-def test_what_memory_ends_is_told_what_would_fit(context: Callable[..., Context]) -> None:  # noqa: F811
+def test_out_of_memory_is_reported_with_what_fits(context: Callable[..., Context]) -> None:  # noqa: F811
     ctx = context(per_device_train_batch_size=16, cutoff_len=1024)
     rows = read_json(ctx.folder.data / "data.json")
     long = {"instruction": "Tom has 7 apples. " * 120, "input": "", "output": "8"}

@@ -116,7 +116,7 @@ IMPATIENT = (
 BEGUN = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
 
-def test_who_does_not_finish_his_request_is_cut_off(tmp_path: Path) -> None:
+def test_unfinished_requests_are_cut_off(tmp_path: Path) -> None:
     with serving(tmp_path, argv=(sys.executable, "-c", IMPATIENT)) as port:
         for said in (b"", b"POST /mc", BEGUN, BEGUN + b"Content-Length: 100\r\n\r\nabc"):
             with socket.create_connection(("127.0.0.1", port), timeout=60) as s, suppress(ConnectionResetError):

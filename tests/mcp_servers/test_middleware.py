@@ -119,7 +119,7 @@ async def test_without_a_token_only_loopback_is_served() -> None:
     assert await ask(app, LAN, path="/ok", method="GET") == 200, "that it lives may be known"
 
 
-async def test_a_preflight_needs_no_token_and_gets_no_further_than_its_origin() -> None:
+async def test_preflight_needs_no_token_but_a_known_origin() -> None:
     app = built(middleware(TOKEN, [STUDIO], 1000))
     asked = {"access-control-request-method": "POST"}
     assert await ask(app, method="OPTIONS", headers={**asked, "origin": STUDIO}) == 200
@@ -152,7 +152,7 @@ async def test_what_is_too_large_or_too_often_is_refused() -> None:
     assert [await ask(free, LAN) for _ in range(5)] == [200] * 5
 
 
-def test_every_guard_of_the_door_sees_websockets() -> None:
+def test_every_check_applies_to_websockets() -> None:
     """A guard that only knows HTTP would wave a handshake through."""
     guards: list[Any] = [middleware.cls for middleware in middleware(TOKEN, [], 1000)]
     assert guards.count(CheckedApp) == 4

@@ -218,7 +218,7 @@ def test_result_names_gain_interval_and_verdict_but_no_proof() -> None:
         assert not re.search(r"\bp = |\bp-value|significan|\bprove|accepted", render(name, BRIEF)), name
 
 
-def test_agents_are_told_that_items_count_which_they_do_not_see() -> None:
+def test_agents_are_told_of_unseen_items() -> None:
     assert "Items that you are not shown count too." in render("researcher", BRIEF)
     text = render("data_engineer", BRIEF)
     assert "rows that hold sealed test items, or validation items that are not shown, are dropped by code" in text

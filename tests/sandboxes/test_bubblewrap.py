@@ -20,7 +20,7 @@ except InvalidRequestError as e: print(e)
 
 
 @pytest.mark.skipif(probe_bubblewrap() is not None or not shutil.which("unshare"), reason="needs user namespaces")
-def test_a_kernel_that_has_run_out_of_them_is_told_in_one_line():
+def test_exhausted_kernel_resource_is_one_line():
     shell = 'echo 0 > /proc/sys/user/max_user_namespaces; exec "$0" "$@"'
     source = str(Path(tuneloop.__file__).parent.parent)
     argv = ["unshare", "-Ur", "sh", "-c", shell, sys.executable, "-c", PROBE, source]

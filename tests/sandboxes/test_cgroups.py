@@ -45,7 +45,7 @@ def test_no_job_gets_more_memory_than_its_limit(trial, what):
     assert done.peak_memory < 200 << 20
 
 
-def test_a_fork_bomb_meets_a_wall(trial):
+def test_fork_bomb_is_limited(trial):
     folder = trial.start(
         "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", limits={"processes": 16}
     )
@@ -78,7 +78,7 @@ def test_a_job_without_limits_has_none(trial):
     trial.sandbox.stop(folder, grace=0)
 
 
-def test_what_a_killed_keeper_leaves_is_removed_by_its_watcher(trial):
+def test_cgroup_of_killed_supervisor_is_removed(trial):
     folder = trial.start(SLEEP, limits={"memory": 1 << 30})
     until((trial.work / "up").exists)
     pid = supervisor_pid(folder)

@@ -51,7 +51,7 @@ def test_without_both_the_cures_are_told(no_bubblewrap, no_docker):
     assert open_run_sandbox("auto", "fallback").kind == "process"
 
 
-def test_one_that_is_there_but_refuses_is_not_believed(no_bubblewrap, no_docker):
+def test_installed_but_refusing_bubblewrap_is_not_used(no_bubblewrap, no_docker):
     fake = no_bubblewrap / "bwrap"
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     fake.chmod(0o755)
@@ -68,7 +68,7 @@ def test_process_is_there_for_trusted_code_always(no_bubblewrap, no_docker):
 
 
 @pytest.mark.parametrize("kind", ["auto", "process"])
-def test_only_the_owner_of_the_process_runs_generated_code_unprotected(no_bubblewrap, no_docker, kind):
+def test_only_the_owner_allows_unsandboxed_code(no_bubblewrap, no_docker, kind):
     with pytest.raises(InvalidRequestError, match="--allow-unsandboxed"):
         open_run_sandbox(kind, "never")
     assert open_run_sandbox(kind, "fallback").kind == "process"

@@ -56,7 +56,7 @@ print(os.listdir('/proc/self/fd'))
     assert CANARY not in log
 
 
-def test_who_holds_the_lock_inside_is_out_of_reach(trial, needs):
+def test_lock_holder_is_out_of_the_jobs_reach(trial, needs):
     needs("files")
     code = """
 import os
@@ -191,7 +191,7 @@ def test_listed_paths_inside_listed_paths(trial, needs):
     assert (trial.work / "y").exists()
 
 
-def test_generated_code_wants_walls_or_the_users_word(tmp_path):
+def test_generated_code_needs_sandbox_or_owners_permission(tmp_path):
     command = Command(argv=("/bin/true",), cwd=str(tmp_path), write=(str(tmp_path),), generated=True)
     with pytest.raises(InvalidRequestError, match="--allow-unsandboxed"):
         ProcessSandbox().start(tmp_path / "job", command)

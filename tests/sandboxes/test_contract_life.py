@@ -93,7 +93,7 @@ def lost(sandbox: Sandbox, folder) -> bool:
     return state == "lost"
 
 
-def test_a_killed_keeper_takes_the_whole_job_with_it(trial, mortal):
+def test_killed_supervisor_ends_the_whole_job(trial, mortal):
     folder = trial.start(STRAY_BEATS + WAIT_FOR_BEAT + "open('up', 'w')\n" + SLEEP)
     until((trial.work / "up").exists)
     os.kill(supervisor_pid(folder), signal.SIGKILL)

@@ -59,7 +59,7 @@ def test_container_with_killed_supervisor_loses_no_line(trial, watcher_too):
     until(lambda: state(folder) is None)
 
 
-def test_what_ends_while_nobody_watches_is_told_to_who_comes_next(trial):
+def test_container_that_ended_unwatched_is_reported(trial):
     folder = trial.start("import time; open('up', 'w'); time.sleep(0.3); print('whole'); raise SystemExit(7)")
     until((trial.work / "up").exists)
     pid = first_process(folder)
@@ -81,7 +81,7 @@ def test_time_limit_survives_killed_supervisors(trial):
     assert not trial.beats()
 
 
-def test_stop_reaches_a_container_without_keeper(trial):
+def test_stop_reaches_container_without_supervisor(trial):
     folder = trial.start(UP_AND_BEAT)
     until((trial.work / "up").exists)
     kill_keepers(folder)
@@ -165,13 +165,13 @@ def test_a_job_never_runs_in_two_containers(trial):
     assert (trial.work / "started").read_text() == "x"
 
 
-def test_memory_bombs_hit_the_wall_however_quick(trial):
+def test_memory_bombs_hit_the_limit(trial):
     done, _ = trial.run("x = [bytearray(64 << 20) for _ in range(64)]", limits={"memory": 100 << 20})
     assert (done.reason, done.code) == ("memory", -9)
     assert done.peak_memory >= 100 << 20
 
 
-def test_jobs_are_nobody_special(trial):
+def test_jobs_run_as_unprivileged_user(trial):
     code = "import os; print(os.getuid(), [l for l in open('/proc/self/status') if l[:4] in ('CapE', 'CapB', 'NoNe', 'Secc')])"
     done, log = trial.run(code)
     assert done.ok
@@ -191,7 +191,7 @@ def test_what_the_daemon_knows_of_a_container_holds_no_secret(trial):
     wait(trial.sandbox, folder)
 
 
-def test_sweep_takes_what_nobody_will_ask_for_and_nothing_else(trial):
+def test_sweep_removes_orphaned_containers_only(trial):
     kept, gone = (trial.start(UP_AND_BEAT, name) for name in ("kept", "gone"))
     pids = [first_process(folder) for folder in (kept, gone)]
     kill_keepers(gone)
@@ -236,7 +236,7 @@ def test_what_jobs_may_not_read_is_told_with_the_cure(tmp_path):
     check_readable([str(tmp_path / "model")], (10001, 10001))
 
 
-def test_root_of_a_rootless_daemon_is_who_starts_tuneloop(tmp_path):
+def test_rootless_daemon_maps_root_to_the_user(tmp_path):
     """As a user who is not root: such a daemon gives the user's own files to its containers' root."""
     (tmp_path / "pipes").mkdir()
     (tmp_path / "secret").touch(0o600)
@@ -266,7 +266,7 @@ NAN = b'{"code": 3, "peak": 1, "cpu": NaN, "refusal": ""}\n'
 
 
 @pytest.mark.parametrize("lie", [NAN, NAN.replace(b"NaN", b"1e999"), b"[" * 50000 + b"\n", NAN.strip()])
-def test_the_end_of_a_job_is_not_what_the_job_says(trial, lie):
+def test_job_cannot_fake_its_end(trial, lie):
     done, log = trial.run(f"{SAYS}os.write(report, {lie!r}); time.sleep(0.3); print('whole'); raise SystemExit(7)")
     assert (done.code, done.reason) == (7, "finished")
     assert done.cpu < 30
@@ -306,7 +306,7 @@ print([l.split()[1] for l in open('/proc/self/status') if l.startswith('Seccomp_
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root hands over")
-def test_folders_nested_without_end_are_the_worlds_error(tmp_path):
+def test_endlessly_nested_folders_are_an_infrastructure_error(tmp_path):
     handle = os.open(tmp_path, os.O_RDONLY)
     for _ in range(1500):
         os.mkdir("d", dir_fd=handle)

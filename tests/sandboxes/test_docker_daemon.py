@@ -78,6 +78,6 @@ def test_an_engines_image_that_is_gone_is_told_with_the_cure(tmp_path, docker_ho
 
 
 @pytest.mark.parametrize("name", ["", "a b", "UPPER:x", "../../info", "x/../y", "-x", "a:b:c"])
-def test_what_is_no_name_is_told_apart_from_what_is_not_there(name):
+def test_invalid_name_differs_from_missing_one(name):
     with pytest.raises(InvalidRequestError, match="is no name of an image; right is one like debian:bookworm"):
         need_image(name, "that")

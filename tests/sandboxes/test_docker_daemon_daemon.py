@@ -75,7 +75,7 @@ def stranger(tmp_path):
         server.shutdown()
 
 
-def test_strangers_are_no_daemon(stranger):
+def test_other_servers_are_no_daemon(stranger):
     assert "does not answer" in problem(f"unix://{stranger}")
     with pytest.raises(UnreachableError):
         DockerApi(stranger, "1.41").state("x")

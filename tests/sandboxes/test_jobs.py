@@ -35,7 +35,7 @@ def test_the_same_key_is_the_same_job_running_or_over(tmp_path, command):
     assert read_command(one).key == "a"
 
 
-def test_without_a_key_the_whole_command_counts(tmp_path, command):
+def test_command_is_the_key_without_a_key(tmp_path, command):
     one = launch(BOX, tmp_path / "jobs", "train", command("true"))
     assert launch(BOX, tmp_path / "jobs", "train", command("true")) == one
     assert launch(BOX, tmp_path / "jobs", "train", command("false")).name == "train.2"
@@ -84,7 +84,7 @@ def test_a_job_that_was_stopped_is_started_again(tmp_path, command):
     assert launch(BOX, tmp_path / "jobs", "train", command("true", "a")).name == "train.2"
 
 
-def test_a_stop_reaches_a_keeper_that_has_not_yet_named_itself(tmp_path, command):
+def test_stop_reaches_supervisor_without_pid_file(tmp_path, command):
     one = launch(BOX, tmp_path / "jobs", "train", command("sleep 30", "a"))
     supervisor_pid(one)
     os.truncate(one / "lock", 0)

@@ -51,7 +51,7 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(tmp_path):
     assert found <= {"a", "b"}
 
 
-def test_what_lies_too_deep_is_boundless_and_synced_all_the_same(tmp_path):
+def test_too_deep_tree_counts_as_over_limit_and_is_synced(tmp_path):
     nested(tmp_path, DEEPEST + 10)
     with pytest.raises(OSError, match="too deeply"):
         list(walk_below(str(tmp_path)))

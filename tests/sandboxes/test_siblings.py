@@ -133,7 +133,7 @@ def test_without_its_guard_each_attack_works(tmp_path: Path, out: str):
     assert {name for name, end in said.items() if end == "did"} == works
 
 
-def test_what_engines_do_goes_on_behind_the_walls(warm):
+def test_engines_work_when_confined(warm):
     code = """
 import multiprocessing, subprocess, socket, tempfile, threading, time
 from multiprocessing.shared_memory import SharedMemory

@@ -107,7 +107,7 @@ def test_constants_made_from_home_are_the_jobs_own(tmp_path):
         ({"worker": "/nonesuch/socket"}, "no worker listens: No such file"),
     ],
 )
-def test_where_no_worker_can_fork_it_a_job_starts_cold_and_says_why(warm, fields, why):
+def test_job_starts_cold_where_no_worker_can_fork(warm, fields, why):
     warm.sandbox.start(warm.root / "jobs/job", warm.command(FLAVOUR).model_copy(update=fields))
     assert wait(warm.sandbox, warm.root / "jobs/job", every=0.01).ok
     log = (warm.root / "jobs/job/log.txt").read_text().splitlines()
@@ -167,7 +167,7 @@ def test_a_killed_worker_loses_its_jobs_and_the_next_one_serves(warm):
     assert (second / "log.txt").read_text() == "warm\n"
 
 
-def test_a_killed_warden_loses_its_job_only(warm):
+def test_killed_fork_parent_loses_its_job_only(warm):
     folder = sleeping(warm)
     os.kill(fork_parent_of(warm), signal.SIGKILL)
     until_lost(warm, folder)
@@ -182,7 +182,7 @@ def test_a_killed_job_has_ended_by_that_signal(warm):
     assert not warm.beats()
 
 
-def test_killed_keepers_take_the_job_with_them_and_leave_the_worker(warm):
+def test_killed_supervisors_end_the_job_and_leave_the_worker(warm):
     folder = sleeping(warm)
     os.killpg(os.getpgid(supervisor_pid(folder)), signal.SIGKILL)
     until_lost(warm, folder)

@@ -25,7 +25,7 @@ def filter_lines(guard: Guard, text: str) -> str:
     return LINE if find_sealed(guard, [kept])[0] else kept
 
 
-def withheld_notice(count: int) -> dict[str, str]:
+def omission_notice(count: int) -> dict[str, str]:
     """What agents are told of rows that were removed from a data set; nothing where none were."""
     if not count:
         return {}

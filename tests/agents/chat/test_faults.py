@@ -47,7 +47,7 @@ def test_retry_after_is_honoured(sit: Sit) -> None:
 
 
 @pytest.mark.parametrize("message", ["insufficient_quota", "slow"])
-def test_who_wants_long_waits_or_money_is_left(sit: Sit, message: str) -> None:
+def test_long_retry_after_or_no_credit_uses_next_model(sit: Sit, message: str) -> None:
     busy = Refuse(429, message, headers={"Retry-After": "3600"})
     table = sit(
         lambda asked: busy if asked["model"] == "m" else GOOD, TUNELOOP_CHAT_FALLBACKS="second,third"
@@ -111,7 +111,7 @@ def every_word(table: Table) -> str:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_the_key_is_told_to_nobody_but_the_provider(
+def test_key_goes_to_the_provider_only(
     sit: Sit, stream: bool, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A provider that repeats the key in errors, words, arguments and names of tools."""

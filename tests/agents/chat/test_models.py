@@ -38,7 +38,7 @@ def test_a_name_leads_to_a_provider(name: str, base: str | None, found: tuple[st
     assert split_name(name, settings(OPENAI_API_BASE=base or "")) == found
 
 
-def test_the_client_speaks_chat_completions_at_an_endpoint_of_ones_own() -> None:
+def test_client_speaks_chat_completions_at_a_configured_endpoint() -> None:
     client: Any = make_client("gpt-6-codex", settings(OPENAI_API_BASE="http://127.0.0.1:9", CHAT_TEMPERATURE="1"))
     assert (client.use_responses_api, client.openai_api_base, client.temperature) == (False, "http://127.0.0.1:9/v1", 1)
     assert client.max_retries == 0

@@ -146,7 +146,7 @@ def test_repeated_calls_are_noticed(sit: Sit) -> None:
     assert ["made this call before" in text for text in results] == [False, True, True, True]
 
 
-def test_who_only_repeats_itself_is_given_up_soon(sit: Sit) -> None:
+def test_repeating_model_is_abandoned(sit: Sit) -> None:
     table = sit(LOOK)
     with pytest.raises(RecipeError, match="no answer when nothing else was left to do"):
         table.ask()

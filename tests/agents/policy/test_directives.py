@@ -86,7 +86,7 @@ def test_sources_that_were_ruled_out_are_read_by_no_plan(messy):
     assert read_files(messy.hypothesis(directives=(Sources(only=("raw/book.csv",)),))) == {"book.csv"}
 
 
-def test_ideas_in_words_are_not_said_to_be_followed(messy):
+def test_free_text_ideas_are_not_reported_as_followed(messy):
     found = messy.hypothesis(directives=(Focus(text="shorter answers"),))
     assert "wait for a chat model" in found.reason
     assert found.data_plan == messy.hypothesis().data_plan

@@ -217,7 +217,7 @@ def test_incumbent_is_parent_despite_higher_guarded_value(messy):
     assert messy.hypothesis(experiment=5, journal=rows).parent == 2
 
 
-def test_best_measured_experiment_is_the_parent_while_none_is_promoted(messy):
+def test_parent_is_best_measured_while_none_is_promoted(messy):
     first = messy.hypothesis()
     other = first.model_copy(update={"training_plan": {"max_steps": 1}})
     rows = (

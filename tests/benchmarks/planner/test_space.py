@@ -40,7 +40,7 @@ def test_a_point_as_a_hypothesis_is_the_same_point(arena: Arena) -> None:
         assert arena.space.point(arena.space.hypothesis(point)) == (point, ())
 
 
-def test_what_the_policy_proposes_first_lies_in_the_space(arena: Arena) -> None:
+def test_first_proposal_is_in_the_space(arena: Arena) -> None:
     idea = asyncio.run(OfflinePolicy().answer("researcher", "", arena.brief, arena.tools, Hypothesis))
     point, said = arena.space.point(idea)
     assert said == ()
@@ -50,7 +50,7 @@ def test_what_the_policy_proposes_first_lies_in_the_space(arena: Arena) -> None:
 
 
 @pytest.mark.parametrize(("key", "value", "became"), [("max_steps", 9000, "steps"), ("learning_rate", 0.5, "rate")])
-def test_what_lies_beyond_is_moved_and_said(arena: Arena, key: str, value: float, became: str) -> None:
+def test_out_of_space_recipes_are_moved_and_reported(arena: Arena, key: str, value: float, became: str) -> None:
     from planner.space import RATES, STEPS
 
     idea = arena.space.hypothesis(arena.space.draw(Random(3)))
@@ -59,7 +59,7 @@ def test_what_lies_beyond_is_moved_and_said(arena: Arena, key: str, value: float
     assert any(line.startswith(became) for line in said)
 
 
-def test_steps_that_nobody_else_has_are_said(arena: Arena) -> None:
+def test_untested_step_counts_are_reported(arena: Arena) -> None:
     idea = arena.space.hypothesis(arena.space.draw(Random(4)))
     plan = (*idea.data_plan, Step(do="translate_to_latin"))
     assert arena.space.point(idea.model_copy(update={"data_plan": plan}))[1] == (

@@ -120,7 +120,7 @@ CHEATS = {
 }
 
 
-def test_cheats_give_nothing_right_and_disturb_nobody(tmp_path: Path) -> None:
+def test_cheating_replies_score_zero_and_disturb_no_other(tmp_path: Path) -> None:
     """Before, between and after them right answers are right."""
     codes = {"first": RIGHT}
     for i, (name, code) in enumerate(CHEATS.items()):
@@ -158,7 +158,7 @@ def test_an_answer_knows_only_its_own_item(tmp_path: Path) -> None:
     assert {name: one for name, one in given.items() if one["results"][0].get("error") not in refused} == {}
 
 
-def test_a_sleeper_is_woken_and_time_counts_as_cpu_time(tmp_path: Path) -> None:
+def test_sleeping_reply_is_ended_and_cpu_time_is_counted(tmp_path: Path) -> None:
     began = time.monotonic()
     given = run(tmp_path, busy="def add(a, b):\n while True: pass", slow=f"import time\ntime.sleep(1.5)\n{RIGHT}")
     assert given["busy"] == {"id": "busy", "results": None, "why": "ended early"}
@@ -172,7 +172,7 @@ def test_who_waits_for_ever_is_ended(tmp_path: Path) -> None:
     assert given["asleep"]["why"] == "took too long"
 
 
-def test_what_a_predecessor_left_in_the_output_is_not_believed(tmp_path: Path) -> None:
+def test_leftover_output_of_earlier_attempt_is_ignored(tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "results.json").mkdir(parents=True)
     (out / "results.part").symlink_to(tmp_path / "elsewhere")

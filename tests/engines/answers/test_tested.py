@@ -133,7 +133,7 @@ def test_no_attack_passes(attack: str, attacked: Given) -> None:
     assert not right(attacked, attack), attacked[attack]
 
 
-def test_those_after_the_attacks_are_heard(attacked: Given) -> None:
+def test_replies_after_attacks_are_scored(attacked: Given) -> None:
     assert right(attacked, "the last one")
 
 
@@ -146,7 +146,7 @@ def test_those_after_the_attacks_are_heard(attacked: Given) -> None:
         ("def add(:", "SyntaxError"),
     ],
 )
-def test_a_test_that_does_not_come_to_its_end_passes_nobody(program: str, said: str, tmp_path: Path) -> None:
+def test_unfinished_test_passes_no_reply(program: str, said: str, tmp_path: Path) -> None:
     given = run(tmp_path, {"x": RIGHT}, Program(program=program, names=("add",)))
     assert given["x"]["results"] == [{"error": said}]
 

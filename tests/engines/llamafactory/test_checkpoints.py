@@ -72,7 +72,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("how", DAMAGE)
-def test_a_damaged_checkpoint_is_put_aside_and_the_one_before_is_taken(how: str, out: Path, python) -> None:
+def test_damaged_checkpoint_falls_back_to_the_previous_one(how: str, out: Path, python) -> None:
     DAMAGE[how](out / "checkpoint-20")
     said = python(ASK, out)
     assert "checkpoint-20 is put aside" in said and said.endswith("newest checkpoint-10\n")
@@ -90,7 +90,7 @@ def offer(llamafactory, out: Path, last: int) -> int:
     return subprocess.run([str(llamafactory.python), str(MODULE), "offer", str(out), str(last)]).returncode
 
 
-def test_offered_checkpoint_is_newest_up_to_step(llamafactory, out: Path) -> None:
+def test_marked_checkpoint_is_newest_up_to_step(llamafactory, out: Path) -> None:
     (out / "model.safetensors").write_bytes(b"stale")
     assert offer(llamafactory, out, 19) == 0
     assert (out / "model.safetensors").read_bytes().startswith(b"10 model")
@@ -105,7 +105,7 @@ def test_offered_checkpoint_is_newest_up_to_step(llamafactory, out: Path) -> Non
     assert (out / "checkpoint-20" / "model.safetensors").is_file()
 
 
-def test_no_offer_before_the_first_checkpoint_or_of_a_broken_one(llamafactory, out: Path) -> None:
+def test_no_checkpoint_before_the_first_or_of_a_broken_one(llamafactory, out: Path) -> None:
     assert offer(llamafactory, out, 9) == 3
     zero(out / "checkpoint-10" / "model.safetensors")
     assert offer(llamafactory, out, 19) == 3

@@ -191,7 +191,7 @@ def test_what_decides_the_answer_is_never_left_out(tmp_path: Path) -> None:
     assert all("'temperature' is not supported" in row["why"] for row in results(file).values())
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_refused_connection_is_one_error(tmp_path: Path) -> None:
     """The proxy may be away for a while; in a test it is patience that is short."""
     file = job(tmp_path, 1)
     code = (

@@ -217,7 +217,7 @@ def test_an_endpoint_that_always_fails_is_left_alone(tmp_path: Path) -> None:
     assert len(chat.seen) <= 4 + 2 * (20 + 4)
 
 
-def test_one_poisonous_prompt_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_failing_prompt_does_not_stop_the_others(tmp_path: Path) -> None:
     def say(a: dict[str, Any]) -> str | Broken:
         return broken(500) if text_of(a) == "q7" else "yes"
 
@@ -269,7 +269,7 @@ def test_a_mistake_of_the_script_is_seen_at_once(tmp_path: Path) -> None:
     assert {p.returncode, wrong.returncode, none.returncode} == {1}
 
 
-def test_nobody_at_the_door(tmp_path: Path) -> None:
+def test_missing_socket_is_one_error(tmp_path: Path) -> None:
     code = "import tuneloop_models.endpoint as d\nd.PATIENCE = 0.0\nanswers = ask_many(['q'] * 9)"
     p = ran(tmp_path, Chat(lambda a: ""), code, OPENAI_BASE_URL="http://127.0.0.1:9/v1")
     assert p.returncode == GONE

@@ -160,7 +160,7 @@ def test_editing(opencompass: Engine) -> None:
     assert found == [value for *_, value in EDITED]
 
 
-def test_what_the_original_accepts_is_told_apart(opencompass: Engine) -> None:
+def test_answers_that_the_original_accepts_are_distinguished(opencompass: Engine) -> None:
     found = told(opencompass, "chem_edit", [(edit("hydroxyl"), out("output", "CCCCO")), (edit("hydroxyl"), "?")])
     assert found["summary"]["counted_rate"] == found["summary"]["valid_rate"] == 50
 

@@ -86,7 +86,7 @@ def test_tools_are_offered_once_they_can_answer(open_run) -> None:
     assert offered == {*RESEARCHER.tools}
 
 
-def test_a_pause_is_heard_while_a_model_thinks(open_run, chat: Chat) -> None:
+def test_pause_interrupts_a_model_call(open_run, chat: Chat) -> None:
     ctx = open_run()
     chat.say = lambda _: Hang()
     said = threading.Thread(target=lambda: (until(lambda: chat.seen, 60), put(ctx.run.inbox, do="pause")))

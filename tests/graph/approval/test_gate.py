@@ -134,7 +134,7 @@ def test_a_plan_that_is_turned_down_is_a_failed_experiment(run: RunFolder) -> No
     assert rebuild(run, Settings()).stage == "critique"
 
 
-def test_by_chat_while_nobody_works_on_it(run: RunFolder) -> None:
+def test_approval_by_chat_of_an_idle_run(run: RunFolder) -> None:
     graph().invoke(at("build_data"))
     message = say(run, "no, use less data")
     answer_offline(run, load_settings())
@@ -189,7 +189,7 @@ def test_a_launch_shows_the_forecast(run: RunFolder) -> None:
     assert "80 steps in about 10 min 00 s (1100 CPU-s), 1.0 GB of memory" in text
 
 
-def test_nobody_wants_to_be_asked_any_more(run: RunFolder) -> None:
+def test_approvals_can_be_switched_off(run: RunFolder) -> None:
     graph().invoke(at("build_data"))
     append_row(run.directives, Directive(id="1", text="no more questions", command=Approve(at="never")))
     assert graph().invoke(at("build_data"))["stage"] == END

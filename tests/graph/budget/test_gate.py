@@ -171,7 +171,7 @@ def test_only_what_no_later_call_could_have_either_ends_a_run(
     assert [line.kind for line in refused_limits(ctx)] == ["tokens"] * noted
 
 
-def test_a_warning_comes_once_for_each_limit_whoever_sits_down(ctx: Context) -> None:
+def test_one_warning_per_limit_over_sessions(ctx: Context) -> None:
     for _ in range(2):
         warn_near_limits(ctx)
         warn_near_limits(Context(ctx.run, ctx.settings, ctx.state))
@@ -184,7 +184,7 @@ def test_a_warning_comes_once_for_each_limit_whoever_sits_down(ctx: Context) -> 
     assert warnings(ctx) == [("tokens", 1000), ("tokens", 1100)]
 
 
-def test_who_leaves_a_node_has_worked_until_then(ctx: Context) -> None:
+def test_time_is_counted_until_the_node_is_left(ctx: Context) -> None:
     def left(_: Context) -> dict[str, Any]:
         raise PausedError("asked to")
 
@@ -265,7 +265,7 @@ def test_who_is_there_may_say_finish(ctx: Context) -> None:
     assert end["stage"] == "critique", "its agent is refused, and the experiment is closed"
 
 
-def test_where_nobody_is_the_run_comes_to_its_end(ctx: Context) -> None:
+def test_unattended_run_finishes_at_the_limit(ctx: Context) -> None:
     assert next_node(ctx) == "research"
     graph([]).invoke(State(run_id="r1", experiment=1), config())
     assert next_node(ctx) == "finish"

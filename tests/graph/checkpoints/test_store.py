@@ -217,9 +217,7 @@ def test_postgres_holds_the_same(run: RunFolder, server: tuple[str, list[str]]) 
 
 
 @needs_postgres
-def test_a_run_that_moves_between_stores_believes_neither_old_place(
-    run: RunFolder, server: tuple[str, list[str]]
-) -> None:
+def test_moved_run_ignores_old_checkpoints(run: RunFolder, server: tuple[str, list[str]]) -> None:
     url, _ = server
     home = RunFolder(run.root.parent / "moving")
     home.root.mkdir()

@@ -24,7 +24,7 @@ def holder(lock: Path) -> subprocess.Popen[str]:
     return p
 
 
-def test_a_second_process_is_told_who_holds_it(tmp_path: Path) -> None:
+def test_second_process_is_refused_with_the_holders_pid(tmp_path: Path) -> None:
     lock = tmp_path / "run" / "lock"
     p = holder(lock)
     try:
@@ -83,7 +83,7 @@ def test_a_failure_inside_frees_it(tmp_path: Path) -> None:
     assert not is_held(tmp_path / "lock")
 
 
-def test_one_thread_of_a_process_has_a_sitting(tmp_path: Path) -> None:
+def test_one_thread_of_a_process_holds_the_run(tmp_path: Path) -> None:
     lock = tmp_path / "r1" / "lock"
     with hold_lock(lock), hold_exclusively(lock):  # `tuneloop resume` holds it before it drives
         with ThreadPoolExecutor(1) as pool:

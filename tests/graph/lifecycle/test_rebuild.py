@@ -161,7 +161,7 @@ def test_between_experiments_and_at_the_end(run: RunFolder, make_long_run: Calla
     assert rebuild(long, Settings(FT_FILE_PATH=run.root.parent.parent)).stage == "__end__"
 
 
-def test_an_older_checkpoint_than_the_files_is_not_believed(run: RunFolder) -> None:
+def test_checkpoint_older_than_files_is_rebuilt(run: RunFolder) -> None:
     prepared(run)
     folder = run.experiment(1)
     assert not is_behind(State(run_id="r1", stage="research"), run)
@@ -245,7 +245,7 @@ def test_at_every_node_of_a_real_run(whole_run, monkeypatch: pytest.MonkeyPatch)
     assert [j for j in jobs if j.startswith("train")] == ["train.1"]
 
 
-def test_a_damaged_checkpoint_is_said_and_the_run_goes_on(short_run) -> None:
+def test_damaged_checkpoint_is_reported_and_rebuilt(short_run) -> None:
     run = RunFolder(short_run.home / "runs" / "damaged")
     copy_prepared(short_run.run, run)
     env = {**os.environ, "FT_FILE_PATH": str(short_run.home)}

@@ -108,7 +108,7 @@ def test_the_run_goes_on(opened) -> None:
     assert [bool(refused) for refused, _ in planner.told] == [False, True]
 
 
-def test_who_proposes_nothing_else_fails_the_experiment(opened) -> None:
+def test_repeated_proposal_fails_the_experiment(opened) -> None:
     app, _ = opened("continue", Stopping(stubborn=True))
     state = app.invoke(AT, CONFIG)
     assert (state["stage"], state["failure"].culprit) == ("critique", "planner")

@@ -44,7 +44,7 @@ def context(run: RunFolder, loop_n: int | None, left: float | None) -> Any:
         (0, None, 0.0, "research"),
     ],
 )
-def test_onward(
+def test_next_stage(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, done: int, loop_n: int | None, left: float | None, then: str
 ) -> None:
     journal = Journal(experiments=tuple(experiment(i) for i in range(1, done + 1)))

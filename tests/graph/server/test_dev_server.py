@@ -51,7 +51,7 @@ def test_without_a_token_its_own_page_and_studios(log: Path) -> None:  # noqa: F
             assert not load_settings().home.run(thread).root.exists()
 
 
-def test_with_a_token_nobody_comes_in_without_it_also_after_a_reload(log: Path) -> None:  # noqa: F811
+def test_token_is_required_also_after_reload(log: Path) -> None:  # noqa: F811
     with dev(log, TUNELOOP_MCP_TOKEN=TOKEN):
         refused_and_served()
         began = log.read_bytes().count(STARTED)

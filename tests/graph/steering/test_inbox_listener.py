@@ -96,7 +96,7 @@ def test_without_a_thread_the_node_reads_the_inbox(ctx: Context) -> None:
     assert not has_messages(ctx)
 
 
-def test_run_that_nobody_works_on_is_answered_and_stays_startable(ctx: Context) -> None:
+def test_idle_run_is_answered_and_stays_startable(ctx: Context) -> None:
     messages = [say(ctx.run, text) for text in ("pause", "use lora_rank=4")]
     answer_offline(ctx.run, ctx.settings)
     assert all(answer(ctx.run, message) for message in messages)

@@ -284,7 +284,7 @@ def test_a_failed_experiment_is_an_error(tmp_path: Path) -> None:
     assert found["critique"].parent == span_id(script.run, "experiment", 1)
 
 
-def test_a_namesake_is_another_trace(tmp_path: Path) -> None:
+def test_same_run_name_gives_another_trace(tmp_path: Path) -> None:
     one, other = (Script(RunFolder(tmp_path / place / "r")) for place in ("a", "b"))
     one.started()
     other.now = 5

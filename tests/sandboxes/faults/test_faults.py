@@ -141,12 +141,12 @@ def supervisors(folder: Path) -> list[int]:
     return []
 
 
-def keeper_killed(world: World, folder: Path) -> None:
+def supervisor_killed(world: World, folder: Path) -> None:
     for pid in supervisors(folder)[1:]:
         end(pid, folder)
 
 
-def keeper_and_watcher_killed(world: World, folder: Path) -> None:
+def supervisor_and_watcher_killed(world: World, folder: Path) -> None:
     for pid in supervisors(folder):
         end(pid, folder)
 
@@ -157,8 +157,8 @@ FAULTS: tuple[Callable[[World, Path], None], ...] = (
     socket_gone,
     disk_full,
     image_removed,
-    keeper_killed,
-    keeper_and_watcher_killed,
+    supervisor_killed,
+    supervisor_and_watcher_killed,
 )
 
 

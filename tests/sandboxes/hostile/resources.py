@@ -152,7 +152,7 @@ def write_below_a_path_that_is_too_long(aim: Aim) -> None:
 
 
 @attack("disk")
-def write_where_the_keeper_may_not_look(aim: Aim) -> None:
+def write_where_the_watcher_may_not_look(aim: Aim) -> None:
     (aim.work / "closed").mkdir()
     fill(aim.work / "closed/big", 20 << 20)
     (aim.work / "closed").chmod(0)

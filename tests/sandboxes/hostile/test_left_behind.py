@@ -35,7 +35,7 @@ def deep(place, levels, name="d"):
 
 
 @pytest.mark.parametrize(("levels", "name"), [(1200, "d"), (60, "d" * 200)])
-def test_folders_without_end_are_removed_measured_and_looked_through(tmp_path, levels, name):
+def test_endless_folders_are_removed_and_measured(tmp_path, levels, name):
     deep(tmp_path / "work", levels, name)
     assert bytes_below(tmp_path / "work") > 0
     assert not inspect_folder(tmp_path).alive
@@ -95,7 +95,7 @@ def no_lock(request, tmp_path, monkeypatch):
     return tmp_path / "lock"
 
 
-def test_who_looks_for_locks_neither_waits_nor_fails(no_lock):
+def test_looking_for_locks_neither_waits_nor_fails(no_lock):
     assert not is_locked(no_lock)
     assert not inspect_folder(no_lock.parent).alive
 

@@ -68,7 +68,7 @@ def test_events_for_scripts_are_plain_letters(saying, capsys):
 
 @pytest.mark.parametrize("error", [InfrastructureError, InvalidRequestError])
 @pytest.mark.parametrize("saying", SAYINGS)
-def test_an_error_is_one_quiet_line(saying, error, capsys, monkeypatch):
+def test_error_is_one_escaped_line(saying, error, capsys, monkeypatch):
     def fails(*_, **__):
         raise error(f"the job said {SAYINGS[saying]}")
 

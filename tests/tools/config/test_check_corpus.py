@@ -71,7 +71,7 @@ def test_a_finding_points_at_line_or_override(catalog: Catalog, place: Path) -> 
     ]
 
 
-def test_json_is_read_and_the_release_s_fault_told(catalog: Catalog, place: Path) -> None:
+def test_json_defect_of_the_release_is_reported(catalog: Catalog, place: Path) -> None:
     text = '{\n "stage": "sft",\n "learning_rat": 1\n}'
     found = check_config(text, catalog, None, "cpu", profile="engine", here=place, form="json")
     assert [(f.line, f.key) for f in found if f.key == "learning_rat"] == [(3, "learning_rat")]
@@ -100,7 +100,7 @@ def test_packages_of_another_machine_are_warnings(catalog: Catalog, place: Path)
         assert [(f.level, f.key) for f in found if "package" in f.text] == [(level, "quantization_bit")]
 
 
-def test_data_that_lie_elsewhere_are_not_checked(catalog: Catalog, place: Path, tmp_path: Path) -> None:
+def test_data_in_other_places_are_not_checked(catalog: Catalog, place: Path, tmp_path: Path) -> None:
     text = "".join(f"{k}: {v}\n" for k, v in world.BASE.items() if k != "dataset_dir").replace(
         ": model", f": {place}/model"
     )

@@ -10,7 +10,7 @@ from tuneloop.tools.contamination.sealed_filter import (
     LINE,
     filter_lines,
     find_sealed,
-    withheld_notice,
+    omission_notice,
 )
 
 HIDDEN = "Quenthir stacks 58 vortlings and loses 29 of those vortlings before dawn. How many vortlings stay stacked?"
@@ -27,7 +27,7 @@ SEALED = pytest.mark.parametrize("item", [TEST, HIDDEN], ids=["test", "unseen"])
 
 
 @SEALED
-def test_what_is_sealed_is_withheld_and_what_is_shown_is_not(item: str) -> None:
+def test_sealed_items_are_omitted_and_shown_ones_are_not(item: str) -> None:
     assert find_sealed(GUARD, [item.upper(), SHOWN, "What is two?", f"{SHOWN} {item}"]) == [True, False, False, True]
 
 
@@ -40,5 +40,5 @@ def test_of_a_log_the_lines_that_hold_one(item: str) -> None:
 
 
 def test_how_many() -> None:
-    assert withheld_notice(0) == {}
-    assert withheld_notice(3)["omitted"].startswith("3 rows were removed")
+    assert omission_notice(0) == {}
+    assert omission_notice(3)["omitted"].startswith("3 rows were removed")

@@ -51,9 +51,7 @@ def written(run_tools: RunTools, code: str, *, debug: bool = True) -> Path:
     ],
     ids=["nothing", "a link", "a failure behind it"],
 )
-def test_without_a_file_of_its_own_from_a_good_end_a_script_has_failed(
-    run_tools: RunTools, code: str, says: str
-) -> None:
+def test_script_without_output_has_failed(run_tools: RunTools, code: str, says: str) -> None:
     with pytest.raises(RecipeError, match=says) as failed:
         written(run_tools, code)
     assert failed.value.culprit == "script"

@@ -10,7 +10,7 @@ from tuneloop.tools.embedded.words import LIMIT, Step, compute
 
 
 @given(st.integers())
-def test_every_number_is_whole_and_small_and_every_step_holds(seed: int) -> None:
+def test_numbers_are_small_integers_and_steps_hold(seed: int) -> None:
     steps = problem(Random(seed)).steps
     assert 2 <= len(steps) <= 4
     for step in steps:
@@ -19,7 +19,7 @@ def test_every_number_is_whole_and_small_and_every_step_holds(seed: int) -> None
 
 
 @given(st.integers())
-def test_every_number_that_a_step_takes_is_told_or_was_found_before(seed: int) -> None:
+def test_step_operands_are_given_or_computed(seed: int) -> None:
     p = problem(Random(seed))
     known = {int(word) for word in p.question.replace(".", " ").split() if word.isdigit()}
     for step in p.steps:

@@ -144,7 +144,7 @@ build(blueprint, Home(Path(sys.argv[2])), lambda *a: print(a, flush=True))
 
 
 @pytest.mark.slow  # a real build
-def test_a_killed_build_is_not_believed_and_the_next_makes_it_whole(home, tiny):
+def test_killed_build_is_rebuilt(home, tiny):
     argv = [sys.executable, "-c", BUILDER, str(tiny.folder), str(home.root)]
     builder = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert builder.stdout
@@ -175,7 +175,7 @@ def test_a_build_that_fails_leaves_no_manifest_and_says_why(home, tiny):
 
 
 @pytest.mark.slow  # a real build
-def test_an_engine_that_does_not_import_is_not_believed(home, tiny):
+def test_engine_that_does_not_import_is_refused(home, tiny):
     with pytest.raises(InfrastructureError, match="import nonesuch"):
         build_engine(dataclasses.replace(tiny, imports=("nonesuch",)), home, quiet)
     assert list_engines(home) == []
@@ -187,7 +187,7 @@ def test_without_room_nothing_is_made(home, tiny):
     assert not list(home.engines.glob("tiny-*"))
 
 
-def test_a_python_without_wheels_takes_one_from_path_or_says_where_to_get_one(home, tiny, tmp_path, monkeypatch):
+def test_unsupported_python_takes_one_from_path_or_is_refused(home, tiny, tmp_path, monkeypatch):
     assert interpreter()[1] == Path(sys.executable).resolve(), "the project's own comes first"
     monkeypatch.setattr(blueprint, "PYTHONS", ((3, 97), (3, 98), (3, 99)))
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -229,7 +229,7 @@ def test_what_pip_brought_is_in_the_engines_identity(environment):
     assert one.identity != other.identity
 
 
-def test_a_manifest_whose_interpreter_is_gone_is_not_believed(environment, tmp_path):
+def test_engine_without_its_interpreter_is_refused(environment, tmp_path):
     found = inspect_python(environment / "bin/python", ["six"])
     engine = describe_engine("tiny", environment / "bin/python", found)
     write_manifest(engine, tmp_path / MANIFEST)

@@ -38,7 +38,7 @@ def engine(tmp_path: Path) -> Engine:
     return Engine("llamafactory", folder, folder / "bin/python", folder / "bin", readable, "1", "identity")
 
 
-def test_the_context_is_the_engine_and_its_interpreter_at_their_paths(engine: Engine, tmp_path: Path) -> None:
+def test_build_context_holds_engine_and_interpreter(engine: Engine, tmp_path: Path) -> None:
     write_context(engine, tmp_path / "context.tar")
     with tarfile.open(tmp_path / "context.tar") as tar:
         files = {f"/{entry.name}" for entry in tar if entry.isfile()}

@@ -71,7 +71,7 @@ BROKEN: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_entry_is_removed_not_believed(how: str, cache: EvaluationCache, asked: ItemSet) -> None:
+def test_broken_cache_entry_is_removed(how: str, cache: EvaluationCache, asked: ItemSet) -> None:
     cache.write(KEY, results(asked, 4), asked)
     BROKEN[how](entry(cache))
     assert cache.read(KEY, asked) is None

@@ -171,7 +171,7 @@ def test_other_values_to_be_given_are_another_question(home: Path) -> None:
     assert over(lambda: evaluation_status(b, 0)).state == "over"
 
 
-def test_without_the_users_word_nothing_is_run_unprotected(home: Path) -> None:
+def test_no_unprotected_run_without_permission(home: Path) -> None:
     b = bench(home, "r")
     write_setup(b.run, b.setup.model_copy(update={"sandbox": "process"}))
     never = RunTools(b.run, b.settings.model_copy(update={"unsandboxed": "never"}))

@@ -70,7 +70,7 @@ def test_the_job_sees_only_what_it_needs(tmp_path: Path, folder: BenchmarkFolder
     assert not {"HF_TOKEN", "OPENAI_API_KEY"} & command.env.keys()
 
 
-def test_what_is_known_stays_out_of_the_job(tmp_path: Path, asked: ItemSet) -> None:
+def test_cached_results_stay_out_of_the_job(tmp_path: Path, asked: ItemSet) -> None:
     known_place = model(tmp_path / "known")
     models = [ModelWeights("known", known_place), ModelWeights("half", model(tmp_path / "half"))]
     sets = [asked, ItemSet("guard", asked.benchmark, "validation", asked.items[:3])]
@@ -94,7 +94,7 @@ def test_no_test_item_is_near_a_validation_job(tmp_path: Path, folder: Benchmark
     assert all(json.dumps(item.fields["prompt"]) in written for item in sealed_items(folder))
 
 
-def test_the_key_changes_with_all_that_matters_and_nothing_else(tmp_path: Path, folder: BenchmarkFolder) -> None:
+def test_key_covers_exactly_what_matters(tmp_path: Path, folder: BenchmarkFolder) -> None:
     base = model(tmp_path / "base")
 
     def key(engine: Any = ENGINE, run_tools: BenchmarkFolder = folder, limit: int | None = None, **how: Any) -> str:
@@ -140,7 +140,7 @@ def test_an_adapter_and_its_base_both_count(tmp_path: Path, asked: ItemSet) -> N
     )
 
 
-def test_vllm_works_in_one_process_and_tells_nobody(tmp_path: Path, asked: ItemSet) -> None:
+def test_vllm_runs_in_one_process_without_telemetry(tmp_path: Path, asked: ItemSet) -> None:
     how = EvaluationConditions(device="cuda", backend="vllm")
     command = evaluation_command(ENGINE, [ModelWeights("a", model(tmp_path / "base"))], [asked], tmp_path / "out", how)
     assert json.loads(Path(command.argv[2]).read_text())["backend"] == "vllm"

@@ -30,7 +30,7 @@ def test_the_csv_ends_with_the_average() -> None:
     ]
 
 
-def test_a_tree_has_what_agents_see_and_replaces_the_one_of_a_killed_attempt(tmp_path: Path) -> None:
+def test_result_tree_shows_seen_items_and_replaces_older_one(tmp_path: Path) -> None:
     root = tmp_path / "benchmark_results"
     (root / "20260101_000000" / "summary").mkdir(parents=True)
     place = write_experiment_tree(root, [score("a", 50.0)])

@@ -196,7 +196,7 @@ def test_a_broken_plan_is_made_again(content: str, home: Path) -> None:
     assert validation_scores(second, 0) == validation_scores(first, 0)
 
 
-def test_a_plan_whose_answers_were_changed_is_not_believed(home: Path) -> None:
+def test_plan_with_changed_answers_is_refused(home: Path) -> None:
     first, second = bench(home, "first"), bench(home, "second")
     evaluated(first)
     score = validation_scores(first, 0)

@@ -64,7 +64,7 @@ def test_idle_live_job_keeps_its_endpoint(endpoint: JobEndpoint) -> None:
     assert has_ended(endpoint.folder / "endpoint.json", hours_ago), "no end was recorded"
 
 
-def test_exhausted_descriptors_harm_nobody_else(endpoint: JobEndpoint) -> None:
+def test_exhausted_descriptors_leave_other_jobs_alone(endpoint: JobEndpoint) -> None:
     """Connections without end, more than the proxy has descriptors for: it stays, and so do its launcher."""
     endpoint.ask()
     before, lines = endpoint.pid, []
@@ -172,7 +172,7 @@ def test_proxy_that_does_not_listen(make_endpoint: MakeEndpoint, tmp_path: Path)
         make_endpoint()
 
 
-def test_slow_connections_delay_nobody(endpoint: JobEndpoint) -> None:
+def test_slow_connections_do_not_delay_others(endpoint: JobEndpoint) -> None:
     lines = []
     for _ in range(200):
         line = socket.socket(socket.AF_UNIX)

@@ -116,7 +116,7 @@ def test_no_hostile_file_is_more_than_a_line(reader: RawDataReader, tmp_path: Pa
     assert "\n" not in said
 
 
-def test_what_lies_beside_the_data_is_not_there(reader: RawDataReader, tmp_path: Path, good: Path) -> None:
+def test_neighbouring_files_are_invisible(reader: RawDataReader, tmp_path: Path, good: Path) -> None:
     root = tmp_path / "data"
     root.mkdir()
     (root / "rows.jsonl").symlink_to(good)
@@ -201,7 +201,9 @@ def test_without_a_sandbox_it_is_a_plain_process_that_says_so(monkeypatch: pytes
     own.close()
 
 
-def test_a_reader_that_lies_is_not_believed(reader: RawDataReader, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malformed_answers_of_the_reader_are_refused(
+    reader: RawDataReader, good: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client, "load", lambda _: {"name": 7, "rows": "many"})
     with pytest.raises(InvalidRequestError, match="no answer that can be used"):
         reader.inspect(good)

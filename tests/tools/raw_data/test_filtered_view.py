@@ -123,7 +123,7 @@ def test_rows_with_sealed_items_are_gone_and_counted(tmp_path: Path) -> None:
     ],
     ids=["broken", "long_broken", "beside_the_rows", "hidden", "binary", "no_rows", "torn", "long_text"],
 )
-def test_nothing_is_left_that_nobody_looked_at(tmp_path: Path, files: dict[str, str | bytes]) -> None:
+def test_every_field_is_filtered(tmp_path: Path, files: dict[str, str | bytes]) -> None:
     found = view(put(tmp_path / "d", files))
     assert found.root != tmp_path / "d"
     assert "quillmarks" not in told(found.root)

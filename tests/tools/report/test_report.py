@@ -555,7 +555,7 @@ def test_guard_that_the_sealed_test_breaks_is_named_in_the_first_line(gain: floa
 # --- halves --------------------------------------------------------------------------------------------------------------
 
 
-def test_gain_on_each_half_is_told_with_the_interval_of_the_difference() -> None:
+def test_report_has_gain_of_each_half_and_their_difference() -> None:
     data = whole().model_copy(
         update={"baseline_validation": score(10, 1000), "validation_shown": 487, "halves": halves(52, 50)}
     )

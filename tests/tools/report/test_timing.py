@@ -91,7 +91,7 @@ def test_turns_jobs_and_what_a_crash_cost(tmp_path: Path) -> None:
     assert total_time(found.values()).seconds == 18
 
 
-def test_an_idea_that_was_cut_short_belongs_to_the_experiment_it_opens(tmp_path: Path) -> None:
+def test_interrupted_idea_belongs_to_its_experiment(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "r")
     said = AgentAnswered(at=at(3), agent="researcher", says="x")
     write(run, started(0), NodeStarted(at=at(1), experiment=4, node="research"), said, started(9))

@@ -44,7 +44,7 @@ def run(tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path / "r")
 
 
-def test_unseen_items_lie_in_sealed_only(run: RunFolder) -> None:
+def test_unseen_items_are_in_sealed_only(run: RunFolder) -> None:
     file = run.experiment(1).scores
     kept = keep_score(file, [halved("first"), halved("second", right=1)])
     assert kept == halved("first")

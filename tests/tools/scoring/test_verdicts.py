@@ -104,7 +104,7 @@ LIES: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_lies_of_the_engine_are_named(lie: str, tmp_path: Path, asked: ItemSet) -> None:
+def test_wrong_engine_verdicts_are_named(lie: str, tmp_path: Path, asked: ItemSet) -> None:
     change, says = LIES[lie]
     told = results(asked, 4)
     change(told)
@@ -116,7 +116,7 @@ def test_lies_of_the_engine_are_named(lie: str, tmp_path: Path, asked: ItemSet) 
 @pytest.mark.parametrize(
     "lie", ["a wrong verdict", "another parse", "another gold answer", "an answer that is no text"]
 )
-def test_a_lie_is_named_without_the_words_of_the_item(lie: str, tmp_path: Path, asked: ItemSet) -> None:
+def test_wrong_verdict_is_named_without_item_text(lie: str, tmp_path: Path, asked: ItemSet) -> None:
     """Such a line lies in the log and in transcripts; the item may be one that agents do not see."""
     told = results(asked, 10)
     for row in told["items"]:

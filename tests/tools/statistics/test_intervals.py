@@ -68,7 +68,7 @@ def test_one_problem_asked_often_is_one_problem() -> None:
     assert interval(values, ["one"] * 160) == (0, 100)
 
 
-def test_nothing_right_in_clusters_is_as_uncertain_as_so_many_clusters() -> None:
+def test_zero_score_interval_counts_clusters() -> None:
     low, high = interval([0.0] * 80, [f"p{i // 8}" for i in range(80)])
     assert low == 0
     assert high > wilson(0, 10)[1]

@@ -91,7 +91,7 @@ def test_two_sided_counts_every_sign_on_both_sides(differences: list[float]) -> 
 
 @settings(deadline=None)
 @given(st.lists(TENTHS, max_size=40))
-def test_two_sided_is_the_same_for_both_directions_and_never_above_one(differences: list[float]) -> None:
+def test_two_sided_p_is_symmetric_and_at_most_one(differences: list[float]) -> None:
     found = two_sided(differences)
     assert 0 < found <= 1
     assert found == two_sided([-d for d in differences])

@@ -136,7 +136,7 @@ def test_intervals_hold_the_truth_in_at_least_93_cases_of_100(kind: str, units: 
 
 @pytest.mark.parametrize("trials", TRIALS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_halves_that_gained_alike_differ_in_at_most_one_case_of_twenty(kind: str, trials: int) -> None:
+def test_equal_halves_differ_in_at_most_5_percent(kind: str, trials: int) -> None:
     """With candidates that were promoted by both halves together."""
     shown, unseen = (World(kind, np.random.default_rng(seed), units=60) for seed in (9, 10))
     suspected = promoted = 0

@@ -118,7 +118,7 @@ def test_a_strange_pulse_is_none_and_grace_has_an_end(told: str, tmp_path: Path)
     assert grace_seconds(tmp_path) == 3600
 
 
-def test_a_log_that_is_a_pipe_blocks_nobody(tmp_path: Path) -> None:
+def test_log_that_is_a_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "trainer_log.jsonl")
     assert log_points(tmp_path) == []
 

@@ -145,7 +145,7 @@ def test_without_the_guard_of_torch_the_sandbox_holds_it(
     assert not canary.exists()
 
 
-def test_files_that_are_none_and_lies_about_them(llamafactory: Engine, tiny: Path, tmp_path: Path) -> None:
+def test_non_files_and_wrong_sizes_are_refused(llamafactory: Engine, tiny: Path, tmp_path: Path) -> None:
     b, given = bench(tmp_path / "home"), model(tmp_path / "own", tiny, pytorch_model=b"no pickle")
     with pytest.raises(InvalidRequestError, match="hold something else than weights"):
         converted(b, llamafactory, given)

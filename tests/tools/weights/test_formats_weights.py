@@ -56,7 +56,7 @@ LIES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lie_is_refused(lie: str, tmp_path: Path) -> None:
+def test_wrong_header_is_refused(lie: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError):
         tensor_names(written(tmp_path / "m", LIES[lie]))
 

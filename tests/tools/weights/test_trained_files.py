@@ -89,9 +89,7 @@ def test_what_is_foreign_is_put_aside_unopened(name: str, folder: ExperimentFold
         assert names(folder.work / "left_out") == [name]
 
 
-def test_a_second_name_of_a_strangers_file_becomes_a_file_of_its_own(
-    folder: ExperimentFolder, base: Path, tmp_path: Path
-) -> None:
+def test_hard_link_becomes_a_file_of_its_own(folder: ExperimentFolder, base: Path, tmp_path: Path) -> None:
     stranger, weights = tmp_path / "stranger", folder.model / "model.safetensors"
     stranger.write_text("weights")
     weights.unlink()

@@ -234,7 +234,7 @@ def test_the_tree_of_the_seeds(tmp_path: Path) -> None:
     assert asked["0"] == said
 
 
-def test_who_owns_the_machine_sees_every_validation_item(tmp_path: Path) -> None:
+def test_owner_sees_every_validation_item(tmp_path: Path) -> None:
     told = settings(tmp_path)
     folders = fetch_benchmarks(["wordproblems"], told)
     (found,) = sets_of(folders, "validation", None, Decoding())

@@ -53,9 +53,7 @@ def test_which_choice_a_reply_names(reply: str, parsed: str | None, brier: float
         ("bioprobench_ord", tags("[3, 0, 2, 1, 4, 5, 6]"), (tags("[1, 2]"), tags("[0, 0]"), "[0, 1]", tags("[]"))),
     ],
 )
-def test_what_can_be_read_does_not_depend_on_the_items_that_are_known(
-    name: str, readable: str, not_readable: tuple[str, ...]
-) -> None:
+def test_filtered_rows_do_not_depend_on_query(name: str, readable: str, not_readable: tuple[str, ...]) -> None:
     """Rows to learn from have choices and numbers of steps of their own."""
     golds = {
         "bioprobench_pqa": json.dumps({"answer": "0.3", "choices": CHOICES}),
