@@ -37,7 +37,7 @@ def state(folder):
     return find_daemon().daemon.state(container_name(folder))
 
 
-def kill_keepers(folder) -> None:
+def kill_supervisors(folder) -> None:
     """The supervisor and the watcher above it."""
     os.killpg(os.getpgid(supervisor_pid(folder)), signal.SIGKILL)
 
@@ -52,7 +52,7 @@ def test_container_with_killed_supervisor_loses_no_line(trial, watcher_too):
     folder = trial.start(COUNT.format(n=100))
     until(lambda: "\n5\n" in (folder / "log.txt").read_text())
     old = supervisor_pid(folder)
-    kill_keepers(folder) if watcher_too else os.kill(old, signal.SIGKILL)
+    kill_supervisors(folder) if watcher_too else os.kill(old, signal.SIGKILL)
     until(lambda: trial.sandbox.poll(folder).state == "running" and supervisor_pid(folder) != old)
     assert wait(trial.sandbox, folder, every=0.02).ok
     assert (folder / "log.txt").read_text().split() == [*map(str, range(100)), "whole"]
@@ -63,7 +63,7 @@ def test_container_that_ended_unwatched_is_reported(trial):
     folder = trial.start("import time; open('up', 'w'); time.sleep(0.3); print('whole'); raise SystemExit(7)")
     until((trial.work / "up").exists)
     pid = first_process(folder)
-    kill_keepers(folder)
+    kill_supervisors(folder)
     until(lambda: not children(pid))
     done = wait(trial.sandbox, folder, every=0.02)
     assert (done.code, done.reason) == (7, "finished")
@@ -74,7 +74,7 @@ def test_container_that_ended_unwatched_is_reported(trial):
 def test_time_limit_survives_killed_supervisors(trial):
     folder = trial.start(UP_AND_BEAT, limits={"seconds": 1.5})
     until((trial.work / "up").exists)
-    kill_keepers(folder)
+    kill_supervisors(folder)
     done = wait(trial.sandbox, folder, every=0.02)
     assert done.reason == "timeout"
     assert done.seconds < 4
@@ -84,7 +84,7 @@ def test_time_limit_survives_killed_supervisors(trial):
 def test_stop_reaches_container_without_supervisor(trial):
     folder = trial.start(UP_AND_BEAT)
     until((trial.work / "up").exists)
-    kill_keepers(folder)
+    kill_supervisors(folder)
     until(lambda: not os.path.exists(f"/proc/{supervisor_pid(folder)}"))
     trial.sandbox.stop(folder, grace=0.1)
     assert wait(trial.sandbox, folder, every=0.02).reason == "stopped"
@@ -118,7 +118,7 @@ def test_created_container_is_started_by_next_supervisor(trial):
 def test_pipes_without_a_container_are_a_lost_job(trial):
     folder = trial.start(UP_AND_BEAT)
     until((trial.work / "up").exists)
-    kill_keepers(folder)
+    kill_supervisors(folder)
     find_daemon().daemon.remove(container_name(folder))
     (folder / "pipes/pid").unlink(missing_ok=True)  # a supervisor that was killed at once wrote none
     until(lambda: trial.sandbox.poll(folder).state == "lost")
@@ -130,7 +130,7 @@ def test_container_lost_by_daemon_ends_with_job(trial):
     folder = trial.start(UP_AND_BEAT)
     until((trial.work / "up").exists)
     pid = first_process(folder)
-    kill_keepers(folder)  # and nobody asks the daemon to remove it
+    kill_supervisors(folder)  # and nobody asks the daemon to remove it
     release_container(str(folder / "pipes"))
     assert not os.path.exists(f"/proc/{pid}/exe")
     assert not trial.beats()
@@ -139,7 +139,7 @@ def test_container_lost_by_daemon_ends_with_job(trial):
 def test_new_supervisor_waits_for_container_of_killed_one(trial):
     folder = trial.start(UP_AND_BEAT)
     until((trial.work / "up").exists)
-    kill_keepers(folder)
+    kill_supervisors(folder)
     (folder / "pipes/log").unlink()
     until(lambda: trial.sandbox.poll(folder).state == "lost" and not (folder / "pipes").exists())
     assert not trial.beats()
@@ -194,7 +194,7 @@ def test_what_the_daemon_knows_of_a_container_holds_no_secret(trial):
 def test_sweep_removes_orphaned_containers_only(trial):
     kept, gone = (trial.start(UP_AND_BEAT, name) for name in ("kept", "gone"))
     pids = [first_process(folder) for folder in (kept, gone)]
-    kill_keepers(gone)
+    kill_supervisors(gone)
     until(lambda: not os.path.exists(f"/proc/{supervisor_pid(gone)}"))
     gone.rename(trial.root / "elsewhere")
     assert is_orphan(gone)
