@@ -41,12 +41,12 @@ class ShortItems:
         """`short`: the places of the short ones."""
         items = distinctive_fields(items)
         frames = common_frames(items)
-        self._frames = list({("", ""), *frames.values()})
+        self._frames = list({("", "")}.union(*frames.values()))
         self._found: dict[str, set[int]] = {}
         for place in short:
             for reading in readings("\n".join(items[place].fields.values())):
-                for name in (("", ""), frames[items[place].benchmark]):
-                    self._found.setdefault(_bare(with_signs(reading), *name), set()).add(place)
+                for frame in {("", ""), *frames[items[place].benchmark]}:
+                    self._found.setdefault(_bare(with_signs(reading), *frame), set()).add(place)
         self._longest = max(
             (len(key) + sum(map(len, frame)) for key in self._found for frame in self._frames), default=0
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from typing import Any, Literal
@@ -21,6 +21,7 @@ MANY = 5  # items with a field that says the same: a subject, an instruction
 FRAMED = 8  # items from which on what all begin and end with is their common instruction
 SAFE = 24  # bytes of letters, from which on a text is looked for inside of others
 LONG_ANSWER = 120  # bytes of letters; a shorter answer is known only with its question
+Frame = tuple[str, str]  # what all items of a benchmark begin and end with
 KnownSplit = Literal["validation", "unseen", "test"]  # unseen: of the validation half that agents do not see
 
 
@@ -98,7 +99,7 @@ def make_probes(items: Sequence[KnownItem]) -> Iterator[Probe]:
     items = distinctive_fields(items)
     frames = common_frames(items)
     for place, item in enumerate(items):
-        made = {strip_frame(probe, *frames[item.benchmark]) for probe in _read(place, item.fields.values())}
+        made = {strip_frame(probe, frames[item.benchmark]) for probe in _read(place, item.fields.values())}
         if (asked := with_right_option(item)) is not None:
             made.update(probe for probe in _read(place, asked, whole=True) if len(probe.plain.encode()) >= SAFE)
         made.update(p for p in _read(place, [item.answer], whole=True) if len(p.plain.encode()) >= LONG_ANSWER)
@@ -130,17 +131,20 @@ def distinctive_fields(items: Sequence[KnownItem]) -> list[KnownItem]:
     return found
 
 
-def common_frames(items: Sequence[KnownItem]) -> dict[str, tuple[str, str]]:
-    """The letters that all items of a benchmark begin and end with."""
-    texts = defaultdict(list)
+def common_frames(items: Sequence[KnownItem]) -> dict[str, frozenset[Frame]]:
+    """The letters that all items of a benchmark begin and end with, as they are and without markup."""
+    texts = defaultdict[str, list[tuple[str, str]]](list)
     for item in items:
-        texts[item.benchmark].append(merged(letters("\n".join(item.fields.values()))))
-    framed = {name: found for name, found in texts.items() if len(found) >= FRAMED}
-    backwards = {name: [text[::-1] for text in found] for name, found in framed.items()}
+        forms = [merged(letters(form)) for form in readings("\n".join(item.fields.values()))]
+        texts[item.benchmark].append((forms[0], forms[-1]))
     return {
-        name: (_beginning(framed[name]), _beginning(backwards[name])[::-1]) if name in framed else ("", "")
-        for name in texts
+        name: frozenset(map(_frame, zip(*found, strict=True))) if len(found) >= FRAMED else frozenset({("", "")})
+        for name, found in texts.items()
     }
+
+
+def _frame(texts: Sequence[str]) -> Frame:
+    return _beginning(texts), _beginning([text[::-1] for text in texts])[::-1]
 
 
 def _beginning(texts: Sequence[str]) -> str:
@@ -149,13 +153,14 @@ def _beginning(texts: Sequence[str]) -> str:
     return "".join(one for one, _ in same)
 
 
-def strip_frame(probe: Probe, first: str, last: str) -> Probe:
+def strip_frame(probe: Probe, frames: Collection[Frame]) -> Probe:
     """Without the common beginning and end, where something is left between them."""
     text = merged(probe.plain)
-    start = len(first) if text.startswith(first) else 0
-    stop = len(text) - len(last) if text.endswith(last) else len(text)
-    if not start < stop:
-        return probe
+    spans = []
+    for first, last in frames:
+        start = len(first) if text.startswith(first) else 0
+        spans.append((start, len(text) - len(last) if text.endswith(last) else len(text)))
+    start, stop = min(((a, b) for a, b in spans if a < b), key=lambda span: span[1] - span[0], default=(0, len(text)))
     ends = sorted({min(end, stop) - start for end in probe.ends if end > start})
     return replace(probe, plain=probe.plain[start:stop], ends=tuple(ends))
 

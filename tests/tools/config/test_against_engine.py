@@ -48,7 +48,11 @@ def run(engine_packages: Path, tmp_path: Path) -> Any:
     """Run the engine's Python."""
     folder = engine_packages.parents[2]
     env = {"HOME": str(tmp_path), "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    env |= {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "LLAMAFACTORY_VERBOSITY": "WARN"}
+    env |= {
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "LLAMAFACTORY_VERBOSITY": "WARN",
+        "DISABLE_VERSION_CHECK": "1",
+    }
 
     def call(*argv: str) -> str:
         done = subprocess.run(

@@ -69,7 +69,11 @@ def verdicts(
     (root / "cases.json").write_text(json.dumps(files))
     folder = engine_packages.parents[2]
     env = {"HOME": str(root), "HF_HOME": str(root / "hf"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    env |= {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "LLAMAFACTORY_VERBOSITY": "ERROR"}
+    env |= {
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "LLAMAFACTORY_VERBOSITY": "ERROR",
+        "DISABLE_VERSION_CHECK": "1",
+    }
     argv = [str(folder / "bin/python"), "-c", VERDICTS, "cases.json", "verdicts.json"]
     done = subprocess.run(argv, env=env, cwd=root, check=False, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr[-3000:]

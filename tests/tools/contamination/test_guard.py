@@ -90,6 +90,19 @@ def test_the_common_instruction_alone_is_no_overlap() -> None:
     assert GUARD.overlaps("") is None
 
 
+def test_the_common_instruction_counts_for_nothing_in_a_cut_item() -> None:
+    asked = [
+        f"{name} has {n} nuts. She gives {n % 7} to Lily. She buys 11 more. Lily gives her 2 more. "
+        f"How many nuts does {name} have now?"
+        for n, name in enumerate(("Sara", "Emma", "Ida", "Nora", "Vera", "Zoe", "Ada", "Eva", "Mona", "Lara"), 30)
+    ]
+    guard = guard_of(test=[question + SUFFIX for question in asked])
+    other = "Sara has 30 nuts. She splits them into 2 equal parts and keeps one. She finds 10. How many nuts does Sara have now?"
+    assert guard.overlaps(asked[0] + SUFFIX) == "test"
+    assert guard.overlaps(other) is None
+    assert guard.overlaps(other + SUFFIX) is None
+
+
 def test_short_items_are_compared_whole() -> None:
     sums = [f"{a}+{b}=?" for a in range(10) for b in range(10)]
     guard = guard_of(test=[f"Compute: {s} Reply with a number." for s in sums])
