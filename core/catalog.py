@@ -177,4 +177,5 @@ class BaseModelCard(BaseModel):
     name: str
     description: str
     licence: str = "unknown"
+    sha256: str = Field("", description="of the file that its weights are made from, where it is fetched")
     template: str | None = Field(None, description="LLaMA-Factory template equal to the tokenizer's own chat template")

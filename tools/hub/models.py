@@ -1,4 +1,4 @@
-"""Base models: one file an entry (`MODEL` and `fetch`), any folder with weights, any hub id."""
+"""Base models: one file an entry (`MODEL` and `fetch`), any folder with weights, any GGUF file, any hub id."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tuneloop.tools.hub.fetch import fetch_repository, is_hub_id
 from tuneloop.tools.hub.store import make_complete
 from tuneloop.tools.registry import registry_entries, unknown_entry
 from tuneloop.tools.weights.formats import pickled_files, shapes_of
+from tuneloop.tools.weights.gguf import gguf_file, resolve_gguf
 
 HERE = models
 Progress = Callable[[str, int, int], None]
@@ -44,12 +45,14 @@ def check_model(name: str) -> None:
     path = Path(name).expanduser()
     if name in registered_models():
         return
+    if path.exists() and gguf_file(path):
+        return
     if path.is_dir():
         _check_folder(path)
     elif path.is_absolute() or name.startswith((".", "~")):
-        raise InvalidRequestError(f"base model {path}: no such folder")
+        raise InvalidRequestError(f"base model {path}: no such folder or GGUF file")
     elif not is_hub_id(name):
-        raise unknown_entry("base model", name, registered_models(), "or a folder, or a hub id org/name")
+        raise unknown_entry("base model", name, registered_models(), "or a folder, a GGUF file, or a hub id org/name")
 
 
 def _check_folder(path: Path) -> None:
@@ -65,15 +68,27 @@ def _check_folder(path: Path) -> None:
 
 
 def resolve_model(name: str, settings: Settings, progress: Progress) -> ModelFolder:
-    """The model, made or fetched when it is not there yet. Raises InvalidRequestError or InfrastructureError."""
+    """The model, made or fetched when it is not there yet; one that is GGUF is converted.
+
+    Raises InvalidRequestError or InfrastructureError.
+    """
     check_model(name)
+    found = _place(name, settings, progress)
+    if file := gguf_file(found.root):
+        return ModelFolder(found.name, resolve_gguf(file, settings, progress))
+    if not (name in registered_models() or absolute_path(name).exists()):
+        _check_folder(found.root)  # of a hub: nobody has looked at it
+    return found
+
+
+def _place(name: str, settings: Settings, progress: Progress) -> ModelFolder:
+    """Where the model lies as it came."""
     folder = settings.home.models / name
     module = registry_entries(HERE, "MODEL").get(name)
     if module is not None:
-        return ModelFolder(name, make_complete(folder, lambda part: module.fetch(part, settings, progress)))
+        root = make_complete(folder, lambda part: module.fetch(part, settings, progress))
+        return ModelFolder(name, root)
     path = absolute_path(name)
-    if path.is_dir():
-        return ModelFolder(path.name, path)
-    root = fetch_repository(name, "model", folder, settings, progress=progress)
-    _check_folder(root)
-    return ModelFolder(name, root)
+    if path.exists():
+        return ModelFolder(path.stem if path.is_file() else path.name, path)
+    return ModelFolder(name, fetch_repository(name, "model", folder, settings, progress=progress))
