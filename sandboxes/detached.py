@@ -8,7 +8,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,10 +52,10 @@ def start_detached(module: str, *words: str, told: bytes, log: Path, lock: int) 
         raise InfrastructureError(f"{module} did not start: {said[-1] if said else 'no reason given'}")
 
 
-def start_command_line(*words: str, cwd: Path, log: Path) -> int:
+def start_command_line(*words: str, cwd: Path, log: Path, env: Mapping[str, str] | None = None) -> int:
     """`tuneloop WORDS` with our environment in a session of its own; a descriptor that comes to its end when it does.
 
-    Both streams go to `log`. Raises InfrastructureError when nothing can be started.
+    `env`: variables beside our own. Both streams go to `log`. Raises InfrastructureError when nothing can be started.
     """
     argv = [sys.executable, "-P", "-m", "tuneloop.cli.main", *words]
     ended, alive = os.pipe()
@@ -67,6 +67,7 @@ def start_command_line(*words: str, cwd: Path, log: Path) -> int:
                 stdout=out,
                 stderr=out,
                 cwd=cwd,
+                env={**os.environ, **(env or {})},
                 pass_fds=(alive,),
                 start_new_session=True,
                 timeout=START_SECONDS,

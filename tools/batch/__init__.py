@@ -1,0 +1,1 @@
+"""Several runs as one batch: one per task and scenario, with the machine's GPUs given out among them."""

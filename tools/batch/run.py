@@ -1,0 +1,238 @@
+"""Run a batch: start what fits, watch it, go on with what was interrupted, until every run has its end.
+
+Each run is a process of its own that outlives this one. All that a batch remembers lies in `batches/<id>/`: `batch.json`,
+written once, and `attempts.json`. Whoever resumes it reads the rest from the runs' own folders.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from tuneloop.core.async_bridge import pause
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
+from tuneloop.core.event_log import last_event
+from tuneloop.core.events import RunPaused
+from tuneloop.core.files import read_model, write_json
+from tuneloop.core.layout import Home, RunFolder
+from tuneloop.core.locks import is_locked, try_lock
+from tuneloop.sandboxes.detached import is_readable, start_command_line
+from tuneloop.tools.batch.devices import Devices
+from tuneloop.tools.batch.tasks import BatchTask
+from tuneloop.tools.runs.start import LOG, refusal_line
+from tuneloop.tools.runs.status import TAIL, last_node
+
+TaskState = Literal["waiting", "running", "finished", "failed"]
+ATTEMPTS = 3  # starts of one run before it counts as failed
+GLANCE = 1.0
+
+
+class Batch(BaseModel):
+    """`batch.json`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1] = 1
+    parallel: int
+    tasks: tuple[BatchTask, ...]
+
+
+class Attempts(BaseModel):
+    """`attempts.json`: starts by run, the GPUs of the last one, and why a run has failed for good."""
+
+    started: dict[str, int] = {}
+    gpus: dict[str, tuple[int, ...]] = {}
+    failed: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class BatchFolder:
+    """`batches/<id>/`."""
+
+    home: Home
+    id: str
+
+    @property
+    def root(self) -> Path:
+        """The folder."""
+        return self.home.root / "batches" / self.id
+
+    @property
+    def batch(self) -> Path:
+        """What was asked for."""
+        return self.root / "batch.json"
+
+    @property
+    def attempts(self) -> Path:
+        """What was tried."""
+        return self.root / "attempts.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that drives the batch."""
+        return self.root / "lock"
+
+    def read(self) -> Batch:
+        """Raises InvalidRequestError when there is no such batch."""
+        if not self.batch.is_file():
+            there = sorted(p.parent.name for p in self.root.parent.glob("*/batch.json"))
+            raise InvalidRequestError(f"no batch {self.id!r}; right is one of {', '.join(there) or 'none yet'}")
+        return read_model(self.batch, Batch)
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """Where one run of a batch stands."""
+
+    task: BatchTask
+    state: TaskState
+    reason: str = ""
+    place: str = ""  # experiment and node of a run at work
+
+
+@dataclass
+class BatchDriver:
+    """Drives one batch; `ended`: descriptors that close when a process we started does."""
+
+    folder: BatchFolder
+    batch: Batch
+    devices: Devices
+    tried: Attempts
+    ended: dict[str, int] = field(default_factory=dict)
+
+    def step(self) -> list[TaskStatus]:
+        """Look at every run, start what may start; where they stand now."""
+        found = [self.status(task) for task in self.batch.tasks]
+        for status in found:
+            if status.state != "running":
+                self.devices.give_back(status.task)
+        running = sum(status.state == "running" for status in found)
+        for i, status in enumerate(found):
+            if status.state == "waiting" and running < self.batch.parallel:
+                gpus = self.devices.take(status.task)
+                if gpus is not None:
+                    found[i] = self.start(status.task, gpus)
+                    running += found[i].state == "running"
+        return found
+
+    def status(self, task: BatchTask) -> TaskStatus:
+        """Where a run stands, from its own folder."""
+        run = self.folder.home.run(task.run_id)
+        if self._works(task, run):
+            node, experiment = last_node(run) if run.events.is_file() else ("starting", 0)
+            return TaskStatus(task, "running", place=f"experiment {experiment}, {node}" if experiment else node)
+        if run.report_json.is_file():
+            return TaskStatus(task, "finished")
+        if reason := self.tried.failed.get(task.run_id):
+            return TaskStatus(task, "failed", reason)
+        if self.tried.started.get(task.run_id, 0) >= ATTEMPTS:
+            return self._give_up(task, pause_reason(run))
+        return TaskStatus(task, "waiting")
+
+    def start(self, task: BatchTask, gpus: tuple[int, ...]) -> TaskStatus:
+        """Start or resume a run in the background."""
+        run = self.folder.home.run(task.run_id)
+        self.tried.started[task.run_id] = self.tried.started.get(task.run_id, 0) + 1
+        self.tried.gpus[task.run_id] = gpus
+        self._save()
+        run.root.mkdir(parents=True, exist_ok=True)
+        words = ("resume", run.id) if run.spec.is_file() else task.words
+        try:
+            handle = start_command_line(*words, cwd=Path.cwd(), log=run.root / LOG, env=task_environment(task, gpus))
+        except InfrastructureError as e:
+            self.devices.give_back(task)
+            return self._give_up(task, str(e))
+        self.ended[task.run_id] = handle
+        return TaskStatus(task, "running")
+
+    def _works(self, task: BatchTask, run: RunFolder) -> bool:
+        """Whether a process works on it: ours, or one from before."""
+        handle = self.ended.get(task.run_id)
+        if handle is None:
+            return is_locked(run.lock)
+        if not is_readable(handle, 0):
+            return True
+        os.close(self.ended.pop(task.run_id))
+        if not run.spec.is_file():
+            self._give_up(task, pause_reason(run))
+        return False
+
+    def _give_up(self, task: BatchTask, reason: str) -> TaskStatus:
+        self.tried.failed[task.run_id] = reason
+        self._save()
+        return TaskStatus(task, "failed", reason)
+
+    def _save(self) -> None:
+        write_json(self.folder.attempts, self.tried.model_dump(mode="json"))
+
+
+def create_batch(folder: BatchFolder, batch: Batch, devices: Devices) -> None:
+    """Write `batch.json`. Raises InvalidRequestError when the name is taken or no device would ever do for a task."""
+    for task in batch.tasks:
+        devices.check(task)
+    if folder.batch.is_file():
+        raise InvalidRequestError(
+            f"batch {folder.id!r} exists; right is tuneloop batch resume {folder.id}, or another name"
+        )
+    folder.root.mkdir(parents=True, exist_ok=True)
+    write_json(folder.batch, batch.model_dump(mode="json"))
+
+
+@contextmanager
+def open_batch(folder: BatchFolder, devices: Devices) -> Iterator[BatchDriver]:
+    """The batch with its lock held; runs go on when it is left. Raises InvalidRequestError when another process has it."""
+    batch = folder.read()
+    with try_lock(folder.lock) as held:
+        if held is None:
+            raise InvalidRequestError(
+                f"batch {folder.id} is driven by another process: tuneloop batch report {folder.id}"
+            )
+        tried = read_model(folder.attempts, Attempts) if folder.attempts.is_file() else Attempts()
+        driver = BatchDriver(folder, batch, devices, tried)
+        for task in batch.tasks:
+            if is_locked(folder.home.run(task.run_id).lock):
+                devices.hold(task, tried.gpus.get(task.run_id, ()))
+        try:
+            yield driver
+        finally:
+            for handle in driver.ended.values():
+                os.close(handle)
+
+
+def drive_batch(driver: BatchDriver, show: Callable[[list[TaskStatus]], None]) -> list[TaskStatus]:
+    """Until every run has finished or failed; `show` is called after each look."""
+    while True:
+        found = driver.step()
+        show(found)
+        if all(status.state in ("finished", "failed") for status in found):
+            return found
+        pause(GLANCE)
+
+
+def retry_failed(driver: BatchDriver) -> None:
+    """What had failed is tried again: somebody asked for it."""
+    for run_id in list(driver.tried.failed):
+        del driver.tried.failed[run_id]
+        driver.tried.started.pop(run_id, None)
+
+
+def task_environment(task: BatchTask, gpus: tuple[int, ...]) -> dict[str, str]:
+    """What a run's process gets beside our own environment."""
+    named = gpus or (task.gpus if isinstance(task.gpus, tuple) else ())
+    own = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, named))} if named else {}
+    return {**own, **({"OPENAI_API_BASE": f"http://localhost:{task.port}/v1"} if task.port else {})}
+
+
+def pause_reason(run: RunFolder) -> str:
+    """Why a run did not come to its end."""
+    found = last_event(run.events, "run_paused", TAIL) if run.events.is_file() else None
+    if isinstance(found, RunPaused):
+        return found.reason
+    said = refusal_line(run.root / LOG, 0) if (run.root / LOG).is_file() else ""
+    return said or "ended without a reason"
