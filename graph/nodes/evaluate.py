@@ -13,6 +13,7 @@ from tuneloop.core.score import Score
 from tuneloop.graph.context import Context
 from tuneloop.graph.outcomes.promotion import incumbent
 from tuneloop.graph.wait import KILLS, wait_for_job
+from tuneloop.tools.evaluation.cache import plan_time
 from tuneloop.tools.evaluation.jobs import proof_file
 from tuneloop.tools.evaluation.result_tree import write_experiment_tree
 from tuneloop.tools.evaluation.run_evaluation import (
@@ -31,7 +32,8 @@ def evaluate(ctx: Context) -> dict[str, Any]:
     if not file.is_file():
         remeasure_references(ctx)
         found = measure_experiment(ctx, ctx.state.experiment)
-        write_experiment_tree(ctx.folder.benchmark_results, found)
+        began = plan_time(evaluation_place(ctx.run_tools, ctx.state.experiment))
+        write_experiment_tree(ctx.folder.benchmark_results, found, began)
         keep_score(file, found)
     return {"stage": "critique"}
 

@@ -26,6 +26,7 @@ from tuneloop.graph.nodes import evaluate, extra_seeds
 from tuneloop.graph.nodes.evaluate import remeasure_references
 from tuneloop.graph.nodes.extra_seeds import best_training, candidate_folder, choose_candidate
 from tuneloop.graph.state import State
+from tuneloop.tools.evaluation.cache import EvaluationPlan, write_plan
 from tuneloop.tools.housekeeping.pruning import read_note
 from tuneloop.tools.runs.journal import keep_score, score_file, shown_score, unseen_scores_file
 
@@ -337,6 +338,7 @@ def test_base_alone_is_measured_again_while_nothing_was_promoted(tmp_path: Path,
 def test_candidate_is_measured_after_what_it_is_compared_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ctx, asked = run_of(tmp_path, THREE, trainings=1), list[int]()
     ctx.folder.scores.unlink()
+    write_plan(ctx.folder.root, EvaluationPlan({}, {}))
     elsewhere(ctx, 0, 2)
     found = {0: 20, 2: 60, 3: 77}
 

@@ -44,6 +44,11 @@ def write_plan(where: Path, plan: EvaluationPlan) -> None:
     write_json(where / FILE, {"asked": rows})
 
 
+def plan_time(where: Path) -> float:
+    """When the evaluation was planned, in seconds since 1970. Raises FileNotFoundError without a plan."""
+    return (where / FILE).stat().st_mtime
+
+
 def read_plan(where: Path) -> EvaluationPlan | None:
     """None when there is none or it is broken: then nothing has been decided."""
     try:

@@ -29,10 +29,13 @@ def summary_rows(scores: Mapping[str, Score]) -> str:
     return text.getvalue()
 
 
-def write_experiment_tree(root: Path, scores: Sequence[Score]) -> Path:
-    """`root/<time>/`, in place of what a killed attempt left; returns it. Items that agents do not see are not in it."""
+def write_experiment_tree(root: Path, scores: Sequence[Score], began: float) -> Path:
+    """`root/<time>/`, in place of what a killed attempt left; returns it. Items that agents do not see are not in it.
+
+    `began`: when the evaluation began, in seconds since 1970, so that whoever writes it again uses the same name.
+    """
     shutil.rmtree(root, ignore_errors=True)
-    place = root / time.strftime("%Y%m%d_%H%M%S")
+    place = root / time.strftime("%Y%m%d_%H%M%S", time.localtime(began))
     for score in scores:
         replies = {
             str(i): {"prediction": item.prediction, "gold": item.answer, "id": item.id}

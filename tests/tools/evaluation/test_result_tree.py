@@ -33,7 +33,8 @@ def test_the_csv_ends_with_the_average() -> None:
 def test_result_tree_shows_seen_items_and_replaces_older_one(tmp_path: Path) -> None:
     root = tmp_path / "benchmark_results"
     (root / "20260101_000000" / "summary").mkdir(parents=True)
-    place = write_experiment_tree(root, [score("a", 50.0)])
+    place = write_experiment_tree(root, [score("a", 50.0)], 1e9)
+    assert write_experiment_tree(root, [score("a", 50.0)], 1e9) == place, "the same name after a kill"
     assert [p.name for p in root.iterdir()] == [place.name]
     with (place / "summary" / f"summary_{place.name}.csv").open() as f:
         assert [row["dataset"] for row in csv.DictReader(f)] == ["a", "Average Score"]
