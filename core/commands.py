@@ -266,6 +266,11 @@ COMMANDS = (
 BY_NAME = {name: spec for spec in COMMANDS for name in (spec.name, *spec.aliases)}
 
 
+def named_command(text: str) -> CommandSpec | None:
+    """The command whose name a text begins with; a leading slash is optional."""
+    return BY_NAME.get(text.strip().removeprefix("/").partition(" ")[0].lower().rstrip(".,!?"))
+
+
 def parse(text: str) -> Command:
     """Parse a text as a command; a leading slash is optional.
 
@@ -273,14 +278,13 @@ def parse(text: str) -> Command:
         NotACommandError: The text does not begin with the name of a command.
         InvalidRequestError: The arguments are wrong.
     """
-    name, _, words = text.strip().removeprefix("/").partition(" ")
-    spec = BY_NAME.get(name.lower().rstrip(".,!?"))
+    spec = named_command(text)
     if spec is None:
         raise NotACommandError(
             f"{text.strip()[:80]!r} is no command; right is one of {', '.join(s.name for s in COMMANDS)}"
         )
     try:
-        return spec.read(words.strip())
+        return spec.read(text.strip().removeprefix("/").partition(" ")[2].strip())
     except ValidationError as e:
         reason = e.errors()[0]["msg"].removeprefix("Value error, ")
     except ValueError as e:

@@ -60,7 +60,7 @@ def carry_out(ctx: Context, message: str, text: str, command: Command, *, confir
     """Carry out one command. Done again for the same `message`, it changes nothing more."""
     match command:
         case Question():
-            return Outcome(answer(ctx, command))
+            return _answer(ctx, command)
         case Revoke():
             return _revoke(ctx, message, command)
         case Reply():
@@ -77,11 +77,21 @@ def carry_out(ctx: Context, message: str, text: str, command: Command, *, confir
             )
         case Edit():
             return Outcome(
-                f"`tuneloop chat {ctx.run.id}` opens an editor for `edit`; in Studio, edit the question itself."
+                f"`tuneloop chat {ctx.run.id}` opens an editor for `edit`; in Studio, edit the question itself.",
+                refused=True,
             )
         case Pause() | Resume():
             return _pause_or_resume(ctx, command)
     return _add(ctx, message, text, command)
+
+
+def _answer(ctx: Context, question: Question) -> Outcome:
+    """The answer to a question; one about an experiment that is not over is refused."""
+    if question.experiment is not None and question.experiment not in {
+        e.number for e in load_journal(ctx.run).experiments
+    }:
+        return Outcome(f"Experiment {question.experiment} is not over, or there is none.", refused=True)
+    return Outcome(answer(ctx, question))
 
 
 def _pause_or_resume(ctx: Context, command: Pause | Resume) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple
 
-from tuneloop.core.commands import NotACommandError, find_command, parse
+from tuneloop.core.commands import NotACommandError, find_command, named_command, parse
 from tuneloop.core.directive import Command, Line, Reply
 from tuneloop.core.directive_log import append_row, read_conversation
 from tuneloop.core.errors import InvalidRequestError, PausedError
@@ -74,11 +74,13 @@ def read(text: str) -> tuple[Command | None, InvalidRequestError | None]:
 
 
 def not_a_command(text: str, error: InvalidRequestError | None) -> Outcome:
-    """Change nothing, and suggest the nearest command."""
+    """Change nothing, and suggest the nearest command; for one with wrong arguments no other one."""
     whole, spec = suggest(text)
-    is_slip = isinstance(error, NotACommandError) or not text.lstrip().startswith("/")
+    named = named_command(text)
+    is_slip = named is None or (spec is named and not text.lstrip().startswith("/"))
     if whole and is_slip and not isinstance(find_command(whole), Reply):  # a yes that confirms a yes would be ambiguous
-        return Outcome(f"This is no command. Did you mean `{whole}`? Say yes to do it.", offers=(whole,))
+        said = f"This is no command. Did you mean `{whole}`? Say yes to do it."
+        return Outcome(said, refused=True, offers=(whole,))
     hint = f" The nearest is `{spec.usage}`, e.g. `{spec.example}`." if spec else " `help` lists the commands."
     if error is not None and not isinstance(error, NotACommandError):
         return Outcome(f"{error}. Nothing was changed.", refused=True)

@@ -78,11 +78,9 @@ def cell(text: str) -> str:
 
 
 def why(ctx: Context, number: int | None) -> str:
-    """Why an experiment brought nothing: the newest that failed or was not promoted, when none is named."""
+    """Why an experiment that is over brought nothing: the newest that failed or was not promoted, when none is named."""
     done = load_journal(ctx.run).experiments
     found = [e for e in done if e.outcome != "promoted" and number in (None, e.number)]
-    if number is not None and not any(e.number == number for e in done):
-        return f"Experiment {number} is not over, or there is none."
     if not found:
         return "No experiment has failed." if number is None else f"Experiment {number} was promoted."
     last = found[-1]

@@ -145,7 +145,7 @@ def _sources(ctx: Context, command: Sources, given: Sequence[Directive]) -> str:
     for name in (*command.only, *command.never):
         if name not in there:
             close = _closest(name, there)
-            hint = f"did you mean {close}?" if close else f"there are {', '.join(there[:SHOWN])}"
+            hint = f"did you mean {close}?" if close else f"there are {', '.join(there[:SHOWN]) or 'none'}"
             return f"no source is called {name!r}: {hint}"
     over = replaced(command, given)
     commands = [command, *(d.command for d in given if d.state == "open" and d.id not in over)]

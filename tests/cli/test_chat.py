@@ -85,12 +85,29 @@ def test_piped_lines_are_sent_one_after_the_other(run: RunFolder) -> None:
     assert [line.who for line in read_conversation(run.conversation)] == ["user", "tuneloop"] * 3
 
 
-@pytest.mark.parametrize(
-    "text", ["/launch", "use lora_rank", "more cake", "revoke 7", "yes", "delete 1", "hello there"]
-)
+UNKNOWN = ["/launch", "hello there", "statsu", "stop after this one"]
+INCOMPLETE = ["use", "use lora_rank", "limit", "keep", "more", "delete", "publish", "run", "sources", "loss now"]
+OUT_OF_RANGE = ["more cake", "revoke 7", "yes", "delete 1", "why 44", "ask often", "limit 32<=lora_rank<=8", "edit"]
+
+
+@pytest.mark.parametrize("text", [*UNKNOWN, *INCOMPLETE, *OUT_OF_RANGE])
 def test_refused_commands_end_with_code_2(run: RunFolder, text: str) -> None:
     result = chat("r1", text)
     assert (result.exit_code, len(result.stderr.splitlines()), result.stdout) == (2, 1, "")
+    assert read_directives(run.directives) == []
+
+
+@pytest.mark.parametrize("text", [name for name in INCOMPLETE if " " not in name])
+def test_command_without_its_argument_is_told_with_what_is_right(run: RunFolder, text: str) -> None:
+    assert f"right is `{text} " in chat("r1", text).stderr
+
+
+@pytest.mark.parametrize("text", ["finish", "use lora_rank=32", "more 1h", "pause", "resume", "ask plan", "keep optim"])
+def test_finished_run_takes_no_command(run: RunFolder, text: str) -> None:
+    run.report_json.write_text("{}")
+    result = chat("r1", text)
+    assert (result.exit_code, len(result.stderr.splitlines()), result.stdout) == (2, 1, "")
+    assert "tuneloop fork r1" in result.stderr
     assert read_directives(run.directives) == []
 
 
