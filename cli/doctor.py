@@ -26,6 +26,7 @@ from tuneloop.core.formatting import format_size, printable
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.docker_daemon import probe_docker, probe_gpu
+from tuneloop.sandboxes.landlock import landlock_problem
 from tuneloop.tools.engines.blueprint import PYTHON_RANGE, PYTHONS
 from tuneloop.tools.jobs.machine import NVIDIA_DRIVER, gpu_models
 from tuneloop.tools.llm_proxy.access import data_access, judge_access, missing, unpriced, upstreams
@@ -119,8 +120,12 @@ def check_gpu(driver: Path) -> Check:
 
 
 def check_sandboxes() -> list[Check]:
-    """Bubblewrap and docker, each tried once for real; one of them is enough, `auto` takes the first that works."""
-    problems = {"bubblewrap": probe_bubblewrap(), "docker": probe_docker() or probe_gpu()}
+    """Each kind, tried once for real; one of them is enough, `auto` takes the first that works."""
+    problems = {
+        "bubblewrap": probe_bubblewrap(),
+        "landlock": landlock_problem(),
+        "docker": probe_docker() or probe_gpu(),
+    }
     works = [kind for kind, problem in problems.items() if problem is None]
     checks = [
         Check(f"sandbox {kind}", "note", problem, unneeded_sandbox(works))
@@ -128,8 +133,8 @@ def check_sandboxes() -> list[Check]:
         if problem
     ]
     if not works:
-        cure = "make one of the two work, or run with --allow-unsandboxed, which protects nothing"
-        return [*checks, Check("sandbox", "missing", "neither bubblewrap nor docker works", cure)]
+        cure = "make one of them work, or run with --allow-unsandboxed, which protects nothing"
+        return [*checks, Check("sandbox", "missing", "neither bubblewrap nor landlock nor docker works", cure)]
     if "bubblewrap" not in works:
         checks.append(Check("reader", "note", "raw data are read by a process without a sandbox", READER_CURE))
     return [Check("sandbox", "ok", f"auto is {works[0]}; works: {', '.join(works)}"), *checks]

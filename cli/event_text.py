@@ -13,7 +13,7 @@ def event_line(event: e.Event) -> str | None:  # noqa: PLR0911, PLR0912 - one li
     match event:
         case e.RunStarted():
             said = f"run {event.run}: {event.benchmark}, {event.base_model}, planner {event.planner}, {event.sandbox}"
-            return printable(said, 1000)
+            return printable(f"{said} ({event.sandbox_note})" if event.sandbox_note else said, 1000)
         case e.NodeStarted() | e.NodeInterrupted():
             return None
         case e.NodeFinished():

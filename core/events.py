@@ -29,6 +29,7 @@ class RunStarted(Base):
     base_model: str
     planner: str
     sandbox: str
+    sandbox_note: str = Field("", description="what this kind lacks that others have")
 
 
 class NodeStarted(Base):

@@ -39,6 +39,9 @@ class Command(BaseModel):
     generated: bool = Field(False, description="runs code that a model or a policy wrote")
     limits: Limits = Limits()
     worker: str = Field("", description="socket of a warm engine that may fork this job; `argv` is its cold form")
+    endpoint: str = Field(
+        "", description="socket of the models' proxy that `argv` asks, where a job can make no socket"
+    )
     key: str = Field(
         "", description="hash of everything that can change the result; a finished job with another key is stale"
     )
@@ -99,6 +102,11 @@ class Sandbox(Protocol):
 
     kind: str
     powers: frozenset[Power]
+
+    @property
+    def note(self) -> str:
+        """What a run should know of this kind, in one line; "" for nothing."""
+        ...
 
     def start(self, folder: Path, command: Command) -> None:
         """Write `command.json` into `folder` and start the job detached. Raises InfrastructureError when it cannot."""

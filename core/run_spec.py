@@ -100,7 +100,8 @@ Dollars = Annotated[float | None, positive_number("US dollars")]
 GpuHours = Annotated[float | None, positive_number("GPU-hours")]
 ApproveAt = Literal["never", "plan", "launch"]
 OnStop = Literal["finish", "ask", "continue"]
-RunSandbox = Literal["auto", "docker", "bubblewrap"]  # what a spec may ask for: `process` is the owner's word alone
+# What a spec may ask for: `process` is the owner's word alone.
+RunSandbox = Literal["auto", "docker", "bubblewrap", "landlock"]
 SandboxKind = Literal[RunSandbox, "process"]
 
 

@@ -13,7 +13,9 @@ import contextlib
 import os
 import socket
 import sys
+from typing import NoReturn
 
+HANDED_PORT = 9  # handed_socket.py's
 PIECE = 1 << 16
 PATIENCE = 60.0  # seconds without anybody at the socket
 PAUSE = 0.1
@@ -28,7 +30,9 @@ BROKEN = (
 
 
 def main(place: str, *argv: str) -> None:
-    """Listen, fork the server, become the program."""
+    """Listen, fork the server, become the program; where connections are handed down, only the latter."""
+    if "TUNELOOP_ENDPOINT" in os.environ:
+        become(f"http://127.0.0.1:{HANDED_PORT}/v1", through_handed_sockets(argv))
     door = socket.create_server(("127.0.0.1", 0), backlog=1024)
     address = f"http://127.0.0.1:{door.getsockname()[1]}/v1"
     if os.fork() == 0:
@@ -40,8 +44,19 @@ def main(place: str, *argv: str) -> None:
         finally:
             os._exit(0)
     door.close()
+    become(address, argv)
+
+
+def become(address: str, argv: tuple[str, ...]) -> NoReturn:
+    """The program, which finds its models at `address`."""
     here = {"OPENAI_BASE_URL": address, "OPENAI_API_BASE": address, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
     os.execve(argv[0], argv, {**os.environ, **here})  # noqa: S606 - what the supervisor was asked to run
+
+
+def through_handed_sockets(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """A Python script runs below `handed_socket.py`; its interpreter's options come before that."""
+    at = next(i for i in range(1, len(argv)) if not argv[i].startswith("-"))
+    return (*argv[:at], f"{os.path.dirname(os.path.abspath(__file__))}/handed_socket.py", *argv[at:])  # noqa: PTH100, PTH120
 
 
 async def serve(door: socket.socket, place: str) -> None:

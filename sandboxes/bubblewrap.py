@@ -31,14 +31,17 @@ from tuneloop.sandboxes.local import LocalSandbox, WrappedCommand, closing
 # Why a machine gives bubblewrap no namespaces, from what bwrap said and from the kernel's settings: one cure each.
 
 APPARMOR = "kernel/apparmor_restrict_unprivileged_userns"
+# Ubuntu 24.04 and later; written as one line of shell.
+APPARMOR_PROFILE = (
+    "abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap /usr/bin/bwrap flags=(unconfined) {\\n  userns,\\n}\\n"
+)
 SETTINGS = {  # a file in /proc/sys, what it says when it forbids, what allows
     "user/max_user_namespaces": ("0", "`sysctl user.max_user_namespaces=15000`"),
     "kernel/unprivileged_userns_clone": ("0", "`sysctl kernel.unprivileged_userns_clone=1`"),
     APPARMOR: (
         "1",
-        "an AppArmor profile for bwrap (`apt install apparmor-profiles`, then "
-        "`ln -s /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/` and `systemctl reload apparmor`) "
-        "or `sysctl kernel.apparmor_restrict_unprivileged_userns=0`",
+        f"an AppArmor profile for bwrap: `printf '{APPARMOR_PROFILE}' | sudo tee /etc/apparmor.d/bwrap` and "
+        "`sudo systemctl reload apparmor`; or `sysctl kernel.apparmor_restrict_unprivileged_userns=0`",
     ),
 }
 CONTAINERS = (".dockerenv", "run/.containerenv")

@@ -7,6 +7,7 @@ from tuneloop.core.job import Sandbox
 from tuneloop.core.run_spec import SandboxKind
 from tuneloop.core.setting_values import Unsandboxed
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox, probe_bubblewrap
+from tuneloop.sandboxes.landlock import open_landlock
 from tuneloop.sandboxes.process import ProcessSandbox
 
 BEGUN_UNPROTECTED = (
@@ -16,7 +17,7 @@ BEGUN_UNPROTECTED = (
 
 
 def open_sandbox(kind: SandboxKind) -> Sandbox:
-    """`auto` is bubblewrap where it works, else docker: both are whole; `process` refuses generated code.
+    """`auto` is what works first of bubblewrap, landlock and docker; `process` refuses generated code.
 
     Raises InvalidRequestError with the cure.
     """
@@ -24,18 +25,22 @@ def open_sandbox(kind: SandboxKind) -> Sandbox:
         return ProcessSandbox()
     if kind == "docker":
         return open_docker()
+    if kind == "landlock":
+        return open_landlock()
     problem = probe_bubblewrap()
     if problem is None:
         return BubblewrapSandbox()
     if kind == "bubblewrap":
-        raise InvalidRequestError(f"no sandbox for generated code: {problem}; or say --sandbox docker")
-    try:
-        return open_docker()
-    except InvalidRequestError as e:
-        raise InvalidRequestError(
-            f"no sandbox for generated code: {problem}; nor Docker: {e}; "
-            "or say --allow-unsandboxed to run it unprotected"
-        ) from e
+        raise InvalidRequestError(f"no sandbox for generated code: {problem}; or say --sandbox landlock or docker")
+    problems = [problem]
+    for name, opened in (("landlock", open_landlock), ("docker", open_docker)):
+        try:
+            return opened()
+        except InvalidRequestError as e:
+            problems.append(f"nor {name}: {e}")
+    raise InvalidRequestError(
+        f"no sandbox for generated code: {'; '.join(problems)}; or say --allow-unsandboxed to run it unprotected"
+    )
 
 
 def open_run_sandbox(kind: SandboxKind, unsandboxed: Unsandboxed) -> Sandbox:

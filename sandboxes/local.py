@@ -36,6 +36,7 @@ class WrappedCommand:
 
     `handles` are descriptors that it names; they are closed here once it is started. `container` is the plan of one
     that a daemon starts. `scoped`: signals and abstract sockets stay among the job's processes, where Landlock can do it.
+    `confined`: what the job puts on itself (`confinement.py`), by which it starts cold.
     """
 
     argv: tuple[str, ...]
@@ -44,6 +45,7 @@ class WrappedCommand:
     handles: tuple[int, ...] = ()
     container: dict[str, Any] | None = None
     scoped: bool = False
+    confined: dict[str, Any] | None = None
 
 
 class LocalSandbox(ABC):
@@ -51,6 +53,11 @@ class LocalSandbox(ABC):
 
     kind: str
     powers: frozenset[Power]
+
+    @property
+    def note(self) -> str:
+        """What a run should know of this kind, in one line."""
+        return ""
 
     @abstractmethod
     def wrap(self, folder: Path, command: Command, lock: int) -> WrappedCommand:
@@ -134,10 +141,11 @@ def supervise(folder: Path, command: Command, wrapped: WrappedCommand, lock: int
     plan: dict[str, Any] = {**limits, "write": command.write, "cwd": command.cwd, "env": environment(command)}
     plan |= {"argv": wrapped.argv, "wrappers": wrapped.wrappers, "refusal": wrapped.refusal}
     plan |= {
-        "warm": warm_request(folder, command),
+        "warm": None if wrapped.confined else warm_request(folder, command),
         "container": wrapped.container,
         "lock": lock,
         "scoped": wrapped.scoped,
+        "confined": wrapped.confined,
     }
     argv = [sys.executable, "-I", "-S", "-c", BOOT, str(ROOT), str(folder), str(lock)]
     with (folder / "log.txt").open("ab") as log, closing(wrapped.handles):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from tuneloop.sandboxes.cgroups import CgroupLimits
+    from tuneloop.sandboxes.confinement import Confinement
 
     class SupervisedJob(Protocol):
         """What a supervisor needs of a job, however it was started; `code` is None while it runs."""
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
         def ask(self) -> None:
             """SIGTERM to the job."""
+            ...
+
+        def clear(self) -> None:
+            """What the sandbox made for the job is gone; nothing of the job lives."""
             ...
 
         def peak(self) -> int:
@@ -73,6 +78,7 @@ class Plan:
 
     `warm`: the worker's socket, and argv and readable paths without a sandbox around; None: start cold.
     `container`: what `container_supervisor.py` needs to start or take up a container; None: no daemon.
+    `confined`: what `confinement.py` puts on the job; None: others shut it in.
     """
 
     def __init__(self, given: dict) -> None:  # type: ignore[type-arg]
@@ -92,6 +98,10 @@ class Plan:
         self.container: dict | None = given["container"]  # type: ignore[type-arg]
         self.lock: int = given["lock"]
         self.scoped: bool = given["scoped"]
+        self.confined: dict | None = given["confined"]  # type: ignore[type-arg]
+        self.user: tuple[int, int] | None = self.confined["user"] if self.confined else None
+        if self.confined:
+            self.write = [*self.write, self.confined["scratch"]]  # it counts as disk
 
 
 class SpawnedJob:
@@ -100,7 +110,10 @@ class SpawnedJob:
     def __init__(self, plan: Plan, output: int, group: CgroupLimits | None) -> None:
         self.wrappers = plan.wrappers
         self.code: int | None = None
-        self.pid = spawn(plan, output, group)
+        self.confinement = confine(plan)
+        self.pid = spawn(plan, output, group, self.confinement)
+        if self.confinement:
+            self.confinement.started()
 
     def reap(self) -> bool:
         """Take the exits of ended children; False when nothing of the job is left."""
@@ -122,6 +135,11 @@ class SpawnedJob:
         """SIGTERM to everything but the wrappers, whose end would be a SIGKILL for the job."""
         send_signal(descendants(os.getpid(), self.wrappers), signal.SIGTERM)
 
+    def clear(self) -> None:
+        """What the sandbox made for the job is gone."""
+        if self.confinement:
+            self.confinement.remove_scratch()
+
     def peak(self) -> int:
         """Bytes that the largest process had."""
         return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
@@ -137,16 +155,32 @@ class SpawnedJob:
         return 128 - code if self.wrappers and code > 128 and code - 128 in FATAL else code
 
 
+def confine(plan: Plan) -> Confinement | None:
+    """What is put around a job that nobody else shuts in."""
+    if plan.confined is None:
+        return None
+    from tuneloop.sandboxes.confinement import Confinement  # imported only when needed
+
+    return Confinement(plan.confined, plan.lock)
+
+
 FATAL = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS}
 FATAL |= {signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE, signal.SIGTERM, signal.SIGXCPU, signal.SIGSYS}
 
 
-def exec_job(plan: Plan, supervisor: int, output: int, errors: int, group: CgroupLimits | None) -> None:
+def exec_job(
+    plan: Plan,
+    above: int,
+    output: int,
+    errors: int,
+    group: CgroupLimits | None,
+    confinement: Confinement | None,
+) -> None:
     """In the forked child: turn into the job; on failure tell why through `errors`. Never returns."""
     try:
         os.setsid()
         libc.prctl(PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != supervisor:
+        if os.getppid() != above:
             os._exit(127)
         for number in (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
@@ -159,9 +193,11 @@ def exec_job(plan: Plan, supervisor: int, output: int, errors: int, group: Cgrou
             libc.syscall(KEYCTL, JOIN_SESSION_KEYRING, None)
         if plan.scoped:
             restrict_scope()
-        os.chdir(plan.cwd)
         for target in (1, 2):
             os.dup2(output, target)
+        if confinement:
+            confinement.enter(plan.env)
+        os.chdir(plan.cwd)
         os.execvpe(plan.argv[0], plan.argv, plan.env)  # noqa: S606
     except OSError as e:
         os.write(errors, f"{plan.argv[0]}: {e}\n".encode())
@@ -178,13 +214,15 @@ def restrict_scope() -> None:
         os.close(ruleset)
 
 
-def spawn(plan: Plan, output: int, group: CgroupLimits | None) -> int:
-    """Start the job, return its pid. Raises NotStarted."""
+def spawn(plan: Plan, output: int, group: CgroupLimits | None, confinement: Confinement | None) -> int:
+    """Start the job, return its pid, or that of the process around it. Raises NotStarted."""
     supervisor = os.getpid()
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        exec_job(plan, supervisor, output, write, group)
+        if confinement:
+            confinement.run_reaper(supervisor, lambda above: exec_job(plan, above, output, write, group, confinement))
+        exec_job(plan, supervisor, output, write, group, None)
     os.close(write)
     with os.fdopen(read, "rb") as f:
         problem = f.read()  # ends when exec closes the other end

@@ -14,7 +14,7 @@ import select
 import time
 
 from tuneloop.sandboxes.job_output import BoundedLog, fsync_below
-from tuneloop.sandboxes.process_tree import proportional_bytes, resident_bytes, send_signal
+from tuneloop.sandboxes.process_tree import acting_as, proportional_bytes, resident_bytes, send_signal
 from tuneloop.sandboxes.safe_walk import disk_usage
 from tuneloop.sandboxes.spawn import NotStartedError, Plan, SpawnedJob, WorkerUnavailableError
 
@@ -56,6 +56,7 @@ class Supervisor:
         if reason in ("timeout", "stopped"):
             self.terminate()
         self.kill_rest()
+        self.job.clear()
         self.drain()
         if reason == "finished" and self.exceeds_disk(float("inf")):
             reason = "disk"
@@ -128,15 +129,17 @@ class Supervisor:
         self.peak = max(self.peak, total)
         if plan.processes is not None and len(pids) - self.job.wrappers > plan.processes:
             return "processes"
-        if plan.memory is not None and total > plan.memory and sum(map(proportional_bytes, pids)) > plan.memory:
-            return "memory"
-        return ""
+        if plan.memory is None or total <= plan.memory:
+            return ""
+        with acting_as(plan.user):
+            return "memory" if sum(map(proportional_bytes, pids)) > plan.memory else ""
 
     def exceeds_disk(self, now: float) -> str:
         """Disk; a walk that takes long is made seldom."""
         if self.plan.disk is None or now < self.next_walk:
             return ""
-        full = disk_usage(self.plan.write, self.job.processes()) > self.plan.disk
+        with acting_as(self.plan.user):
+            full = disk_usage(self.plan.write, self.job.processes()) > self.plan.disk
         after = time.monotonic()
         self.next_walk = after + max(1.0, 20 * (after - now))
         return "disk" if full else ""

@@ -109,5 +109,6 @@ def emit_run_started(ctx: Context) -> None:
             base_model=spec.base_model,
             planner=ctx.planner.name,
             sandbox=ctx.run_tools.sandbox.kind,
+            sandbox_note=ctx.run_tools.sandbox.note,
         )
     )

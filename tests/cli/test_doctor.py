@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tuneloop.cli import doctor
 from tuneloop.cli.doctor import check_agents, check_engine, check_files, check_gpu, check_memory, check_sandboxes
 from tuneloop.cli.main import cli
 from tuneloop.core.settings import Settings
@@ -81,22 +82,39 @@ def probed_anew() -> Iterator[None]:
         probe.cache_clear()
 
 
-def test_no_sandbox_at_all(probed_anew: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def no_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "landlock_problem", lambda: "the kernel has no Landlock")
+
+
+def test_no_sandbox_at_all(
+    probed_anew: None, no_landlock: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     checks = {check.name: check for check in check_sandboxes()}
     assert checks["sandbox"].verdict == "missing"
     assert "apt install bubblewrap" in checks["sandbox bubblewrap"].says
+    assert checks["sandbox landlock"].says == "the kernel has no Landlock"
     assert "apt install docker.io" in checks["sandbox docker"].says
 
 
 def test_docker_alone_is_a_sandbox(
-    probed_anew: None, docker_host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    probed_anew: None, no_landlock: None, docker_host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     checks = {check.name: check for check in check_sandboxes()}
     assert checks["sandbox"].says == "auto is docker; works: docker"
     assert checks["sandbox bubblewrap"].cure == "not needed: docker works"
+
+
+def test_landlock_comes_before_docker(
+    probed_anew: None, docker_host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(doctor, "landlock_problem", lambda: None)
+    checks = {check.name: check for check in check_sandboxes()}
+    assert checks["sandbox"].says == "auto is landlock; works: landlock, docker"
 
 
 def test_engines_are_seen_when_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

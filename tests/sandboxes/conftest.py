@@ -18,17 +18,23 @@ from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox, probe_bubblewrap
 from tuneloop.sandboxes.docker import DockerSandbox
 from tuneloop.sandboxes.docker_daemon import probe_docker
 from tuneloop.sandboxes.jobs import launch, newest_attempt, wait
+from tuneloop.sandboxes.landlock import LandlockSandbox, probe_landlock
 from tuneloop.sandboxes.process import ProcessSandbox
 
 KINDS: dict[str, Callable[[], Sandbox]] = {
     "process": ProcessSandbox,
     "bubblewrap": BubblewrapSandbox,
     "docker": DockerSandbox,
+    "landlock": LandlockSandbox,
 }
+COLD = {"landlock"}  # kinds whose jobs no worker forks
+# What a kind lacks beyond its declared powers; the table in THREAT_MODEL.md names the same.
+LACKS = {"landlock": {"own /proc", "own /tmp", "hidden names", "new files around closed ones"}}
 PROBES: dict[str, Callable[[], str | None]] = {
     "process": lambda: None,
     "bubblewrap": probe_bubblewrap,
     "docker": probe_docker,
+    "landlock": probe_landlock,
 }
 WARM = "warm in "
 ENGINES = Path(tuneloop.__file__).parent.resolve() / "engines"
@@ -153,7 +159,7 @@ def open_trial(kind: str, root: Path, request: pytest.FixtureRequest) -> Iterato
     until(lambda: trial.sandbox.poll(newest_worker).state != "running")
 
 
-@pytest.fixture(params=[*sorted(KINDS), *(WARM + kind for kind in sorted(KINDS))])
+@pytest.fixture(params=[*sorted(KINDS), *(WARM + kind for kind in sorted(KINDS.keys() - COLD))])
 def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trial]:
     """Every sandbox, cold and warm."""
     yield from open_trial(request.param, tmp_path, request)
@@ -165,7 +171,7 @@ def cold(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trial]:
     yield from open_trial(request.param, tmp_path, request)
 
 
-@pytest.fixture(params=sorted(KINDS))
+@pytest.fixture(params=sorted(KINDS.keys() - COLD))
 def warm(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WarmTrial]:
     """A worker in every sandbox."""
     for trial in open_trial(WARM + request.param, tmp_path, request):
@@ -183,6 +189,11 @@ def needs(request: pytest.FixtureRequest) -> Callable[[str], None]:
             pytest.skip(f"{trial.sandbox.kind} does not claim {power}")
 
     return ask
+
+
+def lacks(trial: Trial, row: str) -> bool:
+    """Whether this kind is known not to have it."""
+    return row in LACKS.get(trial.sandbox.kind, set())
 
 
 @pytest.fixture

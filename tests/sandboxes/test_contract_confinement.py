@@ -13,7 +13,7 @@ from tuneloop.sandboxes import local
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
 from tuneloop.sandboxes.process import ProcessSandbox
 
-from .conftest import Trial, supervisor_pid
+from .conftest import Trial, lacks, supervisor_pid
 
 CANARY = "canary-5d1f0c"
 CONNECT = "import socket; socket.create_connection(('127.0.0.1', {port}), 3); print('connected')"
@@ -29,7 +29,8 @@ def test_environment_is_exactly_what_is_listed(trial, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", CANARY)
     _, log = trial.run("import os; print(sorted(os.environ))", env={"MINE": "1"})
     names = set(eval(log, {"__builtins__": {}})) - {"PWD", "LC_CTYPE"}
-    assert names == {"HOME", "LANG", "LOGNAME", "MINE", "PATH", "USER"}
+    scratch = {"TMPDIR"} if lacks(trial, "own /tmp") else set()
+    assert names == {"HOME", "LANG", "LOGNAME", "MINE", "PATH", "USER"} | scratch
 
 
 def test_no_secret_of_the_parent_is_left_anywhere(trial, monkeypatch):
@@ -47,7 +48,7 @@ def test_no_secret_in_proc(trial, needs, monkeypatch):
 import glob, os
 for path in glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/cmdline'):
     try: print(path, open(path, 'rb').read())
-    except PermissionError: print(path, 'is closed')
+    except OSError: print(path, 'is closed')
 print(os.listdir('/proc/self/fd'))
 """
     done, log = trial.run(code)
@@ -58,10 +59,14 @@ print(os.listdir('/proc/self/fd'))
 
 def test_lock_holder_is_out_of_the_jobs_reach(trial, needs):
     needs("files")
-    code = """
+    holder, files = "1", "os.listdir(place + '/fd')"
+    if lacks(trial, "own /proc"):
+        holder, files = "os.getppid()", "[os.readlink(f'{place}/fd/{n}') for n in os.listdir(place + '/fd')]"
+    code = f"""
 import os
+place = f"/proc/{{{holder}}}"
 for name in ("fd", "mem", "environ"):
-    try: print(os.listdir("/proc/1/fd") if name == "fd" else open(f"/proc/1/{name}", "r+b"))
+    try: print({files} if name == "fd" else open(f"{{place}}/{{name}}", "r+b"))
     except OSError as e: print(name, "is closed")
 """
     assert trial.run(code)[1] == "fd is closed\nmem is closed\nenviron is closed\n"
@@ -73,7 +78,7 @@ def test_no_network(trial, needs):
         port = server.getsockname()[1]
         done, log = trial.run(CONNECT.format(port=port), "cut")
         assert not done.ok
-        assert "ConnectionRefused" in log or "unreachable" in log
+        assert any(word in log for word in ("ConnectionRefused", "unreachable", "Address family not supported"))
         done, _ = trial.run(CONNECT.format(port=port), "granted", network=True)
         assert done.ok
 
@@ -112,10 +117,10 @@ print(tried(lambda: os.listdir('/home')), tried(lambda: os.listdir('/root/.ssh')
     done, log = trial.run(code, read=(str(trial.root / "shown"),))
     assert done.ok
     lines = log.splitlines()
-    assert lines[:2] == ["FileNotFoundError", "visible"]
+    assert lines[:2] == ["PermissionError" if lacks(trial, "hidden names") else "FileNotFoundError", "visible"]
     outcomes = [line.split()[-1] for line in lines[2:10]]
     assert "did" not in outcomes[:6]
-    assert outcomes[6:] == ["did", "did"]
+    assert outcomes[6:] == ["PermissionError" if lacks(trial, "own /tmp") else "did", "did"]
     assert not (Path("/tmp/x")).exists() or CANARY not in log
 
 
@@ -139,8 +144,13 @@ print('core_pattern' in os.listdir('/proc/sys/kernel'))
 
 def test_a_job_does_not_see_its_own_folder(trial, needs):
     needs("files")
-    code = f"import os; print(os.path.exists({str(trial.root / 'jobs/job/command.json')!r}))"
-    assert trial.run(code)[1].strip() == "False"
+    asks = "open" if lacks(trial, "hidden names") else "os.stat"
+    code = f"""
+import os
+try: print({asks}({str(trial.root / "jobs/job/command.json")!r}))
+except OSError: print("hidden")
+"""
+    assert trial.run(code)[1].strip() == "hidden"
 
 
 def test_nor_when_a_folder_around_it_is_writable(trial, needs):
@@ -151,6 +161,8 @@ try: print(os.listdir({str(trial.root / "jobs/in")!r}))
 except PermissionError: print([])
 open({str(trial.root / "y")!r}, 'w')
 """
+    if lacks(trial, "new files around closed ones"):
+        (trial.root / "y").touch()
     done, log = trial.run(code, "in", write=(str(trial.root),))
     assert done.ok
     assert log.strip() == "[]"
@@ -184,10 +196,12 @@ def test_listed_paths_inside_listed_paths(trial, needs):
     (trial.root / "in").mkdir()
     (trial.root / "in/link").symlink_to(trial.work / "kept/data")
     read = (str(trial.work / "kept"), str(trial.work / "link"), str(trial.root / "in"), str(trial.root / "in/link"))
+    if lacks(trial, "new files around closed ones"):
+        (trial.work / "y").touch()
     done, log = trial.run(f"print(open({read[3]!r}).read()); open('y', 'w'); open('link/x', 'w')", read=read)
     assert not done.ok
     assert "found\n" in log
-    assert "Read-only file system: 'link/x'" in log
+    assert "Read-only file system: 'link/x'" in log or "Permission denied: 'link/x'" in log
     assert (trial.work / "y").exists()
 
 

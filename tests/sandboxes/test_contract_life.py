@@ -123,9 +123,11 @@ ORCHESTRATOR = """
 import os, sys
 from pathlib import Path
 from tuneloop.core.job import Command
-from tuneloop.sandboxes.choose import open_sandbox
+from importlib import import_module
 from tuneloop.sandboxes.jobs import launch
-launch(open_sandbox(sys.argv[1]), Path(sys.argv[2]), 'train', Command.model_validate_json(sys.argv[3]))
+kind = sys.argv[1]
+sandbox = getattr(import_module(f"tuneloop.sandboxes.{kind}"), f"{kind.title()}Sandbox")()
+launch(sandbox, Path(sys.argv[2]), 'train', Command.model_validate_json(sys.argv[3]))
 os.kill(os.getpid(), 9)
 """
 

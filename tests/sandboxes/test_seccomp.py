@@ -61,8 +61,11 @@ def verdict(program: bytes, audit: int, number: int, *given: int) -> int:
             return ALLOWED if value == seccomp.ALLOW else value & 0xFFFF
         if code == seccomp.LOAD:
             word, yes, no = struct.unpack_from("=I", data, value)[0], 0, 0
+        if code == seccomp.AND:
+            word, yes, no = word & value, 0, 0
         holds = {
             seccomp.LOAD: True,
+            seccomp.AND: True,
             seccomp.EQUAL: word == value,
             seccomp.GREATER: word > value,
             seccomp.ANY_BIT: bool(word & value),

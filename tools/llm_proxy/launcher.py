@@ -23,7 +23,7 @@ from tuneloop.tools.jobs.machine import ENGINES
 from tuneloop.tools.llm_proxy.access import Access, EndpointConfig, upstreams
 from tuneloop.tools.runs.manifest import read_spec
 
-FORWARD = ENGINES / "forward.py"
+FORWARD, HANDED = ENGINES / "forward.py", ENGINES / "handed_socket.py"
 READY_SECONDS = 20.0
 
 
@@ -53,7 +53,8 @@ def with_endpoint(
         update={
             "argv": (command.argv[0], "-I", str(FORWARD), str(socket_), *command.argv),
             "env": {**command.env, **variables},
-            "read": (*command.read, str(FORWARD), str(socket_.parent)),
+            "read": (*command.read, str(FORWARD), str(HANDED), str(socket_.parent)),
+            "endpoint": str(socket_),
             "worker": "",
         }
     )

@@ -20,12 +20,14 @@ from tuneloop.core.job import Command, Limits, Sandbox
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
 from tuneloop.sandboxes.docker import DockerSandbox
 from tuneloop.sandboxes.jobs import launch, wait
+from tuneloop.sandboxes.landlock import LandlockSandbox
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.tools.llm_proxy import launcher
 
 SANDBOXES: dict[str, Sandbox] = {
     "bubblewrap": BubblewrapSandbox(),
     "docker": DockerSandbox(),
+    "landlock": LandlockSandbox(),
     "process": ProcessSandbox(allow_generated=True),
 }
 
