@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import gc
 import importlib
 import logging
 import os
@@ -201,6 +202,8 @@ def main() -> None:
     """Entry point of the `tuneloop` script."""
     # Libraries read `.env` too and warn of a line that load_settings refuses with a better sentence.
     logging.getLogger("dotenv").setLevel(logging.ERROR)
+    # Importing makes hundreds of thousands of objects that stay; the default looks through them again and again.
+    gc.set_threshold(100_000, 50, 50)
     cli()
 
 

@@ -51,10 +51,10 @@ def show_status(status: RunStatus, console: Console, last: int) -> None:
     if status.baseline:
         base = status.baseline
         table.add_row("base", format_interval(base.value, base.low, base.high), "", "", "", f"n = {base.n}")
-    done = status.journal.experiments
-    shown = [e for i, e in enumerate(done) if i >= len(done) - last or e is status.best]
+    done, best = status.journal.experiments, status.best
+    shown = [e for i, e in enumerate(done) if i >= len(done) - last or e is best]
     for e in shown:
-        table.add_row(*experiment_cells(e, status.best))
+        table.add_row(*experiment_cells(e, best))
     if status.open is not None:
         table.add_row(*open_cells(status.open))
     console.print(table)

@@ -236,7 +236,7 @@ class Journal(BaseModel):
     @property
     def best(self) -> Experiment | None:
         """The incumbent: the experiment promoted last."""
-        return next(iter(self.promoted), None)
+        return next((e for e in reversed(self.experiments) if e.outcome == "promoted"), None)
 
     @property
     def promoted(self) -> tuple[Experiment, ...]:

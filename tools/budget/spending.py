@@ -15,7 +15,8 @@ from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.tools.housekeeping.disk import bytes_below
 from tuneloop.tools.llm_proxy.ledger import Entry, Sums, read_ledger, sums
-from tuneloop.tools.report.timing import job_attempts, job_seconds, node_turns
+from tuneloop.tools.report.timing import job_attempts, job_seconds
+from tuneloop.tools.report.turns import node_turns
 from tuneloop.tools.runs.journal import load_journal
 
 # GPU-hours: devices times hours of every job that may use them, from the jobs' folders; 0 on a CPU.

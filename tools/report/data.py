@@ -11,7 +11,8 @@ from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.score import Claim, GuardCheck, Score, ValidationHalves
 from tuneloop.tools.data_gate.report import GateReport
 from tuneloop.tools.llm_proxy.ledger import Sums
-from tuneloop.tools.report.timing import NodeTime, total_time
+from tuneloop.tools.report.timing import total_time
+from tuneloop.tools.report.turns import NodeTime
 from tuneloop.tools.runs.fork import Fork
 
 Curve = tuple[tuple[int, float], ...]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from tuneloop.core.experiment import Experiment, Journal
 from tuneloop.core.score import Score
 from tuneloop.tools.report.data import Curve
-from tuneloop.tools.report.timing import NodeTime, longest_experiments
+from tuneloop.tools.report.timing import longest_experiments
+from tuneloop.tools.report.turns import NodeTime
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

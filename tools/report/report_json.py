@@ -10,7 +10,7 @@ from tuneloop.core.experiment import Experiment
 from tuneloop.core.prices import load_price_list
 from tuneloop.core.score import Score
 from tuneloop.tools.report.data import FurtherBenchmark, ReportData, overlap_counts
-from tuneloop.tools.report.timing import NodeTime
+from tuneloop.tools.report.turns import NodeTime
 
 
 def report_facts(run_id: str, data: ReportData) -> dict[str, Any]:

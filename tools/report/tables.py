@@ -13,7 +13,8 @@ from tuneloop.core.prices import load_price_list
 from tuneloop.core.score import GuardCheck, Score
 from tuneloop.tools.report.data import ReportData
 from tuneloop.tools.report.report_json import benchmark_averages
-from tuneloop.tools.report.timing import NodeTime, longest_experiments, times_by_experiment, total_time
+from tuneloop.tools.report.timing import longest_experiments, times_by_experiment, total_time
+from tuneloop.tools.report.turns import NodeTime
 
 CELL = 400
 SHOWN = 20

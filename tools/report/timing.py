@@ -5,37 +5,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
-from tuneloop.core.event_log import parse_event, whole_lines
-from tuneloop.core.events import NodeFinished, NodeInterrupted, NodeStarted, RunPaused, RunStarted
 from tuneloop.core.layout import RunFolder
+from tuneloop.tools.report.turns import NodeTime, add_times, node_turns
 
-# Everything else is only a sign of life: it is not even parsed.
-KINDS = ("node_started", "node_finished", "node_interrupted", "run_started", "run_paused")
-READ = tuple(f'"kind":"{kind}"'.encode() for kind in KINDS)
 # Jobs are called like their nodes, but for these.
 NODES = {"dry_run": "validate", "merge": "finish"}
-
-
-class NodeTime(BaseModel):
-    """One node of one experiment (0: the run itself) over all sessions; seconds."""
-
-    model_config = ConfigDict(frozen=True)
-
-    experiment: int
-    node: str
-    turns: int = 0
-    seconds: float = 0.0
-    cpu: float = 0.0
-    cut: int = 0
-    lost: float = 0.0
-    jobs: float = 0.0
-    attempts: int = 0
-    cached: int = 0
 
 
 def node_times(run: RunFolder) -> tuple[NodeTime, ...]:
@@ -46,12 +22,6 @@ def node_times(run: RunFolder) -> tuple[NodeTime, ...]:
         old = found.get(key, NodeTime(experiment=part.experiment, node=part.node))
         found[key] = add_times(old, part)
     return tuple(found[key] for key in sorted(found, key=lambda key: key[0]))
-
-
-def add_times(one: NodeTime, other: NodeTime) -> NodeTime:
-    """Both together, under the first one's name."""
-    numbers = ("turns", "seconds", "cpu", "cut", "lost", "jobs", "attempts", "cached")
-    return one.model_copy(update={name: getattr(one, name) + getattr(other, name) for name in numbers})
 
 
 def total_time(times: Iterable[NodeTime], node: str = "all") -> NodeTime:
@@ -75,39 +45,6 @@ def longest_experiments(times: Iterable[NodeTime], most: int) -> dict[int, list[
     found = times_by_experiment(times)
     chosen = sorted(found, key=lambda n: -sum(part.seconds for part in found[n]))[:most]
     return {n: found[n] for n in sorted(chosen)}
-
-
-def node_turns(events: Path) -> Iterator[NodeTime]:
-    """A part for every turn of a node; one that was cut without a word lasted until the last sign of life after it."""
-    begun: NodeStarted | None = None
-    last = b""
-    for line in whole_lines(events):
-        event = parse_event(line) if any(mark in line for mark in READ) else None
-        if isinstance(event, NodeFinished):
-            yield NodeTime(experiment=event.experiment, node=event.node, turns=1, seconds=event.seconds, cpu=event.cpu)
-            begun = None
-        elif isinstance(event, NodeInterrupted):
-            yield NodeTime(experiment=event.experiment, node=event.node, cut=1, lost=event.seconds)
-            begun = None
-        elif isinstance(event, NodeStarted | RunStarted | RunPaused):
-            if begun is not None:
-                yield interrupted_turn(begun, event.at if isinstance(event, RunPaused) else line_time(last))
-            begun = event if isinstance(event, NodeStarted) else None
-        last = line
-
-
-def interrupted_turn(begun: NodeStarted, end: datetime | None) -> NodeTime:
-    """A turn that was not finished."""
-    lost = max(0.0, (end - begun.at).total_seconds()) if end else 0.0
-    # research opens the experiment after the one that it is begun in.
-    number = begun.experiment + (begun.node == "research")
-    return NodeTime(experiment=number, node=begun.node, cut=1, lost=lost)
-
-
-def line_time(line: bytes) -> datetime | None:
-    """When a line was written; None when it is damaged."""
-    event = parse_event(line)
-    return event.at if event else None
 
 
 def job_times(run: RunFolder) -> Iterator[NodeTime]:

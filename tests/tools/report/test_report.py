@@ -39,7 +39,7 @@ from tuneloop.tools.report.data import ModelUse, ReportData
 from tuneloop.tools.report.markdown import plain_verdict, provenance, report_markdown
 from tuneloop.tools.report.report_json import report_facts
 from tuneloop.tools.report.tables import markdown_table
-from tuneloop.tools.report.timing import NodeTime
+from tuneloop.tools.report.turns import NodeTime
 from tuneloop.tools.report.write import write_report
 from tuneloop.tools.runs.fork import Fork
 

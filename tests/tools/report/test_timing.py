@@ -21,7 +21,8 @@ from tuneloop.core.events import (
 from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.tools.report.tables import time_by_experiment, time_by_node
-from tuneloop.tools.report.timing import NodeTime, node_times, total_time
+from tuneloop.tools.report.timing import node_times, total_time
+from tuneloop.tools.report.turns import NodeTime
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -1,0 +1,147 @@
+"""Turns of a run's nodes, read from `events.jsonl`; of a long log an index beside it holds what was read before."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from tuneloop.core.errors import DamagedFileError
+from tuneloop.core.event_log import parse_event, whole_lines
+from tuneloop.core.events import NodeFinished, NodeInterrupted, NodeStarted, RunPaused, RunStarted
+from tuneloop.core.files import digest, open_plain, read_model, write_atomic
+
+# Everything else is only a sign of life: it is not even parsed.
+MARKS = (b'"kind":"node_', b'"kind":"run_')
+WORTH = 1 << 20  # bytes that are read again rather than indexed
+VERSION = 1
+
+
+class NodeTime(BaseModel):
+    """One node of one experiment (0: the run itself) over all sessions; seconds."""
+
+    model_config = ConfigDict(frozen=True)
+
+    experiment: int
+    node: str
+    turns: int = 0
+    seconds: float = 0.0
+    cpu: float = 0.0
+    cut: int = 0
+    lost: float = 0.0
+    jobs: float = 0.0
+    attempts: int = 0
+    cached: int = 0
+
+
+def add_times(one: NodeTime, other: NodeTime) -> NodeTime:
+    """Both together, under the first one's name."""
+    numbers = ("turns", "seconds", "cpu", "cut", "lost", "jobs", "attempts", "cached")
+    return one.model_copy(update={name: getattr(one, name) + getattr(other, name) for name in numbers})
+
+
+class TurnIndex(BaseModel):
+    """What the first `offset` bytes say: `parts` of nodes, and the turn that was not over there.
+
+    `last` is the size of the line that ends there, `mark` its hash: another log is not taken for this one.
+    """
+
+    version: int = VERSION
+    offset: int = 0
+    last: int = 0
+    mark: str = ""
+    begun: NodeStarted | None = None
+    parts: list[NodeTime] = []
+
+
+def index_file(events: Path) -> Path:
+    """`events.index.json`, beside the log; made again when it is missing, damaged, or of another log."""
+    return events.with_name("events.index.json")
+
+
+def node_turns(events: Path) -> list[NodeTime]:
+    """Turns of each node of each experiment, added up; one cut without a word lasted until the last sign of life after it."""
+    kept = read_index(events)
+    scan = TurnScan(events, kept)
+    found = scan.read()
+    if found.offset - kept.offset > WORTH:
+        with contextlib.suppress(OSError):  # who may only read reads it again
+            write_atomic(index_file(events), found.model_dump_json(exclude_defaults=True))
+    return found.parts
+
+
+def read_index(events: Path) -> TurnIndex:
+    """The index where it fits the log, else an empty one."""
+    with contextlib.suppress(FileNotFoundError, DamagedFileError):
+        kept = read_model(index_file(events), TurnIndex)
+        if kept.version == VERSION and kept.mark == digest(line_before(events, kept.offset, kept.last)):
+            return kept
+    return TurnIndex()
+
+
+def line_before(events: Path, end: int, size: int) -> bytes:
+    """The `size` bytes before byte `end`. Raises FileNotFoundError."""
+    with open_plain(events, most=1 << 40) as f:
+        f.seek(max(0, end - size))
+        return f.read(size)
+
+
+class TurnScan:
+    """One reading of a log, from where an index ends."""
+
+    def __init__(self, events: Path, kept: TurnIndex) -> None:
+        self.events, self.offset, self.begun = events, kept.offset, kept.begun
+        self.last = line_before(events, kept.offset, kept.last) if kept.last else b""
+        self.parts = {(part.experiment, part.node): part for part in kept.parts}
+
+    def read(self) -> TurnIndex:
+        """Read to the end; the index of all."""
+        for line in whole_lines(self.events, self.offset):
+            if any(mark in line for mark in MARKS):
+                self.take(line)
+            self.last = line
+            self.offset += len(line)
+        return TurnIndex(
+            offset=self.offset,
+            last=len(self.last),
+            mark=digest(self.last),
+            begun=self.begun,
+            parts=list(self.parts.values()),
+        )
+
+    def take(self, line: bytes) -> None:
+        """Add the turn that an event ends, keep the one that it begins."""
+        event = parse_event(line)
+        if isinstance(event, NodeFinished):
+            done = NodeTime(experiment=event.experiment, node=event.node, turns=1, seconds=event.seconds, cpu=event.cpu)
+            self.add(done)
+            self.begun = None
+        elif isinstance(event, NodeInterrupted):
+            self.add(NodeTime(experiment=event.experiment, node=event.node, cut=1, lost=event.seconds))
+            self.begun = None
+        elif isinstance(event, NodeStarted | RunStarted | RunPaused):
+            if self.begun is not None:
+                end = event.at if isinstance(event, RunPaused) else line_time(self.last)
+                self.add(interrupted_turn(self.begun, end))
+            self.begun = event if isinstance(event, NodeStarted) else None
+
+    def add(self, part: NodeTime) -> None:
+        """To what is known of that node."""
+        key = (part.experiment, part.node)
+        self.parts[key] = add_times(self.parts[key], part) if key in self.parts else part
+
+
+def interrupted_turn(begun: NodeStarted, end: datetime | None) -> NodeTime:
+    """A turn that was not finished."""
+    lost = max(0.0, (end - begun.at).total_seconds()) if end else 0.0
+    # research opens the experiment after the one that it is begun in.
+    number = begun.experiment + (begun.node == "research")
+    return NodeTime(experiment=number, node=begun.node, cut=1, lost=lost)
+
+
+def line_time(line: bytes) -> datetime | None:
+    """When a line was written; None when it is damaged."""
+    event = parse_event(line)
+    return event.at if event else None
