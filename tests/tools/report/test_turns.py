@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.tools.report.test_timing import started
-from tuneloop.core.event_log import append
+from tuneloop.core.event_log import append, whole_lines
 from tuneloop.core.events import JobProgress, NodeFinished, NodeInterrupted, NodeStarted, RunPaused
 from tuneloop.core.files import read_model, write_json
 from tuneloop.tools.report import turns
@@ -56,11 +57,18 @@ def test_index_goes_on_where_it_ended(log: Path, monkeypatch: pytest.MonkeyPatch
     append(log, NodeInterrupted(experiment=6, node="train", seconds=7))
     append(log, RunPaused(reason="stopped on request"))
     read: list[bytes] = []
-    real = turns.whole_lines
-    monkeypatch.setattr(turns, "whole_lines", lambda path, at: (read.append(x) or x for x in real(path, at)))
+
+    def noted(path: Path, at: int) -> Iterator[bytes]:
+        for line in whole_lines(path, at):
+            read.append(line)
+            yield line
+
+    monkeypatch.setattr(turns, "whole_lines", noted)
     found = node_turns(log)
     assert sum(map(len, read)) == log.stat().st_size - kept.offset, "what is indexed is not read again"
-    assert (found[2].cut, found[2].lost) == (1, 19), "cut after the last sign of life, which lies before the index's end"
+    assert (found[2].cut, found[2].lost) == (1, 19), (
+        "cut after the last sign of life, which lies before the index's end"
+    )
     assert found == read_all(log)
 
 
