@@ -38,6 +38,7 @@ class Command(BaseModel):
     network: bool = False
     generated: bool = Field(False, description="runs code that a model or a policy wrote")
     limits: Limits = Limits()
+    forks: bool = Field(False, description="a warm engine: listens in `cwd`, forks jobs, each of which shuts itself in")
     worker: str = Field("", description="socket of a warm engine that may fork this job; `argv` is its cold form")
     endpoint: str = Field(
         "", description="socket of the models' proxy that `argv` asks, where a job can make no socket"
@@ -106,6 +107,10 @@ class Sandbox(Protocol):
     @property
     def note(self) -> str:
         """What a run should know of this kind, in one line; "" for nothing."""
+        ...
+
+    def check_reachable(self, folder: Path) -> None:
+        """Before anything is built: jobs can get to `folder`. Raises InvalidRequestError with the cure."""
         ...
 
     def start(self, folder: Path, command: Command) -> None:

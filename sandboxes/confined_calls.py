@@ -29,7 +29,7 @@ from tuneloop.sandboxes.seccomp import (
     return_errno,
 )
 
-Network = Literal["none", "own ports", "all"]
+Network = Literal["none", "listening", "own ports", "all"]
 Numbers = tuple[int | None, int | None]  # on x86-64 and arm64; None where the architecture has no such call
 Row = tuple[Numbers, list[Instruction]]
 NO_EFFECT: dict[str, Numbers] = {
@@ -74,6 +74,7 @@ ON_ITSELF: dict[str, tuple[Numbers, int]] = {
     "ioprio_set": ((251, 30), 1),
 }
 SERVING: dict[str, Numbers] = {"bind": (49, 200), "listen": (50, 201)}
+CONNECT: dict[str, Numbers] = {"connect": (42, 203)}
 # Where Landlock does not keep signals inside: to the first process by its number, to the own group by 0, to nobody else.
 SIGNALS: dict[str, tuple[Numbers, int]] = {
     "kill": ((62, 129), 0),
@@ -115,7 +116,7 @@ def build_confined_filter(network: Network, abi: int, machine: str = os.uname().
 def plain_rows(abi: int, network: Network) -> list[Row]:
     """Calls whose arguments do not matter."""
     refused = dict(REFUSED)
-    refused |= SERVING if network == "none" else {}
+    refused |= SERVING if network == "none" else CONNECT if network == "listening" else {}
     refused |= TRUNCATE if abi < TRUNCATE_SINCE else {}
     refused |= SIGNALS_WITHOUT_GROUP if abi < SCOPES_SINCE else {}
     found: list[Row] = [(numbers, [return_errno(0)]) for numbers in NO_EFFECT.values()]
@@ -134,12 +135,17 @@ def rows_by_argument(abi: int) -> list[Row]:
 
 
 def socket_rows(network: Network) -> list[Row]:
-    """Which sockets can be made: none, TCP that Landlock sees, or the internet's; pairs of this process's own always."""
+    """Which sockets can be made: none, an engine's own to listen at, TCP that Landlock sees, or the internet's.
+
+    Pairs of this process's own always.
+    """
     none = return_errno(errno.EAFNOSUPPORT)
     families = allow_only((seccomp.INET, seccomp.INET6)) if network == "all" else []
     if network == "all":
         routes = [argument(2), *allow_only((seccomp.ROUTES,)), none]
         families += if_match(EQUAL, seccomp.NETLINK, routes)
+    if network == "listening":
+        families = if_match(EQUAL, seccomp.UNIX, [argument(1), masked(KIND), *allow_only((SEQPACKET,)), none])
     if network == "own ports":
         streams = [masked(KIND), *if_match(EQUAL, STREAM, [argument(2), *allow_only((0, TCP)), none]), none]
         for family in (seccomp.INET, seccomp.INET6):

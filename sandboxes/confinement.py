@@ -74,7 +74,7 @@ class Confinement:
             end_all()
             for _ in ended_children():
                 end_all()
-            self.remove_scratch()
+            remove_tree(self.scratch)
             os._exit(code if code >= 0 else ENDED - code)
         finally:
             os._exit(ENDED - 1)
@@ -102,11 +102,6 @@ class Confinement:
 
             os.close(self.request_end)
             serve(self.supervisor_end, self.endpoint)
-
-    def remove_scratch(self) -> None:
-        """Whatever lies in it, however deep; links are not followed. Nothing of the job lives any more."""
-        if os.path.lexists(self.scratch):
-            os.waitpid(os.posix_spawn("/bin/rm", ["rm", "-rf", "--", self.scratch], {}), 0)
 
 
 class Program(ctypes.Structure):
@@ -139,6 +134,12 @@ def checked(result: int, what: str) -> None:
     """Raises OSError."""
     if result:
         raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+
+
+def remove_tree(folder: str) -> None:
+    """Whatever lies in it, however deep; links are not followed. Nothing of the job lives any more."""
+    if os.path.lexists(folder):
+        os.waitpid(os.posix_spawn("/bin/rm", ["rm", "-rf", "--", folder], {}), 0)
 
 
 def end_all() -> None:

@@ -148,9 +148,6 @@ class ContainerJob:
         """SIGTERM to each."""
         send_signal(self.processes(), signal.SIGTERM)
 
-    def clear(self) -> None:
-        """Nothing was made."""
-
     def peak(self) -> int:
         """Bytes that the largest process had; where the wall was hit, what is inside it."""
         return max(self.most, self.plan.memory or 0) if self.starved else self.most

@@ -4,7 +4,9 @@ Landlock's rules (`landlock_rules.py`): the system's programs, the paths that th
 own, and TCP ports. Two filters of system calls: `seccomp.py`'s and `confined_calls.py`'s, which closes what namespaces hold in
 bubblewrap and what older releases of Landlock cannot. No capabilities, no new privileges, limits kept by the supervisor, a
 process above the job that ends all of it (`confinement.py`). Started by root, jobs are a user of their own where root may
-become another; else they stay root without capabilities. Jobs start cold: an engine's worker makes sockets that are refused.
+become another; else they stay root without capabilities. An engine's worker may listen at a
+socket in its folder and connect nowhere; what it forks keeps to the job's own lists. Below release 6, and where a job needs
+ports, engines start cold.
 
 Not covered, beyond what bubblewrap does not cover: names and sizes of files anywhere, command lines of other processes, and
 /dev/shm of engines' jobs are seen; modes, times and attributes cannot be changed, not even of the job's own files; where a
@@ -48,6 +50,7 @@ from tuneloop.sandboxes.local import LocalSandbox, WrappedCommand, may_use_sever
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/proc", *ETC)
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+ENGINES = os.path.realpath(Path(tuneloop.__file__).parent / "engines")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
 MISSING = (
     "the kernel has no Landlock, or does not let it be used (gVisor, kernels before 5.13, `lsm=` without landlock): "
@@ -77,6 +80,12 @@ class LandlockSandbox(LocalSandbox):
         signals = [SIGNALS_REFUSED] if self.abi < SCOPES_SINCE else []
         return "; ".join([LACKS, *signals, *alone])
 
+    def check_reachable(self, folder: Path) -> None:
+        """Where jobs are another user, every folder on the way has to be open. Raises InvalidRequestError with the cure."""
+        if self.user is not None:
+            there = next(place for place in (folder, *folder.parents) if place.exists())
+            check_walkable((str(there),), self.user)
+
     def wrap(self, folder: Path, command: Command, lock: int) -> WrappedCommand:  # noqa: ARG002
         """The rules and filters that the job puts on itself. Raises InvalidRequestError, InfrastructureError."""
         network = network_of(command)
@@ -85,42 +94,54 @@ class LandlockSandbox(LocalSandbox):
                 "several GPUs of one job, and vLLM, talk over TCP, which this kernel's Landlock cannot bound: right is "
                 "Linux 6.7, one GPU (CUDA_VISIBLE_DEVICES=0) and TUNELOOP_EVAL_BACKEND=hf, or --sandbox docker"
             )
-        if self.user is not None:
-            chown_tree(command.write, self.user)
-            check_walkable((*command.read, *command.write, command.argv[0]), self.user)
-        scratch = tempfile.mkdtemp(prefix="tuneloop-job-")
-        if self.user is not None:
-            os.chown(scratch, *self.user)
+        scratch = self._hand_over(command)
         rules = self._rules(folder, command, network, scratch)
         filters = [seccomp.build_filter(shared=True), build_confined_filter(network, self.abi)]
         given: dict[str, Any] = {"rules": rules, "filters": filters, "user": self.user}
         given |= {"scratch": scratch, "endpoint": command.endpoint}
-        return WrappedCommand(command.argv, wrappers=1, handles=(rules,), confined=given)
+        # Where the filter lets a job signal one process alone, a worker could not end its jobs.
+        warm = network == "none" and self.abi >= SCOPES_SINCE
+        fork_filter = build_confined_filter("none", self.abi) if warm else b""
+        return WrappedCommand(command.argv, wrappers=1, handles=(rules,), confined=given, fork_filter=fork_filter)
+
+    def _hand_over(self, command: Command) -> str:
+        """A scratch folder. It and the writable folders are the jobs' user's. Raises InvalidRequestError, InfrastructureError."""
+        if self.user is not None:
+            chown_tree(command.write, self.user)
+            proxy = str(Path(command.endpoint).parent)  # the supervisor's to reach
+            read = [path for path in command.read if path != proxy]
+            check_walkable((*read, *command.write, command.argv[0]), self.user)
+        scratch = tempfile.mkdtemp(prefix="tuneloop-job-")
+        if self.user is not None:
+            os.chown(scratch, *self.user)
+        return scratch
 
     def _rules(self, folder: Path, command: Command, network: Network, scratch: str) -> int:
         """A descriptor of what the job may reach."""
         rules = Ruleset(self.abi, ports=network != "all" and self.abi >= TCP_SINCE)
         own, write = os.path.realpath(folder), [os.path.realpath(path) for path in command.write]
+        closed = [] if command.forks else [own]  # what a worker forks does not see it, and new folders come
         read = [path for path in map(os.path.realpath, command.read) if path not in write]
         gpus = gpu_devices(command)
         rules.allow(existing((*SYSTEM, *(ETC_NETWORK if network == "all" else ()), *(["/sys"] if gpus else []))), READ)
         rules.allow(existing((*DEVICES, *gpus)), write_rights(self.abi))
         if not command.generated:  # names are random: others' cannot be listed, nor guessed
             rules.allow(existing((SHARED_MEMORY,)), write_rights(self.abi) & ~READ_DIR)
-        rules.allow((place for path in read for place in around(path, [own])), READ)
-        rules.allow((place for path in write for place in around(path, [own, *read])), write_rights(self.abi))
+        rules.allow((place for path in read for place in around(path, closed)), READ)
+        rules.allow((place for path in write for place in around(path, [*closed, *read])), write_rights(self.abi))
         rules.allow((scratch,), write_rights(self.abi))
-        imports = filter(None, command.env.get("PYTHONPATH", "").split(":"))
-        rules.allow(existing(imports), READ_DIR)  # Python imports from a folder only when it can list it
+        rules.allow((ENGINES,), READ_DIR)  # Python imports from a folder only when it can list it
         if network == "own ports":
             rules.allow_own_ports()
         return rules.handle
 
 
 def network_of(command: Command) -> Network:
-    """All where the command has a network; TCP for trusted jobs that talk to themselves; else no socket at all."""
+    """All where the command has a network; TCP for trusted jobs that talk to themselves; a worker's; else no socket."""
     if command.network:
         return "all"
+    if command.forks:
+        return "listening"
     talks = may_use_several_gpus(command.env) or "VLLM_NO_USAGE_STATS" in command.env
     return "own ports" if talks and not command.generated else "none"
 
@@ -200,8 +221,7 @@ def open_landlock() -> LandlockSandbox:
         raise InvalidRequestError(problem)
     user = find_user()
     if user is not None:
-        package = Path(tuneloop.__file__).parent
-        check_walkable((sys.base_prefix, str(package / "engines")), user)
+        check_walkable((sys.base_prefix, ENGINES), user)
     return LandlockSandbox(user)
 
 

@@ -36,7 +36,8 @@ class WrappedCommand:
 
     `handles` are descriptors that it names; they are closed here once it is started. `container` is the plan of one
     that a daemon starts. `scoped`: signals and abstract sockets stay among the job's processes, where Landlock can do it.
-    `confined`: what the job puts on itself (`confinement.py`), by which it starts cold.
+    `confined`: what the job puts on itself (`confinement.py`). `fork_filter`: of a job that a worker forks, in place of
+    the usual filter of system calls; b"": a job that no worker may fork.
     """
 
     argv: tuple[str, ...]
@@ -46,6 +47,7 @@ class WrappedCommand:
     container: dict[str, Any] | None = None
     scoped: bool = False
     confined: dict[str, Any] | None = None
+    fork_filter: bytes | None = None
 
 
 class LocalSandbox(ABC):
@@ -58,6 +60,9 @@ class LocalSandbox(ABC):
     def note(self) -> str:
         """What a run should know of this kind, in one line."""
         return ""
+
+    def check_reachable(self, folder: Path) -> None:  # noqa: B027 - only jobs of another user may fail to
+        """Jobs of the same user get wherever we do."""
 
     @abstractmethod
     def wrap(self, folder: Path, command: Command, lock: int) -> WrappedCommand:
@@ -116,14 +121,14 @@ def environment(command: Command) -> dict[str, str]:
     return {"PATH": path, "HOME": command.cwd, "LANG": "C.UTF-8", "USER": "job", "LOGNAME": "job", **command.env}
 
 
-def warm_request(folder: Path, command: Command) -> dict[str, Any] | None:
+def warm_request(folder: Path, command: Command, fork_filter: bytes | None) -> dict[str, Any] | None:
     """What a worker is asked for; None where it must not be: code of a model, a network, sight of the job's own folder."""
     listed = [os.path.realpath(path) for path in (*command.read, *command.write)]
-    if not command.worker or command.generated or command.network:
+    if not command.worker or command.generated or command.network or fork_filter == b"":
         return None
     if any(folder.resolve().is_relative_to(path) for path in listed):
         return None
-    calls = seccomp.build_filter(shared=True, inet=may_use_several_gpus(command.env))
+    calls = fork_filter or seccomp.build_filter(shared=True, inet=may_use_several_gpus(command.env))
     filtered = base64.b64encode(calls).decode()
     return {"socket": command.worker, "argv": command.argv, "read": command.read, "filter": filtered}
 
@@ -141,7 +146,7 @@ def supervise(folder: Path, command: Command, wrapped: WrappedCommand, lock: int
     plan: dict[str, Any] = {**limits, "write": command.write, "cwd": command.cwd, "env": environment(command)}
     plan |= {"argv": wrapped.argv, "wrappers": wrapped.wrappers, "refusal": wrapped.refusal}
     plan |= {
-        "warm": None if wrapped.confined else warm_request(folder, command),
+        "warm": warm_request(folder, command, wrapped.fork_filter),
         "container": wrapped.container,
         "lock": lock,
         "scoped": wrapped.scoped,

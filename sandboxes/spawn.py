@@ -37,10 +37,6 @@ if TYPE_CHECKING:
             """SIGTERM to the job."""
             ...
 
-        def clear(self) -> None:
-            """What the sandbox made for the job is gone; nothing of the job lives."""
-            ...
-
         def peak(self) -> int:
             """Bytes that the largest process had."""
             ...
@@ -134,11 +130,6 @@ class SpawnedJob:
     def ask(self) -> None:
         """SIGTERM to everything but the wrappers, whose end would be a SIGKILL for the job."""
         send_signal(descendants(os.getpid(), self.wrappers), signal.SIGTERM)
-
-    def clear(self) -> None:
-        """What the sandbox made for the job is gone."""
-        if self.confinement:
-            self.confinement.remove_scratch()
 
     def peak(self) -> int:
         """Bytes that the largest process had."""

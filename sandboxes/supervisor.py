@@ -56,7 +56,7 @@ class Supervisor:
         if reason in ("timeout", "stopped"):
             self.terminate()
         self.kill_rest()
-        self.job.clear()
+        self.remove_scratch()
         self.drain()
         if reason == "finished" and self.exceeds_disk(float("inf")):
             reason = "disk"
@@ -205,6 +205,13 @@ class Supervisor:
                 if not left:
                     raise
                 time.sleep(1)
+
+    def remove_scratch(self) -> None:
+        """What the sandbox made for the job goes with it."""
+        if self.plan.confined:
+            from tuneloop.sandboxes.confinement import remove_tree
+
+            remove_tree(self.plan.confined["scratch"])
 
     def remove_cgroup(self) -> None:
         """Nothing of the job lives: its group can go."""

@@ -84,9 +84,6 @@ class ForkedJob:
         """SIGTERM to each."""
         send_signal(self.processes(), signal.SIGTERM)
 
-    def clear(self) -> None:
-        """Nothing was made."""
-
     def peak(self) -> int:
         """Bytes that the largest process had."""
         return self.most

@@ -47,7 +47,7 @@ def check_spec(spec: RunSpec, settings: Settings) -> None:
         datasets.check_dataset(dataset)
     if not spec.datasets:
         choose_datasets_for(declared[0])
-    open_run_sandbox(spec.sandbox, settings.unsandboxed)
+    open_run_sandbox(spec.sandbox, settings.unsandboxed).check_reachable(settings.home.root.absolute())
     data_access(settings)
     find_judge(settings, declared)
     check_planner(settings)

@@ -27,9 +27,8 @@ KINDS: dict[str, Callable[[], Sandbox]] = {
     "docker": DockerSandbox,
     "landlock": LandlockSandbox,
 }
-COLD = {"landlock"}  # kinds whose jobs no worker forks
 # What a kind lacks beyond its declared powers; the table in THREAT_MODEL.md names the same.
-LACKS = {"landlock": {"own /proc", "own /tmp", "hidden names", "new files around closed ones"}}
+LACKS = {"landlock": {"own /proc", "own /tmp", "hidden names", "new files around closed ones", "sockets with names"}}
 PROBES: dict[str, Callable[[], str | None]] = {
     "process": lambda: None,
     "bubblewrap": probe_bubblewrap,
@@ -129,7 +128,7 @@ def start_worker(root: Path, sandbox: Sandbox, idle: float = 60, preload: str = 
         sandbox,
         root / "workers",
         "worker",
-        Command(argv=argv, cwd=str(root / "own"), read=read, write=write),
+        Command(argv=argv, cwd=str(root / "own"), read=read, write=write, forks=True),
         retry=True,
     )
     until(lambda: trial.socket.exists() or sandbox.poll(trial.worker).state != "running")
@@ -159,7 +158,7 @@ def open_trial(kind: str, root: Path, request: pytest.FixtureRequest) -> Iterato
     until(lambda: trial.sandbox.poll(newest_worker).state != "running")
 
 
-@pytest.fixture(params=[*sorted(KINDS), *(WARM + kind for kind in sorted(KINDS.keys() - COLD))])
+@pytest.fixture(params=[*sorted(KINDS), *(WARM + kind for kind in sorted(KINDS))])
 def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trial]:
     """Every sandbox, cold and warm."""
     yield from open_trial(request.param, tmp_path, request)
@@ -171,7 +170,7 @@ def cold(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trial]:
     yield from open_trial(request.param, tmp_path, request)
 
 
-@pytest.fixture(params=sorted(KINDS.keys() - COLD))
+@pytest.fixture(params=sorted(KINDS))
 def warm(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WarmTrial]:
     """A worker in every sandbox."""
     for trial in open_trial(WARM + request.param, tmp_path, request):

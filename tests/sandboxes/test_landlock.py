@@ -224,8 +224,10 @@ def test_roots_jobs_are_a_user_of_their_own(open_folder):
         "held",
     ]
     assert (open_folder / "work/made").stat().st_uid == JOB_USER
-    (open_folder / "work").chmod(0o755)
+    sandbox.check_reachable(open_folder / "home that is not there yet")
     open_folder.chmod(0o700)
+    with pytest.raises(InvalidRequestError, match=r"FT_FILE_PATH below /var/lib or /opt"):
+        sandbox.check_reachable(open_folder / "home that is not there yet")
     with pytest.raises(InvalidRequestError, match=rf"{open_folder} is closed to jobs.*right is `chmod a\+rX"):
         sandbox.start(open_folder / "next", plain_command(open_folder, "pass"))
     assert not (open_folder / "next/exit.json").exists()

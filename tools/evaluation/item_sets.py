@@ -125,10 +125,9 @@ class ItemSet:
 
     @property
     def code_expectations(self) -> list[Any]:
-        """What decides of replies that are run: calls, what they have to give, time, and the verifier."""
+        """What decides of replies that are run: calls, what they have to give, and time."""
         calls = [[i.answer, i.calls.model_dump(mode="json")] for i in self.items if i.calls]
-        verifier = [self.benchmark.verifier] if self.benchmark.verified else []
-        return [self.benchmark.seconds, calls, *verifier] if self.benchmark.executed else []
+        return [self.benchmark.seconds, calls] if self.benchmark.executed else []
 
 
 @dataclass(frozen=True)
@@ -326,8 +325,7 @@ def set_entry(given: ItemSet) -> dict[str, Any]:
     """A set as the job file has it, without its items."""
     told = ("form", "stop", "temperature", "top_p", "max_new_tokens")
     facts = given.benchmark.model_dump(mode="json", include=set(told))
-    kind = {"answer_kind": given.benchmark.answer, "executed": given.benchmark.executed}
-    return {"name": given.name, **kind, "scorer": given.scorer, **facts}
+    return {"name": given.name, "answer_kind": given.benchmark.answer, "scorer": given.scorer, **facts}
 
 
 def decoding_facts(given: ItemSet) -> list[Any]:

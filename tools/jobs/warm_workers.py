@@ -118,5 +118,6 @@ def worker_command(
         env=env,
         read=(*engine.readable, str(ENGINES), str(SCORERS), *read),
         write=(str(root),),
+        forks=True,
         key=digest(engine.identity, repr(sorted(env.items())), *read, *(path.read_bytes() for path in sources)),
     )
