@@ -19,6 +19,7 @@ FAST := not slow and not soak
 SLOW := slow and not soak and not engines
 PYTEST := $(BIN)/pytest --durations=15 -p no:cacheprovider
 HASHED := -q --require-hashes --no-deps --no-build-isolation
+UV_INSTALL := $(BIN)/python -I tools/engines/run_uv.py pip install --compile-bytecode $(HASHED)
 
 export PYTHONSAFEPATH := 1
 export OMP_NUM_THREADS := 1
@@ -101,7 +102,7 @@ $(VENV)/python:
 
 $(VENV)/locked: locks/build.txt locks/main.txt | $(VENV)/python
 	$(BIN)/pip install $(HASHED) -r locks/build.txt
-	$(BIN)/pip install $(HASHED) -r locks/main.txt
+	$(UV_INSTALL) --python $(BIN)/python -r locks/main.txt
 	touch $@
 
 $(VENV)/installed: $(VENV)/locked pyproject.toml src/tuneloop/__init__.py
@@ -117,9 +118,9 @@ audit: $(AUDIT)/installed  ## known vulnerabilities of every lock; exit 3 where 
 sbom: $(AUDIT)/installed  ## what everything is made of, as CycloneDX in dist/sbom: the same bytes every time
 	env -u PYTHONSAFEPATH $(AUDIT)/bin/python locks/sbom.py dist/sbom
 
-$(AUDIT)/installed: locks/audit.txt | $(VENV)/python
+$(AUDIT)/installed: locks/audit.txt | $(VENV)/locked
 	$(BIN)/python -m venv $(AUDIT)
-	$(AUDIT)/bin/pip install -q --require-hashes --no-deps -r locks/audit.txt
+	$(UV_INSTALL) --python $(AUDIT)/bin/python -r locks/audit.txt
 	touch $@
 
 wheel: install  ## the wheel in dist: the same bytes every time

@@ -37,12 +37,13 @@ class Place:
         self.home = self.root / "home"
         self.home.mkdir()
         for name in ("engines", "models"):
-            (self.home / name).symlink_to((real.home.root / name).resolve())
+            (self.home / name).symlink_to(getattr(real.home, name).resolve())
 
     @property
     def settings(self) -> Settings:
         """Of the temporary home; results of earlier evaluations are never taken from a cache."""
-        return Settings.model_validate({"FT_FILE_PATH": self.home, "FT_DOCKER_ENABLE_CACHE": False})
+        own = {"FT_FILE_PATH": self.home, "FT_ENGINES_DIR": "engines", "FT_DOCKER_ENABLE_CACHE": False}
+        return Settings.model_validate(own)
 
     def run(self, name: str) -> RunFolder:
         """A run in here."""

@@ -10,9 +10,10 @@ from tuneloop.core.errors import InvalidRequestError
 
 @dataclass(frozen=True)
 class Home:
-    """`$FT_FILE_PATH`: shared things, fetched once, and the runs."""
+    """`$FT_FILE_PATH`: shared things, fetched once, and the runs. `shared_engines` are those of all homes."""
 
     root: Path
+    shared_engines: Path | None = None
 
     @property
     def models(self) -> Path:
@@ -31,7 +32,12 @@ class Home:
 
     @property
     def engines(self) -> Path:
-        """Engines: `<name>-<lock hash>/`."""
+        """Engines: `<name>-<lock hash>/`, in the folder that all homes share where there is one."""
+        return self.shared_engines or self.engine_links
+
+    @property
+    def engine_links(self) -> Path:
+        """Links to the engines that this home has used."""
         return self.root / "engines"
 
     @property

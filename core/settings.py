@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dotenv.parser import parse_stream
+from platformdirs import user_cache_path
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -50,6 +51,11 @@ class Settings(BaseSettings):
     )
 
     file_path: Path = Field(default=Path("tuneloop_files"), alias="FT_FILE_PATH", description="models, data sets, runs")
+    engines_dir: Annotated[Path | None, BeforeValidator(empty_is_none)] = Field(
+        default=None,
+        alias="FT_ENGINES_DIR",
+        description="engines, shared by all projects; empty: the user's cache folder; relative: below FT_FILE_PATH",
+    )
     target_benchmark: Text = Field(
         default=None, alias="FT_TARGET_BENCHMARK", description="benchmark when --benchmark is not given"
     )
@@ -288,8 +294,19 @@ class Settings(BaseSettings):
 
     @cached_property
     def home(self) -> Home:
-        """Layout below `FT_FILE_PATH`."""
-        return Home(absolute_path(self.file_path))
+        """Layout below `FT_FILE_PATH`, with the engines of `FT_ENGINES_DIR`."""
+        root, engines = absolute_path(self.file_path), self.engines_dir or default_engines_dir()
+        return Home(root, engines and absolute_path(root / engines.expanduser()))
+
+
+# Jobs that root starts as another user cannot walk through root's home.
+ROOTS_ENGINES = Path("/var/cache/tuneloop/engines")
+
+
+def default_engines_dir() -> Path | None:
+    """Where engines lie unless `FT_ENGINES_DIR` says otherwise; None for a user without a home directory."""
+    folder = ROOTS_ENGINES if os.geteuid() == 0 else user_cache_path("tuneloop") / "engines"
+    return folder if folder.is_absolute() else None
 
 
 def read_dotenv(path: Path) -> dict[str, str]:

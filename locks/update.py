@@ -1,6 +1,6 @@
-"""Write the hashes of every lock anew from the package index: edit `name==version` lines, then `python locks/update.py`.
+"""Write the hashes of every lock anew from the package index: edit `name==version` lines, then `.venv/bin/python locks/update.py`.
 
-The hashes are those of all files of a release, so a lock holds for every platform and Python. Needs `pip install uv`.
+The hashes are those of all files of a release, so a lock holds for every platform and Python. uv is in `.venv`.
 """
 
 from __future__ import annotations

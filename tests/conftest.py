@@ -29,6 +29,7 @@ hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tuneloop"
 
 ROOT = Path(__file__).parent.parent
 PLACES = itertools.count()
+os.environ["FT_ENGINES_DIR"] = OWN_ENGINES = "engines"  # below each home: no test touches the engines of the user
 SHARED_HOME = Path(os.environ.get("TUNELOOP_TEST_HOME", ROOT / ".test_home"))
 
 
@@ -77,6 +78,7 @@ def own_environment(
     else:  # thousands of tests write nothing: no folder is made for them
         place = tmp_path_factory.getbasetemp() / f"none-{next(PLACES)}"
     monkeypatch.setenv("FT_FILE_PATH", str(place / "home"))
+    monkeypatch.setenv("FT_ENGINES_DIR", OWN_ENGINES)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "locks" / "build.txt"
 NOWHERE = "http://127.0.0.1:9/v1/query"
-PACKAGES = 8
+PACKAGES = 9
 FLAW = {
     "id": "OSV-2026-1",
     "summary": "it falls over",

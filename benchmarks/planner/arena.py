@@ -46,8 +46,9 @@ def home(folder: Path) -> Settings:
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("engines", "models"):
         if not (folder / name).exists():
-            (folder / name).symlink_to((real.home.root / name).resolve())
-    return Settings.model_validate({"FT_FILE_PATH": folder.resolve(), "FT_DOCKER_ENABLE_CACHE": False})
+            (folder / name).symlink_to(getattr(real.home, name).resolve())
+    own = {"FT_FILE_PATH": folder.resolve(), "FT_ENGINES_DIR": "engines", "FT_DOCKER_ENABLE_CACHE": False}
+    return Settings.model_validate(own)
 
 
 class KeptTools:

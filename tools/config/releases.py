@@ -126,7 +126,7 @@ def engine_drift(settings: Settings) -> list[Drift]:
 
 def take_snapshot(engine: Engine, settings: Settings) -> Path:
     """What the engine's classes say, kept beside the engines under the engine's identity; takes some seconds."""
-    path = settings.home.engines / f".{NAME}-{digest(engine.identity)}-{SNAPSHOT}"
+    path = settings.home.engine_links / f".{NAME}-{digest(engine.identity)}-{SNAPSHOT}"
     if not path.is_file():
         write_json(path, run_json_script(engine.python, ENGINE_BLUEPRINTS[NAME].folder / "snapshot.py", env=engine.env))
     return path

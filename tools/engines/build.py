@@ -8,7 +8,10 @@ lock lets one builder in; the others wait and find the engine made.
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import stat
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,36 +25,65 @@ from tuneloop.sandboxes.jobs import launch, log_tail, stop_and_wait, wait
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.tools.engines.blueprint import BUILDERS, Blueprint, engine_identity, interpreter
 from tuneloop.tools.engines.engine import (
+    ELSEWHERE,
     MANIFEST,
+    OTHERS,
     Engine,
     describe_engine,
     inspect_python,
-    read_manifest,
+    read_engine,
     run_json_script,
+    writable_by,
     write_manifest,
 )
 
 Progress = Callable[[str, int, int], None]
 SANDBOX = ProcessSandbox()
+UV = (sys.executable, "-I", str(Path(__file__).with_name("run_uv.py")))
 HASHED = ("--require-hashes", "--no-deps", "--no-build-isolation")
-PIP = ("-m", "pip", "install", "--no-compile", "--no-input", "--disable-pip-version-check", "--progress-bar", "off")
-PASSED = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HOME", "PATH", "TMPDIR", "NETRC")
-PASSED_PREFIXES = ("PIP_", "XDG_")
-NOT_PASSED = {"PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_PYTHON", "PIP_REQUIRE_VIRTUALENV"}
+CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "SSL_CLIENT_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
+PASSED = {"NETRC", "HOME", "PATH", "TMPDIR", *CERTIFICATES}
+PASSED_PREFIXES = ("PIP_", "UV_", "XDG_")
+# Another Python or project is not meant; links into uv's cache would lead out of the engine.
+NOT_PASSED = {"UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_PROJECT", "UV_WORKING_DIR", "UV_LINK_MODE"}
+LONGEST_REASON = 500  # characters
 
 
 def build_engine(blueprint: Blueprint, home: Home, progress: Progress) -> Engine:
-    """The engine, found whole or built now. Raises InvalidRequestError without room, InfrastructureError when a step fails."""
+    """The engine, found whole or built now.
+
+    Raises InvalidRequestError without room or where others may write, InfrastructureError when a step fails.
+    """
     folder = home.engines.resolve() / f"{blueprint.name}-{engine_identity(blueprint)}"
-    if engine := read_manifest(folder / MANIFEST):
+    if engine := read_engine(folder):
         return engine
+    refuse_place(home.engines.resolve())
     with exclusive(sibling_path(folder, "lock")):
-        if engine := read_manifest(folder / MANIFEST):
+        if engine := read_engine(folder):
             return engine
         clear_interrupted(folder)
         check_room(blueprint, home)
         install_packages(blueprint, folder, progress)
         return verify_and_write_manifest(blueprint, folder, progress)
+
+
+def make_engines_folder(folder: Path) -> None:
+    """Create it; everybody may walk through what is new, as jobs of another user do. Raises InvalidRequestError."""
+    try:
+        for path in reversed([folder, *folder.parents]):
+            if not path.exists():
+                path.mkdir(exist_ok=True)
+                path.chmod(0o755)
+    except OSError as e:
+        raise InvalidRequestError(f"{folder}: {e.strerror}; right is {ELSEWHERE}") from e
+
+
+def refuse_place(folder: Path) -> None:
+    """Before engines are built or removed: a folder that this user cannot write, or another one can. Raises InvalidRequestError."""
+    if fault := writable_by(folder.stat()):
+        raise InvalidRequestError(f"{folder}: {fault} can write it; right is `chmod go-w` there, or {ELSEWHERE}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InvalidRequestError(f"{folder} cannot be written; right is {ELSEWHERE}")
 
 
 def sibling_path(folder: Path, what: str) -> Path:
@@ -82,49 +114,55 @@ def check_room(blueprint: Blueprint, home: Home) -> None:
 
 def install_packages(blueprint: Blueprint, folder: Path, progress: Progress) -> None:
     """An empty environment, what builds source, everything pinned by hash, torch with what it needs, the stand-ins."""
-    pip = (str(folder / "bin/python"), *PIP)
-    progress(f"{blueprint.name}: environment", 0, 2 * len(blueprint.pins))
-    run_build_step(blueprint, folder, "venv", (str(interpreter()[1]), "-m", "venv", str(folder)), progress)
-    run_build_step(blueprint, folder, "builders", (*pip, *HASHED, "-r", str(BUILDERS)), progress)
-    run_build_step(blueprint, folder, "packages", (*pip, *HASHED, "-r", str(blueprint.lock)), progress)
+    install = (*UV, "pip", "install", "--python", str(folder / "bin/python"))
+    progress(f"{blueprint.name}: environment", 0, len(blueprint.pins))
+    venv = (*UV, "venv", "--no-project", "--python", str(interpreter()[1]), str(folder))
+    run_build_step(blueprint, folder, "venv", venv, progress)
+    run_build_step(blueprint, folder, "builders", (*install, *HASHED, "-r", str(BUILDERS)), progress)
+    run_build_step(blueprint, folder, "packages", (*install, *HASHED, "-r", str(blueprint.lock)), progress)
     if blueprint.torch.is_file():
-        run_build_step(blueprint, folder, "torch", (*pip, "-r", str(blueprint.torch)), progress)
+        cpu = ("--torch-backend=cpu",) if blueprint.device == "cpu" else ()
+        run_build_step(blueprint, folder, "torch", (*install, *cpu, "-r", str(blueprint.torch)), progress)
     for source in blueprint.stubs:
         target = site_packages(folder) / Path(*source.relative_to(blueprint.folder).parts[1:])
         target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)  # a file may be a hard link into uv's cache
         shutil.copyfile(source, target)
 
 
 def run_build_step(blueprint: Blueprint, folder: Path, name: str, argv: tuple[str, ...], progress: Progress) -> None:
-    """One job of the build. Raises InfrastructureError with pip's last words; they stay on disk."""
+    """One job of the build. Raises InfrastructureError with uv's last words; they stay on disk."""
     home, jobs = str(folder.parent), sibling_path(folder, "jobs")
-    command = Command(argv=argv, cwd=home, env=pip_environment(dict(os.environ)), write=(home,), network=True)
+    command = Command(argv=argv, cwd=home, env=installer_environment(dict(os.environ)), write=(home,), network=True)
     command = command.model_copy(update={"key": digest(*argv)})
     job = launch(SANDBOX, jobs, name, command)
-    total, note = 2 * len(blueprint.pins), f"{blueprint.name}: {name}"
+    total, note = len(blueprint.pins), f"{blueprint.name}: {name}"
     try:
-        done = wait(SANDBOX, job, lambda: progress(note, min(count_packages(folder, jobs), total), total))
+        done = wait(SANDBOX, job, lambda: progress(note, min(count_packages(folder), total), total))
     except BaseException:
         SANDBOX.stop(job, grace=1)
         raise
     if not done.ok:
-        reason = next((line for line in reversed(log_tail(job).splitlines()) if "ERROR" in line), log_tail(job, 1))
         raise InfrastructureError(
-            f"engine {blueprint.name} was not built, step {name}: {reason.strip()} (log: {job}/log.txt)"
+            f"engine {blueprint.name} was not built, step {name}: {failure(log_tail(job))} (log: {job}/log.txt)"
         )
 
 
-def pip_environment(env: dict[str, str]) -> dict[str, str]:
-    """What pip may need of the user's environment: its own settings, certificates, proxies, home."""
+def failure(log: str) -> str:
+    """The error of uv without its frame, on one line."""
+    text = re.sub(r"[\s×├│╰─▶]+", " ", log)
+    return text[max(text.find("error: "), 0) :].strip()[:LONGEST_REASON]
+
+
+def installer_environment(env: dict[str, str]) -> dict[str, str]:
+    """What uv may need of the user's environment: pip's and its own settings, certificates, proxies, home."""
     wanted = {k for k in env if k in PASSED or k.startswith(PASSED_PREFIXES) or k.lower().endswith("_proxy")}
     return {name: env[name] for name in sorted(wanted - NOT_PASSED)}
 
 
-def count_packages(folder: Path, jobs: Path) -> int:
-    """Packages that pip has resolved plus packages that lie there."""
-    logs = [path.read_text(encoding="utf-8", errors="replace") for path in jobs.glob("*.1/log.txt")]
-    resolved = sum(log.count("\nCollecting ") + log.startswith("Collecting ") for log in logs)
-    return resolved + sum(1 for _ in folder.glob("lib/python3.*/site-packages/*.dist-info"))
+def count_packages(folder: Path) -> int:
+    """Packages that lie there."""
+    return sum(1 for _ in folder.glob("lib/python3.*/site-packages/*.dist-info"))
 
 
 def site_packages(folder: Path) -> Path:
@@ -132,15 +170,25 @@ def site_packages(folder: Path) -> Path:
     return next(folder.glob("lib/python3.*/site-packages"))
 
 
+def take_from_others(folder: Path) -> None:
+    """Nobody else may write an engine; files that came out of uv's cache have the umask of who filled it."""
+    for parent, _, names in os.walk(folder):
+        for path in (parent, *(f"{parent}/{name}" for name in names)):
+            mode = os.lstat(path).st_mode
+            if not stat.S_ISLNK(mode) and mode & OTHERS:
+                os.chmod(path, stat.S_IMODE(mode) & ~OTHERS)  # noqa: PTH101 - a hundred thousand paths
+
+
 def verify_and_write_manifest(blueprint: Blueprint, folder: Path, progress: Progress) -> Engine:
     """Import everything once, then write the manifest. Raises InfrastructureError when the engine does not work."""
-    total = 2 * len(blueprint.pins)
+    total = len(blueprint.pins)
     progress(f"{blueprint.name}: first import", total, total)
     found = inspect_python(folder / "bin/python", blueprint.imports)
     if found.problems:
         raise InfrastructureError(f"engine {blueprint.name} does not work: {'; '.join(found.problems)}")
     for script, name in blueprint.writes.items():
         write_json(folder / name, run_json_script(folder / "bin/python", blueprint.folder / script))
+    take_from_others(folder)
     os.sync()  # a manifest that survives a power cut while packages do not would be a lie
     engine = describe_engine(blueprint.name, folder / "bin/python", found, engine_identity(blueprint))
     write_manifest(engine, folder / MANIFEST)

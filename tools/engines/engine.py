@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.errors import InfrastructureError
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import digest, read_json, write_json
 from tuneloop.core.job import Command, Limits, Sandbox
 from tuneloop.core.untrusted import read_untrusted_json
@@ -20,6 +21,8 @@ from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS
 from tuneloop.tools.jobs.machine import ENGINES
 
 MANIFEST = "manifest.json"
+OTHERS = stat.S_IWGRP | stat.S_IWOTH
+ELSEWHERE = "FT_ENGINES_DIR=FOLDER, a folder of your own"
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,27 @@ def read_manifest(path: Path) -> Engine | None:
     return engine if engine.python.exists() and all(map(os.path.exists, engine.readable)) else None
 
 
+def read_engine(folder: Path) -> Engine | None:
+    """The whole engine in `folder`, else None. Raises InvalidRequestError when another user can write it."""
+    engine = read_manifest(folder / MANIFEST)
+    if engine is not None and (fault := other_writer(folder)):
+        raise InvalidRequestError(f"{fault}; right is `tuneloop engines remove {folder.name}`, or {ELSEWHERE}")
+    return engine
+
+
+def other_writer(folder: Path) -> str:
+    """Who else than this user and root can write an engine, and where; "" when nobody can."""
+    places = (folder.parent, folder, folder / MANIFEST, folder / "bin", *folder.glob("lib/python3.*/site-packages"))
+    return next((f"{p}: {fault} can write it" for p in places if p.exists() and (fault := writable_by(p.stat()))), "")
+
+
+def writable_by(found: os.stat_result) -> str:
+    """Who else than this user and root can write a file or folder; "" when nobody can."""
+    if found.st_uid not in (0, os.geteuid()):
+        return f"user {found.st_uid}"
+    return "another user" if found.st_mode & OTHERS else ""
+
+
 # Does an environment work? A job imports what matters in it.
 
 LARGEST_ANSWER = 1 << 26  # bytes
@@ -154,7 +178,8 @@ def verify_engine(engine: Engine) -> list[str]:
         found = inspect_python(engine.python, blueprint.imports if blueprint else (), engine.env)
     except InfrastructureError as e:
         return [str(e)]
-    return [*found.problems, *package_differences(engine, found)]
+    fault = [other_writer(engine.folder)] if blueprint else []
+    return [*filter(None, fault), *found.problems, *package_differences(engine, found)]
 
 
 def package_differences(engine: Engine, found: EngineReport) -> list[str]:

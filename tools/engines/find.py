@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,17 +14,26 @@ from tuneloop.core.layout import Home
 from tuneloop.core.locks import exclusive
 from tuneloop.core.settings import Settings
 from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS, PYTHON_RANGE, PYTHONS, Blueprint, engine_identity
-from tuneloop.tools.engines.build import build_engine, clear_interrupted, sibling_path
+from tuneloop.tools.engines.build import (
+    build_engine,
+    clear_interrupted,
+    make_engines_folder,
+    refuse_place,
+    sibling_path,
+)
 from tuneloop.tools.engines.engine import (
     MANIFEST,
     Engine,
     describe_engine,
     inspect_python,
     parse_release,
+    read_engine,
     read_manifest,
     unacceptable_versions,
     write_manifest,
 )
+
+HOMES = ".homes"  # links back, to the homes whose runs use these engines
 
 # An environment (venv, conda, a Python) or a checkout that the user brings along, verified before use.
 
@@ -29,7 +41,7 @@ from tuneloop.tools.engines.engine import (
 def use_existing(blueprint: Blueprint, given: str, variable: str, home: Home, own: Callable[[], Engine]) -> Engine:
     """The engine in `given`; a checkout without an environment of its own borrows the one that `own` builds.
 
-    Verified once per content: what was found is kept in `engines/`. Raises InvalidRequestError when it is unfit.
+    Verified once per content: what was found is kept in the home's `engines/`. Raises InvalidRequestError when it is unfit.
     """
     path = absolute_path(given)
     source = checkout_path(blueprint, path)
@@ -41,7 +53,7 @@ def use_existing(blueprint: Blueprint, given: str, variable: str, home: Home, ow
         )
     python = python or own().python
     contents = digest(str(path), *packages_fingerprint(python), *(source_files(blueprint, source) if source else ()))
-    kept = home.engines / f".existing-{blueprint.name}-{contents}.json"
+    kept = home.engine_links / f".existing-{blueprint.name}-{contents}.json"
     return read_manifest(kept) or verify_existing(blueprint, python, source, f"{variable}={given}", kept, contents)
 
 
@@ -102,11 +114,13 @@ def ensure_engine(name: str, settings: Settings, on_progress: Callable[[str, int
     if name not in ENGINE_BLUEPRINTS:
         raise InvalidRequestError(f"unknown engine {name!r}; right is one of {', '.join(ENGINE_BLUEPRINTS)}")
     blueprint, home = ENGINE_BLUEPRINTS[name], settings.home
-    home.engines.mkdir(parents=True, exist_ok=True)
+    make_engines_folder(home.engines)
     given = {"llamafactory": settings.llama_factory_path, "opencompass": settings.opencompass_path}[name]
 
     def own() -> Engine:
-        return build_engine(blueprint, home, on_progress or (lambda *_: None))
+        engine = build_engine(blueprint, home, on_progress or (lambda *_: None))
+        link_engine(home, engine.folder)
+        return engine
 
     if given is None:
         return own()
@@ -114,14 +128,34 @@ def ensure_engine(name: str, settings: Settings, on_progress: Callable[[str, int
     return use_existing(blueprint, given, variable, home, own)
 
 
+def link_engine(home: Home, folder: Path) -> None:
+    """A link in the home to an engine that lies elsewhere: its runs find it there, `clean` keeps it for them."""
+    link = home.engine_links / folder.name
+    if link.resolve() == folder or (link.exists() and not link.is_symlink()):
+        return
+    link.parent.mkdir(parents=True, exist_ok=True)
+    part = link.with_name(f".{link.name}.{os.getpid()}.{threading.get_ident()}")
+    part.symlink_to(folder)
+    part.replace(link)
+    with contextlib.suppress(OSError):  # it is noted already, or the engines are those of root
+        (home.engines / HOMES).mkdir(exist_ok=True)
+        (home.engines / HOMES / digest(str(home.root))).symlink_to(home.root)
+
+
+def linked_homes(home: Home) -> list[Home]:
+    """This home and the others that have links to engines of the same folder."""
+    others = [path.resolve() for path in sorted(home.engines.glob(f"{HOMES}/*")) if path.is_dir()]
+    return [Home(root, home.shared_engines) for root in dict.fromkeys([home.root, *others])]
+
+
 def find_built_engine(name: str, settings: Settings) -> Engine | None:
     """The engine that `ensure_engine` would build, when it is there; no path of the user is looked at."""
     blueprint = ENGINE_BLUEPRINTS[name]
-    return read_manifest(settings.home.engines.resolve() / f"{name}-{engine_identity(blueprint)}" / MANIFEST)
+    return read_engine(settings.home.engines.resolve() / f"{name}-{engine_identity(blueprint)}")
 
 
 def list_engines(home: Home) -> list[Engine]:
-    """The whole engines of this home, by folder name."""
+    """The whole engines, by folder name."""
     found = [read_manifest(path) for path in sorted(home.engines.glob(f"*/{MANIFEST}"))]
     return [engine for engine in found if engine is not None]
 
@@ -129,13 +163,14 @@ def list_engines(home: Home) -> list[Engine]:
 def remove_engine(home: Home, name: str) -> list[Path]:
     """Remove the engines called `name` (or the one in the folder `name`), whole or half-built; returns their folders.
 
-    Raises InvalidRequestError when there is none or a process uses it.
+    Raises InvalidRequestError when there is none, a process uses it, or the folder is not this user's to write.
     """
     folders = [
         path for path in home.engines.resolve().glob("[!.]*-*") if name in (path.name, path.name.rpartition("-")[0])
     ]
     if not folders:
         raise InvalidRequestError(f"{home.engines}: no engine {name!r}; `tuneloop engines list` shows what there is")
+    refuse_place(home.engines)
     for folder in folders:
         if users := processes_using(folder):
             raise InvalidRequestError(f"{folder}: in use by process {users[0]}; stop its run first (`tuneloop stop`)")
@@ -164,7 +199,7 @@ VARIABLES = {"llamafactory": "LLAMA_FACTORY_PATH", "opencompass": "OPENCOMPASS_P
 
 
 def find_pinned_engine(name: str, settings: Settings, wanted: str) -> Engine:
-    """The engine of identity `wanted`, wherever it lies in this home; a user's own one is verified.
+    """The engine of identity `wanted` that the home has a link to, or that is built; a user's own one is verified.
 
     Raises InvalidRequestError in one line when it is gone; nothing is built in its place, other numbers would come from it.
     """
@@ -176,8 +211,9 @@ def find_pinned_engine(name: str, settings: Settings, wanted: str) -> Engine:
         raise InvalidRequestError(
             f"{VARIABLES[name]}={given}: engine {engine.identity}, and the run began with {wanted}; bring it back"
         )
-    for file in sorted(settings.home.engines.glob(f"{name}-*/{MANIFEST}")):
-        found = read_manifest(file)
+    places = (settings.home.engine_links, settings.home.engines)
+    for file in (file for place in places for file in sorted(place.glob(f"{name}-*/{MANIFEST}"))):
+        found = read_engine(file.parent.resolve())
         if found is not None and found.identity == wanted:
             return found
     raise InvalidRequestError(

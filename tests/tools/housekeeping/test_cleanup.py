@@ -20,6 +20,9 @@ from hypothesis import strategies as st
 from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis, Journal
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.score import Score
+from tuneloop.tools.engines.engine import Engine
+from tuneloop.tools.engines.engine import write_manifest as write_engine_manifest
+from tuneloop.tools.engines.find import link_engine
 from tuneloop.tools.housekeeping.cleanup import find_removables
 from tuneloop.tools.housekeeping.removable import CleanupRequest, Removable, remove_found
 
@@ -296,6 +299,24 @@ def test_engines(tmp_path: Path) -> None:
     with holding(home.engines / ".llamafactory-bbbb.lock"):
         assert [remove_found(f) for f in found] == [0]
     assert remove_found(found[0]) >= 0 and not (home.engines / "llamafactory-bbbb").exists()
+
+
+def test_an_engine_that_another_home_needs_stays(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    one, two = Home(tmp_path / "one", shared), Home(tmp_path / "two", shared)
+    folder = shared / "llamafactory-aaaa"
+    engine = Engine("llamafactory", folder, Path(sys.executable), folder / "bin", (), "1", "idaa")
+    put(shared / ".llamafactory-aaaa.lock", "")
+    folder.mkdir()
+    write_engine_manifest(engine, folder / "manifest.json")
+    link_engine(two, folder)
+    run = make_run(two, "r", [], over=False)
+    put(run.setup, '{"versions": {"llamafactory": "1 (idaa)"}}')
+    age(shared)
+    assert find_removables(one, CleanupRequest(engines=True), read_journal) == []
+    run.setup.unlink()
+    (found,) = find_removables(one, CleanupRequest(engines=True), read_journal)
+    assert found.what == str(folder)
 
 
 def test_views_that_no_run_reads(tmp_path: Path) -> None:
