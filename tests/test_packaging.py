@@ -6,12 +6,16 @@ import os
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
-pytestmark = pytest.mark.slow
+from tuneloop.tools.engines.blueprint import read_lock
+from tuneloop.tools.engines.build import UV
+
 ROOT = Path(__file__).parent.parent
 NEEDED = (
     "tuneloop/py.typed",
@@ -21,6 +25,7 @@ NEEDED = (
     "tuneloop/engines/llamafactory/torch.txt",
     "tuneloop/engines/llamafactory/torchaudio_stub/torchaudio/__init__.py",
     "tuneloop/engines/opencompass/measure.py",
+    "tuneloop/tools/embedded/tiny_model/model.safetensors",
     "tuneloop/sandboxes/supervisor.py",
     "tuneloop/agents/policy/__init__.py",
     "tuneloop/graph/nodes/finish.py",
@@ -35,6 +40,17 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def test_every_dependency_has_an_upper_bound_and_the_lock_is_within() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    texts = [*project["dependencies"], *(text for extra in project["optional-dependencies"].values() for text in extra)]
+    locked = {pin.name.replace("_", "-"): pin.version for pin in read_lock(ROOT / "locks" / "main.txt")}
+    for wanted in map(Requirement, texts):
+        assert any(bound.operator in ("<", "==") for bound in wanted.specifier), wanted
+        version = locked.get(wanted.name.replace("_", "-"))
+        assert version is None or version in wanted.specifier, wanted
+
+
+@pytest.mark.slow
 def test_the_wheel_comes_whole_out_of_the_sdist(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as z:
@@ -47,6 +63,7 @@ def test_the_wheel_comes_whole_out_of_the_sdist(built: Path) -> None:
         assert not [m.name for m in t.getmembers() if m.issym()]
 
 
+@pytest.mark.slow
 def test_an_installed_wheel_works_outside_the_checkout(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     site = tmp_path / "site"
@@ -61,3 +78,41 @@ def test_an_installed_wheel_works_outside_the_checkout(built: Path, tmp_path: Pa
     listed = [sys.executable, "-P", "-m", "tuneloop.cli.main", "list", "benchmarks", "--json"]
     p = subprocess.run(listed, env=env, cwd=tmp_path, capture_output=True, text=True)
     assert '"wordproblems"' in p.stdout, p.stderr
+
+
+PIPX = (sys.executable, "-m", "pipx")
+WAYS = {
+    "pipx": ((*PIPX, "install", "--python", sys.executable, "WHEEL"), ("bin/tuneloop",)),
+    "uv tool": ((*UV, "tool", "install", "--python", sys.executable, "WHEEL"), ("bin/tuneloop",)),
+    "uvx": (None, (*UV, "tool", "run", "--python", sys.executable, "--from", "WHEEL", "tuneloop")),
+}
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> dict[str, str]:
+    """Tools are installed below the test's folder, as locked: no release of somebody else's breaks a test."""
+    constraints = tmp_path / "constraints.txt"
+    pins = read_lock(ROOT / "locks" / "main.txt")
+    constraints.write_text("".join(f"{pin.name}=={pin.version}\n" for pin in pins))
+    places = {"PIPX_HOME": "pipx", "PIPX_BIN_DIR": "bin", "PIPX_MAN_DIR": "man"}
+    places |= {"UV_TOOL_DIR": "tools", "UV_TOOL_BIN_DIR": "bin", "FT_ENGINES_DIR": "own"}
+    own = {name: str(tmp_path / place) for name, place in places.items()}
+    return {**os.environ, **own, "PIP_CONSTRAINT": str(constraints)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_tools_that_people_install_with(built: Path, tools: dict[str, str], tmp_path: Path, way: str) -> None:
+    (wheel,) = built.glob("*.whl")
+    install, command = ([word.replace("WHEEL", str(wheel)) for word in words or ()] for words in WAYS[way])
+
+    def done(*argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(argv, env={**tools, **env}, cwd=tmp_path, capture_output=True, text=True)
+
+    if install:
+        assert (p := done(*install)).returncode == 0, p.stderr
+    p = done(*command, "list", "benchmarks", "--json")
+    assert '"wordproblems"' in p.stdout, p.stderr
+    if install:  # the wheel's own uv is asked, and finds nothing
+        p = done(*command, "engines", "build", UV_OFFLINE="1", UV_CACHE_DIR=str(tmp_path / "empty"))
+        assert (p.returncode, "llamafactory was not built, step builders: error: " in p.stderr) == (1, True), p.stderr
