@@ -21,7 +21,9 @@ NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24  # offsets 
 ALLOW, FAIL = 0x7FFF0000, 0x00050000
 THREAD = 0x00010000  # CLONE_THREAD
 X32 = 0x40000000
-SET_FLAGS, SET_ATTRIBUTES = 0x40086602, 0x401C5820  # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: a file that nobody can remove
+# By their second argument. FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR make a file that nobody can remove; FIOSETOWN, SIOCSPGRP,
+# F_SETOWN and F_SETOWN_EX let the kernel signal another process when a descriptor is ready, with any signal by F_SETSIG.
+OF_IOCTL, OF_FCNTL = (0x40086602, 0x401C5820, 0x8901, 0x8902), (8, 15)
 
 # Besides these, clone only makes threads, clone3 seems not to be there (its flags cannot be read), and prlimit64 is for
 # the process itself.
@@ -44,10 +46,10 @@ CHANGES = (
 )  # fmt: skip
 X86_64_CHANGES = (90, 91, 268, 452, 92, 93, 94, 260, 132, 235, 261, 280, 188, 189, 190, 197, 198, 199, 463, 466, 469)
 ARM64_CHANGES = (-1, 52, 53, 452, -1, 55, -1, 54, -1, -1, -1, 88, 5, 6, 7, 14, 15, 16, 463, 466, 469)
-# Per machine: its audit number, the numbers of NAMES and of CHANGES, and those of clone, clone3, prlimit64 and ioctl.
+# Per machine: its audit number, the numbers of NAMES and of CHANGES, and those of clone, clone3, prlimit64, ioctl and fcntl.
 MACHINES = {
-    "x86_64": (0xC000003E, X86_64, X86_64_CHANGES, 56, 435, 302, 16),
-    "aarch64": (0xC00000B7, ARM64, ARM64_CHANGES, 220, 435, 261, 29),
+    "x86_64": (0xC000003E, X86_64, X86_64_CHANGES, 56, 435, 302, 16, 72),
+    "aarch64": (0xC00000B7, ARM64, ARM64_CHANGES, 220, 435, 261, 29, 25),
 }
 
 
@@ -56,7 +58,7 @@ Row = tuple[int, int, int, int]
 
 def program(machine: str) -> list[Row]:
     """The filter: (code, skip if yes, skip if no, value) each."""
-    architecture, numbers, changes, clone, clone3, prlimit, ioctl = MACHINES[machine]
+    architecture, numbers, changes, clone, clone3, prlimit, ioctl, fcntl = MACHINES[machine]
     deny, allow = (RETURN, 0, 0, FAIL | errno.EPERM), (RETURN, 0, 0, ALLOW)
     rows: list[Row] = [(LOAD, 0, 0, ARCHITECTURE), (EQUAL, 1, 0, architecture), deny, (LOAD, 0, 0, NUMBER)]
     rows += [(AT_LEAST, 0, 1, X32), deny] if machine == "x86_64" else []
@@ -64,8 +66,9 @@ def program(machine: str) -> list[Row]:
         rows += [(EQUAL, 0, 1, number), deny] if number >= 0 else []
     for number in changes:
         rows += [(EQUAL, 0, 1, number), (RETURN, 0, 0, FAIL)] if number >= 0 else []
-    rows += [(EQUAL, 0, 5, ioctl), (LOAD, 0, 0, SECOND_ARGUMENT)]
-    rows += [(EQUAL, 2, 0, SET_FLAGS), (EQUAL, 1, 0, SET_ATTRIBUTES), allow, deny]
+    for call, refused in ((ioctl, OF_IOCTL), (fcntl, OF_FCNTL)):
+        rows += [(EQUAL, 0, 2 + 2 * len(refused), call), (LOAD, 0, 0, SECOND_ARGUMENT)]
+        rows += [row for value in refused for row in ((EQUAL, 0, 1, value), deny)] + [allow]
     rows += [(EQUAL, 0, 1, clone3), (RETURN, 0, 0, FAIL | errno.ENOSYS)]
     rows += [(EQUAL, 0, 4, clone), (LOAD, 0, 0, FIRST_ARGUMENT), (ANY_BIT, 1, 0, THREAD), deny, allow]
     rows += [(EQUAL, 0, 4, prlimit), (LOAD, 0, 0, FIRST_ARGUMENT), (EQUAL, 1, 0, 0), deny, allow]

@@ -188,6 +188,49 @@ def test_without_the_filter_processes_could_be_made(tmp_path: Path) -> None:
     assert ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) == 1, "a process can be looked into by default"
 
 
+BY_DESCRIPTOR = """
+import fcntl, os, socket, struct, sys, time
+if sys.argv[2] == "filtered":
+    sys.path[:0] = sys.argv[3:]
+    import syscall_filter
+    syscall_filter.forbid()
+(r, w), (a, b) = os.pipe(), socket.socketpair()
+victim = int(sys.argv[1])
+for set_owner in (
+    lambda fd: fcntl.fcntl(fd, fcntl.F_SETOWN, victim),
+    lambda fd: fcntl.fcntl(fd, 15, struct.pack("ii", 1, victim)),
+    lambda fd: fcntl.ioctl(a, 0x8901, struct.pack("i", victim)),
+    lambda fd: fcntl.ioctl(a, 0x8902, struct.pack("i", victim)),
+):
+    try:
+        set_owner(r)
+    except PermissionError:
+        continue
+    for fd in (r, a):
+        fcntl.fcntl(fd, 10, 9)  # F_SETSIG
+        fcntl.fcntl(fd, fcntl.F_SETFL, os.O_ASYNC)
+    os.write(w, b"x")
+    b.send(b"x")
+    print("let through")
+assert fcntl.fcntl(r, fcntl.F_GETFL) is not None and fcntl.fcntl(r, fcntl.F_SETFD, 1) == 0
+"""
+
+
+@pytest.mark.parametrize("how", ["bare", "filtered"])
+def test_no_signal_by_a_descriptor_that_is_ready(how: str) -> None:
+    """Where Landlock is older than its scopes, the filter alone keeps the kernel from signalling for an answer."""
+    engines = str(ENGINES)
+    victim = subprocess.Popen(["/bin/sleep", "60"])
+    words = [sys.executable, "-c", BY_DESCRIPTOR, str(victim.pid), how, engines, f"{engines}/answers"]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    if how == "bare":
+        assert victim.wait(10) == -9, "the attack works where nothing holds it"
+        return
+    assert (said, victim.poll()) == ("", None)
+    victim.kill()
+    victim.wait()
+
+
 PARENT = "__import__('os').path.dirname(__import__('os').environ['HOME'])"
 SPOILERS = {
     "modes": f"import os\nfor p in ({PARENT}, '/tmp', '/', '..', os.environ['HOME']): os.chmod(p, 0)",
