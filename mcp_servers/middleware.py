@@ -129,11 +129,18 @@ def is_preflight(scope: Message, headers: Headers) -> bool:
     return scope["method"] == "OPTIONS" and "access-control-request-method" in headers
 
 
+def is_embedded(headers: Headers) -> bool:
+    """Whether a page of another origin asks without naming it. A link that a person follows is no such request."""
+    site, mode, place = (headers.get(f"sec-fetch-{name}", "") for name in ("site", "mode", "dest"))
+    return site not in ("", "none", "same-origin") and not (mode == "navigate" and place == "document")
+
+
 class OriginGuard:
     """Answers the server's own pages and those of `origins`; any other page of this machine only with the token.
 
     Another port of loopback is another program, and its pages are not ours: a development server, a notebook, anything.
-    Pages of other machines are refused before, by Host and Origin. What is no browser sends no Origin.
+    Pages of other machines are refused before, by Host and Origin. What is no browser sends no Origin. Nor does a browser
+    for a picture, a script or a GET whose answer the page cannot read: of these it says the site that they come from.
     """
 
     def __init__(self, app: ASGIApp, origins: Sequence[str], token: str | None) -> None:
@@ -150,7 +157,7 @@ class OriginGuard:
         headers = Headers(scope=scope)
         own = plain_origin(f"{scope['scheme']}://{headers.get('host', '')}")
         foreign = [page for page in map(plain_origin, headers.getlist("origin")) if page not in {own, *self.origins}]
-        if not foreign:
+        if not foreign and ("origin" in headers or not is_embedded(headers)):
             return True
         return self.token is not None and (is_preflight(scope, headers) or has_token(headers, self.token))
 

@@ -208,3 +208,28 @@ async def status_of(app: Any, scope: dict[str, Any]) -> int:
 
     await app(scope, receive, send)
     return int(said[0]["status"])
+
+
+@pytest.mark.parametrize(
+    ("site", "mode", "place", "status"),
+    [
+        ("same-origin", "cors", "empty", 200),
+        ("none", "navigate", "document", 200),
+        ("cross-site", "navigate", "document", 200),
+        ("same-site", "no-cors", "empty", 403),
+        ("cross-site", "no-cors", "image", 403),
+        ("cross-site", "no-cors", "script", 403),
+        ("cross-site", "navigate", "iframe", 403),
+        ("same-site", "navigate", "object", 403),
+        ("cross-site", "", "", 403),
+    ],
+)
+async def test_what_a_page_embeds_without_an_origin_needs_the_token(
+    site: str, mode: str, place: str, status: int
+) -> None:
+    """A browser names no origin for a picture, a script or a GET that the page cannot read."""
+    asked = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": place}
+    app = built(middleware(None, [STUDIO], 1000))
+    assert await ask(app, method="GET", headers=asked) == status
+    assert await ask(app, method="GET", headers={**asked, "origin": STUDIO}) == 200
+    assert await ask(built(middleware(TOKEN, [STUDIO], 1000)), headers={**asked, **bearer(TOKEN)}) == 200
