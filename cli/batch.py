@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.formatting import printable
 from tuneloop.core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -107,9 +108,10 @@ def report(name: str | None, as_json: bool) -> None:
     from tuneloop.tools.batch.devices import Devices
     from tuneloop.tools.batch.run import Attempts, BatchDriver
 
-    folder = _select(load_settings(), name)
+    settings = load_settings()
+    folder = _select(settings, name)
     tried = read_model(folder.attempts, Attempts) if folder.attempts.is_file() else Attempts()
-    driver = BatchDriver(folder, folder.read(), Devices({}), tried)
+    driver = BatchDriver(folder, folder.read(), Devices({}), tried, settings)
     cells = compare_runs(folder.home, [driver.status(task) for task in driver.batch.tasks])
     click.echo(
         json.dumps([asdict(cell) for cell in cells], indent=1) if as_json else comparison_markdown(cells), nl=as_json
@@ -135,7 +137,7 @@ def _drive(folder: BatchFolder, settings: Settings, *, as_json: bool, retry: boo
     from tuneloop.tools.batch.devices import Devices
     from tuneloop.tools.batch.run import drive_batch, open_batch, retry_failed
 
-    with open_batch(folder, Devices(gpu_memory())) as driver:
+    with open_batch(folder, Devices(gpu_memory()), settings) as driver:
         if retry:
             retry_failed(driver)
         try:
@@ -155,10 +157,11 @@ def _drive(folder: BatchFolder, settings: Settings, *, as_json: bool, retry: boo
 @contextmanager
 def _shown(as_json: bool) -> Iterator[Callable[[Sequence[TaskStatus]], None]]:
     """A live table in a terminal; elsewhere a line for each change."""
-    from rich.console import Console
     from rich.live import Live
 
-    console = Console(stderr=True)
+    from tuneloop.cli.terminal import PlainConsole
+
+    console = PlainConsole(stderr=True)
     if as_json or not console.is_terminal:
         yield _Changes(as_json)
         return
@@ -194,4 +197,7 @@ class _Changes:
             if self.as_json:
                 click.echo(json.dumps({"run_id": status.task.run_id, "state": status.state, "reason": status.reason}))
             else:
-                click.echo(": ".join(filter(None, (status.task.run_id, status.state, status.reason))), err=True)
+                click.echo(
+                    printable(": ".join(filter(None, (status.task.run_id, status.state, status.reason))), 1000),
+                    err=True,
+                )

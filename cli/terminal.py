@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, cast
 
 import click
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 
-from tuneloop.core.formatting import printable
+from tuneloop.core.formatting import plain_lines, printable
 
 PIPED_WIDTH = 10_000  # columns where no terminal sets them: every cell has room
 CELL = 200  # characters of a text in a terminal's table
@@ -21,7 +22,18 @@ PROGRESS_EVERY = 15.0  # seconds between two lines of one stage
 
 def table_console() -> Console:
     """Standard output; where it is no terminal, lines are as long as their content."""
-    return Console() if sys.stdout.isatty() else Console(file=cast(IO[str], Stripped(sys.stdout)), width=PIPED_WIDTH)
+    if sys.stdout.isatty():
+        return PlainConsole()
+    return PlainConsole(file=cast(IO[str], Stripped(sys.stdout)), width=PIPED_WIDTH)
+
+
+class PlainConsole(Console):
+    """Colours and cursor are its own: control characters in the texts that it is given do not reach the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As rich does."""
+        for part in super().render(renderable, options):
+            yield part if part.control else part._replace(text=plain_lines(part.text))
 
 
 class Stripped:
@@ -51,7 +63,7 @@ def is_interactive() -> bool:
 @contextmanager
 def progress_bar(name: str) -> Iterator[Callable[[str, int, int], None]]:
     """Progress on stderr: a bar in a terminal; else a line for each new stage, every 15 s, and at the end of a stage."""
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     if not console.is_terminal:
         yield ProgressLines(name)
         return

@@ -58,6 +58,15 @@ def format_equals(number: str) -> str:
     return number if number.startswith("<") else f"= {number}"
 
 
+# C0 and C1 without line ends and tabs, and what turns the direction of writing.
+CONTROLS = dict.fromkeys({*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {9, 10})
+
+
+def plain_lines(text: str) -> str:
+    """A text of several lines for a terminal, without control characters: escape sequences lose their power."""
+    return text.translate(CONTROLS)
+
+
 def printable(text: str, limit: int = 300) -> str:
     """One printable line: control characters and escape sequences lose their power, length is bounded."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())

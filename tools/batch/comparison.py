@@ -11,10 +11,11 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from tuneloop.core.files import read_json, write_atomic
+from tuneloop.core.files import write_atomic
 from tuneloop.core.formatting import format_duration
 from tuneloop.core.layout import Home
 from tuneloop.tools.batch.run import TaskStatus
+from tuneloop.tools.report.report_file import read_report
 from tuneloop.tools.statistics.intervals import t_quantile
 
 NAME = "comparison"
@@ -58,7 +59,7 @@ def compare_runs(home: Home, found: Sequence[TaskStatus]) -> list[Cell]:
 
 
 def _cell(home: Home, key: tuple[str, str, str], group: Sequence[TaskStatus]) -> Cell:
-    reports = [read_json(home.run(s.task.run_id).report_json) for s in group if s.state == "finished"]
+    reports = [read_report(home.run(s.task.run_id)) for s in group if s.state == "finished"]
     measured = [one for one in reports if one["baseline"]["test"]]
     base = [one["baseline"]["test"]["value"] for one in measured]
     best = [(one["best"] if one["best"]["delivered"] else one["baseline"])["test"]["value"] for one in measured]

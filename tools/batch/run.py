@@ -22,9 +22,11 @@ from tuneloop.core.events import RunPaused
 from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import is_locked, try_lock
+from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.detached import is_readable, start_command_line
 from tuneloop.tools.batch.devices import Devices
 from tuneloop.tools.batch.tasks import BatchTask
+from tuneloop.tools.llm_proxy.access import endpoint_environment
 from tuneloop.tools.runs.start import LOG, refusal_line
 from tuneloop.tools.runs.status import TAIL, last_node
 
@@ -104,6 +106,7 @@ class BatchDriver:
     batch: Batch
     devices: Devices
     tried: Attempts
+    settings: Settings
     ended: dict[str, int] = field(default_factory=dict)
 
     def step(self) -> list[TaskStatus]:
@@ -144,7 +147,9 @@ class BatchDriver:
         run.root.mkdir(parents=True, exist_ok=True)
         words = ("resume", run.id) if run.spec.is_file() else task.words
         try:
-            handle = start_command_line(*words, cwd=Path.cwd(), log=run.root / LOG, env=task_environment(task, gpus))
+            handle = start_command_line(
+                *words, cwd=Path.cwd(), log=run.root / LOG, env=task_environment(task, gpus, self.settings)
+            )
         except InfrastructureError as e:
             self.devices.give_back(task)
             return self._give_up(task, str(e))
@@ -185,7 +190,7 @@ def create_batch(folder: BatchFolder, batch: Batch, devices: Devices) -> None:
 
 
 @contextmanager
-def open_batch(folder: BatchFolder, devices: Devices) -> Iterator[BatchDriver]:
+def open_batch(folder: BatchFolder, devices: Devices, settings: Settings) -> Iterator[BatchDriver]:
     """The batch with its lock held; runs go on when it is left. Raises InvalidRequestError when another process has it."""
     batch = folder.read()
     with try_lock(folder.lock) as held:
@@ -194,7 +199,7 @@ def open_batch(folder: BatchFolder, devices: Devices) -> Iterator[BatchDriver]:
                 f"batch {folder.id} is driven by another process: tuneloop batch report {folder.id}"
             )
         tried = read_model(folder.attempts, Attempts) if folder.attempts.is_file() else Attempts()
-        driver = BatchDriver(folder, batch, devices, tried)
+        driver = BatchDriver(folder, batch, devices, tried, settings)
         for task in batch.tasks:
             if is_locked(folder.home.run(task.run_id).lock):
                 devices.hold(task, tried.gpus.get(task.run_id, ()))
@@ -222,11 +227,13 @@ def retry_failed(driver: BatchDriver) -> None:
         driver.tried.started.pop(run_id, None)
 
 
-def task_environment(task: BatchTask, gpus: tuple[int, ...]) -> dict[str, str]:
-    """What a run's process gets beside our own environment."""
+def task_environment(task: BatchTask, gpus: tuple[int, ...], settings: Settings) -> dict[str, str]:
+    """What a run's process gets beside our own environment: a key is not taken along to another endpoint than its own."""
     named = gpus or (task.gpus if isinstance(task.gpus, tuple) else ())
     own = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, named))} if named else {}
-    return {**own, **({"OPENAI_API_BASE": f"http://localhost:{task.port}/v1"} if task.port else {})}
+    if not task.port:
+        return own
+    return {**own, **endpoint_environment(settings, f"http://localhost:{task.port}/v1")}
 
 
 def pause_reason(run: RunFolder) -> str:

@@ -16,6 +16,7 @@ from tuneloop.core.setting_values import add_api_version
 from tuneloop.core.settings import Settings
 
 PUBLIC = "https://api.openai.com/v1"
+NO_KEY = "none"  # an empty one would let `.env` name another
 Purpose = Literal["data", "judge", "served"]
 N = TypeVar("N", int, float)
 
@@ -150,6 +151,18 @@ def with_served_endpoint(settings: Settings, base: str) -> Settings:
     own = is_same_endpoint(base, settings.eval_api_base or settings.api_base or PUBLIC)
     keys = {} if own else {"eval_api_key": None}
     return settings.model_copy(update={"eval_api_base": base, **keys})
+
+
+def endpoint_environment(settings: Settings, base: str) -> dict[str, str]:
+    """Variables of a process that asks its models at `base`: a key that was set for another endpoint does not go there."""
+    if is_same_endpoint(base, settings.api_base or PUBLIC):
+        return {"OPENAI_API_BASE": base}
+    follow = {
+        "OPENAI_API_KEY": True,
+        "FT_JUDGE_API_KEY": settings.judge_api_key and not settings.judge_api_base,
+        "TUNELOOP_EVAL_API_KEY": settings.eval_api_key and not settings.eval_api_base,
+    }
+    return {"OPENAI_API_BASE": base, **{name: NO_KEY for name, moves in follow.items() if moves}}
 
 
 def is_same_endpoint(one: str, other: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ Shape = Callable[[Any, str], Any]
 MAX_ANSWERS = 64
 MAX_TOKENS = 10_000_000
 LARGEST = 1 << 63
-INLINE_IMAGE = re.compile(r"data:image/[A-Za-z0-9.+-]+;base64,[A-Za-z0-9+/]*={0,2}")
+INLINE_IMAGE = re.compile(r"data:image/(?:png|jpe?g|gif|webp|bmp|tiff|avif|hei[cf]);base64,[A-Za-z0-9+/]*={0,2}")
 INLINE_BYTES = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
@@ -147,6 +148,16 @@ def schema(value: Any, name: str) -> Any:
     return [schema(one, name) for one in value] if isinstance(value, list) else value
 
 
+def schema_or_text(value: Any, name: str) -> Any:
+    """A JSON Schema, or one as a text, which is sent as what it says."""
+    if not isinstance(value, str):
+        return schema(value, name)
+    try:
+        return schema(json.loads(value), name)
+    except ValueError as e:
+        raise wrong(name, "no JSON Schema") from e
+
+
 def image(value: Any, name: str) -> dict[str, Any]:
     """An image that is in the request."""
     given = {"url": value} if isinstance(value, str) else value
@@ -245,10 +256,8 @@ OF_TEXTS: dict[str, Shape] = {
         json_schema=record(name=text, description=text, schema=schema, strict=flag),
         schema=schema,
     ),
-    "structured_outputs": record(
-        json=either(text, schema), regex=text, choice=list_of(text), grammar=text, json_object=flag
-    ),
-    "guided_json": either(text, schema),
+    "structured_outputs": record(json=schema_or_text, regex=text, choice=list_of(text), grammar=text, json_object=flag),
+    "guided_json": schema_or_text,
     "json_schema": schema,
     "guided_choice": list_of(text),
     **dict.fromkeys(("guided_regex", "guided_grammar", "grammar"), text),

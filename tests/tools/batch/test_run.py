@@ -16,6 +16,7 @@ from tests.waiting import until
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home
+from tuneloop.core.settings import Settings
 from tuneloop.tools.batch.comparison import compare_runs, comparison_csv, comparison_markdown
 from tuneloop.tools.batch.devices import Devices
 from tuneloop.tools.batch.run import (
@@ -30,6 +31,7 @@ from tuneloop.tools.batch.run import (
     task_environment,
 )
 from tuneloop.tools.batch.tasks import BatchTask
+from tuneloop.tools.llm_proxy.access import upstreams
 
 REFUSED = {"benchmark": "nothing", "base_model": "tiny", "loop_n": 1}
 
@@ -48,13 +50,13 @@ def test_refused_run_has_failed_with_its_reason(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("FT_FILE_PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     folder = made(tmp_path, task("r1"), task("r2"))
-    with open_batch(folder, Devices({})) as driver:
+    with open_batch(folder, Devices({}), Settings()) as driver:
         seen: list[list[str]] = []
         found = drive_batch(driver, lambda now: seen.append([one.state for one in now]))
     assert [one.state for one in found] == ["failed", "failed"]
     assert all("benchmark 'nothing' is unknown" in one.reason for one in found)
     assert seen[0] == ["running", "waiting"], "one at a time"
-    with open_batch(folder, Devices({})) as driver:
+    with open_batch(folder, Devices({}), Settings()) as driver:
         assert [one.state for one in map(driver.status, driver.batch.tasks)] == ["failed", "failed"], "also later"
         retry_failed(driver)
         assert [one.state for one in map(driver.status, driver.batch.tasks)] == ["waiting", "waiting"]
@@ -65,7 +67,7 @@ def test_finished_runs_are_not_started(tmp_path: Path) -> None:
     run = Home(tmp_path).run("r1")
     run.root.mkdir(parents=True)
     write_json(run.report_json, {})
-    with open_batch(folder, Devices({})) as driver:
+    with open_batch(folder, Devices({}), Settings()) as driver:
         assert [one.state for one in drive_batch(driver, lambda _: None)] == ["finished"]
         assert driver.tried.started == {}
 
@@ -73,14 +75,14 @@ def test_finished_runs_are_not_started(tmp_path: Path) -> None:
 def test_run_that_never_ends_well_is_given_up(tmp_path: Path) -> None:
     folder = made(tmp_path, task("r1"))
     write_json(folder.attempts, {"started": {"r1": ATTEMPTS}})
-    with open_batch(folder, Devices({})) as driver:
+    with open_batch(folder, Devices({}), Settings()) as driver:
         assert driver.step()[0].state == "failed"
 
 
 def test_one_driver_and_one_name(tmp_path: Path) -> None:
     folder = made(tmp_path, task("r1"))
-    with open_batch(folder, Devices({})):
-        second = open_batch(folder, Devices({}))
+    with open_batch(folder, Devices({}), Settings()):
+        second = open_batch(folder, Devices({}), Settings())
         with pytest.raises(InvalidRequestError, match="driven by another process"):
             second.__enter__()
     with pytest.raises(InvalidRequestError, match="batch 'one' exists"):
@@ -90,12 +92,34 @@ def test_one_driver_and_one_name(tmp_path: Path) -> None:
 
 
 def test_environment_of_a_run() -> None:
-    assert task_environment(task("a", gpus=(2, 3), port=8000), ()) == {
-        "CUDA_VISIBLE_DEVICES": "2,3",
-        "OPENAI_API_BASE": "http://localhost:8000/v1",
-    }
-    assert task_environment(task("a"), (1,)) == {"CUDA_VISIBLE_DEVICES": "1"}
-    assert task_environment(task("a"), ()) == {}
+    assert task_environment(task("a", gpus=(2, 3)), (), Settings()) == {"CUDA_VISIBLE_DEVICES": "2,3"}
+    assert task_environment(task("a"), (1,), Settings()) == {"CUDA_VISIBLE_DEVICES": "1"}
+    assert task_environment(task("a"), (), Settings()) == {}
+
+
+KEYS: dict[str, Any] = {"OPENAI_API_KEY": "of-another", "FT_JUDGE_API_KEY": "judges", "TUNELOOP_EVAL_API_KEY": "evals"}
+
+
+@pytest.mark.parametrize(
+    ("own", "taken"),
+    [
+        ({}, set()),
+        ({"OPENAI_API_BASE": "http://localhost:8000"}, set(KEYS)),
+        ({"OPENAI_API_BASE": "http://localhost:8001/v1"}, set()),
+        ({"OPENAI_API_BASE": "https://localhost:8000/v1"}, set()),
+        ({"FT_JUDGE_API_BASE": "https://judge.example/v1"}, {"FT_JUDGE_API_KEY"}),
+        ({"TUNELOOP_EVAL_API_BASE": "http://localhost:9/v1"}, {"TUNELOOP_EVAL_API_KEY"}),
+    ],
+    ids=str,
+)
+def test_a_port_gets_no_key_that_was_set_for_another_endpoint(own: dict[str, Any], taken: set[str]) -> None:
+    env = task_environment(task("a", port=8000), (), Settings(**KEYS, **own))
+    everything: dict[str, Any] = {**KEYS, **own, **env}
+    now = Settings(**everything)
+    assert now.api_base == "http://localhost:8000/v1"
+    assert {name for name in KEYS if KEYS[name] == {**KEYS, **env}[name]} == taken
+    sent = {one.key for one in upstreams(now).values() if "localhost:8000" in one.base}
+    assert not sent & {KEYS[name] for name in KEYS.keys() - taken}
 
 
 def report(base: float, best: float, *, delivered: bool = True) -> dict[str, Any]:
