@@ -15,6 +15,7 @@ from tuneloop.cli.event_text import event_line
 from tuneloop.cli.plain_view import is_throttled
 from tuneloop.cli.screen import Screen, remembering
 from tuneloop.cli.status import show_status
+from tuneloop.cli.terminal import PlainConsole
 from tuneloop.core.commands import COMMANDS, find_command, table
 from tuneloop.core.directive import Edit, Line, NewRun, Pause, Question, Resume
 from tuneloop.core.directive_log import read_conversation
@@ -174,7 +175,7 @@ class Conversation:
     def status(self, run: RunFolder) -> None:
         """The table of `tuneloop status`."""
         out = io.StringIO()
-        show_status(run_status(run), Console(file=out, width=Console().width, force_terminal=True), last=10)
+        show_status(run_status(run), PlainConsole(file=out, width=Console().width, force_terminal=True), last=10)
         self.screen.say(out.getvalue().rstrip())
 
     def resume(self, run: RunFolder) -> None:
@@ -201,7 +202,7 @@ class Conversation:
             return
         out = io.StringIO()
         text = read_text(run.report)
-        Console(file=out, width=Console().width, force_terminal=True).print(Markdown(text))
+        PlainConsole(file=out, width=Console().width, force_terminal=True).print(Markdown(text))
         self.screen.say(f"{out.getvalue().rstrip()}\n({run.report})")
 
 

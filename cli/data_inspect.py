@@ -15,7 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tuneloop.cli.terminal import table_console
+from tuneloop.cli.terminal import PlainConsole, table_console
 from tuneloop.core.formatting import format_size, printable
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.tools.raw_data.facts import ColumnFacts, FileFacts, Inspection, LengthStats, PartFacts, ReasoningFacts
@@ -227,7 +227,7 @@ def progress_bar(root: Path) -> Iterator[Callable[[str, int, int], None] | None]
     from tuneloop.core.formatting import printable
     from tuneloop.tools.raw_data.files import record_files
 
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     if not console.is_terminal or sum(p.stat().st_size for p in record_files(root)) < LONG:
         yield None
         return

@@ -8,8 +8,13 @@ from tuneloop.core.experiment import forecast_error_percent
 from tuneloop.core.formatting import format_duration, format_gain, format_interval, format_size, printable
 
 
-def event_line(event: e.Event) -> str | None:  # noqa: PLR0911, PLR0912 - one line an event
-    """The event in words; None for what the next event says better."""
+def event_line(event: e.Event) -> str | None:
+    """The event in words, one printable line; None for what the next event says better."""
+    said = _line(event)
+    return None if said is None else printable(said, 4000)
+
+
+def _line(event: e.Event) -> str | None:  # noqa: PLR0911, PLR0912 - one line an event
     match event:
         case e.RunStarted():
             said = f"run {event.run}: {event.benchmark}, {event.base_model}, planner {event.planner}, {event.sandbox}"

@@ -8,10 +8,9 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rich.console import Console
-
 from tuneloop.cli.live_panels import rich_view
 from tuneloop.cli.plain_view import Show, json_view, plain_view
+from tuneloop.cli.terminal import PlainConsole
 from tuneloop.core.event_log import find_last_event_offset, read_events
 from tuneloop.core.layout import RunFolder
 from tuneloop.graph.lifecycle.event_backfill import backfill_events
@@ -24,7 +23,7 @@ def choose_view(as_json: bool) -> contextlib.AbstractContextManager[Show]:
     """The view that fits where standard output goes."""
     if as_json:
         return json_view()
-    return rich_view(Console()) if is_live_terminal(as_json) else plain_view()
+    return rich_view(PlainConsole()) if is_live_terminal(as_json) else plain_view()
 
 
 def is_live_terminal(as_json: bool) -> bool:

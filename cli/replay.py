@@ -11,7 +11,7 @@ import click
 
 from tuneloop.cli.select_run import select_run
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.formatting import printable
+from tuneloop.core.formatting import plain_lines, printable
 from tuneloop.core.settings import load_settings
 from tuneloop.core.transcript import (
     TRANSCRIPT_SUFFIX,
@@ -121,8 +121,10 @@ def command(ctx: click.Context, run_id: str | None, show: bool, experiment: int 
     if show:
         for path in files:
             click.echo(
-                transcript_markdown(
-                    path.name.removesuffix(TRANSCRIPT_SUFFIX), transcript_experiment(path), read_transcript(path)
+                plain_lines(
+                    transcript_markdown(
+                        path.name.removesuffix(TRANSCRIPT_SUFFIX), transcript_experiment(path), read_transcript(path)
+                    )
                 )
             )
         return

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 
 import click
-from rich.console import Console
 from rich.markdown import Markdown
 
 from tuneloop.cli.select_run import is_finished, select_run
+from tuneloop.cli.terminal import PlainConsole
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_text
+from tuneloop.core.formatting import plain_lines
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.runs.manifest import all_runs, read_spec
@@ -35,9 +36,9 @@ def command(run_id: str | None, as_json: bool, in_viewer: bool) -> None:
         raise InvalidRequestError(f"no viewer opened {run.report}; it is plain Markdown")
     if in_viewer:
         return
-    text = read_text(run.report_json if as_json else run.report)
+    text = plain_lines(read_text(run.report_json if as_json else run.report))
     if sys.stdout.isatty() and not as_json:
-        Console().print(Markdown(text))
+        PlainConsole().print(Markdown(text))
     click.echo(f"({run.report})" if sys.stdout.isatty() and not as_json else text)
 
 

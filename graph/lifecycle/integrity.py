@@ -17,7 +17,7 @@ from tuneloop.tools.benchmark_items.folder import file_hashes, items_fingerprint
 from tuneloop.tools.engines.find import find_pinned_engine
 from tuneloop.tools.hub.store import manifest_files
 from tuneloop.tools.runs.manifest import read_spec
-from tuneloop.tools.runs.signature import check_signed
+from tuneloop.tools.runs.signature import check_no_links_out, check_signed
 
 ENGINES = ("llamafactory", "opencompass")
 Stamps = dict[str, str]
@@ -29,6 +29,7 @@ def check_unchanged(run: RunFolder, settings: Settings) -> None:
     Contents are hashed when sizes or times have changed since they were found right; else only those are looked at.
     """
     read_spec(run)
+    check_no_links_out(run)
     setup = read_setup(run)
     check_signed(run)
     if not os.access(run.root, os.W_OK | os.X_OK):
@@ -37,6 +38,11 @@ def check_unchanged(run: RunFolder, settings: Settings) -> None:
             "with --trust-folder"
         )
     if setup is None:
+        if (run.baseline / "scores.json").is_file():
+            raise InvalidRequestError(
+                f"{run.setup} is gone, and run {run.id} stands on it: put it back, or start again with: "
+                f"tuneloop run --repeat {run.id}"
+            )
         return
     for name in ENGINES:
         if made := setup.versions.get(name):

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import re
+
 import pytest
+from rich.console import RenderableType
+from rich.markdown import Markdown
+from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
 from tuneloop.cli import terminal
 
@@ -36,3 +43,19 @@ def test_progress_without_a_terminal_is_lines(
     assert lines[0] == "tiny: answers: 0/100" and "tiny: answers: 100/100" in lines
     assert 7 <= len([line for line in lines if "answers" in line]) <= 10, lines
     assert lines.count("tiny: answers: 100/100") == 1 and "tiny: scoring" in lines
+
+
+EVIL = "x\x1b]52;c;QUJD\x07\x9b31m\x1b[2J\u202ey"
+
+
+@pytest.mark.parametrize(
+    "shown", [Text(EVIL), Markdown(f"# {EVIL}\n\n`{EVIL}`"), Panel(EVIL, title=EVIL), EVIL], ids=type
+)
+def test_texts_have_no_power_over_the_terminal(shown: RenderableType) -> None:
+    """Colours of ours are kept, what a text brings is not."""
+    out = io.StringIO()
+    console = terminal.PlainConsole(file=out, force_terminal=True, color_system=None, legacy_windows=False)
+    console.print(shown, markup=False)
+    left = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    assert "]52;c;QUJD" in left
+    assert not set(left) & {"\x1b", "\x07", "\x9b", "\u202e"}

@@ -128,6 +128,14 @@ def without_the_unseen_half(run: RunFolder) -> None:
     write_manifest(run_tools)
 
 
+def without_the_setup(run: RunFolder) -> None:
+    """Of a run whose base model was measured."""
+    (run.baseline / "scores.json").parent.mkdir(exist_ok=True)
+    (run.baseline / "scores.json").write_text("{}")
+    run.setup.unlink()
+    run.setup.symlink_to("/nowhere")
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -141,6 +149,7 @@ def without_the_unseen_half(run: RunFolder) -> None:
         (lambda r: shutil.rmtree(home(r) / "benchmarks/bench"), r"benchmark bench .* is gone"),
         (lambda r: shutil.rmtree(home(r) / "engines/llamafactory-abc"), r"is gone: `tuneloop engines build llamafac"),
         (lambda r: r.setup.write_text("{"), r"setup\.json: not what `prepare` wrote"),
+        (without_the_setup, r"setup\.json is gone, and run r1 stands on it: put it back, or .* --repeat r1"),
         (of_the_future, r"newer tuneloop \(7\.0\)"),
         (lambda r: r.spec.write_text("- nonsense"), r"run\.yaml is damaged"),
     ],
@@ -155,6 +164,7 @@ def without_the_unseen_half(run: RunFolder) -> None:
         "benchmark",
         "engine",
         "setup",
+        "no setup",
         "newer",
         "manifest",
     ],

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tuneloop.core.errors import InvalidRequestError
@@ -118,13 +118,33 @@ def trust_folder(run: RunFolder) -> None:
     write_json(run.signature, signatures(make_key(home_of(run)), run.spec.read_bytes(), setup))
 
 
-def links_out(root: Path) -> Iterator[Path]:
-    """Links below a run's folder that lead out of it, but those to its data sets, which are only read."""
-    real = root.resolve()
-    if root.is_symlink():
+OF_JOBS = frozenset(
+    {"work", "data", "model", "datasets", "candidate", "best"}
+)  # what jobs write is read as a stranger's
+
+
+def check_no_links_out(run: RunFolder) -> None:
+    """Raises InvalidRequestError when a file or folder that we write is a link that leads out of the run's folder.
+
+    A run of ours may have been in other hands: what is signed does not change by that.
+    """
+    for link in links_out(run.root, skip=OF_JOBS):
+        raise InvalidRequestError(
+            f"{link}: leads out of the run's folder, where nothing of it belongs; put back what was there"
+        )
+
+
+def links_out(root: Path, skip: Collection[str] = ()) -> Iterator[Path]:
+    """Links below a run's folder that lead out of it, but those to its data sets, which are only read.
+
+    `skip`: names of folders that are not looked into.
+    """
+    real = os.path.realpath(root)
+    if root.is_symlink() and not skip:
         yield root
     for folder, names, files in os.walk(root):
         for path in (Path(folder) / name for name in (*names, *files)):
-            inside = path.resolve().is_relative_to(real) or path.is_relative_to(root / "datasets")
-            if path.is_symlink() and not inside:
+            inside = path.is_relative_to(root / "datasets") and path != root / "datasets"
+            if path.is_symlink() and not inside and not Path(os.path.realpath(path)).is_relative_to(real):
                 yield path
+        names[:] = [name for name in names if name not in skip]

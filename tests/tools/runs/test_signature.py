@@ -16,10 +16,18 @@ from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings, load_settings
+from tuneloop.graph.lifecycle.drive import drive
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.runs.manifest import read_manifest, repeated_spec, write_manifest
 from tuneloop.tools.runs.messages import deliver
-from tuneloop.tools.runs.signature import check_signed, is_signed, make_key, trust_folder, write_signed_setup
+from tuneloop.tools.runs.signature import (
+    check_no_links_out,
+    check_signed,
+    is_signed,
+    make_key,
+    trust_folder,
+    write_signed_setup,
+)
 
 SPEC = RunSpec(benchmark="wordproblems", base_model="tiny")
 FOREIGN = "was not made by this home"
@@ -144,6 +152,41 @@ def test_links_that_lead_out_are_not_trusted(foreign: RunFolder, tmp_path: Path,
     with pytest.raises(InvalidRequestError, match="leads out of the run's folder"):
         trust_folder(foreign)
     assert not is_signed(foreign)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "experiments/001/jobs/train.1/lock",
+        "experiments/001/work",
+        "experiments/001/model",
+        "baseline",
+        "inbox",
+        "datasets",
+    ],
+)
+def test_a_run_of_ours_that_comes_back_with_links_is_not_carried_on(run: RunFolder, tmp_path: Path, where: str) -> None:
+    """Its signature holds: a job's lock would be emptied where the link leads, a folder given to jobs."""
+    (tmp_path / "mine.txt").write_text("mine")
+    (run.root / where).parent.mkdir(parents=True, exist_ok=True)
+    (run.root / where).symlink_to(tmp_path / "mine.txt")
+    check_signed(run)
+    with pytest.raises(InvalidRequestError, match="leads out of the run's folder"):
+        drive(run, load_settings())
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_links_of_jobs_and_of_the_owner_are_left_alone(run: RunFolder, tmp_path: Path) -> None:
+    for where in ("experiments/001/work/cache/x", "experiments/001/model/x", "datasets/mine"):
+        (run.root / where).parent.mkdir(parents=True, exist_ok=True)
+        (run.root / where).symlink_to(tmp_path)
+    (run.root / "loop").symlink_to("loop")
+    check_no_links_out(run)
+    moved = run.root.rename(tmp_path / "larger disk")
+    run.root.symlink_to(moved)
+    check_no_links_out(run)
+    with pytest.raises(InvalidRequestError, match="leads out"):
+        trust_folder(run)
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
