@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from tuneloop.core.events import EVENT, Event
-from tuneloop.core.files import append_line, raw_lines
+from tuneloop.core.files import LARGEST_LINES, append_line, damaged, open_plain, raw_lines
 
 # A long log is read in portions of this many events, which bounds memory.
 PORTION = 10_000
@@ -74,14 +74,18 @@ def parse_event(line: bytes) -> Event | None:
 # `events.jsonl` is read from its end: a late reader needs only the last lines.
 
 BLOCK = 1 << 20
+LONGEST_EVENT = 1 << 24
 
 
 def find_last_event_offset(path: Path, kind: str, before: int | None = None) -> int | None:
-    """Byte offset of the newest line with an event of `kind` that begins before byte `before`; None: there is none."""
+    """Byte offset of the newest line with an event of `kind` that begins before byte `before`; None: there is none.
+
+    Raises DamagedFileError for a line without an end.
+    """
     # A JSON string cannot contain this: its quotes would be escaped.
     mark, rest = f'"kind":"{kind}"'.encode(), b""
     try:
-        with path.open("rb") as f:
+        with open_plain(path, LARGEST_LINES) as f:
             end = f.seek(0, 2) if before is None else before
             while end > 0:
                 begin = max(0, end - BLOCK)
@@ -91,6 +95,8 @@ def find_last_event_offset(path: Path, kind: str, before: int | None = None) -> 
                 if mark in data and (start or begin == 0):
                     return begin + start
                 end, rest = begin, data[: data.find(b"\n") + 1 or len(data)]
+                if len(rest) > LONGEST_EVENT:
+                    raise damaged(path, f"a line of more than {LONGEST_EVENT} bytes")
     except FileNotFoundError:
         return None
     return None

@@ -27,6 +27,7 @@ LARGEST = 1 << 30  # bytes of a stored file that is read as a whole
 PIECE = 1 << 22  # bytes that are hashed between two looks for a pause
 LARGEST_LINES = 1 << 40  # of one that is read line by line
 LARGEST_LINE = 1 << 28
+HOLLOW = 16  # times the bytes on disk that a file beyond LARGEST may have: filesystems compress, and files have holes
 # Errors for a path that is not a regular file.
 NO_PLAIN_FILE = (errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.ENAMETOOLONG)
 DEEPEST = 100  # levels of YAML: its parser recurses
@@ -267,9 +268,15 @@ def digest(*parts: str | bytes) -> str:
 
 
 def digest_file(path: Path) -> str:
-    """SHA-256 of a file's bytes, read in pieces. Raises PausedError between two of them when the work is to stop."""
+    """SHA-256 of a regular file's bytes, read in pieces. Raises PausedError between two of them when the work is to stop.
+
+    Raises as `open_plain`, DamagedFileError also for a large file that is mostly a hole: reading it could take days.
+    """
     found = hashlib.sha256()
-    with path.open("rb") as f:
+    with open_plain(path, LARGEST_LINES) as f:
+        seen = os.fstat(f.fileno())
+        if seen.st_size > max(LARGEST, HOLLOW * seen.st_blocks * 512):
+            raise damaged(path, f"{seen.st_size} bytes, of which {seen.st_blocks * 512} are stored")
         while piece := f.read(PIECE):
             found.update(piece)
             raise_if_interrupted()

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from tuneloop.core.catalog import Item
 from tuneloop.core.errors import ToolError
-from tuneloop.core.files import digest, read_json, read_model, write_atomic, write_json
+from tuneloop.core.files import digest, read_model, write_atomic, write_json
 from tuneloop.core.score import Score
 from tuneloop.core.untrusted import read_untrusted_json
 from tuneloop.mcp_servers.data_rows import LONG, Dataset, RowTools, files_by_name
@@ -91,8 +91,7 @@ class DataTools(RowTools):
         if not file.is_file():
             shown = run_tools.validation(run_tools.benchmark).shown
             write_json(file, cached_profile(run_tools.settings.home, run_tools.setup, dataset, shown))
-        found: dict[str, Any] = read_json(file)
-        return self._quoted(found)
+        return self._quoted(read_model(file, dict[str, Any]))
 
     @staticmethod
     def _quoted(profile: dict[str, Any]) -> dict[str, Any]:
@@ -152,7 +151,7 @@ class DataTools(RowTools):
         file = max((place for place in places if place.is_file()), key=lambda p: p.stat().st_mtime_ns, default=None)
         if file is None:
             raise ToolError(f"experiment {experiment} has no data yet")
-        found: dict[str, Any] = quote_suspicious(read_json(file))
+        found: dict[str, Any] = quote_suspicious(read_model(file, dict[str, Any]))
         return found
 
     def try_script(self, experiment: Experiment, code: Code) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from fastmcp import FastMCP
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_model
 from tuneloop.core.score import Score
 from tuneloop.mcp_servers.evaluation import EvaluationTools
 from tuneloop.mcp_servers.injection_marking import mark_answer
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import Count, Group, Kind, Measured, Name, Offset, Split, make_server
 from tuneloop.tools.benchmark_items.resolve import benchmark_cards
-from tuneloop.tools.evaluation.standalone.record import EvaluationRecord, request_stop
+from tuneloop.tools.evaluation.standalone.record import EvaluationRecord, Told, request_stop
 from tuneloop.tools.evaluation.standalone.request import EvaluationRequest, begin_evaluation, find_evaluation
 from tuneloop.tools.evaluation.standalone.results import paired_difference
 from tuneloop.tools.runs.request import OpenFolders
@@ -196,13 +196,13 @@ def require_experiment(experiment: int | None) -> int:
 def record_facts(record: EvaluationRecord) -> dict[str, Any]:
     """State, progress, scores without items, and why there are none."""
     state = record.state
-    told = read_json(record.outcome) if state in ("over", "failed") else {}
-    now = read_json(record.progress) if record.progress.is_file() else {}
+    told = record.told.model_dump(exclude_unset=True) if state in ("over", "failed") else {}
+    now = read_model(record.progress, Told) if record.progress.is_file() else Told()
     return {
         "state": state,
-        "doing": now.get("note", "") if state == "running" else "",
-        "done": now.get("done", 0),
-        "total": now.get("total", 0),
+        "doing": now.note if state == "running" else "",
+        "done": now.done,
+        "total": now.total,
         "why": told.get("error")
         or (f"its process is gone; see {record.log}, or evaluate again" if state == "lost" else ""),
         "name": told.get("name"),

@@ -8,11 +8,12 @@ from fastmcp import FastMCP
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
-from tuneloop.core.files import read_json, read_text
+from tuneloop.core.files import read_text
 from tuneloop.core.layout import RunFolder
 from tuneloop.mcp_servers.injection_marking import mark_answer
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import Count, Offset, make_server
+from tuneloop.tools.report.report_file import read_report
 from tuneloop.tools.runs import compare, manifest, messages, start
 from tuneloop.tools.runs.request import OpenFolders, RunRequest
 from tuneloop.tools.runs.status import current_activity, run_row, run_state, run_status, status_facts
@@ -198,7 +199,7 @@ class RunTools:
             raise ToolError(
                 f"run {found.id} has no report yet, it is {run_state(found)}: run_status says where it stands"
             )
-        text, report = read_text(found.report), read_json(found.report_json)
+        text, report = read_text(found.report), read_report(found)
         more = offset + PAGE < len(text)
         model = str(found.best) if found.best.is_dir() else None
         return mark_answer(

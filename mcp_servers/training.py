@@ -9,7 +9,7 @@ from fastmcp import FastMCP
 from pydantic import Field
 
 from tuneloop.core.errors import ToolError
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_model
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.protocols import Launched, TrainingKind, TrainingStatus
 from tuneloop.mcp_servers.scope import Scope
@@ -87,8 +87,7 @@ class TrainingTools:
         file = self.scope.run_tools().experiment(experiment).forecast
         if not file.is_file():
             raise ToolError(f"experiment {experiment} was not smoke_run yet: there is no forecast")
-        found: dict[str, Any] = read_json(file)
-        return found
+        return read_model(file, dict[str, Any])
 
     def _with_data(self, experiment: int) -> ExperimentFolder:
         folder = self.scope.run_tools().open_experiment(experiment)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tuneloop.agents.chat.tool_calling import Dialect
 from tuneloop.core.events import Event
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import read_model, write_json
 from tuneloop.core.settings import Settings
 from tuneloop.core.transcript import CallLedger
 
@@ -71,5 +71,4 @@ class ModelMemory:
             write_json(self.path, {**everything, model: known.model_dump(mode="json")})
 
     def _all(self) -> dict[str, object]:
-        found: dict[str, object] = read_json(self.path) if self.path.is_file() else {}
-        return found
+        return read_model(self.path, dict[str, object]) if self.path.is_file() else {}

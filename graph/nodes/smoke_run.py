@@ -7,13 +7,14 @@ from typing import Any
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import TrainingForecast
 from tuneloop.core.experiment import Forecast
-from tuneloop.core.files import read_json, write_json
+from tuneloop.core.files import read_model, write_json
 from tuneloop.core.job import Exit
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.train import launch_smoke_run
 from tuneloop.graph.steering.compliance import check_epochs
 from tuneloop.tools.config.config_text import engine_config
 from tuneloop.tools.config.memory import largest_batch
+from tuneloop.tools.data_gate.report import GateReport
 from tuneloop.tools.jobs.machine import memory_limit
 from tuneloop.tools.training.launch import config_context
 from tuneloop.tools.training.metrics import evaluation_seconds
@@ -57,7 +58,7 @@ def memory_hint(ctx: Context) -> str:
     case = config_context(ctx.run_tools, ctx.folder)
     if end is None or end.reason != "memory" or case.device != "cpu":
         return ""
-    longest = int(read_json(ctx.folder.data / "report.json").get("lengths", {}).get("longest", 0))
+    longest = read_model(ctx.folder.data / "report.json", GateReport).lengths.longest
     batch = largest_batch(case, memory_limit(ctx.settings), longest or None)
     fits = f"per_device_train_batch_size up to {batch} fits, gradient_accumulation_steps makes up for it"
     none = "no batch fits: lower cutoff_len, or write finetuning_type: lora"

@@ -7,7 +7,6 @@ names and numbers only: no prompt, no row of data, no text of a model, no secret
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,9 +16,11 @@ from typing import Any
 from tuneloop.core.event_log import find_last_event_offset, parse_event, read_events, whole_lines
 from tuneloop.core.events import Event, NodeFinished, NodeStarted, RecipeFailure, RunPaused, RunStarted
 from tuneloop.core.experiment import Experiment
-from tuneloop.core.files import read_json, read_model
+from tuneloop.core.files import read_model
+from tuneloop.core.job import Exit
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
+from tuneloop.tools.report.report_file import read_report
 
 Fact = str | int | float | bool
 OF_THE_RUN = ("steer", "prepare", "finish")
@@ -151,16 +152,16 @@ def experiment_span(run: RunFolder, number: int, turn: NodeTurn, end: datetime) 
 
 def run_span(run: RunFolder, end: datetime) -> Span:
     """The run, once its report is written."""
-    report = read_json(run.report_json)
+    report = read_report(run)
     scores = {"baseline": report["baseline"]["test"], "best": report["best"]["test"]}
     found = {
         "tuneloop.run": run.id,
-        "tuneloop.benchmark": report["benchmark"],
-        "tuneloop.base_model": report["base_model"],
-        "tuneloop.planner": report["planner"],
-        "tuneloop.sandbox": report["sandbox"],
-        "tuneloop.experiments": len(report["experiments"]),
-        "tuneloop.best": report["best"]["experiment"],
+        "tuneloop.benchmark": report.get("benchmark"),
+        "tuneloop.base_model": report.get("base_model"),
+        "tuneloop.planner": report.get("planner"),
+        "tuneloop.sandbox": report.get("sandbox"),
+        "tuneloop.experiments": len(report.get("experiments", [])),
+        "tuneloop.best": report["best"].get("experiment"),
         **{f"tuneloop.{name}.test": score and score["value"] for name, score in scores.items()},
     }
     return Span("run", span_id(run, "run"), None, run_began(run), end, without_unknown(found))
@@ -187,7 +188,7 @@ def job_span(run: RunFolder, job: Path, parent: int) -> Span | None:
     begin = written_at(job / "command.json")
     own = span_id(run, "job", str(job.relative_to(run.root)))
     try:
-        end: dict[str, Any] = json.loads((job / "exit.json").read_text())
+        end = read_model(job / "exit.json", Exit)
     except FileNotFoundError:
         if is_locked(job / "lock"):
             return None
@@ -195,10 +196,10 @@ def job_span(run: RunFolder, job: Path, parent: int) -> Span | None:
         return Span(
             f"job {name}", own, parent, begin, max(begin, written_at(log)) if log.exists() else begin, facts, "lost"
         )
-    told = {f"tuneloop.{key}": value for key, value in end.items() if isinstance(value, int | float)}
-    error = "" if end["reason"] == "finished" and end["code"] == 0 else f"{end['reason']}, exit status {end['code']}"
+    told = {f"tuneloop.{key}": value for key, value in end.model_dump().items() if isinstance(value, int | float)}
+    error = "" if end.ok else f"{end.reason}, exit status {end.code}"
     over = max(begin, written_at(job / "exit.json"))
-    return Span(f"job {name}", own, parent, begin, over, {**facts, "tuneloop.reason": end["reason"], **told}, error)
+    return Span(f"job {name}", own, parent, begin, over, {**facts, "tuneloop.reason": end.reason, **told}, error)
 
 
 def without_unknown(facts: Mapping[str, Any]) -> dict[str, Fact]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
 from pathlib import Path
 
-from tuneloop.core.event_log import append, iter_events, last_event, read_events
+import pytest
+
+from tuneloop.core.errors import DamagedFileError
+from tuneloop.core.event_log import append, find_last_event_offset, iter_events, last_event, read_events
 from tuneloop.core.events import JobProgress, NodeFinished, NodeStarted, RunPaused
 
 
@@ -68,3 +72,11 @@ def test_a_long_log_is_read_in_little_memory(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 30e6
+
+
+def test_a_log_whose_end_is_one_hole_is_damaged(tmp_path: Path) -> None:
+    log = tmp_path / "events.jsonl"
+    append(log, NodeStarted(experiment=1, node="train"))
+    os.truncate(log, 1 << 38)
+    with pytest.raises(DamagedFileError, match=r"events\.jsonl is damaged"):
+        find_last_event_offset(log, "node_started")

@@ -149,9 +149,8 @@ def test_only_plain_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:
 
 
 def test_hashing_hears_that_it_is_to_stop(tmp_path: Path) -> None:
-    """A sparse file of terabytes would take hours."""
     (tmp_path / "sparse").touch()
-    os.truncate(tmp_path / "sparse", 1 << 42)
+    os.truncate(tmp_path / "sparse", 1 << 29)
     looks = iter(range(3))
 
     def check() -> None:
@@ -160,6 +159,20 @@ def test_hashing_hears_that_it_is_to_stop(tmp_path: Path) -> None:
 
     with pytest.raises(PausedError), interruptible(check):
         digest_file(tmp_path / "sparse")
+
+
+@pytest.mark.parametrize("size", [1 << 31, 1 << 36, 1 << 42])
+def test_a_file_that_is_mostly_a_hole_is_not_hashed(tmp_path: Path, size: int) -> None:
+    (tmp_path / "data.json").write_bytes(b"[]")
+    os.truncate(tmp_path / "data.json", size)
+    with pytest.raises(DamagedFileError, match=r"data\.json is damaged"):
+        digest_file(tmp_path / "data.json")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DamagedFileError, match="no plain file"):
+        digest_file(tmp_path / "pipe")
 
 
 def test_a_line_without_end_is_not_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

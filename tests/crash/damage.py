@@ -29,11 +29,14 @@ from tuneloop.core.directive import Bound, Directive, Line
 from tuneloop.core.directive_log import append_row
 from tuneloop.core.files import write_atomic, write_json, write_lines
 from tuneloop.core.job import Command, Exit
-from tuneloop.core.layout import RunFolder
+from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.transcript import TranscriptEnded, TranscriptStarted, transcript_path
 from tuneloop.graph.checkpoints.store import open_checkpoints
 from tuneloop.graph.state import State
+from tuneloop.tools.batch.devices import Devices
+from tuneloop.tools.batch.run import Batch, BatchFolder, create_batch
+from tuneloop.tools.batch.tasks import BatchTask
 from tuneloop.tools.benchmark_items.folder import TEST, UNSEEN, VALIDATION, open_folder
 from tuneloop.tools.engines.engine import Engine
 from tuneloop.tools.engines.engine import write_manifest as certify
@@ -46,6 +49,10 @@ TRACEBACK = re.compile(r"^[\s╭─]*Traceback", re.MULTILINE)
 GROWING = ("events.jsonl", "conversation.jsonl", "directives.jsonl", "calls_begun.jsonl", "ledger.jsonl", "reads.jsonl")
 RENEWED = (
     "lock",
+    "attempts.json",
+    "comparison.",
+    "signature.json",
+    "command.log",
     "pruned.json",
     "stamps.json",
     "stores.json",
@@ -63,7 +70,10 @@ COMMANDS = (
     ("clean", "--json", "--runs", "1d"),
     ("engines", "list"), ("data", "inspect", "DATA"), ("fork", "RUN", "--at", "9"), ("fork", "done", "--at", "1"),
     ("run", "--repeat", "RUN"),
-    ("params", "check", "CONFIG"),
+    ("params", "check", "CONFIG"), ("batch", "report"), ("batch", "report", "one", "--json"), ("batch", "resume", "one"),
+    ("list", "models", "--json"), ("list", "datasets"), ("resume", "RUN", "--trust-folder", "--step-n", "1"),
+    ("data", "check", "ROWS", "--benchmark", "BENCHMARK", "--model", "MODEL"),
+    ("data", "overlap", "DATA", "--benchmark", "BENCHMARK"),
 )  # fmt: skip
 
 
@@ -86,6 +96,10 @@ def make_home(home: Path) -> None:
         certify(Engine(name, folder, python, python.parent, (), "1.0", f"{name}-id"), folder / "manifest.json")
     for name in ("open", "done"):
         make_run(RunFolder(home / "runs" / name), root, model, data, finished=name == "done")
+    tasks = [BatchTask(run_id=name, benchmark="b", model="m", options={"benchmark": "b"}) for name in ("done", "lost")]
+    batch = BatchFolder(Home(home), "one")
+    create_batch(batch, Batch(parallel=1, tasks=tuple(tasks)), Devices({}))
+    write_json(batch.attempts, {"started": {"lost": 3}, "gpus": {"lost": []}, "failed": {"lost": "no memory"}})
 
 
 def make_run(run: RunFolder, benchmark: Path, model: Path, data: Path, *, finished: bool) -> None:
@@ -107,7 +121,7 @@ def make_run(run: RunFolder, benchmark: Path, model: Path, data: Path, *, finish
     if finished:
         write_json(run.final / "test.json", {"baseline": 1})
         write_atomic(run.report, "# Report\n")
-        write_json(run.report_json, {"run_id": run.id, "best": None, "baseline": {"value": 10.0}})
+        write_json(run.report_json, report(run.id))
     with open_checkpoints(run, None) as store:
         graph = StateGraph(State)
         stage = END if finished else "critique"
@@ -117,6 +131,21 @@ def make_run(run: RunFolder, benchmark: Path, model: Path, data: Path, *, finish
         graph.compile(checkpointer=store.saver).invoke(State(run_id=run.id), store.config)
     if not finished:
         write_json(run.inbox / "2026-1.json", {"do": "say", "id": "2026-1", "text": "status"})
+
+
+def report(run_id: str) -> dict[str, Any]:
+    """What is read again of a report."""
+    test = {"value": 10.0, "n": 200, "low": 8.0, "high": 12.0}
+    best = {"experiment": None, "delivered": False, "claimed": False, "test": None}
+    budget = {"experiments": 2, "seconds": 60.0, "spent": {"money": None}}
+    return {
+        "run_id": run_id,
+        "best": best,
+        "baseline": {"test": test},
+        "budget": budget,
+        "claim": None,
+        "experiments": [],
+    }
 
 
 def make_experiment(run: RunFolder, number: int) -> None:
@@ -295,6 +324,9 @@ def draw_command(home: Path, noise: random.Random) -> list[str]:
         "RUN": run,
         "DATA": str(home / "datasets" / "mine"),
         "CONFIG": str(home / "runs/open/experiments/003/train.yaml"),
+        "ROWS": str(home / "runs/open/experiments/003/data/data.json"),
+        "BENCHMARK": str(home / "benchmarks/b"),
+        "MODEL": str(home / "models/m"),
     }
     return [names.get(word, word) for word in noise.choice(COMMANDS)]
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from tuneloop.core.catalog import Benchmark, Item
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import digest, digest_file, read_field, read_lines
+from tuneloop.core.files import damaged, digest, digest_file, read_field, read_lines
 from tuneloop.tools.hub.store import MANIFEST
 from tuneloop.tools.scoring import answer_matching
 
@@ -130,20 +132,27 @@ def file_hashes(root: Path) -> dict[str, str]:
         raise InvalidRequestError(
             f"{root}: an older version made it, without {UNSEEN}; remove it, and it is made again"
         )
+    if missing := {VALIDATION, TEST} - hashes.keys():
+        raise damaged(root / MANIFEST, f"{min(missing)} is missing")
     return hashes
 
 
 def read_items(path: Path) -> list[Item]:
-    """Items of one of our own files: `id`, `answer`, and fields. Raises ValueError, KeyError on a foreign one."""
-    return [_item(row) for row in read_lines(path)]
+    """Items of one of our own files: `id`, `answer`, and fields. Raises DamagedFileError on a foreign one."""
+    return [_item(row, path, number) for number, row in enumerate(read_lines(path), 1)]
 
 
-def _item(row: dict[str, Any]) -> Item:
+def _item(row: dict[str, Any], path: Path, number: int) -> Item:
+    if not isinstance(row, dict) or not {"id", "answer"} <= row.keys():
+        raise damaged(path, "no item with id and answer", number)
     # a text is a field that is called so
     calls, of = (row[name] if isinstance(row.get(name), dict) else None for name in ("calls", OF))
     fields = {name: value for name, value in row.items() if name not in RESERVED and not isinstance(value, dict)}
     values = {"id": row["id"], "answer": row["answer"], "fields": fields, "calls": calls}
-    return Item.model_validate({**values, **(of or {})})
+    try:
+        return Item.model_validate({**values, **(of or {})})
+    except ValidationError as e:
+        raise damaged(path, e.errors()[0]["msg"], number) from e
 
 
 def item_line(item: Item) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from tuneloop.core.budget import Amounts, Spent
-from tuneloop.core.files import read_field, read_json
+from tuneloop.core.files import read_field, read_model
+from tuneloop.core.job import Command
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.tools.housekeeping.disk import bytes_below
@@ -27,7 +28,7 @@ ALL = "all"
 def gpu_hours(run: RunFolder) -> dict[int, float]:
     """Experiment → hours; 0: those of the run itself. Of a fork only what it did itself."""
     found: defaultdict[int, float] = defaultdict(float)
-    if run.setup.is_file() and read_json(run.setup).get("device", "cpu") != "cpu":
+    if run.setup.is_file() and read_field(run.setup, "device", str) != "cpu":
         for number, jobs in job_folders(run):
             for job in job_attempts(jobs):
                 found[number] += device_count(job) * attempt_seconds(job) / 3600
@@ -60,8 +61,8 @@ def device_count(job: Path) -> int:
 
 @lru_cache(maxsize=10_000)
 def _devices(command: Path, written: int) -> int:  # noqa: ARG001 - another attempt is another command
-    told = read_json(command)
-    named = str(told.get("env", {}).get("CUDA_VISIBLE_DEVICES", "" if told.get("generated") else ALL))
+    told = read_model(command, Command)
+    named = told.env.get("CUDA_VISIBLE_DEVICES", "" if told.generated else ALL)
     return gpu_count() if named == ALL else len([name for name in named.split(",") if name.strip()])
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
 
-from tuneloop.core.files import read_lines, write_lines
+from pydantic import BaseModel
+
+from tuneloop.core.files import checked, read_lines, write_lines
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import exclusive
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
@@ -18,22 +19,40 @@ def _ledger(home: Home) -> Path:
     return home.benchmarks / "reads.jsonl"
 
 
-def _rows(home: Home) -> list[dict[str, Any]]:
+class Opening(BaseModel):
+    """A line of the ledger. `run`: who read the split `test`; `created`: when that run began; `of`: the run whose model it was."""
+
+    test: str
+    run: str
+    created: str | None = None
+    of: str | None = None
+
+    @property
+    def row(self) -> dict[str, str]:
+        """As it is stored."""
+        return self.model_dump(exclude_none=True)
+
+
+def _openings(home: Home) -> list[Opening]:
+    """Raises DamagedFileError: a ledger that cannot be read proves that nothing was opened to nobody."""
     file = _ledger(home)
-    return list(read_lines(file)) if file.is_file() else []
+    return [checked(file, row, Opening) for row in read_lines(file)] if file.is_file() else []
+
+
+def _add_openings(home: Home, fresh: list[Opening]) -> None:
+    """Those that are not noted yet."""
+    file = _ledger(home)
+    with exclusive(file.with_suffix(".lock")):
+        known = _openings(home)
+        if new := [opening for opening in fresh if opening not in known]:
+            write_lines(file, [opening.row for opening in (*known, *new)])
 
 
 def log_test_access(run_tools: RunTools) -> None:
     """Note this run's reading; a reading that goes on after a crash is the same one."""
-    read = [
-        {"test": folder.test_split, "run": run_tools.run.id, "created": created_at(run_tools.run)}
-        for folder in run_tools.benchmarks
-    ]
-    file = _ledger(run_tools.settings.home)
-    with exclusive(file.with_suffix(".lock")):
-        rows = _rows(run_tools.settings.home)
-        if fresh := [row for row in read if row not in rows]:
-            write_lines(file, [*rows, *fresh])
+    run, created = run_tools.run.id, created_at(run_tools.run)
+    read = [Opening(test=folder.test_split, run=run, created=created) for folder in run_tools.benchmarks]
+    _add_openings(run_tools.settings.home, read)
 
 
 def log_external_access(home: Home, folders: Iterable[BenchmarkFolder], reader: str, run: str = "") -> None:
@@ -41,24 +60,23 @@ def log_external_access(home: Home, folders: Iterable[BenchmarkFolder], reader: 
 
     `run`: the run whose model is measured: who goes on with it knows its result.
     """
-    file = _ledger(home)
-    with exclusive(file.with_suffix(".lock")):
-        rows = _rows(home)
-        write_lines(file, [*rows, *({"test": folder.test_split, "run": reader, "of": run} for folder in folders)])
+    _add_openings(home, [Opening(test=folder.test_split, run=reader, of=run) for folder in folders])
 
 
 def has_test_access(home: Home, runs: Collection[str]) -> bool:
     """Whether one of these runs has opened its sealed test, or a model of it was measured on one."""
-    return any(row["run"] in runs or row.get("of") in runs for row in _rows(home))
+    return any(opening.run in runs or opening.of in runs for opening in _openings(home))
 
 
 def was_measured_before(home: Home, run: RunFolder) -> bool:
     """Whether a model of the run was measured on a sealed test before the run's own opening."""
-    return any(row.get("of") == run.id for row in _rows(home))
+    return any(opening.of == run.id for opening in _openings(home))
 
 
 def access_number(run_tools: RunTools) -> int:
     """Which opening of this very test split the run's own is, counted from 1."""
     split, own = run_tools.benchmark.test_split, (run_tools.run.id, created_at(run_tools.run))
-    readers = [(row["run"], row.get("created")) for row in _rows(run_tools.settings.home) if row["test"] == split]
+    readers = [
+        (opening.run, opening.created) for opening in _openings(run_tools.settings.home) if opening.test == split
+    ]
     return readers.index(own) + 1

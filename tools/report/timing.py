@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tuneloop.core.files import read_model
+from tuneloop.core.job import Exit
 from tuneloop.core.layout import RunFolder
 from tuneloop.tools.report.turns import NodeTime, add_times, node_turns
 
@@ -81,7 +82,7 @@ def job_attempts(jobs: Path) -> list[Path]:
 def job_seconds(job: Path) -> float:
     """From its `exit.json`; of a job that was killed, by its files' times."""
     try:
-        return float(json.loads((job / "exit.json").read_text())["seconds"])
-    except (FileNotFoundError, ValueError, KeyError):
+        return read_model(job / "exit.json", Exit).seconds
+    except (FileNotFoundError, ValueError):
         last = max((job / name).stat().st_mtime for name in ("log.txt", "command.json") if (job / name).exists())
         return max(0.0, last - (job / "command.json").stat().st_mtime)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import Score
+from tuneloop.tools.report.report_file import read_report
 from tuneloop.tools.runs.journal import baseline_score, experiment_score, load_journal
 from tuneloop.tools.runs.status import run_status, score_facts
 from tuneloop.tools.statistics import compare
@@ -22,7 +22,7 @@ def compare_runs(runs: Sequence[RunFolder]) -> dict[str, Any]:
 def run_row(run: RunFolder) -> dict[str, Any]:
     """One run; `test` is there when it is finished."""
     status = run_status(run)
-    report = read_json(run.report_json) if run.report_json.is_file() else None
+    report = read_report(run) if run.report_json.is_file() else None
     test = {"baseline": report["baseline"]["test"], "best": report["best"]["test"]} if report else None
     return {
         "run": run.id,

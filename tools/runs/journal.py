@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from tuneloop.core.experiment import Experiment, Journal
-from tuneloop.core.files import read_json, read_model, write_json
+from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import ItemResult, Score
 
@@ -59,6 +61,13 @@ def keep_score(file: Path, found: Sequence[Score]) -> Score:
     return found[0]
 
 
+class UnseenItems(BaseModel):
+    """Results on the validation items that agents do not see, and the conditions of that measurement."""
+
+    measured_with: str
+    items: tuple[ItemResult, ...]
+
+
 def shown_score(file: Path) -> Score:
     """A kept score with the items that agents may see."""
     return read_model(file, Score)
@@ -68,10 +77,10 @@ def whole_score(file: Path, beside: Path | None = None) -> Score:
     """A kept score with every item: for code that compares. `beside`: the file of the score that decides."""
     score = shown_score(file)
     hidden = unseen_scores_file(beside or file, score.benchmark)
-    found = read_json(hidden) if len(score.items) < score.n and hidden.is_file() else None
-    if found is None or found["measured_with"] != score.measured_with:  # a kill may leave one half of two measurements
+    found = read_model(hidden, UnseenItems) if len(score.items) < score.n and hidden.is_file() else None
+    if found is None or found.measured_with != score.measured_with:  # a kill may leave one half of two measurements
         return score
-    return score.model_copy(update={"unseen": tuple(map(ItemResult.model_validate, found["items"]))})
+    return score.model_copy(update={"unseen": found.items})
 
 
 def whole_scores(file: Path, names: Iterable[str]) -> dict[str, Score]:

@@ -164,8 +164,16 @@ class Script:
 
     def report(self) -> None:
         scores = {"test": {"value": 60.0}}
-        told = {"benchmark": "b", "base_model": "tiny", "planner": "p", "sandbox": "s", "experiments": [1]}
-        write_json(self.run.report_json, {**told, "baseline": scores, "best": {"experiment": 1, **scores}})
+        told: dict[str, Any] = {
+            "benchmark": "b",
+            "base_model": "tiny",
+            "planner": "p",
+            "sandbox": "s",
+            "experiments": [1],
+        }
+        told |= {"budget": {"experiments": 1, "seconds": 9.0, "spent": {}}, "claim": None}
+        best = {"experiment": 1, "delivered": True, "claimed": True, **scores}
+        write_json(self.run.report_json, {**told, "baseline": scores, "best": best})
 
 
 def small_run(run: RunFolder) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tuneloop.core.catalog import Item
-from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.errors import DamagedFileError, InvalidRequestError
 from tuneloop.core.files import digest_file, read_json, read_lines, write_json
 from tuneloop.core.layout import Home
 from tuneloop.tools.benchmark_items.folder import (
@@ -145,3 +145,19 @@ def test_a_line_stays_as_the_entry_wrote_it(home: Home) -> None:
     folder = resolve_benchmark("wordproblems", home)
     for name in (VALIDATION, UNSEEN):
         assert all(list(row) == ["id", "prompt", "answer"] for row in read_lines(folder.root / name))
+
+
+@pytest.mark.parametrize("gone", [VALIDATION, TEST])
+def test_a_manifest_without_a_split_is_named(home: Home, tmp_path: Path, gone: str) -> None:
+    folder = made(home, tmp_path / "capitals", rows(40))
+    told = read_json(folder.root / "manifest.json")
+    write_json(folder.root / "manifest.json", {**told, "files": {k: v for k, v in told["files"].items() if k != gone}})
+    with pytest.raises(DamagedFileError, match=rf"manifest\.json is damaged \({gone} is missing"):
+        open_folder(folder.benchmark, folder.root)
+
+
+@pytest.mark.parametrize("line", ["[]", "7", '"id answer"', '{"id": "1"}', '{"id": [1], "answer": "a"}', "{"])
+def test_a_damaged_item_is_named_with_its_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "items.jsonl").write_text('{"id": "1", "answer": "a"}\n' + line + "\n")
+    with pytest.raises(DamagedFileError, match=r"items\.jsonl:2 is damaged"):
+        read_items(tmp_path / "items.jsonl")

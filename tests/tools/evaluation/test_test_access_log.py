@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.prepared import prepared, wordproblems
+from tuneloop.core.errors import DamagedFileError
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import Home
 from tuneloop.core.run_spec import RunSpec, Setup
@@ -95,3 +96,17 @@ def test_only_runs_that_were_named_have_read(home: Home) -> None:
     assert has_test_access(home, ("parent", "first"))
     assert not has_test_access(home, ("parent",))
     assert not has_test_access(home, ())
+
+
+@pytest.mark.parametrize("line", ['"text"', "[]", "7", "{}", '{"test": "t", "run": ["done"]}', '{"run": "done"}'])
+def test_a_damaged_ledger_proves_nothing(home: Home, line: str) -> None:
+    log_external_access(home, [wordproblems(home)], "eval 7 of 2026-01-01")
+    with (home.benchmarks / "reads.jsonl").open("a") as f:
+        f.write(line + "\n")
+    for use in (
+        lambda: has_test_access(home, ["done"]),
+        lambda: was_measured_before(home, home.run("done")),
+        lambda: log_external_access(home, [wordproblems(home)], "eval 8 of 2026-01-01"),
+    ):
+        with pytest.raises(DamagedFileError, match=r"reads\.jsonl is damaged"):
+            use()

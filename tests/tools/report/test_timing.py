@@ -21,7 +21,7 @@ from tuneloop.core.events import (
 from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.tools.report.tables import time_by_experiment, time_by_node
-from tuneloop.tools.report.timing import node_times, total_time
+from tuneloop.tools.report.timing import job_seconds, node_times, total_time
 from tuneloop.tools.report.turns import NodeTime
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -126,3 +126,11 @@ def report_of_many():
         nodes = (total_time(times, "train"),)
 
     return Data()
+
+
+@pytest.mark.parametrize("said", ["[]", "7", '{"seconds": [1]}', '{"seconds": null}', "{", "\0", '"x"'])
+def test_an_end_that_cannot_be_read_is_none(tmp_path: Path, said: str) -> None:
+    for name, text, written in (("command.json", "{}", 100), ("log.txt", "", 130), ("exit.json", said, 130)):
+        (tmp_path / name).write_text(text)
+        os.utime(tmp_path / name, (written, written))
+    assert job_seconds(tmp_path) == 30

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pydantic import BaseModel, ConfigDict
+
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, PausedError, ToolError
-from tuneloop.core.files import read_json, write_atomic, write_json
+from tuneloop.core.files import read_model, write_atomic, write_json
 from tuneloop.core.locks import exclusive, is_locked
 from tuneloop.core.score import Score
 from tuneloop.tools.evaluation.standalone.measure import Measurement
@@ -19,6 +21,29 @@ from tuneloop.tools.hub.models import Progress
 
 State = Literal["absent", "running", "over", "failed", "stopped", "lost"]
 SECONDS = 1.0  # between two notes of progress
+
+
+class ToldResult(BaseModel):
+    """Of one benchmark."""
+
+    model_config = ConfigDict(extra="allow")
+
+    benchmark: str
+
+
+class Told(BaseModel):
+    """`progress.json` or `outcome.json`: `place` where it was measured, `error` where it was not."""
+
+    model_config = ConfigDict(extra="allow")
+
+    accepted: bool = False
+    note: str = ""
+    done: int = 0
+    total: int = 0
+    place: str = ""
+    error: str = ""
+    name: str = ""
+    results: tuple[ToldResult, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,7 +93,7 @@ class EvaluationRecord:
         if is_locked(self.lock) or is_locked(self.start):
             return "running"
         if self.outcome.is_file():
-            return "over" if "place" in read_json(self.outcome) else "failed"
+            return "over" if self.told.place else "failed"
         if not self.request.is_file():
             return "absent"
         return "stopped" if self.stop.exists() else "lost"
@@ -76,14 +101,19 @@ class EvaluationRecord:
     @property
     def accepted(self) -> bool:
         """Whether everything was looked at and it measures, or has measured."""
-        return any(f.is_file() and read_json(f).get("accepted") for f in (self.progress, self.outcome))
+        return any(f.is_file() and read_model(f, Told).accepted for f in (self.progress, self.outcome))
+
+    @property
+    def told(self) -> Told:
+        """What came out. Raises FileNotFoundError, or DamagedFileError."""
+        return read_model(self.outcome, Told)
 
     @property
     def benchmarks(self) -> list[str]:
         """What it measured. Raises ToolError while it has not."""
         if self.state != "over":
             raise ToolError(f"this evaluation has no score, it is {self.state}: get_result says more")
-        return [row["benchmark"] for row in read_json(self.outcome)["results"]]
+        return [row.benchmark for row in self.told.results]
 
     def score(self, benchmark: str = "") -> tuple[Score, dict[str, str], int]:
         """A benchmark's score with its items, "" the first; the prompts by id, and how many tokens a reply may have.
@@ -93,8 +123,8 @@ class EvaluationRecord:
         names = self.benchmarks
         if benchmark and benchmark not in names:
             raise ToolError(f"no benchmark {benchmark!r} in this evaluation; there are {', '.join(names)}")
-        told = read_json(self.outcome)
-        return read_set(Path(told["place"]), told["name"], benchmark or names[0])
+        told = self.told
+        return read_set(Path(told.place), told.name, benchmark or names[0])
 
 
 class RecordWriter:

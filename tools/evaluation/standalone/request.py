@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 import tuneloop
 from tuneloop.core.errors import ToolError
-from tuneloop.core.files import digest, read_field, read_json, write_json
+from tuneloop.core.files import digest, write_json
 from tuneloop.core.layout import Home
 from tuneloop.core.locks import exclusive, is_locked
 from tuneloop.core.settings import Settings
@@ -144,7 +144,7 @@ def begin_evaluation(home: Home, question: EvaluationRequest, own: str) -> Evalu
 
 def has_result(record: EvaluationRecord) -> bool:
     """Whether there is a result, which is still all there."""
-    return record.outcome.is_file() and Path(read_json(record.outcome).get("place", "/nowhere")).is_dir()
+    return record.outcome.is_file() and Path(record.told.place or "/nowhere").is_dir()
 
 
 def launch_evaluation(record: EvaluationRecord, question: EvaluationRequest) -> str:
@@ -154,7 +154,7 @@ def launch_evaluation(record: EvaluationRecord, question: EvaluationRequest) -> 
     if not wait_accepted(ended, lambda: record.accepted, ACCEPT_SECONDS):
         return ""
     if record.outcome.is_file():
-        return str(read_field(record.outcome, "error", str))
+        return record.told.error
     lines = record.log.read_text(errors="replace").strip().splitlines()
     return lines[-1].removeprefix("tuneloop: ") if lines else "the command line ended without a word"
 

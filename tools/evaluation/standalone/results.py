@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -10,8 +11,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from pydantic import BaseModel
+
 import tuneloop
-from tuneloop.core.files import read_json, write_atomic, write_json
+from tuneloop.core.files import damaged, read_bytes, read_model, write_atomic, write_json
 from tuneloop.core.score import ItemResult, Score
 from tuneloop.tools.benchmark_items.folder import render_prompt
 from tuneloop.tools.evaluation.item_sets import ItemSet, set_entry
@@ -129,12 +132,35 @@ def write_parquet(path: Path, items: Sequence[ItemResult], asked: Mapping[str, s
     write_atomic(path, sink.getvalue().to_pybytes())
 
 
+class AskedSet(BaseModel):
+    """A set of items, as a configuration names it."""
+
+    name: str
+    max_new_tokens: int
+
+
+class AskedSets(BaseModel):
+    """`configs/<model>.json`, as far as it is read again."""
+
+    sets: tuple[AskedSet, ...]
+
+
 def read_set(place: Path, model: str, name: str) -> tuple[Score, dict[str, str], int]:
-    """What was written of a set of an open split: the score with its items, prompts by id, tokens that a reply may have."""
+    """What was written of a set of an open split: the score with its items, prompts by id, tokens that a reply may have.
+
+    Raises FileNotFoundError, or DamagedFileError.
+    """
     parquet: Any = importlib.import_module("pyarrow.parquet")
-    rows = parquet.read_table(place / "results" / model / f"{name}.parquet").to_pylist()
-    prompts = {row["id"]: row.pop("prompt") for row in rows}
-    items = [{**row, "extra": json.loads(row["extra"])} for row in rows]
-    score = Score.model_validate({**read_json(place / "results" / model / f"{name}.json"), "items": items})
-    asked = read_json(place / "configs" / f"{model}.json")["sets"]
-    return score, prompts, next(one["max_new_tokens"] for one in asked if one["name"] == name)
+    table, shape = place / "results" / model / f"{name}.parquet", place / "configs" / f"{model}.json"
+    summary = read_model(table.with_suffix(".json"), dict[str, Any])
+    try:
+        rows = parquet.read_table(io.BytesIO(read_bytes(table))).to_pylist()
+        prompts = {row["id"]: row.pop("prompt") for row in rows}
+        items = [{**row, "extra": json.loads(row["extra"])} for row in rows]
+        score = Score.model_validate({**summary, "items": items})
+    except (ValueError, LookupError, TypeError, NotImplementedError) as e:
+        raise damaged(table, e) from e
+    asked = read_model(shape, AskedSets).sets
+    if name not in (one.name for one in asked):
+        raise damaged(shape, f"{name} is missing")
+    return score, prompts, next(one.max_new_tokens for one in asked if one.name == name)
