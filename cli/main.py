@@ -120,6 +120,8 @@ class Commands(click.Group):
         """Run the command line and exit: 0 done, 1 infrastructure failure, 2 the request was wrong, 130 interrupted."""
         try:
             words = expand_help(drop_no_color(sys.argv[1:] if args is None else list(args)))
+            if any("\0" in word for word in words):
+                raise InvalidRequestError("a word on the command line holds a NUL character; right is plain text")
             code = super().main(words, *rest, **{**extra, "standalone_mode": False})
         except click.exceptions.NoArgsIsHelpError as e:
             click.echo(e.format_message())

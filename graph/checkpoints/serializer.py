@@ -16,7 +16,7 @@ class DamagedError(ValueError):
 
 
 class ChecksumSerializer(SerializerProtocol):
-    """Another serializer's bytes and their CRC-32; values stored without one are read as they are."""
+    """Another serializer's bytes and their CRC-32; what has none was not written by us."""
 
     def __init__(self, inner: SerializerProtocol) -> None:
         self.inner = inner
@@ -27,11 +27,14 @@ class ChecksumSerializer(SerializerProtocol):
         return kind + CHECKSUM_TAG, data + zlib.crc32(data).to_bytes(SIZE, "big")
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """The value. Raises DamagedError when seal and bytes differ."""
+        """The value. Raises DamagedError when seal and bytes differ, or the type is none that we write."""
         kind, raw = data
-        if not kind.endswith(CHECKSUM_TAG):
-            return self.inner.loads_typed(data)
+        if not isinstance(kind, str) or not kind.endswith(CHECKSUM_TAG) or not isinstance(raw, bytes):
+            raise DamagedError(f"a stored value of the type {kind!r} is none of ours")
         body, seal = raw[:-SIZE], raw[-SIZE:]
         if zlib.crc32(body).to_bytes(SIZE, "big") != seal:
             raise DamagedError(f"a stored {kind.removesuffix(CHECKSUM_TAG)} value does not match its checksum")
-        return self.inner.loads_typed((kind.removesuffix(CHECKSUM_TAG), body))
+        try:
+            return self.inner.loads_typed((kind.removesuffix(CHECKSUM_TAG), body))
+        except (NotImplementedError, AttributeError, LookupError, TypeError, RecursionError) as e:
+            raise DamagedError(f"a stored {kind.removesuffix(CHECKSUM_TAG)} value cannot be read: {e}") from e

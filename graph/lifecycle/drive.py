@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
+from pydantic import ValidationError
 
 from tuneloop.core.errors import (
     ApprovalNeededError,
@@ -105,10 +106,10 @@ def entry_state(ctx: Context, store: RunCheckpoints) -> State:
     stored it.
     """
     values = store.values()
-    if values is not None and (stored := int(values["version"])) != VERSION:
+    stored = values.get("version") if values is not None else None
+    if isinstance(stored, int) and stored != VERSION:
         raise (newer_version_error if stored > VERSION else older_version_error)(ctx.run, creating_version(ctx.run))
-    if values is not None:
-        state = State.model_validate({name: values[name] for name in State.model_fields if name in values})
+    if values is not None and (state := stored_state(values)):
         over = state.stage == END and ctx.run.report_json.is_file()
         if over or not (state.stage == END or is_behind(state, ctx.run)):
             return state
@@ -118,6 +119,14 @@ def entry_state(ctx: Context, store: RunCheckpoints) -> State:
             RecipeFailure(node="resume", culprit="environment", text=f"{store.lost}; rebuilt from the run's files")
         )
     return ctx.state
+
+
+def stored_state(values: dict[str, Any]) -> State | None:
+    """The state of these values; None where they are none: then the run's files say where it stands."""
+    try:
+        return State.model_validate({name: values[name] for name in State.model_fields if name in values})
+    except ValidationError:
+        return None
 
 
 def _stream(store: RunCheckpoints, given: State, settings: Settings, step_n: int | None, interactive: bool) -> None:

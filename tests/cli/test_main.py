@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
 from tests.cli.conftest import SPEC, call, make_run
 from tests.crash.world import write_task
@@ -350,3 +350,12 @@ def test_how_a_drive_can_end(
     assert result.exit_code == code
     assert ("to go on: tuneloop resume r1" in result.stderr) is resumable
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "words", [["params", "check", "/tmp/\0x"], ["batch", "/tmp/\0x"], ["status", "a\0b"], ["a\0b"]]
+)
+def test_a_nul_in_a_word_is_one_line(words: list[str]) -> None:
+    found = CliRunner().invoke(cli, words)
+    assert (found.exit_code, found.stderr.count("\n")) == (2, 1)
+    assert "NUL character" in found.stderr

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -275,3 +276,27 @@ def test_a_server_that_dies_pauses_the_run(run: RunFolder, server: tuple[str, li
         values = store.values()
     assert values is not None
     assert values["experiment"] == 2
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("type", "alien"),
+        ("type", "alien+crc32"),
+        ("type", "pickle+crc32"),
+        ("type", "msgpack"),
+        ("type", None),
+        ("type", b"x"),
+        ("checkpoint", None),
+        ("checkpoint", "text"),
+        ("checkpoint", 7),
+    ],
+)
+def test_a_row_that_is_none_of_ours_is_moved_aside(run: RunFolder, column: str, value: object) -> None:
+    stored(run)
+    with closing(sqlite3.connect(run.checkpoint)) as connection, connection:
+        connection.execute(f"UPDATE checkpoints SET {column} = ?", (value,))
+    with open_checkpoints(run, None) as store:
+        assert "the checkpoint is damaged" in store.lost
+        assert store.values() is None
+    assert list(run.root.glob("checkpoint.sqlite.broken-1"))
