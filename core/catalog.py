@@ -13,7 +13,7 @@ Direction = Literal["max", "min"]
 Form = Literal["auto", "chat", "base"]
 
 ANSWER_KINDS = ("boxed", "choice", "code", "exact", "number")
-SCORER, PATTERN = "scorer:", "regex:"
+SCORER, PATTERN, VERIFIER = "scorer:", "regex:", "verifier:"
 
 
 class Source(BaseModel):
@@ -42,7 +42,8 @@ class Benchmark(BaseModel):
     description: str = Field(min_length=1, description="what is asked and how an answer must look, true to the scorer")
     answer: str = Field(
         "exact",
-        description="boxed | choice | code | exact | number | regex:PATTERN (first group or whole match) | scorer:NAME",
+        description="boxed | choice | code | exact | number | regex:PATTERN (first group or whole match) | scorer:NAME | "
+        "verifier:FILE (Python with score(answer, item))",
     )
     final: str = Field(
         "", description="how a right reply ends, the word ANSWER in the answer's place; empty: as the kind wants it"
@@ -69,22 +70,32 @@ class Benchmark(BaseModel):
     )
     unavailable: dict[str, str] = Field({}, description="metric or group that cannot be had: why, and what would help")
     parts: tuple[str, ...] = Field((), description="a family: the benchmarks it stands for; it has no items of its own")
-    seconds: float = Field(10.0, ge=1, le=600, description="CPU seconds of one answer that is run (answer: code)")
+    seconds: float = Field(
+        10.0, ge=1, le=600, description="CPU seconds of one answer that is run (answer: code) or verified"
+    )
+    verifier: str = Field("", description="source of the verifier; with the declaration it goes wherever that goes")
+    verifier_engine: str = Field("opencompass", description="the engine whose packages the verifier may import")
 
     @field_validator("answer")
     @classmethod
     def known_answer(cls, value: str) -> str:
-        """One of the kinds, a regular expression after `regex:`, the name of a scorer after `scorer:`."""
-        if value not in ANSWER_KINDS and not value.startswith((PATTERN, SCORER)):
+        """One of the kinds, or what stands after `regex:`, `scorer:` or `verifier:`."""
+        if value not in ANSWER_KINDS and not value.startswith((PATTERN, SCORER, VERIFIER)):
             raise ValueError(
-                f"answer is {value!r}; right is one of {', '.join(ANSWER_KINDS)}, regex:PATTERN or scorer:NAME"
+                f"answer is {value!r}; right is one of {', '.join(ANSWER_KINDS)}, regex:PATTERN, scorer:NAME or "
+                "verifier:FILE"
             )
         return value
 
     @property
     def executed(self) -> bool:
-        """Whether a reply's code is run, in a sandbox of its own, and what it gives is compared."""
-        return self.answer == "code"
+        """Whether a job of its own decides about replies: it runs their code, or a verifier on them."""
+        return self.answer == "code" or self.verified
+
+    @property
+    def verified(self) -> bool:
+        """Whether a verifier decides about replies."""
+        return self.answer.startswith(VERIFIER)
 
     @property
     def scorer(self) -> str:
@@ -129,10 +140,18 @@ class Drawn(BaseModel):
     before: str = Field("", description="code that stands before the reply's")
 
 
+class Verified(BaseModel):
+    """What a verifier gets beside the answer: the whole item as it was given."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    item: dict[str, JsonValue]
+
+
 class Item(BaseModel):
     """One question. `fields` feed the benchmark's prompt template; `answer` is the gold answer.
 
-    Where replies are run it is JSON: what each of `calls` has to give (`tools/scoring/code_results.py`). `group` is the part
+    Where code is run it is JSON: what each of `calls` has to give (`tools/scoring/code_results.py`). `group` is the part
     of the benchmark it belongs to; items of one `cluster` share a context: they are never torn between splits and count as
     one in a test.
     """
@@ -142,7 +161,7 @@ class Item(BaseModel):
     id: str
     fields: dict[str, str]
     answer: str
-    calls: Calls | Program | Drawn | None = None
+    calls: Calls | Program | Drawn | Verified | None = None
     group: str = ""
     cluster: str = ""
 

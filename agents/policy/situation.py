@@ -56,6 +56,8 @@ def final_form(task: TaskCard, facts: BenchmarkFacts) -> FinalForm:
         return FinalForm("\\boxed{ANSWER}", True)
     if task.answer == "exact":
         return FinalForm("ANSWER", False)
+    if task.answer.startswith("verifier:"):
+        return FinalForm("<answer>ANSWER</answer>", True)
     if task.answer.startswith("regex:"):
         return pattern_form(task.answer.removeprefix("regex:"), facts.answer_examples, wording)
     return FinalForm(wording or "Answer: ANSWER", True)

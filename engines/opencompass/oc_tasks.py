@@ -52,7 +52,7 @@ def run_tasks(
     truncated, generating = PROGRESS.truncated, PROGRESS.generating
     built.asked = given  # form, stop and sampling are the set's own
     OpenICLInferTask(config).run(cur_model=built, cur_model_abbr=model["name"])
-    if given["answer_kind"] == "code":  # its answers are run elsewhere, and what is right is not here
+    if given["executed"]:  # its answers are run elsewhere, and what is right is not here
         found = {"items": answered(model["name"], name, items, work)}
     else:
         OpenICLEvalTask(config).run()

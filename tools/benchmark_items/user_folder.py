@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from tuneloop.core.catalog import Benchmark, Calls, Item
+from tuneloop.core.catalog import VERIFIER, Benchmark, Calls, Item, Verified
 from tuneloop.core.errors import DamagedFileError, InvalidRequestError
 from tuneloop.core.files import digest, parse_json, raw_lines, write_atomic, write_lines
 from tuneloop.core.layout import Home
@@ -32,7 +33,11 @@ from tuneloop.tools.scoring import answer_matching
 DECLARATION = "benchmark.yaml"
 SPLITS = ("validation", "test")
 # What a folder that holds its splits has no use for.
-CATALOG = frozenset({"source", "more", "parts", "unavailable", "metrics", "validation_size", "test_size"})
+CATALOG = frozenset({"source", "more", "parts", "unavailable", "metrics", "validation_size", "test_size"}) | {
+    "verifier",
+    "verifier_engine",
+}
+LARGEST_VERIFIER = 1 << 18  # bytes
 Row = tuple[str, dict[str, Any]]
 
 
@@ -89,12 +94,36 @@ def read_declaration(path: Path, description: str | None = None) -> Benchmark:
     if description is not None:
         values["description"] = description
     try:
-        return Benchmark(**values)
+        declared = Benchmark(**values)
+        return (
+            declared.model_copy(update={"verifier": read_verifier(path, declared)}) if declared.verified else declared
+        )
     except ValidationError as e:
         first = e.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         given = "" if first["type"] == "missing" else f" (given: {str(first['input'])[:80]!r})"
         raise InvalidRequestError(f"{path}: {key}: {first['msg'].removeprefix('Value error, ')}{given}") from e
+
+
+def read_verifier(declaration: Path, benchmark: Benchmark) -> str:
+    """The source of the verifier, a file beside the declaration; nothing of it runs here. Raises InvalidRequestError."""
+    name = benchmark.answer.removeprefix(VERIFIER)
+    right = f"right is {VERIFIER}FILE, a Python file beside {DECLARATION} with a function score(answer, item)"
+    where = f"{declaration}: answer: {benchmark.answer}"
+    path = declaration.parent / name
+    if not name.endswith(".py") or Path(name).name != name:
+        raise InvalidRequestError(f"{where}: {right}")
+    try:
+        source = path.read_bytes()[: LARGEST_VERIFIER + 1].decode()
+        functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as e:
+        raise InvalidRequestError(f"{where}: {path} cannot be read: {e}; {right}") from e
+    found = next((node for node in functions if node.name == "score"), None)
+    if found is None or len(found.args.posonlyargs) + len(found.args.args) != 2:
+        raise InvalidRequestError(f"{where}: {path} has no such function; {right}")
+    if len(source) > LARGEST_VERIFIER:
+        raise InvalidRequestError(f"{where}: {path} is longer than {LARGEST_VERIFIER >> 10} KiB")
+    return source
 
 
 class _Loader(PlainLoader):
@@ -152,11 +181,15 @@ def _rows(path: Path) -> Iterator[Row]:
 
 
 def _item(benchmark: Benchmark, row: dict[str, Any], where: str, used: tuple[str, ...], default_id: str) -> Item:
-    for name in (*used, "answer"):
+    for name in (*used, *(() if benchmark.verified else ("answer",))):
         if row.get(name) is None:
             raise InvalidRequestError(f"{where}: field {name!r} is missing")
     item_id = _scalar(row.get("id", default_id), "id", where)
     fields = {name: _text(benchmark, row[name], name, where) for name in used}
+    if benchmark.verified:
+        given = {name: value for name, value in row.items() if name != "id"}
+        right = "" if row.get("answer") is None else _scalar(row["answer"], "answer", where)
+        return Item(id=item_id, fields=fields, answer=right, calls=Verified(item=given), **_of(row, where))
     if benchmark.executed:
         return Item(id=item_id, fields=fields, answer=_values(row["answer"], where), calls=_calls(row, where))
     answer = _scalar(row["answer"], "answer", where)

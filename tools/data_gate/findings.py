@@ -28,6 +28,7 @@ ENDINGS = {
     "boxed": "outputs that end with \\boxed{answer}",
     "choice": "outputs that end with the letter of the choice, e.g. Answer: B",
     "number": "outputs whose last number is the answer",
+    "verifier": "outputs that are the answer alone, or have it in <answer>...</answer>",
     "exact": "outputs that are, or end with a line that is, the answer alone",
 }
 
@@ -92,7 +93,7 @@ def gate_errors(
         yield f"{DATA}: {tally.kept} rows, and the limit is {row_limit}; choose the best {row_limit} in the script"
     missing = tally.examined - tally.parsed
     if tally.examined and missing > MOST_UNPARSED * tally.examined:
-        right = ENDINGS.get(benchmark.answer) or (
+        right = ENDINGS.get(benchmark.answer.partition(":")[0]) or (
             f"outputs that end with {benchmark.final or benchmark.description}"
             if benchmark.scorer
             else f"outputs that match {benchmark.answer.removeprefix('regex:')}"

@@ -1,4 +1,4 @@
-"""Run the code of replies in a sandbox of their own, and read what it gave: a stranger's files, compared out here."""
+"""Run the code of replies, or verifiers on them, in a sandbox of their own, and read what came out: a stranger's files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.files import digest, write_json, write_lines
+from tuneloop.core.files import digest, write_atomic, write_json, write_lines
 from tuneloop.core.job import Command, Limits
 from tuneloop.core.layout import job_input_file
 from tuneloop.core.untrusted import read_untrusted_json
@@ -25,26 +25,67 @@ TASKS = 8192
 Row = dict[str, Any]
 
 
+def verification_command(
+    engine: Engine, rows: Mapping[Pair, Row], sets: Mapping[str, ItemSet], out: Path, limits: Limits
+) -> Command:
+    """The job that asks the verifiers of sets what the replies in `rows` are worth; all run in `engine`.
+
+    It sees answers, items and verifiers, and no model. A reply without an answer is worth nothing and is not asked about.
+    """
+    place = job_input_file(out.parent, out.name)
+    asked = [verifier_requests(place, pair, row, sets[pair[1]]) for pair, row in rows.items()]
+    return _command(engine, rows, sets, out, limits, "run_verifier.py", {"sets": asked}, ("-B",))
+
+
+def verifier_requests(place: Path, pair: Pair, row: Row, items: ItemSet) -> Row:
+    """A model's answers on a set as the job has them; writes them and the verifier into `place`."""
+    replies = {item["id"]: item["prediction"] for item in row["items"]}
+    answers = {item.id: code_results.verified_answer(replies[item.id]) for item in items.items}
+    verifier, file = place / f"{pair[1]}.py", place / f"{pair[0]}.{pair[1]}.jsonl"
+    write_atomic(verifier, items.benchmark.verifier)
+    lines = (
+        {"id": i.id, "answer": answers[i.id], "right": i.answer, **i.calls.model_dump(mode="json")}
+        for i in items.items
+        if i.calls and answers[i.id]
+    )
+    write_lines(file, lines)
+    return {"model": pair[0], "set": pair[1], "verifier": str(verifier), "items": str(file)}
+
+
 def execution_command(
     engine: Engine, rows: Mapping[Pair, Row], sets: Mapping[str, ItemSet], out: Path, limits: Limits
 ) -> Command:
     """The job that runs the code of all replies in `rows` and leaves `out/results.json`.
 
-    It sees code and inputs, never what is right, and no model. Replies without code are not run. Writes its input beside
-    `out`. The bound of its time follows from the items.
+    It sees code and inputs, never what is right, and no model. Replies without code are not run.
     """
-    asked = [
-        code_requests(job_input_file(out.parent, out.name), pair, row, sets[pair[1]]) for pair, row in rows.items()
-    ]
+    place = job_input_file(out.parent, out.name)
+    asked = [code_requests(place, pair, row, sets[pair[1]]) for pair, row in rows.items()]
+    return _command(
+        engine, rows, sets, out, limits, "run_answers.py", {"sets": asked, "typed": str(TYPED)}, ("-S", "-B")
+    )
+
+
+def _command(
+    engine: Engine,
+    rows: Mapping[Pair, Row],
+    sets: Mapping[str, ItemSet],
+    out: Path,
+    limits: Limits,
+    script: str,
+    asked: Row,
+    options: tuple[str, ...],
+) -> Command:
+    """Writes the job's input beside `out`. The bound of its time follows from the items."""
     seconds = max(sets[name].benchmark.seconds for _, name in rows)
-    job = {"out": str(out), "seconds": seconds, "sets": asked, "typed": str(TYPED)}
+    job = {"out": str(out), "seconds": seconds, **asked}
     file = job_input_file(out.parent, out.name) / "job.json"
     write_json(file, job)
     out.mkdir(parents=True, exist_ok=True)
     most = BEGIN + sum(len(row["items"]) for row in rows.values()) * (TIMES * seconds + SLACK)
-    contents = [Path(one["items"]).read_bytes() for one in asked]
+    contents = [Path(one[name]).read_bytes() for one in asked["sets"] for name in ("items", "verifier") if name in one]
     return Command(
-        argv=(str(engine.python), "-S", "-B", str(ENGINES / "answers" / "run_answers.py"), str(file)),
+        argv=(str(engine.python), *options, str(ENGINES / "answers" / script), str(file)),
         cwd=str(out),
         env={"PYTHONPATH": str(ENGINES), "PYTHONNOUSERSITE": "1", "HOME": str(out), "CUDA_VISIBLE_DEVICES": ""},
         read=(*engine.readable, *map(str, ANSWERS), str(file.parent)),

@@ -125,9 +125,10 @@ class ItemSet:
 
     @property
     def code_expectations(self) -> list[Any]:
-        """What decides of replies that are run: calls, what they have to give, and time."""
+        """What decides of replies that are run: calls, what they have to give, time, and the verifier."""
         calls = [[i.answer, i.calls.model_dump(mode="json")] for i in self.items if i.calls]
-        return [self.benchmark.seconds, calls] if self.benchmark.executed else []
+        verifier = [self.benchmark.verifier] if self.benchmark.verified else []
+        return [self.benchmark.seconds, calls, *verifier] if self.benchmark.executed else []
 
 
 @dataclass(frozen=True)
@@ -325,7 +326,8 @@ def set_entry(given: ItemSet) -> dict[str, Any]:
     """A set as the job file has it, without its items."""
     told = ("form", "stop", "temperature", "top_p", "max_new_tokens")
     facts = given.benchmark.model_dump(mode="json", include=set(told))
-    return {"name": given.name, "answer_kind": given.benchmark.answer, "scorer": given.scorer, **facts}
+    kind = {"answer_kind": given.benchmark.answer, "executed": given.benchmark.executed}
+    return {"name": given.name, **kind, "scorer": given.scorer, **facts}
 
 
 def decoding_facts(given: ItemSet) -> list[Any]:

@@ -1,4 +1,4 @@
-"""One evaluation in one folder: answers, then the code of replies run, then what is left to the judge; a job each.
+"""One evaluation in one folder: answers, then replies run or verified, then what is left to the judge; a job each.
 
 `evaluation.json` says what the cache had; every job is found running or over, or launched. What is known is not made again.
 """
@@ -23,7 +23,7 @@ from tuneloop.tools.evaluation.cache import (
     read_plan,
     write_plan,
 )
-from tuneloop.tools.evaluation.code_execution import add_code_results, execution_command
+from tuneloop.tools.evaluation.code_execution import add_code_results, execution_command, verification_command
 from tuneloop.tools.evaluation.item_sets import (
     EvaluationConditions,
     ItemSet,
@@ -41,7 +41,8 @@ from tuneloop.tools.llm_proxy.batch import SPENT, LlmRequest, batch_command, rea
 from tuneloop.tools.scoring import llm_judge
 from tuneloop.tools.scoring.verdicts import Row, check_replies, make_score, read_rows
 
-ANSWER, EXECUTE, JUDGE = JOBS = ("evaluate", "execute", "judge")
+ANSWER, EXECUTE, VERIFY, JUDGE = JOBS = ("evaluate", "execute", "verify", "judge")
+RUN = (EXECUTE, VERIFY)
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,16 @@ class EvaluationFolder:
     @property
     def stages(self) -> tuple[str, ...]:
         """Jobs that there may be, one after the other."""
-        executed = any(one.executed for one in self.benchmarks)
-        judged = self.judge is not None and any(one.judge for one in self.benchmarks)
-        return tuple(name for name, there in zip(JOBS, (True, executed, judged), strict=True) if there)
+        run = {run_stage(one) for one in self.benchmarks}
+        judged = {JUDGE} if self.judge is not None and any(one.judge for one in self.benchmarks) else set()
+        return tuple(name for name in JOBS if name in {ANSWER, *run, *judged})
+
+
+def run_stage(benchmark: Benchmark) -> str:
+    """The job that runs a benchmark's replies, "" where none does."""
+    if not benchmark.executed:
+        return ""
+    return VERIFY if benchmark.verified else EXECUTE
 
 
 @dataclass(frozen=True)
@@ -137,10 +145,11 @@ def advance_evaluation(e: Evaluation) -> str | None:
     elif not has_succeeded(e, launch_answers(e, plan)):
         return ANSWER
     rows = collect_answers(e, plan)
-    if code := replies_with_code(e, plan, rows):
-        if not has_succeeded(e, launch_code(e, code)):
-            return EXECUTE
-        rows |= add_code_results(e.folder.work(EXECUTE), code)
+    for stage in RUN:
+        if to_run := replies_to_run(e, plan, rows, stage):
+            if not has_succeeded(e, launch_run(e, stage, to_run)):
+                return stage
+            rows |= add_code_results(e.folder.work(stage), to_run)
     if (asked := replies_for_judge(e, rows)) and not has_succeeded(e, launch_judge(e, asked)):
         return JUDGE
     return None
@@ -173,12 +182,13 @@ def launch_answers(e: Evaluation, plan: EvaluationPlan) -> Path:
     return e.run_tools.launch(e.folder.jobs, ANSWER, command, retry=e.retry, worker=e.worker)
 
 
-def launch_code(e: Evaluation, rows: Mapping[Pair, Row]) -> Path:
-    """What the code of replies gives."""
+def launch_run(e: Evaluation, stage: str, rows: Mapping[Pair, Row]) -> Path:
+    """What the code of replies gives, or what verifiers say of them."""
     for pair, row in rows.items():
         check_replies(row, e.sets_by_name[pair[1]])
-    command = execution_command(e.engine, rows, e.sets_by_name, e.folder.work(EXECUTE), e.limits)
-    return e.run_tools.launch(e.folder.jobs, EXECUTE, command, retry=e.retry)
+    make = verification_command if stage == VERIFY else execution_command
+    command = make(e.engine, rows, e.sets_by_name, e.folder.work(stage), e.limits)
+    return e.run_tools.launch(e.folder.jobs, stage, command, retry=e.retry)
 
 
 def launch_judge(e: Evaluation, asked: list[LlmRequest]) -> Path:
@@ -194,9 +204,9 @@ def collect_answers(e: Evaluation, plan: EvaluationPlan) -> dict[Pair, Row]:
     return {**plan.known, **fresh}
 
 
-def replies_with_code(e: Evaluation, plan: EvaluationPlan, rows: Mapping[Pair, Row]) -> dict[Pair, Row]:
-    """Replies whose code has to be run."""
-    return {pair: rows[pair] for pair in plan.missing if e.sets_by_name[pair[1]].benchmark.executed}
+def replies_to_run(e: Evaluation, plan: EvaluationPlan, rows: Mapping[Pair, Row], stage: str) -> dict[Pair, Row]:
+    """Replies that the job `stage` runs or verifies."""
+    return {pair: rows[pair] for pair in plan.missing if run_stage(e.sets_by_name[pair[1]].benchmark) == stage}
 
 
 def replies_for_judge(e: Evaluation, rows: Mapping[Pair, Row]) -> list[LlmRequest]:
@@ -243,8 +253,8 @@ def needed_stages(f: EvaluationFolder, plan: EvaluationPlan | None) -> list[str]
     if plan is None:
         return list(f.stages)
     names = {name for _, name in plan.missing}
-    code = any(one.executed and one.name in names for one in f.benchmarks)
-    return [name for name in f.stages if name == JUDGE or (code if name == EXECUTE else names)]
+    run = {run_stage(one) for one in f.benchmarks if one.name in names}
+    return [name for name in f.stages if name == JUDGE or (name in run if name in RUN else names)]
 
 
 def proof_file(f: EvaluationFolder) -> Path | None:
@@ -271,9 +281,10 @@ def collect_scores(e: Evaluation) -> dict[Pair, Score]:
     if plan.missing:
         check_job(e, ANSWER)
     rows = collect_answers(e, plan)
-    if code := replies_with_code(e, plan, rows):
-        check_job(e, EXECUTE)
-        rows |= add_code_results(e.folder.work(EXECUTE), code)
+    for stage in RUN:
+        if run := replies_to_run(e, plan, rows, stage):
+            check_job(e, stage)
+            rows |= add_code_results(e.folder.work(stage), run)
     if asked := replies_for_judge(e, rows):
         for pair in plan.missing:
             store_score(e, e.plain_keys[pair], rows[pair], pair)  # another judge, or none, will find it

@@ -6,6 +6,7 @@ boxed    the last complete `\boxed{...}`; numbers in normal form (`1,000.0` is `
 choice   one letter: in the last box, stated ("answer is", "答案"), else said last ("so it is"), else the only label
 number   the last number; sign, decimals, thousands commas and exponents are read, percent and currency signs dropped
 exact    the whole reply, trimmed, runs of white space as one blank, case matters
+verifier what stands in the last `<answer>...</answer>`, else the whole reply, trimmed
 code     no answer is read: the Python code, from the last block of it or, without one, the reply; its results are judged
 regex:P  the last match of P in the last 4,000 characters: its first group, or all of it when P has none
 """
@@ -27,7 +28,8 @@ WINDOW, REGEX_WINDOW, CODE_WINDOW, MAX_DIGITS = 20_000, 4_000, 65_536, 400
 
 def correct(kind: str, answer: str, reply: str) -> bool:
     """Whether `reply` holds the gold `answer`, both in normal form."""
-    right = gold(kind, answer) if kind != "code" else None  # what code gives is judged, never how it looks
+    run = kind.partition(":")[0] in ("code", "verifier")  # what it gives is judged, never how it looks
+    right = None if run else gold(kind, answer)
     return right is not None and extract(kind, reply) == right
 
 
@@ -43,7 +45,7 @@ def extract(kind: str, reply: str) -> str | None:
         return None
     if kind.startswith("regex:"):
         return by_pattern(kind.removeprefix("regex:"), text)
-    return READERS[kind](text) or None
+    return READERS[kind.partition(":")[0]](text) or None
 
 
 def gold(kind: str, answer: str) -> str | None:
@@ -360,11 +362,19 @@ def listed(answer: str) -> str | None:
     return json.dumps(values, sort_keys=True) if isinstance(values, list) and values else None
 
 
+def tagged(text: str) -> str:
+    """What stands in the last pair of answer tags, else all of it."""
+    before, end, _ = text.rpartition("</answer>")
+    _, start, inside = before.rpartition("<answer>")
+    return (inside if end and start else text).strip()
+
+
 READS = {
     "boxed": r"what stands in the last complete box, e.g. `\boxed{41}`; numbers and text are compared without decoration",
     "choice": "one letter: in the last box, else the one stated last, e.g. `The answer is B.`; several letters are none",
     "number": "the last number of the reply, e.g. `So there are 41.`",
     "exact": "the whole reply and nothing else, white space apart, e.g. `Paris`",
     "code": "the last block fenced as ```python; it is run, and what it gives is compared",
+    "verifier": "what stands in the last `<answer>...</answer>`, else the whole reply; a program decides what it is worth",
 }
-READERS = {"boxed": boxed, "choice": choice, "number": number, "exact": blanks, "code": code}
+READERS = {"boxed": boxed, "choice": choice, "number": number, "exact": blanks, "code": code, "verifier": tagged}

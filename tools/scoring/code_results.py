@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any
 
-from tuneloop.core.catalog import Item
+from tuneloop.core.catalog import Item, Verified
 from tuneloop.tools.scoring import answer_matching, chart_matching, typed_json
 
 CLOSE = 1e-9
@@ -31,7 +31,8 @@ def reply_code(item: Item, reply: str) -> str | None:
 
     Where something stands before, a reply may also go on with it: indented lines, up to the first that is not.
     """
-    found, before = answer_matching.extract("code", reply), item.calls.before if item.calls else ""
+    found = answer_matching.extract("code", reply)
+    before = "" if item.calls is None or isinstance(item.calls, Verified) else item.calls.before
     if not before:
         return found
     if (
@@ -54,6 +55,27 @@ def judge_results(gold: str, results: list[dict[str, Any]] | None) -> tuple[str 
     if results is None:
         return None, False
     return show_results(results), is_right(wanted, results)
+
+
+def verified_answer(reply: str) -> str | None:
+    """What of a reply a verifier gets, None: nothing is there."""
+    return answer_matching.extract("verifier", reply)
+
+
+def judge_verified(results: list[dict[str, Any]] | None) -> tuple[float, str]:
+    """What a verifier gave, from 0 to 1, and the name of the error with which it turned the answer down, or "".
+
+    Raises ValueError for another number: the verifier is broken, whatever the answer was.
+    """
+    check_results(results)
+    if not results:
+        return 0.0, ""
+    if "error" in results[0]:
+        return 0.0, str(results[0]["error"])[:80]
+    value = results[0]["value"]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"the verifier gives {str(value)[:40]}; right is a number from 0 to 1")
+    return float(value), ""
 
 
 def is_right(wanted: Any, results: list[dict[str, Any]]) -> bool:

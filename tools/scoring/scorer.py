@@ -54,7 +54,7 @@ def scorer_reads(benchmark: Benchmark) -> str:
     if benchmark.answer.startswith(PATTERN):
         return f"the first group, or all, of the last match of `{benchmark.answer.removeprefix(PATTERN)}`"
     file = scorer_file(benchmark)
-    return str(_declared(file, "READS")) if file else answer_matching.READS[benchmark.answer]
+    return str(_declared(file, "READS")) if file else answer_matching.READS[benchmark.answer.partition(":")[0]]
 
 
 def scorer_files(benchmark: Benchmark) -> dict[str, str]:

@@ -187,11 +187,20 @@ def _result(benchmark: Benchmark, item: Item, row: Row) -> ItemResult:
         raise InfrastructureError(
             f"item {item.id}: the engine's answer has {len(text)} characters, more than tokens can have"
         )
-    if benchmark.executed:
+    if benchmark.verified:
+        value, raised = code_results.judge_verified(row["results"])
+        extra = {"raised": raised} if raised else {}
+        verdict: Verdict = {
+            "parsed": code_results.verified_answer(text),
+            "value": value,
+            "extra": extra,
+            "error": "",
+        }
+    elif benchmark.executed:
         parsed, right = code_results.judge_results(item.answer, row["results"])
         has_code = code_results.reply_code(item, text) is not None
         extra = code_results.execution_facts(item.answer, row["results"], has_code=has_code)
-        verdict: Verdict = {"parsed": parsed, "value": float(right), "extra": extra, "error": ""}
+        verdict = {"parsed": parsed, "value": float(right), "extra": extra, "error": ""}
     else:
         verdict = {name: row[name] for name in VERDICT}
         if scorer.is_judged_here(benchmark):

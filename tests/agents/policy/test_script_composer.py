@@ -161,6 +161,7 @@ def test_forms_are_read_back_by_patterns(pattern, answers):
         ("choice", "Pick one.", "", "Answer: ANSWER"),
         ("boxed", "Say Answer: 3", "", "\\boxed{ANSWER}"),
         ("exact", "Say Label: red", "", "ANSWER"),
+        ("verifier:near.py", "Say Label: red", "", "<answer>ANSWER</answer>"),
     ],
 )
 def test_forms_follow_the_tasks_own_wording(kind, description, suffix, template):

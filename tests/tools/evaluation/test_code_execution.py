@@ -44,7 +44,7 @@ YAML = "name: adding\ndescription: Write add.\nanswer: code\nprompt: 'Write {wha
 STAND_IN = """\
 #!{python}
 import json, os, pathlib, sys
-if sys.argv[1] == "-S":
+if sys.argv[1] in ("-S", "-B"):
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 job = json.loads(pathlib.Path(sys.argv[2]).read_text())
 replies = json.loads(pathlib.Path({replies!r}).read_text())
