@@ -13,6 +13,7 @@ from tuneloop.cli.select_run import select_run
 from tuneloop.cli.terminal import cell_text, table_console
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.formatting import format_size
+from tuneloop.core.lease import hold_lease
 from tuneloop.core.run_spec import parse_seconds
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.housekeeping.cleanup import find_removables
@@ -58,7 +59,8 @@ def command(
         show_findings(found, sizes)
     if not found or dry_run or not (yes or (not as_json and click.confirm(f"Remove {format_size(sum(sizes))}?"))):
         return
-    freed = [remove_found(find) for find in found]
+    with hold_lease(home.root):
+        freed = [remove_found(find) for find in found]
     kept = sum(not f and bool(s) for f, s in zip(freed, sizes, strict=True))
     note = f"; {kept} kept, in use" if kept else ""
     click.echo(f"removed {format_size(sum(freed))}{note}", err=as_json)

@@ -188,8 +188,11 @@ def print_error(text: str, code: int) -> int:
 @click.option(
     NO_COLOR, is_flag=True, expose_value=False, help="Print no colours, as NO_COLOR=1 does; any command takes it."
 )
+@click.option(
+    "--state-dir", type=click.Path(path_type=Path), metavar="DIR", help="Local folder for checkpoints and locks."
+)
 @click.version_option(__version__, "-V", "--version", prog_name="tuneloop", message="%(prog)s %(version)s")
-def cli() -> None:
+def cli(state_dir: Path | None) -> None:
     """Fine-tune a model to be better on a benchmark, and prove it on a sealed test.
 
     Five agents inspect the data, write the processing script and the training config, check both fail-fast, train with
@@ -198,6 +201,10 @@ def cli() -> None:
 
     Settings come from options, then from the environment, then from .env in the working directory.
     """
+    if state_dir is not None:
+        from tuneloop.core.state_folder import name_state_folder  # help needs none of its imports
+
+        name_state_folder(state_dir)
 
 
 def main() -> None:

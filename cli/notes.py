@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
+from tuneloop.core.file_systems import network_kind, refuses_locks
 from tuneloop.core.settings import PROCESS_ONLY, Settings, read_dotenv
+from tuneloop.core.state_folder import state_folder
 from tuneloop.tools.runs.spec import ENV_TYPES
 
 OWN_PROMPT = (
@@ -46,9 +48,22 @@ def _hint(key: str, used: set[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
+def network_notes(settings: Settings) -> list[str]:
+    """What is slower, and where locks lie, when the home is on a network file system."""
+    home = settings.home.root
+    if not (kind := network_kind(home)):
+        return []
+    locks = f"; it refuses locks, which lie in {state_folder()}" if refuses_locks(home) else ""
+    checkpoint = "" if settings.state_dir else ", and so is each step's checkpoint without --state-dir DIR"
+    return [
+        f"FT_FILE_PATH is on a network file system ({kind}): models and data sets are read and written "
+        f"at its speed{checkpoint}{locks}; one machine at a time may use it"
+    ]
+
+
 def settings_notes(settings: Settings) -> list[str]:
-    """What of the seeds' settings is read but answered in another way."""
-    notes = []
+    """What of the seeds' settings is read but answered in another way, and what a home on a network changes."""
+    notes = network_notes(settings)
     if settings.env_type and settings.env_type.lower() in ENV_TYPES:
         notes.append(f"FT_Coder_CoSTEER_env_type={settings.env_type}: jobs run on the host's programs, in bubblewrap")
     if settings.update_llama_factory:

@@ -41,6 +41,7 @@ from tuneloop.core.setting_values import (
     empty_is_none,
     parse_keep_models,
 )
+from tuneloop.core.state_folder import name_state_folder
 
 
 class Settings(BaseSettings):
@@ -145,6 +146,11 @@ class Settings(BaseSettings):
         default=None,
         alias="TUNELOOP_CHECKPOINT_URL",
         description="postgresql://… keeps checkpoints there; empty: in the run",
+    )
+    state_dir: Annotated[Path | None, BeforeValidator(empty_is_none)] = Field(
+        default=None,
+        alias="TUNELOOP_STATE_DIR",
+        description="local folder for checkpoints and locks when FT_FILE_PATH is on a network: docs/files.md",
     )
     chat_model: Text = Field(
         default=None,
@@ -354,8 +360,10 @@ def load_settings(dotenv: Path | None = None) -> Settings:
     wanted = {alias.lower(): alias for alias in aliases if alias.lower() not in said}
     given: dict[str, Any] = {wanted[k.lower()]: v for k, v in values.items() if v.strip() and k.lower() in wanted}
     try:
-        return Settings(**given)
+        settings = Settings(**given)
     except ValidationError as e:
         first = e.errors()[0]
         where = first["loc"][0] if first["loc"] else "setting"
         raise InvalidRequestError(f"{where}={first['input']!r}: {first['msg'].removeprefix('Value error, ')}") from e
+    name_state_folder(settings.state_dir)
+    return settings

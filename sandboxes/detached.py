@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tuneloop.core.async_bridge import pause
 from tuneloop.core.errors import InfrastructureError
+from tuneloop.core.state_folder import inherited
 from tuneloop.sandboxes.local import ROOT
 
 # Whoever ends our process tree shall not find it below us: it is handed to init before it begins.
@@ -38,7 +39,7 @@ def start_detached(module: str, *words: str, told: bytes, log: Path, lock: int) 
                 input=told,
                 stdout=out,
                 stderr=out,
-                env={},
+                env=inherited(),
                 cwd="/",
                 pass_fds=(lock,),
                 start_new_session=True,

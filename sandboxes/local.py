@@ -19,7 +19,8 @@ import tuneloop
 from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.files import read_model, write_atomic
 from tuneloop.core.job import Command, Exit, JobStatus, Power
-from tuneloop.core.locks import is_locked, try_lock
+from tuneloop.core.lease import find_lease
+from tuneloop.core.locks import is_locked, lock_file, try_lock
 from tuneloop.sandboxes import seccomp
 
 ROOT = Path(tuneloop.__file__).parent.parent
@@ -99,7 +100,7 @@ class LocalSandbox(ABC):
             return
         write_atomic(folder / "stop", str(grace))
         if not has_supervisor(folder):
-            for pid in processes_holding(folder / "lock"):
+            for pid in processes_holding(lock_file(folder / "lock")):
                 os.kill(pid, signal.SIGKILL)
 
 
@@ -151,6 +152,7 @@ def supervise(folder: Path, command: Command, wrapped: WrappedCommand, lock: int
         "lock": lock,
         "scoped": wrapped.scoped,
         "confined": wrapped.confined,
+        "lease": str(find_lease(folder) or ""),
     }
     argv = [sys.executable, "-I", "-S", "-c", BOOT, str(ROOT), str(folder), str(lock)]
     with (folder / "log.txt").open("ab") as log, closing(wrapped.handles):
@@ -188,7 +190,7 @@ def last_log_line(folder: Path) -> str:
 
 def has_supervisor(folder: Path) -> bool:
     """Whether the process named in the lock file is this job's supervisor; one that is not yet named will read `stop`."""
-    named = (folder / "lock").read_text()
+    named = lock_file(folder / "lock").read_text()
     if not named:
         return True
     try:

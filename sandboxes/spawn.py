@@ -98,6 +98,7 @@ class Plan:
         self.user: tuple[int, int] | None = self.confined["user"] if self.confined else None
         if self.confined:
             self.write = [*self.write, self.confined["scratch"]]  # it counts as disk
+        self.lease: str = given["lease"]
 
 
 class SpawnedJob:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tuneloop.sandboxes.spawn import SupervisedJob
 
 TICK, SLOW_TICK, SHARE = 0.1, 0.5, 100  # seconds between two looks at the job: a hundredth of what it has run so far
+SIGN = 10.0  # seconds between two signs of life on the lease of a home: a job may outlive who started it
 FULL_DISK_TRIES = 30  # a second apart: the end of a job is told when there is room again
 
 
@@ -37,7 +38,7 @@ class Supervisor:
         self.open = True
         self.interval = TICK
         self.started = time.monotonic()
-        self.next_look = self.next_walk = self.started
+        self.next_look = self.next_walk = self.next_sign = self.started
         self.asked, self.grace = False, plan.grace
         self.peak, self.noted_seconds = 0, 0
         self.group = open_cgroup(plan)
@@ -103,11 +104,21 @@ class Supervisor:
         if now < self.next_look:
             return ""
         self.next_look = now + self.tick()
+        self.sign_lease(now)
         if self.asked or self.is_stop_requested():
             return "stopped"
         if self.plan.seconds is not None and now - self.started > self.plan.seconds:
             return "timeout"
         return self.kernel_enforced_limit() or self.exceeds_memory_or_processes() or self.exceeds_disk(now)
+
+    def sign_lease(self, now: float) -> None:
+        """On a network file system: this machine still uses the home."""
+        if self.plan.lease and now >= self.next_sign:
+            self.next_sign = now + SIGN
+            try:
+                os.utime(self.plan.lease)
+            except OSError:  # the server is away for a while
+                return
 
     def kernel_enforced_limit(self) -> str:
         """Which limit the kernel enforced by itself, "" for none."""

@@ -16,6 +16,7 @@ from hypothesis import settings as hypothesis_settings
 from tests import noted_calls
 from tests.dockerd import any_daemon
 from tests.hub.server import LocalHub, local_hub
+from tests.network_disk import network_disk
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.tools.engines import Engine, ensure_engine
@@ -88,6 +89,17 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LocalHub]:
         monkeypatch.setenv("HF_ENDPOINT", made.endpoint)
         monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
         yield made
+
+
+@pytest.fixture(params=["FUSE", "NFS"])
+def network_home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home on a network file system; this machine's state folder is one of the test's own."""
+    monkeypatch.setenv("FT_FILE_PATH", str(tmp_path / "mounted" / "home"))
+    with network_disk(request.param, tmp_path) as mounted:
+        (mounted / "home").mkdir()
+        default = tmp_path / "state"
+        monkeypatch.setattr("tuneloop.core.state_folder.DEFAULT", str(default))
+        yield mounted / "home"
 
 
 @pytest.fixture(scope="session")

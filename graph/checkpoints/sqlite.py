@@ -11,6 +11,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from tuneloop.core.errors import InfrastructureError
+from tuneloop.core.file_systems import network_kind
 
 # A file of one small thread; another program's huge one would be looked at no longer than this many problems.
 CHECK = "PRAGMA quick_check(1)"
@@ -35,6 +36,24 @@ class SmallSaver(SqliteSaver):
         self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
+def connect(file: Path) -> sqlite3.Connection:
+    """A connection that any thread may use.
+
+    On a network file system it needs no memory shared between processes and no locks: it has a rollback journal instead of WAL,
+    and the run's lock keeps others away.
+    """
+    if not network_kind(file.parent):
+        return sqlite3.connect(file, check_same_thread=False)
+    connection = sqlite3.connect(f"{file.absolute().as_uri()}?vfs=unix-none", uri=True, check_same_thread=False)
+    try:
+        for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=DELETE", "locking_mode=NORMAL"):
+            connection.execute(f"PRAGMA {pragma}").fetchone()  # a file that was in WAL elsewhere is changed, too
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
 @contextlib.contextmanager
 def open_sqlite(file: Path, thread: str, serde: SerializerProtocol) -> Iterator[tuple[SmallSaver, str]]:
     """The saver, and why an older file was not believed ("": it was, or there was none).
@@ -45,13 +64,11 @@ def open_sqlite(file: Path, thread: str, serde: SerializerProtocol) -> Iterator[
     broken = find_damage(file, thread, serde)
     if broken:
         broken = f"{broken}; kept as {move_aside(file).name}"
-    connection = sqlite3.connect(file, check_same_thread=False)
     try:
-        yield SmallSaver(connection, serde=serde), broken
+        with contextlib.closing(connect(file)) as connection:
+            yield SmallSaver(connection, serde=serde), broken
     except sqlite3.Error as e:
         raise InfrastructureError(f"{file}: {e}") from e
-    finally:
-        connection.close()
 
 
 def find_damage(file: Path, thread: str, serde: SerializerProtocol) -> str:
@@ -62,7 +79,7 @@ def find_damage(file: Path, thread: str, serde: SerializerProtocol) -> str:
     if not file.is_file():
         return ""
     try:
-        with contextlib.closing(sqlite3.connect(file)) as connection:
+        with contextlib.closing(connect(file)) as connection:
             (verdict,) = connection.execute(CHECK).fetchone()
             if verdict != "ok":
                 return f"the checkpoint is damaged ({' '.join(str(verdict).split())[:120]})"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -15,6 +16,8 @@ from pydantic import BaseModel
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.state_folder import machine_name, named_state_folder
+from tuneloop.graph.checkpoints.local import fetch_local, publish_local
 from tuneloop.graph.checkpoints.postgres import open_postgres, public_address
 from tuneloop.graph.checkpoints.serializer import ChecksumSerializer
 from tuneloop.graph.checkpoints.sqlite import open_sqlite
@@ -24,7 +27,11 @@ TYPES = (
     ("tuneloop.graph.state", "NodeFailure"),
     ("tuneloop.core.run_spec", "RunSpec"),
 )
-IN_THE_RUN = "sqlite"
+IN_THE_RUN = "sqlite"  # other machines' local folders are "sqlite on MACHINE"
+
+
+def nothing() -> None:
+    """There is no other place."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,7 @@ class RunCheckpoints:
     saver: BaseCheckpointSaver[Any]
     thread: str
     lost: str = ""
+    publish: Callable[[], None] = nothing
 
     @property
     def config(self) -> RunnableConfig:
@@ -65,10 +73,12 @@ def open_checkpoints(run: RunFolder, url: str | None) -> Iterator[RunCheckpoints
     store cannot be opened or holds another run of this name, InfrastructureError when it breaks later.
     """
     serde = ChecksumSerializer(JsonPlusSerializer(allowed_msgpack_modules=list(TYPES)))
-    name = public_address(url) if url else IN_THE_RUN
+    local = None if url else named_state_folder()
+    name = public_address(url) if url else f"{IN_THE_RUN} on {machine_name()}" if local else IN_THE_RUN
     used = used_stores(run)
-    with open_postgres(url, serde) if url else open_sqlite(run.checkpoint, run.id, serde) as (saver, broken):
-        opened = RunCheckpoints(saver, run.id, broken or store_change(used, name))
+    file = fetch_local(run, local, stale=used[-1:] != [name]) if local else run.checkpoint
+    with open_postgres(url, serde) if url else open_sqlite(file, run.id, serde) as (saver, broken):
+        opened = RunCheckpoints(saver, run.id, broken or store_change(used, name), partial(publish_local, run, file))
         if url and name not in used and opened.saver.get_tuple(opened.config) is not None:
             raise InvalidRequestError(
                 f"{name} already holds a run {run.id!r}, which is not this one: choose another --run-id"
@@ -77,7 +87,10 @@ def open_checkpoints(run: RunFolder, url: str | None) -> Iterator[RunCheckpoints
             write_json(run.stores, [*(u for u in used if u != name), name])
         if opened.lost:
             opened.forget()
-        yield opened
+        try:
+            yield opened
+        finally:
+            opened.publish()
 
 
 def used_stores(run: RunFolder) -> Sequence[str]:
@@ -89,4 +102,6 @@ def used_stores(run: RunFolder) -> Sequence[str]:
 
 def store_change(used: Sequence[str], name: str) -> str:
     """Why checkpoints are not believed when the run was in another store last; "" when it was not."""
-    return f"the run's checkpoints were in {used[-1]} before" if used and used[-1] != name else ""
+    if not used or used[-1] == name or (used[-1].startswith(IN_THE_RUN) and name.startswith(IN_THE_RUN)):
+        return ""  # the run's folder has a copy; whether it is behind its files is looked at
+    return f"the run's checkpoints were in {used[-1]} before"

@@ -18,6 +18,7 @@ from tuneloop.core.errors import (
 )
 from tuneloop.core.events import RecipeFailure, RunPaused
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.lease import hold_lease
 from tuneloop.core.os_errors import naming_os_errors
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
@@ -55,7 +56,7 @@ def create_run(spec: RunSpec, settings: Settings, run_id: str | None = None) -> 
         raise InvalidRequestError(
             f"run {run_id!r} exists; `tuneloop resume {run_id}` goes on with it, or choose another --run-id"
         )
-    with naming_os_errors(settings.home.root):
+    with naming_os_errors(settings.home.root), hold_lease(settings.home.root):
         return create_run_folder(spec, settings, run_id or "")
 
 
@@ -70,7 +71,7 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, inte
     """
     check_unchanged(run, settings)
     stale = waiting(run.inbox)
-    with naming_os_errors(run.root), hold_exclusively(run.lock):
+    with naming_os_errors(run.root), hold_lease(settings.home.root), hold_exclusively(run.lock):
         drop_pauses(stale)
         try:
             outcome = _drive(run, settings, step_n, interactive)
@@ -141,6 +142,9 @@ def _stream(store: RunCheckpoints, given: State, settings: Settings, step_n: int
             asked = update["__interrupt__"][0].value
             raise ApprovalNeededError("a person is asked whether it may go on", str(asked.get("question", "")))
         done += "steer" not in update
+        if "critique" in update:
+            store.shrink()
+            store.publish()
         if done and done % SHRINK_EVERY == 0:
             store.shrink()
         if step_n is not None and done >= step_n and graph.get_state(config).next:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tuneloop.core.async_bridge import pause
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.locks import acquire, is_locked
+from tuneloop.core.locks import acquire, is_locked, open_lock
 
 # A process that holds a run's lock enters it again: the driver holds it for a whole session, every node for itself.
 _held = Counter[Path]()
@@ -81,7 +81,7 @@ def serialize_nodes(path: Path) -> Iterator[None]:
 
 def _acquire(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    handle = open_lock(path, 0o644)
     until = time.monotonic() + ENDING
     while not acquire(handle):
         who, alive = _holder(handle)

@@ -220,6 +220,17 @@ def test_a_home_that_cannot_be_written(home: Home, monkeypatch: pytest.MonkeyPat
     assert "FT_FILE_PATH" in one_line(call("run", "--benchmark", "wordproblems"))
 
 
+@pytest.mark.parametrize("network_home", ["FUSE"], indirect=True)
+def test_a_home_on_a_network_is_told_with_what_is_slow(network_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNELOOP_STATE_DIR", "")  # set by the option
+    said = " ".join(call("doctor").output.split())
+    assert "network file system (FUSE)" in said
+    assert "without --state-dir DIR" in said
+    assert "set TUNELOOP_STATE_DIR to a local folder" in one_line(
+        call("--state-dir", str(network_home / "state"), "list")
+    )
+
+
 def test_the_same_id_twice(home: Home) -> None:
     make_run(home, "r1")
     assert "r1" in one_line(call("run", "--benchmark", "wordproblems", "--run-id", "r1", "--seed", "9"))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.locks import acquire, is_locked
+from tuneloop.core.locks import acquire, is_locked, lock_file
 from tuneloop.tools.housekeeping.disk import bytes_below, is_trash, remove_path
 
 # Look through a folder without following links: what lives in it, what was begun and never finished.
@@ -122,7 +122,7 @@ def remove_found(find: Removable) -> int:
 def try_sole_lock(lock: Path) -> Iterator[bool]:
     """Whether the lock could be taken, then held; a lock file that is not there has no owner and is not made."""
     try:
-        handle = os.open(lock, os.O_RDWR)
+        handle = os.open(lock_file(lock), os.O_RDWR)
     except FileNotFoundError:
         yield True
         return

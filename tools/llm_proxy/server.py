@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 from uvicorn.server import ServerState
 
 from tuneloop.core.budget import LlmQuota
-from tuneloop.core.locks import acquire, is_locked
+from tuneloop.core.locks import acquire, is_locked, open_lock
 from tuneloop.sandboxes.jobs import newest_attempt
 from tuneloop.tools.housekeeping.disk import remove_path
 from tuneloop.tools.llm_proxy.access import EndpointConfig, Upstream
@@ -130,7 +130,7 @@ class ProxyServer:
             return True
         if not self._all_ended():
             return False
-        handle = os.open(self._folder / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = open_lock(self._folder / "start.lock")
         if acquire(handle) and self._all_ended():
             return True
         os.close(handle)

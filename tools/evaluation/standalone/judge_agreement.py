@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import digest, read_lines
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.lease import hold_lease
 from tuneloop.core.locks import exclusive
 from tuneloop.core.run_spec import SandboxKind
 from tuneloop.core.settings import Settings
@@ -66,7 +67,7 @@ def judge_labelled(file: Path, settings: Settings, say: Progress, sandbox: Sandb
     run_tools = StandaloneRunTools(own, settings, sandbox, say=say)
     place, jobs = run_tools.run.root / "work" / JUDGE, run_tools.run.root / "jobs"
     run_tools.run.root.mkdir(parents=True, exist_ok=True)
-    with exclusive(run_tools.run.lock):
+    with hold_lease(settings.home.root), exclusive(run_tools.run.lock):
         limits = job_limits(settings, settings.benchmark_timeout, run_tools.run.root)
         command = batch_command(run_tools.engine("opencompass"), asked, place, access, limits, settings)
         run_tools.launch(jobs, JUDGE, command, retry=True, access=access)

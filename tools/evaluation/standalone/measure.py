@@ -14,6 +14,7 @@ from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import digest
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.lease import hold_lease
 from tuneloop.core.locks import exclusive
 from tuneloop.core.run_spec import SandboxKind
 from tuneloop.core.score import Score
@@ -139,7 +140,7 @@ def measure(
         evaluation_folder(subject, sets, settings, device, decoding, seed), settings, sandbox, device, say
     )
     run_tools.run.root.mkdir(parents=True, exist_ok=True)
-    with exclusive(run_tools.run.lock):
+    with hold_lease(settings.home.root), exclusive(run_tools.run.lock):
         weights, notes = ask_for_replies(run_tools, subject, sets, seed, say)
         how = evaluation_conditions(run_tools, weights, decoding, seed)
         e = Evaluation(
