@@ -104,13 +104,18 @@ def http_client() -> httpx2.Client:
     return httpx2.Client(timeout=httpx2.Timeout(SILENCE, connect=10.0), follow_redirects=False)
 
 
-def connection_lost(hub: Hub, error: Exception) -> HubBusyError:
+def connection_lost(hub: Hub, error: Exception) -> Exception:
     """A connection that failed, in words; addresses in the error's own text may hold signatures and are not shown."""
+    if UNTRUSTED in str(error):
+        return InfrastructureError(
+            f"the certificate of {hub.endpoint} is not trusted: set SSL_CERT_FILE to a PEM file with your own authorities"
+        )
     return HubBusyError(
         f"{hub.endpoint} cannot be reached ({type(error).__name__}): check the network or {hub.variable}"
     )
 
 
+UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # as OpenSSL says it
 TIMEOUT, TOO_MANY, BROKEN = 408, 429, 500
 
 
