@@ -19,9 +19,10 @@ from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.docker_daemon import probe_docker
 from tuneloop.sandboxes.jobs import wait
+from tuneloop.sandboxes.landlock import landlock_problem
 
-KINDS: tuple[SandboxKind, ...] = ("process", "bubblewrap", "docker")
-PROBES = {"bubblewrap": probe_bubblewrap, "docker": probe_docker}
+KINDS: tuple[SandboxKind, ...] = ("process", "bubblewrap", "landlock", "docker")
+PROBES = {"bubblewrap": probe_bubblewrap, "landlock": landlock_problem, "docker": probe_docker}
 NOOP = (sys.executable, "-c", "pass")
 
 
@@ -96,3 +97,9 @@ def warm_bubblewrap(place: Place) -> float:
 def warm_docker(place: Place) -> float:
     """A short experiment of the reference's recipe."""
     return over(place.once(experiments), "docker", "process")
+
+
+@figure("train and evaluate through warm engines, landlock / bubblewrap", "x", "<= 1.15")
+def warm_landlock(place: Place) -> float:
+    """A short experiment of the reference's recipe."""
+    return over(place.once(experiments), "landlock", "bubblewrap")
