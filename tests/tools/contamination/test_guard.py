@@ -77,6 +77,24 @@ def test_another_number_makes_another_problem(question: str, number: int) -> Non
     assert GUARD.overlaps(question.replace(f" {first} ", f" {number} ", 1)) is None
 
 
+def test_another_word_makes_another_problem_although_the_old_one_stands_elsewhere() -> None:
+    asked = "The fragile glacier lies behind the reef and the town. It moved in 1706. Why did it matter to people of the glacier?"
+    guard = guard_of(test=[asked])
+    assert guard.overlaps(asked) == "test"
+    assert guard.overlaps("of the orbit".join(asked.rsplit("of the glacier", 1))) is None
+
+
+def test_another_number_in_an_example_of_a_function_makes_another_problem() -> None:
+    asked = (
+        'def umbra_reef(items, limit=533):\n    """Return the coastal vessel of items that are above limit.\n\n'
+        '    >>> umbra_reef([27, 89])\n    97\n    """\n'
+    )
+    guard = guard_of(test=[asked])
+    assert guard.overlaps(asked) == "test"
+    for old, new in (("27", "30"), ("89", "92"), ("97", "100"), ("533", "536")):
+        assert guard.overlaps(asked.replace(old, new)) is None
+
+
 def test_numbers_in_another_order_make_another_problem() -> None:
     words = TEST[0].split()
     at = [i for i, word in enumerate(words) if word.isdigit()][:2]
