@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tuneloop
+from tuneloop.core.async_bridge import raise_if_interrupted
 from tuneloop.core.errors import InfrastructureError
 from tuneloop.sandboxes.bubblewrap import (
     UNSHARE,
@@ -42,6 +43,7 @@ ENVIRONMENT = {
 SCRATCH = 1 << 20  # bytes of /tmp
 CHUNK = 1 << 20
 PIPE_SIZE = 1031  # F_SETPIPE_SZ
+HEARD_EVERY = 0.5  # seconds after which a pause is heard while it says nothing
 
 
 class ProcessGoneError(Exception):
@@ -96,16 +98,13 @@ class ConfinedProcess:
     def line(self, seconds: float, longest: int) -> tuple[bytes, float]:
         """The next line that it says, and the seconds that were waited for it.
 
-        Raises ProcessGoneError when it ends, when `seconds` are over, or for a line beyond `longest` bytes.
+        Raises ProcessGoneError when it ends, when `seconds` are over, or for a line beyond `longest` bytes; PausedError.
         """
         if self._lines:
             return self._lines.popleft(), 0.0
         parts, size, began = [self._rest], len(self._rest), time.monotonic()
         while b"\n" not in parts[-1]:
-            left = began + seconds - time.monotonic()
-            if not is_readable(self._out.fileno(), max(0.0, left)):
-                self.end()
-                raise ProcessGoneError("took longer than the time limit")
+            self._wait(began + seconds)
             parts.append(os.read(self._out.fileno(), CHUNK))
             size += len(parts[-1])
             if not parts[-1]:
@@ -116,6 +115,15 @@ class ConfinedProcess:
         *whole, self._rest = b"".join(parts).split(b"\n")
         self._lines.extend(whole)
         return self._lines.popleft(), time.monotonic() - began
+
+    def _wait(self, end: float) -> None:
+        """Until it says something. Raises ProcessGoneError when it is `end`, PausedError when the work is to stop."""
+        raise_if_interrupted()
+        while not is_readable(self._out.fileno(), min(HEARD_EVERY, max(0.0, end - time.monotonic()))):
+            raise_if_interrupted()
+            if time.monotonic() >= end:
+                self.end()
+                raise ProcessGoneError("took longer than the time limit")
 
     def _how(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import orjson
 
-from tuneloop.core.async_bridge import raise_if_interrupted
 from tuneloop.core.catalog import Benchmark
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import digest_file, fsync_path, remove_partial_writes, write_json
 from tuneloop.tools.contamination.probes import Hit
 from tuneloop.tools.data_gate.chat_template import ChatTemplate
@@ -29,7 +29,8 @@ from tuneloop.tools.data_gate.findings import (
 from tuneloop.tools.data_gate.lengths import TokenCounter
 from tuneloop.tools.data_gate.records import RecordError, Schema, TrainingRow, find_empty_part, is_unwritable, schema_of
 from tuneloop.tools.data_gate.report import DATA, REJECTED, REPORT, GateReport, Lengths, Overlap
-from tuneloop.tools.raw_data.json_blocks import Block, stream_blocks
+from tuneloop.tools.raw_data.client import RawDataReader
+from tuneloop.tools.raw_data.json_blocks import Block
 from tuneloop.tools.raw_data.json_stream import StreamError
 from tuneloop.tools.raw_data.languages import script_shares, writing_script
 from tuneloop.tools.scoring.scorer import answer_reader
@@ -96,7 +97,8 @@ def run_gate(
             tokens = stack.enter_context(counter) if counter else None
             judged_by = (benchmark, answer_reader(benchmark, golds), guard, schema_of(registration))
             done = _Pass(*judged_by, tokens, row_limit, drop_overlaps, target)
-            broken = _run(raw, done)
+            # One of its own: a warm process would go on seeing a file that was exchanged meanwhile.
+            broken = _run(raw, done, stack.enter_context(closing(RawDataReader())))
             target.flush()
             os.fsync(target.fileno())
             report = _report(raw, done, broken, wrapping.name if wrapping else None, usual_script)
@@ -109,12 +111,11 @@ def run_gate(
     return report
 
 
-def _run(raw: Path, done: _Pass) -> str:
+def _run(raw: Path, done: _Pass, reader: RawDataReader) -> str:
     """Read, judge and write block by block; returns why the file cannot be read, or ""."""
     done.target.write(b"[")
     try:
-        for block in stream_blocks(raw):
-            raise_if_interrupted()
+        for block in reader.blocks(raw):
             # Beyond the limit rows are only counted: the file is refused whatever they say.
             heeded = done.tally.kept <= done.row_limit
             rows, numbers = check_rows(block, done.schema, done.tally)
@@ -125,7 +126,7 @@ def _run(raw: Path, done: _Pass) -> str:
                     done.tokens.add(rows)
                 _take(rows, numbers, block, done)
             done.tally.kept += len(rows)
-    except StreamError as e:
+    except (StreamError, InvalidRequestError) as e:
         return str(e)
     done.target.write(b"\n]\n")
     return ""

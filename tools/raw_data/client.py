@@ -22,7 +22,9 @@ from tuneloop.core.records import bytes_on_disk
 from tuneloop.sandboxes.confined_process import ConfinedProcess, ProcessGoneError
 from tuneloop.tools.raw_data.facts import ColumnFacts, Inspection
 from tuneloop.tools.raw_data.files import record_files
-from tuneloop.tools.raw_data.wire import LONGEST_LINE, load
+from tuneloop.tools.raw_data.json_blocks import Block
+from tuneloop.tools.raw_data.json_stream import StreamError
+from tuneloop.tools.raw_data.wire import LONGEST_LINE, NEWLINE, load
 
 PROCESS = "tuneloop.tools.raw_data.reader_process"
 KEPT = 3  # processes that stay warm, each for the folders that it sees
@@ -148,6 +150,25 @@ class RawDataReader:
         """Records as data scripts read them: the first line that is none ends it with an error."""
         with self._stream(root, "records", {"path": str(absolute_path(path)), "limit": limit}) as messages:
             yield from (load(text.partition(b" ")[2]) for kind, text in messages if kind == b"r")
+
+    def blocks(self, path: Path) -> Iterator[Block]:
+        """A JSON list in blocks of records. Raises StreamError with the row (from 1) where reading stopped."""
+        head, raw, rows, broken = [], b"", [], ""
+        with self._stream(path, "blocks", {"path": str(absolute_path(path))}) as messages:
+            for kind, text in messages:
+                if kind == b"r":
+                    rows.append(load(text.partition(b" ")[2]))
+                    continue
+                if kind in (b"h", b"d") and head:
+                    yield Block(rows, head[0], head[1], head[2], raw, tuple(head[3]))
+                if kind == b"h":
+                    head, rows = load(text), []
+                elif kind == b"w":
+                    raw = text.replace(NEWLINE, b"\n")
+                elif kind == b"d":
+                    broken = str(load(text)["broken"])
+        if broken:
+            raise StreamError(broken)
 
     def close(self) -> None:
         """End all processes."""

@@ -145,11 +145,20 @@ def _read_slowly(source: BinaryIO, at: int, number: int, line: int, *, whole: bo
     reader = Reader(io.TextIOWrapper(source, encoding="utf-8"), SIZE)
     try:
         found = reader.rows() if whole else reader.inside(number, line)
-        while batch := list(islice(found, ROWS)):
+        while batch := list(_some(found, reader)):
             yield Block([v for _, v in batch], number + 1, False, batch[0][0], lines=tuple(n for n, _ in batch))
             number += len(batch)
     except UnicodeDecodeError as e:
         raise not_utf8(e) from e
+
+
+def _some(found: Iterator[tuple[int, Any]], reader: Reader) -> Iterator[tuple[int, Any]]:
+    """The next values, fewer where they are large."""
+    end = reader.taken + LARGEST
+    for pair in islice(found, ROWS):
+        yield pair
+        if reader.taken > end:
+            return
 
 
 __all__ = ["Block", "StreamError", "stream_blocks"]

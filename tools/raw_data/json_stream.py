@@ -42,6 +42,7 @@ class Reader:
         self.source, self.chunk = source, chunk
         self.buffer, self.at, self.over = "", 0, False
         self.line, self.counted = 1, 0
+        self.taken = 0  # characters of values
 
     def rows(self) -> Iterator[tuple[int, Any]]:
         """The values between the brackets, each with the line (from 1) on which it begins."""
@@ -122,5 +123,6 @@ class Reader:
                 raise StreamError(f"row {number}: a number of too many digits") from e
             if isinstance(value, int | float) and not self.buffer[end:].strip(NUMBER) and self.more():
                 continue  # the number may go on behind the buffer's end: 1 of 1.5
+            self.taken += end - self.at
             self.at = end
             return value

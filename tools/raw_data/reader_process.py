@@ -1,7 +1,8 @@
 """What runs in the sandbox and reads raw data: one request a line on its input, answers as lines on its output.
 
 The first letter of a line says what it is: `f` a file that is read now, `p` progress, `r` a row with its number, `b` a line
-that is no row, `d` the result (the last line), `e` why there is none (the last line).
+that is no row, `h` and `w` the head and the text of a block of rows, `d` the result (the last line), `e` why there is none
+(the last line).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.tools.raw_data import reader
 from tuneloop.tools.raw_data.reader import RawFile
 from tuneloop.tools.raw_data.sample import bound_value
-from tuneloop.tools.raw_data.wire import LONGEST_LINE, dump_row
+from tuneloop.tools.raw_data.wire import LONGEST_LINE, NEWLINE, dump_row
 
 Arguments = dict[str, Any]
 Say = Callable[[str, bytes], None]
@@ -190,6 +191,26 @@ def records(asked: Arguments, say: Say) -> None:
     say("d", b"null")
 
 
+def blocks(asked: Arguments, say: Say) -> None:
+    """A JSON list in blocks: where each begins, the text of it, its records; `broken`: why it was not read to its end."""
+    from tuneloop.tools.raw_data.json_blocks import StreamError, stream_blocks
+
+    broken = ""
+    try:
+        for block in stream_blocks(Path(asked["path"])):
+            texts = [dump_row(row) for row in block.rows]
+            whole = next((i for i, text in enumerate(texts) if text is None), len(texts))
+            say("h", result([block.first, block.strict, block.line, block.lines]))
+            say("w", block.raw.replace(b"\n", NEWLINE))
+            for number, written in enumerate(texts[:whole], block.first):
+                say("r", b"%d %s" % (number, written))
+            if whole < len(texts):
+                raise StreamError(f"row {block.first + whole}: nested too deeply, or too large")
+    except StreamError as e:
+        broken = str(e)
+    say("d", result({"broken": broken}))
+
+
 def text(asked: Arguments, say: Say) -> None:
     """A file's text; null where it is none, or longer."""
     with Path(asked["path"]).open("rb") as f:
@@ -215,6 +236,7 @@ OPERATIONS: dict[str, Callable[[Arguments, Say], None]] = {
     "duplicates": duplicates,
     "rows": rows,
     "records": records,
+    "blocks": blocks,
     "text": text,
     "config_sample": config_sample,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tuneloop.core.files import digest, write_atomic
+from tuneloop.core.files import digest, digest_file, write_atomic
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder, job_input_file
 from tuneloop.tools.config.config_text import train_config
@@ -39,7 +39,7 @@ def _launch(run_tools: RunTools, folder: ExperimentFolder, name: str, out: Path,
         device=run_tools.setup.device,
         steps_override=steps,
     )
-    key = digest(text, (data / "data.json").read_bytes(), run_tools.setup.model_fingerprint, engine.identity)
+    key = digest(text, digest_file(data / "data.json"), run_tools.setup.model_fingerprint, engine.identity)
     inputs = job_input_file(folder.work, name)
     if read_key(folder, name) != key:
         remove_path(out)

@@ -18,13 +18,15 @@ import pyarrow
 import pyarrow.parquet as pq
 import pytest
 
-from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.async_bridge import interruptible
+from tuneloop.core.errors import InvalidRequestError, PausedError
 from tuneloop.core.untrusted import DEEPEST, depth_of
 from tuneloop.sandboxes import confined_process
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.process_tree import descendants
 from tuneloop.tools.raw_data import client
 from tuneloop.tools.raw_data.client import FileEnd, RawDataReader, ReadingLimits
+from tuneloop.tools.raw_data.json_blocks import StreamError, stream_blocks
 from tuneloop.tools.raw_data.wire import dump_row, load
 
 pa: Any = pyarrow  # its stubs name few of its functions
@@ -163,6 +165,64 @@ def test_time_is_limited(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match=r"its reader took longer .*limits: 1024 MB, 0 s"):
         for _ in own.rows(tmp_path, tmp_path / "rows.parquet"):
             pass
+    own.close()
+
+
+def test_a_reader_that_says_nothing_hears_stop(tmp_path: Path) -> None:
+    endless(tmp_path / "rows.parquet")
+    own = RawDataReader(SMALL)
+    began = time.monotonic()
+
+    def check() -> None:
+        if time.monotonic() - began > 1:
+            raise PausedError("stop")
+
+    with pytest.raises(PausedError), interruptible(check):
+        own.inspect(tmp_path)
+    assert time.monotonic() - began < 15
+    assert not own._processes, "what it was reading ends too"
+
+
+def test_blocks_are_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "list.json"
+    rows = [{"q": f"What is {n}?\n\x0b", "a": n} for n in range(3000)]
+    texts = (json.dumps(rows), json.dumps(rows, indent=1), '[{"a": "\\ud800"},\n\n{"b": 2.5}, 5]', "[\n]")
+    own = RawDataReader(SMALL)
+    for text in texts:
+        path.write_text(text)
+        for mine, theirs in zip(own.blocks(path), stream_blocks(path), strict=True):
+            assert repr(mine.rows) == repr(theirs.rows)
+            assert (mine.first, mine.strict, mine.line) == (theirs.first, theirs.strict, theirs.line)
+            assert [mine.line_of(i) for i in (0, -1 + len(mine.rows))] == [
+                theirs.line_of(i) for i in (0, -1 + len(mine.rows))
+            ]
+    own.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[{"a": 1}, {"a": 2}, {"a"', "row 3: broken JSON"),
+        ('[{"a": 1}, {"a": ' + "[" * 300 + "]" * 300 + "}]", "row 2: nested too deeply"),
+        ('[{"a": 1}, {"a": ' + "9" * 5000 + "}]", "row 2: a number of too many digits"),
+        ('{"a": 1}', "not a JSON list"),
+    ],
+)
+def test_blocks_end_where_the_file_cannot_be_read(reader: RawDataReader, tmp_path: Path, text: str, said: str) -> None:
+    path, found = tmp_path / "list.json", list[Any]()
+    path.write_text(text)
+    with pytest.raises(StreamError, match=said):
+        for block in reader.blocks(path):
+            found += block.rows
+    assert found == [{"a": n} for n in range(1, len(found) + 1)]
+
+
+def test_a_list_that_is_large_as_values_ends_its_reader_alone(tmp_path: Path) -> None:
+    path = tmp_path / "list.json"
+    path.write_text('[5, {"a": [' + "[]," * 30_000_000 + "[]]}]")
+    own = RawDataReader(SMALL)
+    with pytest.raises(InvalidRequestError, match=r"list.json: its reader needed more than the memory limit"):
+        list(own.blocks(path))
     own.close()
 
 
