@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import click
 
+from tuneloop.cli.main import ExampleGroup
 from tuneloop.cli.terminal import progress_bar
 from tuneloop.core.run_spec import SandboxKind
 from tuneloop.core.settings import load_settings
@@ -23,7 +24,7 @@ Each line of the file: question, answer (the reference), reply, correct (true or
 """
 
 
-@click.group(epilog=EXAMPLES)
+@click.group(cls=ExampleGroup, epilog=EXAMPLES)
 def command() -> None:
     """Look at the judge that FT_JUDGE_MODEL names."""
 

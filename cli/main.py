@@ -154,6 +154,12 @@ class ExampleGroup(click.Group):
             cmd.epilog = "\n\n".join(filter(None, ("\n".join(("\b", "Examples:", *own)), cmd.epilog)))
         super().add_command(cmd, name)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of commands, with whole sentences."""
+        found = [(name, self.commands[name].get_short_help_str(LONGEST)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(found)
+
 
 def drop_no_color(words: list[str]) -> list[str]:
     """The words without `--no-color`, wherever it stands before `--`; it means the same as NO_COLOR=1."""

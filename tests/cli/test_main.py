@@ -110,6 +110,8 @@ def test_a_group_alone_prints_its_help_in_lines(words: str) -> None:
     result = call(*words.split())
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("Usage:") and "\nCommands:\n" in result.stdout
+    table = result.stdout.partition("\nCommands:\n")[2].partition("Example")[0]
+    assert "..." not in table, "a sentence is cut"
 
 
 def test_help_of_a_command_by_name(home: Home) -> None:

@@ -12,6 +12,7 @@ from tuneloop.tools.embedded.problems import SUFFIX, Problem, more_validation, s
 BENCHMARK = Benchmark(
     name="wordproblems",
     domain="math",
+    licence="Apache-2.0",
     description=(
         "Word problems in English with two to four steps of + - * / and whole numbers up to 60. "
         "The reply ends with the final number in \\boxed{}, for example \\boxed{41}; the last box counts."

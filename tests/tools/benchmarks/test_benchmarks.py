@@ -34,6 +34,11 @@ def write(folder: Path, yaml: str = YAML, **splits: Any) -> Path:
     return folder
 
 
+def test_every_registered_benchmark_tells_its_licence() -> None:
+    unsaid = [name for name in registered_names() if load_entry(name)[0].licence == "unknown"]
+    assert unsaid == []
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home")

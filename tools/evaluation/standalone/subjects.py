@@ -17,11 +17,12 @@ from tuneloop.tools.hub import models
 from tuneloop.tools.hub.models import Progress
 from tuneloop.tools.weights.fingerprints import cached_digest
 from tuneloop.tools.weights.formats import shapes_of
+from tuneloop.tools.weights.pickled_adapter import WEIGHTS as ADAPTER_WEIGHTS
+from tuneloop.tools.weights.pickled_adapter import resolve_adapter
 from tuneloop.tools.weights.trained_files import ADAPTER, CONFIG, LARGEST_TEXT
 
 # What of a model's folder can be seen to be wrong before anything is loaded: headers of weights, and nothing more, are read.
 
-ADAPTER_WEIGHTS = "adapter_model.safetensors"
 LORA = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<half>[AB])\.(?:[^.]+\.)?weight")
 LAYER = re.compile(r"(?:^|\.)((?:layers|layer|h|blocks)\.\d+\..+)$")
 
@@ -179,9 +180,10 @@ def find_adapter(adapter: Path, base: str | None, settings: Settings, say: Progr
         hint = "" if base else f" (so its {ADAPTER} says); right is --base-model FOLDER|ID"
         raise InvalidRequestError(f"adapter {adapter}: {e}{hint}") from e
     memory = settings.home.cache / "digests" if settings.enable_cache else None
-    check_adapter(adapter, root, check_model_folder(root), memory)
-    own = all((adapter / file).is_file() for file in ("tokenizer.json", "tokenizer_config.json"))
-    return ModelWeights(file_safe_name(adapter.name), root, adapter=adapter, tokenizer=adapter if own else root)
+    whole = resolve_adapter(adapter, settings, say)
+    check_adapter(whole, root, check_model_folder(root), memory)
+    own = all((whole / file).is_file() for file in ("tokenizer.json", "tokenizer_config.json"))
+    return ModelWeights(file_safe_name(adapter.name), root, adapter=whole, tokenizer=whole if own else root)
 
 
 def file_safe_name(name: str) -> str:
