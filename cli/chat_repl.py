@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 import click
 from rich.console import Console
-from rich.markdown import Markdown
 
 from tuneloop.cli.approval_prompt import edit_recipe, format_question
 from tuneloop.cli.event_text import event_line
@@ -30,7 +29,6 @@ from tuneloop.core.settings import Settings
 from tuneloop.graph.steering.exchange import await_answer
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.messages import acknowledgement, is_at_work, say
-from tuneloop.tools.runs.start import resume_detached, start_from_options
 from tuneloop.tools.runs.status import run_state, run_status
 
 POLL, PATIENCE, SHOWN = 0.25, 2.0, 20
@@ -130,6 +128,8 @@ class Conversation:
 
     def start(self, options: Mapping[str, str]) -> None:
         """A new run in the background, and this chat with it."""
+        from tuneloop.tools.runs.start import start_from_options  # catalogs are heavy, and a chat begins without them
+
         self.follow_run(start_from_options(self.settings, options))
         self.begin()
 
@@ -180,6 +180,8 @@ class Conversation:
 
     def resume(self, run: RunFolder) -> None:
         """Go on in the background."""
+        from tuneloop.tools.runs.start import resume_detached
+
         if run_state(run) == "finished" or is_locked(run.lock):
             self.screen.say(STAND[run_state(run)])
             return
@@ -197,6 +199,8 @@ class Conversation:
 
     def report(self, run: RunFolder) -> None:
         """The whole report."""
+        from rich.markdown import Markdown
+
         if not run.report_json.is_file():
             self.screen.say("no report yet: it is written when the run is over")
             return

@@ -219,6 +219,8 @@ def main() -> None:
     logging.getLogger("dotenv").setLevel(logging.ERROR)
     # Importing makes hundreds of thousands of objects that stay; the default looks through them again and again.
     gc.set_threshold(100_000, 50, 50)
+    # To look for plugins, pydantic reads what every installed package says of itself.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     cli()
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from tuneloop.cli.terminal import is_interactive
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.run_spec import ApproveAt, OnStop, RunSpec, SandboxKind
-from tuneloop.core.settings import Settings, load_settings
-from tuneloop.core.settings import allow_unsandboxed as allow
+
+if TYPE_CHECKING:
+    from tuneloop.core.settings import Settings
 
 EXAMPLES = """\b
 Examples:
@@ -133,6 +133,8 @@ def command(
     # the graph and the catalogs come with these, and help needs none of them
     from tuneloop.cli.notes import dotenv_notes, settings_notes
     from tuneloop.cli.select_run import select_run
+    from tuneloop.cli.terminal import is_interactive
+    from tuneloop.core.settings import load_settings
     from tuneloop.tools.runs.manifest import repeated_spec
     from tuneloop.tools.runs.spec import build_spec
 
@@ -221,5 +223,7 @@ def allowed_sandbox(kind: str | None, allowed: bool) -> str | None:
 
         raise InvalidRequestError(REFUSAL)
     if allowed:
-        allow(always=kind == "process")
+        from tuneloop.core.settings import allow_unsandboxed
+
+        allow_unsandboxed(always=kind == "process")
     return "auto" if kind == "process" else kind

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import contextvars
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tuneloop.core.errors import PausedError
+
+if TYPE_CHECKING:
+    import asyncio  # imported where a loop runs: what only pauses needs none
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -21,6 +23,8 @@ _cancelled: contextvars.ContextVar[threading.Event | None] = contextvars.Context
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
+    import asyncio
+
     loop = asyncio.new_event_loop()
     threading.Thread(target=_set_loop, args=(loop,), name="tuneloop-bridge", daemon=True).start()
     return loop
@@ -36,7 +40,7 @@ def _set_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` on the background loop with the caller's context; an interrupt of the caller cancels it."""
-    context, done, tasks = contextvars.copy_context(), threading.Event(), list[asyncio.Task[T]]()
+    context, done, tasks = contextvars.copy_context(), threading.Event(), list["asyncio.Task[T]"]()
     loop = _loop()
 
     def start() -> None:
@@ -58,6 +62,8 @@ def in_thread(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
 
     @wraps(function)  # callers inspect the parameters
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        import asyncio
+
         event = threading.Event()
         context = contextvars.copy_context()
         context.run(_cancelled.set, event)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from tuneloop.core.budget import Amounts
 from tuneloop.core.catalog import Direction
 from tuneloop.core.directive import LastingCommand
 from tuneloop.core.experiment import Diagnosis, Hypothesis, Training, Value
+from tuneloop.core.frozen import Frozen
 from tuneloop.core.run_spec import OnStop
 from tuneloop.core.score import Comparison, Score
 
@@ -17,20 +18,16 @@ OVERLAP_RULE = (
 )
 
 
-class SplitSizes(BaseModel):
+class SplitSizes(Frozen):
     """Items of the benchmark as the run uses them: `shown` of `validation`, and the sealed `test`."""
-
-    model_config = ConfigDict(frozen=True)
 
     validation: int
     shown: int
     test: int
 
 
-class TaskCard(BaseModel):
+class TaskCard(Frozen):
     """The task card."""
-
-    model_config = ConfigDict(frozen=True)
 
     benchmark: str
     domain: str
@@ -56,10 +53,8 @@ class TaskCard(BaseModel):
     refuse_overlaps: bool = False
 
 
-class JournalRow(BaseModel):
+class JournalRow(Frozen):
     """One earlier experiment, as agents see it."""
-
-    model_config = ConfigDict(frozen=True)
 
     number: int
     outcome: str
@@ -79,10 +74,8 @@ class JournalRow(BaseModel):
     failure: str | None
 
 
-class FailedItem(BaseModel):
+class FailedItem(Frozen):
     """One validation item that a model got wrong; texts are shortened."""
-
-    model_config = ConfigDict(frozen=True)
 
     kind: str
     asked: str
@@ -91,10 +84,8 @@ class FailedItem(BaseModel):
     found: str | None
 
 
-class FailureSummary(BaseModel):
+class FailureSummary(Frozen):
     """Why a model fails on validation; `experiment` 0 is the untouched model. `kinds`: kind → items, with what it means."""
-
-    model_config = ConfigDict(frozen=True)
 
     experiment: int
     n: int
@@ -102,10 +93,8 @@ class FailureSummary(BaseModel):
     items: tuple[FailedItem, ...] = ()
 
 
-class BudgetLeft(BaseModel):
+class BudgetLeft(Frozen):
     """What is left; None: unlimited."""
-
-    model_config = ConfigDict(frozen=True)
 
     experiments_left: int | None
     seconds_left: float | None
@@ -124,14 +113,12 @@ class BudgetLeft(BaseModel):
         return min((left for left in (self.seconds_left, held) if left is not None), default=None)
 
 
-class Brief(BaseModel):
+class Brief(Frozen):
     """Everything that one agent is told for one answer.
 
     `blamed`: the culprit that the failing check itself names; `warnings`: what checks found that stops nothing; `script`,
     `config`: the recipe's files of the last attempt; `parent_…`: those of the experiment that the hypothesis builds on.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     task: TaskCard
     experiment: int

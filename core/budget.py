@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from tuneloop.core.formatting import format_duration
+from tuneloop.core.frozen import Frozen
 
 Kind = Literal["time", "GPU-hours", "tokens", "money"]
 KINDS: tuple[Kind, ...] = ("time", "GPU-hours", "tokens", "money")
@@ -30,13 +31,11 @@ UNITS = {
 }
 
 
-class Amounts(BaseModel):
+class Amounts(Frozen):
     """Amounts of what can be limited; money in USD, as far as prices are known.
 
     Seconds: work of all sessions. GPU-hours: devices times hours of each job that may use them. Tokens: input and output.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     seconds: float = 0.0
     gpu_hours: float = 0.0
@@ -55,10 +54,8 @@ class Spent(Amounts):
     disk: int = 0
 
 
-class Limits(BaseModel):
+class Limits(Frozen):
     """Limits of a run; None: unlimited."""
-
-    model_config = ConfigDict(frozen=True)
 
     seconds: float | None = None
     gpu_hours: float | None = None
@@ -137,10 +134,10 @@ def parse_amount(text: str) -> dict[str, float]:
     return {kind: amount}
 
 
-class LlmQuota(BaseModel):
+class LlmQuota(Frozen):
     """How much may be asked of paid models; None: no limit."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     requests: int | None = Field(default=None, gt=0)
     tokens: int | None = Field(default=None, gt=0, description="in and out together")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
+from pydantic import ConfigDict, Field, JsonValue, field_validator
+
+from tuneloop.core.frozen import Frozen
 
 # What is measured: a benchmark, its items and splits.
 
@@ -16,10 +18,10 @@ ANSWER_KINDS = ("boxed", "choice", "code", "exact", "number")
 SCORER, PATTERN, VERIFIER = "scorer:", "regex:", "verifier:"
 
 
-class Source(BaseModel):
+class Source(Frozen):
     """Where items come from: a data set repository of the hub. Patterns as in a shell, of the files that are taken."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     repo: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
     files: tuple[str, ...] = Field(min_length=1, description="what the items are made from")
@@ -32,10 +34,10 @@ class Source(BaseModel):
     )
 
 
-class Benchmark(BaseModel):
+class Benchmark(Frozen):
     """A declaration; the items lie beside it as `validation.jsonl` and `sealed/test.jsonl`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     domain: str = "general"
@@ -103,13 +105,13 @@ class Benchmark(BaseModel):
         return self.answer.removeprefix(SCORER) if self.answer.startswith(SCORER) else ""
 
 
-class Calls(BaseModel):
+class Calls(Frozen):
     """How a reply's code is called: the function `entry`, once with each list of arguments.
 
     `typed`: arguments and what they give are Python's plain values, as `tools/scoring/typed_json.py` writes them.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     entry: str = Field(pattern=r"^[A-Za-z_]\w*$")
     inputs: list[list[JsonValue]] = Field(min_length=1)
@@ -117,13 +119,13 @@ class Calls(BaseModel):
     before: str = Field("", description="code that stands before the reply's")
 
 
-class Program(BaseModel):
+class Program(Frozen):
     """A program that decides about a reply's code, run in a process of its own; it passes when it comes to its end.
 
     `setup` is run first; then `names` stand for what the reply calls so; then `program` is run.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     program: str = Field(min_length=1)
     names: tuple[str, ...] = Field(min_length=1)
@@ -131,32 +133,30 @@ class Program(BaseModel):
     before: str = Field("", description="code that stands before the reply's")
 
 
-class Drawn(BaseModel):
+class Drawn(Frozen):
     """A reply's code draws; what lies on its axes is compared. `files` (name to text) are there when it runs."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     files: dict[str, str]
     before: str = Field("", description="code that stands before the reply's")
 
 
-class Verified(BaseModel):
+class Verified(Frozen):
     """What a verifier gets beside the answer: the whole item as it was given."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     item: dict[str, JsonValue]
 
 
-class Item(BaseModel):
+class Item(Frozen):
     """One question. `fields` feed the benchmark's prompt template; `answer` is the gold answer.
 
     Where code is run it is JSON: what each of `calls` has to give (`tools/scoring/code_results.py`). `group` is the part
     of the benchmark it belongs to; items of one `cluster` share a context: they are never torn between splits and count as
     one in a test.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     fields: dict[str, str]
@@ -166,10 +166,10 @@ class Item(BaseModel):
     cluster: str = ""
 
 
-class Dataset(BaseModel):
+class Dataset(Frozen):
     """A raw data set of the catalog; its files lie in `datasets/<name>/`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     name: str
     description: str = Field(description="what it holds: rows, fields, parts")
@@ -188,10 +188,10 @@ class Dataset(BaseModel):
     gaps: str = Field("", description="what a benchmark that it is made for asks and it does not hold")
 
 
-class BaseModelCard(BaseModel):
+class BaseModelCard(Frozen):
     """A base model of the catalog; its files lie in `models/<name>/`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     name: str
     description: str

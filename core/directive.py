@@ -5,16 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import ConfigDict, Field, TypeAdapter, model_validator
 
 from tuneloop.core.experiment import Value
+from tuneloop.core.frozen import Frozen
 from tuneloop.core.run_spec import ApproveAt
 
 
-class Base(BaseModel):
+class Base(Frozen):
     """A command holds everything that code needs to carry it out."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
 
 class Use(Base):
@@ -168,7 +169,9 @@ class Question(Base):
 Lasting = Use | Bound | Keep | Avoid | Sources | Focus | Extend | Finish | Approve
 LastingCommand = Annotated[Lasting, Field(discriminator="kind")]
 Command = Lasting | Pause | Resume | Delete | Publish | Revoke | Reply | Edit | NewRun | Question
-COMMAND: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="kind")])
+COMMAND: TypeAdapter[Command] = TypeAdapter(
+    Annotated[Command, Field(discriminator="kind")], config=ConfigDict(defer_build=True)
+)
 
 
 class Directive(Base):

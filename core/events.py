@@ -5,16 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from tuneloop.core.budget import Kind
 from tuneloop.core.experiment import Cost, Forecast, Outcome
+from tuneloop.core.frozen import Frozen
 
 
-class Base(BaseModel):
+class Base(Frozen):
     """Time of writing, and the experiment it belongs to (0: the run itself)."""
-
-    model_config = ConfigDict(frozen=True)
 
     at: datetime = Field(default_factory=lambda: datetime.now(UTC))
     experiment: int = 0
@@ -155,10 +154,8 @@ class RecipeFailure(Base):
     text: str
 
 
-class SplitPower(BaseModel):
+class SplitPower(Frozen):
     """Statistical power of one benchmark's split, in points, before anything is measured."""
-
-    model_config = ConfigDict(frozen=True)
 
     benchmark: str
     n: int
@@ -283,4 +280,4 @@ Event = Annotated[
     | RunFinished,
     Field(discriminator="kind"),
 ]
-EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+EVENT: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_build=True))

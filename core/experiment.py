@@ -6,19 +6,18 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from tuneloop.core.frozen import Frozen
 from tuneloop.core.score import Comparison, GuardCheck, Score
 
 
-class Cost(BaseModel):
+class Cost(Frozen):
     """Cost of all attempts and processes of one training, including start, checkpoints and end.
 
     `memory` is the most that was resident at once, in bytes; pages that a job shares with the warm engine it is a fork
     of count whole. `device_memory`: bytes that PyTorch held of the accelerator at most; None without one.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     seconds: float
     cpu: float = Field(0.0, description="CPU seconds; 0: nobody counted")
@@ -47,20 +46,20 @@ Value = str | int | float | bool
 Outcome = Literal["failed", "promoted", "not promoted"]
 
 
-class Step(BaseModel):
+class Step(Frozen):
     """One thing the data script shall do, e.g. `drop_contradicted`, and why."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     do: str
     why: str = ""
     options: dict[str, Value | list[str]] = {}
 
 
-class Hypothesis(BaseModel):
+class Hypothesis(Frozen):
     """One falsifiable idea: the researcher's answer."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     statement: str = Field(min_length=1, description="what will improve the score, and by what change")
     reason: str = Field(description="the evidence that speaks for it")
@@ -74,58 +73,54 @@ class Hypothesis(BaseModel):
     stop: bool = Field(False, description="true: no further experiment is worth its cost; `reason` says why")
 
 
-class DataScript(BaseModel):
+class DataScript(Frozen):
     """The data engineer's answer: `process_data.py`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     code: str = Field(min_length=1)
     notes: str = ""
 
 
-class TrainConfig(BaseModel):
+class TrainConfig(Frozen):
     """The config coder's answer: `train.yaml`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     yaml: str = Field(min_length=1)
     notes: str = ""
 
 
-class Diagnosis(BaseModel):
+class Diagnosis(Frozen):
     """The validator's answer after a failure."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     culprit: Culprit
     problem: str
     repair: str = Field(description="what the culprit's author shall change")
 
 
-class Critique(BaseModel):
+class Critique(Frozen):
     """The critic's answer: it explains, code decides."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     explanation: str
     lesson: str = Field(description="one sentence worth keeping for the next experiments")
     blame: str = Field("none", description="format, noise, coverage, style, underfit, overfit, rate, method or none")
 
 
-class Failure(BaseModel):
+class Failure(Frozen):
     """Why an experiment has no score."""
-
-    model_config = ConfigDict(frozen=True)
 
     node: str
     culprit: str
     text: str
 
 
-class Feedback(BaseModel):
+class Feedback(Frozen):
     """The promotion decision, made by code, and the critic's explanation."""
-
-    model_config = ConfigDict(frozen=True)
 
     promoted: bool
     comparison: Comparison | None = None
@@ -151,10 +146,8 @@ class TrainingFinding:
     good: int | None = None
 
 
-class EarlyStop(BaseModel):
+class EarlyStop(Frozen):
     """Why a training was ended before its last step; its model is that of the last whole checkpoint before the failure."""
-
-    model_config = ConfigDict(frozen=True)
 
     kind: EarlyStopKind
     text: str = Field(description="the evidence, in one sentence")
@@ -163,10 +156,8 @@ class EarlyStop(BaseModel):
     of: int = Field(description="steps that were planned")
 
 
-class Training(BaseModel):
+class Training(Frozen):
     """What a training left besides weights; seconds, steps and losses from the engine's own log."""
-
-    model_config = ConfigDict(frozen=True)
 
     steps: int
     seconds: float
@@ -183,10 +174,8 @@ class Training(BaseModel):
     left_out: tuple[str, ...] = Field((), description="foreign files that it left and nobody took")
 
 
-class Experiment(BaseModel):
+class Experiment(Frozen):
     """Hypothesis, recipe, training, score, feedback. Written last, as `experiment.json`."""
-
-    model_config = ConfigDict(frozen=True)
 
     number: int = Field(ge=1)
     hypothesis: Hypothesis
@@ -208,28 +197,22 @@ class Experiment(BaseModel):
         return "promoted" if self.feedback.promoted else "not promoted"
 
 
-class Candidate(BaseModel):
+class Candidate(Frozen):
     """A trained model: `training` 1 is the experiment's own, others had further seeds."""
-
-    model_config = ConfigDict(frozen=True)
 
     experiment: int
     training: int = 1
 
 
-class Candidates(BaseModel):
+class Candidates(Frozen):
     """What goes to the sealed test, and the validation scores of each recipe's trainings, its own first."""
-
-    model_config = ConfigDict(frozen=True)
 
     chosen: Candidate | None = None
     values: dict[int, tuple[float, ...]] = {}
 
 
-class Journal(BaseModel):
+class Journal(Frozen):
     """The experiments of a run in order."""
-
-    model_config = ConfigDict(frozen=True)
 
     experiments: tuple[Experiment, ...] = ()
 
@@ -263,10 +246,10 @@ class Journal(BaseModel):
 ApprovalPoint = Literal["plan", "launch", "stop"]
 
 
-class ApprovalRequest(BaseModel):
+class ApprovalRequest(Frozen):
     """The question: `key` is of the recipe and the attempt; `text` says plan, cost so far and forecast."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     at: ApprovalPoint
     experiment: int
@@ -274,10 +257,10 @@ class ApprovalRequest(BaseModel):
     text: str
 
 
-class ApprovalDecision(BaseModel):
+class ApprovalDecision(Frozen):
     """The answer; `edit`: go on with these files and this hypothesis in place of those that were shown."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     decision: Literal["yes", "no", "edit"]
     reason: str = ""

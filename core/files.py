@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from tuneloop.core.async_bridge import raise_if_interrupted
@@ -174,6 +173,8 @@ def read_json(path: Path, most: int = LARGEST) -> Any:
 
 def read_yaml(path: Path, most: int = 1 << 24) -> Any:
     """Plain values of a YAML file. Raises FileNotFoundError, or DamagedFileError."""
+    import yaml  # slow, and most files are JSON
+
     text = read_text(path, most)
     try:
         depth = 0

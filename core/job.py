@@ -6,16 +6,18 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Any, Literal, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from tuneloop.core.frozen import Frozen
 
 Power = Literal["time", "memory", "processes", "disk", "log", "network", "files", "secrets"]
 EndReason = Literal["finished", "timeout", "memory", "processes", "disk", "stopped", "failed_to_start"]
 
 
-class Limits(BaseModel):
+class Limits(Frozen):
     """What a job may use; None means no limit. Bytes and seconds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     seconds: float | None = Field(None, gt=0)
     memory: int | None = Field(None, gt=0, description="resident bytes of all processes together")
@@ -25,10 +27,10 @@ class Limits(BaseModel):
     log: int = Field(8 << 20, gt=0, description="bytes of log kept; the middle is cut")
 
 
-class Command(BaseModel):
+class Command(Frozen):
     """What is asked of a sandbox; written first, as `command.json`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     argv: tuple[str, ...] = Field(min_length=1)
     cwd: str = Field(description="absolute, inside one of `write`")
@@ -48,10 +50,10 @@ class Command(BaseModel):
     )
 
 
-class Exit(BaseModel):
+class Exit(Frozen):
     """How a job ended; written last, as `exit.json`, by atomic rename."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     code: int = Field(description="exit status; negative: ended by that signal")
     reason: EndReason
@@ -70,10 +72,8 @@ class Exit(BaseModel):
         return self.reason == "stopped" or (self.reason == "finished" and self.code in (-SIGKILL, -SIGTERM))
 
 
-class JobStatus(BaseModel):
+class JobStatus(Frozen):
     """`running` while the lock is held, `over` when `exit.json` is there, `lost` when neither, `absent` before a start."""
-
-    model_config = ConfigDict(frozen=True)
 
     state: Literal["absent", "running", "over", "lost"]
     exit: Exit | None = None

@@ -9,7 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
+
+from tuneloop.core.frozen import Frozen
 
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 FILE = Path(__file__).with_name("prices.json")
@@ -17,10 +19,10 @@ VENDOR = re.compile(r"^(?:openai|anthropic|google|google_genai|google_vertexai|m
 DATED = re.compile(r"-(?:latest|\d{4}-\d\d-\d\d|\d{8})$")
 
 
-class Price(BaseModel):
+class Price(Frozen):
     """USD for a million tokens in, out, and in from the provider's cache; prompts of more than `beyond` cost `longer`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     into: Dollars
     out: Dollars
@@ -46,10 +48,8 @@ class Price(BaseModel):
         return ((into - cached) * self.into + cached * self.cached + out * self.out) / 1e6
 
 
-class PriceList(BaseModel):
+class PriceList(Frozen):
     """`prices.json`: when and from where it is."""
-
-    model_config = ConfigDict(frozen=True)
 
     date: str
     source: str

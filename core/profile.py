@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from tuneloop.core.frozen import Frozen
 
 Shape = Literal["integer", "number", "letter", "label", "text"]
 Kind = Literal["text", "number", "bool", "list", "mixed"]
 
 
-class ProfileModel(BaseModel):
+class ProfileModel(Frozen):
     """Frozen and closed; every share is 0 to 1."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
 
 class Lengths(ProfileModel):

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from tuneloop.core.brief import Brief
 from tuneloop.core.experiment import TrainingFinding
+from tuneloop.core.frozen import Frozen
 from tuneloop.core.job import JobReport
 from tuneloop.core.score import ScoreSummary
 
@@ -46,19 +47,15 @@ class Toolbox(Protocol):
 TrainingKind = Literal["smoke_run", "train"]
 
 
-class Launched(BaseModel):
+class Launched(Frozen):
     """A job that was started, or found running or over."""
-
-    model_config = ConfigDict(frozen=True)
 
     experiment: int
     job: str | None = Field(description="name of the job; null: nothing is left to do")
 
 
-class LossPoint(BaseModel):
+class LossPoint(Frozen):
     """One logged step; null: no finite number."""
-
-    model_config = ConfigDict(frozen=True)
 
     step: int
     loss: float | None

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -18,6 +17,7 @@ from pydantic import (
 )
 
 from tuneloop.core.catalog import Benchmark
+from tuneloop.core.frozen import Frozen
 
 # One campaign: everything that can change its result, frozen with the run.
 
@@ -71,10 +71,10 @@ def reject_nul(text: str) -> str:
 Name = Annotated[str, AfterValidator(reject_nul), Field(min_length=1)]
 
 
-class Guard(BaseModel):
+class Guard(Frozen):
     """A benchmark on which a candidate must not lose more than so many points against the base model."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     benchmark: Name
     points: float = Field(gt=0, lt=100, description="points that it may lose")
@@ -105,10 +105,10 @@ RunSandbox = Literal["auto", "docker", "bubblewrap", "landlock"]
 SandboxKind = Literal[RunSandbox, "process"]
 
 
-class RunSpec(BaseModel):
+class RunSpec(Frozen):
     """What the user asked for. Names are catalog entries, absolute folders or hub ids."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     benchmark: Name
     also: tuple[Name, ...] = Field(
@@ -166,20 +166,16 @@ class RunSpec(BaseModel):
         return tuple(dict.fromkeys((self.benchmark, *self.also, *(guard.benchmark for guard in self.guards))))
 
 
-class PlacedBenchmark(BaseModel):
+class PlacedBenchmark(Frozen):
     """A benchmark whose items are on disk."""
-
-    model_config = ConfigDict(frozen=True)
 
     benchmark: Benchmark
     root: Path
     fingerprint: str
 
 
-class Setup(BaseModel):
+class Setup(Frozen):
     """Places are absolute; `datasets` maps the name that scripts see below `DATASETS_DIR` to where it lies."""
-
-    model_config = ConfigDict(frozen=True)
 
     benchmark: Benchmark
     benchmark_root: Path

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from tuneloop.core.catalog import Direction, Split
+from tuneloop.core.frozen import Frozen
 
 FAILED_SHOWN = 3
 
 
-class ItemResult(BaseModel):
+class ItemResult(Frozen):
     """What became of one item."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     prediction: str
@@ -36,30 +35,24 @@ class ItemResult(BaseModel):
         return values
 
 
-class GroupScore(BaseModel):
+class GroupScore(Frozen):
     """A part of a benchmark, in percent."""
-
-    model_config = ConfigDict(frozen=True)
 
     value: float = Field(ge=0, le=100)
     n: int = Field(gt=0)
     parsed: float = Field(ge=0, le=100)
 
 
-class JudgeCounts(BaseModel):
+class JudgeCounts(Frozen):
     """What a language model decided of the replies that the rule did not call right; `unknown`: no verdict, so wrong."""
-
-    model_config = ConfigDict(frozen=True)
 
     asked: int
     correct: int
     unknown: int
 
 
-class ScoreSummary(BaseModel):
+class ScoreSummary(Frozen):
     """Percent values with a 95 % interval; no items."""
-
-    model_config = ConfigDict(frozen=True)
 
     benchmark: str
     split: Split
@@ -116,19 +109,15 @@ class Score(ScoreSummary):
         return f"the scorer failed on {failed} of {self.n} items, which count as wrong{which}"
 
 
-class SealedTest(BaseModel):
+class SealedTest(Frozen):
     """The one reading of the test splits: base and best, () without one; the benchmark that decides is the first."""
-
-    model_config = ConfigDict(frozen=True)
 
     base: tuple[Score, ...] = Field(min_length=1)
     best: tuple[Score, ...] = ()
 
 
-class Comparison(BaseModel):
+class Comparison(Frozen):
     """A candidate against another model on the same items."""
-
-    model_config = ConfigDict(frozen=True)
 
     n: int
     units: int = Field(0, description="clusters of items that share a context, else the items")
@@ -152,10 +141,8 @@ class Claim(Comparison):
     claimed: bool = Field(description="whether test and interval both say that the candidate is better")
 
 
-class ValidationHalves(BaseModel):
+class ValidationHalves(Frozen):
     """The candidate's gain over the base model on the validation items that agents see, and on those that they do not."""
-
-    model_config = ConfigDict(frozen=True)
 
     shown: Comparison
     unseen: Comparison
@@ -169,10 +156,8 @@ class ValidationHalves(BaseModel):
         return self.low > 0
 
 
-class GuardCheck(BaseModel):
+class GuardCheck(Frozen):
     """What a candidate lost on a benchmark that it must not forget, against the base model; points."""
-
-    model_config = ConfigDict(frozen=True)
 
     benchmark: str
     allowed: float = Field(gt=0)
@@ -190,10 +175,8 @@ class GuardCheck(BaseModel):
         return self.smallest <= self.allowed
 
 
-class Decision(BaseModel):
+class Decision(Frozen):
     """What code decides of a candidate, and every reason against it."""
-
-    model_config = ConfigDict(frozen=True)
 
     comparison: Comparison
     guards: tuple[GuardCheck, ...] = ()

@@ -6,10 +6,10 @@ import json
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
-from pydantic_settings import NoDecode
+from pydantic import BeforeValidator, ConfigDict, Field, SecretStr
 
 from tuneloop.core.budget import LlmQuota
+from tuneloop.core.frozen import Frozen
 from tuneloop.core.prices import Price
 
 
@@ -57,12 +57,10 @@ def parse_keep_models(value: object) -> object:
     return {"": "best,last", "last": "best,last"}.get(",".join(words), ",".join(words))
 
 
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_names)]
-OptionalNames = Annotated[
-    tuple[str, ...] | None, NoDecode, BeforeValidator(lambda value: parse_names(empty_is_none(value)))
-]
-Table = Annotated[dict[str, str], NoDecode, BeforeValidator(parse_table)]
-Prices = Annotated[dict[str, Price], NoDecode, BeforeValidator(parse_table)]
+Names = Annotated[tuple[str, ...], BeforeValidator(parse_names)]
+OptionalNames = Annotated[tuple[str, ...] | None, BeforeValidator(lambda value: parse_names(empty_is_none(value)))]
+Table = Annotated[dict[str, str], BeforeValidator(parse_table)]
+Prices = Annotated[dict[str, Price], BeforeValidator(parse_table)]
 Secret = Annotated[SecretStr | None, BeforeValidator(empty_is_none)]
 Text = Annotated[str | None, BeforeValidator(empty_is_none)]
 Port = Annotated[int, Field(gt=0, lt=65536)]
@@ -77,13 +75,13 @@ Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(unlimited_
 Flag = Annotated[bool | None, BeforeValidator(empty_is_none)]
 
 
-Limits = Annotated[LlmQuota, NoDecode, BeforeValidator(parse_table)]
+Limits = Annotated[LlmQuota, BeforeValidator(parse_table)]
 
 
-class McpProgram(BaseModel):
+class McpProgram(Frozen):
     """An MCP server that is started and spoken to over stdio, as clients' configurations write it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     command: str = Field(min_length=1)
     args: tuple[str, ...] = ()
@@ -101,4 +99,4 @@ def parse_server_address(value: object) -> object:
     return found
 
 
-Servers = Annotated[dict[str, McpProgram | str], NoDecode, BeforeValidator(parse_server_address)]
+Servers = Annotated[dict[str, McpProgram | str], BeforeValidator(parse_server_address)]

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 from dotenv.parser import parse_stream
 from platformdirs import user_cache_path
-from pydantic import BeforeValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from tuneloop.core.budget import LlmQuota
 from tuneloop.core.errors import InvalidRequestError
@@ -44,12 +43,10 @@ from tuneloop.core.setting_values import (
 from tuneloop.core.state_folder import name_state_folder
 
 
-class Settings(BaseSettings):
-    """One field per variable; the variable's name is the alias."""
+class Settings(BaseModel):
+    """One field per variable; the variable's name is the alias. What is not given is read from the environment."""
 
-    model_config = SettingsConfigDict(
-        extra="ignore", frozen=True, case_sensitive=False, populate_by_name=True, env_ignore_empty=True
-    )
+    model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
 
     file_path: Path = Field(default=Path("tuneloop_files"), alias="FT_FILE_PATH", description="models, data sets, runs")
     engines_dir: Annotated[Path | None, BeforeValidator(empty_is_none)] = Field(
@@ -266,6 +263,14 @@ class Settings(BaseSettings):
         alias="TUNELOOP_UNSANDBOXED",
         description="in the environment alone: fallback runs generated code unprotected where no sandbox works, always does",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def add_environment(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """With the variables of fields that are not given; in any case of letters, an empty one counts as not set."""
+        fields = {name: str(field.alias) for name, field in cls.model_fields.items()}
+        missing = {alias.lower(): alias for name, alias in fields.items() if not {name, alias} & given.keys()}
+        return {missing[k.lower()]: v for k, v in os.environ.items() if v and k.lower() in missing} | given
 
     @property
     def endpoint(self) -> str | None:

@@ -11,22 +11,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from tuneloop.core.files import digest, raw_lines
+from tuneloop.core.frozen import Frozen
 from tuneloop.core.layout import RunFolder
 
 TRANSCRIPT_SUFFIX = ".calls.jsonl"
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-class FrozenModel(BaseModel):
-    """Written once."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class ToolRequest(FrozenModel):
+class ToolRequest(Frozen):
     """A model's tool call. `broken`: its arguments as they came, where they were no JSON object."""
 
     id: str
@@ -35,7 +30,7 @@ class ToolRequest(FrozenModel):
     broken: str = ""
 
 
-class Message(FrozenModel):
+class Message(Frozen):
     """One message of a conversation with a model. `call`: the id of the call that a tool's result answers."""
 
     role: Role
@@ -55,7 +50,7 @@ class Message(FrozenModel):
         return "".join(str(b.get("text", "")) if isinstance(b, dict) else str(b) for b in blocks)
 
 
-class Tokens(FrozenModel):
+class Tokens(Frozen):
     """What a call took. `estimated`: the provider didn't say."""
 
     into: int = 0
@@ -69,7 +64,7 @@ class Tokens(FrozenModel):
         return self.into + self.out
 
 
-class TranscriptStarted(FrozenModel):
+class TranscriptStarted(Frozen):
     """The first line, and one when it changed: who is asked for what, and all the decision rests on but the tools."""
 
     kind: Literal["begun"] = "begun"
@@ -83,7 +78,7 @@ class TranscriptStarted(FrozenModel):
     tokens: int = Field(description="tokens that the answer may take")
 
 
-class ModelCall(FrozenModel):
+class ModelCall(Frozen):
     """One request to a chat model. Of its messages the first `kept` stand in the lines before."""
 
     kind: Literal["call"] = "call"
@@ -102,7 +97,7 @@ class ModelCall(FrozenModel):
     cost: float | None = None
 
 
-class ToolUse(FrozenModel):
+class ToolUse(Frozen):
     """One call of a tool: its result, or its sentence that says what was wrong."""
 
     kind: Literal["tool"] = "tool"
@@ -112,7 +107,7 @@ class ToolUse(FrozenModel):
     error: str | None = None
 
 
-class TranscriptEnded(FrozenModel):
+class TranscriptEnded(Frozen):
     """The last line: the answer, or why there is none; `by`: the model that gave it, or `offline`."""
 
     kind: Literal["ended"] = "ended"
@@ -122,7 +117,7 @@ class TranscriptEnded(FrozenModel):
 
 
 TranscriptLine = Annotated[TranscriptStarted | ModelCall | ToolUse | TranscriptEnded, Field(discriminator="kind")]
-TRANSCRIPT_LINE: TypeAdapter[TranscriptLine] = TypeAdapter(TranscriptLine)
+TRANSCRIPT_LINE: TypeAdapter[TranscriptLine] = TypeAdapter(TranscriptLine, config=ConfigDict(defer_build=True))
 
 
 class CallLedger(Protocol):

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-import yaml
-
 from tuneloop.core import files
 from tuneloop.core.errors import DamagedFileError
 
@@ -128,22 +126,3 @@ def parse_expression(source: str) -> ast.expr:
     """The tree of one expression. Raises SyntaxError."""
     with _one:
         return ast.parse(source, mode="eval").body
-
-
-# Untrusted YAML: the safe loader, with integers of at most 64 bits.
-
-INT = "tag:yaml.org,2002:int"
-
-
-class PlainLoader(yaml.SafeLoader):
-    """SafeLoader with bounded numbers; reading and printing longer ones takes quadratic time."""
-
-    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        """A whole number. Raises ConstructorError above 64 bits."""
-        value: int = super().construct_yaml_int(node)
-        if value.bit_length() > 64:
-            raise yaml.constructor.ConstructorError(None, None, "a number is too large", node.start_mark)
-        return value
-
-
-PlainLoader.add_constructor(INT, PlainLoader.construct_yaml_int)

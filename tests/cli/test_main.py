@@ -29,7 +29,6 @@ HEAVY = (
     "fastmcp",
     "mcp",
     "pydantic",
-    "pydantic_settings",
     "rich",
     "matplotlib",
 )
@@ -64,6 +63,18 @@ def test_help_is_fast_and_imports_nothing_heavy() -> None:
     assert loaded == "[]"
     assert float(cpu) <= 0.3
     assert "tuneloop run --benchmark wordproblems" in done.stdout
+
+
+@pytest.mark.parametrize("words", ["run --help", "list runs"])
+def test_commands_import_no_event_loop_and_no_yaml_reader_that_they_do_not_need(words: str, tmp_path: Path) -> None:
+    code = (
+        f"import sys\nsys.argv = ['tuneloop', *{words.split()!r}]\nfrom tuneloop.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([m for m in ('asyncio', 'yaml') if m in sys.modules], file=sys.stderr)"
+    )
+    env = {**os.environ, "FT_FILE_PATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert done.stderr.strip() == "[]"
 
 
 def every_command() -> Iterator[tuple[str, click.Command]]:

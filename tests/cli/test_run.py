@@ -48,7 +48,7 @@ def test_a_named_benchmark_is_taken_without_a_warning(home: Home, monkeypatch: p
 
 
 def test_a_terminal_is_asked(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuneloop.cli.run.is_interactive", lambda: True)
+    monkeypatch.setattr("tuneloop.cli.terminal.is_interactive", lambda: True)
     task = write_task(home.root.parent / "task")
     result = call("--dataset", str(task / "data"), typed=f"{task}\ntiny\n")
     assert result.exit_code == 0, result.output

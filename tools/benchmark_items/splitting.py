@@ -22,7 +22,6 @@ from tuneloop.tools.benchmark_items.folder import (
     order_clusters,
     read_items,
 )
-from tuneloop.tools.contamination.near_copies import groups_of_near_copies
 
 Unit = list[Item]
 
@@ -67,6 +66,8 @@ def half_hash(unit: Unit) -> str:
 
 def units_of(items: Sequence[Item]) -> list[Unit]:
     """Items that belong together."""
+    from tuneloop.tools.contamination.near_copies import groups_of_near_copies  # brings NumPy: names are known without
+
     parent = list(range(len(items)))
 
     def root(i: int) -> int:

@@ -16,7 +16,7 @@ from tuneloop.core.catalog import VERIFIER, Benchmark, Calls, Item, Verified
 from tuneloop.core.errors import DamagedFileError, InvalidRequestError
 from tuneloop.core.files import digest, parse_json, raw_lines, write_atomic, write_lines
 from tuneloop.core.layout import Home
-from tuneloop.core.untrusted import PlainLoader
+from tuneloop.core.plain_yaml import PlainLoader
 from tuneloop.tools.benchmark_items.checks import (
     check_answer_format,
     check_disjoint_splits,

@@ -14,7 +14,7 @@ import yaml
 
 from tuneloop.core.files import parse_json, read_text
 from tuneloop.core.layout import ExperimentFolder, job_input_file
-from tuneloop.core.untrusted import PlainLoader
+from tuneloop.core.plain_yaml import PlainLoader
 
 # A config's text, read and written as the engine reads it: OmegaConf's dialect of YAML, with the line of every key.
 

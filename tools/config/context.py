@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tuneloop.tools.config.catalog import Catalog
-from tuneloop.tools.config.config_text import Config
 from tuneloop.tools.config.installed import package_version
 from tuneloop.tools.config.model_card import ModelCard
+
+if TYPE_CHECKING:
+    from tuneloop.tools.config.config_text import Config  # YAML is slow to import, and questions need none
 
 # What a named device can compute with: `cpu`, `cuda`, or a card such as `cuda:V100`, `T4`, `H200`, `cuda:8.0`.
 

@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-import yaml
-
 import tuneloop
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import checked, read_field, read_yaml
@@ -22,6 +20,8 @@ FORMAT = 4
 
 def write_manifest(run: RunFolder, spec: RunSpec) -> None:
     """Version, time and spec, signed by the home."""
+    import yaml  # slow, and most commands write none
+
     made = {
         "version": tuneloop.__version__,
         "format": FORMAT,
