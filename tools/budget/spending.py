@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tuneloop.core.budget import Amounts, Spent
 from tuneloop.core.files import read_field, read_model
@@ -28,7 +28,7 @@ ALL = "all"
 def gpu_hours(run: RunFolder) -> dict[int, float]:
     """Experiment → hours; 0: those of the run itself. Of a fork only what it did itself."""
     found: defaultdict[int, float] = defaultdict(float)
-    if run.setup.is_file() and read_field(run.setup, "device", str) != "cpu":
+    if run.setup.is_file() and read_model(run.setup, dict[str, Any]).get("device", "cpu") != "cpu":
         for number, jobs in job_folders(run):
             for job in job_attempts(jobs):
                 found[number] += device_count(job) * attempt_seconds(job) / 3600
