@@ -37,7 +37,7 @@ def read(data: Path, _tokenizer: Path) -> dict[str, Any]:
     """Parse and fields alone."""
 
     def once() -> float:
-        began, tally, schema = time.process_time(), GateCounts(), schema_of()
+        began, tally, schema = time.process_time(), GateCounts(data.name), schema_of()
         for block in stream_blocks(data):
             check_rows(block, schema, tally)
         return time.process_time() - began
@@ -49,7 +49,7 @@ def read(data: Path, _tokenizer: Path) -> dict[str, Any]:
 
 def compare(data: Path, _tokenizer: Path) -> dict[str, Any]:
     """Overlap with the benchmark, and copies."""
-    began, schema, tally, repeats = time.process_time(), schema_of(), GateCounts(), DuplicateIndex()
+    began, schema, tally, repeats = time.process_time(), schema_of(), GateCounts(data.name), DuplicateIndex()
     guard = guard_of(r["instruction"] + f" Item {i}." for i, r in enumerate(rows(ITEMS)))
     for block in stream_blocks(data):
         repeats.add(*separate_overlaps(*check_rows(block, schema, tally), guard, tally, drop=True))
@@ -88,7 +88,7 @@ def judged_by(tokenizer: Path) -> dict[str, Any]:
 
 def tokens(data: Path, tokenizer: Path) -> dict[str, Any]:
     """The whole gate, without a benchmark's items, against the tokenizer alone."""
-    some = [row for block in stream_blocks(data) for row in check_rows(block, schema_of(), GateCounts())[0]]
+    some = [row for block in stream_blocks(data) for row in check_rows(block, schema_of(), GateCounts(data.name))[0]]
     texts = [text for row in some for text in CHATML.texts(row)]
     own = Tokenizer.from_file(str(tokenizer))
     out = data.with_name("gate-out")

@@ -16,6 +16,7 @@ Examples:
   tuneloop data inspect rows.jsonl.gz --json
   tuneloop data overlap ./my_data --benchmark gsm8k,math
   tuneloop data overlap ./my_data --benchmark gsm8k --drop-overlaps --out clean.jsonl
+  tuneloop data check data.json
   tuneloop data check data.json --benchmark gsm8k --model ./my_model
 """
 

@@ -67,7 +67,9 @@ class Hypothesis(Frozen):
     aspect: str = Field(
         description="what is changed: first, format, noise, coverage, style, underfit, overfit, rate, method"
     )
-    parent: int | None = Field(None, description="number of the experiment it builds on; None: from scratch")
+    parent: int | None = Field(
+        None, description="number of the experiment it builds on; left out: the incumbent; 0: from scratch"
+    )
     data_plan: tuple[Step, ...] = ()
     training_plan: dict[str, Value] = Field({}, description="LLaMA-Factory values the config shall have")
     stop: bool = Field(False, description="true: no further experiment is worth its cost; `reason` says why")

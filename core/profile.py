@@ -92,7 +92,7 @@ class SourceProfile(ProfileModel):
         description="rows whose label the words of other rows speak against; None: no labels"
     )
     validation_overlap: float = Field(description="rows whose question is a validation item")
-    overlapping: str = Field("", description="records of the file, counted from 0, that hold a validation item")
+    overlapping: str = Field("", description="records of the file, counted from 1, that hold a validation item")
     question_lengths: Lengths
     solution_lengths: Lengths
     answers: dict[str, float] = Field({}, description="most frequent final answers and their shares")

@@ -11,6 +11,7 @@ from tuneloop.core.errors import ToolError
 from tuneloop.mcp_servers.injection_marking import mark_answer
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import Count, Offset
+from tuneloop.tools.contamination.common_words import matched_piece
 from tuneloop.tools.raw_data.cache import dataset_view
 from tuneloop.tools.raw_data.client import shared_reader
 from tuneloop.tools.raw_data.files import record_files
@@ -85,16 +86,27 @@ class RowTools:
     def check_overlap(self, dataset: Dataset, count: Count = 5, offset: Offset = 0) -> dict[str, Any]:
         """Is raw data contaminated, does it overlap with the benchmark? Rows that leak its items: validation shown, test counted.
 
-        A recipe that trains on the first is refused unless the run drops them. The others, also those with `unseen`
-        validation items, were removed from the data set before anything of this run read it.
+        Rows with validation items are dropped after the script and counted, unless the run refuses them; `piece` is the longest
+        run of words that row and item share. The others, also those with `unseen` validation items, were removed from the
+        data set before anything of this run read it.
         """
         self.root(dataset)
         view = dataset_view(self.scope.run_tools().setup, dataset)
         if view is None:
             raise ToolError(f"the run was prepared without looking for overlaps in {dataset}")
         overlaps = {"validation": view.validation_rows, "unseen": 0, "test": 0, **view.removed}
-        shown = [hit.model_dump(mode="json") for hit in view.validation[offset : offset + count]]
+        shown = [
+            {**hit.model_dump(mode="json"), "piece": matched_piece(hit.row, self._item_text(hit.benchmark, hit.item))}
+            for hit in view.validation[offset : offset + count]
+        ]
         return mark_answer({"rows": view.rows, "overlaps": overlaps, "validation": shown})
+
+    def _item_text(self, benchmark: str, number: str) -> str:
+        """What a shown validation item asks."""
+        run_tools = self.scope.run_tools()
+        folder = next(folder for folder in run_tools.benchmarks if folder.benchmark.name == benchmark)
+        shown = run_tools.validation(folder).shown
+        return next(("\n".join(item.fields.values()) for item in shown if str(item.id) == number), "")
 
     def _files(self, dataset: str, path: str) -> dict[str, Path]:
         """All files of a data set, or the one named."""

@@ -47,7 +47,7 @@ def read_source(root: Path, source: dict[str, Any], task: dict[str, Any], most: 
     folder = root / source["dataset"]
     path = folder if folder.is_file() else folder / source["file"]
     skip = frozenset(map(int, source["skip"]))
-    some = (record for number, record in enumerate(records(path)) if number not in skip)
+    some = (record for number, record in enumerate(records(path), 1) if number not in skip)
     wanted = (r for r in some if belongs(r, source["where"]) and flagged(r, source["flag"]))
     rows = (make_row(record, source, task) for record in itertools.islice(wanted, most))
     return [row for row in rows if row is not None]

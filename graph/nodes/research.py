@@ -8,7 +8,7 @@ from typing import Any
 from tuneloop.agents.researcher import RESEARCHER
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import RecipeFailure
-from tuneloop.core.experiment import Hypothesis
+from tuneloop.core.experiment import Hypothesis, Journal
 from tuneloop.core.files import write_json
 from tuneloop.graph.agent_calls.brief import build_brief, journal_failures
 from tuneloop.graph.agent_calls.run_agent import run_agent
@@ -49,8 +49,16 @@ def propose_hypothesis(ctx: Context) -> bool:
         answer = run_agent(again, RESEARCHER, build_brief(again, failures=journal_failures(ctx), stop_refused=refusal))
     if answer.stop:
         raise RecipeError(f"the researcher proposes nothing but to stop: {answer.reason}", culprit="planner")
-    write_json(ctx.folder.hypothesis, answer.model_dump(mode="json"))
+    parent = chosen_parent(answer, load_journal(ctx.run))
+    write_json(ctx.folder.hypothesis, answer.model_copy(update={"parent": parent}).model_dump(mode="json"))
     return True
+
+
+def chosen_parent(idea: Hypothesis, journal: Journal) -> int | None:
+    """The experiment that the idea builds on: the one it names, else the incumbent; None: from scratch."""
+    if idea.parent is not None:
+        return idea.parent or None
+    return journal.best.number if journal.best else None
 
 
 def stop_refusal(ctx: Context, idea: Hypothesis) -> str:

@@ -42,6 +42,7 @@ NAMED = {
     "AnyFile",
     "Column",
     "AnyColumn",
+    "AllRows",
     "Wanted",
     "Code",
     "Count",
@@ -227,6 +228,7 @@ async def test_overlaps_show_validation_rows_and_count_sealed_ones(toolbox, foun
     seen = await toolbox.call("data_check_overlap", dataset="mine")
     assert seen["overlaps"] == {"validation": 2, "unseen": 2, "test": 3}
     assert [hit["where"] for hit in seen["validation"]] == ["rows.jsonl:61", "rows.jsonl:62"]
+    assert all(hit["piece"] and hit["piece"] in hit["row"]["question"] for hit in seen["validation"])
     assert (await toolbox.call("data_check_overlap", dataset="mine", offset=1, count=1))["validation"] == seen[
         "validation"
     ][1:]

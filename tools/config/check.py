@@ -20,6 +20,7 @@ from tuneloop.tools.config.memory import memory_finding
 from tuneloop.tools.config.model_card import ModelCard, read_model_card
 from tuneloop.tools.config.model_fit import check_fit
 from tuneloop.tools.config.model_shape import ModelShape
+from tuneloop.tools.config.model_support import check_adapters, check_model_support
 from tuneloop.tools.config.names import unknown_key
 from tuneloop.tools.config.rules_data import data_rules
 from tuneloop.tools.config.rules_distributed import distributed_rules, mapping_rules
@@ -160,7 +161,10 @@ def _check_combination(context: ConfigContext, memory: int | None) -> Iterator[K
     """What only shows when all keys are seen together."""
     yield from check_rules(context)
     yield from check_fit(context)
+    yield from check_model_support(context)
     yield from check_places(context)
+    if not context.in_run:
+        yield from check_adapters(context)
     yield from check_datasets(context)
     values = context.config.values
     if context.in_run:

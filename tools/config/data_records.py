@@ -1,4 +1,4 @@
-"""The first records of a data file, held against the columns and roles that its registration promises."""
+"""The first records of a data file, as the engine reads it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ from typing import Any
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import parse_json
 from tuneloop.tools.config.config_text import file_stamp
-from tuneloop.tools.config.data_columns import Columns, record_error, required_columns
-from tuneloop.tools.config.finding import Level
 from tuneloop.tools.raw_data.json_stream import StreamError, stream_rows
 
 WHOLE = 4 << 20  # bytes up to which every record is read
 FIRST = 100
 TEXTS = (".json", ".jsonl", ".csv", ".txt")
-RecordProblem = tuple[Level, str]
 
 
 @dataclass(frozen=True)
@@ -124,31 +121,3 @@ def _columnar(path: Path) -> Iterator[Any]:
             yield from batch.to_pylist()
     except ArrowException as e:
         raise ValueError(str(e)) from e
-
-
-def unusable_records(sample: DataSample, columns: Columns, stage: str) -> Iterator[RecordProblem]:
-    """What the engine cannot use of these records in that stage."""
-    strange = next((n for n, record in enumerate(sample.records, 1) if not isinstance(record, dict)), None)
-    if strange:
-        yield "error", f"record {strange} of {sample.path.name} is no object; right is one object a record"
-        return
-    needed = dict(required_columns(columns, stage))
-    for role, name in needed.items():
-        if name is None:
-            yield (
-                "error",
-                f"no column is named for {role}, which stage: {stage} needs; name it in columns of dataset_info.json",
-            )
-            return
-        if name not in sample.columns:
-            have = ", ".join(sorted(sample.columns)[:10])
-            yield (
-                "error",
-                f"column {name!r} ({role}) is not in {sample.path.name}, which has {have}; name it in columns",
-            )
-            return
-    bad = [(n, why) for n, record in enumerate(sample.records, 1) if (why := record_error(record, columns, stage))]
-    if bad:
-        level: Level = "error" if len(bad) == len(sample.records) or bad[0][1].startswith("!") else "warning"
-        number, why = bad[0]
-        yield level, f"record {number} of {sample.path.name}: {why.lstrip('!')}"

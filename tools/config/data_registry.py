@@ -12,7 +12,8 @@ from typing import Any
 from tuneloop.tools.config.config_text import UnreadableError, read_object
 from tuneloop.tools.config.context import ConfigContext
 from tuneloop.tools.config.data_columns import Columns, is_tag
-from tuneloop.tools.config.data_records import DataSample, read_sample, unusable_records
+from tuneloop.tools.config.data_problems import records_problem
+from tuneloop.tools.config.data_records import DataSample, read_sample
 from tuneloop.tools.config.finding import KeyProblem
 from tuneloop.tools.config.templates import MEDIA
 
@@ -92,19 +93,28 @@ def _unregistered(name: str, entry: Any, info: Mapping[str, Any]) -> str:
     return f"{name!r} is not in {INFO}; {hint}"
 
 
-def _entry(s: ConfigContext, d: NamedDataset) -> Iterator[KeyProblem]:
-    entry = d.entry
+def entry_problem(entry: Mapping[str, Any]) -> str:
+    """What the engine cannot use of a registration, whatever its data; empty when it can."""
     if (formatting := entry.get("formatting", "alpaca")) not in FORMATS:
-        yield "error", d.key, f"{d.name}: formatting {formatting!r} in {INFO} is not among {', '.join(FORMATS)}"
-        return
+        return f"formatting {formatting!r} in {INFO} is not among {', '.join(FORMATS)}"
     for what, known in (("columns", COLUMNS), ("tags", TAGS)):
         given = entry.get(what, {})
         wrong = [name for name in given if name not in known] if isinstance(given, dict) else [what]
         if wrong:
             near = difflib.get_close_matches(str(wrong[0]), known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"right is {', '.join(sorted(known))}"
-            yield "error", d.key, f"{d.name}: {wrong[0]!r} in {what} of {INFO} has no effect; {hint}"
-            return
+            return f"{wrong[0]!r} in {what} of {INFO} has no effect; {hint}"
+    count = entry.get("num_samples")
+    if count is not None and (type(count) is not int or count < 1):
+        return f"num_samples {count!r} in {INFO} takes no rows; write a whole number above 0"
+    return ""
+
+
+def _entry(s: ConfigContext, d: NamedDataset) -> Iterator[KeyProblem]:
+    entry = d.entry
+    if wrong := entry_problem(entry):
+        yield "error", d.key, f"{d.name}: {wrong}"
+        return
     ranking = entry.get("ranking", False)
     if bool(ranking) != (s.stage in RANKED):
         yield "error", d.key, _kind(d.name, s.stage)
@@ -167,8 +177,8 @@ def _contents(s: ConfigContext, d: NamedDataset, sample: DataSample) -> Iterator
     if sample.broken:
         yield "error", d.key, f"{d.name}: {sample.broken}"
         return
-    for level, text in unusable_records(sample, Columns.of(d.entry), s.stage):
-        yield level, d.key, f"{d.name}: {text}"
+    if wrong := records_problem(sample, Columns.of(d.entry), s.stage):
+        yield "error", d.key, f"{d.name}: {wrong}"
     yield from _check_media(s, d, sample)
     alone = len(s.names(d.key)) == 1
     if alone and s.stage == "pt" and s.get("packing") is not False and sample.size < s.get("cutoff_len"):

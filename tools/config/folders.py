@@ -32,7 +32,6 @@ def check_places(s: ConfigContext) -> Iterator[KeyProblem]:
     if s.in_run:
         return
     yield from _model(s)
-    yield from _adapters(s)
     yield from _other_models(s)
     yield from _output(s)
     yield from _resume(s)
@@ -58,21 +57,6 @@ def _model(s: ConfigContext) -> Iterator[KeyProblem]:
             yield "error", "model_name_or_path", f"{s.path(name)} is no folder; write the folder of a model"
 
 
-def _adapters(s: ConfigContext) -> Iterator[KeyProblem]:
-    for name in s.names("adapter_name_or_path") if s.on("adapter_name_or_path") else ():
-        folder = s.path(name) / str(s.get("adapter_folder") or "")
-        if not folder.is_dir() and is_hub_name(name):
-            continue
-        try:
-            told = read_object(folder / "adapter_config.json")
-        except UnreadableError as e:
-            yield "error", "adapter_name_or_path", f"{e}; write the folder of an adapter"
-            continue
-        if not isinstance(told, Mapping) or "peft_type" not in told:
-            why = f"{folder}/adapter_config.json names no peft_type; write the folder of an adapter"
-            yield "error", "adapter_name_or_path", why
-
-
 def _other_models(s: ConfigContext) -> Iterator[KeyProblem]:
     for key in ("ref_model", "reward_model"):
         name = s.get(key)
@@ -94,6 +78,9 @@ def _output(s: ConfigContext) -> Iterator[KeyProblem]:
     model = s.get("model_name_or_path")
     if isinstance(model, str) and model and path.resolve() == s.path(model).resolve():
         yield "error", "output_dir", "is the model's own folder, whose weights would be overwritten; name another"
+        return
+    if path.resolve() == (s.data or s.path(str(s.get("dataset_dir")))).resolve():
+        yield "error", "output_dir", "is dataset_dir, the folder of the data; name another"
         return
     if path.is_dir() and s.trains and not s.set("overwrite_output_dir") and s.get("resume_from_checkpoint") is None:
         yield from _check_output_taken(s, path)

@@ -18,6 +18,7 @@ from tuneloop.tools.config.model_shape import ModelShape, shape_of_weights
 INDEX = "model.safetensors.index.json"
 DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I8": "int8", "U8": "uint8"}
 LARGEST_HEADER = 100 << 20
+MEDIA_MARK = re.compile(r"image|audio|video")  # marks in no text; models without such parts have no row for them
 
 Tensors = dict[str, tuple[str, tuple[int, ...]]]
 Stamp = tuple[tuple[Path, int, int], ...]
@@ -28,6 +29,7 @@ class ModelCard:
     """One base model; `shape` holds its matrices, counted from the weights' headers, `tensors` every tensor's sizes.
 
     `tied`: the head is the embedding. `quantized`: how its weights are. `token_count`: tokens of its tokenizer.
+    `custom_code`: it brings its own classes.
     """
 
     folder: Path
@@ -47,6 +49,7 @@ class ModelCard:
     tied: bool = False
     quantized: str = ""
     token_count: int = 0
+    custom_code: bool = False
 
 
 def read_model_card(folder: Path) -> ModelCard:
@@ -92,6 +95,7 @@ def _read(folder: Path, stamp: Stamp) -> ModelCard:  # noqa: ARG001 - the stamp 
         tied=bool(config.get("tie_word_embeddings", text.get("tie_word_embeddings", _has_tied_head(tensors)))),
         quantized=str((config.get("quantization_config") or {}).get("quant_method", "")),
         token_count=token_count,
+        custom_code="auto_map" in config,
     )
 
 
@@ -156,7 +160,8 @@ def _tokenizer(folder: Path) -> tuple[frozenset[str], int, dict[str, Any]]:
     tokens = {t for t in vocab if isinstance(t, str) and t[:1] in "<[" and len(t) > 2}
     tokens |= {str(t.get("content")) for t in whole.get("added_tokens") or ()}
     tokens |= {str(t.get("content")) for t in (config.get("added_tokens_decoder") or {}).values()}
-    added = [int(t.get("id", 0)) for t in whole.get("added_tokens") or ()]
+    texts = (t for t in whole.get("added_tokens") or () if not MEDIA_MARK.search(str(t.get("content"))))
+    added = [int(t.get("id", 0)) for t in texts]
     return frozenset(tokens), max([len(list(vocab)), *(n + 1 for n in added)]), config
 
 

@@ -25,7 +25,9 @@ def check_target_modules(s: ConfigContext) -> Iterator[KeyProblem]:
     if not s.model.shape.linears:
         return
     if s.method in ("lora", "oft"):
-        yield from _adapted(s)
+        yield from _adapted(s, "lora_target")
+        if s.method == "oft":
+            yield from _adapted(s, "oft_target")
         yield from _saved_too(s)
     if s.method == "freeze":
         yield from _unfrozen(s)
@@ -35,8 +37,8 @@ def check_target_modules(s: ConfigContext) -> Iterator[KeyProblem]:
     yield from _rank(s)
 
 
-def _adapted(s: ConfigContext) -> Iterator[KeyProblem]:
-    names = s.names("lora_target")
+def _adapted(s: ConfigContext, key: str) -> Iterator[KeyProblem]:
+    names = s.names(key) if s.on(key) or key == "lora_target" else []
     if names == [ALL]:
         return
     linears = s.model.shape.linears
@@ -47,7 +49,7 @@ def _adapted(s: ConfigContext) -> Iterator[KeyProblem]:
         near = difflib.get_close_matches(name, linears, n=1)
         hint = f"did you mean {near[0]}? " if near and name not in ALL_BY_OTHERS else ""
         have = ", ".join(sorted(linears))
-        yield "error", "lora_target", f'"{name}" is no module of the model; {hint}right is all or some of {have}'
+        yield "error", key, f'"{name}" is no module of the model; {hint}right is all or some of {have}'
         return
 
 

@@ -11,7 +11,6 @@ from tuneloop.tools.config.rule import ConfigRule, find_broken_rules, warning
 LOSSES = ("use_dft_loss", "use_asft_loss", "use_eaft_loss")
 # Keys that only some stages use.
 HEEDED: dict[str, tuple[str, ...]] = {
-    "pref_loss": ("dpo",),
     "dpo_label_smoothing": ("dpo",),
     "simpo_gamma": ("dpo",),
     "pref_bco_weight": ("dpo",),
@@ -27,6 +26,11 @@ HEEDED: dict[str, tuple[str, ...]] = {
 }
 
 RULES: tuple[ConfigRule, ...] = (
+    ConfigRule(
+        "pref_loss",
+        lambda s: s.set("pref_loss") and s.stage != "dpo",
+        "works with stage: dpo only; write that, or leave it out",
+    ),
     ConfigRule(
         "predict_with_generate",
         lambda s: s.set("predict_with_generate") and s.stage != "sft",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tuneloop.core.catalog import Benchmark
 from tuneloop.tools.data_gate.duplicates import DuplicateCounts
-from tuneloop.tools.data_gate.report import DATA, Lengths, Overlap
+from tuneloop.tools.data_gate.report import Lengths, Overlap
 from tuneloop.tools.raw_data.languages import script_shares
 
 SHOWN = 5
@@ -35,8 +35,13 @@ ENDINGS = {
 
 @dataclass
 class GateCounts:
-    """Counts that grow with every record; `examined` rows are those kept that lie within the limit."""
+    """Counts that grow with every record of the file `name`; `examined` rows are those kept that lie within the limit.
 
+    `strict`: nothing may be left out, so that each row that would be makes a sentence.
+    """
+
+    name: str
+    strict: bool = False
     read: int = 0
     kept: int = 0
     examined: int = 0
@@ -60,50 +65,52 @@ class GateCounts:
         if len(self.overlaps) < MOST_OVERLAPS:
             self.overlaps.append(found)
 
-
-def finding_place(line: int, row: int, name: str = "") -> str:
-    """Where a finding is: file, line, row (both from 1), field."""
-    return f"{DATA}:{line}: row {row}" + (f' field "{name}"' if name else "")
+    def found_wrong(self, line: int, row: int, field: str, sentence: str) -> None:
+        """Count a row that stops a training; the first are kept to be shown, with line and row (both from 1)."""
+        self.wrong += 1
+        if len(self.sentences) < SHOWN:
+            where = f' field "{field}"' if field else ""
+            self.sentences.append(f"{self.name}:{line}: row {row}{where} {sentence}")
 
 
 def gate_errors(
-    tally: GateCounts, broken: str, row_limit: int, benchmark: Benchmark, lengths: Lengths
+    tally: GateCounts, broken: str, row_limit: int, benchmark: Benchmark | None, lengths: Lengths
 ) -> Iterator[str]:
     """What must be repaired before a training; `broken` says why the file could not be read to its end."""
     if broken:
-        yield f"{DATA}: {broken}"
+        yield f"{tally.name}: {broken}"
         return
     if not tally.read:
-        yield f"{DATA}: an empty list; right is one object a record"
+        yield f"{tally.name}: an empty list; right is one object a record"
         return
     yield from tally.sentences
     if tally.wrong > len(tally.sentences):
-        yield f"{DATA}: {tally.wrong} of {tally.read} rows have wrong fields; {SHOWN} are shown"
+        yield f"{tally.name}: {tally.wrong} of {tally.read} rows have wrong fields; {SHOWN} are shown"
     empty = sum(n for reason, n in tally.dropped.items() if reason.startswith("empty"))
     if empty > MOST_EMPTY * tally.read:
         yield (
-            f"{DATA}: {empty} of {tally.read} rows are empty, first {tally.first_empty}; right is text in both fields"
+            f"{tally.name}: {empty} of {tally.read} rows are empty, first {tally.first_empty}; right is text in both fields"
         )
     if tally.overlapping:
         yield _overlap_error(tally)
     if not tally.kept and not tally.wrong and not tally.overlapping:
         reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(tally.dropped.items()))
-        yield f"{DATA}: no row is left ({reasons}); right is rows of the training data only"
+        yield f"{tally.name}: no row is left ({reasons}); right is rows of the training data only"
     if tally.kept > row_limit:
-        yield f"{DATA}: {tally.kept} rows, and the limit is {row_limit}; choose the best {row_limit} in the script"
+        yield f"{tally.name}: {tally.kept} rows, and the limit is {row_limit}; choose the best {row_limit} in the script"
     missing = tally.examined - tally.parsed
-    if tally.examined and missing > MOST_UNPARSED * tally.examined:
+    if benchmark and missing > MOST_UNPARSED * tally.examined:
         right = ENDINGS.get(benchmark.answer.partition(":")[0]) or (
             f"outputs that end with {benchmark.final or benchmark.description}"
             if benchmark.scorer
             else f"outputs that match {benchmark.answer.removeprefix('regex:')}"
         )
         share = f"{100 * missing / tally.examined:.0f} % of {tally.examined} outputs"
-        yield f"{DATA}: {share} hold no answer that the scorer finds ({tally.first_unparsed}); right is {right}"
+        yield f"{tally.name}: {share} hold no answer that the scorer finds ({tally.first_unparsed}); right is {right}"
     if lengths.unanswered > MOST_UNPARSED * tally.examined:
         share = f"{100 * lengths.unanswered / tally.examined:.0f} % of {tally.examined} outputs"
         yield (
-            f"{DATA}: {share} are cut before their end, where the answer is: the longest record has {lengths.longest} "
+            f"{tally.name}: {share} are cut before their end, where the answer is: the longest record has {lengths.longest} "
             f"tokens, cutoff_len is {lengths.cutoff_len}; right is shorter rows, or a cutoff_len that holds them"
         )
 
@@ -115,7 +122,7 @@ def _overlap_error(tally: GateCounts) -> str:
     named = " and ".join(f"{count} that overlap with {what}" for what, count in splits.items() if count)
     others = f" ({named} are dropped already)" if named else ""
     return (
-        f"{DATA}: {tally.overlapping} of {tally.read} rows overlap with validation items{others}: {shown}; drop them in the "
+        f"{tally.name}: {tally.overlapping} of {tally.read} rows overlap with validation items{others}: {shown}; drop them in the "
         "script, or start the run without --refuse-overlaps"
     )
 
@@ -132,28 +139,30 @@ def is_bare_answer(output: str) -> bool:
 
 
 def gate_warnings(
-    tally: GateCounts, lengths: Lengths, repeats: DuplicateCounts, usual: str, benchmark: Benchmark
+    tally: GateCounts, lengths: Lengths, repeats: DuplicateCounts, usual: str, benchmark: Benchmark | None
 ) -> Iterator[str]:
     """What is worth knowing and stops nothing; `usual` is the script of the benchmark's prompts, "" if unknown."""
-    if ASKS_STEPS.search(benchmark.prompt) and tally.bare > MOST_BARE * tally.examined:
+    if benchmark and ASKS_STEPS.search(benchmark.prompt) and tally.bare > MOST_BARE * tally.examined:
         share = f"{100 * tally.bare / tally.examined:.0f} % of {tally.examined} outputs"
-        yield f"{DATA}: {share} are an answer alone, and the benchmark's prompt asks for reasoning before it"
+        yield f"{tally.name}: {share} are an answer alone, and the benchmark's prompt asks for reasoning before it"
     for reason, count in sorted(tally.dropped.items()):
-        yield f"{DATA}: {count} of {tally.read} rows dropped: {reason}"
+        yield f"{tally.name}: {count} of {tally.read} rows dropped: {reason}"
     if tally.extra_fields:
         names = ", ".join(str(name) for name, _ in tally.extra_fields.most_common(6))
-        yield f"{DATA}: fields that are not trained on were left out: {names}"
+        yield f"{tally.name}: fields that are not trained on were left out: {names}"
     if repeats.exact or repeats.near:
         first = f", first row {repeats.first[0]} of row {repeats.first[1]}" if repeats.first else ""
         counts = f"{repeats.exact} rows repeat an earlier one, {repeats.near} nearly{first}"
-        yield f"{DATA}: {counts}; drop them in the script"
+        yield f"{tally.name}: {counts}; drop them in the script"
     if repeats.reasked:
-        yield (f"{DATA}: {repeats.reasked} rows ask an earlier question again with another output; keep the right one")
+        yield (
+            f"{tally.name}: {repeats.reasked} rows ask an earlier question again with another output; keep the right one"
+        )
     yield from _cut_warning(tally, lengths)
     yield from _script_warning(tally, usual)
     if len(tally.judged) == 1:
         only = "true" if True in tally.judged else "false"
-        yield f"{DATA}: every judgement is {only}; right is some of both, kto learns from the difference"
+        yield f"{tally.name}: every judgement is {only}; right is some of both, kto learns from the difference"
 
 
 def _cut_warning(tally: GateCounts, lengths: Lengths) -> Iterator[str]:
@@ -164,7 +173,7 @@ def _cut_warning(tally: GateCounts, lengths: Lengths) -> Iterator[str]:
         f"; raise cutoff_len towards {lengths.longest} or drop them" if lengths.cut > MOST_CUT * tally.examined else ""
     )
     lost = f", {lengths.lost} tokens in all, of {lengths.unanswered} the answer's end"
-    yield f"{DATA}: {lengths.cut} rows ({much}) exceed cutoff_len, {lengths.cutoff_len} tokens, and are cut{lost}{cure}"
+    yield f"{tally.name}: {lengths.cut} rows ({much}) exceed cutoff_len, {lengths.cutoff_len} tokens, and are cut{lost}{cure}"
 
 
 def _script_warning(tally: GateCounts, usual: str) -> Iterator[str]:
@@ -172,9 +181,10 @@ def _script_warning(tally: GateCounts, usual: str) -> Iterator[str]:
     found = Counter({name: n for name, n in tally.scripts.items() if name != "none"})
     if not found:
         return
+    asked = "which the benchmark asks in" if usual not in ("", "none") else "which most are in"
     usual = usual if usual not in ("", "none") else found.most_common(1)[0][0]
     others = {name: n for name, n in found.items() if name != usual and {name, usual} != {"han", "kana"}}
     if others:
         named = ", ".join(f"{script_shares(tally.scripts)[name]:g} % {name}" for name in others)
         first = tally.first_of_script[next(iter(others))]
-        yield f"{DATA}: rows in other letters than {usual}, which the benchmark asks in: {named}, first {first}"
+        yield f"{tally.name}: rows in other letters than {usual}, {asked}: {named}, first {first}"

@@ -19,9 +19,7 @@ from tuneloop.tools.contamination.probes import Hit
 from tuneloop.tools.data_gate.chat_template import ChatTemplate
 from tuneloop.tools.data_gate.duplicates import DuplicateIndex
 from tuneloop.tools.data_gate.findings import (
-    SHOWN,
     GateCounts,
-    finding_place,
     gate_errors,
     gate_warnings,
     is_bare_answer,
@@ -50,15 +48,15 @@ class OverlapGuard(Protocol):
 class _Pass:
     """One pass over a file: what records are judged by, and what was found."""
 
-    benchmark: Benchmark
+    benchmark: Benchmark | None
     readable: Callable[[str], bool]
-    guard: OverlapGuard
+    guard: OverlapGuard | None
     schema: Schema
     tokens: TokenCounter | None
     row_limit: int
     drop_overlaps: bool
     target: BinaryIO
-    tally: GateCounts = field(default_factory=GateCounts)
+    tally: GateCounts
     repeats: DuplicateIndex = field(default_factory=DuplicateIndex)
 
 
@@ -67,23 +65,26 @@ def run_gate(
     out: Path,
     *,
     row_limit: int,
-    benchmark: Benchmark,
+    benchmark: Benchmark | None,
     golds: Iterable[str] = (),
-    guard: OverlapGuard,
+    guard: OverlapGuard | None,
     drop_overlaps: bool,
     tokenizer: Path | None,
     cutoff_len: int | None,
     wrapping: ChatTemplate | None = None,
     registration: Mapping[str, Any] | None = None,
     usual_script: str = "",
+    strict: bool = False,
 ) -> GateReport:
     """Check the script's `raw` file record by record; `golds` are right answers of some items.
 
     Rows that overlap with the test, or with the unseen half of validation, are dropped and counted. Those that overlap with
     validation items shown make an error that names them, or with `drop_overlaps` are dropped too.
     `tokenizer` is a tokenizer.json (None: lengths are not counted), `wrapping` the template's, `registration` the entry of
-    dataset_info.json (none: plain Alpaca), `usual_script` that of the benchmark's prompts. When the report has no errors,
-    `out` holds `data.json` and `report.json`; otherwise neither, and `rejected.json` says why.
+    dataset_info.json (none: plain Alpaca), `usual_script` that of the benchmark's prompts. `strict`, for a file that no script
+    wrote: it may hold JSON lines, and rows that say nothing are errors rather than dropped. Without `benchmark` and `guard`,
+    answers and overlaps are not looked at. When the report has no errors, `out` holds `data.json` and `report.json`; otherwise
+    neither, and `rejected.json` says why.
     """
     out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, DATA, REJECTED):
@@ -95,8 +96,9 @@ def run_gate(
             target = stack.enter_context(part.open("wb"))
             counter = TokenCounter(tokenizer, wrapping or ChatTemplate(), cutoff_len) if tokenizer else None
             tokens = stack.enter_context(counter) if counter else None
-            judged_by = (benchmark, answer_reader(benchmark, golds), guard, schema_of(registration))
-            done = _Pass(*judged_by, tokens, row_limit, drop_overlaps, target)
+            readable: Callable[[str], bool] = answer_reader(benchmark, golds) if benchmark else bool
+            judged_by = (benchmark, readable, guard, schema_of(registration))
+            done = _Pass(*judged_by, tokens, row_limit, drop_overlaps, target, GateCounts(raw.name, strict))
             # One of its own: a warm process would go on seeing a file that was exchanged meanwhile.
             broken = _run(raw, done, stack.enter_context(closing(RawDataReader())))
             target.flush()
@@ -115,11 +117,11 @@ def _run(raw: Path, done: _Pass, reader: RawDataReader) -> str:
     """Read, judge and write block by block; returns why the file cannot be read, or ""."""
     done.target.write(b"[")
     try:
-        for block in reader.blocks(raw):
+        for block in reader.blocks(raw, lines=done.tally.strict):
             # Beyond the limit rows are only counted: the file is refused whatever they say.
             heeded = done.tally.kept <= done.row_limit
             rows, numbers = check_rows(block, done.schema, done.tally)
-            if heeded:
+            if heeded and done.guard:
                 rows, numbers = separate_overlaps(rows, numbers, done.guard, done.tally, drop=done.drop_overlaps)
             if rows and heeded:
                 if done.tokens:
@@ -148,7 +150,7 @@ def check_rows(block: Block, schema: Schema, tally: GateCounts) -> tuple[list[Tr
                 tally,
             )
         elif empty := find_empty_part(row):
-            _count_empty(empty, block, index, schema, tally)
+            _count_empty(empty, schema.empty_field(empty, row), block, index, tally)
         else:
             kept.append(row)
             numbers.append(block.first + index)
@@ -177,23 +179,18 @@ def separate_overlaps(
 
 
 def _count_wrong(why: RecordError, block: Block, index: int, tally: GateCounts) -> None:
-    tally.wrong += 1
-    if len(tally.sentences) < SHOWN:
-        where = finding_place(block.line_of(index), block.first + index, why.field)
-        tally.sentences.append(f"{where} {why.found}; expected {why.expected}")
+    sentence = f"{why.found}; expected {why.expected}"
+    tally.found_wrong(block.line_of(index), block.first + index, why.field, sentence)
 
 
-def _count_empty(what: str, block: Block, index: int, schema: Schema, tally: GateCounts) -> None:
-    c = schema.columns
-    if what == "no pair":
-        tally.dropped["chosen and rejected are the same"] += 1
+def _count_empty(what: str, named: str, block: Block, index: int, tally: GateCounts) -> None:
+    same = what == "no pair"
+    row, line = block.first + index, block.line_of(index)
+    if tally.strict:
+        tally.found_wrong(line, row, named, "is the same as the chosen answer" if same else "is empty; expected text")
         return
-    answered = c.chosen if c.ranking else c.response
-    named = c.messages if c.formatting != "alpaca" else c.prompt if what == "asked" else answered
-    tally.dropped[f"empty {named}"] += 1
-    tally.first_empty = tally.first_empty or (
-        f'row {block.first + index} field "{named}" (line {block.line_of(index)})'
-    )
+    tally.dropped["chosen and rejected are the same" if same else f"empty {named}"] += 1
+    tally.first_empty = tally.first_empty or f'row {row} field "{named}" (line {line})'
 
 
 def _take(rows: list[TrainingRow], numbers: list[int], block: Block, done: _Pass) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -41,7 +42,7 @@ def find_empty_part(row: TrainingRow) -> str | None:
     """What must say something and does not: `asked` or `answered`; pairs that say the same are `no pair`."""
     if not row.turns[-1].strip():
         return "asked"
-    if not all(answer.strip() for answer in row.answers):
+    if not all(text.strip() for text in (*row.answers, *row.turns[1::2])):
         return "answered"
     return "no pair" if len(row.answers) > 1 and row.answers[0] == row.answers[1] else None
 
@@ -62,6 +63,7 @@ def is_unwritable(row: TrainingRow) -> bool:
 
 
 PLAIN = Columns()
+THOUGHT, CALL = re.compile(r"<think>.*?</think>", re.DOTALL), "<tool_call>"  # around a call, as templates write them
 
 
 class RecordError(NamedTuple):
@@ -83,19 +85,35 @@ class Schema:
     fields: frozenset[str]
     read: Read
 
+    def empty_field(self, what: str, row: TrainingRow) -> str:
+        """The column that `find_empty_part` means."""
+        c = self.columns
+        if what == "no pair":
+            return str(c.rejected)
+        answers = (c.chosen, c.rejected) if c.ranking else (c.response,)
+        empty = next((name for name, text in zip(answers, row.answers, strict=False) if not text.strip()), None)
+        if what == "answered" and empty and (c.ranking or c.formatting == "alpaca"):
+            return empty
+        asked = (c.prompt or c.query) if what == "asked" else c.history
+        return str(asked if c.formatting == "alpaca" else c.messages)
+
 
 def schema_of(entry: Mapping[str, Any] | None = None) -> Schema:
     """The schema of a registration, an entry of `dataset_info.json`; without one plain Alpaca."""
-    columns = Columns.of(entry) if entry else PLAIN
+    return schema_of_columns(Columns.of(entry) if entry else PLAIN)
+
+
+def schema_of_columns(columns: Columns, *, answered: bool = True) -> Schema:
+    """The same for columns; `answered` False: the stage trains on the prompt alone."""
     chat = columns.formatting != "alpaca"
     roles: tuple[str, ...] = ("messages",) if chat else ("prompt", "query", "response", "history")
     roles = tuple(r for r in roles if not (columns.ranking and r == "response"))
     roles = (*roles, "system", "tools", "images", "videos", "audios", "kto_tag")
     names = (*roles, "chosen", "rejected") if columns.ranking else roles
     fields = frozenset(name for role in names if (name := getattr(columns, role)) is not None)
-    if columns == PLAIN:
+    if columns == PLAIN and answered:
         return Schema(columns, fields, read_plain)
-    read = _Chat(columns).read if chat else _Alpaca(columns).read
+    read = _Chat(columns).read if chat else _Alpaca(columns, answered=answered).read
     return Schema(columns, fields, read)
 
 
@@ -122,10 +140,11 @@ def read_plain(value: Any) -> TrainingRow | RecordError:
 class _Alpaca:
     """Other columns, a history, pairs, judgements."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, *, answered: bool = True) -> None:
         self.c = c = columns
         self.asked = [name for name in (c.prompt, c.query) if name]
-        self.answers = [str(n) for n in ((c.chosen, c.rejected) if c.ranking else (c.response,))]
+        names = (c.chosen, c.rejected) if c.ranking else (c.response,)
+        self.answers = [str(name) for name in names if answered]
         self.expected = f"{', '.join([*self.asked, *self.answers])}, all text"
 
     def read(self, value: Any) -> TrainingRow | RecordError:
@@ -194,6 +213,8 @@ class _Chat:
         role, content = turn.get(c.role_tag), turn.get(c.content_tag)
         if c.formatting == "openai" and turn.get("tool_calls"):
             role, content = c.function_tag, json.dumps(turn["tool_calls"], ensure_ascii=False)
+        if role == c.function_tag and type(content) is str and (why := _wrong_call(content)):
+            return f"has {c.content_tag}: {why}"
         if type(role) is not str or type(content) is not str:
             wrong, what = (c.role_tag, role) if type(role) is not str else (c.content_tag, content)
             return (
@@ -260,8 +281,37 @@ def _finish_row(
         system = value.get(c.system) or ""
         if not isinstance(system, str):
             return RecordError(c.system, f"is {json_kind(system)}", "text")
+    if c.tools and (why := _wrong_tools(value.get(c.tools), c)):
+        return RecordError(c.tools, why, """a JSON list of tools as text, e.g. '[{"name": "add", …}]'""")
     fields = schema_fields(c)
     return TrainingRow(turns, answers, {n: value[n] for n in fields if n in value}, system, tag)
+
+
+def _wrong_tools(found: Any, c: Columns) -> str:
+    """Why the engine cannot show these tools; empty when it can."""
+    if not found or (c.formatting == "openai" and isinstance(found, list | dict)):
+        return ""
+    if not isinstance(found, str):
+        return f"is {json_kind(found)}"
+    try:
+        tools = json.loads(found)
+    except ValueError as e:
+        return f"is no JSON ({e})"
+    return "" if isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools) else "is no list of objects"
+
+
+def _wrong_call(content: str) -> str:
+    """Why the engine cannot read this call of a function; empty when it can."""
+    written = THOUGHT.sub("", content)
+    if CALL in written:
+        return ""
+    try:
+        calls = json.loads(written)
+    except ValueError as e:
+        return f"no JSON ({e})"
+    calls = calls if isinstance(calls, list) else [calls]
+    right = all(isinstance(call, dict) and {"name", "arguments"} <= call.keys() for call in calls)
+    return "" if right else "no call with name and arguments"
 
 
 def schema_fields(c: Columns) -> tuple[str, ...]:

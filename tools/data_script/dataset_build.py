@@ -38,7 +38,12 @@ def gate_data(run_tools: RunTools, folder: ExperimentFolder, raw: Path) -> GateR
 
 def gate_sample(run_tools: RunTools, folder: ExperimentFolder, raw: Path) -> GateReport:
     """The rows of a try with --debug, through the same gate. Raises RecipeError likewise."""
-    return _check_report(_gate(run_tools, folder, raw, folder.work / "sample"))
+    return _check_report(sample_report(run_tools, folder, raw))
+
+
+def sample_report(run_tools: RunTools, folder: ExperimentFolder, raw: Path) -> GateReport:
+    """What the gate finds in the rows of a try."""
+    return _gate(run_tools, folder, raw, folder.work / "sample")
 
 
 def _gate(run_tools: RunTools, folder: ExperimentFolder, raw: Path, out: Path) -> GateReport:

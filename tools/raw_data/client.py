@@ -151,10 +151,13 @@ class RawDataReader:
         with self._stream(root, "records", {"path": str(absolute_path(path)), "limit": limit}) as messages:
             yield from (load(text.partition(b" ")[2]) for kind, text in messages if kind == b"r")
 
-    def blocks(self, path: Path) -> Iterator[Block]:
-        """A JSON list in blocks of records. Raises StreamError with the row (from 1) where reading stopped."""
+    def blocks(self, path: Path, *, lines: bool = False) -> Iterator[Block]:
+        """A JSON list, or with `lines` also JSON lines, in blocks of records.
+
+        Raises StreamError with the row or line (from 1) where reading stopped.
+        """
         head, raw, rows, broken = [], b"", [], ""
-        with self._stream(path, "blocks", {"path": str(absolute_path(path))}) as messages:
+        with self._stream(path, "blocks", {"path": str(absolute_path(path)), "lines": lines}) as messages:
             for kind, text in messages:
                 if kind == b"r":
                     rows.append(load(text.partition(b" ")[2]))

@@ -58,7 +58,7 @@ class ValidationHit(BaseModel):
 class DatasetView(BaseModel):
     """`root`: what is read instead of the data set; `rows` were looked at, `removed` counts by split those not in it.
 
-    `overlapping`: file → numbers (from 0) of its rows that hold validation items. `left_out`: other files that are not in it.
+    `overlapping`: file → numbers (from 1) of its rows that hold validation items. `left_out`: other files that are not in it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -233,7 +233,7 @@ def view_facts(place: Path, scans: dict[str, FileScan], left_out: int) -> Datase
             shown = bound_value(row, LONGEST_SHOWN)
             hits.append(ValidationHit(where=where, benchmark=hit.benchmark, item=str(hit.id), row=shown))
     numbers = {
-        view_name(name, scan): " ".join(str(number) for number, *_ in scan.shown if number < MOST_NUMBERED)
+        view_name(name, scan): " ".join(str(number + 1) for number, *_ in scan.shown if number < MOST_NUMBERED)
         for name, scan in scans.items()
         if scan.shown
     }

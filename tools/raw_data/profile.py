@@ -34,7 +34,7 @@ def profile_dataset(
 ) -> DatasetProfile:
     """Facts about a data set (a folder or one file); of each file at most `sample` records are looked at.
 
-    `overlapping`: file → numbers (from 0) of records that are known to hold a validation item.
+    `overlapping`: file → numbers (from 1) of records that are known to hold a validation item.
 
     Only validation items may be given in `items`. Raises InvalidRequestError when a file cannot be read or none holds records.
     """

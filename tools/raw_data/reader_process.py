@@ -193,11 +193,11 @@ def records(asked: Arguments, say: Say) -> None:
 
 def blocks(asked: Arguments, say: Say) -> None:
     """A JSON list in blocks: where each begins, the text of it, its records; `broken`: why it was not read to its end."""
-    from tuneloop.tools.raw_data.json_blocks import StreamError, stream_blocks
+    from tuneloop.tools.raw_data.json_blocks import StreamError, stream_blocks, stream_list_or_lines
 
     broken = ""
     try:
-        for block in stream_blocks(Path(asked["path"])):
+        for block in (stream_list_or_lines if asked["lines"] else stream_blocks)(Path(asked["path"])):
             texts = [dump_row(row) for row in block.rows]
             whole = next((i for i, text in enumerate(texts) if text is None), len(texts))
             say("h", result([block.first, block.strict, block.line, block.lines]))

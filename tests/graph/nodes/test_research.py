@@ -13,12 +13,13 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
 from tuneloop.core.brief import Brief
-from tuneloop.core.experiment import Hypothesis
+from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis, Journal
 from tuneloop.core.files import read_field, read_model
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.run_spec import OnStop
+from tuneloop.core.score import Score
 from tuneloop.core.settings import Settings
-from tuneloop.graph.nodes.research import research
+from tuneloop.graph.nodes.research import chosen_parent, research
 from tuneloop.graph.state import State
 from tuneloop.graph.step import step
 from tuneloop.tools.jobs.run_tools import RunTools
@@ -112,3 +113,15 @@ def test_repeated_proposal_fails_the_experiment(opened) -> None:
     app, _ = opened("continue", Stopping(stubborn=True))
     state = app.invoke(AT, CONFIG)
     assert (state["stage"], state["failure"].culprit) == ("critique", "planner")
+
+
+@pytest.mark.parametrize(
+    ("named", "promoted", "parent"), [(None, [1, 2], 2), (1, [1, 2], 1), (0, [1], None), (None, [], None)]
+)
+def test_an_idea_builds_on_the_incumbent_unless_it_names_another(
+    named: int | None, promoted: list[int], parent: int | None
+) -> None:
+    feedback = Feedback(promoted=True, critique=Critique(explanation="", lesson=""))
+    score = Score(benchmark="b", split="validation", metric="accuracy", value=1, low=0, high=2, n=1, parsed=1)
+    made = tuple(Experiment(number=n, hypothesis=IDEA, score=score, feedback=feedback) for n in promoted)
+    assert chosen_parent(IDEA.model_copy(update={"parent": named}), Journal(experiments=made)) == parent

@@ -77,7 +77,7 @@ def registered() -> dict[str, tuple[dict[str, Any], Any]]:
                 "ranking": True,
                 "columns": {"messages": "conversations", **{n: n for n in ("chosen", "rejected")}},
             },
-            [{"conversations": TALK[:1], "chosen": TALK[1], "rejected": TALK[1]}] * 5,
+            [{"conversations": TALK[:1], "chosen": TALK[1], "rejected": {**TALK[1], "value": "b"}}] * 5,
         ),
         "judged": (rated, judged),
         "columns": ({"columns": {"prompt": "q", "response": "a"}}, [{"q": "say a", "a": "a"}] * 5),
@@ -175,7 +175,7 @@ def _folders(root: Path) -> None:
         if text is not None:
             (root / f"data_{name}/dataset_info.json").write_text(text)
     (root / "adapter").mkdir()
-    (root / "adapter/adapter_config.json").write_text(json.dumps({"peft_type": "LORA"}))
+    _adapters(root)
     (root / "file").write_text("a file")
     (root / "ds2.json").write_text(
         json.dumps({"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": "auto"})
@@ -197,6 +197,25 @@ def _folders(root: Path) -> None:
     (root / "tokens").mkdir()
     (root / "tokens/dataset_dict.json").write_text("{}")
     (root / "room").mkdir()
+
+
+def _adapters(root: Path) -> None:
+    """A right one, one without weights, one of a wider model; and models that the engine cannot load."""
+    for name, width in {"adapter": 8, "weightless": 0, "wider": 16}.items():
+        (root / name).mkdir(exist_ok=True)
+        (root / name / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA"}))
+        at = "base_model.model.model.layers.0.self_attn.q_proj.lora"
+        if width:
+            sizes = {f"{at}_A.weight": (4, width), f"{at}_B.weight": (width, 4)}
+            helpers.write_safetensors(root / name / "adapter_model.safetensors", sizes)
+    changes = {
+        "alien": {"model_type": "alien"},
+        "misnamed": {"architectures": ["AlienForCausalLM"]},
+        "short": {"vocab_size": 2},
+    }
+    for name, change in {**changes, "own_code": {"model_type": "alien", "auto_map": {"AutoConfig": "a.B"}}}.items():
+        config = json.loads((helpers.write_model(root / name) / "config.json").read_text())
+        (root / name / "config.json").write_text(json.dumps(config | change))
 
 
 @dataclass(frozen=True)
@@ -221,10 +240,11 @@ def cases(name: str) -> list[Case]:
     `&` before a `key=value` makes it an override.
     """
     found = yaml.safe_load((HERE / name).read_text())
-    return [_case(kind, line) for kind, lines in found.items() for line in lines]
+    return [case_of(kind, line) for kind, lines in found.items() for line in lines]
 
 
-def _case(kind: str, line: str) -> Case:
+def case_of(kind: str, line: str) -> Case:
+    """One line of a corpus."""
     body, _, key = line.partition(" ## ")
     start, device = "sft", "cpu"
     while body[:1] in ("@", "%"):

@@ -49,7 +49,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(tmp_path: Path, tokenizer: Path) -> Run:
     def call(rows: Any, **changes: Any) -> GateReport:
-        raw = tmp_path / "raw.json"
+        raw = tmp_path / "data.json"
         raw.write_text(rows if isinstance(rows, str) else json.dumps(rows))
         options: dict[str, Any] = {
             "row_limit": 1000,

@@ -30,6 +30,9 @@ JUDGED = {"columns": {"prompt": "q", "response": "a", "kto_tag": "label"}}
 PAST = {"columns": {"prompt": "q", "response": "a", "history": "past", "system": "sys"}}
 
 
+CALL = '{"name": "add", "arguments": {}}'
+
+
 def human(text: Any) -> dict[str, Any]:
     return {"from": "human", "value": text}
 
@@ -39,7 +42,8 @@ def gpt(text: Any) -> dict[str, Any]:
 
 
 def said(*roles: str) -> dict[str, Any]:
-    return {"messages": [{"role": role, "content": role[0]} for role in roles]}
+    said = {role: CALL if role == "function" else role[0] for role in roles}
+    return {"messages": [{"role": role, "content": said[role]} for role in roles]}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +58,7 @@ def said(*roles: str) -> dict[str, Any]:
         (
             OPENAI,
             said("user", "function", "tool", "tool", "assistant"),
-            ("u", "f", "t\n</tool_response>\n<tool_response>\nt"),
+            ("u", CALL, "t\n</tool_response>\n<tool_response>\nt"),
             ("a",),
         ),
         (PAIRS, {"q": "a", "good": "b", "bad": "c"}, ("a",), ("b", "c")),

@@ -104,7 +104,7 @@ def test_rows_with_sealed_items_are_gone_and_counted(tmp_path: Path) -> None:
     ]
     assert (found.root / "clean.jsonl").samefile(root / "clean.jsonl"), "linked"
     assert [(hit.where, hit.item) for hit in found.validation] == [("a.jsonl:2", "3")], "the view's own lines"
-    assert found.overlapping == {"a.jsonl": "1"}
+    assert found.overlapping == {"a.jsonl": "2"}
     assert "quillmarks" not in told(found.root).casefold()
     assert "vortlings" not in told(found.root).casefold()
 
