@@ -9,9 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import BaseModel
+
 from tuneloop.core.budget import Amounts, Spent
 from tuneloop.core.files import read_field, read_model
-from tuneloop.core.job import Command
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.tools.housekeeping.disk import bytes_below
@@ -59,9 +60,16 @@ def device_count(job: Path) -> int:
     return _devices(job / "command.json", (job / "command.json").stat().st_mtime_ns)
 
 
+class AskedDevices(BaseModel):
+    """What of `command.json` says how many devices a job may use."""
+
+    env: dict[str, str] = {}
+    generated: bool = False
+
+
 @lru_cache(maxsize=10_000)
 def _devices(command: Path, written: int) -> int:  # noqa: ARG001 - another attempt is another command
-    told = read_model(command, Command)
+    told = read_model(command, AskedDevices)
     named = told.env.get("CUDA_VISIBLE_DEVICES", "" if told.generated else ALL)
     return gpu_count() if named == ALL else len([name for name in named.split(",") if name.strip()])
 
