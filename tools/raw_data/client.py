@@ -156,7 +156,8 @@ class RawDataReader:
 
         Raises StreamError with the row or line (from 1) where reading stopped.
         """
-        head, raw, rows, broken = [], b"", [], ""
+        head, rows = list[Any](), list[Any]()
+        raw, broken = b"", ""
         with self._stream(path, "blocks", {"path": str(absolute_path(path)), "lines": lines}) as messages:
             for kind, text in messages:
                 if kind == b"r":
