@@ -218,4 +218,4 @@ def test_records_that_hold_validation_items_are_skipped(tmp_path) -> None:
     env = {"DATASETS_DIR": str(tmp_path), "PYTHONHASHSEED": "0"}
     subprocess.run([sys.executable, "-I", str(script)], check=True, env=env, cwd=tmp_path)
     asked = [row["instruction"] for row in json.loads((tmp_path / "data.json").read_text())]
-    assert sorted(int(text.split()[2]) for text in asked) == [0, 2, 3, 5]
+    assert sorted(int(text.split()[2]) for text in asked) == [1, 2, 4, 5]  # records are counted from 1
