@@ -14,7 +14,7 @@ from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("network_home", ["FUSE"], indirect=True)
 def test_a_run_on_a_network_home_ends_and_keeps_its_locks_and_checkpoint_on_the_local_disk(
     network_home: Path, tmp_path: Path, llamafactory: object, opencompass: object, tiny: Path

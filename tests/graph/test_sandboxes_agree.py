@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import WholeRun, begin_small, tuneloop
 from tuneloop.core.files import digest_file, read_json
 from tuneloop.core.layout import RunFolder
@@ -24,6 +26,7 @@ def experiment(home: Path, kind: str) -> RunFolder:
     return run
 
 
+@pytest.mark.soak
 def test_scores_are_the_same_byte_for_byte(short_run: WholeRun, warm_home: Path, docker_host: str) -> None:
     assert read_json(short_run.run.setup)["sandbox"] == "bubblewrap"
     runs = {"bubblewrap": short_run.run} | {kind: experiment(warm_home, kind) for kind in KINDS}

@@ -49,7 +49,7 @@ def image(docker_host: str) -> Iterator[str]:
     docker(docker_host, "rmi", IMAGE)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize(("user", "jobs"), [("0:0", "(10001, 10001)"), ("10001:10001", "None")])
 def test_auto_is_landlock_and_holds(image: str, user: str, jobs: str) -> None:
     places = {"/usr", sys.base_prefix, sys.prefix, str(ROOT), *filter(os.path.exists, FILES)}
