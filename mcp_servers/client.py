@@ -147,10 +147,11 @@ class McpToolbox:
     async def _stdio_client(self, server: str, how: McpProgram) -> Client[Any]:
         """A client whose server is a process that ends with it.
 
-        The process gets what every MCP client hands on (PATH, HOME and the like), where this machine's runs lie, and what
-        the program's own `env` says: no key of ours.
+        The process gets what every MCP client hands on (PATH, HOME and the like), where this machine's runs and
+        engines lie, and what the program's own `env` says: no key of ours.
         """
-        env = {"FT_FILE_PATH": str(self.scope.settings.home.root), **how.env}
+        home = self.scope.settings.home
+        env = {"FT_FILE_PATH": str(home.root), "FT_ENGINES_DIR": str(home.engines), **how.env}
         said = self._opened.enter_context(tempfile.TemporaryFile("w+", errors="replace"))  # noqa: SIM115 - it is closed there
         transport = StdioTransport(how.command, list(how.args), env, keep_alive=False, log_file=said)
         try:

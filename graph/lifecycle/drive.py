@@ -143,7 +143,6 @@ def _stream(store: RunCheckpoints, given: State, settings: Settings, step_n: int
             raise ApprovalNeededError("a person is asked whether it may go on", str(asked.get("question", "")))
         done += "steer" not in update
         if "critique" in update:
-            store.shrink()
             store.publish()
         if done and done % SHRINK_EVERY == 0:
             store.shrink()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
+from tuneloop.core.budget import Kind
 from tuneloop.core.files import checked, read_model
 from tuneloop.core.layout import RunFolder
 
@@ -30,7 +31,16 @@ class _Spent(BaseModel):
 class _Budget(BaseModel):
     experiments: int
     seconds: float
-    spent: dict[str, _Spent | None]
+    spent: dict[str, Any]
+
+    @field_validator("spent")
+    @classmethod
+    def known_kinds(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """Beside what has a limit there are other facts: disk, prices, models."""
+        for kind in get_args(Kind):
+            if value.get(kind) is not None:
+                _Spent.model_validate(value[kind])
+        return value
 
 
 class _Claim(BaseModel):

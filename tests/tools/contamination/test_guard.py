@@ -256,7 +256,7 @@ def test_ten_thousand_rows_take_seconds() -> None:
     guard = guard_of(validation=VALIDATION, test=TEST)
     for row in rows:
         guard.overlaps(row)
-    assert time.process_time() - start < 20
+    assert time.process_time() - start < 60  # a row at a time it would be minutes
 
 
 def test_item_behind_long_filler_is_found() -> None:

@@ -16,7 +16,11 @@ from tuneloop.tools.report.report_file import read_report
 WHOLE: dict[str, Any] = {
     "baseline": {"test": {"value": 10.0, "n": 100}},
     "best": {"test": None, "delivered": False, "claimed": False},
-    "budget": {"experiments": 2, "seconds": 60.0, "spent": {"money": None}},
+    "budget": {
+        "experiments": 2,
+        "seconds": 60.0,
+        "spent": {"money": None, "time": {"spent": 6.0, "limit": None}, "disk": 7, "models": []},
+    },
     "claim": None,
 }
 CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -24,6 +28,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "no best": lambda told: {**told, "best": None},
     "a text for a score": lambda told: {**told, "baseline": {"test": {"value": "x"}}},
     "no time": lambda told: {**told, "budget": {"experiments": 2, "spent": {}}},
+    "a number for the time": lambda told: {**told, "budget": {**told["budget"], "spent": {"time": 6}}},
     "a list for what was spent": lambda told: {**told, "budget": {**told["budget"], "spent": []}},
 }
 
