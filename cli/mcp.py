@@ -91,9 +91,10 @@ def listing(as_json: bool) -> None:
 
 
 def server_entry(program: McpClient, server: str) -> dict[str, Any]:
-    """The server as `program` starts it: this installation's script, in this folder, with this home."""
-    home = os.environ.get("FT_FILE_PATH")
+    """The server as `program` starts it: this installation's script, in this folder, with this home and its engines."""
+    home, engines = os.environ.get("FT_FILE_PATH"), os.environ.get("FT_ENGINES_DIR")
     env = {"FT_FILE_PATH": str(Path(home).expanduser().absolute())} if home else {}
+    env |= {"FT_ENGINES_DIR": engines} if engines else {}  # a relative one lies below the home
     owner = ("--owner",) if server == "evaluation" else ()  # the user who installs it is the owner
     return program.entry(script_path(), (server, *owner, "--folder", str(Path.cwd())), env)
 

@@ -76,7 +76,6 @@ class Benchmark(Frozen):
         10.0, ge=1, le=600, description="CPU seconds of one answer that is run (answer: code) or verified"
     )
     verifier: str = Field("", description="source of the verifier; with the declaration it goes wherever that goes")
-    verifier_engine: str = Field("opencompass", description="the engine whose packages the verifier may import")
 
     @field_validator("answer")
     @classmethod

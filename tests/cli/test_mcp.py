@@ -35,7 +35,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(project)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.delenv("FT_FILE_PATH")
+    for name in ("FT_FILE_PATH", "FT_ENGINES_DIR"):
+        monkeypatch.delenv(name)
     return project
 
 
@@ -144,12 +145,14 @@ def test_a_link_is_followed(folder: Path, tmp_path: Path) -> None:
 
 def test_the_home_is_told_and_no_key(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FT_FILE_PATH", "files")
+    monkeypatch.setenv("FT_ENGINES_DIR", "/opt/engines")
     monkeypatch.setenv("OPENAI_API_KEY", "canary-key")
     assert call("install", "claude-code", "--yes").exit_code == 0
     text = (folder / ".mcp.json").read_text()
     assert "canary-key" not in text
     assert servers(folder / ".mcp.json", "mcpServers")["tuneloop-data"]["env"] == {
-        "FT_FILE_PATH": str(folder / "files")
+        "FT_FILE_PATH": str(folder / "files"),
+        "FT_ENGINES_DIR": "/opt/engines",
     }
 
 

@@ -71,9 +71,7 @@ def uv_environment(options: Options, env: Mapping[str, str], arguments: Iterable
         made["UV_KEYRING_PROVIDER"] = "subprocess"
     if proxy := options.get("proxy"):
         made |= {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy}
-    if (
-        "--require-hashes" in arguments
-    ):  # exact pins leave nothing to constrain, and uv refuses a constraint without a hash
+    if "--require-hashes" in arguments:  # nothing is left to constrain, and uv refuses a constraint without a hash
         made.pop("UV_CONSTRAINT", None)
     ca = options.get("cert") or next((env[v] for v in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE") if env.get(v)), "")
     return {**OURS, **({"SSL_CERT_FILE": ca} if ca else {}), **made, **env}

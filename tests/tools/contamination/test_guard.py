@@ -256,7 +256,7 @@ def test_ten_thousand_rows_take_seconds() -> None:
     guard = guard_of(validation=VALIDATION, test=TEST)
     for row in rows:
         guard.overlaps(row)
-    assert time.process_time() - start < 60  # a row at a time it would be minutes
+    assert time.process_time() - start < 40  # on a busy core, where a second counts for less
 
 
 def test_item_behind_long_filler_is_found() -> None:
