@@ -17,6 +17,7 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.smoke_run import check_fits, smoke_run
 from tuneloop.graph.nodes.train import finished_training
 from tuneloop.mcp_servers.params import ParameterTools
+from tuneloop.tools.data_gate.report import GateReport, Lengths
 
 FOUND = Forecast(seconds=100, cpu=90, memory=5000, steps=40, seconds_per_step=2.0, overhead=20)
 
@@ -48,7 +49,8 @@ def test_out_of_memory_is_reported_with_what_fits(context: Callable[..., Context
     rows = read_json(ctx.folder.data / "data.json")
     long = {"instruction": "Tom has 7 apples. " * 120, "input": "", "output": "8"}
     write_json(ctx.folder.data / "data.json", [*rows, *[long] * 40])
-    write_json(ctx.folder.data / "report.json", {"rows": 240, "lengths": {"longest": 1000}})
+    report = GateReport(source="data.json", read=240, rows=240, row_limit=240, lengths=Lengths(longest=1000))
+    write_json(ctx.folder.data / "report.json", report.model_dump(mode="json"))
     small = Context(ctx.run, ctx.settings.model_copy(update={"job_memory": 640 << 20}), ctx.state)
     with pytest.raises(RecipeError, match=r"^ended by memory; .* per_device_train_batch_size up to 2 fits") as e:
         smoke_run(small)

@@ -39,12 +39,12 @@ def _openings(home: Home) -> list[Opening]:
     return [checked(file, row, Opening) for row in read_lines(file)] if file.is_file() else []
 
 
-def _add_openings(home: Home, fresh: list[Opening]) -> None:
-    """Those that are not noted yet."""
+def _add_openings(home: Home, fresh: list[Opening], *, once: bool) -> None:
+    """Append to the ledger; `once`: those that it does not hold yet."""
     file = _ledger(home)
     with exclusive(file.with_suffix(".lock")):
         known = _openings(home)
-        if new := [opening for opening in fresh if opening not in known]:
+        if new := [opening for opening in fresh if not (once and opening in known)]:
             write_lines(file, [opening.row for opening in (*known, *new)])
 
 
@@ -52,15 +52,16 @@ def log_test_access(run_tools: RunTools) -> None:
     """Note this run's reading; a reading that goes on after a crash is the same one."""
     run, created = run_tools.run.id, created_at(run_tools.run)
     read = [Opening(test=folder.test_split, run=run, created=created) for folder in run_tools.benchmarks]
-    _add_openings(run_tools.settings.home, read)
+    _add_openings(run_tools.settings.home, read, once=True)
 
 
 def log_external_access(home: Home, folders: Iterable[BenchmarkFolder], reader: str, run: str = "") -> None:
     """Note that somebody other than a run is about to read these test splits; `reader` says who and when.
 
+    Every call counts, also two within one second.
     `run`: the run whose model is measured: who goes on with it knows its result.
     """
-    _add_openings(home, [Opening(test=folder.test_split, run=reader, of=run) for folder in folders])
+    _add_openings(home, [Opening(test=folder.test_split, run=reader, of=run) for folder in folders], once=False)
 
 
 def has_test_access(home: Home, runs: Collection[str]) -> bool:

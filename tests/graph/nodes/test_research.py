@@ -91,7 +91,7 @@ def test_a_person_decides(opened) -> None:
     assert (state["stage"], state["experiment"]) == ("engineer_data", 2)
     assert planner.told[-1][0] == "try a higher rate"
     assert "The run goes on: try a higher rate" in planner.told[-1][1]
-    assert read_model(run.experiment(2).hypothesis, Hypothesis) == IDEA
+    assert read_model(run.experiment(2).hypothesis, Hypothesis) == IDEA.model_copy(update={"parent": 1})
     assert not run.stop.exists()
 
 

@@ -15,8 +15,8 @@ from tests.tools.config import world
 pytestmark = pytest.mark.slow
 
 NAMED_MODEL = os.environ.get("TUNELOOP_TEST_HOME")
-# The test's adapters and tokenized data have no contents.
-HOLLOW = ("adapter", "tokens")
+# Adapters and tokenized data of the test have no contents, these models no tokenizer and no weights.
+HOLLOW = ("adapter", "tokens", "own_code", "short")
 VERDICTS = """
 import copy, json, sys
 from omegaconf import OmegaConf
