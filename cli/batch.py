@@ -70,7 +70,7 @@ def start(
 ) -> None:
     """Check every task, then run them all."""
     from tuneloop.graph.lifecycle.create_run import check_spec
-    from tuneloop.sandboxes.gpus import gpu_memory
+    from tuneloop.sandboxes.local import gpu_memory
     from tuneloop.tools.batch.devices import Devices
     from tuneloop.tools.batch.run import Batch, BatchFolder, create_batch
     from tuneloop.tools.batch.tasks import read_batch, read_document
@@ -132,7 +132,7 @@ def _select(settings: Settings, name: str | None) -> BatchFolder:
 
 def _drive(folder: BatchFolder, settings: Settings, *, as_json: bool, retry: bool = False) -> None:
     """Show the batch until it is over. Exit status 1 when a run has failed, 130 when interrupted."""
-    from tuneloop.sandboxes.gpus import gpu_memory
+    from tuneloop.sandboxes.local import gpu_memory
     from tuneloop.tools.batch.comparison import compare_runs, comparison_markdown, write_comparison
     from tuneloop.tools.batch.devices import Devices
     from tuneloop.tools.batch.run import drive_batch, open_batch, retry_failed

@@ -10,9 +10,8 @@ from tuneloop.core.errors import ToolError
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.config.catalog import Catalog, Parameter
 from tuneloop.tools.config.compare import compare
-from tuneloop.tools.config.decision_filter import why_not
+from tuneloop.tools.config.decision_filter import guidance, why_not
 from tuneloop.tools.config.decisions import decision_lines, method_named
-from tuneloop.tools.config.guidance import guidance
 from tuneloop.tools.config.installed import find_catalog
 from tuneloop.tools.config.names import closest_name, parameter_named
 from tuneloop.tools.config.query import answer

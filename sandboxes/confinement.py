@@ -12,11 +12,13 @@ import _signal as signal  # type: ignore[import-not-found]  # without the enums,
 import ctypes
 import os
 import struct
+import time
 
 from tuneloop.sandboxes.process_tree import adopt_orphans, descendants, libc, send_signal
 
 TYPE_CHECKING = False  # typing would be a third of a supervisor's start
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator
     from typing import NoReturn
 
@@ -30,6 +32,9 @@ STEP = 8  # bytes of struct sock_filter
 OWN = struct.pack("=I", 0x7FFFFFFE)  # in a filter: the pid of the job's first process
 HANDLES = 1 << 16  # more descriptors than a supervisor has
 ENDED = 128  # a job that a signal ended is told as 128 and its number
+CONNECT_SECONDS = 60.0  # without a listener at the proxy's socket, as in forward.py
+CONNECT_PAUSE = 0.1
+RETRY_PAUSE = 0.01  # after a refusal: a job that asks without end must not keep the supervisor busy
 ENDPOINT = "TUNELOOP_ENDPOINT"  # in a job's environment: the descriptor at which to ask for a connection to the models
 
 
@@ -98,10 +103,8 @@ class Confinement:
         """In the supervisor, once the job runs."""
         os.close(self.rules)
         if self.endpoint:
-            from tuneloop.sandboxes.handed_connections import serve
-
             os.close(self.request_end)
-            serve(self.supervisor_end, self.endpoint)
+            serve_connections(self.supervisor_end, self.endpoint)
 
 
 class Program(ctypes.Structure):
@@ -154,3 +157,52 @@ def ended_children() -> Iterator[tuple[int, int]]:
             yield os.waitpid(-1, 0)
         except ChildProcessError:
             return
+
+
+def serve_connections(ours: socket.socket, endpoint: str) -> None:
+    """Hand the job connections to the models' proxy, in a thread, as long as a process of the job can ask.
+
+    A job in this sandbox cannot make sockets; `engines/handed_socket.py` is its side. One byte asks for a connection. It
+    comes as a descriptor with one byte; without a proxy, the byte comes alone.
+    """
+    import threading
+
+    threading.Thread(target=answer, args=(ours, endpoint), daemon=True).start()
+
+
+def answer(ours: socket.socket, endpoint: str) -> None:
+    """Answer requests until the job is over."""
+    import socket
+
+    try:
+        while ours.recv(1):
+            try:
+                with connect(endpoint) as line:
+                    socket.send_fds(ours, [b"c"], [line.fileno()])
+            except OSError:
+                time.sleep(RETRY_PAUSE)
+                ours.send(b"n")
+    except OSError:
+        return
+
+
+def connect(endpoint: str) -> socket.socket:
+    """Connect to the proxy, whose path may be of any length; waits for it. Raises OSError."""
+    import socket
+
+    deadline = time.monotonic() + CONNECT_SECONDS
+    while True:
+        line = socket.socket(socket.AF_UNIX)
+        try:
+            folder = os.open(os.path.dirname(endpoint), os.O_PATH | os.O_DIRECTORY)  # noqa: PTH120
+            try:
+                line.connect(f"/proc/self/fd/{folder}/{os.path.basename(endpoint)}")  # noqa: PTH119
+            finally:
+                os.close(folder)
+        except OSError:
+            line.close()
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(CONNECT_PAUSE)
+        else:
+            return line

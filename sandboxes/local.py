@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import marshal
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,8 @@ BOOT = (
     " main(sys.argv[2], int(sys.argv[3]))"
 )
 START_SECONDS = 60.0
+GPU_QUERY = ("--query-gpu=index,memory.total", "--format=csv,noheader,nounits")
+GPU_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -210,3 +213,22 @@ def processes_holding(path: Path) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def gpu_memory() -> dict[int, int]:
+    """Bytes of memory of each NVIDIA GPU, as `nvidia-smi` reports them; {} without that program.
+
+    Raises:
+        InfrastructureError: `nvidia-smi` fails.
+    """
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return {}
+    try:
+        done = subprocess.run([program, *GPU_QUERY], capture_output=True, text=True, timeout=GPU_SECONDS, check=True)
+        rows = [line.split(",") for line in done.stdout.splitlines() if line.strip()]
+        return {int(index): int(mib) << 20 for index, mib in rows}
+    except (OSError, subprocess.SubprocessError, ValueError) as e:
+        raise InfrastructureError(
+            f"nvidia-smi does not answer ({type(e).__name__}): see whether it works by itself"
+        ) from e

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import read_model, write_json
+from tuneloop.core.files import digest, read_bytes, read_model, write_atomic, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.state_folder import machine_name, named_state_folder
-from tuneloop.graph.checkpoints.local import fetch_local, publish_local
 from tuneloop.graph.checkpoints.postgres import open_postgres, public_address
-from tuneloop.graph.checkpoints.serializer import ChecksumSerializer
-from tuneloop.graph.checkpoints.sqlite import open_sqlite
+from tuneloop.graph.checkpoints.sqlite import SQLITE_SUFFIXES, open_sqlite
 
 TYPES = (
     ("tuneloop.graph.state", "State"),
     ("tuneloop.graph.state", "NodeFailure"),
     ("tuneloop.core.run_spec", "RunSpec"),
 )
+CHECKSUM_TAG = "+crc32"
+CHECKSUM_SIZE = 4
 IN_THE_RUN = "sqlite"  # other machines' local folders are "sqlite on MACHINE"
 
 
@@ -105,3 +109,59 @@ def store_change(used: Sequence[str], name: str) -> str:
     if not used or used[-1] == name or (used[-1].startswith(IN_THE_RUN) and name.startswith(IN_THE_RUN)):
         return ""  # the run's folder has a copy; whether it is behind its files is looked at
     return f"the run's checkpoints were in {used[-1]} before"
+
+
+def fetch_local(run: RunFolder, folder: Path, *, stale: bool) -> Path:
+    """The file below `folder`; the run's own copy where there is none, or a `stale` one: the run went on elsewhere."""
+    file = folder / "checkpoints" / digest(str(run.root.resolve())) / run.checkpoint.name
+    if stale or not file.is_file():
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        remove_sqlite(file)
+        if run.checkpoint.is_file():
+            write_atomic(file, read_bytes(run.checkpoint))
+    return file
+
+
+def publish_local(run: RunFolder, file: Path) -> None:
+    """Copy the database to the run's folder, whole or not at all; nothing where it is the run's own."""
+    if file == run.checkpoint or not file.is_file():
+        return
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        data = connection.serialize()  # what is still in the write-ahead log included
+    remove_sqlite(run.checkpoint, SQLITE_SUFFIXES[1:])  # a journal of an older file would be taken for this one's
+    write_atomic(run.checkpoint, data)
+
+
+def remove_sqlite(file: Path, suffixes: tuple[str, ...] = SQLITE_SUFFIXES) -> None:
+    """Remove the file, or what SQLite keeps beside it."""
+    for suffix in suffixes:
+        file.with_name(file.name + suffix).unlink(missing_ok=True)
+
+
+class DamagedError(ValueError):
+    """The stored bytes are not the bytes that were written."""
+
+
+class ChecksumSerializer(SerializerProtocol):
+    """Another serializer's bytes and their CRC-32: a flipped bit is noticed. Values without one are refused."""
+
+    def __init__(self, inner: SerializerProtocol) -> None:
+        self.inner = inner
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Type and bytes with the checksum."""
+        kind, data = self.inner.dumps_typed(obj)
+        return kind + CHECKSUM_TAG, data + zlib.crc32(data).to_bytes(CHECKSUM_SIZE, "big")
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """The value. Raises DamagedError when checksum and bytes differ, or for a type that is never written."""
+        kind, raw = data
+        if not isinstance(kind, str) or not kind.endswith(CHECKSUM_TAG) or not isinstance(raw, bytes):
+            raise DamagedError(f"a stored value of the type {kind!r} is none of ours")
+        body, checksum = raw[:-CHECKSUM_SIZE], raw[-CHECKSUM_SIZE:]
+        if zlib.crc32(body).to_bytes(CHECKSUM_SIZE, "big") != checksum:
+            raise DamagedError(f"a stored {kind.removesuffix(CHECKSUM_TAG)} value does not match its checksum")
+        try:
+            return self.inner.loads_typed((kind.removesuffix(CHECKSUM_TAG), body))
+        except (NotImplementedError, AttributeError, LookupError, TypeError, RecursionError) as e:
+            raise DamagedError(f"a stored {kind.removesuffix(CHECKSUM_TAG)} value cannot be read: {e}") from e

@@ -5,18 +5,26 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple
 
-from tuneloop.core.commands import NotACommandError, find_command, named_command, parse
+from tuneloop.core.commands import (
+    BY_NAME,
+    COMMANDS,
+    CommandSpec,
+    NotACommandError,
+    find_command,
+    named_command,
+    parse,
+)
 from tuneloop.core.directive import Command, Line, Reply
 from tuneloop.core.directive_log import append_row, read_conversation
 from tuneloop.core.errors import InvalidRequestError, PausedError
 from tuneloop.core.events import MessageAnswered
 from tuneloop.graph.context import Context
 from tuneloop.graph.steering.apply import Outcome, carry_out
-from tuneloop.graph.steering.suggestion import suggest
 from tuneloop.tools.runs.messages import read_message, waiting
 
 # One thread per process handles messages, so that directives are numbered in order.
 TURN = threading.RLock()
+SIMILAR = 72  # of 100: rapidfuzz's similarity from which a command is suggested
 
 
 class Handled(NamedTuple):
@@ -85,6 +93,25 @@ def not_a_command(text: str, error: InvalidRequestError | None) -> Outcome:
     if error is not None and not isinstance(error, NotACommandError):
         return Outcome(f"{error}. Nothing was changed.", refused=True)
     return Outcome(f"This is no command; nothing was changed.{hint}", refused=True)
+
+
+def suggest(text: str) -> tuple[str, CommandSpec | None]:
+    """The nearest command: its text if it is complete, else "", and its specification; None without a similar one."""
+    from rapidfuzz import fuzz, process, utils  # takes 40 ms, and is rarely needed
+
+    word, _, rest = text.strip().removeprefix("/").partition(" ")
+    if slip := process.extractOne(word.lower(), list(BY_NAME), scorer=fuzz.ratio, score_cutoff=SIMILAR):
+        for whole in (f"{slip[0]} {rest}".strip(), slip[0]):
+            if find_command(whole):
+                return whole, BY_NAME[slip[0]]
+    phrases = {phrase: spec for spec in COMMANDS for phrase in spec.phrases}
+    found = process.extractOne(
+        text, list(phrases), scorer=fuzz.token_set_ratio, processor=utils.default_process, score_cutoff=SIMILAR
+    )
+    if found is None:
+        return "", BY_NAME[slip[0]] if slip else None
+    spec = phrases[found[0]]
+    return (spec.name if find_command(spec.name) else ""), spec
 
 
 def acknowledge(ctx: Context, message: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.errors import InfrastructureError
-from tuneloop.sandboxes.gpus import gpu_memory
+from tuneloop.sandboxes.local import gpu_memory
 
 
 def program(folder: Path, text: str) -> None:

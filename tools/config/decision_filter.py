@@ -1,13 +1,23 @@
-"""The decision filter: the few parameters that a combination of the eight decisions needs, each with its category."""
+"""The decision filter: the few parameters that a combination of the eight decisions needs, each with its category.
+
+`guidance` says how to decide: the decisions, the parameter classes that each brings in, what a combination keeps.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from tuneloop.tools.config.catalog import Catalog, Parameter
-from tuneloop.tools.config.decisions import complete_decisions, decision_lines
+from tuneloop.tools.config.decisions import (
+    DIMENSIONS,
+    check_decisions,
+    complete_decisions,
+    decision_conflicts,
+    decision_lines,
+)
 from tuneloop.tools.config.relevance import GROUPS, MOST, Group
 
 WRITTEN = "turns on the method that was named"
@@ -83,3 +93,41 @@ def why_not(catalog: Catalog, name: str, decisions: Mapping[str, str]) -> str:
         if missing and group.weight != "aside":
             return f"{group.why}: for {', '.join(missing)}"
     return next((group.why for group in groups if group.weight == "aside"), groups[0].why if groups else NEW.why)
+
+
+def guidance(catalog: Catalog, decisions: Mapping[str, str]) -> dict[str, Any]:
+    """The decisions with their values; with some made, the parameters they keep and why. Raises ToolError."""
+    found: dict[str, Any] = {
+        "decisions": {
+            d.name: {"question": d.question, "values": {v.name: v.meaning for v in d.values}} for d in DIMENSIONS
+        },
+        "decision_map": decision_map(),
+        "core": core_parameters(catalog),
+        "total": len(catalog.parameters),
+    }
+    if not decisions:
+        return found | {"next": "call again with the decisions made, e.g. stage=sft, method=lora, quantization=4bit"}
+    kept, made = filter_parameters(catalog, decisions), check_decisions(decisions)
+    return found | {
+        "decided": made,
+        "assumed": {k: v for k, v in complete_decisions(made).items() if k not in made},
+        "refused_by_the_engine": decision_conflicts(decisions),
+        "writes": decision_lines(decisions),
+        "kept": len(kept),
+        "parameters": {k.parameter.name: k.why for k in kept},
+    }
+
+
+def decision_map() -> dict[str, list[str]]:
+    """Value of a decision → parameter classes that it brings in."""
+    found: dict[str, list[str]] = {}
+    for group in GROUPS:
+        for value in (value for values in group.when.values() for value in values) if group.owners else ():
+            found.setdefault(value, []).extend(group.owners)
+    return found
+
+
+def core_parameters(catalog: Catalog) -> list[str]:
+    """What every combination keeps."""
+    names = [name for group in GROUPS if group.weight == "needed" and not group.when for name in group.names]
+    return [name for name in names if name in catalog.parameters]

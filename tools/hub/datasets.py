@@ -13,9 +13,9 @@ from pathlib import Path
 
 import yaml
 
-from tuneloop.core.catalog import Dataset, Source
+from tuneloop.core.catalog import Benchmark, Dataset, Source
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import absolute_path, digest, digest_file
+from tuneloop.core.files import absolute_path, digest, digest_file, write_lines
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
 from tuneloop.tools import datasets
@@ -26,6 +26,7 @@ from tuneloop.tools.raw_data.files import record_files
 from tuneloop.tools.registry import registry_entries, unknown_entry
 
 HERE = datasets
+TRAINING_ROWS = "-train"  # a benchmark's name with it: the training rows that its own source has
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,8 @@ class DatasetFolder:
 
 def dataset_cards() -> dict[str, Dataset]:
     """Cards of all registered data sets, by name."""
-    from tuneloop.tools.benchmark_items import (
-        training_rows,  # every benchmark comes with it: not for a folder of the user's
-    )
-
     own = {name: module.DATASET for name, module in registry_entries(HERE, "DATASET").items()}
-    return dict(sorted({**training_rows.training_row_cards(), **own}.items()))
+    return dict(sorted({**training_row_cards(), **own}.items()))
 
 
 def registered_datasets() -> list[str]:
@@ -133,11 +130,9 @@ def resolve_datasets(
 
 
 def _registered(name: str, home: Home, settings: Settings, progress: Progress | None) -> Path:
-    from tuneloop.tools.benchmark_items import training_rows
-
     module = registry_entries(HERE, "DATASET").get(name)
     if module is None:
-        return training_rows.make_training_rows(name, home, settings)
+        return make_training_rows(name, home, settings)
     source: Source | None = module.DATASET.source
     if source is None:
         return make_complete(home.datasets / name, module.fetch)
@@ -154,3 +149,53 @@ def _registered(name: str, home: Home, settings: Settings, progress: Progress | 
         progress=progress,
         tidy=tidy,
     )
+
+
+@cache
+def training_row_cards() -> dict[str, Dataset]:
+    """A card for each benchmark whose source has training rows, by name."""
+    from tuneloop.tools.benchmark_items import resolve  # imports every benchmark: not for a folder of the user's
+
+    found = (
+        training_row_card(resolve.load_entry(name)[0])
+        for name in resolve.registered_names()
+        if _has_training_rows(name)
+    )
+    return {dataset.name: dataset for dataset in found}
+
+
+def training_row_card(benchmark: Benchmark) -> Dataset:
+    """What can be said without having them."""
+    assert benchmark.source
+    source = benchmark.source.model_copy(update={"files": benchmark.source.train, "train": ()})
+    first = benchmark.description.partition(". ")[0].rstrip(".")
+    return Dataset(
+        name=benchmark.name + TRAINING_ROWS,
+        description=f"Training rows of {source.repo}, which {benchmark.name} is taken from, as JSON Lines. There: {first}.",
+        domain=benchmark.domain,
+        licence=benchmark.licence,
+        source=source,
+        teaches=(benchmark.name,),
+        quality="In the benchmark's own kind of questions; the contamination guard looks for its items in them.",
+    )
+
+
+def make_training_rows(name: str, home: Home, settings: Settings) -> Path:
+    """The folder with `rows.jsonl`. Raises InvalidRequestError or InfrastructureError."""
+    from tuneloop.tools.benchmark_items import resolve
+    from tuneloop.tools.benchmark_items.sources import train_rows
+
+    benchmark, module = resolve.load_entry(name.removesuffix(TRAINING_ROWS))
+    made_by = digest(digest_file(Path(str(module.__file__))), benchmark.model_dump_json())
+
+    def fill(part: Path) -> None:
+        write_lines(part / "rows.jsonl", train_rows(benchmark, module, home, settings))
+
+    return make_complete(home.datasets / f"{name}-{made_by}", fill, benchmark=benchmark.name)
+
+
+def _has_training_rows(name: str) -> bool:
+    from tuneloop.tools.benchmark_items import resolve
+
+    benchmark, module = resolve.load_entry(name)
+    return bool(benchmark.source and benchmark.source.train and hasattr(module, "train"))

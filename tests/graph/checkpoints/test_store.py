@@ -23,8 +23,7 @@ from langgraph.graph import END, START, StateGraph
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
-from tuneloop.graph.checkpoints.serializer import ChecksumSerializer, DamagedError
-from tuneloop.graph.checkpoints.store import TYPES, RunCheckpoints, open_checkpoints
+from tuneloop.graph.checkpoints.store import TYPES, ChecksumSerializer, DamagedError, RunCheckpoints, open_checkpoints
 from tuneloop.graph.state import NodeFailure, State
 
 BIN = max(Path("/usr/lib/postgresql").glob("*/bin/initdb"), default=Path()).parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuneloop.graph.steering.suggestion import suggest
+from tuneloop.graph.steering.message_handler import suggest
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tuneloop.core.errors import ToolError
 from tuneloop.tools.config.aliases import ALIASES
 from tuneloop.tools.config.catalog import Catalog
 from tuneloop.tools.config.check import check_config
-from tuneloop.tools.config.decision_filter import filter_parameters, unclassified, why_not
+from tuneloop.tools.config.decision_filter import filter_parameters, guidance, unclassified, why_not
 from tuneloop.tools.config.decisions import (
     DIMENSIONS,
     check_decisions,
@@ -22,7 +22,6 @@ from tuneloop.tools.config.decisions import (
     decision_conflicts,
     decision_lines,
 )
-from tuneloop.tools.config.guidance import guidance
 from tuneloop.tools.config.relevance import GROUPS
 
 EXAMPLES: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "examples.yaml").read_text(encoding="utf-8"))
