@@ -25,6 +25,7 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("run_id", metavar="[RUN]", required=False)
 @click.option("--step-n", type=click.IntRange(min=1), help="Pause after so many nodes of the graph.")
+@click.option("--notify", metavar="URL", help="As in tuneloop run.  [default: TUNELOOP_NOTIFY_URL]")
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
 @click.option(
     "--trust-folder",
@@ -37,6 +38,7 @@ def command(
     ctx: click.Context,
     run_id: str | None,
     step_n: int | None,
+    notify: str | None,
     as_json: bool,
     allow_unsandboxed: bool,
     trust_folder: bool,
@@ -44,7 +46,7 @@ def command(
     """Go on with RUN (the newest unfinished one); a training that went on without us is picked up, not repeated."""
     if allow_unsandboxed:
         allow(always=False)
-    settings = load_settings()
+    settings = load_settings(notify_url=notify)
     run = select_unfinished_run(settings.home, run_id)
     if is_finished(run):
         click.echo(f"run {run.id} is finished: {run.report}", err=True)

@@ -113,6 +113,11 @@ UNNAMED = (
     help="When the researcher finds nothing left that is worth its cost: finish the run, ask you, or continue to the "
     "limits.  [default: finish]",
 )
+@click.option(
+    "--notify",
+    metavar="URL",
+    help="Webhook that is told when the run ends, fails, nears a limit or asks.  [default: TUNELOOP_NOTIFY_URL]",
+)
 @click.option("--run-id", help="Name of the run.  [default: benchmark and time]")
 @click.option("--repeat", metavar="RUN", help="Repeat a run from its manifest; other options change it.")
 @click.option("--dry-run", is_flag=True, help="Show plan, forecast and downloads; make nothing.")
@@ -123,6 +128,7 @@ def command(
     /,
     step_n: int | None,
     run_id: str | None,
+    notify: str | None,
     repeat: str | None,
     dry_run: bool,
     as_json: bool,
@@ -139,7 +145,7 @@ def command(
     from tuneloop.tools.runs.spec import build_spec
 
     given["sandbox"] = allowed_sandbox(given["sandbox"], allow_unsandboxed)
-    settings = load_settings()
+    settings = load_settings(notify_url=notify)
     ask = is_interactive() and not as_json
     if repeat:
         spec = build_spec(given, settings, repeated_spec(select_run(settings.home, repeat)))

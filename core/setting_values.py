@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -57,12 +58,35 @@ def parse_keep_models(value: object) -> object:
     return {"": "best,last", "last": "best,last"}.get(",".join(words), ",".join(words))
 
 
+def parse_web_address(value: object) -> object:
+    """An address of HTTP; empty means none. Raises ValueError for anything else."""
+    said = empty_is_none(value)
+    try:
+        parts = urlsplit(said) if isinstance(said, str) else None
+        right = parts is None or (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0)
+    except ValueError:  # a port or an IPv6 address that is none
+        right = False
+    if not right:
+        raise ValueError("right is https://host/path")
+    return said
+
+
+def parse_program(value: object) -> object:
+    """A program and its arguments, quoted as for a shell, which is not used; empty means none. Raises ValueError."""
+    try:
+        return tuple(shlex.split(value)) if isinstance(value, str) else value
+    except ValueError as e:
+        raise ValueError(f"{e}; right is a program and its arguments, quoted as for a shell") from None
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(parse_names)]
 OptionalNames = Annotated[tuple[str, ...] | None, BeforeValidator(lambda value: parse_names(empty_is_none(value)))]
 Table = Annotated[dict[str, str], BeforeValidator(parse_table)]
 Prices = Annotated[dict[str, Price], BeforeValidator(parse_table)]
 Secret = Annotated[SecretStr | None, BeforeValidator(empty_is_none)]
 Text = Annotated[str | None, BeforeValidator(empty_is_none)]
+WebAddress = Annotated[str | None, BeforeValidator(parse_web_address)]
+Program = Annotated[tuple[str, ...], BeforeValidator(parse_program)]
 Port = Annotated[int, Field(gt=0, lt=65536)]
 KeepModels = Literal["best,last", "best", "all"]
 Unsandboxed = Literal["never", "fallback", "always"]

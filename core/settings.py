@@ -30,11 +30,13 @@ from tuneloop.core.setting_values import (
     OptionalNames,
     Port,
     Prices,
+    Program,
     Secret,
     Servers,
     Table,
     Text,
     Unsandboxed,
+    WebAddress,
     add_api_version,
     empty_is,
     empty_is_none,
@@ -258,6 +260,17 @@ class Settings(BaseModel):
     job_memory: Count = Field(
         default=None, alias="TUNELOOP_JOB_MEMORY", description="bytes a job may use; empty: what is free"
     )
+    notify_url: WebAddress = Field(
+        default=None,
+        alias="TUNELOOP_NOTIFY_URL",
+        description="webhook that is told of ends, failures, limits, questions",
+    )
+    notify_secret: Secret = Field(default=None, alias="TUNELOOP_NOTIFY_SECRET", description="signs what it is told")
+    notify_command: Program = Field(
+        default=(),
+        alias="TUNELOOP_NOTIFY_COMMAND",
+        description="in the environment alone: program that gets the same on its standard input",
+    )
     unsandboxed: Unsandboxed = Field(
         default="never",
         alias="TUNELOOP_UNSANDBOXED",
@@ -345,8 +358,8 @@ def read_dotenv(path: Path) -> dict[str, str]:
     return values
 
 
-# Only the process's environment may weaken isolation: a file in a working directory is not read for it.
-PROCESS_ONLY = frozenset({"TUNELOOP_UNSANDBOXED"})
+# Only the process's environment may weaken isolation or name a program: a file in a working directory is not read for it.
+PROCESS_ONLY = frozenset({"TUNELOOP_UNSANDBOXED", "TUNELOOP_NOTIFY_COMMAND"})
 
 
 def allow_unsandboxed(always: bool) -> None:
@@ -354,16 +367,19 @@ def allow_unsandboxed(always: bool) -> None:
     os.environ["TUNELOOP_UNSANDBOXED"] = "always" if always else "fallback"
 
 
-def load_settings(dotenv: Path | None = None) -> Settings:
+def load_settings(dotenv: Path | None = None, **options: Any) -> Settings:
     """Settings from the environment, what is not there from `.env` in the working directory. For entry points only.
 
-    Raises InvalidRequestError in one line.
+    `options`: fields that the command line names, which win; None: not named. Raises InvalidRequestError in one line.
     """
     values = read_dotenv(dotenv or Path(".env"))
     aliases = {str(field.alias) for field in Settings.model_fields.values()} - PROCESS_ONLY
     said = {name.lower() for name, value in os.environ.items() if value}
     wanted = {alias.lower(): alias for alias in aliases if alias.lower() not in said}
     given: dict[str, Any] = {wanted[k.lower()]: v for k, v in values.items() if v.strip() and k.lower() in wanted}
+    for field, value in options.items():
+        if value is not None:
+            given[str(Settings.model_fields[field].alias)] = value
     try:
         settings = Settings(**given)
     except ValidationError as e:

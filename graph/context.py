@@ -25,7 +25,8 @@ from tuneloop.core.transcript import transcript_path
 from tuneloop.graph.agent_calls.planner_context import make_planner_context
 from tuneloop.graph.budget.limits import device_seconds, gpu_seconds_added, seconds_limit, spent_of_limits
 from tuneloop.graph.state import State
-from tuneloop.graph.tracing.export import send_event
+from tuneloop.graph.telemetry.export import send_event
+from tuneloop.graph.telemetry.notifications import notify
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.budget.limits import current_limits
 from tuneloop.tools.jobs.run_tools import RunTools
@@ -169,4 +170,5 @@ class Context:
         """Append to `events.jsonl`; only the holder of the run's lock comes here."""
         append(self.run.events, event)
         send_event(self.run, event)
+        notify(self.run, self.settings, event)
         self.show(event)

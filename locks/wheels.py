@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -31,6 +32,7 @@ UNFIT, NOT_ASKED = 1, 3
 AT_ONCE = 16
 SOURCE: frozenset[Tag] = frozenset()
 SECONDS = 60
+WAITS = (1, 4)  # seconds before the second and the third try: a name server may be busy
 
 
 def main() -> int:
@@ -55,8 +57,15 @@ def main() -> int:
 def files_of(name: str) -> list[dict[str, Any]]:
     """All files of a package, those that were withdrawn aside. Raises OSError, ValueError."""
     request = Request(f"{INDEX.rstrip('/')}/{canonicalize_name(name)}/", headers=SIMPLE)  # noqa: S310 - as pip is set up
-    with urlopen(request, timeout=SECONDS) as reply:  # noqa: S310
-        found: list[dict[str, Any]] = json.load(reply)["files"]
+    for wait in (*WAITS, None):
+        try:
+            with urlopen(request, timeout=SECONDS) as reply:  # noqa: S310
+                found: list[dict[str, Any]] = json.load(reply)["files"]
+            break
+        except OSError:
+            if wait is None:
+                raise
+            time.sleep(wait)
     return [one for one in found if not one.get("yanked")]
 
 

@@ -8,7 +8,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -142,3 +142,20 @@ def worker_process(module: str, *words: str) -> Iterator[WorkerProcess]:
         child.wait()
         if child.stdout is not None:
             child.stdout.close()
+
+
+def run_program(argv: Sequence[str], told: bytes, seconds: float) -> str:
+    """Run a program that the owner named, without a shell, `told` on its standard input; it is ended after `seconds`.
+
+    Returns what went wrong, "" when nothing did. What it prints is dropped.
+    """
+    null = subprocess.DEVNULL
+    try:
+        done = subprocess.run(
+            argv, input=told, stdout=null, stderr=null, timeout=seconds, check=False, start_new_session=True
+        )
+    except subprocess.TimeoutExpired:
+        return f"{argv[0]} took more than {seconds:g} s"
+    except OSError as e:
+        return f"{argv[0]} cannot be started: {e.strerror}"
+    return f"{argv[0]} ended with exit code {done.returncode}" if done.returncode else ""

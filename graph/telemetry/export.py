@@ -6,19 +6,17 @@ process, `LAST_SECONDS` at most. Without the variables nothing is imported; need
 
 from __future__ import annotations
 
-import atexit
 import importlib.util
 import logging
 import os
-import queue
-import threading
 from functools import cache
 from typing import TYPE_CHECKING
 
 import tuneloop
 from tuneloop.core.events import Event, NodeFinished, RunPaused, RunStarted
 from tuneloop.core.layout import RunFolder
-from tuneloop.graph.tracing.spans import Span, collect_spans, trace_id
+from tuneloop.graph.telemetry.sender import BackgroundSender
+from tuneloop.graph.telemetry.spans import Span, collect_spans, trace_id
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
-WAITING, LAST_SECONDS = 1000, 2.0
+LAST_SECONDS = 2.0
 SAY = logging.getLogger("tuneloop.tracing")
 Item = tuple[RunFolder, Event, int]
 
@@ -48,12 +46,12 @@ def is_tracing_enabled() -> bool:
 
 
 @cache
-def _sender(endpoints: tuple[str, ...]) -> Sender | None:  # noqa: ARG001 - one sender for each place to send to
+def _sender(endpoints: tuple[str, ...]) -> SpanSender | None:  # noqa: ARG001 - one sender for each place to send to
     missing = [name for name in NEEDED if not _installed(name)]
     if missing:
         SAY.warning("traces are asked for but %s is missing: pip install 'tuneloop[otel]'", missing[0])
         return None
-    return Sender()
+    return SpanSender()
 
 
 def _installed(name: str) -> bool:
@@ -63,8 +61,8 @@ def _installed(name: str) -> bool:
         return False
 
 
-class Sender:
-    """A queue and the thread that empties it; when the queue is full, spans are dropped."""
+class SpanSender(BackgroundSender[Item]):
+    """Derives the spans of an event and exports them."""
 
     def __init__(self) -> None:
         # Imported here: a thread cannot while the process ends.
@@ -73,40 +71,17 @@ class Sender:
         _one_line_of("opentelemetry")
         self.exporter = OTLPSpanExporter()
         self.resource = _resource()
-        self.waiting: queue.Queue[Item | None] = queue.Queue(WAITING)
-        self.thread = threading.Thread(target=self.work, name="tuneloop tracing", daemon=True)
-        self.thread.start()
-        atexit.register(self.close)
+        super().__init__("tracing", self.export, LAST_SECONDS)
 
-    def put(self, item: Item) -> None:
-        """Never waits."""
+    def export(self, item: Item) -> None:
+        """The spans that end with this event."""
         try:
-            self.waiting.put_nowait(item)
-        except queue.Full:
-            SAY.debug("a span was dropped")
-
-    def close(self, seconds: float = LAST_SECONDS) -> None:
-        """Send what is left, for a moment."""
-        self.put_end()
-        self.thread.join(seconds)
-
-    def put_end(self) -> None:
-        """The thread ends when it comes to this."""
-        try:
-            self.waiting.put_nowait(None)
-        except queue.Full:
-            SAY.debug("the collector does not keep up: what waits is dropped")
-
-    def work(self) -> None:
-        """Derive and send until the end is asked for."""
-        while (item := self.waiting.get()) is not None:
-            try:
-                found = [to_otel_span(span, trace_id(item[0]), self.resource) for span in collect_spans(*item)]
-            except (OSError, ValueError, KeyError) as e:
-                SAY.warning("a span could not be derived: %s", type(e).__name__)
-                continue
-            if found:
-                self.exporter.export(found)
+            found = [to_otel_span(span, trace_id(item[0]), self.resource) for span in collect_spans(*item)]
+        except (OSError, ValueError, KeyError) as e:
+            SAY.warning("a span could not be derived: %s", type(e).__name__)
+            return
+        if found:
+            self.exporter.export(found)
 
 
 def to_otel_span(span: Span, trace: int, resource: Resource) -> ReadableSpan:

@@ -1,0 +1,1 @@
+"""What is told elsewhere about a run, in the background: OpenTelemetry spans, notifications."""

@@ -1,1 +1,0 @@
-"""OpenTelemetry spans of a run."""
