@@ -77,6 +77,24 @@ BLOCK = 1 << 20
 LONGEST_EVENT = 1 << 24
 
 
+def whole_blocks(path: Path, offset: int = 0) -> Iterator[bytes]:
+    """Whole lines after byte `offset`, about BLOCK bytes at a time. Raises as `find_last_event_offset`."""
+    if not path.is_file():
+        return
+    rest = b""
+    with open_plain(path, LARGEST_LINES) as f:
+        f.seek(offset)
+        while data := f.read(BLOCK):
+            whole, newline, data = data.rpartition(b"\n")
+            if newline:
+                yield rest + whole + newline
+                rest = data
+            else:
+                rest += data
+            if len(rest) > LONGEST_EVENT:
+                raise damaged(path, f"a line of more than {LONGEST_EVENT} bytes")
+
+
 def find_last_event_offset(path: Path, kind: str, before: int | None = None) -> int | None:
     """Byte offset of the newest line with an event of `kind` that begins before byte `before`; None: there is none.
 

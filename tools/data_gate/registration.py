@@ -10,7 +10,7 @@ from typing import Any
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.tools.config.config_text import UnreadableError, read_object
 from tuneloop.tools.config.data_columns import Columns, required_columns
-from tuneloop.tools.config.data_records import read_sample
+from tuneloop.tools.config.data_records import read_confined_sample
 from tuneloop.tools.config.data_registry import INFO, entry_problem
 
 OPENAI_TAGS = {
@@ -55,7 +55,7 @@ def _unnamed_role(columns: Columns) -> str:
 
 
 def _guessed(file: Path) -> dict[str, Any]:
-    sample = read_sample(file)
+    sample = read_confined_sample(file)
     if sample.broken:
         raise InvalidRequestError(f"{sample.broken}; right is a JSON list of objects, or one object a line")
     records = [record for record in sample.records if isinstance(record, dict)]

@@ -224,7 +224,8 @@ def config_sample(asked: Arguments, say: Say) -> None:
     from tuneloop.tools.config.data_records import read_first
 
     found = read_first(Path(asked["path"]))
-    say("d", result({"records": found.records, "rows": found.rows, "broken": found.broken}))
+    records = b",".join(dump_row(record) or b"null" for record in found.records)
+    say("d", b'{"rows":%s,"broken":%s,"records":[%s]}' % (result(found.rows), result(found.broken), records))
 
 
 OPERATIONS: dict[str, Callable[[Arguments, Say], None]] = {

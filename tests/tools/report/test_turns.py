@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.tools.report.test_timing import started
-from tuneloop.core.event_log import append, whole_lines
+from tuneloop.core import event_log
+from tuneloop.core.event_log import append, whole_blocks
 from tuneloop.core.events import JobProgress, NodeFinished, NodeInterrupted, NodeStarted, RunPaused
 from tuneloop.core.files import read_model, write_json
 from tuneloop.tools.report import turns
@@ -46,6 +47,17 @@ def read_all(events: Path) -> list[turns.NodeTime]:
     return node_turns(events)
 
 
+@pytest.mark.parametrize("size", [1, 90, 333, 1000])
+def test_blocks_of_any_size_say_the_same(log: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    append(log, started(4 * 3600 + 5))
+    with log.open("ab") as f:
+        f.write(b'{"kind":"node_finished","node":"torn')
+    truth = read_all(log)
+    assert [(part.turns, part.cut, part.lost) for part in truth] == [(1, 0, 0), (1, 0, 0), (0, 1, 19)]
+    monkeypatch.setattr(event_log, "BLOCK", size)
+    assert read_all(log) == truth
+
+
 def test_index_goes_on_where_it_ended(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node_turns(log)
     kept = read_model(index_file(log), TurnIndex)
@@ -59,11 +71,11 @@ def test_index_goes_on_where_it_ended(log: Path, monkeypatch: pytest.MonkeyPatch
     read: list[bytes] = []
 
     def noted(path: Path, at: int) -> Iterator[bytes]:
-        for line in whole_lines(path, at):
-            read.append(line)
-            yield line
+        for block in whole_blocks(path, at):
+            read.append(block)
+            yield block
 
-    monkeypatch.setattr(turns, "whole_lines", noted)
+    monkeypatch.setattr(turns, "whole_blocks", noted)
     found = node_turns(log)
     assert sum(map(len, read)) == log.stat().st_size - kept.offset, "what is indexed is not read again"
     assert (found[2].cut, found[2].lost) == (1, 19), (
