@@ -278,6 +278,8 @@ def batch_records(path: Path, batches: Iterator[Any]) -> Iterator[dict[str, Any]
     left = FREE + EXPANSION * bytes_on_disk(path)
     try:
         for batch in batches:
+            if len(set(batch.schema.names)) < len(batch.schema.names):
+                raise ValueError("two columns have the same name; right is a name for each")
             left -= batch.nbytes + batch.num_rows
             if left < 0:
                 raise ValueError(EXPANDS)

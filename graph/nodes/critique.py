@@ -8,7 +8,7 @@ from typing import Any
 from tuneloop.agents.critic import CRITIC
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Training
-from tuneloop.core.files import digest, json_text, read_field, read_model, write_json
+from tuneloop.core.files import digest, json_text, read_bytes, read_field, read_model, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.agent_calls.brief import build_brief, score_failures
 from tuneloop.graph.agent_calls.run_agent import run_agent
@@ -102,4 +102,4 @@ def seconds_before(ctx: Context) -> float:
 
 def _digest(folder: ExperimentFolder, name: str) -> str:
     file = folder.root / name
-    return digest(file.read_bytes()) if file.is_file() else ""
+    return digest(read_bytes(file)) if file.is_file() else ""

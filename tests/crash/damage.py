@@ -180,12 +180,17 @@ def make_experiment(run: RunFolder, number: int) -> None:
 
 # Damage: what happens to one file or folder.
 
+SPARSE = 1 << 34  # bytes, at least, of a file that is all hole
+
 
 def damage(home: Path, noise: random.Random) -> list[str]:
     """Damage one to three places below `home`; what was done where."""
     done = []
     for _ in range(noise.randint(1, 3)):
         places = [p for p in sorted(home.rglob("*")) if "engines" not in p.parts and not p.is_symlink()]
+        places = [
+            p for p in places if p.lstat().st_size < SPARSE
+        ]  # what is all hole is damaged, and no memory holds it
         files = [p for p in places if p.is_file()]
         parsed = [p for p in files if p.suffix in (".json", ".jsonl", ".yaml")]
         place = noise.choice(noise.choices([parsed, files, places], [6, 3, 1])[0])
@@ -241,7 +246,7 @@ def lock_away(place: Path, noise: random.Random) -> None:
 
 
 def make_sparse(place: Path, noise: random.Random) -> None:
-    os.truncate(place, 1 << noise.randint(34, 42))
+    os.truncate(place, SPARSE << noise.randint(0, 8))
 
 
 def insert_text(place: Path, noise: random.Random) -> None:

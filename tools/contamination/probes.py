@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from typing import Any, Literal
-
-import orjson
 
 from tuneloop.tools.contamination.letters import letters, merged, readings
 
@@ -67,7 +66,7 @@ def hit_of(known: KnownItem) -> Hit:
 
 
 def row_texts(row: Any) -> Iterator[str]:
-    """Every text, number and name of a field in a JSON value, in order; JSON written inside a text is opened."""
+    """Every text, number and name of a field in a JSON value, in order; JSON written inside a text is opened, all of it."""
     stack = [row]
     while stack:
         value = stack.pop()
@@ -88,10 +87,9 @@ def _parse_json_text(text: str) -> Any:
     if len(bare) < 2 or bare[0] + bare[-1] not in ("{}", "[]"):
         return None
     try:
-        found = orjson.loads(bare)
-    except orjson.JSONDecodeError:
+        return json.loads(bare, object_pairs_hook=list)  # of a key that stands twice both values
+    except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict | list) else None
 
 
 def make_probes(items: Sequence[KnownItem]) -> Iterator[Probe]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.experiment import Journal
+from tuneloop.core.files import read_bytes
 from tuneloop.core.formatting import format_duration
 from tuneloop.core.layout import ExperimentFolder, Home, RunFolder
 from tuneloop.core.locks import is_locked
@@ -131,10 +132,10 @@ def cache_removables(home: Home) -> Iterator[Removable]:
 
 def view_removables(home: Home, runs: Sequence[RunFolder]) -> Iterator[Removable]:
     """Data sets without rows that hold sealed items, which no run reads."""
-    setups = [run.setup.read_text() for run in runs if run.setup.is_file()]
+    setups = [read_bytes(run.setup) for run in runs if run.setup.is_file()]
     for path in real_folders(home.views):
         lock = sibling_path(path, "lock")
-        if not is_locked(lock) and not any(path.name in text for text in setups):
+        if not is_locked(lock) and not any(path.name.encode() in text for text in setups):
             why = "no run reads it; it is made again when needed"
             yield Removable("caches", relative_to_home(home, path), (path,), why, (lock,))
 
@@ -174,7 +175,7 @@ def engine_removables(home: Home, *, unused: bool) -> Iterator[Removable]:
     """Abandoned builds; with `unused`, whole engines that neither this release nor an unfinished run of any home names."""
     needed = current_engine_names() if unused else None
     runs = [RunFolder(path) for one in linked_homes(home) for path in real_folders(one.runs)]
-    texts = [run.setup.read_text() for run in runs if run.setup.is_file() and not run.report_json.is_file()]
+    texts = [read_bytes(run.setup) for run in runs if run.setup.is_file() and not run.report_json.is_file()]
     for path in real_folders(home.engines):
         lock, jobs = sibling_path(path, "lock"), sibling_path(path, "jobs")
         if (
@@ -196,10 +197,10 @@ def engine_removables(home: Home, *, unused: bool) -> Iterator[Removable]:
             yield Removable("engines", relative_to_home(home, path), (path,), why, (lock,), act=act)
 
 
-def is_named_in_setup(folder: Path, setups: Sequence[str]) -> bool:
+def is_named_in_setup(folder: Path, setups: Sequence[bytes]) -> bool:
     """Whether one of the setups says that it was made with this engine."""
     engine = read_manifest(folder / MANIFEST)
-    return engine is not None and any(engine.identity in text for text in setups)
+    return engine is not None and any(engine.identity.encode() in text for text in setups)
 
 
 def remove_engine_folder(folder: Path, jobs: Path) -> None:

@@ -13,8 +13,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from tuneloop.core.files import parse_json
-from tuneloop.tools.raw_data.json_stream import Reader, StreamError, not_utf8
+from tuneloop.tools.raw_data.json_stream import Reader, StreamError, not_utf8, once
 
 SIZE = 1 << 19
 LARGEST = 16 << 20  # a block that finds no end within this many bytes is read value by value
@@ -68,11 +67,24 @@ def stream_list_or_lines(path: Path) -> Iterator[Block]:
             number += len(rows)
 
 
+def may_repeat_keys(text: bytes, value: Any) -> bool:
+    """Whether an object in a JSON text may name a key twice, of which `value` has the last: then quotes are missing in it.
+
+    An escaped quote could stand for one that is missing; and what cannot be written again cannot be compared.
+    """
+    try:
+        return text.count(b'"') != orjson.dumps(value).count(b'"') or b"\\u0022" in text
+    except (TypeError, RecursionError):
+        return True
+
+
 def _line_value(number: int, line: bytes) -> Any:
     try:
-        return parse_json(line.decode("utf-8"))
+        return json.loads(line.decode("utf-8"), object_pairs_hook=once)
     except UnicodeDecodeError as e:
         raise not_utf8(e) from e
+    except RecursionError as e:
+        raise StreamError(f"line {number} is no JSON (nested too deeply); right is one object a line, or a list") from e
     except ValueError as e:
         raise StreamError(f"line {number} is no JSON ({e}); right is one object a line, or a list") from e
 
@@ -153,14 +165,16 @@ def _ends(border: re.Pattern[bytes], buffer: bytes) -> Iterator[tuple[int, int]]
 
 
 def _parsed(text: bytes) -> tuple[list[Any], bool] | None:
-    """The list whose `[` was taken already, and whether every text is whole Unicode; None: it is none."""
-    whole = b"[" + text
+    """The list whose `[` was taken already, and whether every text is whole Unicode; None: it is none, or repeats keys."""
+    whole, strict = b"[" + text, False
     try:
-        return orjson.loads(whole), True
+        rows, strict = orjson.loads(whole), True
+        if not may_repeat_keys(whole, rows):
+            return rows, True
     except orjson.JSONDecodeError:
         pass
     try:
-        return json.loads(whole), False
+        return json.loads(whole, object_pairs_hook=once), strict
     except (ValueError, RecursionError):
         return None
 

@@ -14,11 +14,26 @@ SPACE = " \t\n\r"
 # A value cut at the buffer's end fails within this many characters of the end, or as an unterminated string.
 NEAR_END = 16
 
-_DECODER = json.JSONDecoder()
-
 
 class StreamError(ValueError):
     """The file is no JSON list; the text says where."""
+
+
+class RepeatedKeyError(ValueError):
+    """An object names a key twice: programs differ in which of the two values they read."""
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of its pairs. Raises RepeatedKeyError."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise RepeatedKeyError(f"an object names the key {twice[:100]!r} twice; right is once")
+    return found
+
+
+ONCE, ANY = json.JSONDecoder(object_pairs_hook=once), json.JSONDecoder()
 
 
 def stream_rows(path: Path, chunk: int = CHUNK) -> Iterator[Any]:
@@ -38,8 +53,8 @@ def not_utf8(e: UnicodeDecodeError) -> StreamError:
 class Reader:
     """A window over the text, moved forward."""
 
-    def __init__(self, source: TextIO, chunk: int) -> None:
-        self.source, self.chunk = source, chunk
+    def __init__(self, source: TextIO, chunk: int, decoder: json.JSONDecoder = ONCE) -> None:
+        self.source, self.chunk, self.decoder = source, chunk, decoder
         self.buffer, self.at, self.over = "", 0, False
         self.line, self.counted = 1, 0
         self.taken = 0  # characters of values
@@ -111,7 +126,7 @@ class Reader:
         self.skip()
         while True:
             try:
-                value, end = _DECODER.raw_decode(self.buffer, self.at)
+                value, end = self.decoder.raw_decode(self.buffer, self.at)
             except json.JSONDecodeError as e:
                 cut = e.pos > len(self.buffer) - NEAR_END or e.msg.startswith("Unterminated")
                 if cut and self.more():
@@ -119,6 +134,8 @@ class Reader:
                 raise StreamError(f"row {number}: broken JSON: {e.msg}") from e
             except RecursionError as e:
                 raise StreamError(f"row {number}: nested too deeply") from e
+            except RepeatedKeyError as e:
+                raise StreamError(f"row {number}: {e}") from e
             except ValueError as e:
                 raise StreamError(f"row {number}: a number of too many digits") from e
             if isinstance(value, int | float) and not self.buffer[end:].strip(NUMBER) and self.more():

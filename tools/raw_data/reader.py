@@ -31,8 +31,8 @@ from tuneloop.core.records import (
     separator_of,
 )
 from tuneloop.tools.data_gate.records import json_kind as said
-from tuneloop.tools.raw_data.json_blocks import stream_blocks
-from tuneloop.tools.raw_data.json_stream import CHUNK, Reader, StreamError
+from tuneloop.tools.raw_data.json_blocks import may_repeat_keys, stream_blocks
+from tuneloop.tools.raw_data.json_stream import ANY, CHUNK, Reader, StreamError
 
 # Lines of a raw text file as UTF-8, in blocks that stay in the processor's cache; no line is longer than memory allows.
 
@@ -140,7 +140,8 @@ class RawFile:
     """A file, and after its batches were read: how many rows it held, what was broken, and why it was not read to its end.
 
     `start` and `stop` are bytes at which lines of plain JSON Lines begin, 0 for all; `last` is the last line's number.
-    `refused` is told every broken line; `partial`: the file holds more than its rows and these lines.
+    `refused` is told every broken line; `partial`: the file holds more than its rows and these lines, with `whole_only` also
+    where a key or column may stand twice in it, of which a row has the last value alone.
     """
 
     path: Path
@@ -154,6 +155,7 @@ class RawFile:
     consumed: int = 0  # bytes of text so far, for whoever waits; 0 for formats without lines
     partial: bool = False
     refused: Callable[[int, str], None] | None = None
+    whole_only: bool = False
 
     @property
     def kind(self) -> str:
@@ -206,6 +208,17 @@ class RawFile:
         if len(self.shown) < SHOWN:
             self.shown.append(line)
 
+    def compare(self, text: bytes, value: Any) -> None:
+        """Note where the text may hold more than its value."""
+        if self.whole_only and not self.partial:
+            self.partial = may_repeat_keys(text, value)
+
+    def last_values(self, pairs: list[tuple[str, Any]]) -> Row:
+        """An object of its pairs; note where a key stands twice."""
+        found = dict(pairs)
+        self.partial |= len(found) < len(pairs)
+        return found
+
     def lines(self) -> Iterator[tuple[int, list[bytes]]]:
         """Numbers of first lines and blocks of lines."""
         for first, lines in line_blocks(self.path, self.refuse, self.start, self.stop):
@@ -222,6 +235,7 @@ class RawFile:
                 yield self.sifted(first, lines)
                 continue
             if set(map(type, rows)) == {dict}:
+                self.compare(b"".join(lines), rows)
                 yield range(first, first + len(rows)), rows
             else:
                 yield self.sifted(first, lines)
@@ -232,7 +246,7 @@ class RawFile:
         for number, line in enumerate(lines, first):
             if not line.strip():
                 continue
-            value, why = parse_line(line)
+            value, why = parse_line(line, self.last_values if self.whole_only else None)
             if not why and type(value) is dict:
                 numbers.append(number)
                 rows.append(value)
@@ -263,6 +277,7 @@ class RawFile:
         head = next(lines, "")
         reader = csv.reader(itertools.chain([head], lines), delimiter=separator_of(self.path, head))
         names = next(reader, [])
+        self.partial |= self.whole_only and len(set(names)) < len(names)
         while found := list(itertools.islice(self.cells(reader, names), BATCH)):
             yield [number for number, _ in found], [row for _, row in found]
 
@@ -274,7 +289,11 @@ class RawFile:
             if len(cells) != len(names):
                 text = ",".join(cells).encode("utf-8", "replace")
                 self.refuse(reader.line_num, f"{len(cells)} cells, the header has {len(names)}", text)
-            yield reader.line_num, dict(zip(names, map(cell, cells), strict=False))
+            row = dict(zip(names, map(cell, cells), strict=False))
+            for text, value in zip(cells, row.values(), strict=False):
+                if type(value) is not str:
+                    self.compare(text.encode("utf-8", "replace"), value)
+            yield reader.line_num, row
 
     def document(self) -> Iterator[Batch]:
         """A JSON list, value by value; any other document whole; or JSON Lines in disguise."""
@@ -297,7 +316,8 @@ class RawFile:
                     yield self.picked(enumerate(block.rows, block.first))
                 return
         with open_text(self.path) as f:
-            values = (value for _, value in Reader(f, CHUNK).rows())
+            decoder = json.JSONDecoder(object_pairs_hook=self.last_values) if self.whole_only else ANY
+            values = (value for _, value in Reader(f, CHUNK, decoder).rows())
             for batch in until_stream_error(itertools.islice(enumerate(values, 1), read, None)):
                 yield self.picked(batch)
 
@@ -360,10 +380,10 @@ def until_stream_error(values: Iterator[tuple[int, Any]]) -> Iterator[list[tuple
     yield batch
 
 
-def parse_line(line: bytes) -> tuple[Any, str]:
+def parse_line(line: bytes, hook: Callable[[list[tuple[str, Any]]], Row] | None = None) -> tuple[Any, str]:
     """The value of a line, and what is wrong with it; "" where nothing is."""
     try:
-        return json.loads(line), ""
+        return json.loads(line, object_pairs_hook=hook), ""
     except UnicodeDecodeError:
         return None, "bytes that are no text in the file's encoding"
     except RecursionError:

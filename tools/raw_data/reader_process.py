@@ -173,7 +173,7 @@ def rows(asked: Arguments, say: Say) -> None:
         # A longer one is told as nothing: nobody could look at its end.
         say("b", result([line, text.encode("utf-8", "replace").decode() if len(text) < HELD else None]))
 
-    file = RawFile(Path(asked["path"]), refused=refused)
+    file = RawFile(Path(asked["path"]), refused=refused, whole_only=True)
     for numbers, batch in file.batches():
         for number, row in zip(numbers, batch, strict=True):
             text = dump_row(row)

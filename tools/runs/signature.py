@@ -6,11 +6,12 @@ import hashlib
 import hmac
 import os
 import secrets
+import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import json_text, read_json, remove_partial_writes, write_atomic, write_json
+from tuneloop.core.files import json_text, read_bytes, read_json, remove_partial_writes, write_atomic, write_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.run_spec import Setup
 
@@ -28,13 +29,14 @@ def home_of(run: RunFolder) -> Home:
 def read_key(home: Home) -> bytes | None:
     """The home's key; None when there is none yet. Raises InvalidRequestError when others could read or write it."""
     try:
-        handle = os.open(home.key, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        handle = os.open(home.key, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as e:
         raise InvalidRequestError(f"{home.key}: cannot be read ({e.strerror}); right is a file of your own") from e
     with os.fdopen(handle, "rb") as f:
-        found, key = os.fstat(f.fileno()), f.read(KEY_BYTES + 1)
+        found = os.fstat(f.fileno())
+        key = f.read(KEY_BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
     if found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise InvalidRequestError(f"{home.key}: others can read it; right is: chmod 600, and a file of your own")
     if len(key) != KEY_BYTES:
@@ -79,7 +81,7 @@ def write_setup(run: RunFolder, setup: Setup) -> None:
 
 def write_signed_setup(run: RunFolder, text: str) -> None:
     """`setup.json`, after its signature: a kill in between leaves a run that is prepared again."""
-    write_json(run.signature, signatures(make_key(home_of(run)), run.spec.read_bytes(), text.encode()))
+    write_json(run.signature, signatures(make_key(home_of(run)), read_bytes(run.spec), text.encode()))
     write_atomic(run.setup, text)
 
 
@@ -88,8 +90,8 @@ def is_signed(run: RunFolder) -> bool:
     key = read_key(home_of(run))
     try:
         known = read_json(run.signature)
-        spec = run.spec.read_bytes()
-        setup = run.setup.read_bytes() if run.setup.exists() else None
+        spec = read_bytes(run.spec)
+        setup = read_bytes(run.setup) if run.setup.exists() else None
     except (OSError, ValueError):
         return False
     if key is None or not isinstance(known, dict):
@@ -114,8 +116,8 @@ def trust_folder(run: RunFolder) -> None:
     """
     for link in links_out(run.root):
         raise InvalidRequestError(f"{link}: leads out of the run's folder; remove it, then trust the folder")
-    setup = run.setup.read_bytes() if run.setup.exists() else None
-    write_json(run.signature, signatures(make_key(home_of(run)), run.spec.read_bytes(), setup))
+    setup = read_bytes(run.setup) if run.setup.exists() else None
+    write_json(run.signature, signatures(make_key(home_of(run)), read_bytes(run.spec), setup))
 
 
 OF_JOBS = frozenset(

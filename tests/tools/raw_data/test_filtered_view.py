@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tuneloop.graph.lifecycle.integrity import content_fingerprint
@@ -153,3 +155,46 @@ def test_a_whole_view_is_found_and_a_torn_one_is_made_again(tmp_path: Path) -> N
     (tmp_path / "view" / RECORD).unlink()  # what is written last was not written
     assert view(root) == found
     assert "quillmarks" not in told(found.root)
+
+
+TWICE = json.dumps({"q": TEST})[:-1] + ', "q": "What is 2?"}'
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.jsonl", f"{lines(CLEAN)}{TWICE}\n"),
+        ("a.jsonl", f'{lines(CLEAN)}{{"x": [{TWICE}]}}\n'),
+        ("a.jsonl", f'{lines(CLEAN)}{{"pad": "\\u0022\\u0022\\u0022\\u0022", "x": {TWICE}}}\n'),
+        ("a.jsonl", f'{lines(CLEAN)}{TWICE[:-1]}, "n": NaN}}\n'),
+        ("a.jsonl.gz", gzip.compress(f"{TWICE}\n".encode())),
+        ("a.jsonl", TWICE.encode("utf-16")),
+        ("a.json", f'[{{"q": "What is 1?"}}, {TWICE}]'),
+        ("a.json", f'[{{"q": "What is 1?"}}, {TWICE}]'.encode("utf-16")),
+        ("a.json", f'{{"rows": [{TWICE}]}}'),
+        ("a.csv", f'q,q\n"{TEST}",What is 2?\n'),
+        ("a.csv", 'q,n\n"{}",1\n'.format(TWICE.replace('"', '""'))),
+        ("a.txt", f"{TWICE}\n"),
+        ("a.jsonl", json.dumps({"payload": TWICE}) + "\n"),
+    ],
+)
+def test_an_item_behind_a_second_value_of_its_key_is_not_in_the_view(
+    tmp_path: Path, name: str, text: str | bytes
+) -> None:
+    """Python reads the last value of a key; another program, or who reads the text, the first."""
+    found = view(put(tmp_path / "d", {name: text})).root
+    files = [p.read_bytes() for p in ([found] if found.is_file() else found.rglob("*")) if p.is_file()]
+    assert files or name == "a.txt"
+    assert not any(word in data for data in files for word in (b"Zorvexa", "Zorvexa".encode("utf-16-le")))
+    assert not any(b"Zorvexa" in gzip.decompress(data) for data in files if data.startswith(b"\x1f\x8b"))
+
+
+def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([[TEST], ["What is 2?"]], names=["q", "q"])  # type: ignore[attr-defined]
+    (tmp_path / "d").mkdir()
+    pq.write_table(table, tmp_path / "d" / "a.parquet")
+    found = view(tmp_path / "d")
+    assert (found.rows, b"Zorvexa" in b"".join(p.read_bytes() for p in found.root.rglob("*") if p.is_file())) == (
+        0,
+        False,
+    )

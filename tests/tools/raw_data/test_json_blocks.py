@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tuneloop.tools.raw_data.json_blocks import stream_blocks
+from tuneloop.tools.raw_data.json_blocks import stream_blocks, stream_list_or_lines
 from tuneloop.tools.raw_data.json_stream import StreamError, stream_rows
 
 TEXT = st.text(max_size=12) | st.sampled_from(['},{"a": 1', '"}, {"', "\\", "]", "\ud83d"])
@@ -83,3 +83,18 @@ def test_a_file_cut_behind_a_comma(tmp_path: Path) -> None:
     path.write_text('[{"a": 1},]')
     with pytest.raises(StreamError, match="row 2"):
         list(stream_blocks(path, 100))
+
+
+@pytest.mark.parametrize("size", [1, 30, 1 << 19])
+@pytest.mark.parametrize("pad", ["x", "\\u0022\\u0022"])
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path, size: int, pad: str) -> None:
+    """The engine and the gate would read different values."""
+    path = tmp_path / "data.json"
+    path.write_text(f'[{{"a": "{pad}"}}, {{"a": 2, "b": [{{"c": "{pad}", "c": 1}}]}}, {{"a": 3}}]')
+    with pytest.raises(StreamError, match="row 2: an object names the key 'c' twice"):
+        list(stream_blocks(path, size))
+    path.write_text(f'{{"a": "{pad}"}}\n{{"a": "{pad}", "a": 1}}\n')
+    with pytest.raises(StreamError, match=r"line 2 is no JSON .an object names the key 'a' twice"):
+        list(stream_list_or_lines(path))
+    path.write_text(f'[{{"a": "{pad}"}}, {{"a": {{"b": "{pad}"}}}}]')
+    assert len([row for block in stream_blocks(path, size) for row in block.rows]) == 2
