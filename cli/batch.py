@@ -69,23 +69,14 @@ def start(
     as_json: bool,
 ) -> None:
     """Check every task, then run them all."""
-    from tuneloop.graph.lifecycle.create_run import check_spec
-    from tuneloop.sandboxes.local import gpu_memory
-    from tuneloop.tools.batch.devices import Devices
-    from tuneloop.tools.batch.run import Batch, BatchFolder, create_batch
-    from tuneloop.tools.batch.tasks import read_batch, read_document
-    from tuneloop.tools.runs.request import folder_name, fresh_name
+    from tuneloop.graph.lifecycle.batch import make_batch
+    from tuneloop.tools.batch.tasks import read_document
 
     settings = load_settings()
-    folder = BatchFolder(settings.home, folder_name(name or fresh_name(tasks.stem)))
     described = read_document(scenarios) if scenarios else None
     given = {"device_memory": device_memory} if device_memory else {}
-    found = read_batch(
-        folder.id, read_document(tasks), described, settings, lambda spec: check_spec(spec, settings), given
-    )
-    gpus = gpu_memory()
-    create_batch(folder, Batch(parallel=parallel or max(1, len(gpus)), tasks=found), Devices(gpus))
-    click.echo(f"batch {folder.id}: {len(found)} runs in {folder.root}", err=True)
+    folder = make_batch(read_document(tasks), described, settings, name or "", parallel, given)
+    click.echo(f"batch {folder.id}: {len(folder.read().tasks)} runs in {folder.root}", err=True)
     _drive(folder, settings, as_json=as_json)
 
 
@@ -132,22 +123,15 @@ def _select(settings: Settings, name: str | None) -> BatchFolder:
 
 def _drive(folder: BatchFolder, settings: Settings, *, as_json: bool, retry: bool = False) -> None:
     """Show the batch until it is over. Exit status 1 when a run has failed, 130 when interrupted."""
-    from tuneloop.sandboxes.local import gpu_memory
-    from tuneloop.tools.batch.comparison import compare_runs, comparison_markdown, write_comparison
-    from tuneloop.tools.batch.devices import Devices
-    from tuneloop.tools.batch.run import drive_batch, open_batch, retry_failed
+    from tuneloop.graph.lifecycle.batch import finish_batch
+    from tuneloop.tools.batch.comparison import comparison_markdown
 
-    with open_batch(folder, Devices(gpu_memory()), settings) as driver:
-        if retry:
-            retry_failed(driver)
-        try:
-            with _shown(as_json) as show:
-                found = drive_batch(driver, show)
-        except KeyboardInterrupt:
-            click.echo(f"the runs go on; to go on with the batch: tuneloop batch resume {folder.id}", err=True)
-            raise
-    cells = compare_runs(settings.home, found)
-    write_comparison(folder.root, cells)
+    try:
+        with _shown(as_json) as show:
+            found, cells = finish_batch(folder, settings, show, retry=retry)
+    except KeyboardInterrupt:
+        click.echo(f"the runs go on; to go on with the batch: tuneloop batch resume {folder.id}", err=True)
+        raise
     if not as_json:
         click.echo(comparison_markdown(cells), nl=False)
     click.echo(f"comparison: {folder.root / 'comparison.md'}", err=True)

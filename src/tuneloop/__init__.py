@@ -15,6 +15,7 @@ __all__ = [
     "build_graph",
     "load_settings",
     "run",
+    "run_batch",
     "send",
     "stream",
 ]
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tuneloop.core.run_spec import RunSpec
     from tuneloop.core.settings import Settings, load_settings
     from tuneloop.graph.build import build_graph
+    from tuneloop.graph.lifecycle.batch import run_batch
     from tuneloop.graph.lifecycle.api import Answer, RunResult, arun, astream, run, send, stream
 
 PLACES = {
@@ -33,6 +35,7 @@ PLACES = {
     "Settings": "core.settings",
     "load_settings": "core.settings",
     "build_graph": "graph.build",
+    "run_batch": "graph.lifecycle.batch",
     **dict.fromkeys(("Answer", "RunResult", "arun", "astream", "run", "send", "stream"), "graph.lifecycle.api"),
 }
 

@@ -83,14 +83,16 @@ class BatchTask(BaseModel):
 
 @dataclass(frozen=True)
 class Document:
-    """A file of tasks or scenarios: its values, and the line of each place in it."""
+    """A file of tasks or scenarios: its values, and the line of each place in it; values from Python have no lines."""
 
     path: Path
     values: Any
     lines: Mapping[tuple[Any, ...], int]
 
     def at(self, *place: Any) -> str:
-        """`tasks.json, line 7`: as near to the place as is known."""
+        """`tasks.json, line 7`: as near to the place as is known; `tasks[0]['model']` where there are no lines."""
+        if not self.lines:
+            return self.path.name + "".join(f"[{part!r}]" for part in place)
         while place and place not in self.lines:
             place = place[:-1]
         return f"{self.path.name}, line {self.lines.get(place, 1)}"

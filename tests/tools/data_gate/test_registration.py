@@ -33,7 +33,9 @@ def test_form_is_guessed_by_the_sandboxed_reader(tmp_path: Path, odd: str) -> No
     assert registration_of(file) == {"file_name": "rows.json", "columns": columns}
 
 
-@pytest.mark.parametrize(("text", "says"), [("[{", "cannot be read"), ("", "is empty"), ("[" * 200_000, "cannot be read")])
+@pytest.mark.parametrize(
+    ("text", "says"), [("[{", "cannot be read"), ("", "is empty"), ("[" * 200_000, "cannot be read")]
+)
 def test_what_no_reader_can_read_is_one_line(tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "rows.json"
     file.write_text(text)
