@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -21,9 +21,10 @@ from tuneloop.core.settings import Settings
 from tuneloop.graph.lifecycle.create_run import check_spec, choose_datasets_for
 from tuneloop.sandboxes.choose import open_run_sandbox
 from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.benchmark_items.reasoning_gym import PREFIX as RG
 from tuneloop.tools.benchmark_items.user_folder import read_user_benchmark
-from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS
-from tuneloop.tools.engines.find import find_built_engine
+from tuneloop.tools.engines.blueprint import USUAL
+from tuneloop.tools.engines.find import find_built_engine, given_path
 from tuneloop.tools.hub import datasets, models
 from tuneloop.tools.hub.fetch import choose_hub
 from tuneloop.tools.hub.http import HubBusyError
@@ -92,7 +93,7 @@ def make_plan(spec: RunSpec, settings: Settings) -> Plan:
         datasets=tuple(chosen),
         reason=selection.reason if selection else "as asked",
         needs=(
-            *engine_needs(settings),
+            *engine_needs(declared, settings),
             model_need(spec.base_model, settings),
             *(benchmark_need(name, one, settings) for name, one in zip(spec.measured, declared, strict=True)),
             *(dataset_need(name, settings) for name in chosen),
@@ -103,11 +104,10 @@ def make_plan(spec: RunSpec, settings: Settings) -> Plan:
     )
 
 
-def engine_needs(settings: Settings) -> Iterator[Need]:
-    """Both engines."""
-    paths = {"llamafactory": settings.llama_factory_path, "opencompass": settings.opencompass_path}
-    for name in ENGINE_BLUEPRINTS:
-        there = paths.get(name) or find_built_engine(name, settings)
+def engine_needs(declared: Sequence[Benchmark], settings: Settings) -> Iterator[Need]:
+    """The engines of every run, and those that benchmarks ask for."""
+    for name in dict.fromkeys((*USUAL, *(one.engine for one in declared if one.engine))):
+        there = given_path(name, settings) or find_built_engine(name, settings)
         yield Need("engine", name, "here" if there else "build")
 
 
@@ -129,6 +129,8 @@ def benchmark_need(name: str, benchmark: Benchmark, settings: Settings) -> Need:
 
 def dataset_need(name: str, settings: Settings) -> Need:
     """A data set."""
+    if name.startswith(RG):
+        return Need("data set", name, "make")
     folder, repository = settings.home.datasets, datasets.hub_id(name)
     if Path(name).exists() or (folder / repository / MANIFEST).is_file():
         return Need("data set", name, "here")

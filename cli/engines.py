@@ -14,15 +14,15 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.formatting import printable
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.engines import Engine, ensure_engine, list_engines, remove_engine, verify_engine
+from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS, USUAL
 from tuneloop.tools.engines.image import engine_image
 
 LINE = 2000  # characters: what an engine said may be in it
 
-NAMES = ("llamafactory", "opencompass")
 SHOWN = ("torch", "transformers")
 EXAMPLES = """\b
 Examples:
-  tuneloop engines build                 both, from their locks
+  tuneloop engines build                 those of every run, from their locks
   tuneloop engines build llamafactory --docker
   tuneloop engines list
   tuneloop engines verify opencompass
@@ -36,13 +36,13 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("names", nargs=-1, type=click.Choice(NAMES))
+@click.argument("names", nargs=-1, type=click.Choice(tuple(ENGINE_BLUEPRINTS)))
 @click.option("--docker", "as_image", is_flag=True, help="Make an image of each, which the docker sandbox then uses.")
 @click.option("--base", default="", metavar="IMAGE", help="The image's system.  [default: made of Debian's packages]")
 def build(names: tuple[str, ...], as_image: bool, base: str) -> None:
-    """Make NAMES ready (all without): from the lock, or verify what LLAMA_FACTORY_PATH / OPENCOMPASS_PATH name."""
+    """Make NAMES ready (without: llamafactory and opencompass): from the lock, or verify what LLAMA_FACTORY_PATH / OPENCOMPASS_PATH name."""
     settings = load_settings()
-    for name in names or NAMES:
+    for name in names or USUAL:
         with progress_bar(name) as say:
             engine = ensure_engine(name, settings, say)
             image = engine_image(engine, base, say) if as_image else ""
@@ -70,7 +70,7 @@ def engine_row(engine: Engine) -> dict[str, object]:
 
 
 @command.command()
-@click.argument("names", nargs=-1, type=click.Choice(NAMES))
+@click.argument("names", nargs=-1, type=click.Choice(tuple(ENGINE_BLUEPRINTS)))
 def verify(names: tuple[str, ...]) -> None:
     """Import what jobs import, in each engine; exit code 1 when something is wrong."""
     engines = [engine for engine in list_engines(load_settings().home) if not names or engine.name in names]

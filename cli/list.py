@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.runs.manifest import all_runs
@@ -19,6 +20,7 @@ KINDS = ("benchmarks", "datasets", "models", "runs")
 EXAMPLES = """\b
 Examples:
   tuneloop list benchmarks
+  tuneloop list benchmarks --family rg
   tuneloop list runs
   tuneloop list datasets --json | jq -r '.[].name'
 """
@@ -26,12 +28,17 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("kind", type=click.Choice(KINDS))
+@click.option(
+    "--family", default="", metavar="NAME", help="Of benchmarks those of a family, e.g. bbh; rg: reasoning_gym."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with everything that is declared.")
-def command(kind: str, as_json: bool) -> None:
+def command(kind: str, family: str, as_json: bool) -> None:
     """List benchmarks, datasets, models or runs. Folders and hub ids work too, without being registered."""
     home = load_settings().home
+    if family and kind != "benchmarks":
+        raise InvalidRequestError(f"--family is for benchmarks; `tuneloop list {kind}` has no families")
     rows = {"benchmarks": list_benchmarks, "datasets": list_datasets, "models": list_models, "runs": list_runs}[kind]
-    found = rows(home)
+    found = list_family(family, home) if family else rows(home)
     if as_json:
         click.echo(json.dumps(found, indent=1))
     else:
@@ -50,6 +57,20 @@ def list_benchmarks(home: Home) -> list[Row]:
     from tuneloop.tools.benchmark_items.resolve import benchmark_cards
 
     return benchmark_cards(home)
+
+
+def list_family(name: str, home: Home) -> list[Row]:
+    """The benchmarks of a family. Raises InvalidRequestError for another name."""
+    from tuneloop.tools.benchmark_items.reasoning_gym import task_cards
+    from tuneloop.tools.registry import did_you_mean
+
+    if name == "rg":
+        return list(task_cards())
+    rows = {row["name"]: row for row in list_benchmarks(home)}
+    families = [one for one, row in rows.items() if row["parts"]]
+    if name not in families:
+        raise InvalidRequestError(f"--family {name!r}: {did_you_mean(name, [*families, 'rg'])}")
+    return [rows[part] for part in rows[name]["parts"]]
 
 
 def list_datasets(home: Home) -> list[Row]:  # noqa: ARG001 - as the others are called

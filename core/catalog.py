@@ -76,6 +76,8 @@ class Benchmark(Frozen):
         10.0, ge=1, le=600, description="CPU seconds of one answer that is run (answer: code) or verified"
     )
     verifier: str = Field("", description="source of the verifier; with the declaration it goes wherever that goes")
+    engine: str = Field("", description="the engine that the verifier runs in; empty: the one that evaluates")
+    own_dataset: str = Field("", description="the data set that is learned from where none is named")
 
     @field_validator("answer")
     @classmethod

@@ -70,6 +70,8 @@ def check_prices(spec: RunSpec, settings: Settings, declared: list[Benchmark]) -
 
 def choose_datasets_for(benchmark: Benchmark) -> DatasetSelection:
     """What would be chosen for it. Raises InvalidRequestError when no card fits."""
+    if benchmark.own_dataset:
+        return DatasetSelection(datasets=(benchmark.own_dataset,), reason="it is the benchmark's own")
     selection = select_datasets(benchmark, datasets.dataset_cards().values())
     if not selection.datasets:
         raise InvalidRequestError(

@@ -14,12 +14,12 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import PlacedBenchmark, Setup
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items.folder import file_hashes, items_fingerprint
+from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS
 from tuneloop.tools.engines.find import find_pinned_engine
 from tuneloop.tools.hub.store import manifest_files
 from tuneloop.tools.runs.manifest import read_spec
 from tuneloop.tools.runs.signature import check_no_links_out, check_signed
 
-ENGINES = ("llamafactory", "opencompass")
 Stamps = dict[str, str]
 
 
@@ -44,7 +44,7 @@ def check_unchanged(run: RunFolder, settings: Settings) -> None:
                 f"tuneloop run --repeat {run.id}"
             )
         return
-    for name in ENGINES:
+    for name in ENGINE_BLUEPRINTS:
         if made := setup.versions.get(name):
             find_pinned_engine(name, settings, made.rpartition("(")[2].rstrip(")"))
     known = read_stamps(run)

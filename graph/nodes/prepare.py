@@ -191,6 +191,8 @@ def fetch_and_build(ctx: Context) -> Setup:
             raise
     for engine in engines:
         check_architecture(model.root, engine)
+    wanted = (resolve.check_benchmark(name, settings).engine for name in spec.measured)
+    engines = (*engines, *(ensure_engine(name, settings, say) for name in dict.fromkeys(wanted) if name))
     model = ensure_safetensors(ctx, first, model)
     read_model_card(model.root)
     choose_backend(settings.backend, engines[1], find_device())

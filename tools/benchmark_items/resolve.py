@@ -24,6 +24,9 @@ from tuneloop.tools.benchmark_items.folder import (
     read_items,
 )
 from tuneloop.tools.benchmark_items.opencompass_configs import PREFIX, check_opencompass, resolve_opencompass
+from tuneloop.tools.benchmark_items.reasoning_gym import PREFIX as RG
+from tuneloop.tools.benchmark_items.reasoning_gym import declare_reasoning_gym
+from tuneloop.tools.benchmark_items.reasoning_gym_items import resolve_reasoning_gym
 from tuneloop.tools.benchmark_items.sources import fetch_benchmark, folder_of
 from tuneloop.tools.benchmark_items.splitting import seal_half
 from tuneloop.tools.benchmark_items.user_folder import DECLARATION, import_user_benchmark, read_user_benchmark
@@ -63,12 +66,16 @@ def find_declaration(name_or_dir: str, settings: Settings) -> Benchmark:
         return read_user_benchmark(Path(name_or_dir).expanduser()).benchmark
     if name_or_dir.startswith(PREFIX):
         return check_opencompass(name_or_dir, settings)
+    if name_or_dir.startswith(RG):
+        return declare_reasoning_gym(name_or_dir)
     return load_entry(name_or_dir)[0]
 
 
 def family_members(name_or_dir: str) -> tuple[str, ...]:
     """The benchmarks that a name stands for: those of a family, else itself. Raises InvalidRequestError for an unknown name."""
-    return () if is_user_folder(name_or_dir) or name_or_dir.startswith(PREFIX) else load_entry(name_or_dir)[0].parts
+    return (
+        () if is_user_folder(name_or_dir) or name_or_dir.startswith((PREFIX, RG)) else load_entry(name_or_dir)[0].parts
+    )
 
 
 def resolve_benchmark(
@@ -77,7 +84,7 @@ def resolve_benchmark(
     """The benchmark, fetched or copied when it is not there yet.
 
     Args:
-        name_or_dir: a registered name, a folder or `opencompass:NAME`.
+        name_or_dir: a registered name, a folder, `opencompass:NAME` or `rg:TASK`.
         home: where benchmarks lie.
         description: replaces the task's text.
         settings: how to fetch; folders and made benchmarks need none.
@@ -90,6 +97,8 @@ def resolve_benchmark(
         return import_user_benchmark(absolute_path(name_or_dir), home, description)
     if name_or_dir.startswith(PREFIX):
         return resolve_opencompass(name_or_dir, home, required(settings, name_or_dir), description)
+    if name_or_dir.startswith(RG):
+        return resolve_reasoning_gym(name_or_dir, home, required(settings, name_or_dir), description)
     benchmark, module = load_entry(name_or_dir)
     if benchmark.parts:
         raise InvalidRequestError(f"benchmark {benchmark.name} is a family; right is {', '.join(benchmark.parts)}")
@@ -119,7 +128,7 @@ def is_user_folder(name_or_dir: str) -> bool:
     path = Path(name_or_dir).expanduser()
     if name_or_dir in registered_names():
         return False
-    if name_or_dir.startswith(PREFIX):
+    if name_or_dir.startswith((PREFIX, RG)):
         return False
     looks_like_path = "/" in name_or_dir or name_or_dir.startswith((".", "~"))
     if looks_like_path and not path.is_dir():

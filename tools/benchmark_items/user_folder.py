@@ -33,7 +33,10 @@ from tuneloop.tools.scoring import answer_matching
 DECLARATION = "benchmark.yaml"
 SPLITS = ("validation", "test")
 # What a folder that holds its splits has no use for.
-CATALOG = frozenset({"source", "more", "parts", "unavailable", "metrics", "validation_size", "test_size", "verifier"})
+CATALOG = frozenset(
+    {"source", "more", "parts", "unavailable", "metrics", "validation_size", "test_size", "verifier", "engine"}
+    | {"own_dataset"}
+)
 LARGEST_VERIFIER = 1 << 18  # bytes
 Row = tuple[str, dict[str, Any]]
 

@@ -54,6 +54,7 @@ class Blueprint:
 
     `accepts`: package → lowest version and first version too high, for environments that a user brings along.
     `writes`: scripts of `folder` that run once in the finished engine, and the file in it that each one writes.
+    `optional`: built only where a benchmark asks for it; the others are what every run works with.
     """
 
     name: str
@@ -63,10 +64,13 @@ class Blueprint:
     accepts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     room: int = 3 * GB
     writes: Mapping[str, str] = field(default_factory=dict)
+    optional: bool = False
 
     @property
     def device(self) -> str:
-        """Which lock: cuda where an NVIDIA driver is loaded."""
+        """Which lock: any where there is one for all machines, else cuda where an NVIDIA driver is loaded."""
+        if (self.folder / "lock-any.txt").is_file():
+            return "any"
         return "cuda" if Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists() else "cpu"
 
     @property
@@ -152,4 +156,13 @@ ENGINE_BLUEPRINTS = {
         ),
         accepts={"opencompass": ("0.5.4", "0.6"), "transformers": ("5", "6")},
     ),
+    "reasoning_gym": Blueprint(
+        name="reasoning_gym",
+        folder=ENGINES / "reasoning_gym",
+        module="reasoning_gym",
+        imports=("reasoning_gym",),
+        room=GB,
+        optional=True,
+    ),
 }
+USUAL = tuple(name for name, blueprint in ENGINE_BLUEPRINTS.items() if not blueprint.optional)  # of every run

@@ -33,6 +33,7 @@ from tuneloop.tools.engines.engine import (
     write_manifest,
 )
 
+VARIABLES = {"llamafactory": "LLAMA_FACTORY_PATH", "opencompass": "OPENCOMPASS_PATH"}
 HOMES = ".homes"  # links back, to the homes whose runs use these engines
 
 # An environment (venv, conda, a Python) or a checkout that the user brings along, verified before use.
@@ -115,7 +116,7 @@ def ensure_engine(name: str, settings: Settings, on_progress: Callable[[str, int
         raise InvalidRequestError(f"unknown engine {name!r}; right is one of {', '.join(ENGINE_BLUEPRINTS)}")
     blueprint, home = ENGINE_BLUEPRINTS[name], settings.home
     make_engines_folder(home.engines)
-    given = {"llamafactory": settings.llama_factory_path, "opencompass": settings.opencompass_path}[name]
+    given = given_path(name, settings)
 
     def own() -> Engine:
         engine = build_engine(blueprint, home, on_progress or (lambda *_: None))
@@ -124,8 +125,12 @@ def ensure_engine(name: str, settings: Settings, on_progress: Callable[[str, int
 
     if given is None:
         return own()
-    variable = {"llamafactory": "LLAMA_FACTORY_PATH", "opencompass": "OPENCOMPASS_PATH"}[name]
-    return use_existing(blueprint, given, variable, home, own)
+    return use_existing(blueprint, given, VARIABLES[name], home, own)
+
+
+def given_path(name: str, settings: Settings) -> str | None:
+    """The environment or checkout that the user names for an engine; None: it is built."""
+    return {"llamafactory": settings.llama_factory_path, "opencompass": settings.opencompass_path}.get(name)
 
 
 def link_engine(home: Home, folder: Path) -> None:
@@ -195,15 +200,13 @@ def processes_using(folder: Path) -> list[int]:
 
 # The very engine that a run was prepared with, also after an upgrade that brought a newer one.
 
-VARIABLES = {"llamafactory": "LLAMA_FACTORY_PATH", "opencompass": "OPENCOMPASS_PATH"}
-
 
 def find_pinned_engine(name: str, settings: Settings, wanted: str) -> Engine:
     """The engine of identity `wanted` that the home has a link to, or that is built; a user's own one is verified.
 
     Raises InvalidRequestError in one line when it is gone; nothing is built in its place, other numbers would come from it.
     """
-    given = {"llamafactory": settings.llama_factory_path, "opencompass": settings.opencompass_path}[name]
+    given = given_path(name, settings)
     if given is not None:
         engine = ensure_engine(name, settings)
         if engine.identity == wanted:

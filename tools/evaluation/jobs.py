@@ -41,8 +41,9 @@ from tuneloop.tools.llm_proxy.batch import SPENT, LlmRequest, batch_command, rea
 from tuneloop.tools.scoring import llm_judge
 from tuneloop.tools.scoring.verdicts import Row, check_replies, make_score, read_rows
 
-ANSWER, EXECUTE, VERIFY, JUDGE = JOBS = ("evaluate", "execute", "verify", "judge")
-RUN = (EXECUTE, VERIFY)
+ANSWER, EXECUTE, VERIFY, VERIFY_RG, JUDGE = JOBS = ("evaluate", "execute", "verify", "verify_reasoning_gym", "judge")
+RUN = (EXECUTE, VERIFY, VERIFY_RG)
+VERIFIERS = {"": VERIFY, "reasoning_gym": VERIFY_RG}  # the stage of verifiers that run in an engine
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def run_stage(benchmark: Benchmark) -> str:
     """The job that runs a benchmark's replies, "" where none does."""
     if not benchmark.executed:
         return ""
-    return VERIFY if benchmark.verified else EXECUTE
+    return VERIFIERS[benchmark.engine] if benchmark.verified else EXECUTE
 
 
 @dataclass(frozen=True)
@@ -186,8 +187,10 @@ def launch_run(e: Evaluation, stage: str, rows: Mapping[Pair, Row]) -> Path:
     """What the code of replies gives, or what verifiers say of them."""
     for pair, row in rows.items():
         check_replies(row, e.sets_by_name[pair[1]])
-    make = verification_command if stage == VERIFY else execution_command
-    command = make(e.engine, rows, e.sets_by_name, e.folder.work(stage), e.limits)
+    engines = {name: engine for engine, name in VERIFIERS.items()}
+    make = verification_command if stage in engines else execution_command
+    engine = e.run_tools.engine(own) if (own := engines.get(stage)) else e.engine
+    command = make(engine, rows, e.sets_by_name, e.folder.work(stage), e.limits)
     return e.run_tools.launch(e.folder.jobs, stage, command, retry=e.retry)
 
 

@@ -60,7 +60,12 @@ def dataset_card(name: str) -> Dataset:
 
 def check_dataset(name: str) -> None:
     """Refuse what can be seen to be wrong before anything is fetched. Raises InvalidRequestError."""
+    from tuneloop.tools.benchmark_items import reasoning_gym
+
     path = Path(name).expanduser()
+    if name.startswith(reasoning_gym.PREFIX):
+        reasoning_gym.declare_training_pool(name)
+        return
     if is_registered(name):
         return
     if path.exists():
@@ -103,7 +108,12 @@ def _check_records(path: Path) -> None:
 
 def resolve_dataset(name: str, home: Home, settings: Settings, progress: Progress | None = None) -> DatasetFolder:
     """The data set, fetched when it is not there. Raises InvalidRequestError as `check_dataset` does, InfrastructureError."""
+    from tuneloop.tools.benchmark_items import reasoning_gym, reasoning_gym_items
+
     check_dataset(name)
+    if name.startswith(reasoning_gym.PREFIX):
+        root = reasoning_gym_items.make_training_pool(name, home, settings)
+        return DatasetFolder(reasoning_gym.declare_training_pool(name), root)
     if is_registered(name):
         return DatasetFolder(dataset_card(name), _registered(name, home, settings, progress))
     path = absolute_path(name)

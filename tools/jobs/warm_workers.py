@@ -13,7 +13,7 @@ from tuneloop.core.job import Command, Sandbox
 from tuneloop.sandboxes.jobs import launch, newest_attempt, read_command, same_command
 from tuneloop.sandboxes.warm_job import retire_worker
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS
+from tuneloop.tools.engines.blueprint import USUAL
 from tuneloop.tools.jobs.machine import ENGINES
 from tuneloop.tools.scoring import answer_matching
 
@@ -42,8 +42,8 @@ class WarmWorkers:
         return self.root / "work" / engine
 
     def start_all(self) -> None:
-        """Start every engine's worker, or find it running; waits for none."""
-        for engine in ENGINE_BLUEPRINTS:
+        """Start the worker of every usual engine, or find it running; waits for none."""
+        for engine in USUAL:
             self.start(engine)
 
     def socket(self, engine: str) -> str:
@@ -83,7 +83,7 @@ class WarmWorkers:
     def stop(self) -> None:
         """Tell the workers to end when their last job is over; waits a moment for those without one."""
         running = []
-        for engine in ENGINE_BLUEPRINTS:
+        for engine in USUAL:
             worker, place = newest_attempt(self.jobs, engine), self.folder(engine) / "socket"
             if worker is not None and self.sandbox.poll(worker).state == "running":
                 running.append(worker)

@@ -246,7 +246,7 @@ def test_every_lock_is_exact_hashed_and_names_no_registry():
         assert "://" not in lock.read_text()
         assert all(pin.hashes for pin in read_lock(lock))
     for engine in ENGINE_BLUEPRINTS.values():
-        assert engine.pins["torch"] == "2.13.0"
+        assert engine.optional or engine.pins["torch"] == "2.13.0"
         assert engine.pins["setuptools"] == read_lock(BUILDERS)[0].version
     assert (
         ENGINE_BLUEPRINTS["llamafactory"].pins["transformers"] == ENGINE_BLUEPRINTS["opencompass"].pins["transformers"]
