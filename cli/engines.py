@@ -40,7 +40,7 @@ def command() -> None:
 @click.option("--docker", "as_image", is_flag=True, help="Make an image of each, which the docker sandbox then uses.")
 @click.option("--base", default="", metavar="IMAGE", help="The image's system.  [default: made of Debian's packages]")
 def build(names: tuple[str, ...], as_image: bool, base: str) -> None:
-    """Make NAMES ready (without: llamafactory and opencompass): from the lock, or verify what LLAMA_FACTORY_PATH / OPENCOMPASS_PATH name."""
+    """Make NAMES ready (without: those of every run) from the lock; or verify LLAMA_FACTORY_PATH, OPENCOMPASS_PATH."""
     settings = load_settings()
     for name in names or USUAL:
         with progress_bar(name) as say:

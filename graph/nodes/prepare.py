@@ -184,7 +184,7 @@ def fetch_and_build(ctx: Context) -> Setup:
         try:
             first = ensure_engine("llamafactory", settings, say)
             model = models.resolve_model(spec.base_model, settings, say)
-            engines = (first, second.result())
+            engines: tuple[Engine, ...] = (first, second.result())
         except BaseException:
             # The pool waits for its thread: Ctrl-C here must reach the engine that is built over there.
             say.over = True

@@ -7,6 +7,7 @@ The folder has `validation.jsonl` (shown), `sealed/validation.jsonl`, `sealed/te
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Sequence
 from functools import partial
@@ -96,7 +97,7 @@ def draw_seeds(names: Sequence[str], bits: int) -> dict[str, int]:
     while True:
         found = {name: secrets.randbelow((1 << bits) - APART) for name in names}
         ordered = sorted(found.values())
-        if all(after - before > APART for before, after in zip(ordered, ordered[1:], strict=False)):
+        if all(after - before > APART for before, after in itertools.pairwise(ordered)):
             return found
 
 
