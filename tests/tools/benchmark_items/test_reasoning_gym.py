@@ -96,8 +96,9 @@ class Few:
         return {"question": f"Which is {number}?", "answer": str(number), "metadata": {"pair": (number, number)}}
 
 
-def made(monkeypatch, few: int) -> dict[str, list[dict[str, object]]]:
+def made(monkeypatch, few):
     spec = importlib.util.spec_from_file_location("make_items", MAKE)
+    assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     library = SimpleNamespace(create_dataset=lambda task, seed, size, few: Few(seed, few))
