@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -111,11 +112,21 @@ class Guard:
         return [part for text in texts for part in _parts(text, 2 * self._index.longest)], short
 
     def _batch(self, rows: Sequence[tuple[list[str], set[int]]]) -> Iterator[Hit | None]:
-        owners = [row for row, (texts, _) in enumerate(rows) for _ in texts]
-        plain = [text for texts, _ in rows for text in texts]
+        found = [short for _, short in rows]
+        owned = [(row, text) for row, (texts, _) in enumerate(rows) for text in texts]
+        while owned:  # a long row part by part
+            count = next(
+                (n for n, total in enumerate(accumulate(len(t) for _, t in owned), 1) if total > BATCH_SIZE), None
+            )
+            self._look(owned[:count], found)
+            owned = owned[count:] if count else []
+        yield from map(self._hit_of, found)
+
+    def _look(self, owned: Sequence[tuple[int, str]], found: Sequence[set[int]]) -> None:
+        """Add the items in texts to what was found in the rows that own them."""
+        owners, plain = [row for row, _ in owned], [text for _, text in owned]
         text = [merged(one) for one in plain]
         keys = [shingles(one) for one in text]
-        found = [short for _, short in rows]
         ends = np.cumsum([len(one) for one in keys], dtype=np.int64)
         for at, probe, begin, end in self._index.candidates(np.concatenate(keys), ends) if keys else ():
             item, held = self._probes[probe].item, found[owners[at]]
@@ -124,7 +135,6 @@ class Guard:
                 Window(plain[at][begin:tail], text[at][begin:tail], keys[at][begin:end]), self._probes[probe]
             ):
                 held.add(item)
-        yield from map(self._hit_of, found)
 
     def _hit_of(self, items: set[int]) -> Hit | None:
         if not items:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ BAND = {True: 2, False: 4}  # by whether numbers narrow the search already
 ENOUGH = {True: 0.75, False: 0.85}  # of the words' weight, by whether numbers speak for it too
 BESIDE = 0.75  # of what stands beside the numbers
 NUMBERS = 2
+PART = 1 << 20  # characters of a text that are read at once
 LARGE = 24  # a bucket beyond it is compared with its first text and with the one before only
 
 U64 = npt.NDArray[np.uint64]
@@ -54,14 +56,29 @@ def groups_of_near_copies(texts: Sequence[str]) -> list[int]:
 
 def text_traits(text: str) -> TextTraits:
     """Read a text once."""
-    found = tokens_with_breaks(text)
-    plain = [t for t in found if t != BREAK]
-    words = np.unique(np.array([int.from_bytes(_hash(w), "little") for w in set(plain)], np.uint64))
-    at = [i for i, t in enumerate(found) if t[0].isdecimal()]
-    padded = [BREAK, *found, BREAK]
-    places = tuple((_pair(padded[i], padded[i + 1]), _pair(padded[i + 1], padded[i + 2])) for i in at)
-    amounts = " ".join(sorted(found[i] for i in at)) if len(at) >= NUMBERS else f"{len(at)}"
-    return TextTraits(_hash(" ".join(plain)), words, _hash(amounts), places)
+    whole, before, now = blake2b(digest_size=8), "", BREAK
+    words, numbers, places = set[str](), list[str](), list[tuple[bytes, bytes]]()
+    for after in chain((token for part in _parts(text) for token in tokens_with_breaks(part)), [BREAK]):
+        if now[0].isdecimal():
+            numbers.append(now)
+            places.append((_pair(before, now), _pair(now, after)))
+        if after != BREAK:
+            whole.update(f" {after}".encode("utf-8", "surrogatepass"))
+            words.add(after)
+        before, now = now, after
+    hashes = np.unique(np.array([int.from_bytes(_hash(w), "little") for w in words], np.uint64))
+    amounts = " ".join(sorted(numbers)) if len(numbers) >= NUMBERS else f"{len(numbers)}"
+    return TextTraits(whole.digest(), hashes, _hash(amounts), tuple(places))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A text that is too long to be read at once in parts, cut between words where there are any."""
+    begin = 0
+    while len(text) - begin > PART:
+        end = text.rfind(" ", begin + PART // 2, begin + PART) + 1 or begin + PART
+        yield text[begin:end]
+        begin = end
+    yield text[begin:]
 
 
 def word_weights(words: Sequence[U64]) -> dict[int, float]:

@@ -3,6 +3,7 @@
 import json
 import random
 import time
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -263,3 +264,25 @@ def test_item_behind_long_filler_is_found() -> None:
     filler = "and so the report was filed late " * 4_000
     rows = [{"a": filler, "b": TEST[0]}, filler, f"{filler} {TEST[1]} {filler}", TEST[2]]
     assert [hit is not None and hit.split for hit in GUARD.find(rows)] == ["test", False, "test", "test"]
+
+
+def test_memory_for_a_long_row_grows_with_its_letters_alone() -> None:
+    """Shingles of a part at a time; all at once took 40 bytes a letter."""
+    row = "and so the report was filed late " * 300_000 + TEST[0]
+    GUARD.overlaps(TEST[1])
+    tracemalloc.start()
+    assert GUARD.overlaps(row) == "test"
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * len(row) + (150 << 20)
+
+
+def test_a_choice_with_another_option_is_a_copy() -> None:
+    """What the test asks is in the row; with another question it is not."""
+    asked = "Which of these rivers flows through the valley of Zorvexa before it reaches the sea?"
+    fields = {"question": asked, "A": "the long Quenthir", "B": "the wide Brimoldo", "C": "the cold Vortling"}
+    guard = Guard([KnownItem("b", "test", "1", fields, "B")])
+    row = "\n".join([asked, "A. the long Quenthir", "B. the wide Brimoldo", "C. the cold Vortling"])
+    for option in ("cold Vortling", "wide Brimoldo"):
+        assert guard.overlaps(row.replace(option, "dry Snarfbell")) == "test"
+    assert guard.overlaps(row.replace("valley", "forest")) is None

@@ -2,7 +2,10 @@
 
 import random
 
-from tuneloop.tools.contamination.near_copies import groups_of_near_copies
+import pytest
+
+from tuneloop.tools.contamination import near_copies
+from tuneloop.tools.contamination.near_copies import groups_of_near_copies, text_traits
 
 WORDS = [f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(600)]
 STORY = (
@@ -50,3 +53,13 @@ def test_groups_do_not_depend_on_the_process() -> None:
         assert keys.setdefault(text.replace("Mia", "Tom"), group) == group
     assert len(set(found)) == len(keys)
     assert groups_of_near_copies([]) == []
+
+
+def test_long_texts_are_read_in_parts_and_to_their_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = " ".join(story(a=i, b=i + 1) for i in range(40))
+    whole, other = text_traits(text), text_traits(text.replace("40 more", "41 more"))
+    monkeypatch.setattr(near_copies, "PART", 100)
+    parts = text_traits(text)
+    assert (parts.whole, parts.words.tolist(), parts.numbers) == (whole.whole, whole.words.tolist(), whole.numbers)
+    assert text_traits(text.replace("40 more", "41 more")).whole == other.whole != whole.whole
+    assert text_traits("x" * 1000).whole == text_traits("X" * 1000).whole
