@@ -14,6 +14,7 @@ import importlib.util
 import json
 import sys
 import time
+import traceback
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -46,7 +47,7 @@ class Stream:
             try:
                 made = as_row(self.dataset[self.at - 1], typed)
             except Exception as e:  # noqa: BLE001 - whatever a generator raises, this seed gives no item
-                self.misses, self.failure = self.misses + 1, f"{type(e).__name__}: {e}"
+                self.misses, self.failure = self.misses + 1, reason(e)
                 continue
             mark = " ".join(made["question"].casefold().split())
             if mark in seen:
@@ -65,6 +66,12 @@ def as_row(entry: dict[str, Any], typed: ModuleType) -> dict[str, Any]:
     plain = json.loads(json.dumps({k: v for k, v in metadata.items() if k not in STEPS}, default=str))
     own = {"entry": typed.encoded(entry), "metadata": plain, "steps": steps}
     return {"question": question, "answer": None if answer is None else str(answer), **own}
+
+
+def reason(failure: Exception) -> str:
+    """What went wrong; of an assertion that says nothing its source."""
+    said = str(failure) or next((f.line or "" for f in reversed(traceback.extract_tb(failure.__traceback__))), "")
+    return f"{type(failure).__name__}: {said}"[:LONGEST]
 
 
 def load(file: str) -> ModuleType:
@@ -92,7 +99,7 @@ def make(job: dict[str, Any]) -> dict[str, Any]:
             for one in job["streams"]
         ]
     except Exception as e:  # noqa: BLE001 - a config that its class turns down, by whatever error
-        return {"error": f"{type(e).__name__}: {e}"[:LONGEST]}
+        return {"error": reason(e)}
     total, said = sum(one.count for one in streams), 0
     while (open_ones := [one for one in streams if not one.over]) and time.monotonic() < until:
         for one in open_ones:
@@ -102,7 +109,7 @@ def make(job: dict[str, Any]) -> dict[str, Any]:
             print(json.dumps({"done": done, "total": total, "unit": "items"}), flush=True)
     failure = next((one.failure for one in streams if one.failure), "")
     if not seen and failure:
-        return {"error": failure[:LONGEST]}
+        return {"error": failure}
     return {"streams": {one.name: one.items for one in streams}, "late": any(not one.over for one in streams)}
 
 

@@ -105,7 +105,6 @@ def write_folder(benchmark: Benchmark, task: Task, engine: Engine, part: Path) -
     """Seeds, items, training rows; returns what the manifest says beside. Raises InvalidRequestError."""
     names = [name for name in COUNTS if name != "train" or task.facts["answers"]]
     (part / "sealed").mkdir()
-    (part / "sealed").chmod(0o700)
     seeds = draw_seeds(names, task.facts["seed_bits"])
     write_json(part / SEEDS, seeds)
     made, late = generate_items(task, seeds, engine, part / "sealed" / "work")

@@ -12,11 +12,18 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.prepared import prepared
+from tests.tools.evaluation.test_code_execution import evaluated
+from tests.tools.evaluation.test_code_execution import home as home  # noqa: PLC0414 - a fixture
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.files import write_json
 from tuneloop.core.layout import Home
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
+from tuneloop.sandboxes.jobs import read_command
 from tuneloop.tools.benchmark_items.folder import TEST, UNSEEN, VALIDATION, read_items
 from tuneloop.tools.benchmark_items.reasoning_gym import (
+    ENGINE,
     SCRIPTS,
     declare_reasoning_gym,
     declare_training_pool,
@@ -25,8 +32,12 @@ from tuneloop.tools.benchmark_items.reasoning_gym import (
 )
 from tuneloop.tools.benchmark_items.reasoning_gym_items import APART, COUNTS, MAKE, TYPED, draw_seeds
 from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
+from tuneloop.tools.engines import ensure_engine
 from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS
+from tuneloop.tools.engines.engine import run_json_script
+from tuneloop.tools.evaluation.run_evaluation import validation_scores
 from tuneloop.tools.hub.datasets import check_dataset
+from tuneloop.tools.jobs.run_tools import RunTools
 
 
 @pytest.mark.parametrize(
@@ -136,3 +147,36 @@ def test_a_real_task_is_made_and_its_seeds_lie_in_sealed_only(shared_settings: S
     }
     assert holding == {folder.root / "sealed/seeds.json"}
     assert resolve_benchmark(name, home, settings=shared_settings).test_split == folder.test_split
+
+
+@pytest.mark.slow
+def test_replies_are_worth_what_the_task_itself_says(home: Path, shared_settings: Settings, monkeypatch):
+    stand_in, real = RunTools.engine, ensure_engine("reasoning_gym", shared_settings)
+    monkeypatch.setattr(RunTools, "engine", lambda self, name: real if name == ENGINE else stand_in(self, name))
+    place = Home(home)
+    folder = resolve_benchmark("rg:fraction_simplification", place, settings=shared_settings)
+    spec = RunSpec.model_validate({"benchmark": "x", "base_model": "m", "benchmark_limit": 40})
+    run = prepared(place.run("r"), spec, folder, home / "base")
+    b = RunTools(run, Settings.model_validate({"FT_FILE_PATH": home, "TUNELOOP_UNSANDBOXED": "always"}))
+    items = b.validation(folder).every
+    forms = ("{}", "So it is <answer> {} </answer>.", "nonsense", "")
+    write_json(home / "replies.json", [forms[i % 4].format(item.answer) for i, item in enumerate(items)])
+    assert evaluated(b) == ["evaluate", "verify_reasoning_gym"]
+    (score,) = validation_scores(b, 0)
+    assert [item.value for item in score.items] == [1, 1, 0.01, 0] * 10
+    command = read_command(b.run.baseline / "jobs" / "verify_reasoning_gym.1")
+    assert (command.generated, command.network, command.argv[0]) == (True, False, str(real.python))
+
+
+@pytest.mark.slow
+def test_options_that_the_task_turns_down_are_one_line(shared_settings: Settings, tmp_path: Path):
+    home = Home(tmp_path, shared_settings.home.engines)
+    with pytest.raises(InvalidRequestError, match=r"only difficulty 1\.0 is supported"):
+        resolve_benchmark("rg:gsm_symbolic?difficulty=2", home, settings=shared_settings)
+    assert not list(home.benchmarks.glob("*/")) + list(home.benchmarks.rglob("*.json")), "no seed is left"
+
+
+@pytest.mark.slow
+def test_the_list_of_tasks_is_what_the_engine_says(shared_settings: Settings, tmp_path: Path):
+    engine = ensure_engine("reasoning_gym", shared_settings)
+    assert run_json_script(engine.python, SCRIPTS / "snapshot.py") == json.loads((SCRIPTS / "tasks.json").read_text())
