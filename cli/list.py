@@ -29,7 +29,7 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("kind", type=click.Choice(KINDS))
 @click.option(
-    "--family", default="", metavar="NAME", help="Of benchmarks those of a family, e.g. bbh; rg: reasoning_gym."
+    "--family", default="", metavar="NAME", help="Of benchmarks those of a family, e.g. arc; rg: reasoning_gym."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with everything that is declared.")
 def command(kind: str, family: str, as_json: bool) -> None:
