@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.core.protocols import Planner
 from tuneloop.core.settings import Settings
 
@@ -15,6 +14,8 @@ if TYPE_CHECKING:  # langchain is slow to import, and most runs need none of it
 def make_planner(settings: Settings, context: PlannerContext) -> Planner:
     """The planner this machine is set up for."""
     if not settings.chat_model:
+        from tuneloop.agents.policy import OfflinePolicy
+
         return OfflinePolicy()
     from tuneloop.agents.chat.planner import ChatPlanner
 

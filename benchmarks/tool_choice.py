@@ -27,7 +27,7 @@ from tuneloop.mcp_servers.scope import Scope
 
 QUESTIONS = Path(__file__).with_name("tool_choice.yaml")
 K1, B = 1.2, 0.6
-LEAST_FIRST, LEAST_OF_THREE = 0.85, 0.97
+LEAST_FIRST = 0.85
 NAME_WEIGHT = 2  # a word of the name counts as often
 ENDINGS = ("ings", "ing", "ers", "ed", "es", "s", "e", "er")
 SILENT = frozenset(

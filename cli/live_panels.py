@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -112,11 +112,6 @@ def _progress(state: LiveState, event: e.JobProgress) -> Mapping[str, tuple[e.Jo
     first, last = state.progress.get(event.job, (event, event))
     first = event if event.done < last.done else first
     return {**state.progress, event.job: (first, event)}
-
-
-def live_state_of(events: Iterable[e.Event]) -> LiveState:
-    """The board after all `events`."""
-    return reduce(apply_event, events, LiveState())
 
 
 def incumbent(state: LiveState) -> int | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from langchain_core.messages import AnyMessage
-from langgraph.graph.message import Messages, add_messages
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuneloop.core.run_spec import RunSpec
+
+if TYPE_CHECKING:
+    from langgraph.graph.message import Messages
 
 # Raised with every change of the fields below; a state of another version is refused.
 VERSION = 4
@@ -19,6 +21,8 @@ MESSAGES, LETTERS = 12, 3000  # kept in the state; everything that was said lies
 
 def keep_recent(before: list[AnyMessage], new: Messages) -> list[AnyMessage]:
     """Add or replace messages by id; the oldest are dropped to keep the state small, never the newest."""
+    from langgraph.graph.message import add_messages  # takes 0.4 s: `tuneloop chat` answers without it
+
     together = cast("list[AnyMessage]", add_messages(cast("Messages", before), new))
     kept, letters = list[AnyMessage](), 0
     for message in reversed(together[-MESSAGES:]):

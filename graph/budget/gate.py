@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from langgraph.config import get_config
-from langgraph.types import interrupt
-
 from tuneloop.core.budget import NEAR, SpendingLine
 from tuneloop.core.errors import PausedError
 from tuneloop.core.events import LimitWarning
@@ -46,6 +43,9 @@ def ask_for_more(ctx: Context, short: Callable[[], Sequence[SpendingLine]]) -> b
 
     Each answer is heard once, whatever is run again of the node.
     """
+    from langgraph.config import get_config  # takes 0.4 s: `tuneloop chat` answers without it
+    from langgraph.types import interrupt
+
     note, number = "", 0
     # Of this entry into the node, also when langgraph runs it again: answers come back by their place.
     entry = digest(str(get_config()["configurable"].get("checkpoint_ns", "")))[:12] if ctx.interactive else ""

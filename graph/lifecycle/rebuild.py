@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from langgraph.graph import END
-
 from tuneloop.core.event_log import iter_events
 from tuneloop.core.events import NodeFinished
 from tuneloop.core.files import read_field, read_model, read_text
@@ -37,6 +35,8 @@ def rebuild(run: RunFolder, settings: Settings) -> State:
     number = len(journal) + 1
     state = State(version=VERSION, run_id=run.id, experiment=len(journal), spent=seconds_worked(run))
     if run.report_json.is_file():
+        from langgraph.constants import END  # `tuneloop chat` answers without langgraph
+
         return state.model_copy(update={"stage": END, "report": str(run.report)})
     if not (run.setup.is_file() and (run.baseline / "scores.json").is_file()):
         return state

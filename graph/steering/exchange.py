@@ -51,7 +51,7 @@ def await_answer(
 
 def answer_here(run: RunFolder, settings: Settings) -> None:
     """Answer what lies in the inbox. A process that took up the run this moment answers itself."""
-    from tuneloop.graph.steering.inbox_listener import answer_offline  # imports langgraph, which takes seconds
+    from tuneloop.graph.steering.inbox_listener import answer_offline  # takes 0.3 s; rarely needed
 
     try:
         answer_offline(run, settings)

@@ -37,7 +37,7 @@ async def test_words_lead_to_the_right_tool(choice: ModuleType, tmp_path: Path) 
     assert {name for question in choice.questions() for name in question.right} <= names
     first, third, wrong = choice.shares(asked, choice.ByWords(tools).rank)
     assert first >= choice.LEAST_FIRST, wrong
-    assert third >= choice.LEAST_OF_THREE, wrong
+    assert third >= 0.97, wrong
 
 
 async def test_descriptions_matter(choice: ModuleType, tmp_path: Path) -> None:

@@ -76,6 +76,19 @@ def test_idle_run_answers_and_remembers(run: RunFolder) -> None:
     assert waiting(run.inbox) == []
 
 
+def test_answer_of_idle_run_imports_no_langgraph(run: RunFolder) -> None:
+    code = """
+import sys
+from tuneloop.cli.main import cli
+try: cli(["chat", "r1", "status"])
+except SystemExit as e: print(e.code, *(m for m in ("langgraph", "langsmith", "numpy", "fastmcp") if m in sys.modules))
+"""
+    env = {**os.environ, "FT_FILE_PATH": str(run.root.parent.parent)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=60)
+    assert "r1: " in done.stdout
+    assert done.stdout.splitlines()[-1] == "0", done
+
+
 def test_piped_lines_are_sent_one_after_the_other(run: RunFolder) -> None:
     result = chat("--json", typed="finish\n\ndirectives\nuse lora_rank\n")
     first, second, third = map(json.loads, result.stdout.splitlines())

@@ -7,7 +7,9 @@ import json
 import re
 import threading
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from pathlib import Path
 from typing import get_args
 
@@ -18,7 +20,7 @@ from rich.console import Console
 
 from tuneloop.cli.event_text import event_line
 from tuneloop.cli.live import follow, showing
-from tuneloop.cli.live_panels import LiveState, incumbent, live_state_of, render, rich_view, seconds_left
+from tuneloop.cli.live_panels import LiveState, apply_event, incumbent, render, rich_view, seconds_left
 from tuneloop.cli.plain_view import plain_view
 from tuneloop.core import event_log
 from tuneloop.core import events as e
@@ -52,6 +54,10 @@ START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
+
+
+def live_state_of(events: Iterable[Event]) -> LiveState:
+    return reduce(apply_event, events, LiveState())
 
 
 def recorded() -> list[Event]:

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tools.config.test_model_shape import config
-from tuneloop.tools.config.gpus import gpu_fits
+from tests.tools.config.known_shapes import config, shape_of_config
 from tuneloop.tools.config.memory_estimate import Hardware, Recipe, estimate_memory
-from tuneloop.tools.config.model_shape import ModelShape, shape_of_config
+from tuneloop.tools.config.model_shape import ModelShape
 
 # Models that the table's columns stand for: Llama-2-7B, Phi-3-medium, Yi-34B, Llama-2-70B.
 COLUMNS = {
@@ -89,13 +88,3 @@ def test_lora_trains_what_its_rank_says() -> None:
     assert estimate_memory(wide, Recipe(rank=64)).gradients == 64 * one
     # rank × (inputs + outputs) of seven matrices in 32 layers, four bytes each
     assert one == 4 * 32 * (4 * (4096 + 4096) + 2 * (4096 + 11008) + (11008 + 4096))
-
-
-def test_gpu_table_names_the_least_number() -> None:
-    found = {fit.gpu: fit for fit in gpu_fits(SEVEN, Recipe(tokens=1024))}
-    assert found["RTX 3090 / 4090 24 GB"].needed == 1
-    assert (found["T4 16 GB"].needed or 9) > 1
-    assert found["H200 141 GB"].share < 0.15
-    whole = {fit.gpu: fit for fit in gpu_fits(SEVEN, Recipe(method="full", tokens=1024))}
-    assert whole["T4 16 GB"].needed is None
-    assert whole["H200 141 GB"].needed == 1

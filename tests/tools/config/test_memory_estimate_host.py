@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tools.config.test_model_shape import config
+from tests.tools.config.known_shapes import config, shape_of_config
 from tuneloop.tools.config.memory_estimate import Hardware, Recipe, estimate_memory
-from tuneloop.tools.config.model_shape import shape_of_config
 
 HOST = Hardware(device="cpu")
 TINY = shape_of_config({**config("qwen2", 3, 128, 384, 4, 2, 547), "tie_word_embeddings": True})
