@@ -17,7 +17,8 @@ tests_rest := tests $(addprefix --ignore=,$(tests_graph) $(tests_crash) $(tests_
 BESIDE := $(MAKE) --no-print-directory --keep-going --output-sync=target --jobs=3
 FAST := not slow and not soak
 SLOW := slow and not soak and not engines
-PYTEST := $(BIN)/pytest --durations=15 -p no:cacheprovider
+# Other processes, kernels and clocks take part: what fails is run once more, and the summary names it.
+PYTEST := $(BIN)/pytest --durations=15 -p no:cacheprovider --reruns 1 -rR
 HASHED := -q --require-hashes --no-deps --no-build-isolation
 UV_INSTALL := $(BIN)/python -I tools/engines/run_uv.py pip install --compile-bytecode $(HASHED)
 
