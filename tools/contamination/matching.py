@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
 
-import numpy as np
-
 from tuneloop.tools.contamination.letters import merged
-from tuneloop.tools.contamination.probes import Probe
-from tuneloop.tools.contamination.shingles import SIZE, U64, shingles
+from tuneloop.tools.contamination.probes import LABEL, SAFE, SIZE, Probe
 
-LEAST = 0.15  # of its runs of letters that must be there for a closer look
 KEPT = (0.35, 0.5)  # of its letters that must be left when one sentence was cut, or several side by side
-REST = 32  # bytes of them, at least
-CUT, LABEL = 12, 2  # bytes of what may be called a cut sentence; letters of what may be another label
+CUT = 12  # bytes of what may be called a cut sentence
 ALIKE, GRAM = 0.15, 4  # share of a missing stretch's runs of letters beyond which it was changed, not cut
 
 
-@dataclass(frozen=True)
-class Window:
-    """Part of a text: its letters, the same merged, and the shingles that begin there."""
-
-    plain: str
-    text: str
-    keys: U64
-
-
-def holds(window: Window, probe: Probe) -> bool:
-    """Whether the probe is there."""
+def holds(plain: str, within: str, probe: Probe) -> bool:
+    """Whether the probe is among these letters; `within`: the same, merged."""
     text = merged(probe.plain)
-    if np.isin(shingles(text), window.keys).mean() < LEAST:
-        return False
     spans = list(pairwise((0, *probe.ends)))
-    missing = [i for i, (begin, end) in enumerate(spans) if not _has_piece(window, probe.plain, text, begin, end)]
+    missing = [
+        i for i, (begin, end) in enumerate(spans) if not _has_piece(plain, within, probe.plain, text, begin, end)
+    ]
     if not missing:
         return True
     gone = slice(missing[0], missing[-1] + 1)
@@ -44,31 +29,26 @@ def holds(window: Window, probe: Probe) -> bool:
     size = spans[missing[-1]][1] - spans[missing[0]][0]
     if len(text) - size < KEPT[len(long) > 1] * len(text):
         return False
-    return _is_cut(window.text, [text[begin:end] for begin, end in spans], gone)
+    return _is_cut(within, [text[begin:end] for begin, end in spans], gone)
 
 
-def _has_piece(window: Window, plain: str, text: str, begin: int, end: int) -> bool:
+def _has_piece(within: str, merged_within: str, plain: str, text: str, begin: int, end: int) -> bool:
     """Whether a sentence is there, letter by letter, and no number at its ends goes on."""
-    for at in _places(window.text, text[begin:end]):
-        before, after = window.plain[max(0, at - 1) : at], window.plain[at + end - begin : at + end - begin + 1]
+    at = merged_within.find(text[begin:end])
+    while at >= 0:
+        before, after = within[max(0, at - 1) : at], within[at + end - begin : at + end - begin + 1]
         if not (plain[begin].isdigit() and before.isdigit() and before != plain[max(0, begin - 1) : begin]) and not (
             plain[end - 1].isdigit() and after.isdigit() and after != plain[end : end + 1]
         ):
             return True
+        at = merged_within.find(text[begin:end], at + 1)
     return False
-
-
-def _places(text: str, part: str) -> Iterator[int]:
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
 
 
 def _is_cut(text: str, sentences: Sequence[str], gone: slice) -> bool:
     """Whether only this stretch of sentences is missing, enough is left, and nothing like it stands in its stead."""
     stretch, kept = "".join(sentences[gone]), [*sentences[: gone.start], *sentences[gone.stop :]]
-    if len("".join(kept).encode()) < REST:
+    if len("".join(kept).encode()) < SAFE:
         return False
     if len(stretch.encode()) < CUT:
         return len(stretch) <= LABEL and not stretch.isdigit()

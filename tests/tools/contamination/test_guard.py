@@ -286,3 +286,23 @@ def test_a_choice_with_another_option_is_a_copy() -> None:
     for option in ("cold Vortling", "wide Brimoldo"):
         assert guard.overlaps(row.replace(option, "dry Snarfbell")) == "test"
     assert guard.overlaps(row.replace("valley", "forest")) is None
+
+
+def test_the_question_of_a_choice_is_a_copy_where_one_item_asks_it() -> None:
+    asked = "Which of these rivers flows through the valley of Zorvexa before it reaches the sea?"
+    options = (
+        "a long one that is called the Quenthir by all who live at its banks",
+        "a wide one in the far south: Brimoldo",
+    )
+    forms = (
+        {"question": asked, **dict(zip("AB", options, strict=True))},
+        {"prompt": f"{asked}\nA. {options[0]}\nB. {options[1]}"},
+        {"prompt": f"{asked}\n(A) {options[0]}\n(B) {options[1]}"},
+    )
+    for fields in forms:
+        one = KnownItem("b", "test", "1", fields, "B")
+        assert Guard([one]).overlaps(f"{asked} A: none. B: all") == "test"
+        other = {
+            name: text.replace("Quenthir", "Vortling").replace("Brimoldo", "Snarfbell") for name, text in fields.items()
+        }
+        assert Guard([one, KnownItem("b", "test", "2", other, "B")]).overlaps(f"{asked} A: none. B: all") is None
