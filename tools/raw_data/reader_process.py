@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import json
 import os
 import queue
 import resource
@@ -21,6 +22,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.untrusted import DEEPEST
 from tuneloop.tools.raw_data import reader
 from tuneloop.tools.raw_data.reader import RawFile
 from tuneloop.tools.raw_data.sample import bound_value
@@ -93,8 +95,11 @@ def write(out: BinaryIO, kind: str, text: bytes) -> None:
 
 
 def result(value: Any) -> bytes:
-    """A result as JSON."""
-    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS, default=str)
+    """A result as JSON; halves of characters, which names of columns and files may hold, are replaced."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS, default=str)
+    except TypeError:
+        return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
 
 
 def paths(files: dict[str, str]) -> dict[str, Path]:
@@ -111,7 +116,7 @@ def inspect(asked: Arguments, say: Say) -> None:
 
     tokenizer = Path(asked["tokenizer"]) if asked["tokenizer"] else None
     found = inspect_dataset(Path(asked["root"]), asked["name"], tokenizer, progress if asked["progress"] else None)
-    say("d", found.model_dump_json().encode())
+    say("d", result(found.model_dump(mode="json")))
 
 
 def profile(asked: Arguments, say: Say) -> None:
@@ -122,7 +127,7 @@ def profile(asked: Arguments, say: Say) -> None:
     benchmark = Benchmark.model_validate(asked["benchmark"])
     items = [Item.model_validate(item) for item in asked["items"]]
     found = profile_dataset(Path(asked["root"]), benchmark, items, overlapping=asked["overlapping"])
-    say("d", found.model_dump_json().encode())
+    say("d", result(found.model_dump(mode="json")))
 
 
 def sample(asked: Arguments, say: Say) -> None:
@@ -186,8 +191,13 @@ def records(asked: Arguments, say: Say) -> None:
     from tuneloop.tools.raw_data.files import iter_records
 
     for number, row in enumerate(iter_records(Path(asked["path"]), asked["limit"]), 1):
-        if text := dump_row(row):
-            say("r", b"%d %s" % (number, text))
+        text = dump_row(row)
+        if text is None:
+            raise InvalidRequestError(
+                f"{asked['path']}: row {number} is nested deeper than {DEEPEST} levels or larger than {LONGEST_LINE >> 20} MB, "
+                "and is not looked at; right is a file without it"
+            )
+        say("r", b"%d %s" % (number, text))
     say("d", b"null")
 
 

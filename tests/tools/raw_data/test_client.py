@@ -279,3 +279,19 @@ def test_depth_and_size_are_bounded() -> None:
     for text in (b"[" * 100_000 + b"]" * 100_000, b"[" * 201 + b"]" * 201):
         with pytest.raises(ValueError, match=r"nested|recursion|Recursion"):
             load(text)
+
+
+def test_halves_of_characters_in_names_of_columns_and_files_are_no_obstacle(
+    reader: RawDataReader, tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_text('{"\\ud800": "x", "b": "\\udfff"}\n')
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl")).write_text('{"b": "y"}\n')
+    assert sum(part.rows for part in reader.inspect(tmp_path).parts) == 2
+
+
+def test_a_record_that_is_not_handed_on_is_named(reader: RawDataReader, tmp_path: Path) -> None:
+    """What is searched for items of benchmarks may hold no row that nobody looked at."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n{"a": ' + "[" * 300 + "]" * 300 + "}\n")
+    with pytest.raises(InvalidRequestError, match=r"a\.jsonl: row 2 is nested deeper than"):
+        list(reader.records(tmp_path, path))
