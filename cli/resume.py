@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import click
 
 from tuneloop.cli.select_run import is_finished, select_unfinished_run
 from tuneloop.core.formatting import printable
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.setting_values import TrackerName
 from tuneloop.core.settings import allow_unsandboxed as allow
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.lifecycle.integrity import check_unchanged, read_setup, run_foundations
 from tuneloop.graph.lifecycle.lock import hold_lock
+from tuneloop.graph.telemetry.tracker_process import check_trackers
 from tuneloop.tools.runs.manifest import read_spec
 from tuneloop.tools.runs.signature import is_signed
 from tuneloop.tools.runs.signature import trust_folder as sign_folder
@@ -26,6 +30,12 @@ Examples:
 @click.argument("run_id", metavar="[RUN]", required=False)
 @click.option("--step-n", type=click.IntRange(min=1), help="Pause after so many nodes of the graph.")
 @click.option("--notify", metavar="URL", help="As in tuneloop run.  [default: TUNELOOP_NOTIFY_URL]")
+@click.option(
+    "--track",
+    multiple=True,
+    type=click.Choice(get_args(TrackerName)),
+    help="As in tuneloop run.  [default: TUNELOOP_TRACKERS]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
 @click.option(
     "--trust-folder",
@@ -39,6 +49,7 @@ def command(
     run_id: str | None,
     step_n: int | None,
     notify: str | None,
+    track: tuple[str, ...],
     as_json: bool,
     allow_unsandboxed: bool,
     trust_folder: bool,
@@ -46,7 +57,8 @@ def command(
     """Go on with RUN (the newest unfinished one); a training that went on without us is picked up, not repeated."""
     if allow_unsandboxed:
         allow(always=False)
-    settings = load_settings(notify_url=notify)
+    settings = load_settings(notify_url=notify, trackers=track or None)
+    check_trackers(settings.trackers)
     run = select_unfinished_run(settings.home, run_id)
     if is_finished(run):
         click.echo(f"run {run.id} is finished: {run.report}", err=True)

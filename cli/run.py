@@ -10,6 +10,7 @@ import click
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.run_spec import ApproveAt, OnStop, RunSpec, SandboxKind
+from tuneloop.core.setting_values import TrackerName
 
 if TYPE_CHECKING:
     from tuneloop.core.settings import Settings
@@ -118,6 +119,12 @@ UNNAMED = (
     metavar="URL",
     help="Webhook that is told when the run ends, fails, nears a limit or asks.  [default: TUNELOOP_NOTIFY_URL]",
 )
+@click.option(
+    "--track",
+    multiple=True,
+    type=click.Choice(get_args(TrackerName)),
+    help="Tracker that is fed with every experiment, as often as wanted.  [default: TUNELOOP_TRACKERS]",
+)
 @click.option("--run-id", help="Name of the run.  [default: benchmark and time]")
 @click.option("--repeat", metavar="RUN", help="Repeat a run from its manifest; other options change it.")
 @click.option("--dry-run", is_flag=True, help="Show plan, forecast and downloads; make nothing.")
@@ -129,6 +136,7 @@ def command(
     step_n: int | None,
     run_id: str | None,
     notify: str | None,
+    track: tuple[str, ...],
     repeat: str | None,
     dry_run: bool,
     as_json: bool,
@@ -141,11 +149,13 @@ def command(
     from tuneloop.cli.select_run import select_run
     from tuneloop.cli.terminal import is_interactive
     from tuneloop.core.settings import load_settings
+    from tuneloop.graph.telemetry.tracker_process import check_trackers
     from tuneloop.tools.runs.manifest import repeated_spec
     from tuneloop.tools.runs.spec import build_spec
 
     given["sandbox"] = allowed_sandbox(given["sandbox"], allow_unsandboxed)
-    settings = load_settings(notify_url=notify)
+    settings = load_settings(notify_url=notify, trackers=track or None)
+    check_trackers(settings.trackers)
     ask = is_interactive() and not as_json
     if repeat:
         spec = build_spec(given, settings, repeated_spec(select_run(settings.home, repeat)))

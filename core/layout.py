@@ -231,6 +231,11 @@ class RunFolder:
         return self.root / "best"
 
     @property
+    def trackers(self) -> Path:
+        """What experiment trackers were sent: `<name>.json`; files of those that keep theirs here."""
+        return self.root / "trackers"
+
+    @property
     def report(self) -> Path:
         """`report.md`."""
         return self.root / "report.md"

@@ -35,6 +35,7 @@ from tuneloop.core.setting_values import (
     Servers,
     Table,
     Text,
+    Trackers,
     Unsandboxed,
     WebAddress,
     add_api_version,
@@ -270,6 +271,11 @@ class Settings(BaseModel):
         default=(),
         alias="TUNELOOP_NOTIFY_COMMAND",
         description="in the environment alone: program that gets the same on its standard input",
+    )
+    trackers: Trackers = Field(
+        default=(),
+        alias="TUNELOOP_TRACKERS",
+        description="fed with every experiment: mlflow, tensorboard, wandb, trackio",
     )
     unsandboxed: Unsandboxed = Field(
         default="never",

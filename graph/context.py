@@ -26,6 +26,7 @@ from tuneloop.graph.budget.limits import device_seconds, gpu_seconds_added, seco
 from tuneloop.graph.state import State
 from tuneloop.graph.telemetry.export import send_event
 from tuneloop.graph.telemetry.notifications import notify
+from tuneloop.graph.telemetry.tracker_process import feed_trackers
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.budget.limits import current_limits
 from tuneloop.tools.jobs.run_tools import RunTools
@@ -172,4 +173,5 @@ class Context:
         append(self.run.events, event)
         send_event(self.run, event)
         notify(self.run, self.settings, event)
+        feed_trackers(self.run, self.settings, event)
         self.show(event)

@@ -82,6 +82,26 @@ def start_command_line(*words: str, cwd: Path, log: Path, env: Mapping[str, str]
     return ended
 
 
+def run_command_line(*words: str, env: Mapping[str, str], seconds: float) -> str:
+    """`tuneloop WORDS` with our environment and `env`; it is ended after `seconds`.
+
+    Returns the last line of what went wrong, "" when nothing did. What it prints else is dropped.
+    """
+    argv = [sys.executable, "-P", "-m", "tuneloop.cli.main", *words]
+    null = subprocess.DEVNULL
+    try:
+        done = subprocess.run(
+            argv, env={**os.environ, **env}, stdin=null, stdout=null, stderr=subprocess.PIPE, timeout=seconds,
+            start_new_session=True, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"tuneloop {words[0]} took more than {seconds:g} s"
+    except OSError as e:
+        return f"tuneloop {words[0]} cannot be started: {e.strerror}"
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    return (said[-1] if said else f"exit code {done.returncode}") if done.returncode else ""
+
+
 def is_readable(handle: int, seconds: float) -> bool:
     """Whether there is something to read, or the other end is closed, within `seconds`.
 

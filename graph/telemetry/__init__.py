@@ -1,1 +1,1 @@
-"""What is told elsewhere about a run, in the background: OpenTelemetry spans, notifications."""
+"""What is told elsewhere about a run, in the background: OpenTelemetry spans, notifications, experiment trackers."""

@@ -68,7 +68,13 @@ def test_the_readme_shows_every_command() -> None:
 def test_the_seeds_page_answers_for_every_variable_and_option() -> None:
     text = (ROOT / "docs" / "seeds.md").read_text()
     own = {"TUNELOOP_MCP_TOKEN", "TUNELOOP_MCP_RATE", "TUNELOOP_JOB_MEMORY", "TUNELOOP_STATE_DIR"}
-    own |= {"TUNELOOP_UNSANDBOXED", "TUNELOOP_NOTIFY_URL", "TUNELOOP_NOTIFY_SECRET", "TUNELOOP_NOTIFY_COMMAND"}
+    own |= {
+        "TUNELOOP_UNSANDBOXED",
+        "TUNELOOP_NOTIFY_URL",
+        "TUNELOOP_NOTIFY_SECRET",
+        "TUNELOOP_NOTIFY_COMMAND",
+        "TUNELOOP_TRACKERS",
+    }
     for field in Settings.model_fields.values():
         assert field.alias in own or f"`{field.alias}" in text
     with click.Context(cli) as ctx:
