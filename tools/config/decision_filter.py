@@ -18,30 +18,37 @@ from tuneloop.tools.config.decisions import (
     decision_conflicts,
     decision_lines,
 )
-from tuneloop.tools.config.relevance import GROUPS, MOST, Group
+from tuneloop.tools.config.relevance import DETAILS, GROUPS, MOST, Group
 
 WRITTEN = "turns on the method that was named"
+USEFUL = 1 + len(DETAILS)
 NEW = Group("new in this release: no rule sets it aside", weight="useful")
 
 
 @dataclass(frozen=True)
 class Kept:
-    """One parameter of a combination, and why it is there."""
+    """One parameter of a combination, why it is there, and its place where there is no room for all: 0 always stays."""
 
     parameter: Parameter
     why: str
-    needed: bool
+    rank: int
+
+    @property
+    def needed(self) -> bool:
+        """Whether the decisions bring it in."""
+        return self.rank < USEFUL
 
 
 def filter_parameters(catalog: Catalog, decisions: Mapping[str, str]) -> list[Kept]:
     """What the decisions need, then what is useful, in the table's order; undecided dimensions take their default.
 
-    At most 70, more only where more are needed. Raises ToolError for an unknown decision.
+    At most 70: what is useful goes first, then details. Raises ToolError for an unknown decision.
     """
     found = {k.parameter.name: k for k in _kept(catalog, tuple(complete_decisions(decisions).items()))}
     written = [name for name in decision_lines(decisions) if name in catalog.parameters and name not in found]
-    kept = [*(Kept(catalog.parameters[name], WRITTEN, needed=True) for name in written), *found.values()]
-    return kept[: max(MOST, sum(k.needed for k in kept))]
+    kept = [*(Kept(catalog.parameters[name], WRITTEN, rank=0) for name in written), *found.values()]
+    room = {k.parameter.name for k in sorted(kept, key=lambda k: k.rank)[: max(MOST, sum(k.rank == 0 for k in kept))]}
+    return [k for k in kept if k.parameter.name in room]
 
 
 @lru_cache(maxsize=512)
@@ -59,8 +66,14 @@ def _kept(catalog: Catalog, decisions: tuple[tuple[str, str], ...]) -> tuple[Kep
 def _table(catalog: Catalog) -> tuple[tuple[Group, tuple[Kept, ...]], ...]:
     """Every group with its parameters in this release; what no group knows comes first among the useful."""
     known = [(NEW, unclassified(catalog)), *((group, list(members(catalog, group))) for group in GROUPS)]
+
+    def rank(group: Group, name: str) -> int:
+        if group.weight != "needed":
+            return USEFUL
+        return 1 + DETAILS.index(name) if name in DETAILS else 0
+
     return tuple(
-        (group, tuple(Kept(catalog.parameters[name], group.why, group.weight == "needed") for name in names))
+        (group, tuple(Kept(catalog.parameters[name], group.why, rank(group, name)) for name in names))
         for group, names in known
     )
 

@@ -12,7 +12,7 @@ from typing import Literal
 Weight = Literal["needed", "useful", "aside"]
 When = Mapping[str, tuple[str, ...]]
 
-# At most so many parameters of a combination: what is needed always stays, what is useful fills the room, in order.
+# At most so many parameters of a combination: what is needed stays, details and then what is useful fill the room, in order.
 MOST = 70
 
 
@@ -32,6 +32,16 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+# Of what is needed: refinements whose defaults serve nearly always. Where several large groups meet the last go first.
+DETAILS = _names(
+    "top_k temperature do_sample quantization_type double_quantization eval_steps buffer_size additional_target "
+    "create_new_adapter ref_model_adapters ppo_score_norm ppo_whiten_rewards ppo_target apollo_scale galore_scale "
+    "image_min_pixels video_min_pixels use_audio_in_video audio_sampling_rate pref_bco_weight dpo_label_smoothing "
+    "apollo_proj apollo_proj_type apollo_layerwise galore_proj_type galore_layerwise badam_update_ratio badam_start_block "
+    "ld_alpha reward_model_quantization_bit ref_model_quantization_bit image_do_pan_and_scan crop_to_patches "
+    "init_special_tokens new_special_tokens_config master_addr master_port ray_init_kwargs pissa_convert pissa_iter "
+    "loraplus_lr_embedding apollo_scale_type apollo_scale_front badam_mask_mode badam_verbose"
+)
 STANDARD: When = {"optimizer": ("standard",)}
 FULL: When = {"method": ("full",), "optimizer": ("standard",)}
 

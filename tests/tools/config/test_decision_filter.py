@@ -22,7 +22,7 @@ from tuneloop.tools.config.decisions import (
     decision_conflicts,
     decision_lines,
 )
-from tuneloop.tools.config.relevance import GROUPS
+from tuneloop.tools.config.relevance import DETAILS, GROUPS
 
 EXAMPLES: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "examples.yaml").read_text(encoding="utf-8"))
 COMBINATIONS = [
@@ -98,12 +98,12 @@ def test_every_combination_is_small_and_whole(catalog: Catalog) -> None:
     always = {*SEED_CORE, *(key for key in EXAMPLES["base"].split() if key in catalog.parameters)}
     for decisions in COMBINATIONS:
         kept = names(catalog, decisions)
-        text_sft = (decisions["stage"], decisions["modality"]) == ("sft", "text")
-        assert 30 <= len(kept) <= (70 if text_sft else 100), decisions  # the others need more than 70
+        assert 30 <= len(kept) <= 70, decisions
         wanted = set(always) | by_stage[decisions["stage"]]
         for pair in decisions.items():
             wanted |= by_owner.get(OWNERS.get(pair, ""), set()) | required.get(pair, set())
-        assert wanted <= kept, (decisions, wanted - kept)
+        missing = wanted - kept
+        assert not missing or (len(kept) == 70 and missing <= set(DETAILS)), (decisions, missing)
 
 
 @pytest.mark.parametrize("path", EXAMPLES["files"])
@@ -118,6 +118,16 @@ def test_every_parameter_has_a_group_and_every_name_is_used_once(catalog: Catalo
     for group in GROUPS:
         for name, values in group.when.items():
             assert set(values) <= set(next(d for d in DIMENSIONS if d.name == name).names)
+
+
+def test_details_go_only_where_large_groups_meet(catalog: Catalog) -> None:
+    assert catalog.parameters.keys() >= set(DETAILS)
+    assert {"loraplus_lr_embedding", "pissa_iter"} <= names(catalog, {"method": "lora", "stage": "dpo"})
+    assert {"ppo_score_norm", "temperature"} <= names(catalog, {"stage": "ppo", "method": "lora"})
+    crowded = {"stage": "ppo", "method": "lora", "optimizer": "apollo", "modality": "multimodal", "distributed": "fsdp"}
+    kept = names(catalog, crowded)
+    assert {"reward_model", "lora_rank", "apollo_rank", "image_max_pixels", "fsdp_config"} <= kept
+    assert "weight_decay" not in kept and "pissa_iter" not in kept
 
 
 def test_says_why(catalog: Catalog) -> None:
