@@ -247,7 +247,7 @@ def ensure_safetensors(ctx: Context, engine: Engine, model: ModelFolder) -> Mode
     """The model, or where its weights are pickled the copy of it that is made by a job. Raises as `take_converted`."""
     if not pickled_files(model.root):
         return model
-    copy = conversion_folder(ctx.run_tools, model)
+    copy = conversion_folder(ctx.settings, model)
     for _ in range(KILLS):
         if is_converted(copy):
             return ModelFolder(model.name, copy)

@@ -8,6 +8,7 @@ from pathlib import Path
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import digest, digest_file, read_json, write_json
 from tuneloop.core.job import Command, Exit, JobStatus
+from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.jobs import launch
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.housekeeping.disk import check_room, remove_path
@@ -25,10 +26,10 @@ MARGIN = 64 << 20
 CURE = "right is weights as *.safetensors, as save_pretrained writes them"
 
 
-def conversion_folder(run_tools: RunTools, model: ModelFolder) -> Path:
+def conversion_folder(settings: Settings, model: ModelFolder) -> Path:
     """Where the copy lies, for all runs: named after what is converted, and by what."""
     key = digest(fingerprint(model.root), digest_file(SCRIPT))
-    return run_tools.settings.home.models / "converted" / f"{model.root.name}-{key[:16]}"
+    return settings.home.models / "converted" / f"{model.root.name}-{key[:16]}"
 
 
 def is_converted(place: Path) -> bool:
@@ -57,7 +58,7 @@ def start_conversion(run_tools: RunTools, engine: Engine, model: ModelFolder) ->
         write=(str(out),),
         generated=True,
         limits=job_limits(run_tools.settings, run_tools.settings.full_timeout, out).model_copy(update={"disk": room}),
-        key=conversion_folder(run_tools, model).name,
+        key=conversion_folder(run_tools.settings, model).name,
     )
     launch(run_tools.sandbox, _jobs(run_tools), JOB, command, retry=True)
 
@@ -84,7 +85,8 @@ def take_converted(run_tools: RunTools, model: ModelFolder) -> Path:
         raise conversion_failure(run_tools, model, end)
     try:
         made = make_complete(
-            conversion_folder(run_tools, model), lambda part: write_converted(part, _out(run_tools), model.root)
+            conversion_folder(run_tools.settings, model),
+            lambda part: write_converted(part, _out(run_tools), model.root),
         )
     except ValueError as e:
         raise InvalidRequestError(f"base model {model.root}: its converted weights are none: {e}; {CURE}") from e

@@ -104,7 +104,7 @@ def test_the_copy_has_the_same_tensors(llamafactory: Engine, tiny: Path, tmp_pat
     command = read_command(b.run.baseline / "jobs" / "convert.1")
     assert (command.generated, command.network, command.worker) == (True, False, "")
     assert command.write == (str(b.run.baseline / "work" / "convert"),)
-    assert is_converted(conversion_folder(b, given)), "another run takes it as it is"
+    assert is_converted(conversion_folder(b.settings, given)), "another run takes it as it is"
     assert not list((b.run.baseline / "work").iterdir())
     write_json(given.root / "pytorch_model.bin.index.json", {"weight_map": {"head": SHARDS[0]}})
     with pytest.raises(InvalidRequestError, match=r"index\.json names others"):
@@ -122,7 +122,7 @@ def test_a_pickle_with_code_in_it_is_refused_in_one_line(llamafactory: Engine, t
     with pytest.raises(InvalidRequestError, match=r"can hold code.*right is weights as") as e:
         converted(b, llamafactory, given)
     assert "\n" not in str(e.value)
-    assert not is_converted(conversion_folder(b, given))
+    assert not is_converted(conversion_folder(b.settings, given))
     assert not (tmp_path / "canary").exists()
 
 
@@ -156,7 +156,7 @@ def test_non_files_and_wrong_sizes_are_refused(llamafactory: Engine, tiny: Path,
     (b.run.baseline / "work" / "convert" / "model.safetensors").symlink_to(tiny / "model.safetensors")
     with pytest.raises(InvalidRequestError, match=r"model\.safetensors is no plain file"):
         take_converted(b, given)
-    assert not is_converted(conversion_folder(b, given))
+    assert not is_converted(conversion_folder(b.settings, given))
 
 
 def test_in_a_plain_process_it_is_refused(

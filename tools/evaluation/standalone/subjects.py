@@ -17,8 +17,8 @@ from tuneloop.tools.hub import models
 from tuneloop.tools.hub.models import Progress
 from tuneloop.tools.weights.fingerprints import cached_digest
 from tuneloop.tools.weights.formats import shapes_of
-from tuneloop.tools.weights.pickled_adapter import WEIGHTS as ADAPTER_WEIGHTS
-from tuneloop.tools.weights.pickled_adapter import resolve_adapter
+from tuneloop.tools.weights.pickled import WEIGHTS as ADAPTER_WEIGHTS
+from tuneloop.tools.weights.pickled import resolve_adapter, resolve_pickled_model
 from tuneloop.tools.weights.trained_files import ADAPTER, CONFIG, LARGEST_TEXT
 
 # What of a model's folder can be seen to be wrong before anything is loaded: headers of weights, and nothing more, are read.
@@ -165,8 +165,9 @@ def find_subject(
         return Subject(file_safe_name(name or path.name), weights=find_adapter(path, base, settings, say))
     found = models.resolve_model(word, settings, say)
     shown = file_safe_name(name or found.name)
-    check_model_folder(found.root)
-    return Subject(shown, weights=ModelWeights(shown, found.root))
+    root = resolve_pickled_model(found, settings, say)
+    check_model_folder(root)
+    return Subject(shown, weights=ModelWeights(shown, root))
 
 
 def find_adapter(adapter: Path, base: str | None, settings: Settings, say: Progress) -> ModelWeights:
@@ -175,7 +176,7 @@ def find_adapter(adapter: Path, base: str | None, settings: Settings, say: Progr
     if not isinstance(told, str) or not told:
         raise InvalidRequestError(f"adapter {adapter}: names no base model; right is --base-model FOLDER|ID")
     try:
-        root = models.resolve_model(told, settings, say).root
+        root = resolve_pickled_model(models.resolve_model(told, settings, say), settings, say)
     except InvalidRequestError as e:
         hint = "" if base else f" (so its {ADAPTER} says); right is --base-model FOLDER|ID"
         raise InvalidRequestError(f"adapter {adapter}: {e}{hint}") from e

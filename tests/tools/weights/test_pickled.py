@@ -1,4 +1,4 @@
-"""An adapter as `adapter_model.bin` on the real engine: the same tensors come out, and a pickle with code in it is refused."""
+"""Weights as `*.bin` on the real engine: the same tensors come out, and a pickle with code in it is refused."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import pytest
 
 from tests.conftest import SHARED_HOME
 from tests.stand_in_engine import write_adapter
-from tests.tools.weights.test_conversion import COMPARE, engine_runs, hostile
+from tests.tools.weights.test_conversion import COMPARE, engine_runs, hostile, model
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.evaluation.standalone.run_tools import ignore_progress
-from tuneloop.tools.evaluation.standalone.subjects import find_adapter
-from tuneloop.tools.weights.pickled_adapter import PICKLED, WEIGHTS, resolve_adapter
+from tuneloop.tools.evaluation.standalone.subjects import find_adapter, find_subject
+from tuneloop.tools.weights.conversion import conversion_folder
+from tuneloop.tools.weights.pickled import PICKLED, WEIGHTS, resolve_adapter
 
 PICKLE = "import sys, torch; from safetensors.torch import load_file; torch.save(load_file(sys.argv[1]), sys.argv[2])"
 SAME = COMPARE.replace("first = min(old)\n", "").replace(
@@ -62,6 +63,21 @@ def test_a_pickle_with_code_in_it_is_refused_in_one_line(
     assert "\n" not in str(e.value)
     assert not (tmp_path / "canary").exists()
     assert not list(settings.home.models.glob("converted/tuned-*"))
+
+
+def test_a_model_is_measured_by_the_copy_that_runs_take(
+    llamafactory: Engine, settings: Settings, tiny: Path, tmp_path: Path
+) -> None:
+    given = model(tmp_path / "own", tiny)
+    engine_runs(llamafactory, PICKLE, tiny / "model.safetensors", given.root / "pytorch_model.bin")
+    subject = find_subject(str(given.root), settings, ignore_progress)
+    assert subject.weights is not None and subject.weights.path == conversion_folder(settings, given)
+    engine_runs(llamafactory, SAME, tiny / "model.safetensors", subject.weights.path / "model.safetensors")
+    assert find_subject(str(given.root), settings, ignore_progress) == subject
+    (given.root / "pytorch_model.bin").write_bytes(hostile(tmp_path / "canary"))
+    with pytest.raises(InvalidRequestError, match=r"base model .*can hold code.*right is weights as") as e:
+        find_subject(str(given.root), settings, ignore_progress)
+    assert "\n" not in str(e.value) and not (tmp_path / "canary").exists()
 
 
 def test_an_adapter_with_safetensors_is_taken_as_it_is(tmp_path: Path) -> None:
