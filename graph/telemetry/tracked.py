@@ -22,7 +22,7 @@ from tuneloop.tools.runs.manifest import read_spec
 from tuneloop.tools.training.result import log_points
 
 Parameter = str | int | float | bool
-CURVES = {"loss": "loss", "lr": "learning_rate", "eval_loss": "eval_loss"}
+CURVES = ("loss", "lr", "eval_loss")  # as the engine's log calls them
 OF_THE_RUN = (
     "benchmark",
     "base_model",
@@ -133,7 +133,7 @@ def config_parameters(folder: ExperimentFolder) -> dict[str, Parameter]:
 def loss_curve(folder: ExperimentFolder) -> Iterator[tuple[int, Mapping[str, float]]]:
     """Step and what the engine logged there."""
     for row in log_points(folder.model):
-        if numbers := known_numbers({new: row.get(old) for old, new in CURVES.items()}):
+        if numbers := known_numbers({name: row.get(name) for name in CURVES}):
             yield row["current_steps"], numbers
 
 

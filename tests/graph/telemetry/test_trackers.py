@@ -80,7 +80,7 @@ def test_experiments_are_sent_with_config_scores_and_curve(run: RunFolder) -> No
         "stage": "sft", "learning_rate": 1e-4, "lora_target": "all", "freeze_extra_modules": "['a', 'b']"
     }  # fmt: skip
     assert first.metrics["validation"] == 51 and first.metrics["gain"] == 1 and first.metrics["rows"] == 800
-    assert first.curve == ((1, {"loss": 2.0, "learning_rate": 1e-4}), (2, {"loss": 1.0, "learning_rate": 1e-4}))
+    assert first.curve == ((1, {"loss": 2.0, "lr": 1e-4}), (2, {"loss": 1.0, "lr": 1e-4}))
     assert [file.name for file in first.files] == ["train.yaml", "process_data.py"]
     assert first.tags["outcome"] == "not promoted"
     assert (second.parameters, second.curve, second.files) == ({}, (), ())
