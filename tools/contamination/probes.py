@@ -15,10 +15,8 @@ from tuneloop.tools.contamination.letters import letters, merged, readings
 SENTENCE = re.compile(r"(?<=[.?!:;)])\s+|(?<=[。？！；：।؟])|\n+")
 OPTION = re.compile("[A-J]")  # a field with the text of an option
 OPTIONS = re.compile(r"\n\s*[(\[]?A[\]).:]\s(?=.*\n\s*[(\[]?B[\]).:]\s)", re.S)  # where they begin in a text
-MANY, PART = (
-    5,
-    0.02,
-)  # items of a benchmark, and share of them, with one sentence without a number: a subject, an instruction
+# Items of a benchmark, and the share of them, that say one sentence without a number: a subject, an instruction.
+MANY, PART = 5, 0.02
 LABEL = 2  # letters of what may be the label of an option
 SIZE = 8  # letters of a shingle
 SAFE = 24  # bytes of letters, from which on a text is looked for inside of others
