@@ -20,8 +20,10 @@ from tuneloop.core.locks import exclusive
 from tuneloop.core.setting_values import TrackerName
 from tuneloop.core.settings import Settings
 from tuneloop.graph.telemetry.tracked import TrackedItem, item_key, tracked_items
+from tuneloop.tools.runs.signature import check_signed
 
 PROJECT = "tuneloop"
+PRIVATE = frozenset({"TUNELOOP_MCP_TOKEN", "TUNELOOP_CHECKPOINT_URL"})  # secrets among settings that are plain text
 MOST = 100  # MLflow takes no more parameters in one request, and 1,000 numbers
 
 
@@ -182,8 +184,10 @@ TRACKERS: Mapping[TrackerName, Callable[[RunFolder], Tracker]] = {
 def track(run: RunFolder, name: TrackerName) -> Iterator[TrackedItem]:
     """Send what tracker `name` does not have yet; gives each item when it was sent.
 
-    Raises InfrastructureError in one line when the tracker does not take it: what was sent stays sent.
+    Raises InfrastructureError in one line when the tracker does not take it: what was sent stays sent; InvalidRequestError
+    for a run of another home, whose links could lead to any file of this machine.
     """
+    check_signed(run)
     hide_secrets(keep={"HF_TOKEN"} if name == "trackio" else set())
     with exclusive(run.trackers / f"{name}.lock"):
         record = run.trackers / f"{name}.json"
@@ -205,7 +209,7 @@ def track(run: RunFolder, name: TrackerName) -> Iterator[TrackedItem]:
 def hide_secrets(keep: set[str]) -> None:
     """Take our own secret variables out of this process: no library needs them."""
     secret = {str(f.alias) for f in Settings.model_fields.values() if "SecretStr" in str(f.annotation)}
-    for name in [name for name in os.environ if name.upper() in secret | {"TUNELOOP_MCP_TOKEN"} - keep]:
+    for name in [name for name in os.environ if name.upper() in (secret | PRIVATE) - keep]:
         del os.environ[name]
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # else a server that is away takes minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")

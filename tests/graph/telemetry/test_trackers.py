@@ -20,7 +20,7 @@ from tuneloop.core.events import ExperimentFinished, NodeFinished
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import Settings
-from tuneloop.graph.telemetry import tracker_process
+from tuneloop.graph.telemetry import tracker_process, trackers
 from tuneloop.graph.telemetry.tracked import TrackedItem, tracked_items
 from tuneloop.graph.telemetry.tracker_process import TrackerSender, check_trackers, feed_trackers
 from tuneloop.graph.telemetry.trackers import TRACKERS, track
@@ -122,9 +122,11 @@ def test_what_was_sent_is_not_sent_again_and_what_was_refused_is(run: RunFolder,
 
 
 def test_a_library_sees_no_secret_of_ours(run: RunFolder, noted: Noted, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "anthropic_api_key", "HF_TOKEN", "TUNELOOP_MCP_TOKEN", "TUNELOOP_NOTIFY_SECRET"):
+    for name in ("OPENAI_API_KEY", "anthropic_api_key", "HF_TOKEN", "TUNELOOP_MCP_TOKEN", "TUNELOOP_CHECKPOINT_URL"):
         monkeypatch.setenv(name, "a secret")
     monkeypatch.setenv("WANDB_API_KEY", "its own")
+    trackers.hide_secrets(keep={"HF_TOKEN"})
+    assert [name for name, value in os.environ.items() if value == "a secret"] == ["HF_TOKEN"]
     list(track(run, "wandb"))
     assert "a secret" not in os.environ.values() and os.environ["WANDB_API_KEY"] == "its own"
 
@@ -149,6 +151,16 @@ def test_a_missing_library_or_server_is_told_before_anything_costs(
         result = CliRunner().invoke(cli, words, env=env)
         assert result.exit_code == 2 and result.stderr.count("\n") == 1, result.output
         assert "pip install 'tuneloop[wandb]'" in result.stderr and not (tmp_path / "home").exists()
+
+
+def test_a_run_of_another_home_is_not_sent(run: RunFolder, noted: Noted, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("a key of this machine")
+    run.experiment(1).script.unlink()
+    run.experiment(1).script.symlink_to(tmp_path / "key")
+    run.signature.unlink()
+    with pytest.raises(InvalidRequestError, match="not made by this home"):
+        list(track(run, "wandb"))
+    assert noted.sent == [] and not run.trackers.exists()
 
 
 @pytest.mark.parametrize(
