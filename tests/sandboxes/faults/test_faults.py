@@ -207,7 +207,11 @@ def begun(shim: int) -> list[str]:
 
 
 def left_over(world: World) -> list[str]:
-    """Containers, processes, mounts and files that should have gone with their jobs."""
+    """Containers, processes, mounts and files that should have gone with their jobs.
+
+    Not the mount of an `-init` layer: a daemon killed while it prepares a container never undoes it, and no
+    request of its API does.
+    """
     found = [str(one["Labels"][FOLDER]) for one in find_daemon().daemon.ask("GET", "/containers/json?all=1")]
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
@@ -217,7 +221,8 @@ def left_over(world: World) -> list[str]:
             if held or bytes(world.jobs) in words:
                 found.append(" holds ".join((words.decode(errors="replace"), *held)))
     mounts = Path("/proc/mounts").read_text().splitlines()
-    found += [line for line in mounts if f"{world.daemon.root}/data/overlay2/" in line]
+    layers = f"{world.daemon.root}/data/overlay2/"
+    found += [line for line in mounts if layers in line and "-init/merged " not in line]
     return found + [str(p) for p in world.jobs.rglob("*") if p.name == "pipes" or p.name.endswith(".part")]
 
 
