@@ -16,6 +16,7 @@ from tuneloop.tools.hub.store import make_complete
 from tuneloop.tools.registry import registry_entries, unknown_entry
 from tuneloop.tools.weights.formats import pickled_files, shapes_of
 from tuneloop.tools.weights.gguf import gguf_file, resolve_gguf
+from tuneloop.tools.weights.pickled import resolve_pickled
 
 HERE = models
 Progress = Callable[[str, int, int], None]
@@ -67,8 +68,8 @@ def _check_folder(path: Path) -> None:
         raise InvalidRequestError(f"base model {path}: no *.safetensors in it, nor pytorch_model*.bin to convert")
 
 
-def resolve_model(name: str, settings: Settings, progress: Progress) -> ModelFolder:
-    """The model, made or fetched when it is not there yet; one that is GGUF is converted.
+def resolve_model(name: str, settings: Settings, progress: Progress, *, unpickle: bool = True) -> ModelFolder:
+    """The model, made or fetched when it is not there yet; one that is GGUF is converted, pickled weights with `unpickle`.
 
     Raises InvalidRequestError or InfrastructureError.
     """
@@ -78,7 +79,7 @@ def resolve_model(name: str, settings: Settings, progress: Progress) -> ModelFol
         return ModelFolder(found.name, resolve_gguf(file, settings, progress))
     if not (name in registered_models() or absolute_path(name).exists()):
         _check_folder(found.root)  # of a hub: nobody has looked at it
-    return found
+    return ModelFolder(found.name, resolve_pickled(found.root, settings, progress)) if unpickle else found
 
 
 def _place(name: str, settings: Settings, progress: Progress) -> ModelFolder:

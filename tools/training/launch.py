@@ -35,7 +35,7 @@ def _launch(run_tools: RunTools, folder: ExperimentFolder, name: str, out: Path,
         model=run_tools.setup.model_root,
         data=data,
         output=out,
-        seed=run_tools.spec.seed + folder.seeds_on,
+        seed=run_tools.training_seed + folder.seeds_on,
         device=run_tools.setup.device,
         steps_override=steps,
     )

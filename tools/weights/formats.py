@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from math import prod
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.untrusted import strict_json
+from tuneloop.tools.config.model_card import read_model_json
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.weights.trained_files import is_plain_file
 
@@ -109,7 +109,7 @@ def check_architecture(model: Path, engine: Engine) -> None:
 
     One that the engine's transformers knows is loaded by transformers' code, whatever the folder brings along.
     """
-    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    config = read_model_json(model / "config.json")
     named = config.get("transformers_weights")
     if named and not str(named).endswith(FORMS):
         raise InvalidRequestError(

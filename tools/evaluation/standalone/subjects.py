@@ -18,7 +18,7 @@ from tuneloop.tools.hub.models import Progress
 from tuneloop.tools.weights.fingerprints import cached_digest
 from tuneloop.tools.weights.formats import shapes_of
 from tuneloop.tools.weights.pickled import WEIGHTS as ADAPTER_WEIGHTS
-from tuneloop.tools.weights.pickled import resolve_adapter, resolve_pickled_model
+from tuneloop.tools.weights.pickled import resolve_adapter
 from tuneloop.tools.weights.trained_files import ADAPTER, CONFIG, LARGEST_TEXT
 
 # What of a model's folder can be seen to be wrong before anything is loaded: headers of weights, and nothing more, are read.
@@ -165,9 +165,8 @@ def find_subject(
         return Subject(file_safe_name(name or path.name), weights=find_adapter(path, base, settings, say))
     found = models.resolve_model(word, settings, say)
     shown = file_safe_name(name or found.name)
-    root = resolve_pickled_model(found, settings, say)
-    check_model_folder(root)
-    return Subject(shown, weights=ModelWeights(shown, root))
+    check_model_folder(found.root)
+    return Subject(shown, weights=ModelWeights(shown, found.root))
 
 
 def find_adapter(adapter: Path, base: str | None, settings: Settings, say: Progress) -> ModelWeights:
@@ -176,7 +175,7 @@ def find_adapter(adapter: Path, base: str | None, settings: Settings, say: Progr
     if not isinstance(told, str) or not told:
         raise InvalidRequestError(f"adapter {adapter}: names no base model; right is --base-model FOLDER|ID")
     try:
-        root = resolve_pickled_model(models.resolve_model(told, settings, say), settings, say)
+        root = models.resolve_model(told, settings, say).root
     except InvalidRequestError as e:
         hint = "" if base else f" (so its {ADAPTER} says); right is --base-model FOLDER|ID"
         raise InvalidRequestError(f"adapter {adapter}: {e}{hint}") from e
