@@ -28,8 +28,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE  # what is compiled once serves every process of the tests
 
 .DEFAULT_GOAL := help
-.PHONY: run test fast engines slow check style types bench bench-planner bench-tools soak crash-soak clean help install asked sandbox \
-  postgres audit sbom wheel
+.PHONY: run test fast engines slow check style types bench bench-planner bench-tools real-matrix soak crash-soak clean help install \
+  asked sandbox postgres audit sbom wheel
 
 run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
@@ -70,6 +70,10 @@ bench-planner: install sandbox  ## regret of random search, the offline policy a
 
 bench-tools: install  ## is the right tool picked? by words, or by the model that CHAT_MODEL names
 	$(BIN)/python benchmarks/tool_choice.py
+
+real-matrix: install sandbox  ## chat templates in training and evaluation, on a pretrained model (docs/matrix.md)
+	$(BIN)/tuneloop matrix --task 'rg:chain_sum?min_terms=2&max_terms=3&max_digits=2' --base-model smollm2 \
+	  --config examples/real_matrix --parallel 2
 
 soak: crash-soak  ## 150 kills, then whole runs: three seeds, then a task whose data mislead the first plan
 	for seed in 1 2 3; do \

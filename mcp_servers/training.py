@@ -14,10 +14,12 @@ from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.protocols import Launched, TrainingKind, TrainingStatus
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import Experiment, make_server
+from tuneloop.tools.evaluation.standalone.run_tools import ignore_progress
 from tuneloop.tools.training.launch import start_smoke_run, start_training, stop_training
 from tuneloop.tools.training.metrics import finite_number, read_pulse, read_signs, recent_steps
 from tuneloop.tools.training.monitor import monitor_findings
 from tuneloop.tools.training.result import log_points
+from tuneloop.tools.training.tokens import experiment_tokens
 
 Kind = Annotated[TrainingKind, Field(description="smoke_run: a few steps; train: the full run")]
 Left = Annotated[
@@ -25,7 +27,9 @@ Left = Annotated[
     Field(allow_inf_nan=False, description="seconds until it has to be over and evaluated; null: no limit"),
 ]
 Save = Annotated[bool, Field(description="leave a checkpoint where it stops; false: what is saved already is better")]
+Row = Annotated[int, Field(ge=0, description="which row of the built data, from 0")]
 POINTS = 60
+PIECES, PIECE = 12, 1000  # of a row, and characters of one
 INSTRUCTIONS = "Trainings of a run. Launching returns at once; launching again what runs or is over changes nothing."
 
 
@@ -89,6 +93,19 @@ class TrainingTools:
             raise ToolError(f"experiment {experiment} was not smoke_run yet: there is no forecast")
         return read_model(file, dict[str, Any])
 
+    def show_tokens(self, experiment: Experiment, row: Row = 0) -> dict[str, Any]:
+        """Which tokens of a training row are read and which carry loss, by the engine itself; masking and template made visible.
+
+        `trained_prefix_is_evaluated_prompt` false: the training's template is not the one that the evaluation asks in.
+        """
+        folder = self._with_data(experiment)
+        found = experiment_tokens(self.scope.run_tools(), folder, row, ignore_progress)
+        pieces = [
+            {"loss": loss, "count": len(tokens), "text": "".join(token.text for token in tokens)[:PIECE]}
+            for loss, tokens in found.pieces[:PIECES]
+        ]
+        return {"experiment": experiment, "row": row, **found.counts, "pieces": pieces}
+
     def _with_data(self, experiment: int) -> ExperimentFolder:
         folder = self.scope.run_tools().open_experiment(experiment)
         for wanted in (folder.data / "report.json", folder.config):
@@ -103,4 +120,4 @@ class TrainingTools:
 def build_server(scope: Scope) -> FastMCP:
     """The server for one scope."""
     t = TrainingTools(scope)
-    return make_server("training", INSTRUCTIONS, (t.launch, t.status, t.stop, t.loss_curve, t.forecast))
+    return make_server("training", INSTRUCTIONS, (t.launch, t.status, t.stop, t.loss_curve, t.forecast, t.show_tokens))

@@ -1,8 +1,9 @@
 """Answer and score items with OpenCompass, inside its environment: `python measure.py JOB.json`.
 
 JOB.json: models [{name, path, adapter, tokenizer, sets, keys}] or [{name, replies, sets, keys}], sets [{name, items,
-answer_kind, scorer, files, form, stop, temperature, top_p, max_new_tokens}] (`items`: JSON Lines with id, prompt, answer;
-`scorer`: a file, or "" for a plain kind; `files`: the folder with what it needs, or ""), scoring and judging (files),
+answer_kind, scorer, files, form, stop, temperature, top_p, max_new_tokens, template_options}] (`items`: JSON Lines with
+id, prompt, answer; `scorer`: a file, or "" for a plain kind; `files`: the folder with what it needs, or ""), scoring and
+judging (files),
 batch_size, longest (tokens, or null), seed, device (cpu | cuda), backend (hf | vllm), out. A model is measured on the sets
 that it names; a base model is loaded once for itself and its adapters.
 Prints progress as JSON lines. What is measured of a set stays in `out/parts` under its key: after a kill it is not measured

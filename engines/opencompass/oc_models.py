@@ -122,7 +122,7 @@ class Chat(Local):
         for chat in chats:
             for message in chat:
                 message["content"] = message["content"].translate(SHOW)
-        return render(self.tokenizer, chats), False
+        return render(self.tokenizer, chats, self.asked.get("template_options")), False
 
 
 class Base(Local):

@@ -13,12 +13,14 @@ from typing import Any
 SECONDS = 5.0  # CPU time for one prompt; an ordinary template takes a millisecond
 
 
-def render(tokenizer: Any, chats: list[list[dict[str, str]]]) -> list[str]:
-    """Each conversation as text. Raises TimeoutError for a template that does not come to an end."""
+def render(tokenizer: Any, chats: list[list[dict[str, str]]], options: dict[str, Any] | None = None) -> list[str]:
+    """Each conversation as text; `options`: further arguments of the template. Raises TimeoutError for one that does not end."""
     texts = []
     for chat in chats:
         with bounded(SECONDS):
-            texts.append(tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False))
+            texts.append(
+                tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False, **(options or {}))
+            )
     return texts
 
 

@@ -24,9 +24,9 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "seeds.md").read_text()
 # What the page calls "not there yet", and the issue that brings it: the mark falls with the issue.
 OPEN = {
-    "tuneloop matrix": "17: chat templates and GRPO",
+    "tuneloop matrix --task gsm8k --experiments grpo_chat_template grpo_no_chat": "17: chat templates and GRPO",
+    "tuneloop matrix train grpo --task gsm8k": "17: chat templates and GRPO",
     "tuneloop ui": "18: a page to see runs on",
-    "tuneloop run --dataset HuggingFaceH4/aime_2024": "26: a base model chosen by itself",
 }
 # Of the evaluation in its container: read by `tuneloop eval` alone.
 OF_EVAL = {

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from tuneloop.core.catalog import VERIFIER, Benchmark, Calls, Item, Verified
 from tuneloop.core.errors import DamagedFileError, InvalidRequestError
-from tuneloop.core.files import digest, parse_json, raw_lines, write_atomic, write_lines
+from tuneloop.core.files import digest, parse_json, raw_lines, read_bytes, read_text, write_atomic, write_lines
 from tuneloop.core.layout import Home
 from tuneloop.core.plain_yaml import PlainLoader
 from tuneloop.tools.benchmark_items.checks import (
@@ -37,7 +37,7 @@ CATALOG = frozenset(
     {"source", "more", "parts", "unavailable", "metrics", "validation_size", "test_size", "verifier", "engine"}
     | {"own_dataset"}
 )
-LARGEST_VERIFIER = 1 << 18  # bytes
+LARGEST_VERIFIER, LARGEST_DECLARATION = 1 << 18, 1 << 24  # bytes
 Row = tuple[str, dict[str, Any]]
 
 
@@ -114,7 +114,7 @@ def read_verifier(declaration: Path, benchmark: Benchmark) -> str:
     if not name.endswith(".py") or Path(name).name != name:
         raise InvalidRequestError(f"{where}: {right}")
     try:
-        source = path.read_bytes()[: LARGEST_VERIFIER + 1].decode()
+        source = read_bytes(path)[: LARGEST_VERIFIER + 1].decode()
         functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as e:
         raise InvalidRequestError(f"{where}: {path} cannot be read: {e}; {right}") from e
@@ -139,12 +139,12 @@ class _Loader(PlainLoader):
 
 def _yaml(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - it is the safe one
+        values = yaml.load(read_text(path, LARGEST_DECLARATION), _Loader)  # noqa: S506 - it is the safe one
     except FileNotFoundError as e:
         raise InvalidRequestError(
             f"{path}: missing; right is a folder with {DECLARATION}, validation.jsonl, test.jsonl"
         ) from e
-    except (OSError, UnicodeDecodeError) as e:
+    except (OSError, DamagedFileError) as e:
         raise InvalidRequestError(f"{path}: cannot be read: {e}") from e
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)

@@ -1,7 +1,7 @@
 """What counts as better and what may be claimed: paired differences, intervals, one test, what a split can show, guards."""
 
 from tuneloop.tools.statistics.intervals import interval, wilson
-from tuneloop.tools.statistics.paired import Paired, claim, compare, comparison_of, gain_difference, pair_scores
+from tuneloop.tools.statistics.paired import Paired, claim, compare, comparison_of, gain_difference, holm, pair_scores
 from tuneloop.tools.statistics.power import Precision, precision_in, smallest_allowance, smallest_gain
 from tuneloop.tools.statistics.promotion import check_guard, decide_promotion
 
@@ -14,6 +14,7 @@ __all__ = [
     "comparison_of",
     "decide_promotion",
     "gain_difference",
+    "holm",
     "interval",
     "pair_scores",
     "precision_in",

@@ -174,6 +174,16 @@ def claim(candidate: Score, base: Score) -> Claim:
     return Claim(**comparison_of(found).model_dump(), p_value=found.p_value, claimed=found.claimed)
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's corrected values, in order: the chance that any of the tests with a value this small finds what is not there."""
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    found, highest = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        found[i] = highest
+    return found
+
+
 def gain_difference(one: Paired, other: Paired) -> tuple[float, float, float]:
     """How much more was gained on one set of items than on another, disjoint one: points, and a 95 % interval of it."""
     return spread_bounds((one.gain, *one.bounds), (other.gain, *other.bounds))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.stand_in_engine import collect_scores
 from tuneloop.core.job import Command
 from tuneloop.core.layout import Home
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
@@ -25,7 +26,7 @@ from tuneloop.tools.evaluation.item_sets import (
     make_item_set,
 )
 from tuneloop.tools.jobs.progress import last_progress
-from tuneloop.tools.scoring.verdicts import Row, collect_verdicts, read_rows
+from tuneloop.tools.scoring.verdicts import Row, read_rows
 
 HERE = Path(__file__).parent
 YAML = (
@@ -99,7 +100,7 @@ def test_three_kinds_of_model_answer_as_plain_transformers_do(
     )
     assert done.returncode == 0, done.stderr
     expected = json.loads((tmp_path / "ref.json").read_text())
-    scores = collect_verdicts(tmp_path / "out", [asked])
+    scores = collect_scores(tmp_path / "out", [asked])
     assert list(scores) == [("chat", "odd"), ("lora", "odd"), ("plain", "odd")]
     for (name, _), score in scores.items():
         assert {item.id: item.prediction for item in score.items} == expected[name]
@@ -158,7 +159,7 @@ def test_a_model_is_measured_only_on_what_is_missing(
     code, log = run_job(command)
     assert code == 0, log[-3000:]
     assert last_progress(tmp_path / "out.log") == (25, 25)
-    assert set(collect_verdicts(tmp_path / "out", [asked, guard])) == {("chat", "guard"), ("lora", "odd")}
+    assert set(collect_scores(tmp_path / "out", [asked, guard])) == {("chat", "guard"), ("lora", "odd")}
 
 
 def test_the_sealed_split_and_long_prompts(
@@ -171,7 +172,7 @@ def test_the_sealed_split_and_long_prompts(
     command = evaluation_command(opencompass, [ModelWeights("m", models / "chat")], [sealed], tmp_path / "out")
     code, log = run_job(command)
     assert code == 0, log[-3000:]
-    score = collect_verdicts(tmp_path / "out", [sealed])["m", "odd"]
+    score = collect_scores(tmp_path / "out", [sealed])["m", "odd"]
     assert (score.split, score.n) == ("test", 20)
     assert read_rows(tmp_path / "out")["m", "odd"]["truncated"] == 20
 
@@ -193,7 +194,7 @@ def test_a_killed_job_leaves_no_results_and_runs_again(
     assert not (out / "results.json").exists()
     code, text = run_job(command)
     assert code == 0, text[-3000:]
-    assert {model for model, _ in collect_verdicts(out, [asked])} == {"chat", "lora", "plain"}
+    assert {model for model, _ in collect_scores(out, [asked])} == {"chat", "lora", "plain"}
     rows, part = read_rows(out), min((out / "parts").glob("*.json"))
     part.write_text(json.dumps({**json.loads(part.read_text()), "truncated": 7}))
     (out / "results.json").unlink()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.benchmark_answers import Answerer, item_set, written
+from tests.stand_in_engine import collect_scores
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import digest_file
 from tuneloop.core.settings import Settings
@@ -24,7 +25,6 @@ from tuneloop.tools.engines import Engine
 from tuneloop.tools.evaluation.item_sets import EvaluationConditions, ItemSet, ModelWeights, evaluation_command
 from tuneloop.tools.scoring import scorer
 from tuneloop.tools.scoring.scorer import JUDGING, THEIRS
-from tuneloop.tools.scoring.verdicts import collect_verdicts
 
 NAME = "chemcotbench_mol_opt_oracles"
 HERE = Path(__file__).parent
@@ -165,7 +165,7 @@ def test_through_the_real_engine_in_the_sandbox(
     sandbox = ProcessSandbox() if probe_bubblewrap() else BubblewrapSandbox()
     job = launch(sandbox, tmp_path / "jobs", "evaluate", command)
     assert wait(sandbox, job).ok, log_tail(job)
-    scores = collect_verdicts(tmp_path / "out", sets)
+    scores = collect_scores(tmp_path / "out", sets)
     meant = scores["good", protocols.name].metrics
     assert min(meant["step_recall"], meant["keyword_f1"], meant["meteor"]) > 95
     assert set(scores["nothing", protocols.name].metrics.values()) == {0}
