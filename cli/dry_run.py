@@ -16,7 +16,7 @@ import httpx2
 from tuneloop.core.catalog import Benchmark, Source
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.formatting import format_duration, format_size
-from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.run_spec import AUTO, RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.lifecycle.create_run import check_spec, choose_datasets_for
 from tuneloop.sandboxes.choose import open_run_sandbox
@@ -26,6 +26,7 @@ from tuneloop.tools.benchmark_items.user_folder import read_user_benchmark
 from tuneloop.tools.engines.blueprint import USUAL
 from tuneloop.tools.engines.find import find_built_engine, given_path
 from tuneloop.tools.hub import datasets, models
+from tuneloop.tools.hub.base_models import find_candidates, judge_candidates
 from tuneloop.tools.hub.fetch import choose_hub
 from tuneloop.tools.hub.http import HubBusyError
 from tuneloop.tools.hub.listing import HubRequest, Kind
@@ -35,12 +36,13 @@ from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import all_runs, read_spec
 from tuneloop.tools.statistics import Precision, smallest_gain
 
-Action = Literal["here", "make", "build", "download"]
+Action = Literal["here", "make", "build", "download", "choose"]
 ACTIONS: dict[Action, str] = {
     "here": "is here",
     "make": "is made here, without a download",
     "build": "is built: packages of its lock are downloaded, once for all runs",
     "download": "is downloaded",
+    "choose": "is chosen when the run begins",
 }
 UNKNOWN = "unknown until the first smoke run has measured it"
 
@@ -94,7 +96,7 @@ def make_plan(spec: RunSpec, settings: Settings) -> Plan:
         reason=selection.reason if selection else "as asked",
         needs=(
             *engine_needs(declared, settings),
-            model_need(spec.base_model, settings),
+            model_need(spec.base_model, settings, declared[0], spec.timeout),
             *(benchmark_need(name, one, settings) for name, one in zip(spec.measured, declared, strict=True)),
             *(dataset_need(name, settings) for name in chosen),
         ),
@@ -111,8 +113,13 @@ def engine_needs(declared: Sequence[Benchmark], settings: Settings) -> Iterator[
         yield Need("engine", name, "here" if there else "build")
 
 
-def model_need(name: str, settings: Settings) -> Need:
+def model_need(name: str, settings: Settings, benchmark: Benchmark, timeout: float | None) -> Need:
     """The base model."""
+    if name == AUTO:
+        note = "in the order of what they promise; the first three that can be had are measured on a few items"
+        judged = judge_candidates(find_candidates(settings), benchmark, settings, timeout)
+        possible = ", ".join(one.name for one in judged if not one.refused) or "none that fits this machine"
+        return Need("base model", f"one of {possible}", "choose", note=note)
     if name in models.registered_models():
         return Need("base model", name, "here" if (settings.home.models / name / MANIFEST).is_file() else "make")
     if Path(name).is_dir() or (settings.home.models / name / MANIFEST).is_file():

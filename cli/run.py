@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.run_spec import ApproveAt, OnStop, RunSpec, SandboxKind
+from tuneloop.core.run_spec import AUTO, ApproveAt, OnStop, RunSpec, SandboxKind
 from tuneloop.core.setting_values import TrackerName
 
 if TYPE_CHECKING:
@@ -26,9 +26,10 @@ Examples:
 
 \b
 Names are catalog entries (tuneloop list benchmarks), folders or files, or hub ids like org/name. What is not given
-comes from FT_* variables or .env; a benchmark and a base model that nothing names are asked for at a terminal, and
-elsewhere the benchmark is aime25. Without a limit a run goes on until it is stopped. At a limit (--timeout, --max-...)
-you are asked for more where you sit at a terminal; else the best model so far is tested and delivered.
+comes from FT_* variables or .env; a benchmark and a base model that nothing names are asked for at a terminal;
+elsewhere the benchmark is aime25, and the run chooses the model. Without a limit a run goes on until it is stopped.
+At a limit (--timeout, --max-...) you are asked for more where you sit at a terminal; else the best model so far is
+tested and delivered.
 Docs: docs/budget.md, docs/own_task.md, docs/seeds.md.
 """
 POSITIVE = click.IntRange(min=1)
@@ -50,7 +51,8 @@ UNNAMED = (
     "--base-model",
     "--model",
     "base_model",
-    help="The model to fine-tune: a name, a folder or a hub id.  [default: FT_BASE_MODEL; tiny for wordproblems]",
+    help="The model to fine-tune: a name, a folder or a hub id.  [default: FT_BASE_MODEL; tiny for wordproblems; "
+    "else chosen by what fits this machine and a short probe]",
 )
 @click.option(
     "--dataset",
@@ -218,7 +220,7 @@ def ask_for(field: str) -> str:
             click.prompt("Benchmark (a name, or a folder with benchmark.yaml)", default="wordproblems", err=True)
         )
     click.echo(f"registered base models: {', '.join(registered_models())}", err=True)
-    return str(click.prompt("Base model (a name, a folder or a hub id org/name)", err=True))
+    return str(click.prompt("Base model (a name, a folder or a hub id org/name)", default=AUTO, err=True))
 
 
 def limit_notes(spec: RunSpec) -> list[str]:

@@ -16,14 +16,14 @@ from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InfrastructureError, PausedError, RecipeError
 from tuneloop.core.events import AgentAnswered, BaselineMeasured, JobProgress
 from tuneloop.core.files import digest, read_model, write_json
-from tuneloop.core.run_spec import PlacedBenchmark, Setup
+from tuneloop.core.run_spec import AUTO, PlacedBenchmark, Setup
 from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.create_run import choose_datasets_for
+from tuneloop.graph.nodes.choose_model import chosen_model
 from tuneloop.graph.nodes.evaluate import measure_experiment, run_evaluation
 from tuneloop.graph.outcomes.promotion import describe_validation, estimate_power
 from tuneloop.graph.outcomes.stopping import next_node
 from tuneloop.graph.steering.inbox_listener import raise_if_paused
-from tuneloop.graph.wait import KILLS, wait_for_job
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.benchmark_items.folder import (
     SMALLEST,
@@ -47,7 +47,6 @@ from tuneloop.tools.evaluation.run_evaluation import (
     validation_sets,
 )
 from tuneloop.tools.hub import datasets, models
-from tuneloop.tools.hub.models import ModelFolder
 from tuneloop.tools.hub.store import fingerprint
 from tuneloop.tools.jobs.machine import find_device
 from tuneloop.tools.raw_data.cache import cached_profile
@@ -57,16 +56,7 @@ from tuneloop.tools.runs.evidence import HASHES, record_evidence
 from tuneloop.tools.runs.journal import keep_score
 from tuneloop.tools.runs.signature import write_setup
 from tuneloop.tools.scoring.llm_judge import check_judge, find_judge
-from tuneloop.tools.weights.conversion import (
-    conversion_folder,
-    conversion_proof,
-    conversion_status,
-    is_converted,
-    start_conversion,
-    stop_conversion,
-    take_converted,
-)
-from tuneloop.tools.weights.formats import check_architecture, pickled_files
+from tuneloop.tools.weights.formats import check_architecture
 
 # Which data sets a run learns from: the user's, or those that the researcher chooses from the cards of all registered ones.
 
@@ -183,20 +173,21 @@ def fetch_and_build(ctx: Context) -> Setup:
         second = pool.submit(partial(ensure_engine, "opencompass", settings, say))
         try:
             first = ensure_engine("llamafactory", settings, say)
-            model = models.resolve_model(spec.base_model, settings, say)
+            model = None if spec.base_model == AUTO else models.resolve_model(spec.base_model, settings, say)
             engines: tuple[Engine, ...] = (first, second.result())
         except BaseException:
             # The pool waits for its thread: Ctrl-C here must reach the engine that is built over there.
             say.over = True
             raise
-    for engine in engines:
-        check_architecture(model.root, engine)
+    base_engines = engines
     wanted = (resolve.check_benchmark(name, settings).engine for name in spec.measured)
     engines = (*engines, *(ensure_engine(name, settings, say) for name in dict.fromkeys(wanted) if name))
-    model = ensure_safetensors(ctx, first, model)
-    read_model_card(model.root)
     choose_backend(settings.backend, engines[1], find_device())
     run_tools = resolve.resolve_benchmark(spec.benchmark, settings.home, spec.benchmark_description, settings)
+    model = model or models.resolve_model(chosen_model(ctx, run_tools, base_engines, say), settings, say)
+    for engine in base_engines:
+        check_architecture(model.root, engine)
+    read_model_card(model.root)
     also = [resolve.resolve_benchmark(name, settings.home, None, settings) for name in spec.measured[1:]]
     check_benchmarks_disjoint([run_tools, *also])
     chosen = datasets.resolve_datasets(chosen_datasets(ctx, run_tools.benchmark), settings.home, settings, say)
@@ -241,29 +232,6 @@ def find_run_judge(ctx: Context, wanted: list[Benchmark]) -> str:
         return ""
     check_judge(ctx.settings, access)
     return access.models[0]
-
-
-def ensure_safetensors(ctx: Context, engine: Engine, model: ModelFolder) -> ModelFolder:
-    """The model, or where its weights are pickled the copy of it that is made by a job. Raises as `take_converted`."""
-    if not pickled_files(model.root):
-        return model
-    copy = conversion_folder(ctx.settings, model)
-    for _ in range(KILLS):
-        if is_converted(copy):
-            return ModelFolder(model.name, copy)
-        start_conversion(ctx.run_tools, engine, model)
-        status = wait_for_job(
-            ctx.without_deadline(),
-            "convert",
-            lambda: conversion_status(ctx.run_tools),
-            lambda: stop_conversion(ctx.run_tools),
-            conversion_proof(ctx.run_tools),
-        )
-        if not status.killed:
-            return ModelFolder(model.name, take_converted(ctx.run_tools, model))
-    raise InfrastructureError(
-        f"converting the base model was killed {KILLS} times; look at {ctx.run.baseline / 'jobs'}"
-    )
 
 
 def link_datasets(ctx: Context, found: list[datasets.DatasetFolder]) -> None:

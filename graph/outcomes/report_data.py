@@ -25,6 +25,7 @@ from tuneloop.tools.data_gate.findings import refused_overlaps
 from tuneloop.tools.data_gate.report import GateReport
 from tuneloop.tools.evaluation.run_evaluation import sealed_precision
 from tuneloop.tools.evaluation.test_access_log import access_number, has_test_access, was_measured_before
+from tuneloop.tools.hub.base_models import ModelChoice
 from tuneloop.tools.llm_proxy.ledger import sums_by_job
 from tuneloop.tools.raw_data.cache import dataset_view
 from tuneloop.tools.report.data import Curve, FurtherBenchmark, ModelUse, ReportData
@@ -50,6 +51,7 @@ def report_data(ctx: Context, test: SealedTest, field: Candidates) -> ReportData
         spec=spec,
         benchmark=setup.benchmark,
         base_model=setup.model_name,
+        model_choice=read_model(run.model_choice, ModelChoice) if run.model_choice.is_file() else None,
         baseline_validation=untouched.bare,
         best_validation=best and best.bare,
         baseline_test=test.base[0].bare,

@@ -10,6 +10,7 @@ from tuneloop.core.experiment import Candidates, Experiment, Journal
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.score import Claim, GuardCheck, Score, ValidationHalves
 from tuneloop.tools.data_gate.report import GateReport
+from tuneloop.tools.hub.base_models import ModelChoice
 from tuneloop.tools.llm_proxy.ledger import Sums
 from tuneloop.tools.report.timing import total_time
 from tuneloop.tools.report.turns import NodeTime
@@ -24,6 +25,7 @@ class FurtherBenchmark(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     benchmark: str
+    model_choice: ModelChoice | None = Field(None, description="why this base model, where the user named none")
     baseline_validation: Score
     best_validation: Score | None
     baseline_test: Score
@@ -49,6 +51,7 @@ class ReportData(BaseModel):
     spec: RunSpec
     benchmark: Benchmark
     base_model: str = Field(description="its name, never a folder of this machine")
+    model_choice: ModelChoice | None = Field(None, description="why this base model, where the user named none")
     baseline_validation: Score
     best_validation: Score | None = None
     baseline_test: Score

@@ -21,6 +21,7 @@ def report_markdown(run_id: str, data: ReportData) -> str:
         verdict_line(data),
         tables.result_table(data),
         *(["## All benchmarks", tables.benchmarks_table(data)] if data.also else []),
+        *_model_choice(data),
         "## How far to trust this",
         "\n".join(f"- {line}" for line in caveat_lines(data)),
         *(["## Not to be forgotten", tables.guards_table(data)] if data.spec.guards else []),
@@ -41,6 +42,16 @@ def report_markdown(run_id: str, data: ReportData) -> str:
         provenance(data),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _model_choice(data: ReportData) -> list[str]:
+    """Why this base model, where the user named none."""
+    choice = data.model_choice
+    if choice is None:
+        return []
+    asked = f"No base model was named; {choice.base_model} was chosen by {choice.chosen_by}: {printable(choice.reason, 2000)}."
+    others = "\n".join(f"- {printable(one.line, WARNING)}" for one in choice.judged)
+    return ["## Why this base model", asked, others]
 
 
 def verdict_line(data: ReportData) -> str:

@@ -21,7 +21,8 @@ DPI = 120
 BARS = 24
 
 
-def _figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
+def new_figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
+    """An empty plot with its title and axes named."""
     # matplotlib takes half a second to import: only a run that draws pays for it.
     from matplotlib.figure import Figure
 
@@ -34,7 +35,7 @@ def _figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
 
 def draw_scores(path: Path, metric: str, baseline: Score, journal: Journal) -> None:
     """Validation score of every experiment with its 95 % interval, the base model's, and the incumbent's way."""
-    figure, axes = _figure("Validation score, 95 % intervals", "experiment", f"{metric} (0-100)")
+    figure, axes = new_figure("Validation score, 95 % intervals", "experiment", f"{metric} (0-100)")
     axes.axhspan(baseline.low, baseline.high, color="#888888", alpha=0.15)
     axes.axhline(baseline.value, color="#555555", linestyle="--", label=f"base model {baseline.value:.1f}")
     for outcome, colour in COLOURS.items():
@@ -43,7 +44,7 @@ def draw_scores(path: Path, metric: str, baseline: Score, journal: Journal) -> N
     axes.set_xticks([e.number for e in journal.experiments] or [0])
     axes.set_ylim(0, 100)
     axes.legend(loc="best", fontsize=8)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _points(axes: Axes, experiments: list[Experiment], outcome: str, colour: str) -> None:
@@ -74,18 +75,18 @@ def _incumbent(axes: Axes, baseline: Score, journal: Journal) -> None:
 
 def draw_losses(path: Path, losses: Mapping[int, Curve]) -> None:
     """Training loss over optimizer steps, one line an experiment."""
-    figure, axes = _figure("Training loss", "optimizer step", "loss")
+    figure, axes = new_figure("Training loss", "optimizer step", "loss")
     for number, curve in sorted((n, c) for n, c in losses.items() if c):
         steps, values = zip(*curve, strict=True)
         axes.plot(steps, values, label=f"experiment {number}", marker="." if len(curve) < 3 else None)
     axes.legend(loc="best", fontsize=8)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def draw_times(path: Path, times: Sequence[NodeTime]) -> None:
     """Where the time went: a bar an experiment (of many those that took longest), a colour a node."""
     rows = longest_experiments(times, BARS)
-    figure, axes = _figure("Where the time went", "minutes", "experiment")
+    figure, axes = new_figure("Where the time went", "minutes", "experiment")
     labels = ["run" if n == 0 else str(n) for n in rows]
     start = [0.0] * len(rows)
     for name in dict.fromkeys(part.node for part in times):
@@ -94,9 +95,10 @@ def draw_times(path: Path, times: Sequence[NodeTime]) -> None:
         start = [begin + width for begin, width in zip(start, widths, strict=True)]
     axes.invert_yaxis()
     axes.legend(loc="best", fontsize=8)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
+    """As PNG, the same bytes for the same plot."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=DPI, metadata={"Software": None})

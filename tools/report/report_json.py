@@ -19,6 +19,7 @@ def report_facts(run_id: str, data: ReportData) -> dict[str, Any]:
         "run_id": run_id,
         "benchmark": data.benchmark.name,
         "base_model": data.base_model,
+        "model_choice": data.model_choice.model_dump(mode="json") if data.model_choice else None,
         "metric": data.benchmark.metric,
         "direction": data.benchmark.direction,
         "baseline": {"validation": score_facts(data.baseline_validation), "test": score_facts(data.baseline_test)},

@@ -21,7 +21,7 @@ from tuneloop.core.score import Score
 from tuneloop.tools.budget.limits import current_limits
 from tuneloop.tools.budget.spending import run_spending, with_disk
 from tuneloop.tools.runs.journal import baseline_score, load_journal
-from tuneloop.tools.runs.manifest import read_spec
+from tuneloop.tools.runs.manifest import base_model_of, read_spec
 
 RunState = Literal["new", "running", "paused", "finished"]
 
@@ -85,7 +85,7 @@ def run_status(run: RunFolder) -> RunStatus:
         id=run.id,
         state=run_state(run),
         benchmark=Path(spec.benchmark).name,
-        base_model=Path(spec.base_model).name if Path(spec.base_model).is_absolute() else spec.base_model,
+        base_model=Path(base).name if Path(base := base_model_of(run, spec)).is_absolute() else base,
         stage="finished" if finished else stage,
         experiment=experiment,
         baseline=baseline_score(run),
@@ -182,7 +182,12 @@ def run_row(run: RunFolder) -> dict[str, str]:
         spec = read_spec(run)
     except InvalidRequestError as e:
         return {"name": run.id, "state": "unreadable", "benchmark": str(e), "base_model": ""}
-    return {"name": run.id, "state": run_state(run), "benchmark": spec.benchmark, "base_model": spec.base_model}
+    return {
+        "name": run.id,
+        "state": run_state(run),
+        "benchmark": spec.benchmark,
+        "base_model": base_model_of(run, spec),
+    }
 
 
 # What a run is doing this moment, and why one that nobody works on has stopped.

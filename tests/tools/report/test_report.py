@@ -32,6 +32,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.score import Claim, Comparison, GuardCheck, ItemResult, Score, ValidationHalves
 from tuneloop.tools.data_gate.report import GateReport
+from tuneloop.tools.hub.base_models import JudgedModel, ModelChoice
 from tuneloop.tools.llm_proxy.ledger import Sums
 from tuneloop.tools.report import tables
 from tuneloop.tools.report.caveats import caveat_lines
@@ -43,7 +44,18 @@ from tuneloop.tools.report.turns import NodeTime
 from tuneloop.tools.report.write import write_report
 from tuneloop.tools.runs.fork import Fork
 
-KEYS = ["run_id", "benchmark", "base_model", "metric", "direction", "baseline", "best", "experiments", "budget"]
+KEYS = [
+    "run_id",
+    "benchmark",
+    "base_model",
+    "model_choice",
+    "metric",
+    "direction",
+    "baseline",
+    "best",
+    "experiments",
+    "budget",
+]
 KEYS += ["versions", "seeds"]
 MORE = [
     "sandbox",
@@ -595,3 +607,19 @@ def test_scorer_failures_are_listed_and_counted_for_test() -> None:
     assert "failed on 5 of 200 items" in sealed and "v0" not in sealed
     assert score(10).scorer_failed() == ""
     assert any(said in line for line in caveat_lines(report_data(scorer_failed={"Base on validation": said})))
+
+
+def test_why_this_base_model_is_told_where_none_was_named() -> None:
+    assert "Why this base model" not in report_markdown("r", whole())
+    judged = JudgedModel(
+        name="a", licence="MIT", why="", here=True, parameters=10**6, memory=1 << 30, value=12.5, items=16
+    )
+    other = judged.model_copy(update={"name": "b", "refused": "this machine has 1 GiB"})
+    choice = ModelChoice(base_model="a", reason="it scores best", chosen_by="code", judged=(judged, other))
+    data = whole().model_copy(update={"model_choice": choice})
+    text = report_markdown("r", data)
+    assert "No base model was named; a was chosen by code: it scores best." in text
+    assert "a: 1.0 M parameters, MIT" in text
+    assert "12.5 on 16 validation items" in text
+    assert "not possible: this machine has 1 GiB" in text
+    assert report_facts("r", data)["model_choice"]["judged"][1]["name"] == "b"
