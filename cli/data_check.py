@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tuneloop.core.files import json_text
+from tuneloop.core.formatting import plain_lines
 from tuneloop.core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def check(file: Path, benchmark: str | None, model: str | None, drop_overlaps: b
 
     settings = load_settings()
     registration = registration_of(file)
-    root = models.resolve_model(model, settings, ignore_progress).root if model else None
+    root = models.resolve_model(model, settings, ignore_progress, unpickle=False).root if model else None
     with tempfile.TemporaryDirectory() as out:
         report = run_gate(
             file,
@@ -51,7 +53,7 @@ def check(file: Path, benchmark: str | None, model: str | None, drop_overlaps: b
             **judged_by(benchmark, settings),
         )
     shown = report_lines(report, registration, counted=root is not None, scored=benchmark is not None)
-    click.echo(report.model_dump_json(indent=1) if as_json else "\n".join(shown))
+    click.echo(json_text(report.model_dump(mode="json")) if as_json else plain_lines("\n".join(shown)))
     sys.exit(0 if report.ok else 2)
 
 

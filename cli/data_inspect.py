@@ -216,7 +216,7 @@ def tokenizer_folder(model: str, settings: Settings) -> Path:
     """The model's folder, fetched when it is not there yet. Raises InvalidRequestError."""
     from tuneloop.tools.hub import models
 
-    return models.resolve_model(model, settings, lambda *_: None).root
+    return models.resolve_model(model, settings, lambda *_: None, unpickle=False).root
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from tuneloop.core.settings import Settings, load_settings
 if TYPE_CHECKING:
     from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
     from tuneloop.tools.contamination.dataset_search import OverlapCounts
+    from tuneloop.tools.raw_data.client import FileEnd
 
 SHOWN, WIDTH = 20, 120
 
@@ -27,13 +29,14 @@ SHOWN, WIDTH = 20, 120
 def overlap(dataset: str, benchmark: str, drop_overlaps: bool, out: Path | None, as_json: bool) -> None:
     """Look for items of benchmarks in DATASET, a folder, a file or a data set's name, in whatever dress.
 
+    Where a key or column stands twice every value is looked at; rows that are written have the earlier ones as `name.1`.
     Rows with validation items are shown. Of the sealed test, and of the validation half that agents do not see, only numbers
     are. Exit code 0 when there are none or they were dropped, else 2.
     """
     from tuneloop.tools.contamination.dataset_search import search_dataset
     from tuneloop.tools.contamination.splits import make_guard
     from tuneloop.tools.hub import datasets
-    from tuneloop.tools.raw_data.client import shared_reader
+    from tuneloop.tools.raw_data.client import FileEnd
     from tuneloop.tools.raw_data.files import record_files
 
     if drop_overlaps != (out is not None):
@@ -41,19 +44,37 @@ def overlap(dataset: str, benchmark: str, drop_overlaps: bool, out: Path | None,
     settings = load_settings()
     folders = resolve_benchmarks(benchmark, settings)
     root = datasets.resolve_dataset(dataset, settings.home, settings).root
-    files = {
-        str(p.relative_to(root)) if p != root else p.name: shared_reader().records(root, p) for p in record_files(root)
-    }
+    ends = {str(p.relative_to(root)) if p != root else p.name: (p, FileEnd()) for p in record_files(root)}
+    files = {name: every_row(root, path, end) for name, (path, end) in ends.items()}
     found = search_dataset(files, make_guard(folders, None), out)
     click.echo(
         json.dumps(overlap_facts(found), indent=1, ensure_ascii=False) if as_json else "\n".join(overlap_lines(found))
     )
+    for name in (name for name, (_, end) in ends.items() if end.partial):
+        click.echo(
+            f"{name} holds more than its rows: the longest list of objects in it was looked at",
+            err=True,
+        )
     if found.counts and not drop_overlaps:
         raise InvalidRequestError(
             f"{dataset}: of {found.rows} rows {found.of('validation')} hold validation items; {found.of('unseen')} hold items of "
             f"the validation half that is not shown and {found.of('test')} hold test items, which are not named; "
             "--drop-overlaps --out FILE writes the others"
         )
+
+
+def every_row(root: Path, path: Path, end: FileEnd) -> Iterator[dict[str, Any]]:
+    """The rows of a file. Raises InvalidRequestError for one that nobody could look at."""
+    from tuneloop.tools.raw_data.client import shared_reader
+
+    for line in shared_reader().rows(root, path, end, every_value=True):
+        if line.row is None:
+            raise InvalidRequestError(
+                f"{path}: row {line.line} is none, or nested too deeply; right is a file without it"
+            )
+        yield line.row
+    if end.trouble:
+        raise InvalidRequestError(f"{path}: {end.trouble}")
 
 
 def resolve_benchmarks(names: str, settings: Settings) -> tuple[BenchmarkFolder, ...]:

@@ -9,6 +9,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +27,7 @@ LARGEST = 1 << 30  # bytes of a stored file that is read as a whole
 PIECE = 1 << 22  # bytes that are hashed between two looks for a pause
 LARGEST_LINES = 1 << 40  # of one that is read line by line
 LARGEST_LINE = 1 << 28
+SURROGATE = re.compile("[\ud800-\udfff]")
 HOLLOW = 16  # times the bytes on disk that a file beyond LARGEST may have: filesystems compress, and files have holes
 # Errors for a path that is not a regular file.
 NO_PLAIN_FILE = (errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.ENAMETOOLONG)
@@ -99,8 +101,8 @@ def fsync_tree(folder: Path) -> None:
 
 
 def json_text(value: Any) -> str:
-    """Indented, strict JSON (NaN is refused)."""
-    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    """Indented, strict JSON (NaN is refused); half a character, which no reader takes, is written as �."""
+    return SURROGATE.sub("�", json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -224,7 +226,7 @@ adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)  # cached valida
 
 def write_lines(path: Path, rows: Iterable[Any]) -> None:
     """Atomic JSON Lines."""
-    write_atomic(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    write_atomic(path, "".join(SURROGATE.sub("�", json.dumps(row, ensure_ascii=False)) + "\n" for row in rows))
 
 
 def read_lines(path: Path) -> Iterator[Any]:

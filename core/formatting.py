@@ -58,8 +58,9 @@ def format_equals(number: str) -> str:
     return number if number.startswith("<") else f"= {number}"
 
 
-# C0 and C1 without line ends and tabs, and what turns the direction of writing.
-CONTROLS = dict.fromkeys({*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {9, 10})
+# C0 and C1 without line ends and tabs, what turns the direction of writing, and halves of characters.
+TURNING, HALVES = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}, range(0xD800, 0xE000)
+CONTROLS = dict.fromkeys({*range(0x20), *range(0x7F, 0xA0), *TURNING, *HALVES} - {9, 10})
 
 
 def plain_lines(text: str) -> str:

@@ -61,6 +61,11 @@ class Home:
         return self.root / "evaluations"
 
     @property
+    def trainings(self) -> Path:
+        """Trainings outside of runs: `<id>/`, by everything that decides them."""
+        return self.root / "trainings"
+
+    @property
     def key(self) -> Path:
         """`signing.key`: signs the runs of this home; only its owner can read it."""
         return self.root / "signing.key"
@@ -160,6 +165,11 @@ class RunFolder:
     def selection(self) -> Path:
         """`selection.json`: the data sets that were chosen when the user named none, and why."""
         return self.root / "selection.json"
+
+    @property
+    def model_choice(self) -> Path:
+        """`model_choice.json`: the base model that was chosen when the user named none, why, and what else there was."""
+        return self.root / "model_choice.json"
 
     @property
     def fork(self) -> Path:

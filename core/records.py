@@ -232,11 +232,11 @@ def separator_of(path: Path, head: str) -> str:
     return "\t" if kind_of(path) == ".tsv" else max(",;\t|", key=head.count)
 
 
-def cell(text: Any) -> Any:
-    """A cell's value: a list or object where the text is JSON, else the text."""
+def cell(text: Any, hook: Any = None) -> Any:
+    """A cell's value: a list or object where the text is JSON, else the text; `hook` makes an object of its pairs."""
     if isinstance(text, str) and text[:1] + text[-1:] in ("[]", "{}"):
         try:
-            return json.loads(text)
+            return json.loads(text, object_pairs_hook=hook)
         except (ValueError, RecursionError):
             return text
     return text

@@ -69,6 +69,7 @@ def reject_nul(text: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(reject_nul), Field(min_length=1)]
+AUTO = "auto"  # the base model that `prepare` chooses
 
 
 class Guard(Frozen):
@@ -115,7 +116,7 @@ class RunSpec(Frozen):
         default=(), description="further benchmarks: measured and reported, they decide nothing"
     )
     benchmark_description: Annotated[str, AfterValidator(reject_nul)] | None = None
-    base_model: Name
+    base_model: Name = Field(description="auto: chosen in `prepare`, by what fits this machine and a short probe")
     datasets: tuple[Name, ...] = Field(default=(), description="empty: the researcher selects among the registered")
     upper_data_size_limit: int = Field(default=2000, gt=0)
     loop_n: int | None = Field(default=None, gt=0, description="experiments; None: until the time is over")

@@ -11,7 +11,7 @@ from tuneloop.core.errors import ToolError
 from tuneloop.mcp_servers.injection_marking import mark_answer
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import Count, Offset
-from tuneloop.tools.contamination.common_words import matched_piece
+from tuneloop.tools.contamination.probes import matched_piece
 from tuneloop.tools.raw_data.cache import dataset_view
 from tuneloop.tools.raw_data.client import shared_reader
 from tuneloop.tools.raw_data.files import record_files

@@ -1,12 +1,15 @@
 """A warm process for bytes of strangers: it reads a few folders, knows no secret, reaches nothing, and answers lines with lines.
 
-Inside bubblewrap where that works here. Elsewhere (macOS, a kernel without user namespaces) it is a plain process with an
-empty environment and the same limits, which the caller can say: it could then read other files of the user.
+Inside bubblewrap where that works here; else it shuts itself in by Landlock before it is asked anything. Where neither works
+(macOS, old kernels) it is a plain process with an empty environment and the same limits, which the caller can say: it could
+then read other files of the user.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import json
 import os
 import shutil
 import signal
@@ -15,7 +18,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import tuneloop
 from tuneloop.core.async_bridge import raise_if_interrupted
@@ -29,6 +34,7 @@ from tuneloop.sandboxes.bubblewrap import (
     with_resolved,
 )
 from tuneloop.sandboxes.detached import BOOT, is_readable
+from tuneloop.sandboxes.landlock import probe_landlock, shut_in
 from tuneloop.sandboxes.local import ROOT, closing
 from tuneloop.sandboxes.process_tree import descendants, send_signal
 
@@ -58,10 +64,13 @@ class ConfinedProcess:
 
     def __init__(self, module: str, *words: str, read: Sequence[Path]) -> None:
         """Start it. Raises InfrastructureError."""
+        kind, self.unconfined = reader_sandbox()
+        handles = seccomp_descriptor() if kind == "bubblewrap" else ()
+        if kind == "landlock":
+            shown = [str(path) for path in (*interpreter_folders(), *read)]
+            module, words = __name__, (json.dumps(shown), module, *words)
         argv = [sys.executable, "-I", "-c", BOOT.format(module=module), str(ROOT), *words]
-        self.unconfined = (probe_bubblewrap() if sys.platform == "linux" else "only Linux has bubblewrap") or ""
-        handles = () if self.unconfined else seccomp_descriptor()
-        wrapped = argv if self.unconfined else [*bubblewrap_words(read, handles), *argv]
+        wrapped = [*bubblewrap_words(read, handles), *argv] if kind == "bubblewrap" else argv
         try:
             with closing(handles):
                 self._child = subprocess.Popen(
@@ -139,9 +148,7 @@ class ConfinedProcess:
         """End it, and wait until it is over."""
         with contextlib.suppress(OSError):
             self._in.close()
-        if (
-            self.alive and not self.unconfined
-        ):  # the end of bubblewrap alone would leave what is inside without a parent
+        if self.alive and sys.platform == "linux":  # its end alone would leave what is inside without a parent
             send_signal(descendants(self._child.pid), signal.SIGKILL)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(5)
@@ -149,6 +156,24 @@ class ConfinedProcess:
             self._child.kill()
         self._child.wait()
         self._out.close()
+
+
+@cache
+def reader_sandbox() -> tuple[Literal["bubblewrap", "landlock", ""], str]:
+    """What shuts such a process in here, and why nothing does."""
+    if sys.platform != "linux":
+        return "", "only Linux has bubblewrap and Landlock"
+    problem = probe_bubblewrap()
+    if problem is None:
+        return "bubblewrap", ""
+    lacking = probe_landlock()
+    return ("landlock", "") if lacking is None else ("", f"{problem}; nor landlock: {lacking}")
+
+
+def main(read: str, module: str, *words: str) -> None:
+    """In the process: shut it in by Landlock, for good; then `main(*words)` of `module`."""
+    shut_in(json.loads(read))
+    importlib.import_module(module).main(*words)
 
 
 def widen_pipe(descriptor: int) -> None:

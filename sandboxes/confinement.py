@@ -93,11 +93,7 @@ class Confinement:
             env[ENDPOINT] = str(self.request_end)
         drop_capabilities(self.user)
         checked(libc.prctl(PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")  # a new user has none
-        checked(libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-        checked(libc.syscall(RESTRICT_SELF, self.rules, 0), "landlock_restrict_self")
-        os.close(self.rules)
-        for steps in self.filters:
-            add_filter(steps.replace(OWN, struct.pack("=I", os.getpid())))
+        restrict(self.rules, self.filters)
 
     def started(self) -> None:
         """In the supervisor, once the job runs."""
@@ -105,6 +101,15 @@ class Confinement:
         if self.endpoint:
             os.close(self.request_end)
             serve_connections(self.supervisor_end, self.endpoint)
+
+
+def restrict(rules: int, filters: list[bytes]) -> None:
+    """Put the rules, whose descriptor is closed, and the filters on this process and all that come of it. Raises OSError."""
+    checked(libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    checked(libc.syscall(RESTRICT_SELF, rules, 0), "landlock_restrict_self")
+    os.close(rules)
+    for steps in filters:
+        add_filter(steps.replace(OWN, struct.pack("=I", os.getpid())))
 
 
 class Program(ctypes.Structure):

@@ -33,7 +33,7 @@ from tuneloop.core.job import Command, Limits, Power
 from tuneloop.sandboxes import seccomp
 from tuneloop.sandboxes.bubblewrap import ETC, ETC_NETWORK, GPU_DEVICES, with_resolved
 from tuneloop.sandboxes.confined_calls import Network, build_confined_filter
-from tuneloop.sandboxes.confinement import drop_capabilities
+from tuneloop.sandboxes.confinement import drop_capabilities, restrict
 from tuneloop.sandboxes.job_user import JOB_USER, chown_tree
 from tuneloop.sandboxes.jobs import wait
 from tuneloop.sandboxes.landlock_rules import (
@@ -134,6 +134,19 @@ class LandlockSandbox(LocalSandbox):
         if network == "own ports":
             rules.allow_own_ports()
         return rules.handle
+
+
+def shut_in(read: Iterable[str]) -> None:
+    """This process and what comes of it, for good: it reads these paths and the system's, writes nothing, has no socket.
+
+    Raises InfrastructureError, OSError.
+    """
+    abi = kernel_abi()
+    rules = Ruleset(abi, ports=abi >= TCP_SINCE)
+    rules.allow(existing((*SYSTEM, *with_resolved(read))), READ)
+    rules.allow(existing(DEVICES), write_rights(abi))
+    drop_capabilities(None)
+    restrict(rules.handle, [seccomp.build_filter(shared=True), build_confined_filter("none", abi)])
 
 
 def network_of(command: Command) -> Network:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -70,11 +71,52 @@ def test_dropping_writes_the_others_and_those_alone(task: Path) -> None:
     assert call("overlap", "clean.jsonl", "--benchmark", str(task)).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.jsonl", '{{"q": "x"}}\n{{"q": {0}, "q": "y"}}\n'),
+        ("a.jsonl", '{{"q": "x"}}\n{{"n": NaN, "q": {0}, "q": {{"r": 1}}}}\n'),
+        ("a.json", '[{{"q": "x"}}, {{"a": [{{"q": {0}, "q": "y"}}]}}]'),
+        ("a.json", '{{"rows": [{{"q": "x"}}, {{"q": {0}, "q": "y"}}]}}'),
+        ("a.csv", "q,q\nx,y\n{0},y\n"),
+        ("a.csv", 'q,r\nx,y\nz,"{{""a"": ""{1}"", ""a"": 1}}"\n'),
+    ],
+)
+def test_every_value_of_a_key_that_stands_twice_is_looked_at(task: Path, name: str, form: str) -> None:
+    secret = SECRET.format("n1", 41)
+    Path(name).write_text(form.format(json.dumps(secret), secret))
+    result = call("overlap", name, "--benchmark", str(task), "--drop-overlaps", "--out", "clean.jsonl")
+    assert "2 rows; with items of farms test: 1" in result.stdout
+    assert len(Path("clean.jsonl").read_text().splitlines()) == 1
+
+
+def test_rows_that_are_written_keep_every_value(task: Path) -> None:
+    Path("a.jsonl").write_text('{"q": "x", "q.1": 5, "q": "y", "q": "z"}\n')
+    assert (
+        call("overlap", "a.jsonl", "--benchmark", str(task), "--drop-overlaps", "--out", "clean.jsonl").exit_code == 0
+    )
+    assert json.loads(Path("clean.jsonl").read_text()) == {"q.2": "x", "q.1": 5, "q.3": "y", "q": "z"}
+
+
+def test_a_pipe_is_refused_by_check_at_once(task: Path) -> None:
+    os.mkfifo("pipe.jsonl")
+    result = call("check", "pipe.jsonl")
+    assert (result.exit_code, "a pipe or a device; right is a plain file" in result.stderr) == (2, True)
+
+
+def test_half_a_character_stops_neither_search_nor_check(task: Path) -> None:
+    Path("half.jsonl").write_text('{"instruction": "\\ud800", "inp\\udfff": "", "output": "It is 5"}\n')
+    result = call("overlap", "half.jsonl", "--benchmark", str(task), "--drop-overlaps", "--out", "clean.jsonl")
+    assert (result.exit_code, json.loads(Path("clean.jsonl").read_text())["instruction"]) == (0, "\ud800")
+    assert "half a character" in call("check", "half.jsonl").output
+    assert call("check", "half.jsonl", "--json").exit_code == 2
+
+
 def test_a_dataset_that_breaks_off_leaves_no_file(task: Path) -> None:
     Path("bad.jsonl").write_text('{"a": "b"}\n{"a": \n')
     result = call("overlap", "bad.jsonl", "--benchmark", str(task), "--drop-overlaps", "--out", "clean.jsonl")
     assert result.exit_code == 2
-    assert "bad.jsonl: cannot be read as jsonl" in result.stderr
+    assert "bad.jsonl: row 2 is none" in result.stderr
     assert not list(Path.cwd().glob("*clean*")) and not list(Path.cwd().glob(".clean*"))
 
 

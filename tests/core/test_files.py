@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from tuneloop.core import files
 from tuneloop.core.async_bridge import interruptible
@@ -62,6 +63,19 @@ def test_lines_come_back(tmp_path_factory: pytest.TempPathFactory, rows: list[di
     file = tmp_path_factory.mktemp("lines") / "x.jsonl"
     write_lines(file, rows)
     assert list(read_lines(file)) == rows
+
+
+class Said(BaseModel):
+    text: str
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffé"])
+def test_half_a_character_is_written_as_a_sign_for_it(tmp_path: Path, text: str) -> None:
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    write_json(tmp_path / "a.json", Said(text=text).model_dump(mode="json"))
+    assert read_model(tmp_path / "a.json", Said).text == whole
+    write_lines(tmp_path / "a.jsonl", [{"text": text}])
+    assert list(read_lines(tmp_path / "a.jsonl")) == [{"text": whole}]
 
 
 def test_a_broken_line_is_named(tmp_path: Path) -> None:

@@ -217,6 +217,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
     "training_stop": [{**EXPERIMENT, "kind": "train"}],
     "training_loss_curve": [EXPERIMENT],
     "training_forecast": [EXPERIMENT],
+    "training_show_tokens": [EXPERIMENT],
 }
 TRIED = ("data_try_script", "data_try_result")
 

@@ -38,6 +38,7 @@ def meet_all(pristine: tuple[Path, Path], seeds: Iterable[int], monkeypatch: pyt
     return [said for seed in chosen for said in meet_damage(whole, home, seed)]
 
 
+@pytest.mark.slow
 def test_damaged_home_is_one_line(pristine, monkeypatch) -> None:
     """No traceback, a documented exit code, nothing lost."""
     wrong = meet_all(pristine, [*range(HOMES), *FOUND], monkeypatch)

@@ -22,6 +22,7 @@ WRITING: dict[str, Callable[[Scope], Any]] = {
     "a script that would be refused": lambda scope: DataTools(scope).try_script(1, "import socket"),
     "launch train": lambda scope: TrainingTools(scope).launch(1, "train"),
     "launch smoke_run": lambda scope: TrainingTools(scope).launch(1, "smoke_run"),
+    "show_tokens": lambda scope: TrainingTools(scope).show_tokens(1),
     "stop": lambda scope: TrainingTools(scope).stop(1, "train"),
 }
 

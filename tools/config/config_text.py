@@ -1,4 +1,4 @@
-"""Files that a config names, read once until they change: JSON, and the JSON that stands in the config itself."""
+"""A config's text, read and written as the engine reads it, and the JSON files that it names."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tuneloop.core.plain_yaml import PlainLoader
 # A config's text, read and written as the engine reads it: OmegaConf's dialect of YAML, with the line of every key.
 
 LARGEST = 64 << 10
+LARGEST_FILE = 64 << 20  # bytes of a file that a config names
 DEEPEST = 8
 SEPARATORS = frozenset("\x85\u2028\u2029")
 FLOAT = "tag:yaml.org,2002:float"
@@ -101,7 +102,7 @@ def parse_config(text: str, form: Form = "yaml") -> Config:
         raise ConfigError(line, f"is not YAML: {_plain_message(e)}", _key_at(text, line)) from e
     except (yaml.YAMLError, ValueError) as e:
         raise ConfigError(1, f"is not YAML: {e}") from e
-    return Config(values, {key.value: _line(key) for key, _ in root.value})
+    return _checked(Config(values, {key.value: _line(key) for key, _ in root.value}))
 
 
 def read_value(text: str) -> Any:
@@ -136,7 +137,21 @@ def _parse_json(text: str) -> Config:
         raise ConfigError(1, f"is not JSON: {e}") from e
     if not isinstance(values, dict):
         raise ConfigError(1, "is no mapping; right is one `key: value` a line")
-    return Config(values, {name: _key_line(text, name) for name in values})
+    return _checked(Config(values, {name: _key_line(text, name) for name in values}))
+
+
+def _checked(config: Config) -> Config:
+    """Raises ConfigError for a NUL, which no path and no text of a config can have."""
+    for name, value in config.values.items():
+        if _holds_nul(value):
+            raise ConfigError(config.lines.get(name, 1), "holds a NUL (\\0); right is text without it", name)
+    return config
+
+
+def _holds_nul(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_nul, (*value.keys(), *value.values())))
+    return any(map(_holds_nul, value)) if isinstance(value, list) else isinstance(value, str) and "\0" in value
 
 
 def _key_line(text: str, name: str) -> int:
@@ -240,8 +255,8 @@ def read_object(path: Path) -> Any:
 @lru_cache(maxsize=64)
 def _read(path: Path, _stamp: tuple[int, int]) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as e:
+        return parse_json(read_text(path, LARGEST_FILE))
+    except ValueError as e:
         raise UnreadableError(f"{path} is no JSON ({e})") from e
 
 

@@ -176,12 +176,20 @@ def finalize_config(
         device: cpu or cuda.
         steps_override: steps of a smoke run, every one logged, nothing kept on the way; None: the full run.
     """
-    values = agent_values(asked) | _places(model, data, output) | {"seed": seed, "data_seed": seed} | _device(device)
-    values.setdefault("finetuning_type", "lora")
+    values = finalize_values(asked, model=model, data=data, output=output, seed=seed, device=device)
     if steps_override is not None:
         kept = {k: v for k, v in values.items() if k not in MICRO_DROPS}
         values = kept | MICRO | {"max_steps": steps_override}
-    return dump_config({k: v for k, v in values.items() if v is not None})
+    return dump_config(values)
+
+
+def finalize_values(
+    asked: Mapping[str, Any], *, model: Path, data: Path, output: Path, seed: int, device: str
+) -> dict[str, Any]:
+    """The values of a full run, as `finalize_config` writes them."""
+    values = agent_values(asked) | _places(model, data, output) | {"seed": seed, "data_seed": seed} | _device(device)
+    values.setdefault("finetuning_type", "lora")
+    return {k: v for k, v in values.items() if v is not None}
 
 
 def agent_values(asked: Mapping[str, Any]) -> dict[str, Any]:

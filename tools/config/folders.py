@@ -9,7 +9,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tuneloop.tools.config.config_text import ConfigError, UnreadableError, json_value, parse_config, read_object
+from tuneloop.core.errors import DamagedFileError
+from tuneloop.core.files import read_text
+from tuneloop.tools.config.config_text import (
+    LARGEST_FILE,
+    ConfigError,
+    UnreadableError,
+    json_value,
+    parse_config,
+    read_object,
+)
 from tuneloop.tools.config.context import ConfigContext
 from tuneloop.tools.config.finding import KeyProblem
 
@@ -219,8 +228,8 @@ def _configs(s: ConfigContext) -> Iterator[KeyProblem]:
 
 def _is_mapping(path: Path) -> bool:
     try:
-        return bool(parse_config(path.read_text(encoding="utf-8")).values)
-    except (ConfigError, UnicodeDecodeError):
+        return bool(parse_config(read_text(path, LARGEST_FILE)).values)
+    except (ConfigError, DamagedFileError):
         return False
 
 

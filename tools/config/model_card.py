@@ -9,15 +9,19 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import parse_json
+from tuneloop.core.files import parse_json, read_bytes
 from tuneloop.tools.config.model_shape import ModelShape, shape_of_weights
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 INDEX = "model.safetensors.index.json"
 DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I8": "int8", "U8": "uint8"}
 LARGEST_HEADER = 100 << 20
+LARGEST_JSON = 1 << 28
 MEDIA_MARK = re.compile(r"image|audio|video")  # marks in no text; models without such parts have no row for them
 
 Tensors = dict[str, tuple[str, tuple[int, ...]]]
@@ -69,7 +73,14 @@ def read_model_card(folder: Path) -> ModelCard:
 
 @lru_cache(maxsize=16)
 def _read(folder: Path, stamp: Stamp) -> ModelCard:  # noqa: ARG001 - the stamp is the cache's key
-    config = _json(folder / "config.json")
+    try:
+        return _card(folder)
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError, OSError) as e:
+        raise InvalidRequestError(f"{folder}: its files do not describe a model ({e!r}); fetch the model again") from e
+
+
+def _card(folder: Path) -> ModelCard:
+    config = read_model_json(folder / "config.json")
     text = config.get("text_config") or config
     tensors = _tensors(folder)
     tokens, token_count, tokenizer_config = _tokenizer(folder)
@@ -104,9 +115,10 @@ def _has_tied_head(tensors: Tensors) -> bool:
     return not any(name.split(".")[-2:-1] in (["lm_head"], ["embed_out"]) for name in tensors)
 
 
-def _json(path: Path) -> dict[str, Any]:
+def read_model_json(path: Path) -> dict[str, Any]:
+    """An object of a model's folder. Raises InvalidRequestError."""
     try:
-        value = parse_json(path.read_text(encoding="utf-8"))
+        value = parse_json(read_bytes(path, LARGEST_JSON).decode())
     except FileNotFoundError as e:
         raise InvalidRequestError(f"{path}: missing; right is a whole model folder in Hugging Face's format") from e
     except ValueError as e:
@@ -116,10 +128,22 @@ def _json(path: Path) -> dict[str, Any]:
     return value
 
 
+def load_tokenizer(path: Path) -> Tokenizer:
+    """A tokenizer.json, loaded. Raises InvalidRequestError."""
+    from tokenizers import Tokenizer  # slow to import, and most of what reads a model needs none
+
+    try:
+        return Tokenizer.from_buffer(read_bytes(path, LARGEST_JSON))
+    except Exception as e:  # the library raises nothing narrower
+        raise InvalidRequestError(
+            f"{path}: no tokenizer can be read from it ({e}); right is a model with tokenizer.json"
+        ) from e
+
+
 def _tensors(folder: Path) -> Tensors:
     """Name → (dtype, shape) of every tensor, from the headers only."""
     if (folder / INDEX).is_file():
-        names = sorted(set(_json(folder / INDEX).get("weight_map", {}).values()))
+        names = sorted(set(read_model_json(folder / INDEX).get("weight_map", {}).values()))
     else:
         names = sorted(path.name for path in folder.glob("*.safetensors"))
     if not names:
@@ -154,8 +178,8 @@ def read_header(path: Path) -> Tensors:
 
 def _tokenizer(folder: Path) -> tuple[frozenset[str], int, dict[str, Any]]:
     """Tokens that look like markup, how many tokens there are, and tokenizer_config.json."""
-    config = _json(folder / "tokenizer_config.json")
-    whole = _json(folder / "tokenizer.json")
+    config = read_model_json(folder / "tokenizer_config.json")
+    whole = read_model_json(folder / "tokenizer.json")
     vocab: Iterable[Any] = (whole.get("model") or {}).get("vocab") or ()
     tokens = {t for t in vocab if isinstance(t, str) and t[:1] in "<[" and len(t) > 2}
     tokens |= {str(t.get("content")) for t in whole.get("added_tokens") or ()}
@@ -167,7 +191,7 @@ def _tokenizer(folder: Path) -> tuple[frozenset[str], int, dict[str, Any]]:
 
 def _chat_template(folder: Path, tokenizer_config: Mapping[str, Any]) -> str | None:
     if (folder / "chat_template.jinja").is_file():
-        return (folder / "chat_template.jinja").read_text(encoding="utf-8")
+        return read_bytes(folder / "chat_template.jinja", LARGEST_JSON).decode()
     match tokenizer_config.get("chat_template"):
         case str(text):
             return text

@@ -11,10 +11,9 @@ from itertools import tee
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from tuneloop.tools.contamination.guard import Guard
 from tuneloop.tools.contamination.probes import Hit
+from tuneloop.tools.raw_data.wire import dump_row
 
 MOST = 1000
 Row = dict[str, Any]
@@ -47,7 +46,7 @@ def search_dataset(files: Mapping[str, Iterable[Row]], guard: Guard, out: Path |
                 if hit:
                     _note(found, name, number, hit, row)
                 elif target:
-                    target.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE, default=str))
+                    target.write((dump_row(row) or b"") + b"\n")
         if part and out:
             part.replace(out)
     finally:

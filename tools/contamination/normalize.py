@@ -225,11 +225,6 @@ MOLECULE = re.compile(
 LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopabcdef")
 
 
-def normalized_tokens(text: str) -> list[str]:
-    """The text's plain tokens, in order."""
-    return [token for token in tokens_with_breaks(text) if token != BREAK]
-
-
 def tokens_with_breaks(text: str) -> list[str]:
     """The tokens with `BREAK` where a paragraph, a numbered line or an option begins."""
     text = MOLECULE.sub(_keep_molecule, text)

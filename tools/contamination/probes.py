@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections import Counter
@@ -21,6 +22,9 @@ LABEL = 2  # letters of what may be the label of an option
 SIZE = 8  # letters of a shingle
 SAFE = 24  # bytes of letters, from which on a text is looked for inside of others
 LONG_ANSWER = 120  # bytes of letters; a shorter answer is known only with its question
+WORD = re.compile(r"\w+")
+MOST_WORDS = 2000  # of a text whose common piece is shown; what is longer is compared as far as here
+LONGEST_PIECE = 300
 KnownSplit = Literal["validation", "unseen", "test"]  # unseen: of the validation half that agents do not see
 
 
@@ -144,3 +148,17 @@ def _question(fields: Mapping[str, str]) -> str:
     text = _text(part for name, part in fields.items() if not OPTION.fullmatch(name))
     found = OPTIONS.search(text)
     return text[: found.start()] if found else text if any(map(OPTION.fullmatch, fields)) else ""
+
+
+def matched_piece(row: Any, item: str) -> str:
+    """The longest run of words of `item` in the row, as the row writes it; "" without one."""
+    wanted = [match[0].casefold() for match in WORD.finditer(item)][:MOST_WORDS]
+    best = ""
+    for text in row_texts(row):
+        found = list(WORD.finditer(text))[:MOST_WORDS]
+        words = [match[0].casefold() for match in found]
+        run = difflib.SequenceMatcher(None, words, wanted, autojunk=False).find_longest_match()
+        if run.size:
+            piece = text[found[run.a].start() : found[run.a + run.size - 1].end()]
+            best = max(best, piece, key=len)
+    return best[:LONGEST_PIECE]

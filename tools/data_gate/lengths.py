@@ -10,8 +10,8 @@ from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
+from tuneloop.tools.config.model_card import load_tokenizer
 from tuneloop.tools.data_gate.chat_template import ChatTemplate
 from tuneloop.tools.data_gate.records import TrainingRow
 from tuneloop.tools.data_gate.report import Lengths
@@ -26,7 +26,7 @@ class TokenCounter:
 
     def __init__(self, tokenizer: Path, wrapping: ChatTemplate, cutoff_len: int | None) -> None:
         """`tokenizer` is a tokenizer.json."""
-        self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        self._tokenizer = load_tokenizer(tokenizer)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._tokenizer.add_special_tokens(list(wrapping.stops))

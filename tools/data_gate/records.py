@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tuneloop.core.files import parse_json
 from tuneloop.tools.config.data_columns import Columns
 
 # One record of training data, whatever schema it came in: what is asked, what is answered, what is written on.
@@ -242,7 +243,7 @@ class _Chat:
             right = (self.asks, self.answers)[number % 2]
             if role not in right:
                 return RecordError(f"{name}, turn {number + 1}", f"is by {role!r}", f"one by {right[0]!r}")
-        if len(turns) % 2 != int(c.ranking):
+        if len(turns) % 2 != int(c.ranking) or not turns:
             end = "a question, chosen answers it" if c.ranking else "an answer"
             return RecordError(name, f"has {len(turns)} turns", f"turns that end with {end}")
         texts = tuple(text for _, text in turns)
@@ -294,7 +295,7 @@ def _wrong_tools(found: Any, c: Columns) -> str:
     if not isinstance(found, str):
         return f"is {json_kind(found)}"
     try:
-        tools = json.loads(found)
+        tools = parse_json(found)
     except ValueError as e:
         return f"is no JSON ({e})"
     return "" if isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools) else "is no list of objects"
@@ -306,7 +307,7 @@ def _wrong_call(content: str) -> str:
     if CALL in written:
         return ""
     try:
-        calls = json.loads(written)
+        calls = parse_json(written)
     except ValueError as e:
         return f"no JSON ({e})"
     calls = calls if isinstance(calls, list) else [calls]

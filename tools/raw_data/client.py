@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -131,9 +132,15 @@ class RawDataReader:
         found = self._ask(path, "config_sample", {"path": str(absolute_path(path))})
         return {"records": list(found["records"]), "rows": found["rows"], "broken": found["broken"]}
 
-    def rows(self, root: Path, path: Path, end: FileEnd | None = None) -> Iterator[RowLine]:
-        """Every row of a file, and every line that is none; `end` is filled in behind the last."""
-        with self._stream(root, "rows", {"path": str(absolute_path(path))}) as messages:
+    def rows(
+        self, root: Path, path: Path, end: FileEnd | None = None, *, every_value: bool = False
+    ) -> Iterator[RowLine]:
+        """Every row of a file, and every line that is none; `end` is filled in behind the last.
+
+        Of a key that stands twice a row has the last value, with `every_value` the earlier ones too, as `key.1`, `key.2`.
+        """
+        asked = {"path": str(absolute_path(path)), "every_value": every_value}
+        with self._stream(root, "rows", asked) as messages:
             for kind, text in messages:
                 if kind == b"r":
                     number, _, written = text.partition(b" ")
@@ -208,11 +215,14 @@ class RawDataReader:
         self, root: Path, operation: str, arguments: dict[str, Any], beside: tuple[Path, ...] = ()
     ) -> Iterator[Iterator[tuple[bytes, bytes]]]:
         """The messages of an answer. What is left of it when the block is left early ends with its process."""
+        if root.exists() and not (root.is_file() or root.is_dir()):  # a pipe would be waited for until the time is over
+            raise InvalidRequestError(f"{root}: a pipe or a device; right is a plain file")
         read = (absolute_path(root), *beside)
         seconds = self.limits.seconds + sum(map(bytes_on_disk, record_files(root))) / self.limits.rate
         answer = _Answer(self._take(read), root, seconds)
         try:
-            answer.process.send(orjson.dumps({"operation": operation, "arguments": arguments}))
+            # as `json` writes it: a name of a file need not be UTF-8
+            answer.process.send(json.dumps({"operation": operation, "arguments": arguments}).encode())
             yield answer.messages()
         except ProcessGoneError as e:
             limits = f"limits: {self.limits.memory >> 20} MB, {seconds:.0f} s"

@@ -19,6 +19,7 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.formatting import printable
 from tuneloop.core.records import UNREADABLE
 from tuneloop.sandboxes.detached import worker_process
+from tuneloop.tools.config.model_card import load_tokenizer
 from tuneloop.tools.raw_data.accumulators import length_stats
 from tuneloop.tools.raw_data.column_stats import TableCounts, child_path
 from tuneloop.tools.raw_data.facts import BrokenPlace, ColumnFacts, FileFacts, Inspection, LengthStats, PartFacts
@@ -38,15 +39,7 @@ class TokenCounter:
     """The tokenizer of a model's folder. Raises InvalidRequestError where there is none."""
 
     def __init__(self, model: Path) -> None:
-        from tokenizers import Tokenizer  # slow to import, and most inspections count no tokens
-
-        path = model / "tokenizer.json" if model.is_dir() else model
-        try:
-            self._tokenizer = Tokenizer.from_file(str(path))
-        except Exception as e:  # the library raises nothing narrower
-            raise InvalidRequestError(
-                f"{path}: no tokenizer can be read from it; right is a model with tokenizer.json"
-            ) from e
+        self._tokenizer = load_tokenizer(model / "tokenizer.json" if model.is_dir() else model)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
 

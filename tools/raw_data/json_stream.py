@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,17 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 ONCE, ANY = json.JSONDecoder(object_pairs_hook=once), json.JSONDecoder()
+
+
+def distinct(names: list[str]) -> list[str]:
+    """Names of which each stands once: the last of several keeps its name, those before it get a number."""
+    last = {name: place for place, name in enumerate(names)}
+    taken, found = set(names), []
+    for place, name in enumerate(names):
+        numbered = (f"{name}.{i}" for i in itertools.count(1))
+        found.append(name if last[name] == place else next(one for one in numbered if one not in taken))
+        taken.add(found[-1])
+    return found
 
 
 def stream_rows(path: Path, chunk: int = CHUNK) -> Iterator[Any]:

@@ -32,7 +32,7 @@ from tuneloop.core.records import (
 )
 from tuneloop.tools.data_gate.records import json_kind as said
 from tuneloop.tools.raw_data.json_blocks import may_repeat_keys, stream_blocks
-from tuneloop.tools.raw_data.json_stream import ANY, CHUNK, Reader, StreamError
+from tuneloop.tools.raw_data.json_stream import ANY, CHUNK, Reader, StreamError, distinct
 
 # Lines of a raw text file as UTF-8, in blocks that stay in the processor's cache; no line is longer than memory allows.
 
@@ -141,7 +141,8 @@ class RawFile:
 
     `start` and `stop` are bytes at which lines of plain JSON Lines begin, 0 for all; `last` is the last line's number.
     `refused` is told every broken line; `partial`: the file holds more than its rows and these lines, with `whole_only` also
-    where a key or column may stand twice in it, of which a row has the last value alone.
+    where a key or column may stand twice in it, of which a row has the last value alone; with `every_value` the row has the
+    earlier ones too, of `name` as `name.1`, `name.2`.
     """
 
     path: Path
@@ -156,6 +157,7 @@ class RawFile:
     partial: bool = False
     refused: Callable[[int, str], None] | None = None
     whole_only: bool = False
+    every_value: bool = False
 
     @property
     def kind(self) -> str:
@@ -210,13 +212,16 @@ class RawFile:
 
     def compare(self, text: bytes, value: Any) -> None:
         """Note where the text may hold more than its value."""
-        if self.whole_only and not self.partial:
+        if self.whole_only and not (self.partial or self.every_value):
             self.partial = may_repeat_keys(text, value)
 
-    def last_values(self, pairs: list[tuple[str, Any]]) -> Row:
-        """An object of its pairs; note where a key stands twice."""
+    def object_of(self, pairs: list[tuple[str, Any]]) -> Row:
+        """An object of its pairs; note where a key stands twice, or keep its earlier values under other names."""
         found = dict(pairs)
-        self.partial |= len(found) < len(pairs)
+        if len(found) < len(pairs):
+            if self.every_value:
+                return dict(zip(distinct([p[0] for p in pairs]), [p[1] for p in pairs], strict=True))
+            self.partial |= self.whole_only
         return found
 
     def lines(self) -> Iterator[tuple[int, list[bytes]]]:
@@ -234,7 +239,8 @@ class RawFile:
             except orjson.JSONDecodeError:
                 yield self.sifted(first, lines)
                 continue
-            if set(map(type, rows)) == {dict}:
+            repeats = self.every_value and may_repeat_keys(b"".join(lines), rows)
+            if set(map(type, rows)) == {dict} and not repeats:
                 self.compare(b"".join(lines), rows)
                 yield range(first, first + len(rows)), rows
             else:
@@ -246,7 +252,7 @@ class RawFile:
         for number, line in enumerate(lines, first):
             if not line.strip():
                 continue
-            value, why = parse_line(line, self.last_values if self.whole_only else None)
+            value, why = parse_line(line, self.object_of if self.whole_only else None)
             if not why and type(value) is dict:
                 numbers.append(number)
                 rows.append(value)
@@ -277,6 +283,7 @@ class RawFile:
         head = next(lines, "")
         reader = csv.reader(itertools.chain([head], lines), delimiter=separator_of(self.path, head))
         names = next(reader, [])
+        names = distinct(names) if self.every_value else names
         self.partial |= self.whole_only and len(set(names)) < len(names)
         while found := list(itertools.islice(self.cells(reader, names), BATCH)):
             yield [number for number, _ in found], [row for _, row in found]
@@ -289,7 +296,8 @@ class RawFile:
             if len(cells) != len(names):
                 text = ",".join(cells).encode("utf-8", "replace")
                 self.refuse(reader.line_num, f"{len(cells)} cells, the header has {len(names)}", text)
-            row = dict(zip(names, map(cell, cells), strict=False))
+            hook = self.object_of if self.every_value else None
+            row = dict(zip(names, (cell(text, hook) for text in cells), strict=False))
             for text, value in zip(cells, row.values(), strict=False):
                 if type(value) is not str:
                     self.compare(text.encode("utf-8", "replace"), value)
@@ -316,7 +324,7 @@ class RawFile:
                     yield self.picked(enumerate(block.rows, block.first))
                 return
         with open_text(self.path) as f:
-            decoder = json.JSONDecoder(object_pairs_hook=self.last_values) if self.whole_only else ANY
+            decoder = json.JSONDecoder(object_pairs_hook=self.object_of) if self.whole_only else ANY
             values = (value for _, value in Reader(f, CHUNK, decoder).rows())
             for batch in until_stream_error(itertools.islice(enumerate(values, 1), read, None)):
                 yield self.picked(batch)
@@ -351,7 +359,7 @@ class RawFile:
             return
         self.partial = True  # the longest list of a document is not all of it
         try:
-            found = longest_list(json.loads(text))
+            found = longest_list(json.loads(text, object_pairs_hook=self.object_of if self.every_value else None))
         except RecursionError as e:
             raise ValueError("nested too deeply") from e
         for start in range(0, len(found), BATCH):

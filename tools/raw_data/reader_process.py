@@ -46,7 +46,7 @@ def main(memory: str) -> None:
     asked: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=take_requests, args=(asked,), daemon=True).start()
     while True:
-        answer(orjson.loads(asked.get()), out)
+        answer(json.loads(asked.get()), out)
 
 
 def take_requests(asked: queue.SimpleQueue[bytes]) -> None:
@@ -75,13 +75,13 @@ def answer(request: Arguments, out: BinaryIO) -> None:
     try:
         OPERATIONS[request["operation"]](request["arguments"], say)
     except InvalidRequestError as e:
-        write(out, "e", orjson.dumps({"invalid": str(e)}))
+        write(out, "e", result({"invalid": str(e)}))
     except MemoryError:
-        write(out, "e", orjson.dumps({"memory": True}))
+        write(out, "e", result({"memory": True}))
         out.flush()
         os._exit(1)  # what is left of it cannot be relied on
     except Exception as e:  # noqa: BLE001 - of any library, on any bytes: the other side raises it with the file's name
-        write(out, "e", orjson.dumps({"failed": f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"}))
+        write(out, "e", result({"failed": f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"}))
     finally:
         gc.enable()
     out.flush()
@@ -112,7 +112,7 @@ def inspect(asked: Arguments, say: Say) -> None:
     from tuneloop.tools.raw_data.inspection import inspect_dataset
 
     def progress(file: str, at: int, whole: int) -> None:
-        say("p", orjson.dumps([file.encode("utf-8", "replace").decode(), at, whole]))
+        say("p", result([file, at, whole]))
 
     tokenizer = Path(asked["tokenizer"]) if asked["tokenizer"] else None
     found = inspect_dataset(Path(asked["root"]), asked["name"], tokenizer, progress if asked["progress"] else None)
@@ -178,7 +178,7 @@ def rows(asked: Arguments, say: Say) -> None:
         # A longer one is told as nothing: nobody could look at its end.
         say("b", result([line, text.encode("utf-8", "replace").decode() if len(text) < HELD else None]))
 
-    file = RawFile(Path(asked["path"]), refused=refused, whole_only=True)
+    file = RawFile(Path(asked["path"]), refused=refused, whole_only=True, every_value=asked["every_value"])
     for numbers, batch in file.batches():
         for number, row in zip(numbers, batch, strict=True):
             text = dump_row(row)

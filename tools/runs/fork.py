@@ -27,7 +27,13 @@ from tuneloop.tools.runs.messages import put
 from tuneloop.tools.runs.signature import check_signed, write_signed_setup
 from tuneloop.tools.runs.spec import checked_spec
 
-BESIDE = ("selection.json", "setup.json", "datasets", "baseline")  # what is found again is not taken along
+BESIDE = (
+    "selection.json",
+    "model_choice.json",
+    "setup.json",
+    "datasets",
+    "baseline",
+)  # what is found again is not taken along
 LASTING = (Approve, Avoid, Bound, Focus, Keep, Sources)
 LINKED = 1 << 20  # bytes of a file from which on it is shared: weights and data, which nobody writes in place
 

@@ -11,7 +11,7 @@ import tuneloop
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import checked, read_field, read_yaml
 from tuneloop.core.layout import Home, RunFolder
-from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.run_spec import AUTO, RunSpec
 from tuneloop.tools.runs.signature import check_signed, write_signed_spec
 
 # Raised with every change of what a run's folder holds; runs of other formats are refused.
@@ -49,15 +49,22 @@ def _read_spec(run: RunFolder, _stamp: int) -> RunSpec:
 
 
 def repeated_spec(run: RunFolder) -> RunSpec:
-    """What was asked, measured on as many validation items as then.
+    """What was asked, with the base model that was chosen then, measured on as many validation items as then.
 
     Raises InvalidRequestError as `read_spec`, and for a run of another home.
     """
     spec = read_spec(run)
     check_signed(run)
+    spec = spec.model_copy(update={"base_model": base_model_of(run, spec)})
     if spec.benchmark_limit is not None or not run.validation.is_file():
         return spec
     return spec.model_copy(update={"benchmark_limit": read_field(run.validation, "limit", int | None)})
+
+
+def base_model_of(run: RunFolder, spec: RunSpec) -> str:
+    """The base model as asked for, or as the run has chosen it; `auto` until then."""
+    chosen = spec.base_model == AUTO and run.model_choice.is_file()
+    return read_field(run.model_choice, "base_model", str) if chosen else spec.base_model
 
 
 def created_at(run: RunFolder) -> str:

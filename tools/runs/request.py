@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tuneloop.core.errors import ToolError
 from tuneloop.core.layout import Home
-from tuneloop.core.run_spec import ApproveAt, OnStop
+from tuneloop.core.run_spec import AUTO, ApproveAt, OnStop
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.hub import datasets, models
@@ -103,7 +103,9 @@ class RunRequest(BaseModel):
             update={
                 "benchmark": given.confined(self.benchmark, resolve.registered_names()),
                 "also": tuple(given.confined(name, resolve.registered_names()) for name in self.also),
-                "base_model": given.confined(self.base_model, models.registered_models()) if self.base_model else "",
+                "base_model": given.confined(self.base_model, [AUTO, *models.registered_models()])
+                if self.base_model
+                else "",
                 "datasets": tuple(given.confined(name, datasets.registered_datasets()) for name in self.datasets),
                 "guards": tuple(confined_guard(text, given) for text in self.guards),
             }

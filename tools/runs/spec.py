@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import absolute_path
-from tuneloop.core.run_spec import Guard, RunSpec, SandboxKind
+from tuneloop.core.run_spec import AUTO, Guard, RunSpec, SandboxKind
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.hub import datasets, models
@@ -73,12 +73,21 @@ def build_spec(given: Mapping[str, Any], settings: Settings, base: RunSpec | Non
     """
     options = {name: value for name, value in given.items() if value not in (None, ())}
     values = {**(base.model_dump() if base else from_settings(settings, options.get("benchmark"))), **options}
+    for name in ("benchmark", "base_model"):
+        if not isinstance(values.get(name), str | None):
+            raise InvalidRequestError(
+                f"{option_name(name)} {str(values[name])[:100]!r}: right is a name or a folder, as text"
+            )
     if base is None and "sandbox" not in options:
         values["sandbox"] = spec_sandbox(settings)
     several = [part for name in split_names([values["benchmark"], *values.get("also", ())]) for part in family(name)]
+    if not several:
+        raise InvalidRequestError(
+            f"--benchmark {values['benchmark']!r} names none: right is a name or folder, several with commas"
+        )
     values["benchmark"], *values["also"] = dict.fromkeys(locate(name, resolve.registered_names()) for name in several)
     values["base_model"] = locate(
-        values.get("base_model") or default_model(values["benchmark"], settings), models.registered_models()
+        values.get("base_model") or default_model(values["benchmark"], settings), [AUTO, *models.registered_models()]
     )
     values["guards"] = [part for text in values.get("guards", ()) for part in guarded(text)]
     values["datasets"] = tuple(locate(name, datasets.registered_datasets()) for name in split_names(values["datasets"]))
@@ -151,14 +160,11 @@ def guarded(given: str | Mapping[str, Any]) -> Iterator[Guard]:
 
 
 def default_model(benchmark: str, settings: Settings) -> str:
-    """The embedded model for the embedded benchmark; for any other the user has to choose. Raises InvalidRequestError."""
+    """The embedded model for the embedded benchmark, else one that the run chooses. Raises InvalidRequestError."""
     if benchmark == DEFAULT_BENCHMARK:
         return DEFAULT_MODEL
-    resolve.check_benchmark(benchmark, settings)  # who mistyped this one wants to hear of that first
-    raise InvalidRequestError(
-        "no base model: right is --base-model FOLDER|ID, or FT_BASE_MODEL in the environment or .env; "
-        "to try everything without a download: tuneloop run --benchmark wordproblems --base-model tiny"
-    )
+    resolve.check_benchmark(benchmark, settings)
+    return AUTO
 
 
 def spec_sandbox(settings: Settings) -> str:

@@ -25,20 +25,11 @@ LONGEST_TOKEN = 256  # characters
 Row = dict[str, Any]
 
 
-def collect_verdicts(out: Path, sets: Sequence[ItemSet]) -> dict[Pair, Score]:
-    """Scores by (model, set) of everything that the job in `out` measured.
+def read_rows(out: Path, wanted: Collection[Pair] | None = None) -> dict[Pair, Row]:
+    """The engine's raw results by (model, set), exactly the `wanted` ones.
 
     Raises RecipeError when nothing was measured, InfrastructureError when the engine measured something else than was asked.
     """
-    known = {given.name: given for given in sets}
-    rows = read_rows(out)
-    if foreign := {name for _, name in rows} - known.keys():
-        raise InfrastructureError(f"{out / RESULTS} has results on {min(foreign)}, which nobody asked for")
-    return {pair: make_score(row, known[pair[1]]) for pair, row in rows.items()}
-
-
-def read_rows(out: Path, wanted: Collection[Pair] | None = None) -> dict[Pair, Row]:
-    """The engine's raw results by (model, set), exactly the `wanted` ones. Raises as `collect_verdicts`."""
     try:
         results = read_untrusted_json(out / RESULTS)["results"]
         rows = {(str(row["model"]), str(row["set"])): dict(row) for row in results}

@@ -261,6 +261,7 @@ SPOILERS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_evaluation_survives_what_an_answer_does_to_folders(tmp_path: Path) -> None:
     """Modes, owners, times and names outside stay; after each a right answer is right, and nothing is left of any."""
     before = [(p.stat().st_mode, p.stat().st_uid) for p in (Path("/tmp"), tmp_path)]

@@ -128,6 +128,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Given:
     return run(tmp_path_factory.mktemp("attacked"), {**ATTACKS, "the last one": RIGHT})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_attack_passes(attack: str, attacked: Given) -> None:
     assert not right(attacked, attack), attacked[attack]

@@ -1,12 +1,21 @@
 import math
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuneloop.tools.config.config_text import ConfigError, dump_config, parse_config
+from tuneloop.tools.config.config_text import (
+    ConfigError,
+    UnreadableError,
+    dump_config,
+    parse_config,
+    read_object,
+)
 
-SCALARS = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False) | st.text(max_size=30)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
+SCALARS = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False) | TEXTS
 NAMES = st.from_regex(r"[a-z][a-z_]{2,20}", fullmatch=True).filter(lambda n: n not in {"true", "yes", "off", "null"})
 
 
@@ -38,6 +47,8 @@ def test_lines() -> None:
         ("a: \0", 1, "YAML"),
         ("a: " + "x" * 70000, 1, "characters"),
         ("a: 1\n---\nb: 2", 2, "YAML"),
+        ('a: 1\nb: "x\\0"', 2, "holds a NUL"),
+        ('a: {b: ["\\0"]}', 1, "holds a NUL"),
     ],
 )
 def test_what_cannot_be_read(text: str, line: int, word: str) -> None:
@@ -45,6 +56,13 @@ def test_what_cannot_be_read(text: str, line: int, word: str) -> None:
         parse_config(text)
     assert word in e.value.text
     assert e.value.line == line
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "pipe"])
+def test_a_file_without_end_is_not_read(path: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnreadableError, match="no plain file"):
+        read_object(tmp_path / path)
 
 
 @given(st.dictionaries(NAMES, SCALARS | st.lists(SCALARS, max_size=3), min_size=1, max_size=6))

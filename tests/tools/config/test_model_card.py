@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.tools.config.model_card import read_model_card, template_of
+from tuneloop.tools.config.model_card import load_tokenizer, read_model_card, template_of
 
 _spec = importlib.util.spec_from_file_location("params_conftest", Path(__file__).with_name("conftest.py"))
 assert _spec
@@ -56,6 +56,36 @@ def test_a_cut_file_is_named(tmp_path: Path, name: str) -> None:
     (folder / name).write_bytes(data[: len(data) * 2 // 3])
     with pytest.raises(InvalidRequestError, match=name.replace(".", r"\.")):
         read_model_card(folder)
+
+
+HOSTILE = {
+    "bytes": ("tokenizer_config.json", b"\xff{"),
+    "nested": ("config.json", b"[" * 200_000),
+    "a list": ("config.json", b"[]"),
+    "a text for a number": ("config.json", b'{"hidden_size": "x"}'),
+    "lists for numbers": ("config.json", b'{"num_hidden_layers": [1, 2]}'),
+    "no end of a number": ("config.json", b'{"vocab_size": 1e999}'),
+    "another form": ("tokenizer.json", b'{"model": [], "added_tokens": 5}'),
+    "a template of bytes": ("chat_template.jinja", b"{{ \xe2 }}"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_what_describes_no_model_is_refused_in_one_line(tmp_path: Path, what: str) -> None:
+    folder = helpers.write_model(tmp_path / "m")
+    name, content = HOSTILE[what]
+    (folder / name).write_bytes(content)
+    with pytest.raises(InvalidRequestError, match="fetch the model again") as e:
+        read_model_card(folder)
+    assert "\n" not in str(e.value) and str(folder) in str(e.value)
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"{}", b'{"model": {"type": "BPE"}}'])
+def test_what_is_no_tokenizer_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "tokenizer.json").write_bytes(content)
+    for path in (tmp_path / "tokenizer.json", tmp_path):
+        with pytest.raises(InvalidRequestError, match=r"right is a model with tokenizer\.json"):
+            load_tokenizer(path)
 
 
 def test_pickled_weights_are_refused(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuneloop.tools.contamination.normalize import normalized_tokens, tokens_with_breaks
+from tuneloop.tools.contamination.normalize import BREAK, tokens_with_breaks
 
 SAME = [
     (r"$\frac12$ + \dfrac{3}{4}", "1/2 + 3/4"),
@@ -61,25 +61,28 @@ OTHER = [
 ]
 
 
+def plain_tokens(text: str) -> list[str]:
+    return [token for token in tokens_with_breaks(text) if token != BREAK]
+
+
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_dress_does_not_count(one: str, other: str) -> None:
-    assert normalized_tokens(one) == normalized_tokens(other) != []
+    assert plain_tokens(one) == plain_tokens(other) != []
 
 
 @pytest.mark.parametrize(("one", "other"), OTHER)
 def test_what_says_something_else_is_told_apart(one: str, other: str) -> None:
-    assert normalized_tokens(one) != normalized_tokens(other)
+    assert plain_tokens(one) != plain_tokens(other)
 
 
 def test_paragraphs_options_and_lines_of_a_list_are_borders() -> None:
     text = "Which\none?\nA. 12 apples\n(b) 3 pears C) I am\n\nB.\n30. no"
     options = ["¶", "12", "apples", "¶", "3", "pears", "¶", "i", "am", "¶", "¶", "30", "no"]
     assert tokens_with_breaks(text) == ["which", "1", *options]
-    assert "¶" not in normalized_tokens(text)
     assert tokens_with_breaks("Which?\n1. yes\n2. no") == ["which", "¶", "yes", "¶", "no"]
 
 
 @given(st.text())
 def test_tokens_of_any_text_hold_no_blanks_and_no_capitals(text: str) -> None:
-    found = normalized_tokens(text)
+    found = plain_tokens(text)
     assert all(token and token == token.casefold() and not any(map(str.isspace, token)) for token in found)

@@ -7,6 +7,7 @@ import pytest
 from tuneloop.tools.data_gate.records import RecordError, TrainingRow, find_empty_part, schema_of
 
 SHAREGPT = {"formatting": "sharegpt", "columns": {"messages": "conversations", "system": "system"}}
+TOOLS = {"formatting": "sharegpt", "columns": {"messages": "conversations", "tools": "tools"}}
 OPENAI = {
     "formatting": "openai",
     "columns": {"messages": "messages"},
@@ -97,6 +98,21 @@ def test_system_and_judgement_are_kept() -> None:
         (SHAREGPT, {"conversations": [{"role": "user"}]}, "conversations[0]", 'no "from" (it has: role)', "both text"),
         (SHAREGPT, {"conversations": [gpt("a"), human("b")]}, "conversations, turn 1", "is by 'gpt'", "by 'human'"),
         (SHAREGPT, {"conversations": [human("a")]}, "conversations", "has 1 turns", "end with an answer"),
+        (OPENAI, said("system"), "messages", "has 0 turns", "end with an answer"),
+        (
+            TOOLS,
+            {"conversations": [human("a"), gpt("b")], "tools": "[" * 100_000},
+            "tools",
+            "is no JSON (nested too deeply)",
+            "a JSON list",
+        ),
+        (
+            SHAREGPT,
+            {"conversations": [human("a"), {"from": "function_call", "value": "[" * 100_000}]},
+            "conversations[1]",
+            "no JSON (nested too deeply)",
+            "both text",
+        ),
         (OPENAI, said("user", "user"), "messages, turn 2", "is by 'user'", "one by 'assistant'"),
         (OPENAI, said("human", "assistant"), "messages, turn 1", "is by 'human'", "one by 'user'"),
         (PAIRS, {"q": "a", "good": "b"}, "", 'no field "bad"', "q, good, bad, all text"),

@@ -252,7 +252,7 @@ def test_the_process_knows_nothing(monkeypatch: pytest.MonkeyPatch, good: Path) 
 
 
 def test_without_a_sandbox_it_is_a_plain_process_that_says_so(monkeypatch: pytest.MonkeyPatch, good: Path) -> None:
-    monkeypatch.setattr(confined_process, "probe_bubblewrap", lambda: "no namespaces")
+    monkeypatch.setattr(confined_process, "reader_sandbox", lambda: ("", "no namespaces"))
     own = RawDataReader(SMALL)
     assert own.inspect(good).rows == 5
     (process,) = own._processes.values()
@@ -285,8 +285,14 @@ def test_halves_of_characters_in_names_of_columns_and_files_are_no_obstacle(
     reader: RawDataReader, tmp_path: Path
 ) -> None:
     (tmp_path / "a.jsonl").write_text('{"\\ud800": "x", "b": "\\udfff"}\n')
-    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl")).write_text('{"b": "y"}\n')
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl"))
+    odd.write_text('{"b": "y"}\n')
     assert sum(part.rows for part in reader.inspect(tmp_path).parts) == 2
+    assert reader.inspect(odd).rows == 1
+    assert next(iter(reader.records(tmp_path, odd, 1))) == {"b": "y"}
+    odd.write_text("{")
+    with pytest.raises(InvalidRequestError, match="cannot be read as jsonl"):
+        next(iter(reader.records(tmp_path, odd, 1)))
 
 
 def test_a_record_that_is_not_handed_on_is_named(reader: RawDataReader, tmp_path: Path) -> None:

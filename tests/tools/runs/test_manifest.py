@@ -13,6 +13,7 @@ from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.tools.runs.manifest import FORMAT, read_spec, repeated_spec, write_manifest
+from tuneloop.tools.runs.status import run_status
 
 SPEC = RunSpec(benchmark="b", base_model="m", loop_n=3)
 
@@ -63,3 +64,10 @@ def test_repeated_run_keeps_the_number_that_was_asked_for(run: RunFolder) -> Non
     write_manifest(run, asked)
     write_json(run.validation, {"limit": 60, "why": "as asked"})
     assert repeated_spec(run) == asked
+
+
+def test_a_repeat_takes_the_base_model_that_was_chosen(run: RunFolder) -> None:
+    write_manifest(run, SPEC.model_copy(update={"base_model": "auto"}))
+    assert repeated_spec(run).base_model == "auto"
+    run.model_choice.write_text('{"base_model": "smollm2"}')
+    assert repeated_spec(run).base_model == run_status(run).base_model == "smollm2"

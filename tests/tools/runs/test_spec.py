@@ -108,6 +108,12 @@ def test_option_wins_over_environment_over_dotenv(bare: Path, monkeypatch: pytes
     assert build_spec({"base_model": "from-option"}, load_settings(bare / ".env")).base_model == "from-option"
 
 
+def test_the_run_chooses_a_base_model_that_nobody_named(bare: Path) -> None:
+    (bare / "auto").mkdir()
+    assert build_spec({"benchmark": "gsm8k"}, load_settings()).base_model == "auto"
+    assert build_spec({"benchmark": "wordproblems"}, load_settings()).base_model == "tiny"
+
+
 def test_a_description_stays_with_its_own_benchmark(bare: Path) -> None:
     settings = settings_of(bare, "FT_TARGET_BENCHMARK=aime25\nFT_BENCHMARK_DESCRIPTION=of aime\nFT_BASE_MODEL=m\n")
     assert build_spec({"benchmark": "aime25"}, settings).benchmark_description == "of aime"
@@ -129,7 +135,6 @@ def test_timeouts(bare: Path, text: str, seconds: float | None) -> None:
         ({"timeout": "-5"}, "--timeout '-5'"),
         ({"timeout": "soon"}, "right is a number of seconds or 90m, 12h, 2d"),
         ({"loop_n": -1}, "--loop-n -1"),
-        ({"benchmark": "gsm8k"}, "no base model"),
         ({"benchmark": "gsm8"}, "did you mean"),
     ],
 )
@@ -164,6 +169,8 @@ def test_a_guard_that_is_none_is_one_line(bare: Path, given: str, says: str) -> 
 
 
 def test_an_empty_list_of_benchmarks_is_refused(bare: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="names none"):
+        build_spec({"benchmark": ","}, settings_of(bare, "\n"))
     with pytest.raises(InvalidRequestError, match="empty list"):
         build_spec({}, settings_of(bare, "FT_BENCHMARK_DATASETS=[]\n"))
     assert build_spec({}, settings_of(bare, "FT_BENCHMARK_DATASETS=\n")).benchmark == "wordproblems"

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from tests.stand_in_engine import collect_scores
 from tuneloop.core.errors import InfrastructureError, RecipeError
 from tuneloop.core.files import write_json
 from tuneloop.core.layout import Home
 from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 from tuneloop.tools.evaluation.item_sets import ItemSet, make_item_set
 from tuneloop.tools.scoring.scorer import judge_reply
-from tuneloop.tools.scoring.verdicts import collect_verdicts, read_rows
+from tuneloop.tools.scoring.verdicts import read_rows
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def test_scores_have_interval_parse_rate_and_items_in_order(tmp_path: Path, aske
     first["items"].reverse()
     first["truncated"] = 3
     guard = replace(asked, name="guard", items=asked.items[:5])
-    found = collect_verdicts(write(tmp_path, first, results(asked, 7, "two"), results(guard, 1)), [asked, guard])
+    found = collect_scores(write(tmp_path, first, results(asked, 7, "two"), results(guard, 1)), [asked, guard])
     assert {pair: score.value for pair, score in found.items()} == {
         ("one", "wordproblems"): 40,
         ("two", "wordproblems"): 70,
@@ -61,7 +62,7 @@ def test_scores_have_interval_parse_rate_and_items_in_order(tmp_path: Path, aske
 
 def test_a_metric_to_be_small_counts_wrong_answers(tmp_path: Path, asked: ItemSet) -> None:
     errors = asked.benchmark.model_copy(update={"direction": "min", "metric": "error_rate"})
-    found = collect_verdicts(write(tmp_path, results(asked, 4)), [replace(asked, benchmark=errors)])[
+    found = collect_scores(write(tmp_path, results(asked, 4)), [replace(asked, benchmark=errors)])[
         "one", "wordproblems"
     ]
     assert (found.value, found.direction) == (60, "min")
@@ -99,7 +100,6 @@ LIES: dict[str, tuple[Change, str]] = {
     "an answer without end": (lambda m: m["items"][0].update(prediction="x" * 10**6), "more than tokens can have"),
     "half a character": (lambda m: m["items"][0].update(prediction="\ud800"), "is broken"),
     "nesting without end": (lambda m: m["items"].append(nested(5000)), "is broken"),
-    "another set": (lambda m: m.update(set="x"), "nobody asked for"),
 }
 
 
@@ -110,7 +110,13 @@ def test_wrong_engine_verdicts_are_named(lie: str, tmp_path: Path, asked: ItemSe
     change(told)
     (tmp_path / "results.json").write_text(dumped({"results": [told]}))
     with pytest.raises(InfrastructureError, match=says):
-        collect_verdicts(tmp_path, [asked])
+        collect_scores(tmp_path, [asked])
+
+
+def test_results_on_another_set_are_refused(tmp_path: Path, asked: ItemSet) -> None:
+    out = write(tmp_path, {**results(asked, 4), "set": "x"})
+    with pytest.raises(InfrastructureError, match=r"has one on x; right is one on wordproblems$"):
+        read_rows(out, {("one", "wordproblems")})
 
 
 @pytest.mark.parametrize(
@@ -127,7 +133,7 @@ def test_wrong_verdict_is_named_without_item_text(lie: str, tmp_path: Path, aske
         told["items"][9]["value"] = 0.5
     (tmp_path / "results.json").write_text(dumped({"results": [told]}))
     with pytest.raises(InfrastructureError) as caught:
-        collect_verdicts(tmp_path, [asked])
+        collect_scores(tmp_path, [asked])
     assert "SECRET" not in str(caught.value)
     assert not any(f"'{item.answer}'" in str(caught.value) for item in asked.items)
 
@@ -135,8 +141,8 @@ def test_wrong_verdict_is_named_without_item_text(lie: str, tmp_path: Path, aske
 def test_items_that_agents_do_not_see_count_and_stay_apart(tmp_path: Path, asked: ItemSet) -> None:
     hidden = frozenset(item.id for item in asked.items[::2])
     apart = replace(asked, unseen=hidden)
-    whole = collect_verdicts(write(tmp_path, results(asked, 4)), [asked])["one", "wordproblems"]
-    found = collect_verdicts(tmp_path, [apart])["one", "wordproblems"]
+    whole = collect_scores(write(tmp_path, results(asked, 4)), [asked])["one", "wordproblems"]
+    found = collect_scores(tmp_path, [apart])["one", "wordproblems"]
     assert (found.n, found.value, found.low, found.high) == (10, 40, whole.low, whole.high)
     assert {item.id for item in found.unseen} == hidden
     assert {item.id for item in found.items} == {item.id for item in asked.items} - hidden
@@ -161,7 +167,7 @@ def test_results_that_are_no_plain_file_are_not_opened(
     (tmp_path / "results.json").rename(tmp_path / "elsewhere.json")
     make(tmp_path / "results.json")
     with pytest.raises(InfrastructureError, match="no plain file"):
-        collect_verdicts(tmp_path, [asked])
+        collect_scores(tmp_path, [asked])
 
 
 def test_exactly_what_was_wanted_is_there(tmp_path: Path, asked: ItemSet) -> None:
@@ -177,7 +183,7 @@ def test_exactly_what_was_wanted_is_there(tmp_path: Path, asked: ItemSet) -> Non
 
 def test_without_results_nothing_was_measured(tmp_path: Path, asked: ItemSet) -> None:
     with pytest.raises(RecipeError, match=r"left no results\.json"):
-        collect_verdicts(tmp_path, [asked])
+        collect_scores(tmp_path, [asked])
     (tmp_path / "results.json").write_text('{"results": [')
     with pytest.raises(InfrastructureError, match="is broken"):
-        collect_verdicts(tmp_path, [asked])
+        collect_scores(tmp_path, [asked])

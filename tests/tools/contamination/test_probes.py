@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tuneloop.tools.contamination.common_words import LONGEST_PIECE, matched_piece
+from tuneloop.tools.contamination.probes import LONGEST_PIECE, matched_piece
 
 ITEM = "Tom has 3 apples and buys 4 more. How many apples has Tom?"
 
