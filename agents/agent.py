@@ -27,6 +27,17 @@ PARAMETER_TOOLS = (
     "params_read_constants",
     "params_model_card",
 )
+ROW_TOOLS = (
+    "data_list_datasets",
+    "data_inspect_dataset",
+    "data_profile_dataset",
+    "data_sample_rows",
+    "data_column_stats",
+    "data_search_rows",
+    "data_find_duplicates",
+    "data_check_overlap",
+    "data_benchmark_card",
+)
 
 
 @dataclass(frozen=True)

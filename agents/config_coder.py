@@ -11,6 +11,7 @@ CONFIG_CODER = Agent(
         "data_profile_dataset",
         "data_report",
         "training_forecast",
+        "training_show_tokens",
     ),
     summary=lambda answer: ("train.yaml: " + ", ".join(answer.yaml.split("\n")[:40]).strip(", ")[:160], answer.notes),
 )

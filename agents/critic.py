@@ -12,6 +12,7 @@ CRITIC = Agent(
         "evaluation_compare",
         "training_loss_curve",
         "training_forecast",
+        "training_show_tokens",
         "params_model_card",
         "params_suggest_config",
         "data_list_datasets",

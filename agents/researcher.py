@@ -1,21 +1,13 @@
 """The researcher: reads benchmark, data, journal and failures, and proposes one falsifiable idea."""
 
-from tuneloop.agents.agent import Agent
+from tuneloop.agents.agent import ROW_TOOLS, Agent
 from tuneloop.core.experiment import Hypothesis
 
 RESEARCHER = Agent(
     name="researcher",
     answer=Hypothesis,
     tools=(
-        "data_list_datasets",
-        "data_inspect_dataset",
-        "data_profile_dataset",
-        "data_sample_rows",
-        "data_column_stats",
-        "data_search_rows",
-        "data_find_duplicates",
-        "data_check_overlap",
-        "data_benchmark_card",
+        *ROW_TOOLS,
         "data_show_items",
         "data_report",
         "params_model_card",

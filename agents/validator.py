@@ -13,6 +13,7 @@ VALIDATOR = Agent(
         "data_report",
         "training_loss_curve",
         "training_forecast",
+        "training_show_tokens",
     ),
     summary=lambda answer: (f"{answer.culprit}: {answer.repair}", answer.problem),
 )

@@ -28,7 +28,7 @@ from tuneloop.tools.evaluation.item_sets import EvaluationConditions, ModelWeigh
 from tuneloop.tools.evaluation.run_evaluation import trained_weights
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.runs.signature import write_setup
-from tuneloop.tools.scoring.verdicts import collect_verdicts
+from tuneloop.tools.scoring.verdicts import make_score, read_rows
 from tuneloop.tools.training.launch import start_training
 from tuneloop.tools.training.result import training_result
 
@@ -119,7 +119,8 @@ def test_score(run_tools: RunTools, folder: ExperimentFolder, model: ModelWeight
     )
     run_tools.launch(folder.jobs, "test", command)
     finished(lambda: run_tools.status(folder.jobs, "test")[0].state)
-    return collect_verdicts(out, [asked])["model", asked.name].value
+    pair = ("model", asked.name)
+    return make_score(read_rows(out, {pair})[pair], asked).value
 
 
 def finished(state: Callable[[], str]) -> None:

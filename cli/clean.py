@@ -29,7 +29,7 @@ Examples:
 
 \b
 Kinds: leftovers (begun and never finished), caches, scratch (of what is over), models (neither best nor last), and only
-when asked for: runs, evaluations (of `tuneloop eval`), engines. Recipes, data, logs and scores go only with a whole
+when asked for: runs, evaluations (of `tuneloop eval` and `matrix`), engines. Recipes, data, logs and scores go only with a whole
 run or evaluation; sealed splits never.
 """
 

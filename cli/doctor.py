@@ -36,7 +36,7 @@ from tuneloop.tools.llm_proxy.access import data_access, judge_access, missing, 
 Verdict = Literal["ok", "note", "missing"]
 MEMORY_WANTED = 3_000_000_000
 DISK_WANTED = 8_000_000_000
-READER_CURE = "it has limits and no environment, and could read your files: bubblewrap closes it in"
+READER_CURE = "it has limits and no environment, and could read your files: bubblewrap or Landlock closes it in"
 ENGINES = {"llamafactory": "llama_factory_path", "opencompass": "opencompass_path"}
 
 
@@ -135,7 +135,7 @@ def check_sandboxes() -> list[Check]:
     if not works:
         cure = "make one of them work, or run with --allow-unsandboxed, which protects nothing"
         return [*checks, Check("sandbox", "missing", "neither bubblewrap nor landlock nor docker works", cure)]
-    if "bubblewrap" not in works:
+    if not {"bubblewrap", "landlock"} & {*works}:
         checks.append(Check("reader", "note", "raw data are read by a process without a sandbox", READER_CURE))
     return [Check("sandbox", "ok", f"auto is {works[0]}; works: {', '.join(works)}"), *checks]
 

@@ -6,6 +6,7 @@ import ast
 import difflib
 import gc
 import importlib
+import io
 import logging
 import os
 import sqlite3
@@ -221,6 +222,8 @@ def main() -> None:
     gc.set_threshold(100_000, 50, 50)
     # To look for plugins, pydantic reads what every installed package says of itself.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # names of files need not be characters that it can write
     cli()
 
 

@@ -31,7 +31,7 @@ def model_folder(name: str | None) -> Path | None:
     if name is None or Path(name).expanduser().is_dir():
         return Path(name).expanduser() if name else None
     with progress_bar(name) as say:
-        return resolve_model(name, load_settings(), say).root
+        return resolve_model(name, load_settings(), say, unpickle=False).root
 
 
 def find_parameter(name: str, catalog: Catalog) -> Parameter:

@@ -8,13 +8,13 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.stand_in_engine import collect_scores
 from tuneloop.core.catalog import Item
 from tuneloop.core.score import Score
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.benchmark_items.sources import splits_of
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.evaluation.item_sets import ItemSet, ModelWeights, Pair, evaluation_command, repeat_samples
-from tuneloop.tools.scoring.verdicts import collect_verdicts
 
 REPOS = Path(__file__).parent / "hub" / "repos"
 Answerer = Callable[[ItemSet, Item], str]
@@ -74,4 +74,4 @@ def measured(
         command.argv, env=command.env, cwd=command.cwd, capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return collect_verdicts(folder / "out", sets)
+    return collect_scores(folder / "out", sets)

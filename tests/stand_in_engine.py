@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from tuneloop.core.files import write_atomic, write_json
+from tuneloop.core.score import Score
+from tuneloop.tools.evaluation.item_sets import ItemSet, Pair
+from tuneloop.tools.scoring.verdicts import make_score, read_rows
 
 # As measure.py would leave it: replies from the file, else the gold answer in a box where the item's number is even.
 PYTHON = """\
@@ -95,3 +98,9 @@ def write_benchmark(folder: Path, count: int = 8, **more: Any) -> Path:
         ]
         write_atomic(folder / f"{split}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     return folder
+
+
+def collect_scores(out: Path, sets: Sequence[ItemSet]) -> dict[Pair, Score]:
+    """Scores by (model, set) of everything that the evaluation in `out` measured."""
+    known = {given.name: given for given in sets}
+    return {pair: make_score(row, known[pair[1]]) for pair, row in read_rows(out).items()}

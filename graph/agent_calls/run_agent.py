@@ -39,7 +39,7 @@ def allowed_tools(tools: tuple[str, ...], settings: Settings) -> tuple[str, ...]
     return tools if settings.param_search else tuple(tool for tool in tools if tool not in SEARCH)
 
 
-TRAINED = frozenset(("training_loss_curve", "training_forecast"))
+TRAINED = frozenset(("training_loss_curve", "training_forecast", "training_show_tokens"))
 MEASURED = frozenset(("evaluation_compare",))
 BUILT = frozenset(("data_report",))
 

@@ -11,7 +11,7 @@ from tuneloop.agents.policy.dataset_selection import DatasetSelection, select_da
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.run_spec import AUTO, RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.choose import open_run_sandbox
 from tuneloop.tools.benchmark_items import resolve
@@ -42,7 +42,8 @@ def check_spec(spec: RunSpec, settings: Settings) -> None:
     """Benchmark, model, data, sandbox, models that jobs may ask, disk and the folder itself."""
     check_writable(settings.home.root)
     declared = [resolve.check_benchmark(name, settings) for name in spec.measured]
-    models.check_model(spec.base_model)
+    if spec.base_model != AUTO:
+        models.check_model(spec.base_model)
     for dataset in spec.datasets:
         datasets.check_dataset(dataset)
     if not spec.datasets:

@@ -11,9 +11,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import yaml
+from pydantic import BaseModel
 
+from tuneloop.agents.agent import Agent
 from tuneloop.agents.chat.planner_context import PlannerContext
 from tuneloop.agents.listener import LISTENER, Interpretation
 from tuneloop.core.async_bridge import run_sync
@@ -51,6 +54,7 @@ from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.messages import put, read_message, waiting
 
+Answer = TypeVar("Answer", bound=BaseModel)
 TIMEOUT = 120.0  # seconds until the user is told that no model answers
 FACT = 4000  # characters of one fact
 NEEDS_YES = Extend | Finish | Approve
@@ -177,20 +181,25 @@ def ask(ctx: Context, message: str, text: str) -> Interpretation:
             fill("listener", commands=table(), facts=fence("text", escape_role_markers(facts(ctx))), message=text),
         )
     calls = transcript_path(ctx.run.answers, LISTENER.name, number(message))
-    found = run_sync(_ask(ctx, read_text(prompt), calls))
+    found = ask_without_tools(ctx, LISTENER, read_text(prompt), calls)
     write_json(file, found.model_dump(mode="json"))
     return found
 
 
-async def _ask(ctx: Context, prompt: str, calls: Path) -> Interpretation:
+def ask_without_tools(ctx: Context, agent: Agent[Answer], prompt: str, calls: Path) -> Answer:
+    """The chat model's answer for an agent that needs no setup of the run. Raises RecipeError when no model answers."""
+    return run_sync(_ask(ctx, agent, prompt, calls))
+
+
+async def _ask(ctx: Context, agent: Agent[Answer], prompt: str, calls: Path) -> Answer:
     from tuneloop.agents.chat.planner import ChatPlanner  # langchain is slow to import
 
     context = PlannerContext(
-        ctx.settings, lambda _: calls, ctx.run.models, ctx.emit, open_ledger(ctx.run, ctx.settings, who=LISTENER.name)
+        ctx.settings, lambda _: calls, ctx.run.models, ctx.emit, open_ledger(ctx.run, ctx.settings, who=agent.name)
     )
     try:
         async with asyncio.timeout(TIMEOUT):
-            return await ChatPlanner(context).answer(LISTENER.name, prompt, brief(ctx), None, Interpretation)
+            return await ChatPlanner(context).answer(agent.name, prompt, brief(ctx), None, agent.answer)
     except TimeoutError as e:
         raise RecipeError(f"no answer within {TIMEOUT:g} s", culprit="planner") from e
     except InfrastructureError as e:

@@ -80,7 +80,7 @@ class Mind:
     """Errs as `FAULTS` says, then makes the calls of tools that the offline policy makes, then answers as it does.
 
     `sound`: requests for the first experiment that were answered as they should be; `opening`: the first to the researcher
-    in each experiment.
+    in each experiment. The first data script ends with an error; `repair`: the requests until it is right.
     """
 
     def __init__(self, run: RunFolder, settings: Settings) -> None:
@@ -89,6 +89,7 @@ class Mind:
         self.hangs = threading.Event()
         self.plans: dict[str, tuple[list[tuple[Call, ...]], Call]] = {}
         self.sound: list[dict[str, Any]] = []
+        self.repair: list[dict[str, Any]] = []
         self.opening: dict[int, dict[str, Any]] = {}
 
     def __call__(self, asked: dict[str, Any]) -> Said:
@@ -107,7 +108,12 @@ class Mind:
         rounds, answer = self.plans[told.prompt]
         done = sum("tool_calls" in m and not errs(m) for m in asked["messages"])
         if told.brief["experiment"] == 1:
-            self.sound.append(asked)
+            repairs = told.agent == "validator" or (told.brief["attempt"] and told.agent != "critic")
+            (self.repair if repairs else self.sound).append(asked)
+        if (told.brief["experiment"], told.agent, told.brief["attempt"]) == (1, "data_engineer", 0):
+            assert isinstance(answer.arguments, dict)
+            code = answer.arguments["code"]
+            answer = Call(answer.name, {**answer.arguments, "code": f"{code}\nraise ValueError\n"})
         calls = rounds[done] if done < len(rounds) else (answer,)
         return Reply("", calls, usage=(letters // 4, 12, letters // 8))
 
@@ -164,13 +170,15 @@ def test_a_run_with_a_model_that_errs_in_every_way(
     report = read_json(run.report_json)
     assert [e["outcome"] for e in report["experiments"]] == ["promoted", "failed", "failed", "failed"]
     assert {e["failure"]["culprit"] for e in report["experiments"][1:]} == {"planner"}
-    assert report["experiments"][0]["repairs"] == 0
+    assert report["experiments"][0]["repairs"] == 1
     assert (report["planner"], set(report["answers"]), report["answers"][""]) == ("chat m", {"m", ""}, 3)
     assert report["best"]["test"]["value"] > report["baseline"]["test"]["value"]
     said_by_the_model(run)
     nothing_leaked(home, run, output, chat.keys)
     replayed(home)
     thrifty(mind.sound, [mind.opening[number] for number in (1, 2, 3, 4)])
+    repair = [size for asked in mind.repair for _, size in sent_parts(asked)]
+    assert 0 < sum(repair) <= 25_000, (len(mind.repair), sum(repair))
 
 
 def thrifty(asked: list[dict[str, Any]], openings: list[dict[str, Any]]) -> None:
@@ -179,7 +187,7 @@ def thrifty(asked: list[dict[str, Any]], openings: list[dict[str, Any]]) -> None
     It can hold the longest beginning (tools, then messages) that was sent before: by a request before, or, of tools and
     system message, in the experiment before, for these stay the same through a run.
     """
-    told = [[*map(tool_text, one["tools"]), *map(message_text, one["messages"])] for one in openings]
+    told = list(map(sent_parts, openings))
     first, *later = told[1:]  # tools that cannot answer before there is an experiment come with the second
     assert all(parts[: len(first) - 1] == first[:-1] for parts in later)
     names = [{one["function"]["name"] for one in asked["tools"]} for asked in openings]
@@ -187,12 +195,17 @@ def thrifty(asked: list[dict[str, Any]], openings: list[dict[str, Any]]) -> None
     journals = [parts[-1][0].partition("\n\n## Failures")[0] for parts in told]
     assert journals[0].endswith("|---|")
     assert all(b.startswith(a) and len(b) > len(a) for a, b in itertools.pairwise(journals))
-    sent = [[*map(tool_text, one["tools"]), *map(message_text, one["messages"])] for one in asked]
+    sent = list(map(sent_parts, asked))
     sizes = [sum(size for _, size in parts) for parts in sent]
     stable = [sum(size for _, size in parts[: len(one["tools"]) + 1]) for one, parts in zip(asked, sent, strict=True)]
     known = [max(stable[i], *(same(parts, old) for old in sent[:i]), 0) for i, parts in enumerate(sent)]
     assert sum(sizes) <= 45_000, list(map(int, sizes))
     assert sum(known) >= 0.7 * sum(sizes), sum(known) / sum(sizes)
+
+
+def sent_parts(asked: dict[str, Any]) -> list[tuple[str, float]]:
+    """Tools and messages of a request, with their tokens."""
+    return [*map(tool_text, asked["tools"]), *map(message_text, asked["messages"])]
 
 
 def tool_text(card: dict[str, Any]) -> tuple[str, float]:
@@ -252,4 +265,4 @@ def replayed(home: Path) -> None:
     said = done.communicate()[0].splitlines()
     assert done.returncode == 0, said
     assert all(line.endswith(": same") for line in said)
-    assert len(said) == 4 + 3 * 2
+    assert len(said) == 6 + 3 * 2  # the first experiment has a repair

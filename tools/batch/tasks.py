@@ -207,8 +207,9 @@ def read_batch(
         own = _options(row, tasks, place)
         for scenario, shared in variants.items():
             merged = {**defaults, **shared, **own}
-            if "benchmark_description" not in merged and merged.get("benchmark") in descriptions:
-                merged["benchmark_description"] = descriptions[merged["benchmark"]]
+            described = descriptions.get(str(merged.get("benchmark")))
+            if described and "benchmark_description" not in merged:
+                merged["benchmark_description"] = described
             task = _task(batch_id, len(found) + 1, merged, scenario, tasks, place, settings, check)
             same = json.dumps(task.model_dump(exclude={"run_id", "gpus", "port"}), sort_keys=True)
             if same in where:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -100,7 +100,8 @@ class ModelWeights:
 class ItemSet:
     """Items of one benchmark under one name; `split` says where they are from.
 
-    `unseen`: ids of the validation items that agents do not see.
+    `unseen`: ids of the validation items that agents do not see. `template_options`: arguments of the chat template, e.g.
+    `{"enable_thinking": False}`.
     """
 
     name: str
@@ -108,6 +109,7 @@ class ItemSet:
     split: Measured
     items: tuple[Item, ...]
     unseen: frozenset[str] = frozenset()
+    template_options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def scorer(self) -> str:
@@ -327,7 +329,8 @@ def set_entry(given: ItemSet) -> dict[str, Any]:
     told = ("form", "stop", "temperature", "top_p", "max_new_tokens")
     facts = given.benchmark.model_dump(mode="json", include=set(told))
     kind = {"answer_kind": given.benchmark.answer, "executed": given.benchmark.executed}
-    return {"name": given.name, **kind, "scorer": given.scorer, **facts}
+    options = {"template_options": dict(given.template_options)} if given.template_options else {}
+    return {"name": given.name, **kind, "scorer": given.scorer, **facts, **options}
 
 
 def decoding_facts(given: ItemSet) -> list[Any]:

@@ -141,14 +141,14 @@ def view_removables(home: Home, runs: Sequence[RunFolder]) -> Iterator[Removable
 
 
 def evaluation_removables(home: Home, older: float | None) -> Iterator[Removable]:
-    """Of `tuneloop eval`: whole ones, results and all, that are as old as was asked for; else what was begun and never finished."""
-    for path in real_folders(home.evaluations):
+    """Of `tuneloop eval` and `matrix`: whole ones, with results, that are as old as was asked for; else what was never finished."""
+    for path in (*real_folders(home.evaluations), *real_folders(home.trainings)):
         run = RunFolder(path)
         inside, age = inspect_folder(path, ignore=run.lock), time.time() - last_used(run)
         if inside.alive or is_locked(run.lock):
             continue
         if older is not None and age > older:
-            why = f"measured {format_duration(age)} ago, with its results"
+            why = f"last used {format_duration(age)} ago, with its results"
             yield Removable("evaluations", relative_to_home(home, path), (path,), why, (run.lock,), run)
         else:
             yield Removable(

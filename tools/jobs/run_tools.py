@@ -134,6 +134,11 @@ class RunTools:
         return {**self._common_environment, "HOME": str(work), "HF_HOME": str(work / "hf"), "TMPDIR": "/tmp"}  # noqa: S108
 
     @property
+    def training_seed(self) -> int:
+        """What data and trainings are seeded with."""
+        return self.spec.seed
+
+    @property
     def device(self) -> str:
         """What the run computes on: cpu or cuda."""
         return self.setup.device

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
-
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Forecast
 from tuneloop.core.files import read_field, read_json, write_json
@@ -19,6 +17,7 @@ from tuneloop.tools.config.config_text import engine_config, train_config
 from tuneloop.tools.config.context import ConfigContext
 from tuneloop.tools.config.finalize import agent_values, held_out_rows, planned_steps, write_dataset_info
 from tuneloop.tools.config.memory import checkpoint_bytes, recipe_key, saved_model_bytes, training_bytes
+from tuneloop.tools.config.model_card import load_tokenizer
 from tuneloop.tools.training.forecast import FORWARD, FORWARD_FROZEN, Plan, logged_every, make_forecast
 from tuneloop.tools.training.smoke_run_rows import LONGEST, STEPS, smoke_run_rows
 
@@ -61,7 +60,7 @@ def row_lengths(rows: list[dict[str, str]], near: int, tokenizer: Path) -> list[
     if not tokenizer.is_file():
         return found
     longest = sorted(range(len(rows)), key=lambda i: -found[i])[:near]
-    encoded = Tokenizer.from_file(str(tokenizer)).encode_batch_fast([row_text(rows[i]) for i in longest])
+    encoded = load_tokenizer(tokenizer).encode_batch_fast([row_text(rows[i]) for i in longest])
     ceiling = max(found, default=0)
     return [*map(dict(zip(longest, (ceiling + len(e) for e in encoded), strict=True)).get, range(len(rows)), found)]
 

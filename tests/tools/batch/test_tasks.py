@@ -69,6 +69,11 @@ scenarios:
     assert BatchTask.model_validate_json(found[0].model_dump_json()).words == found[0].words
 
 
+def test_several_benchmarks_of_a_task_are_a_list(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, "tasks:\n- {model: tiny, benchmark: [wordproblems, gsm8k]}\n")
+    assert found.options["benchmark"] == "wordproblems,gsm8k"
+
+
 @pytest.mark.parametrize(
     ("text", "refusal"),
     [
@@ -84,6 +89,8 @@ scenarios:
         ("tasks:\n- model: tiny\n  benchmark: gsm8k\n  approve: plan\n", "line 4: approve: a batch asks nobody"),
         ("tasks:\n- model: tiny\n  model: tiny\n", "tasks.yaml, line 3: 'model' stands there twice"),
         ("tasks:\n- &a {model: tiny, benchmark: gsm8k}\n- *a\n", "an alias"),
+        ("tasks:\n- model: tiny\n  benchmark: 5\n", "line 2: --benchmark '5': right is a name or a folder, as text"),
+        ("tasks:\n- model: [tiny]\n  benchmark: gsm8k\n", "line 2: --base-model"),
         ("tasks:\n- tiny\n", "tasks.yaml, line 2: right is an object"),
         ("tasks: [", "tasks.yaml, line 1"),
         ("tasks:\n- {model: tiny, benchmark: gsm8k}\n- {model: tiny, benchmark: gsm8k}\n", "line 3: the same task as"),
