@@ -74,6 +74,7 @@ def server(name: str, run_id: str, env: dict[str, str], port: int, calls: Path) 
         p.wait(10)
 
 
+@pytest.mark.soak
 def test_with_all_servers_in_other_processes(short_run, warm_home: Path) -> None:
     env = {**os.environ, "FT_FILE_PATH": str(warm_home), "TUNELOOP_MCP_TOKEN": "sesame"}
     begin_small(warm_home, "apart")

@@ -8,6 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import COMMAND, begin_small
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
@@ -21,6 +23,7 @@ def session(home: Path, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([*COMMAND, *words], env=env, cwd=home.parent, stdout=said, stderr=said)
 
 
+@pytest.mark.soak
 def test_second_seed_survives_kill_and_better_is_delivered(warm_home: Path) -> None:
     run = RunFolder(warm_home / "runs" / "seeds")
     folder = run.experiment(1)

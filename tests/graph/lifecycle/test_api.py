@@ -125,6 +125,7 @@ async def test_two_at_a_time_then_one_goes_on(warm_home: Path, little: dict[str,
     assert run("one", settings[0], steps=1).state == "paused", "inside of a running loop"
 
 
+@pytest.mark.soak
 def test_the_examples_run(
     warm_home: Path, little: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
