@@ -68,6 +68,9 @@ UNNAMED = (
     help="Refuse a recipe whose rows hold validation items, and name them.  [default: drop and count such rows]",
 )
 @click.option("--loop-n", type=POSITIVE, help="Experiments.  [default: unlimited]")
+@click.option(
+    "--patience", type=POSITIVE, help="End after so many experiments in a row without a better one.  [default: never]"
+)
 @click.option("--step-n", type=POSITIVE, help="Pause after so many nodes of the graph.  [default: never]")
 @click.option("--timeout", metavar="TIME", help="Time for everything: seconds, or 90m, 12h, 2d.  [default: unlimited]")
 @click.option(
@@ -225,7 +228,7 @@ def ask_for(field: str) -> str:
 
 def limit_notes(spec: RunSpec) -> list[str]:
     """That nothing ends the run, where nothing does."""
-    limits = (spec.loop_n, spec.timeout, spec.max_cost, spec.max_tokens, spec.max_gpu_hours)
+    limits = (spec.loop_n, spec.patience, spec.timeout, spec.max_cost, spec.max_tokens, spec.max_gpu_hours)
     if any(limit is not None for limit in limits):
         return []
     return ["no end is given (--loop-n, --timeout, --max-...): the run goes on until you end it with: tuneloop stop"]

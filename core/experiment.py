@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from statistics import median
 from typing import Literal
 
@@ -232,6 +233,12 @@ class Journal(Frozen):
     def scored(self) -> int:
         """How many candidates were measured."""
         return sum(e.score is not None for e in self.experiments)
+
+    @property
+    def unpromoted(self) -> int:
+        """How many experiments in a row were not promoted since the last that was. What a user turned down is none."""
+        last = takewhile(lambda e: e.outcome != "promoted", reversed(self.experiments))
+        return sum(e.failure is None or e.failure.culprit != "user" for e in last)
 
     @property
     def usual_seconds(self) -> float | None:

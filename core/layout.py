@@ -222,7 +222,7 @@ class RunFolder:
 
     @property
     def stop(self) -> Path:
-        """`final/stop.json`: why the researcher proposed to stop, where the run finishes for that."""
+        """`final/stop.json`: why the run finishes before its limits: the researcher proposed it, or its patience is over."""
         return self.final / "stop.json"
 
     @property

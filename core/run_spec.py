@@ -120,6 +120,9 @@ class RunSpec(Frozen):
     datasets: tuple[Name, ...] = Field(default=(), description="empty: the researcher selects among the registered")
     upper_data_size_limit: int = Field(default=2000, gt=0)
     loop_n: int | None = Field(default=None, gt=0, description="experiments; None: until the time is over")
+    patience: int | None = Field(
+        default=None, gt=0, description="experiments in a row without a promotion that end the run; None: any number"
+    )
     timeout: Seconds = Field(default=None, description="wall-clock seconds for everything")
     max_tokens: Tokens = Field(default=None, description="of agents, data scripts and judge, in and out together")
     max_cost: Dollars = Field(default=None, description="USD for those tokens")

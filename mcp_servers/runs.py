@@ -50,6 +50,9 @@ Datasets = Annotated[
 Experiments = Annotated[
     int | None, Field(ge=1, le=10_000, description="how many experiments; empty: until the time is over")
 ]
+Patience = Annotated[
+    int | None, Field(ge=1, le=10_000, description="end after so many experiments in a row without a better one")
+]
 Timeout = Annotated[str, Field(max_length=20, description="time for everything, e.g. 90m, 12h, 2d; empty: no limit")]
 Cost = Annotated[
     float | None,
@@ -125,6 +128,7 @@ class RunTools:
         seed: Seed = None,
         refuse_overlaps: Refuse = False,
         validation_share: Share = None,
+        patience: Patience = None,
     ) -> dict[str, Any]:
         """Start a new run: make a base model better at a benchmark by fine-tuning (training) it on data, for hours or days.
 
@@ -141,6 +145,7 @@ class RunTools:
             upper_data_size_limit=rows,
             refuse_overlaps=refuse_overlaps,
             loop_n=experiments,
+            patience=patience,
             timeout=timeout,
             max_cost=max_cost,
             max_tokens=max_tokens,

@@ -7,6 +7,7 @@ from functools import partial
 
 from tuneloop.core.budget import Amounts, SpendingLine
 from tuneloop.core.experiment import Journal
+from tuneloop.core.files import write_json
 from tuneloop.graph.budget.gate import MARGIN, ask_for_more
 from tuneloop.graph.budget.limits import experiments_limit, is_finish_requested
 from tuneloop.graph.context import Context
@@ -24,6 +25,11 @@ def next_node(ctx: Context) -> str:
     if is_finish_requested(ctx.run) or (limit is not None and len(done.experiments) >= limit):
         return "finish"
     if is_stuck(done):
+        return "finish"
+    patience = ctx.run_tools.spec.patience
+    if patience is not None and done.unpromoted >= patience:
+        reason = f"{done.unpromoted} experiments in a row brought nothing better (--patience {patience})."
+        write_json(ctx.run.stop, {"statement": "The run's patience is over.", "reason": reason})
         return "finish"
     return "research" if ask_for_more(ctx, partial(missing_limits, ctx)) else "finish"
 

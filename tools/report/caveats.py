@@ -15,7 +15,7 @@ def caveat_lines(data: ReportData) -> list[str]:
     lines = [
         f"{data.measured} models were measured on validation. The score of the best of them flatters: only the sealed test "
         "supports a claim.",
-        *([f"The researcher ended the run: {printable(data.stopped, 600)}"] if data.stopped else []),
+        *([f"The run ended before its limits: {printable(data.stopped, 600)}"] if data.stopped else []),
         _items(data),
         *_sealed(data),
         f"This was opening {data.opening} of this sealed test on this machine.",

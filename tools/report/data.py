@@ -94,7 +94,7 @@ class ReportData(BaseModel):
     sandbox: str
     planner: str
     answers: dict[str, int] = Field({}, description="who gave how many answers of agents, where chat models were asked")
-    stopped: str = Field("", description='why the researcher proposed to stop; "": a limit or a person ended the run')
+    stopped: str = Field("", description='why the run ended before its limits; "": a limit or a person ended it')
     fork: Fork | None = Field(None, description="the run on whose first experiments this one stands")
     lineage_opened: bool = Field(False, description="whether that run, or one it stands on, has opened its sealed test")
     opening: int = Field(ge=1, description="which opening of this test split on this machine this was")

@@ -81,6 +81,7 @@ class RunRequest(BaseModel):
     upper_data_size_limit: int | None = None
     refuse_overlaps: bool = False
     loop_n: int | None = None
+    patience: int | None = None
     timeout: str = ""
     max_tokens: int | None = None
     max_cost: float | None = None

@@ -12,6 +12,7 @@ from tuneloop.core.budget import Amounts, SpendingLine
 from tuneloop.core.directive import Directive, Extend, Finish, Lasting
 from tuneloop.core.directive_log import append_row
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal
+from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import Score
 from tuneloop.graph.outcomes import stopping
@@ -25,8 +26,8 @@ def experiment(number: int, seconds: float = 60) -> Experiment:
     return Experiment(number=number, hypothesis=IDEA, failure=failure, feedback=FEEDBACK, seconds=seconds)
 
 
-def context(run: RunFolder, loop_n: int | None, left: float | None) -> Any:
-    run_tools = SimpleNamespace(spec=SimpleNamespace(loop_n=loop_n))
+def context(run: RunFolder, loop_n: int | None, left: float | None, patience: int | None = None) -> Any:
+    run_tools = SimpleNamespace(spec=SimpleNamespace(loop_n=loop_n, patience=patience))
     lines = [] if left is None else [SpendingLine("time", 0.0, left)]
     return SimpleNamespace(run_tools=run_tools, run=run, spent_of_limits=lambda: lines, interactive=False)
 
@@ -52,6 +53,31 @@ def test_next_stage(
     took = {e.number: Amounts(seconds=e.seconds) for e in journal.experiments}
     monkeypatch.setattr(stopping, "experiment_spending", lambda _: took)
     assert stopping.next_node(context(RunFolder(tmp_path), loop_n, left)) == then
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "then"),
+    [("", "research"), ("p", "research"), ("pn", "research"), ("pnn", "finish"), ("nnp", "research"), ("nu", "research"),
+     ("nun", "finish")],
+)  # fmt: skip
+def test_patience_ends_after_experiments_in_a_row_without_promotion(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, outcomes: str, then: str
+) -> None:
+    score = Score(benchmark="b", split="validation", metric="accuracy", value=1, low=0, high=2, n=1, parsed=1)
+    refused = Failure(node="approve", culprit="user", text="no")
+    kinds: dict[str, dict[str, Any]] = {
+        "p": {"failure": None, "score": score, "feedback": FEEDBACK.model_copy(update={"promoted": True})},
+        "n": {"failure": None, "score": score},
+        "u": {"failure": refused},
+    }
+    journal = Journal(experiments=tuple(experiment(i).model_copy(update=kinds[k]) for i, k in enumerate(outcomes, 1)))
+    monkeypatch.setattr(stopping, "load_journal", lambda _: journal)
+    monkeypatch.setattr(stopping, "experiment_spending", lambda _: {})
+    run = RunFolder(tmp_path)
+    assert stopping.next_node(context(run, None, None, patience=2)) == then
+    assert run.stop.is_file() == (then == "finish")
+    if then == "finish":
+        assert read_json(run.stop)["reason"] == "2 experiments in a row brought nothing better (--patience 2)."
 
 
 @pytest.mark.parametrize(("command", "then"), [(Extend(experiments=1), "research"), (Finish(), "finish")])
