@@ -115,7 +115,7 @@ $(VENV)/locked: locks/build.txt locks/main.txt | $(VENV)/python
 
 $(VENV)/installed: $(VENV)/locked pyproject.toml src/tuneloop/__init__.py
 	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
-	$(BIN)/python -m compileall -q agents cli core graph mcp_servers prompts sandboxes tools  # not on a disk that is full by then
+	$(BIN)/python -m compileall -q agents cli core graph mcp_servers prompts sandboxes tools ui  # not on a disk that is full by then
 	touch $@
 
 AUDIT := $(VENV)/audit

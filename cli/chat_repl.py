@@ -10,7 +10,6 @@ import click
 from rich.console import Console
 
 from tuneloop.cli.approval_prompt import edit_recipe, format_question
-from tuneloop.cli.event_text import event_line
 from tuneloop.cli.plain_view import is_throttled
 from tuneloop.cli.screen import Screen, remembering
 from tuneloop.cli.status import show_status
@@ -28,6 +27,7 @@ from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import Settings
 from tuneloop.graph.steering.exchange import await_answer
 from tuneloop.tools.runs.approvals import open_question
+from tuneloop.tools.runs.event_text import event_line
 from tuneloop.tools.runs.messages import acknowledgement, is_at_work, say
 from tuneloop.tools.runs.status import run_state, run_status
 

@@ -14,14 +14,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tuneloop.cli.event_text import (
-    event_line,
-    forecast_line,
-    power_line,
-    progress_line,
-    run_finished_line,
-    validation_line,
-)
 from tuneloop.cli.plain_view import Show
 from tuneloop.core import events as e
 from tuneloop.core.events import (
@@ -39,6 +31,14 @@ from tuneloop.core.events import (
     TrainingForecast,
 )
 from tuneloop.core.formatting import format_duration, format_interval, printable
+from tuneloop.tools.runs.event_text import (
+    event_line,
+    forecast_line,
+    power_line,
+    progress_line,
+    run_finished_line,
+    validation_line,
+)
 
 # The state of the live view, updated event by event, so that a terminal can attach at any time.
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from tuneloop.cli.event_text import event_line
 from tuneloop.core.events import AgentStreaming, Event, JobProgress
+from tuneloop.tools.runs.event_text import event_line
 
 PROGRESS_EVERY = 15.0
 Show = Callable[[list[Event]], object]

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tuneloop.cli.event_text import progress_line
 from tuneloop.cli.select_run import select_run
 from tuneloop.cli.terminal import cell_text, table_console
 from tuneloop.core.budget import NEAR, SpendingLine, format_amount, spending_lines
@@ -17,6 +16,7 @@ from tuneloop.core.events import JobProgress
 from tuneloop.core.experiment import Experiment
 from tuneloop.core.formatting import format_duration, format_gain_cell, format_interval, format_size
 from tuneloop.core.settings import load_settings
+from tuneloop.tools.runs.event_text import progress_line
 from tuneloop.tools.runs.status import OpenExperiment, RunStatus, run_status, status_facts
 
 LAST = 30

@@ -118,6 +118,14 @@ def middleware(token: str | None, origins: Sequence[str], rate: float) -> list[M
     ]
 
 
+def own_pages_only(hosts: Sequence[str]) -> list[Middleware]:
+    """Middleware for an application with pages of its own, which alone may call it. `hosts`: names beyond loopback."""
+    return [
+        Middleware(HostOriginGuardMiddleware, allowed_hosts=tuple(hosts), allowed_origins=(), mode="strict"),
+        Middleware(OriginGuard, origins=(), token=None),
+    ]
+
+
 def has_token(headers: Headers, token: str) -> bool:
     """Whether a request brings the token, as a bearer or as LangGraph's clients send a key."""
     bearer = headers.get("authorization", "").removeprefix("Bearer ")

@@ -10,7 +10,7 @@ from pathlib import Path
 import tuneloop
 
 ROOT = Path(__file__).parent.parent
-FLOORS = ("core", "cli", "graph", "agents", "mcp_servers", "tools", "sandboxes", "prompts", "engines")
+FLOORS = ("core", "cli", "ui", "graph", "agents", "mcp_servers", "tools", "sandboxes", "prompts", "engines")
 
 
 def test_every_link_leads_to_its_folder() -> None:

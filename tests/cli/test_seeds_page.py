@@ -26,7 +26,6 @@ PAGE = (ROOT / "docs" / "seeds.md").read_text()
 OPEN = {
     "tuneloop matrix --task gsm8k --experiments grpo_chat_template grpo_no_chat": "17: chat templates and GRPO",
     "tuneloop matrix train grpo --task gsm8k": "17: chat templates and GRPO",
-    "tuneloop ui": "18: a page to see runs on",
 }
 # Of the evaluation in its container: read by `tuneloop eval` alone.
 OF_EVAL = {

@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tuneloop.cli.event_text import event_line
 from tuneloop.cli.live import follow, showing
 from tuneloop.cli.live_panels import LiveState, apply_event, incumbent, render, rich_view, seconds_left
 from tuneloop.cli.plain_view import plain_view
@@ -48,6 +47,7 @@ from tuneloop.core.files import write_json
 from tuneloop.core.formatting import printable
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import Score
+from tuneloop.tools.runs.event_text import event_line
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

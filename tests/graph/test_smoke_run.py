@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from tests.graph.test_live_watch import context  # noqa: F401
-from tuneloop.cli.event_text import event_line
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.event_log import iter_events
 from tuneloop.core.events import TrainingForecast
@@ -18,6 +17,7 @@ from tuneloop.graph.nodes.smoke_run import check_fits, smoke_run
 from tuneloop.graph.nodes.train import finished_training
 from tuneloop.mcp_servers.params import ParameterTools
 from tuneloop.tools.data_gate.report import GateReport, Lengths
+from tuneloop.tools.runs.event_text import event_line
 
 FOUND = Forecast(seconds=100, cpu=90, memory=5000, steps=40, seconds_per_step=2.0, overhead=20)
 

@@ -1,0 +1,301 @@
+"""The web page: everything shown is escaped, nothing is read beside the runs, only the page itself may steer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.crash.damage import make_home
+from tests.graph.conftest import long_run
+from tuneloop.core.event_log import append
+from tuneloop.core.events import AgentAnswered, ToolCalled
+from tuneloop.core.files import read_json, write_json
+from tuneloop.core.layout import Home, RunFolder
+from tuneloop.core.settings import Settings
+from tuneloop.tools.runs import messages
+from tuneloop.ui.app import build_app, changes
+from tuneloop.ui.guard import COOKIE
+
+TOKEN, BASE = "the-link", "http://127.0.0.1:19899"
+OWN = {"Origin": BASE}
+PAGES = (
+    "/", "/?q=done&sort=best", "/?sort=name", "/new", "/compare?run=done&run=open", "/runs/done", "/runs/open", "/runs/done/now",
+    "/runs/done/report", "/runs/done/experiments/1", "/runs/done/experiments/2?against=1", "/runs/open/experiments/3",
+)  # fmt: skip
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</pre></td><iframe src=https://evil.example></iframe>",
+    "{{ 7 * 7 }}{% raw %}",
+    "' onmouseover='alert(1)",
+    "<svg onload=alert(1)><style>*{color:red}</style>",
+    "\x1b[2J\u202e<a href='javascript:alert(1)'>x</a>",
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a finished run and an open one."""
+    place = tmp_path_factory.mktemp("ui") / "home"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FT_FILE_PATH", str(place))
+        make_home(place)
+    return place
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path) -> Home:
+    shutil.copytree(made, tmp_path / "home", symlinks=True)
+    return Home(tmp_path / "home")
+
+
+def stranger(home: Home) -> TestClient:
+    """A browser without the cookie."""
+    return TestClient(build_app(Settings(FT_FILE_PATH=home.root), TOKEN), base_url=BASE, follow_redirects=False)
+
+
+@pytest.fixture
+def page(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """A browser that has opened the link."""
+    monkeypatch.setattr(messages, "START_SECONDS", 0.1)
+    with stranger(home) as client:
+        assert client.get(f"/login?token={TOKEN}").headers["location"] == "/"
+        yield client
+
+
+class Seen(HTMLParser):
+    """Elements with their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def check_harmless(text: str) -> None:
+    """Own scripts alone, no handler, no link that leaves or runs."""
+    for tag, attributes in Seen(text).found:
+        assert tag not in ("iframe", "object", "embed", "style", "base"), tag
+        assert tag != "script" or attributes == {"src": "/static/live.js"}
+        assert not [name for name in attributes if name.startswith("on") or name == "style"], attributes
+        for name in ("href", "src", "action"):
+            target = attributes.get(name) or ""
+            assert target.startswith("/") or ":" not in target, target
+
+
+def test_every_page_shows_and_loads_nothing_foreign(page: TestClient) -> None:
+    for path in PAGES:
+        shown = page.get(path)
+        assert shown.status_code == 200, (path, shown.text[-300:])
+        check_harmless(shown.text)
+        assert shown.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
+    for name in ("style.css", "live.js", "icon.svg"):
+        assert page.get(f"/static/{name}").status_code == 200
+
+
+def test_run_says_why_an_experiment_was_turned_down(page: TestClient) -> None:
+    shown = page.get("/runs/open").text
+    assert "not promoted" in shown and "because because" in shown
+    assert 'aria-current="step">evaluate<' in shown
+    assert "num_train_epochs" in shown, "the conversation"
+
+
+def test_without_the_link_nothing_is_shown(home: Home) -> None:
+    with stranger(home) as client:
+        for path in (*PAGES, "/static/style.css", "/runs/done/events", "/nothing"):
+            assert client.get(path).status_code == 401
+        for token in ("", "wrong", TOKEN + "x"):
+            assert client.get("/login", params={"token": token}).status_code == 401
+        client.cookies.set(COOKIE, TOKEN)
+        assert client.get("/").status_code == 401, "the link's secret is not the cookie's"
+        assert client.post("/runs/open/say", data={"text": "finish"}, headers=OWN).status_code == 401
+
+
+def test_cookie_is_for_this_site_and_no_script(home: Home) -> None:
+    with stranger(home) as client:
+        said = client.get(f"/login?token={TOKEN}").headers["set-cookie"].lower()
+    assert "httponly" in said and "samesite=strict" in said
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "http://127.0.0.1:8888"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
+    ],
+    ids=str,
+)
+def test_other_sites_are_refused_though_they_had_the_cookie(
+    page: TestClient, headers: dict[str, str], status: int
+) -> None:
+    assert page.get("/", headers=headers).status_code == status
+    assert (
+        page.post(
+            "/runs/open/say", data={"text": "finish"}, headers={**(OWN if "Host" in headers else {}), **headers}
+        ).status_code
+        == status
+    )
+
+
+def test_what_changes_something_comes_from_the_page_itself(page: TestClient, home: Home) -> None:
+    before = sorted(home.run("open").inbox.glob("*"))
+    assert page.post("/runs/open/say", data={"text": "finish"}).status_code == 403, "no Origin"
+    sent = page.post(
+        "/runs/open/say", content=b'{"text": "finish"}', headers={**OWN, "Content-Type": "application/json"}
+    )
+    assert sent.status_code == 415
+    assert page.post("/runs/open/say", data={"text": "x" * 70_000}, headers=OWN).status_code == 413
+    assert page.get("/runs/open/say?text=finish").status_code == 405
+    assert sorted(home.run("open").inbox.glob("*")) == before
+
+
+def test_command_lies_in_the_inbox_of_a_run_that_nobody_works_on(page: TestClient, home: Home) -> None:
+    told = page.post("/runs/open/say", data={"text": "limit num_train_epochs<=2"}, headers=OWN)
+    assert told.status_code == 200 and "nobody works on the run now" in told.text
+    said = [read_json(file)["text"] for file in home.run("open").inbox.glob("*.json")]
+    assert "limit num_train_epochs<=2" in said
+    for text, why in (("pause", "nothing to stop"), ("", "a command is a line of text")):
+        refused = page.post("/runs/open/say", data={"text": text}, headers=OWN)
+        assert refused.status_code == 400 and why in refused.text
+    assert "is finished" in page.post("/runs/done/say", data={"text": "finish"}, headers=OWN).text
+
+
+def test_refused_request_is_shown_with_what_was_filled_in(page: TestClient, home: Home) -> None:
+    asked = {
+        "benchmark": "nonsense<b>",
+        "loop_n": "3",
+        "run_id": "mine",
+        "sandbox": "process",
+        "allow_unsandboxed": "true",
+    }
+    shown = page.post("/new", data=asked, headers=OWN)
+    assert shown.status_code == 200 and "nonsense&lt;b&gt;" in shown.text and 'role="alert"' in shown.text
+    assert 'value="mine"' in shown.text
+    assert not home.run("mine").root.exists()
+    assert "is not a time" in page.post("/new", data={"benchmark": "wordproblems", "timeout": "soon"}, headers=OWN).text
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text_is_text(page: TestClient, home: Home, text: str) -> None:
+    """In ideas, scripts, configs, transcripts, logs, the report, events, the conversation, scores and rows."""
+    run = home.run("done")
+    folder = run.experiment(2)
+    found = read_json(folder.result)
+    found["hypothesis"] |= {"statement": text, "reason": text}
+    found["feedback"]["critique"] |= {"explanation": text, "lesson": text}
+    write_json(folder.result, found)
+    score = read_json(folder.scores)
+    for item in score["items"]:
+        item |= {"prediction": text, "parsed": text}
+    write_json(folder.scores, score)
+    write_json(folder.data / "data.json", [{"instruction": text, "output": text}])
+    for file in (folder.script, folder.config, run.report, folder.answers / "researcher.0.md"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    (folder.jobs / "train.1").mkdir(parents=True, exist_ok=True)
+    (folder.jobs / "train.1" / "log.txt").write_text(text)
+    append(run.events, AgentAnswered(agent="critic", says=text, why=text))
+    for _ in range(2):
+        append(run.events, ToolCalled(agent=text, tool=text, arguments=text, says=text))
+    for path in (
+        "/runs/done", "/runs/done/experiments/2", "/runs/done/report", "/runs/done/experiments/2/answers/researcher.0.md",
+        "/runs/done/experiments/2/log/train.1", f"/?q={quote(text)}", f"/runs/{quote(text, safe='')}",
+    ):  # fmt: skip
+        shown = page.get(path)
+        assert shown.status_code in (200, 404)
+        check_harmless(shown.text)
+        assert "49" not in shown.text or "7 * 7" not in text, "a template in a text is no template"
+
+
+def test_markdown_of_a_report_makes_no_link_that_runs(page: TestClient, home: Home) -> None:
+    home.run("done").report.write_text("[a](javascript:alert(1)) ![b](data:text/html,x) <b>c</b>\n\n|d|\n|-|\n|e|\n")
+    shown = page.get("/runs/done/report").text
+    check_harmless(shown)
+    assert "<table>" in shown and "&lt;b&gt;c" in shown
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/runs/..%2f..%2fetc/now",
+        "/runs/done/report/..%2frun.yaml",
+        "/runs/done/report/..%2f..%2f..%2fsigning.key",
+        "/runs/done/experiments/1/answers/..%2f..%2f..%2frun.yaml",
+        "/runs/done/experiments/1/answers/link",
+        "/runs/done/experiments/1/log/..%2fmodel",
+        "/runs/done/experiments/1/log/linked.1",
+        "/runs/done/report/link.png",
+        "/runs/done/experiments/99",
+        "/static/..%2f..%2fapp.py",
+        "/static/%2e%2e/app.py",
+    ],
+)
+def test_no_path_leaves_the_run(page: TestClient, home: Home, path: str) -> None:
+    secret = home.root / "secret.txt"
+    secret.write_text("canary-4711")
+    folder = home.run("done").experiment(1)
+    (folder.answers).mkdir(exist_ok=True)
+    (folder.answers / "link").symlink_to(secret)
+    (folder.jobs / "linked.1").mkdir(parents=True)
+    (folder.jobs / "linked.1" / "log.txt").symlink_to(secret)
+    (home.run("done").root / "report").mkdir(exist_ok=True)
+    (home.run("done").root / "report" / "link.png").symlink_to(secret)
+    shown = page.get(path)
+    assert shown.status_code == 404, shown.text
+    assert "canary-4711" not in shown.text
+
+
+def test_removed_and_damaged_runs_are_a_sentence(page: TestClient, home: Home) -> None:
+    with home.run("open").events.open("ab") as f:
+        f.write(b'{"kind": "node_started", \xff\n[1]\n')
+    assert page.get("/runs/open").status_code == 200
+    home.run("open").experiment(1).result.write_text("{")
+    assert "is damaged" in page.get("/runs/open").text
+    assert "damaged" in page.get("/").text and page.get("/").status_code == 200
+    shutil.rmtree(home.run("open").root)
+    gone = page.get("/runs/open/now")
+    assert gone.status_code == 404 and "no run &#39;open&#39;" in gone.text
+
+
+async def test_stream_says_when_something_has_changed(home: Home) -> None:
+    run = home.run("open")
+    stream = changes(run)
+    assert (await anext(stream)).startswith(b":")
+    waiting = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0.7)
+    assert not waiting.done(), "nothing has changed"
+    append(run.events, AgentAnswered(agent="critic", says="new"))
+    assert await asyncio.wait_for(waiting, 5) == b"event: changed\ndata: 1\n\n"
+    await stream.aclose()
+
+
+def test_long_run_is_bounded(home: Home, page: TestClient) -> None:
+    long_run(RunFolder(home.runs / "long"), experiments=300, progress=20)
+    shown = page.get("/runs/long").text
+    assert shown.count("/experiments/") == 50 and "250 earlier ones" in shown
+    assert len(shown) < 100_000
+
+
+def test_sealed_items_are_on_no_page_before_the_end(page: TestClient, home: Home) -> None:
+    """What agents do not see of validation is compared, and not named."""
+    folder = home.run("open").experiment(1)
+    hidden = folder.root / "sealed"
+    hidden.mkdir(exist_ok=True)
+    item = {"id": "canary-item", "prediction": "canary-reply", "parsed": "1", "answer": "2", "correct": False}
+    (hidden / "b.json").write_text(json.dumps({"measured_with": "", "items": [item]}))
+    assert "canary" not in page.get("/runs/open/experiments/1").text
+    assert page.get("/runs/open/experiments/1/answers/..%2fsealed%2fb.json").status_code == 404

@@ -1,0 +1,1 @@
+"""The web page: runs, live and finished, and the commands that steer them."""

@@ -1,0 +1,308 @@
+"""What each page shows, read from the runs' folders alone: bounded in size, so that a long run costs no more than a short one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tuneloop.core import events as e
+from tuneloop.core.budget import format_amount, spending_lines
+from tuneloop.core.directive_log import read_conversation
+from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.event_log import parse_event
+from tuneloop.core.experiment import Experiment, Hypothesis, Journal
+from tuneloop.core.files import checked, open_plain, read_model
+from tuneloop.core.formatting import format_duration, format_gain_cell, format_interval
+from tuneloop.core.layout import ExperimentFolder, Home, RunFolder
+from tuneloop.core.score import Score
+from tuneloop.core.transcript import TRANSCRIPT_SUFFIX
+from tuneloop.tools.report.report_file import read_report
+from tuneloop.tools.runs.approvals import open_question
+from tuneloop.tools.runs.compare import compare_runs
+from tuneloop.tools.runs.event_text import event_line, progress_line
+from tuneloop.tools.runs.journal import experiment_score, load_journal, shown_score
+from tuneloop.tools.runs.manifest import all_runs, find_run
+from tuneloop.tools.runs.status import RunStatus, current_activity, run_row, run_status
+from tuneloop.tools.scoring.failures import failure_kind
+from tuneloop.tools.statistics import compare
+from tuneloop.tools.training.result import log_points
+from tuneloop.ui.charts import loss_chart
+
+NODES = (
+    "prepare", "research", "engineer_data", "write_config", "validate", "build_data", "smoke_run", "train", "evaluate",
+    "critique", "finish",
+)  # fmt: skip
+TAIL = 1 << 18  # bytes of events.jsonl that hold its newest events
+SHOWN_EVENTS, SHOWN_EXPERIMENTS, SHOWN_LINES, SHOWN_ITEMS, SHOWN_ROWS = 40, 50, 20, 20, 5
+LONGEST_TEXT = 1 << 20  # bytes of a file that a page shows
+CANDIDATE_FILES = ("process_data.py", "train.yaml")
+QUIET = (e.JobProgress, e.AgentStreaming, e.ModelCalled)
+
+
+def runs_page(home: Home, search: str, order: str) -> dict[str, Any]:
+    """All runs, those that hold `search` in a column, in an order."""
+    rows = [list_row(run) for run in all_runs(home)]
+    found = [row for row in rows if search.casefold() in " ".join(map(str, row.values())).casefold()]
+    if order in ("name", "state", "benchmark", "base_model"):
+        found.sort(key=lambda row: str(row[order]))
+    elif order == "best":
+        found.sort(key=lambda row: -row["rank"])
+    return {"rows": found, "all": len(rows), "search": search, "order": order}
+
+
+def list_row(run: RunFolder) -> dict[str, Any]:
+    """One run in the list; a damaged one says so."""
+    row: dict[str, Any] = {**run_row(run), "best": "", "gain": "", "rank": -1.0}
+    try:
+        report = read_report(run) if run.report_json.is_file() else None
+        best = load_journal(run).best
+    except (InvalidRequestError, OSError) as error:
+        return {**row, "best": f"damaged: {error}"}
+    if report and report["best"]["test"]:
+        row |= {"best": f"{report['best']['test']['value']:.1f} (test)", "rank": report["best"]["test"]["value"]}
+        claim = report["claim"]
+        row["gain"] = format_gain_cell(claim["gain"], claim["low"], claim["high"]) if claim and "gain" in claim else ""
+    elif best and best.score:
+        row |= {
+            "best": format_interval(best.score.value, best.score.low, best.score.high),
+            "rank": best.score.value,
+        }
+    return row
+
+
+def run_page(home: Home, name: str) -> dict[str, Any]:
+    """One run: what stays while it works."""
+    run = find_run(home, name)
+    return {"run": run.id, **now_page(run)}
+
+
+def now_page(run: RunFolder) -> dict[str, Any]:
+    """One run: what changes while it works."""
+    status = run_status(run)
+    now = current_activity(run, status.state)
+    done = status.journal.experiments
+    number = status.open.number if status.open else 0
+    points = log_points(run.experiment(number).model) if number else []
+    return {
+        "status": status,
+        "nodes": [(node, node == status.stage) for node in NODES],
+        "now": now,
+        "job": status.open.job if status.open else None,
+        "job_text": progress_line(status.open.job) if status.open and status.open.job else "",
+        "chart": loss_chart(points),
+        "question": None if status.state == "finished" else open_question(run),
+        "experiments": [experiment_cells(one, status.best) for one in reversed(done[-SHOWN_EXPERIMENTS:])],
+        "earlier": max(0, len(done) - SHOWN_EXPERIMENTS),
+        "baseline": score_text(status.baseline),
+        "spending": spending_rows(status),
+        "events": newest_events(run),
+        "conversation": read_conversation(run.conversation)[-SHOWN_LINES:],
+        "has_report": run.report.is_file(),
+    }
+
+
+def score_text(score: Score | None) -> str:
+    """`69.0 (62-75)`, or nothing."""
+    return format_interval(score.value, score.low, score.high) if score else ""
+
+
+def experiment_cells(one: Experiment, best: Experiment | None) -> dict[str, Any]:
+    """One line of the table of experiments."""
+    comparison = one.feedback.comparison
+    return {
+        "number": one.number,
+        "best": best is not None and best.number == one.number,
+        "score": score_text(one.score),
+        "gain": format_gain_cell(comparison.gain, comparison.low, comparison.high) if comparison else "",
+        "outcome": one.outcome,
+        "time": format_duration(one.seconds),
+        "statement": one.hypothesis.statement,
+        "parent": one.hypothesis.parent,
+        "why": why(one),
+    }
+
+
+def why(one: Experiment) -> str:
+    """Why an experiment was promoted or turned down, in a sentence."""
+    if one.failure:
+        return f"{one.failure.node}: {one.failure.text}"
+    return "; ".join(one.feedback.reasons) or one.feedback.critique.explanation
+
+
+def spending_rows(status: RunStatus) -> list[tuple[str, str, str]]:
+    """What, spent, limit."""
+    return [
+        (line.kind, format_amount(line.kind, line.spent), format_amount(line.kind, line.limit) if line.limit else "")
+        for line in spending_lines(status.spent, status.limits)
+        if line.spent or line.limit is not None
+    ]
+
+
+def newest_events(run: RunFolder) -> list[dict[str, Any]]:
+    """The newest events in words, the newest first; calls of tools in a row are folded into one line."""
+    found: list[dict[str, Any]] = []
+    for event in tail_events(run.events):
+        if isinstance(event, QUIET) or (text := event_line(event)) is None:
+            continue
+        if isinstance(event, e.ToolCalled) and found and found[-1]["calls"] and found[-1]["agent"] == event.agent:
+            found[-1]["calls"].append(text)
+            continue
+        calls = [text] if isinstance(event, e.ToolCalled) else []
+        agent = event.agent if isinstance(event, e.ToolCalled | e.AgentAnswered) else ""
+        found.append({"at": event.at, "kind": event.kind, "text": text, "calls": calls, "agent": agent})
+    return found[: -SHOWN_EVENTS - 1 : -1]
+
+
+def tail_events(file: Path) -> Iterable[e.Event]:
+    """The events in the last bytes of a file, oldest first."""
+    if not file.is_file():
+        return
+    with open_plain(file) as f:
+        start = f.seek(max(0, f.seek(0, 2) - TAIL))
+        lines = f.read().splitlines()
+    for line in lines[1 if start else 0 :]:
+        if (event := parse_event(line)) is not None:
+            yield event
+
+
+def experiment_page(home: Home, name: str, number: int, against: int | None) -> dict[str, Any]:
+    """One experiment, its files beside those of another. Raises InvalidRequestError where there is none of the number."""
+    run = find_run(home, name)
+    folder, journal = run.experiment(number), load_journal(run)
+    if not folder.hypothesis.is_file():
+        raise InvalidRequestError(f"run {name!r} has no experiment {number}")
+    one = next((found for found in journal.experiments if found.number == number), None)
+    idea = one.hypothesis if one else read_model(folder.hypothesis, Hypothesis)
+    other = against if against is not None else idea.parent
+    return {
+        "run": run.id,
+        "number": number,
+        "idea": idea,
+        "one": one,
+        "cells": experiment_cells(one, journal.best) if one else None,
+        "others": [found.number for found in journal.experiments if found.number != number],
+        "against": other,
+        "files": [file_diff(folder, run.experiment(other) if other else None, file) for file in CANDIDATE_FILES],
+        "chart": loss_chart(log_points(folder.model)),
+        "data": data_facts(folder),
+        "failures": failures(folder),
+        "changed": changed_items(run, number, other, journal),
+        "transcripts": transcripts(folder),
+        "jobs": sorted(place.name for place in folder.jobs.glob("*.[0-9]*") if place.is_dir()),
+    }
+
+
+def file_diff(folder: ExperimentFolder, other: ExperimentFolder | None, name: str) -> dict[str, Any]:
+    """A file of the recipe, as a difference from another experiment's where there is one: lines with `+`, `-` or ` `."""
+    text = shown_text(folder.root / name)
+    if other is None or not (other.root / name).is_file():
+        return {"name": name, "lines": [(" ", line) for line in text.splitlines()], "same": False}
+    before = shown_text(other.root / name).splitlines()
+    lines = list(difflib.unified_diff(before, text.splitlines(), lineterm="", n=3))[2:]
+    return {"name": name, "lines": [(line[:1], line[1:]) for line in lines], "same": not lines}
+
+
+def shown_text(file: Path) -> str:
+    """The beginning of a text file; nothing where there is none."""
+    if not file.is_file():
+        return ""
+    with open_plain(file, follow=False) as f:
+        return f.read(LONGEST_TEXT).decode(errors="replace")
+
+
+def data_facts(folder: ExperimentFolder) -> dict[str, Any] | None:
+    """What the data gate counted, with a few rows that were trained on; None before it has looked."""
+    file = folder.data / "report.json"
+    if not file.is_file():
+        return None
+    dropped = checked(file, read_model(file, dict[str, Any]).get("dropped", {}), dict[str, int])
+    rows = read_model(folder.data / "data.json", list[Any]) if (folder.data / "data.json").is_file() else []
+    step = max(1, len(rows) // SHOWN_ROWS)
+    return {"dropped": dropped, "rows": rows[::step][:SHOWN_ROWS], "count": len(rows)}
+
+
+def failures(folder: ExperimentFolder) -> dict[str, Any]:
+    """Failed items that agents saw too, with their kind."""
+    if not folder.scores.is_file():
+        return {"kinds": {}, "items": []}
+    score = shown_score(folder.scores)
+    failed = [(kind, item) for item in score.items if (kind := failure_kind(item, 1 << 20))]
+    kinds: dict[str, int] = {}
+    for kind, _ in failed:
+        kinds[kind] = kinds.get(kind, 0) + 1
+    return {"kinds": kinds, "items": failed[:SHOWN_ITEMS], "n": len(score.items)}
+
+
+def changed_items(run: RunFolder, number: int, other: int | None, journal: Journal) -> dict[str, Any] | None:
+    """Items won and lost against another experiment, 0 for the base model; None where one was not measured."""
+    scored = {0, *(one.number for one in journal.experiments if one.score)}
+    if number not in scored or (other or 0) not in scored or number == (other or 0):
+        return None
+    pair = experiment_score(run, number), experiment_score(run, other or 0)
+    try:
+        found = compare(*pair)
+    except ValueError:
+        return None
+    before = {item.id: item.correct for item in pair[1].items}
+    shown = [item for item in pair[0].items if item.id in before and item.correct != before[item.id]]
+    return {
+        "gain": format_gain_cell(found.gain, found.low, found.high),
+        "won": [item.id for item in shown if item.correct],
+        "lost": [item.id for item in shown if not item.correct],
+    }
+
+
+def transcripts(folder: ExperimentFolder) -> list[str]:
+    """Names of what agents were told and answered."""
+    return sorted(file.name for file in folder.answers.glob("*") if file.is_file())
+
+
+def answer_file(home: Home, name: str, number: int, file: str) -> str:
+    """One of them. Raises InvalidRequestError for a name that is none of them."""
+    folder = find_run(home, name).experiment(number)
+    if file not in transcripts(folder):
+        raise InvalidRequestError(f"experiment {number} has no file {file!r}")
+    text = shown_text(folder.answers / file)
+    return "\n\n".join(text.splitlines()) if file.endswith(TRANSCRIPT_SUFFIX) else text
+
+
+def job_log(home: Home, name: str, number: int, job: str) -> str:
+    """The end of a job's log. Raises InvalidRequestError for a job that the experiment has not."""
+    folder = find_run(home, name).experiment(number)
+    if job not in {place.name for place in folder.jobs.glob("*.[0-9]*")}:
+        raise InvalidRequestError(f"experiment {number} has no job {job!r}")
+    file = folder.jobs / job / "log.txt"
+    if not file.is_file():
+        return ""
+    with open_plain(file, follow=False) as f:
+        f.seek(max(0, f.seek(0, 2) - TAIL))
+        return f.read(TAIL).decode(errors="replace")
+
+
+def report_page(home: Home, name: str) -> dict[str, Any]:
+    """The report of a finished run. Raises InvalidRequestError before there is one."""
+    from markdown_it import MarkdownIt
+
+    run = find_run(home, name)
+    if not run.report.is_file():
+        raise InvalidRequestError(f"run {name!r} has no report yet: it is {run_status(run).state}")
+    html = MarkdownIt("commonmark", {"html": False}).enable("table").render(shown_text(run.report))
+    return {"run": run.id, "html": html}
+
+
+def plot_file(home: Home, name: str, file: str) -> Path:
+    """A picture that the report shows. Raises InvalidRequestError for any other file."""
+    run = find_run(home, name)
+    found = {place.name: place for place in (run.root / "report").glob("*.png") if not place.is_symlink()}
+    if file not in found:
+        raise InvalidRequestError(f"run {name!r} has no picture {file!r}")
+    return found[file]
+
+
+def compare_page(home: Home, names: Sequence[str]) -> dict[str, Any]:
+    """Runs side by side. Raises InvalidRequestError for fewer than two."""
+    if len(names) < 2:
+        raise InvalidRequestError("mark at least two runs in the list, then compare them")
+    return compare_runs([find_run(home, name) for name in dict.fromkeys(names)])
