@@ -7,25 +7,20 @@ import select
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import click
-import yaml
-from pydantic import ValidationError
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.experiment import ApprovalDecision, ApprovalRequest
-from tuneloop.core.files import read_json, read_text
 from tuneloop.core.formatting import printable
-from tuneloop.core.layout import ExperimentFolder, RunFolder
+from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.graph.lifecycle.lock import hold_lock
 from tuneloop.graph.steering.exchange import await_answer
-from tuneloop.tools.runs.approvals import find_decision, write_decision
+from tuneloop.tools.runs.approvals import edit_to_answer, editable_texts, find_decision, write_decision
 from tuneloop.tools.runs.messages import say
 
 CHOICES, STOP_CHOICES = "[y]es, [n]o REASON, [e]dit, [q]uit: ", "[y]es, [n]o REASON, [q]uit: "
-IDEA = "hypothesis.yaml"
 GLANCE = 0.5
 PATIENCE = 60.0
 
@@ -99,22 +94,3 @@ def edit_recipe(run: RunFolder, asked: ApprovalRequest) -> ApprovalDecision:
     decision = edit_to_answer(before, after)
     with hold_lock(run.lock):
         return write_decision(folder, asked.at, asked.key, decision)
-
-
-def editable_texts(folder: ExperimentFolder) -> dict[str, str]:
-    """What may be edited, as text."""
-    idea = yaml.safe_dump(read_json(folder.hypothesis), sort_keys=False, allow_unicode=True)
-    return {IDEA: idea, folder.script.name: read_text(folder.script), folder.config.name: read_text(folder.config)}
-
-
-def edit_to_answer(before: dict[str, str], after: dict[str, str]) -> ApprovalDecision:
-    """The answer that an edit is; nothing changed: yes. Raises InvalidRequestError when the hypothesis is none."""
-    new = {name: text for name, text in after.items() if text != before[name]}
-    try:
-        idea: Any = yaml.safe_load(new[IDEA]) if IDEA in new else None
-        files = {name: text for name, text in new.items() if name != IDEA}
-        return ApprovalDecision.model_validate(
-            {"decision": "edit" if new else "yes", "files": files, "hypothesis": idea}
-        )
-    except (yaml.YAMLError, ValidationError) as e:
-        raise InvalidRequestError(f"{IDEA}: {' '.join(str(e).split())[:300]}; nothing was changed") from e

@@ -22,8 +22,11 @@ from tuneloop.core.formatting import format_duration, format_size
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import Settings
+from tuneloop.graph.lifecycle.lock import hold_lock
 from tuneloop.tools.runs import messages, start
+from tuneloop.tools.runs.approvals import edit_to_answer, editable_texts, open_question, write_decision
 from tuneloop.tools.runs.manifest import find_run
+from tuneloop.tools.runs.signature import check_signed
 from tuneloop.ui import views
 from tuneloop.ui.guard import guards
 
@@ -34,7 +37,7 @@ FIELDS = (
     "benchmark", "base_model", "datasets", "loop_n", "timeout", "patience", "max_cost", "max_tokens", "seeds", "seed",
     "approve", "run_id",
 )  # fmt: skip
-LONGEST_BODY = 1 << 16
+LONGEST_BODY, LONGEST_RECIPE = 1 << 16, 1 << 20  # bytes
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -52,6 +55,8 @@ def build_app(settings: Settings, token: str, hosts: tuple[str, ...] = ()) -> St
         Route(f"{one}/now", pages.now),
         Route(f"{one}/events", pages.events),
         Route(f"{one}/say", pages.say, methods=["POST"]),
+        Route(f"{one}/approve", pages.recipe),
+        Route(f"{one}/approve", pages.approve, methods=["POST"]),
         Route(f"{one}/report", pages.report),
         Route(f"{one}/report/{{file}}", pages.plot),
         Route(experiment, pages.experiment),
@@ -149,6 +154,34 @@ class Pages:
         answered = messages.deliver(run, text)
         return str(answered["answer"] or answered["note"])
 
+    async def recipe(self, request: Request) -> Response:
+        """The recipe that waits for a yes, to be changed."""
+        return await self._page("approve.html", views.approval_page, self.home, request.path_params["run"])
+
+    async def approve(self, request: Request) -> Response:
+        """Answer with the changed recipe, which passes all checks again; or show it again with what is wrong."""
+        run = await run_in_threadpool(find_run, self.home, request.path_params["run"])
+        given = {name: text.replace("\r\n", "\n") for name, text in (await form(request, LONGEST_RECIPE)).items()}
+        shown = await run_in_threadpool(views.approval_page, self.home, run.id)
+        try:
+            told = await run_in_threadpool(self._approved, run, given)
+        except InvalidRequestError as error:
+            again = {**shown, "texts": {name: given.get(name, "") for name in shown["texts"]}, "refused": str(error)}
+            return await self._page("approve.html", lambda: again)
+        return await self._page("told.html", lambda: {"run": run.id, "text": "Recipe changed", "told": told})
+
+    def _approved(self, run: RunFolder, given: dict[str, str]) -> str:
+        check_signed(run)
+        asked = open_question(run)
+        if asked is None or asked.key != given.get("key"):
+            raise InvalidRequestError("the run does not ask about this recipe any more: open its page again")
+        folder = run.experiment(asked.experiment)
+        before = editable_texts(folder)
+        decision = edit_to_answer(before, {name: given.get(name, text) for name, text in before.items()})
+        with hold_lock(run.lock):
+            write_decision(folder, asked.at, asked.key, decision)
+        return f"answered: {decision.decision}. Resume goes on with it"
+
     async def new(self, _request: Request) -> Response:
         """The form that starts a run."""
         return await self._page("new.html", lambda: {"fields": dict.fromkeys(FIELDS, ""), "refused": ""})
@@ -188,14 +221,14 @@ def quote_path(name: str) -> str:
     return quote(name, safe="")
 
 
-async def form(request: Request) -> dict[str, str]:
-    """The fields of a form. Raises HTTPException for a body that is none."""
+async def form(request: Request, longest: int = LONGEST_BODY) -> dict[str, str]:
+    """The fields of a form of so many bytes. Raises HTTPException for a body that is none."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
         raise HTTPException(415, "Right is a form.")
     body = b""
     async for piece in request.stream():
         body += piece
-        if len(body) > LONGEST_BODY:
+        if len(body) > longest:
             raise HTTPException(413, "Too long.")
     return dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
 

@@ -15,7 +15,7 @@ from tuneloop.mcp_servers.middleware import constant_time_equal, own_pages_only
 
 COOKIE = "tuneloop"
 LOGIN = "/login"
-LARGEST_BODY = 1 << 20
+LARGEST_BODY = 1 << 21
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",

@@ -19,7 +19,7 @@ from tuneloop.core.layout import ExperimentFolder, Home, RunFolder
 from tuneloop.core.score import Score
 from tuneloop.core.transcript import TRANSCRIPT_SUFFIX
 from tuneloop.tools.report.report_file import read_report
-from tuneloop.tools.runs.approvals import open_question
+from tuneloop.tools.runs.approvals import editable_texts, open_question
 from tuneloop.tools.runs.compare import compare_runs
 from tuneloop.tools.runs.event_text import event_line, progress_line
 from tuneloop.tools.runs.journal import experiment_score, load_journal, shown_score
@@ -101,6 +101,16 @@ def now_page(run: RunFolder) -> dict[str, Any]:
         "conversation": read_conversation(run.conversation)[-SHOWN_LINES:],
         "has_report": run.report.is_file(),
     }
+
+
+def approval_page(home: Home, name: str) -> dict[str, Any]:
+    """The recipe that a run asks about, to be changed. Raises InvalidRequestError where it asks about none."""
+    run = find_run(home, name)
+    asked = open_question(run)
+    if asked is None or asked.at == "stop":
+        raise InvalidRequestError(f"run {name!r} asks about no recipe now")
+    texts = editable_texts(run.experiment(asked.experiment))
+    return {"run": run.id, "number": asked.experiment, "key": asked.key, "texts": texts, "refused": ""}
 
 
 def score_text(score: Score | None) -> str:

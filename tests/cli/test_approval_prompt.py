@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tuneloop.cli import approval_prompt
-from tuneloop.cli.approval_prompt import ask_in_terminal, edit_to_answer, editable_texts
+from tuneloop.cli.approval_prompt import ask_in_terminal
 from tuneloop.cli.drive import drive_in_terminal
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.experiment import ApprovalDecision, ApprovalRequest, Hypothesis
@@ -19,7 +19,14 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.graph.lifecycle.drive import RunOutcome
-from tuneloop.tools.runs.approvals import find_decision, open_question, write_decision, write_question
+from tuneloop.tools.runs.approvals import (
+    edit_to_answer,
+    editable_texts,
+    find_decision,
+    open_question,
+    write_decision,
+    write_question,
+)
 from tuneloop.tools.runs.manifest import write_manifest
 
 ASKED = ApprovalRequest(

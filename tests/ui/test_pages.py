@@ -17,10 +17,12 @@ from tests.crash.damage import make_home
 from tests.graph.conftest import long_run
 from tuneloop.core.event_log import append
 from tuneloop.core.events import AgentAnswered, ToolCalled
+from tuneloop.core.experiment import ApprovalRequest
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.tools.runs import messages
+from tuneloop.tools.runs.approvals import find_decision, write_question
 from tuneloop.ui.app import build_app, changes
 from tuneloop.ui.guard import COOKIE
 
@@ -187,6 +189,40 @@ def test_refused_request_is_shown_with_what_was_filled_in(page: TestClient, home
     assert 'value="mine"' in shown.text
     assert not home.run("mine").root.exists()
     assert "is not a time" in page.post("/new", data={"benchmark": "wordproblems", "timeout": "soon"}, headers=OWN).text
+
+
+def ask_about(home: Home, text: str = "carry out?") -> None:
+    """The open run waits for an answer."""
+    folder = home.run("open").experiment(3)
+    folder.script.write_text("print(1)\n")
+    folder.config.write_text("a: 1\n")
+    write_question(folder, ApprovalRequest(at="plan", experiment=3, key="k", text=text))
+
+
+def test_recipe_is_changed_at_an_approval(page: TestClient, home: Home) -> None:
+    assert page.get("/runs/open/approve").status_code == 404
+    ask_about(home, "<b>carry out?")
+    assert "&lt;b&gt;carry out?" in page.get("/runs/open").text
+    shown = page.get("/runs/open/approve")
+    assert "print(1)" in shown.text and "train.yaml" in shown.text
+    check_harmless(shown.text)
+    wrong = {
+        "key": "k",
+        "hypothesis.yaml": "statement: ''",
+        "process_data.py": "print(2)\r\n",
+        "train.yaml": "a: 1\r\n",
+    }
+    again = page.post("/runs/open/approve", data=wrong, headers=OWN)
+    assert 'role="alert"' in again.text and "print(2)" in again.text
+    folder = home.run("open").experiment(3)
+    assert find_decision(folder, "plan", "k") is None
+    stale = page.post("/runs/open/approve", data={"key": "other"}, headers=OWN)
+    assert "not ask about this recipe any more" in stale.text
+    given = {"key": "k", "process_data.py": "print(2)\r\n", "train.yaml": "a: 1\r\n"}
+    assert page.post("/runs/open/approve", data=given).status_code == 403
+    assert "answered: edit" in page.post("/runs/open/approve", data=given, headers=OWN).text
+    decision = find_decision(folder, "plan", "k")
+    assert decision is not None and decision.files == {"process_data.py": "print(2)\n"}
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
 
 from tuneloop.core.directive import Approve
 from tuneloop.core.directive_log import open_directives
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.experiment import ApprovalDecision, ApprovalPoint, ApprovalRequest
-from tuneloop.core.files import digest, read_bytes, read_model, write_json
+from tuneloop.core.files import digest, read_bytes, read_json, read_model, read_text, write_json
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.run_spec import ApproveAt, RunSpec
 
@@ -73,3 +77,31 @@ def _open_question(run: RunFolder) -> Path | None:
             still = [f for f in asked if not f.with_name(f.name.replace(".asked.json", ".json")).exists()]
             return still[-1] if still else None
     return None
+
+
+# An approval that changes the recipe: hypothesis, script and config as text.
+
+IDEA = "hypothesis.yaml"
+
+
+def editable_texts(folder: ExperimentFolder) -> dict[str, str]:
+    """What may be edited, as text."""
+    import yaml  # slow, and few approvals are edits
+
+    idea = yaml.safe_dump(read_json(folder.hypothesis), sort_keys=False, allow_unicode=True)
+    return {IDEA: idea, folder.script.name: read_text(folder.script), folder.config.name: read_text(folder.config)}
+
+
+def edit_to_answer(before: dict[str, str], after: dict[str, str]) -> ApprovalDecision:
+    """The answer that an edit is; nothing changed: yes. Raises InvalidRequestError when the hypothesis is none."""
+    import yaml
+
+    new = {name: text for name, text in after.items() if text != before[name]}
+    try:
+        idea: Any = yaml.safe_load(new[IDEA]) if IDEA in new else None
+        files = {name: text for name, text in new.items() if name != IDEA}
+        return ApprovalDecision.model_validate(
+            {"decision": "edit" if new else "yes", "files": files, "hypothesis": idea}
+        )
+    except (yaml.YAMLError, ValidationError) as e:
+        raise InvalidRequestError(f"{IDEA}: {' '.join(str(e).split())[:300]}; nothing was changed") from e

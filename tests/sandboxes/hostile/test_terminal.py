@@ -6,12 +6,12 @@ import unicodedata
 
 import pytest
 
-from tuneloop.cli import event_text
 from tuneloop.cli.main import Commands, cli
 from tuneloop.cli.plain_view import json_view, plain_view
 from tuneloop.core import events as e
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.formatting import printable
+from tuneloop.tools.runs import event_text
 
 SAYINGS = {
     "title": "\x1b]0;owned\x07",
