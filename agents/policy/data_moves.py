@@ -26,7 +26,7 @@ def noise_moves(case: Case) -> Iterator[Move]:
     left, e, s = mean_noise(case), case.evidence, case.situation
     if e.parsed < 60:
         return
-    weight = min(1.0, 3.5 * left) * case.urgency
+    weight = min(1.0, 3.5 * left) * min(1.0, 0.3 + 1.5 * case.room)
     why = f"{e.parsed:.0f} % of the answers can be read, {100 * case.room:.0f} % are wrong; {left:.0%} of the labels may be wrong"
     missing = [f for f in label_filter_steps(s, case.sources) if find_step(case.plan, f.do) is None]
     if (
@@ -50,18 +50,13 @@ def noise_moves(case: Case) -> Iterator[Move]:
 
 
 def doubtful_sources(case: Case, weight: float, why: str) -> Iterator[Move]:
-    """Without each source whose labels are in doubt, the most doubtful first; and with confirmed rows only."""
+    """Without the source that brings most wrong labels; and with confirmed rows only."""
     ranked = sorted(case.sources, key=lambda s: -residual_noise(s, case))
-    for i, source in enumerate(ranked if len(ranked) > 1 else ()):
-        others = [s for s in ranked if s != source]
-        left, less = residual_noise(source, case), 0.9 if sum(s.questions for s in others) >= 200 else 0.4
-        asks = weight if i == 0 and left > 0.04 else 0.0
-        if left > residual_noise(others[0], case) - 0.05:
-            # What passes a filter is a selection, and only its answers were checked: the doubt of all rows counts.
-            asks = max(asks, min(1.0, 2 * source.noise) * case.urgency)
-        if asks:
-            plan = with_votes(case, others)
-            yield case.move("noise", asks * less, f"Without {source.id}, {doubt_reason(source)}.", why, plan)
+    if len(ranked) > 1 and residual_noise(ranked[0], case) > 0.04:
+        worst = ranked[0]
+        plan = with_votes(case, ranked[1:])
+        less = 0.9 if sum(s.questions for s in ranked[1:]) >= 200 else 0.4
+        yield case.move("noise", weight * less, f"Without {worst.id}, {doubt_reason(worst)}.", why, plan)
     agree = find_step(case.plan, "keep_agreed")
     open_sources = [s for s in case.sources if not s.verifiable]
     if agree is not None and open_sources and len(open_sources) < len(case.sources):
@@ -117,7 +112,7 @@ def coverage_moves(case: Case) -> Iterator[Move]:
     e, s = case.evidence, case.situation
     short = max(0.0, 1 - e.rows / max(1, s.enough))
     one_sided = e.said.one_answer > 0.6 and s.facts.answer_shape in ("letter", "label")
-    weight = (0.9 * short + 0.5 * one_sided + 0.08) * case.urgency
+    weight = (0.9 * short + 0.5 * one_sided + 0.08) * min(1.0, 0.3 + 1.5 * case.room)
     why = f"{e.rows} rows are left" + (
         f", and {e.said.one_answer:.0%} of the failures say the same" if one_sided else ""
     )

@@ -54,11 +54,6 @@ class Case:
         value = self.evidence.value
         return (100 - value if self.situation.task.direction == "max" else value) / 100
 
-    @property
-    def urgency(self) -> float:
-        """How much a change can bring: 1 with half of the score missing, less near the top."""
-        return min(1.0, 0.3 + 1.5 * self.room)
-
     def at_rate(self, factor: float) -> Values:
         """The training values at another learning rate."""
         return self.parameter_map.with_rate(self.training, factor)
@@ -176,7 +171,7 @@ def underfit_moves(case: Case) -> Iterator[Move]:
     slow = e.training.last_loss > 0.8 * e.training.first_loss
     few = 0.3 if e.epochs < 4 and e.training.last_loss > 0.02 else 0.05
     helped = did_longer_help(case)
-    weight = (few + min(0.5, 5 * falling) + 0.4 * slow + 0.5 * helped) * case.urgency
+    weight = (few + min(0.5, 5 * falling) + 0.4 * slow + 0.5 * helped) * min(1.0, 0.3 + 1.5 * case.room)
     why = f"loss changes by {100 * e.training.tail_slope:.0f} % over the last quarter after {e.epochs:.1f} epochs"
     why += "; longer training of these data has helped before" if helped else ""
     steps = train_longer(case)

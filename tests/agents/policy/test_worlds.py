@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.agents.policy.test_researcher import training
 from tuneloop.core.text import normalise
 from tuneloop.tools.benchmarks import wordproblems as benchmark
 from tuneloop.tools.datasets import wordproblems as dataset
@@ -50,18 +49,6 @@ def test_first_recipe_on_the_embedded_data_is_nearly_pure(embedded):
     assert all(re.search(r"=\s*\d+\n\\boxed\{\d+\}$", row["output"]) for row in rows)
     times = sum("*" in row["output"] for row in rows) / len(rows)
     assert times > 0.25, "cleaning must not take the hard operations away"
-
-
-def test_source_of_doubtful_labels_is_left_out_though_filtered(embedded):
-    """Data before training: what passes the filters of a source whose key contradicts it is a selection."""
-    first = embedded.hypothesis()
-    row = embedded.row(1, first, value=69.0, rows=2000, training=training(last_loss=0.05, tail_slope=-0.05, rows=2000))
-    second = embedded.hypothesis(experiment=2, journal=(row,))
-    assert second.aspect == "noise" and "38% of the labels disagree" in second.statement
-    assert [s.options["file"] for s in second.data_plan if s.do == "use_source"] == ["distilled.jsonl"]
-    assert second.training_plan == first.training_plan
-    worse = embedded.row(2, second, value=60.0, outcome="not promoted", training=training())
-    assert embedded.hypothesis(experiment=3, journal=(row, worse)).aspect == "underfit"
 
 
 def test_contradicted_source_is_dropped_when_score_is_poor(world, tmp_path):
