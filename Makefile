@@ -28,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE  # what is compiled once serves every process of the tests
 
 .DEFAULT_GOAL := help
-.PHONY: run test fast engines slow check style types bench bench-planner bench-tools platforms real-matrix soak crash-soak clean help install \
+.PHONY: run test fast engines slow check style types bench bench-planner bench-tools platforms real real-matrix soak crash-soak clean help install \
   asked sandbox postgres audit sbom wheel
 
 run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
@@ -73,6 +73,9 @@ bench-tools: install  ## is the right tool picked? by words, or by the model tha
 
 platforms: install sandbox  ## make run and make test in a Debian 13 of its own: root, debootstrap, an hour
 	$(BIN)/python tests/platforms.py
+
+real: install sandbox  ## SmolLM2 on three tasks of reasoning-gym, into benchmarks/out/real.json: 75 minutes
+	$(BIN)/python benchmarks/real.py
 
 real-matrix: install sandbox  ## chat templates in training and evaluation, on a pretrained model (docs/matrix.md)
 	$(BIN)/tuneloop matrix --task 'rg:chain_sum?min_terms=2&max_terms=3&max_digits=2' --base-model smollm2 \

@@ -21,12 +21,13 @@ async function refresh() {
 
 function listen() {
   stream = new EventSource(live.dataset.events);
+  stream.addEventListener("open", refresh);  // what happened since the page was made, also after a connection that broke
   stream.addEventListener("changed", refresh);
 }
 
 if (live) {
   listen();
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) { stream.close(); } else { listen(); refresh(); }
+    if (document.hidden) { stream.close(); } else { listen(); }
   });
 }
