@@ -94,16 +94,12 @@ def resume(name: str | None, as_json: bool) -> None:
 @JSON
 def report(name: str | None, as_json: bool) -> None:
     """Compare what has finished so far; starts nothing."""
-    from tuneloop.core.files import read_model
     from tuneloop.tools.batch.comparison import compare_runs, comparison_markdown
-    from tuneloop.tools.batch.devices import Devices
-    from tuneloop.tools.batch.run import Attempts, BatchDriver
+    from tuneloop.tools.batch.run import batch_status
 
     settings = load_settings()
     folder = _select(settings, name)
-    tried = read_model(folder.attempts, Attempts) if folder.attempts.is_file() else Attempts()
-    driver = BatchDriver(folder, folder.read(), Devices({}), tried, settings)
-    cells = compare_runs(folder.home, [driver.status(task) for task in driver.batch.tasks])
+    cells = compare_runs(folder.home, batch_status(folder, settings))
     click.echo(
         json.dumps([asdict(cell) for cell in cells], indent=1) if as_json else comparison_markdown(cells), nl=as_json
     )

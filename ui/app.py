@@ -49,6 +49,8 @@ def build_app(settings: Settings, token: str, hosts: tuple[str, ...] = ()) -> St
     routes = [
         Route("/", pages.runs),
         Route("/compare", pages.compare),
+        Route("/batches", pages.batches),
+        Route("/batches/{batch}", pages.batch),
         Route("/new", pages.new),
         Route("/new", pages.start, methods=["POST"]),
         Route(one, pages.run),
@@ -93,6 +95,14 @@ class Pages:
     async def compare(self, request: Request) -> Response:
         """Runs side by side."""
         return await self._page("compare.html", views.compare_page, self.home, request.query_params.getlist("run"))
+
+    async def batches(self, _request: Request) -> Response:
+        """All batches."""
+        return await self._page("batches.html", views.batches_page, self.home)
+
+    async def batch(self, request: Request) -> Response:
+        """One batch."""
+        return await self._page("batch.html", views.batch_page, self.settings, request.path_params["batch"])
 
     async def run(self, request: Request) -> Response:
         """One run, live."""

@@ -17,7 +17,11 @@ from tuneloop.core.files import checked, open_plain, read_model
 from tuneloop.core.formatting import format_duration, format_gain_cell, format_interval
 from tuneloop.core.layout import ExperimentFolder, Home, RunFolder
 from tuneloop.core.score import Score
+from tuneloop.core.settings import Settings
 from tuneloop.core.transcript import TRANSCRIPT_SUFFIX
+from tuneloop.tools.batch.comparison import COLUMNS, cell_texts
+from tuneloop.tools.batch.comparison import compare_runs as compare_cells
+from tuneloop.tools.batch.run import BatchFolder, batch_status
 from tuneloop.tools.report.report_file import read_report
 from tuneloop.tools.runs.approvals import editable_texts, open_question
 from tuneloop.tools.runs.compare import compare_runs
@@ -309,6 +313,22 @@ def plot_file(home: Home, name: str, file: str) -> Path:
     if file not in found:
         raise InvalidRequestError(f"run {name!r} has no picture {file!r}")
     return found[file]
+
+
+def batches_page(home: Home) -> dict[str, Any]:
+    """All batches, newest first."""
+    there = sorted(home.root.glob("batches/*/batch.json"), key=lambda file: file.stat().st_mtime, reverse=True)
+    return {"names": [file.parent.name for file in there]}
+
+
+def batch_page(settings: Settings, name: str) -> dict[str, Any]:
+    """The runs of a batch and what they brought. Raises InvalidRequestError when there is no such batch."""
+    folder = BatchFolder(settings.home, settings.home.run(name).id)
+    found = batch_status(folder, settings)
+    compared = compare_cells(settings.home, found)
+    cells = [((cell.benchmark, cell.model, cell.scenario), cell_texts(cell)) for cell in compared]
+    failures = [text for cell in compared for text in cell.failures]
+    return {"batch": folder.id, "tasks": found, "columns": COLUMNS, "cells": cells, "failures": failures}
 
 
 def compare_page(home: Home, names: Sequence[str]) -> dict[str, Any]:

@@ -29,7 +29,8 @@ from tuneloop.ui.guard import COOKIE
 TOKEN, BASE = "the-link", "http://127.0.0.1:19899"
 OWN = {"Origin": BASE}
 PAGES = (
-    "/", "/?q=done&sort=best", "/?sort=name", "/new", "/compare?run=done&run=open", "/runs/done", "/runs/open", "/runs/done/now",
+    "/", "/?q=done&sort=best", "/?sort=name", "/new", "/batches", "/batches/one",
+    "/compare?run=done&run=open", "/runs/done", "/runs/open", "/runs/done/now",
     "/runs/done/report", "/runs/done/experiments/1", "/runs/done/experiments/2?against=1", "/runs/open/experiments/3",
 )  # fmt: skip
 HOSTILE = (

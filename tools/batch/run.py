@@ -113,6 +113,8 @@ class BatchDriver:
         """Look at every run, start what may start; where they stand now."""
         found = [self.status(task) for task in self.batch.tasks]
         for status in found:
+            if status.state == "failed" and status.task.run_id not in self.tried.failed:
+                self._give_up(status.task, status.reason)
             if status.state != "running":
                 self.devices.give_back(status.task)
         running = sum(status.state == "running" for status in found)
@@ -135,7 +137,7 @@ class BatchDriver:
         if reason := self.tried.failed.get(task.run_id):
             return TaskStatus(task, "failed", reason)
         if self.tried.started.get(task.run_id, 0) >= ATTEMPTS:
-            return self._give_up(task, pause_reason(run))
+            return TaskStatus(task, "failed", pause_reason(run))
         return TaskStatus(task, "waiting")
 
     def start(self, task: BatchTask, gpus: tuple[int, ...]) -> TaskStatus:
@@ -208,6 +210,14 @@ def open_batch(folder: BatchFolder, devices: Devices, settings: Settings) -> Ite
         finally:
             for handle in driver.ended.values():
                 os.close(handle)
+
+
+def batch_status(folder: BatchFolder, settings: Settings) -> list[TaskStatus]:
+    """Where the runs of a batch stand, for who only looks. Raises InvalidRequestError when there is no such batch."""
+    batch = folder.read()
+    tried = read_model(folder.attempts, Attempts) if folder.attempts.is_file() else Attempts()
+    driver = BatchDriver(folder, batch, Devices({}), tried, settings)
+    return [driver.status(task) for task in batch.tasks]
 
 
 def drive_batch(driver: BatchDriver, show: Callable[[list[TaskStatus]], None]) -> list[TaskStatus]:
