@@ -70,6 +70,7 @@ def build_app(settings: Settings, token: str, hosts: tuple[str, ...] = ()) -> St
         InvalidRequestError: pages.refused,
         ToolError: pages.refused,
         InfrastructureError: pages.refused,
+        OSError: pages.refused,  # removed or closed while it was looked at
         HTTPException: pages.refused,
     }
     return Starlette(routes=routes, middleware=guards(token, hosts), exception_handlers=refusals)

@@ -8,12 +8,13 @@ import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from random import Random
 from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
 
-from tests.crash.damage import make_home
+from tests.crash.damage import damage, make_home, photograph, time_limit
 from tests.graph.conftest import long_run
 from tuneloop.core.event_log import append
 from tuneloop.core.events import AgentAnswered, ToolCalled
@@ -336,3 +337,16 @@ def test_sealed_items_are_on_no_page_before_the_end(page: TestClient, home: Home
     (hidden / "b.json").write_text(json.dumps({"measured_with": "", "items": [item]}))
     assert "canary" not in page.get("/runs/open/experiments/1").text
     assert page.get("/runs/open/experiments/1/answers/..%2fsealed%2fb.json").status_code == 404
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_damaged_homes_are_a_sentence(home: Home, seed: int) -> None:
+    """Nothing is written, nothing hangs, no traceback."""
+    damage(home.root, Random(seed))
+    before = photograph(home.root)
+    with stranger(home) as client, time_limit(60):
+        client.get(f"/login?token={TOKEN}")
+        for path in PAGES:
+            assert client.get(path).status_code in (200, 404), path
+    assert photograph(home.root) == before
