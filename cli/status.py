@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from tuneloop.cli.select_run import select_run
-from tuneloop.cli.terminal import cell_text, table_console
 from tuneloop.core.budget import NEAR, SpendingLine, format_amount, spending_lines
 from tuneloop.core.events import JobProgress
 from tuneloop.core.experiment import Experiment
@@ -18,6 +15,11 @@ from tuneloop.core.formatting import format_duration, format_gain_cell, format_i
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.runs.event_text import progress_line
 from tuneloop.tools.runs.status import OpenExperiment, RunStatus, run_status, status_facts
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 LAST = 30
 EXAMPLES = """\b
@@ -38,11 +40,16 @@ def command(run_id: str | None, as_json: bool, every: bool) -> None:
     if as_json:
         click.echo(json.dumps(status_facts(status), indent=1, allow_nan=False))
     else:
+        from tuneloop.cli.terminal import table_console  # tables are slow to import, and JSON needs none
+
         show_status(status, table_console(), len(status.journal.experiments) if every else LAST)
 
 
 def show_status(status: RunStatus, console: Console, last: int) -> None:
     """The status for people; of experiments the last ones and, wherever it is, the best."""
+    from rich.table import Table
+    from rich.text import Text
+
     where = f" at {status.stage}" if status.state in ("running", "paused") else ""
     console.print(Text(f"{status.id}: {status.state}{where}, {status.benchmark}, {status.base_model}"))
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -71,6 +78,10 @@ def show_status(status: RunStatus, console: Console, last: int) -> None:
 
 def open_cells(now: OpenExperiment) -> list[str | Text]:
     """The line of the experiment that is not over; its node stands where the outcome will."""
+    from rich.text import Text
+
+    from tuneloop.cli.terminal import cell_text
+
     number = str(now.number) if now.number else "base"
     took = format_duration(now.seconds) if now.seconds is not None else ""
     return [number, "", "", f"at {now.node}", took, Text(cell_text(now.statement, 120))]
@@ -84,6 +95,9 @@ def job_line(job: JobProgress) -> str:
 
 def status_spending_lines(status: RunStatus) -> Table:
     """Spent, limit and left; what is neither limited nor used is left out."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("", "spent", "limit", "left"):
         table.add_column(name, no_wrap=True)
@@ -106,6 +120,10 @@ def amount_cell(line: SpendingLine, value: float | None) -> str:
 
 def experiment_cells(e: Experiment, best: Experiment | None) -> list[str | Text]:
     """One line of the table."""
+    from rich.text import Text
+
+    from tuneloop.cli.terminal import cell_text
+
     comparison = e.feedback.comparison
     return [
         f"{e.number}{' ★' if best and best.number == e.number else ''}",
