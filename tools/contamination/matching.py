@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
-from tuneloop.tools.contamination.letters import merged
 from tuneloop.tools.contamination.probes import LABEL, SAFE, SIZE, Probe
 
 KEPT = (0.35, 0.5)  # of its letters that must be left when one sentence was cut, or several side by side
@@ -15,16 +13,21 @@ ALIKE, GRAM = 0.15, 4  # share of a missing stretch's runs of letters beyond whi
 
 def holds(plain: str, within: str, probe: Probe) -> bool:
     """Whether the probe is among these letters; `within`: the same, merged."""
-    text = merged(probe.plain)
-    spans = list(pairwise((0, *probe.ends)))
-    missing = [
-        i for i, (begin, end) in enumerate(spans) if not _has_piece(plain, within, probe.plain, text, begin, end)
-    ]
+    text, spans = probe.text, probe.spans
+    missing, most = [], (1 - min(KEPT)) * len(text)
+    for i in probe.longest_first:
+        begin, end = spans[i]
+        if not _has_piece(plain, within, probe.plain, text, begin, end):
+            missing.append(i)
+            most -= end - begin
+            if probe.whole or most < 0:  # more is missing than a cut could have taken
+                return False
     if not missing:
         return True
+    missing.sort()
     gone = slice(missing[0], missing[-1] + 1)
     long = [i for i in range(gone.start, gone.stop) if spans[i][1] - spans[i][0] >= SIZE]
-    if probe.whole or not set(long) <= set(missing):
+    if not set(long) <= set(missing):
         return False
     size = spans[missing[-1]][1] - spans[missing[0]][0]
     if len(text) - size < KEPT[len(long) > 1] * len(text):

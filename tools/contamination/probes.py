@@ -8,7 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any, Literal
 
 from tuneloop.tools.contamination.letters import letters, merged, readings
@@ -61,6 +62,21 @@ class Probe:
     plain: str
     ends: tuple[int, ...]
     whole: bool = False
+
+    @cached_property
+    def text(self) -> str:
+        """The letters, merged."""
+        return merged(self.plain)
+
+    @cached_property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """Where each sentence begins and ends."""
+        return tuple(pairwise((0, *self.ends)))
+
+    @cached_property
+    def longest_first(self) -> tuple[int, ...]:
+        """Places of `spans` by length."""
+        return tuple(sorted(range(len(self.spans)), key=lambda i: self.spans[i][0] - self.spans[i][1]))
 
     @property
     def long(self) -> bool:

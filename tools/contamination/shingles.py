@@ -35,6 +35,13 @@ def cells(keys: U64) -> I64:
     return (keys >> np.uint64(40)).astype(np.int64)
 
 
+def distinct(values: I64) -> tuple[I64, I64]:
+    """The values in order, each once, and how often it stands; for so many NumPy's `unique` takes ten times as long."""
+    ordered = np.sort(values)
+    first = np.flatnonzero(np.concatenate([np.ones(min(1, len(ordered)), bool), ordered[1:] != ordered[:-1]]))
+    return ordered[first], np.diff(np.append(first, len(ordered)))
+
+
 class ShingleIndex:
     """Finds probes by their rarest shingles, their anchors."""
 
@@ -62,9 +69,9 @@ class ShingleIndex:
         first = np.searchsorted(self._keys, keys)
         count = np.searchsorted(self._keys, keys, "right") - first
         anchor = np.repeat(first + count - np.cumsum(count), count) + np.arange(count.sum())
-        once = np.unique(np.repeat(text, count) * len(self._keys) + anchor)
+        once = distinct(np.repeat(text, count) * len(self._keys) + anchor)[0]
         place, anchor = np.divmod(once, max(1, len(self._keys)))
-        pairs, counts = np.unique(place * len(self._need) + self._owners[anchor], return_counts=True)
+        pairs, counts = distinct(place * len(self._need) + self._owners[anchor])
         place, probe = np.divmod(pairs, max(1, len(self._need)))
         enough = counts >= self._need[probe]
         yield from zip(place[enough].tolist(), probe[enough].tolist(), strict=True)
