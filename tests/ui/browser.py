@@ -41,6 +41,14 @@ def live(page: Page) -> dict[str, Any]:
     return {"reached": reached}
 
 
+def send(page: Page) -> str:
+    """The page's own form sends a command; what is said to it."""
+    page.goto(f"{BASE}/runs/open")
+    page.fill("input[name=text]", "limit num_train_epochs<=7")
+    page.click("button:has-text('Send')")
+    return str(page.inner_text("main"))
+
+
 def attack(page: Page) -> int:
     """A page of another origin sends a command with the browser that is let in; the status that it gets."""
     page.route("https://evil.example/", lambda route: route.fulfill(body=EVIL, content_type="text/html"))
@@ -57,6 +65,6 @@ with sync_playwright() as p:
     for width, scheme in ((1200, "light"), (360, "dark")):
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         seen[scheme] = look(page := context.new_page(), width, said)
-    seen |= live(page) | {"attack": attack(context.new_page()), "said": said}
+    seen |= live(page) | {"sent": send(page), "attack": attack(context.new_page()), "said": said}
     browser.close()
 sys.stdout.write(json.dumps(seen))

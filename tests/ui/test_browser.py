@@ -17,6 +17,7 @@ import pytest
 from tests.conftest import COMMAND, ROOT
 from tests.crash.damage import make_home
 from tests.waiting import until
+from tuneloop.core.files import read_json
 from tuneloop.core.layout import Home
 
 pytestmark = pytest.mark.slow
@@ -79,7 +80,7 @@ def test_page_in_a_browser(playwright: Path, served: tuple[str, Home]) -> None:
     link, home = served
     SHOTS.mkdir(parents=True, exist_ok=True)
     base = link.partition("/login")[0]
-    before = sorted(file.name for file in home.run("open").inbox.glob("*.json"))
+    before = {file.name for file in home.run("open").inbox.glob("*.json")}
     words = (sys.executable, "-P", str(Path(__file__).with_name("browser.py")))
     given = (base, link, str(home.run("open").events), str(SHOTS), *PAGES)
     env = {**os.environ, "PYTHONPATH": str(playwright)}
@@ -90,5 +91,9 @@ def test_page_in_a_browser(playwright: Path, served: tuple[str, Home]) -> None:
     assert max(seen["light"].values()) <= 0 and max(seen["dark"].values()) <= 0, "pages fit their window"
     assert seen["reached"][0] == "To the content" and "text" in seen["reached"]
     assert seen["attack"] in (401, 403)
-    assert sorted(file.name for file in home.run("open").inbox.glob("*.json")) == before
+    (sent,) = {file.name for file in home.run("open").inbox.glob("*.json")} - before
+    assert read_json(home.run("open").inbox / sent)["text"] == "limit num_train_epochs<=7", (
+        "and nothing of another site"
+    )
+    assert "limit num_train_epochs<=7" in seen["sent"]
     assert len(list(SHOTS.glob("*.png"))) >= 2 * len(PAGES)
