@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -198,9 +199,9 @@ def experiment_page(home: Home, name: str, number: int, against: int | None) -> 
         "cells": experiment_cells(one, journal.best) if one else None,
         "others": [found.number for found in journal.experiments if found.number != number],
         "against": other,
-        "files": [file_diff(folder, run.experiment(other) if other else None, file) for file in CANDIDATE_FILES],
+        "files": [file_diff(run, folder, run.experiment(other) if other else None, file) for file in CANDIDATE_FILES],
         "chart": loss_chart(log_points(folder.model)),
-        "data": data_facts(folder),
+        "data": data_facts(run, folder),
         "failures": failures(folder),
         "changed": changed_items(run, number, other, journal),
         "transcripts": transcripts(folder),
@@ -208,29 +209,38 @@ def experiment_page(home: Home, name: str, number: int, against: int | None) -> 
     }
 
 
-def file_diff(folder: ExperimentFolder, other: ExperimentFolder | None, name: str) -> dict[str, Any]:
+def file_diff(run: RunFolder, folder: ExperimentFolder, other: ExperimentFolder | None, name: str) -> dict[str, Any]:
     """A file of the recipe, as a difference from another experiment's where there is one: lines with `+`, `-` or ` `."""
-    text = shown_text(folder.root / name)
+    text = shown_text(run, folder.root / name)
     if other is None or not (other.root / name).is_file():
         return {"name": name, "lines": [(" ", line) for line in text.splitlines()], "same": False}
-    before = shown_text(other.root / name).splitlines()
+    before = shown_text(run, other.root / name).splitlines()
     lines = list(difflib.unified_diff(before, text.splitlines(), lineterm="", n=3))[2:]
     return {"name": name, "lines": [(line[:1], line[1:]) for line in lines], "same": not lines}
 
 
-def shown_text(file: Path) -> str:
-    """The beginning of a text file; nothing where there is none."""
+def shown_text(run: RunFolder, file: Path, longest: int = LONGEST_TEXT, *, end: bool = False) -> str:
+    """A text file's beginning, or its end; nothing where there is none. Raises InvalidRequestError for a link out of the run."""
     if not file.is_file():
         return ""
+    check_inside(run, file)
     with open_plain(file, follow=False) as f:
-        return f.read(LONGEST_TEXT).decode(errors="replace")
+        f.seek(max(0, f.seek(0, 2) - longest) if end else 0)
+        return f.read(longest).decode(errors="replace")
 
 
-def data_facts(folder: ExperimentFolder) -> dict[str, Any] | None:
+def check_inside(run: RunFolder, file: Path) -> None:
+    """Raises InvalidRequestError for a file that a link has led out of the run's folder: a received run may hold such links."""
+    if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(run.root)):
+        raise InvalidRequestError(f"{file}: leads out of the run's folder, and is not shown")
+
+
+def data_facts(run: RunFolder, folder: ExperimentFolder) -> dict[str, Any] | None:
     """What the data gate counted, with a few rows that were trained on; None before it has looked."""
     file = folder.data / "report.json"
     if not file.is_file():
         return None
+    check_inside(run, folder.data / "data.json")
     dropped = checked(file, read_model(file, dict[str, Any]).get("dropped", {}), dict[str, int])
     rows = read_model(folder.data / "data.json", list[Any]) if (folder.data / "data.json").is_file() else []
     step = max(1, len(rows) // SHOWN_ROWS)
@@ -275,24 +285,21 @@ def transcripts(folder: ExperimentFolder) -> list[str]:
 
 def answer_file(home: Home, name: str, number: int, file: str) -> str:
     """One of them. Raises InvalidRequestError for a name that is none of them."""
-    folder = find_run(home, name).experiment(number)
+    run = find_run(home, name)
+    folder = run.experiment(number)
     if file not in transcripts(folder):
         raise InvalidRequestError(f"experiment {number} has no file {file!r}")
-    text = shown_text(folder.answers / file)
+    text = shown_text(run, folder.answers / file)
     return "\n\n".join(text.splitlines()) if file.endswith(TRANSCRIPT_SUFFIX) else text
 
 
 def job_log(home: Home, name: str, number: int, job: str) -> str:
     """The end of a job's log. Raises InvalidRequestError for a job that the experiment has not."""
-    folder = find_run(home, name).experiment(number)
+    run = find_run(home, name)
+    folder = run.experiment(number)
     if job not in {place.name for place in folder.jobs.glob("*.[0-9]*")}:
         raise InvalidRequestError(f"experiment {number} has no job {job!r}")
-    file = folder.jobs / job / "log.txt"
-    if not file.is_file():
-        return ""
-    with open_plain(file, follow=False) as f:
-        f.seek(max(0, f.seek(0, 2) - TAIL))
-        return f.read(TAIL).decode(errors="replace")
+    return shown_text(run, folder.jobs / job / "log.txt", TAIL, end=True)
 
 
 def report_page(home: Home, name: str) -> dict[str, Any]:
@@ -302,7 +309,7 @@ def report_page(home: Home, name: str) -> dict[str, Any]:
     run = find_run(home, name)
     if not run.report.is_file():
         raise InvalidRequestError(f"run {name!r} has no report yet: it is {run_status(run).state}")
-    html = MarkdownIt("commonmark", {"html": False}).enable("table").render(shown_text(run.report))
+    html = MarkdownIt("commonmark", {"html": False}).enable("table").render(shown_text(run, run.report))
     return {"run": run.id, "html": html}
 
 
@@ -312,6 +319,7 @@ def plot_file(home: Home, name: str, file: str) -> Path:
     found = {place.name: place for place in (run.root / "report").glob("*.png") if not place.is_symlink()}
     if file not in found:
         raise InvalidRequestError(f"run {name!r} has no picture {file!r}")
+    check_inside(run, found[file])
     return found[file]
 
 

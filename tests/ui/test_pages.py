@@ -297,6 +297,27 @@ def test_no_path_leaves_the_run(page: TestClient, home: Home, path: str) -> None
     assert "canary-4711" not in shown.text
 
 
+@pytest.mark.parametrize("linked", ["answers", "jobs/linked.1", "report", "process_data.py"])
+def test_linked_folder_of_a_received_run_is_not_looked_into(page: TestClient, home: Home, linked: str) -> None:
+    outside = home.root / "outside"
+    outside.mkdir()
+    for name in ("researcher.0.md", "log.txt", "scores.png", "code.py"):
+        (outside / name).write_text("canary-4711")
+    run = home.run("done")
+    folder = run.root if linked == "report" else run.experiment(2).root
+    place = folder / linked
+    if place.is_dir():
+        shutil.rmtree(place)
+    place.unlink(missing_ok=True)
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(outside / "code.py" if linked.endswith(".py") else outside)
+    for path in (
+        "/runs/done/experiments/2", "/runs/done/experiments/2/answers/researcher.0.md", "/runs/done/report/scores.png",
+        "/runs/done/experiments/2/log/linked.1",
+    ):  # fmt: skip
+        assert "canary-4711" not in page.get(path).text, path
+
+
 def test_removed_and_damaged_runs_are_a_sentence(page: TestClient, home: Home) -> None:
     with home.run("open").events.open("ab") as f:
         f.write(b'{"kind": "node_started", \xff\n[1]\n')
