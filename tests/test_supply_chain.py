@@ -172,7 +172,9 @@ def test_wheel_is_reproducible(tmp_path: Path) -> None:
     model = "tuneloop/tools/embedded/tiny_model/"  # weights, checked by hash before they are used
     page = ("tuneloop/ui/static/", "tuneloop/ui/templates/")
     kinds = {Path(n).suffix for n in names if n.startswith("tuneloop/") and not n.startswith((model, *page))}
-    assert {Path(n).suffix for n in names if n.startswith(page)} == {".css", ".html", ".js", ".svg"}, "the page is shipped"
+    assert {Path(n).suffix for n in names if n.startswith(page)} == {".css", ".html", ".js", ".svg"}, (
+        "the page is shipped"
+    )
     assert stray == []
     assert kinds <= {".py", ".md", ".yaml", ".txt", ".typed", ".json", ""}, "a kind of file that nobody meant to ship"
     assert not [n for n in names if "__pycache__" in n or Path(n).name.startswith(".")]
