@@ -16,8 +16,9 @@ import pytest
 
 from tests.conftest import COMMAND, ROOT
 from tests.crash.damage import make_home
+from tests.locked import install_lock
 from tests.waiting import until
-from tuneloop.core.files import read_json
+from tuneloop.core.directive_log import read_conversation
 from tuneloop.core.layout import Home
 
 pytestmark = pytest.mark.slow
@@ -44,20 +45,7 @@ def playwright(tmp_path_factory: pytest.TempPathFactory) -> Path:
             subprocess.run(["apt-get", "update", "-q"], capture_output=True, check=False)
             if subprocess.run(install, capture_output=True, check=False).returncode:
                 pytest.skip("no Chromium: apt-get could not install it")
-    folder = tmp_path_factory.mktemp("playwright")
-    uv = (
-        sys.executable,
-        "-I",
-        str(ROOT / "tools/engines/run_uv.py"),
-        "pip",
-        "install",
-        "-q",
-        "--python",
-        sys.executable,
-    )
-    lock = ("--require-hashes", "--no-deps", "--target", str(folder), "-r", str(ROOT / "locks" / "browser.txt"))
-    subprocess.run([*uv, *lock], check=True)
-    return folder
+    return install_lock("browser", tmp_path_factory.mktemp("playwright"))
 
 
 @pytest.fixture
@@ -81,7 +69,6 @@ def test_page_in_a_browser(playwright: Path, served: tuple[str, Home]) -> None:
     link, home = served
     SHOTS.mkdir(parents=True, exist_ok=True)
     base = link.partition("/login")[0]
-    before = {file.name for file in home.run("open").inbox.glob("*.json")}
     words = (sys.executable, "-P", str(Path(__file__).with_name("browser.py")))
     given = (base, link, str(home.run("open").events), str(SHOTS), *PAGES)
     env = {**os.environ, "PYTHONPATH": str(playwright)}
@@ -92,9 +79,7 @@ def test_page_in_a_browser(playwright: Path, served: tuple[str, Home]) -> None:
     assert max(seen["light"].values()) <= 0 and max(seen["dark"].values()) <= 0, "pages fit their window"
     assert seen["reached"][0] == "To the content" and "text" in seen["reached"]
     assert seen["attack"] in (401, 403)
-    (sent,) = {file.name for file in home.run("open").inbox.glob("*.json")} - before
-    assert read_json(home.run("open").inbox / sent)["text"] == "limit num_train_epochs<=7", (
-        "and nothing of another site"
-    )
+    said = [line.text for line in read_conversation(home.run("open").conversation) if line.who == "user"]
+    assert "limit num_train_epochs<=7" in said and "finish" not in said, "nothing of another site"
     assert "limit num_train_epochs<=7" in seen["sent"]
     assert len(list(SHOTS.glob("*.png"))) >= 2 * len(PAGES)

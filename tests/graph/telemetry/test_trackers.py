@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.locked import install_lock
 from tuneloop.cli.main import cli
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.events import ExperimentFinished, NodeFinished
@@ -285,20 +286,7 @@ TRACK = "import sys; sys.path.append(sys.argv.pop(1)); from tuneloop.cli.main im
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the libraries are."""
-    folder = tmp_path_factory.mktemp("clients")
-    uv = (
-        sys.executable,
-        "-I",
-        str(ROOT / "tools/engines/run_uv.py"),
-        "pip",
-        "install",
-        "-q",
-        "--python",
-        sys.executable,
-    )
-    lock = str(ROOT / "locks" / "trackers.txt")
-    subprocess.run([*uv, "--require-hashes", "--no-deps", "--target", str(folder), "-r", lock], check=True)
-    return folder
+    return install_lock("trackers", tmp_path_factory.mktemp("clients"))
 
 
 @pytest.mark.slow
