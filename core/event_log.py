@@ -44,13 +44,23 @@ def iter_events(path: Path, kind: str = "") -> Iterator[Event]:
 
 def last_event(path: Path, kind: str, within: int) -> Event | None:
     """The newest event of a kind in the last `within` bytes."""
+    mark = f'"kind":"{kind}"'.encode()
+    lines = reversed(tail_lines(path, within))
+    return next((e for line in lines if mark in line and (e := parse_event(line)) and e.kind == kind), None)
+
+
+def last_events(path: Path, within: int) -> list[Event]:
+    """The events in the last `within` bytes, oldest first."""
+    return [event for line in tail_lines(path, within) if (event := parse_event(line)) is not None]
+
+
+def tail_lines(path: Path, within: int) -> list[bytes]:
+    """Lines in the last `within` bytes, the first of them perhaps torn; none when there is no file."""
     if not path.is_file():
-        return None
+        return []
     with path.open("rb") as f:
         f.seek(max(0, f.seek(0, 2) - within))
-        lines = f.read().splitlines()
-    mark = f'"kind":"{kind}"'.encode()
-    return next((e for line in reversed(lines) if mark in line and (e := parse_event(line)) and e.kind == kind), None)
+        return f.read().splitlines()
 
 
 def whole_lines(path: Path, offset: int = 0) -> Iterator[bytes]:

@@ -268,7 +268,11 @@ def is_inside(scope: Scope) -> bool:
 
 def is_loopback(scope: Message) -> bool:
     """Whether the connection came in at an address that only this machine can reach."""
-    address = (scope.get("server") or ("",))[0]
+    return is_loopback_address((scope.get("server") or ("",))[0])
+
+
+def is_loopback_address(address: str) -> bool:
+    """Whether only this machine can reach an address."""
     try:
         return ip_address(address).is_loopback
     except ValueError:

@@ -17,12 +17,15 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from tuneloop.core.commands import find_command
+from tuneloop.core.directive import NewRun
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, ToolError
 from tuneloop.core.formatting import format_duration, format_size
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import Settings
 from tuneloop.graph.lifecycle.lock import hold_lock
+from tuneloop.graph.steering.exchange import await_answer
 from tuneloop.tools.runs import messages, start
 from tuneloop.tools.runs.approvals import edit_to_answer, editable_texts, open_question, write_decision
 from tuneloop.tools.runs.manifest import find_run
@@ -32,6 +35,7 @@ from tuneloop.ui.guard import guards
 
 HERE = Path(__file__).parent
 LOOK = 0.5  # seconds between two looks at a run's files
+ANSWER_SECONDS = 5.0  # that a command waits for its answer
 ALIVE = 15.0  # seconds after which a stream says that it lives
 FIELDS = (
     "benchmark", "base_model", "datasets", "loop_n", "timeout", "patience", "max_cost", "max_tokens", "seeds", "seed",
@@ -162,8 +166,13 @@ class Pages:
         if text == "resume":
             start.resume_run(self.home, run)
             return ""
-        answered = messages.deliver(run, text)
-        return str(answered["answer"] or answered["note"])
+        if isinstance(find_command(text), NewRun):
+            raise InvalidRequestError("a run cannot start another run; right is the page Start a run")
+        check_signed(run)
+        answered = await_answer(run, self.settings, messages.say(run, text), ANSWER_SECONDS)
+        return (
+            answered.text if answered else "It has not answered yet: the conversation shows the answer when it comes."
+        )
 
     async def recipe(self, request: Request) -> Response:
         """The recipe that waits for a yes, to be changed."""

@@ -15,7 +15,6 @@ from tuneloop.mcp_servers.middleware import constant_time_equal, own_pages_only
 
 COOKIE = "tuneloop"
 LOGIN = "/login"
-LARGEST_BODY = 1 << 21
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -84,6 +83,4 @@ class SessionGuard:
             return PlainTextResponse("Open the link that tuneloop ui printed when it started.", 401)
         if request.method not in ("GET", "HEAD") and "origin" not in request.headers:
             return PlainTextResponse("Only the page itself may send this.", 403)
-        if int(request.headers.get("content-length", "0") or 0) > LARGEST_BODY:
-            return PlainTextResponse("Too long.", 413)
         return self.app

@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 import socket
 from collections.abc import Callable
-from ipaddress import ip_address
 
 import uvicorn
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.settings import Settings
+from tuneloop.mcp_servers.middleware import is_loopback_address
 from tuneloop.tools.llm_proxy.http_protocol import BoundedH11Protocol
 from tuneloop.ui.app import build_app
 from tuneloop.ui.guard import LOGIN
@@ -26,7 +26,9 @@ def serve(settings: Settings, host: str, port: int, say: Callable[[str], None]) 
     listener = listen(host, port)
     port = listener.getsockname()[1]
     token = secrets.token_urlsafe(32)
-    app = build_app(settings, token, () if is_loopback(host) else (host, socket.gethostname()))
+    app = build_app(
+        settings, token, () if is_loopback_address(host) or host == "localhost" else (host, socket.gethostname())
+    )
     shown = f"[{host}]" if ":" in host else socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
     say(f"runs of {home.root}: http://{shown}:{port}{LOGIN}?token={token}")
     say("the link is for you alone: it lets in whoever has it. Ctrl-C ends the page; runs go on")
@@ -50,11 +52,3 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
     listener.listen()
     return listener
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from tuneloop.core import events as e
 from tuneloop.core.budget import format_amount, spending_lines
 from tuneloop.core.directive_log import read_conversation
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.event_log import parse_event
+from tuneloop.core.event_log import last_events
 from tuneloop.core.experiment import Experiment, Hypothesis, Journal
 from tuneloop.core.files import checked, open_plain, read_model
 from tuneloop.core.formatting import format_duration, format_gain_cell, format_interval
 from tuneloop.core.layout import ExperimentFolder, Home, RunFolder
+from tuneloop.core.run_spec import Setup
 from tuneloop.core.score import Score
 from tuneloop.core.settings import Settings
 from tuneloop.core.transcript import TRANSCRIPT_SUFFIX
@@ -29,7 +31,7 @@ from tuneloop.tools.runs.compare import compare_runs
 from tuneloop.tools.runs.event_text import event_line, progress_line
 from tuneloop.tools.runs.journal import experiment_score, load_journal, shown_score
 from tuneloop.tools.runs.manifest import all_runs, find_run
-from tuneloop.tools.runs.status import RunStatus, current_activity, run_row, run_status
+from tuneloop.tools.runs.status import TAIL, RunStatus, current_activity, run_row, run_status
 from tuneloop.tools.scoring.failures import failure_kind
 from tuneloop.tools.statistics import compare
 from tuneloop.tools.training.result import log_points
@@ -39,22 +41,22 @@ NODES = (
     "prepare", "research", "engineer_data", "write_config", "validate", "build_data", "smoke_run", "train", "evaluate",
     "critique", "finish",
 )  # fmt: skip
-TAIL = 1 << 18  # bytes of events.jsonl that hold its newest events
+SHOWN_RUNS = 200
 SHOWN_EVENTS, SHOWN_EXPERIMENTS, SHOWN_LINES, SHOWN_ITEMS, SHOWN_ROWS = 40, 50, 20, 20, 5
 LONGEST_TEXT = 1 << 20  # bytes of a file that a page shows
-CANDIDATE_FILES = ("process_data.py", "train.yaml")
 QUIET = (e.JobProgress, e.AgentStreaming, e.ModelCalled)
 
 
 def runs_page(home: Home, search: str, order: str) -> dict[str, Any]:
-    """All runs, those that hold `search` in a column, in an order."""
-    rows = [list_row(run) for run in all_runs(home)]
+    """The newest runs, those that hold `search` in a column, in an order."""
+    runs = all_runs(home)
+    rows = [list_row(run) for run in runs[:SHOWN_RUNS]]
     found = [row for row in rows if search.casefold() in " ".join(map(str, row.values())).casefold()]
     if order in ("name", "state", "benchmark", "base_model"):
         found.sort(key=lambda row: str(row[order]))
     elif order == "best":
         found.sort(key=lambda row: -row["rank"])
-    return {"rows": found, "all": len(rows), "search": search, "order": order}
+    return {"rows": found, "looked_at": len(rows), "all": len(runs), "search": search, "order": order}
 
 
 def list_row(run: RunFolder) -> dict[str, Any]:
@@ -158,7 +160,7 @@ def spending_rows(status: RunStatus) -> list[tuple[str, str, str]]:
 def newest_events(run: RunFolder) -> list[dict[str, Any]]:
     """The newest events in words, the newest first; calls of tools in a row are folded into one line."""
     found: list[dict[str, Any]] = []
-    for event in tail_events(run.events):
+    for event in last_events(run.events, TAIL):
         if isinstance(event, QUIET) or (text := event_line(event)) is None:
             continue
         if isinstance(event, e.ToolCalled) and found and found[-1]["calls"] and found[-1]["agent"] == event.agent:
@@ -168,18 +170,6 @@ def newest_events(run: RunFolder) -> list[dict[str, Any]]:
         agent = event.agent if isinstance(event, e.ToolCalled | e.AgentAnswered) else ""
         found.append({"at": event.at, "kind": event.kind, "text": text, "calls": calls, "agent": agent})
     return found[: -SHOWN_EVENTS - 1 : -1]
-
-
-def tail_events(file: Path) -> Iterable[e.Event]:
-    """The events in the last bytes of a file, oldest first."""
-    if not file.is_file():
-        return
-    with open_plain(file) as f:
-        start = f.seek(max(0, f.seek(0, 2) - TAIL))
-        lines = f.read().splitlines()
-    for line in lines[1 if start else 0 :]:
-        if (event := parse_event(line)) is not None:
-            yield event
 
 
 def experiment_page(home: Home, name: str, number: int, against: int | None) -> dict[str, Any]:
@@ -199,14 +189,20 @@ def experiment_page(home: Home, name: str, number: int, against: int | None) -> 
         "cells": experiment_cells(one, journal.best) if one else None,
         "others": [found.number for found in journal.experiments if found.number != number],
         "against": other,
-        "files": [file_diff(run, folder, run.experiment(other) if other else None, file) for file in CANDIDATE_FILES],
+        "files": recipe_diffs(run, number, other),
         "chart": loss_chart(log_points(folder.model)),
         "data": data_facts(run, folder),
-        "failures": failures(folder),
+        "failures": failures(run, folder),
         "changed": changed_items(run, number, other, journal),
         "transcripts": transcripts(folder),
         "jobs": sorted(place.name for place in folder.jobs.glob("*.[0-9]*") if place.is_dir()),
     }
+
+
+def recipe_diffs(run: RunFolder, number: int, other: int | None) -> list[dict[str, Any]]:
+    """Both files of the recipe."""
+    own, beside = run.experiment(number), run.experiment(other) if other else None
+    return [file_diff(run, own, beside, file.name) for file in (own.script, own.config)]
 
 
 def file_diff(run: RunFolder, folder: ExperimentFolder, other: ExperimentFolder | None, name: str) -> dict[str, Any]:
@@ -247,16 +243,13 @@ def data_facts(run: RunFolder, folder: ExperimentFolder) -> dict[str, Any] | Non
     return {"dropped": dropped, "rows": rows[::step][:SHOWN_ROWS], "count": len(rows)}
 
 
-def failures(folder: ExperimentFolder) -> dict[str, Any]:
+def failures(run: RunFolder, folder: ExperimentFolder) -> dict[str, Any]:
     """Failed items that agents saw too, with their kind."""
     if not folder.scores.is_file():
         return {"kinds": {}, "items": []}
-    score = shown_score(folder.scores)
-    failed = [(kind, item) for item in score.items if (kind := failure_kind(item, 1 << 20))]
-    kinds: dict[str, int] = {}
-    for kind, _ in failed:
-        kinds[kind] = kinds.get(kind, 0) + 1
-    return {"kinds": kinds, "items": failed[:SHOWN_ITEMS], "n": len(score.items)}
+    score, longest = shown_score(folder.scores), read_model(run.setup, Setup).benchmark.max_new_tokens
+    failed = [(kind, item) for item in score.items if (kind := failure_kind(item, longest))]
+    return {"kinds": Counter(kind for kind, _ in failed), "items": failed[:SHOWN_ITEMS], "n": len(score.items)}
 
 
 def changed_items(run: RunFolder, number: int, other: int | None, journal: Journal) -> dict[str, Any] | None:

@@ -16,16 +16,21 @@ from starlette.testclient import TestClient
 
 from tests.crash.damage import damage, make_home, photograph, time_limit
 from tests.graph.conftest import long_run
+from tuneloop.core.directive_log import open_directives
 from tuneloop.core.event_log import append
 from tuneloop.core.events import AgentAnswered, ToolCalled
 from tuneloop.core.experiment import ApprovalRequest
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.settings import Settings
+from tuneloop.graph import build as graph
+from tuneloop.graph.lifecycle.lock import hold_lock
 from tuneloop.tools.runs import messages
 from tuneloop.tools.runs.approvals import find_decision, write_question
+from tuneloop.ui import app, views
 from tuneloop.ui.app import build_app, changes
 from tuneloop.ui.guard import COOKIE
+from tuneloop.ui.views import NODES
 
 TOKEN, BASE = "the-link", "http://127.0.0.1:19899"
 OWN = {"Origin": BASE}
@@ -38,7 +43,7 @@ HOSTILE = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
     "</pre></td><iframe src=https://evil.example></iframe>",
-    "{{ 7 * 7 }}{% raw %}",
+    "{{ 7777 * 9 }}{% raw %}",
     "' onmouseover='alert(1)",
     "<svg onload=alert(1)><style>*{color:red}</style>",
     "\x1b[2J\u202e<a href='javascript:alert(1)'>x</a>",
@@ -167,15 +172,38 @@ def test_what_changes_something_comes_from_the_page_itself(page: TestClient, hom
     assert sorted(home.run("open").inbox.glob("*")) == before
 
 
-def test_command_lies_in_the_inbox_of_a_run_that_nobody_works_on(page: TestClient, home: Home) -> None:
+def test_command_is_answered_as_in_the_chat(page: TestClient, home: Home) -> None:
+    """Also of a run that nobody works on."""
+    run = home.run("open")
     told = page.post("/runs/open/say", data={"text": "limit num_train_epochs<=2"}, headers=OWN)
-    assert told.status_code == 200 and "nobody works on the run now" in told.text
-    said = [read_json(file)["text"] for file in home.run("open").inbox.glob("*.json")]
-    assert "limit num_train_epochs<=2" in said
-    for text, why in (("pause", "nothing to stop"), ("", "a command is a line of text")):
+    assert told.status_code == 200 and "num_train_epochs at most 2" in told.text
+    assert [d.text for d in open_directives(run.directives)] == ["limit num_train_epochs<=2"]
+    assert "with the options of tuneloop run" in page.post("/runs/open/say", data={"text": "help"}, headers=OWN).text
+    new = "run benchmark=wordproblems base_model=tiny"
+    for text, why in (
+        ("pause", "nothing to stop"),
+        ("", "a command is a line of text"),
+        (new, "cannot start another run"),
+    ):
         refused = page.post("/runs/open/say", data={"text": text}, headers=OWN)
-        assert refused.status_code == 400 and why in refused.text
-    assert "is finished" in page.post("/runs/done/say", data={"text": "finish"}, headers=OWN).text
+        assert refused.status_code == 400 and why in refused.text, text
+
+
+def test_busy_run_answers_in_the_conversation(page: TestClient, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "ANSWER_SECONDS", 0.2)
+    run = home.run("open")
+    with hold_lock(run.lock):
+        told = page.post("/runs/open/say", data={"text": "status"}, headers=OWN)
+        assert "has not answered yet" in told.text
+        assert "status" in [read_json(file)["text"] for file in run.inbox.glob("*.json")]
+
+
+def test_run_of_another_home_takes_no_command(page: TestClient, home: Home) -> None:
+    (home.root / "signing.key").unlink()
+    before = sorted(home.run("open").inbox.glob("*"))
+    refused = page.post("/runs/open/say", data={"text": "limit num_train_epochs<=2"}, headers=OWN)
+    assert refused.status_code == 400 and "open" in refused.text
+    assert sorted(home.run("open").inbox.glob("*")) == before
 
 
 def test_refused_request_is_shown_with_what_was_filled_in(page: TestClient, home: Home) -> None:
@@ -256,7 +284,7 @@ def test_hostile_text_is_text(page: TestClient, home: Home, text: str) -> None:
         shown = page.get(path)
         assert shown.status_code in (200, 404)
         check_harmless(shown.text)
-        assert "49" not in shown.text or "7 * 7" not in text, "a template in a text is no template"
+        assert "69993" not in shown.text, "a template in a text is no template"
 
 
 def test_markdown_of_a_report_makes_no_link_that_runs(page: TestClient, home: Home) -> None:
@@ -340,6 +368,27 @@ async def test_stream_says_when_something_has_changed(home: Home) -> None:
     append(run.events, AgentAnswered(agent="critic", says="new"))
     assert await asyncio.wait_for(waiting, 5) == b"event: changed\ndata: 1\n\n"
     await stream.aclose()
+
+
+def test_steps_are_those_of_the_graph() -> None:
+    assert tuple(graph.NODES) == NODES
+
+
+def test_list_is_bounded(page: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "SHOWN_RUNS", 1)
+    shown = page.get("/").text
+    assert "1 of the newest 1 of 2 runs" in shown and shown.count('href="/runs/') == 1
+
+
+def test_failures_have_their_kind(page: TestClient, home: Home) -> None:
+    """A reply as long as the benchmark allows was cut off; a short one has another form than the scorer reads."""
+    folder = home.run("done").experiment(2)
+    score = read_json(folder.scores)
+    for number, item in enumerate(score["items"]):
+        item |= {"correct": False, "value": 0.0, "parsed": None, "prediction": "no end " * 5000 if number else "short"}
+    write_json(folder.scores, score)
+    shown = page.get("/runs/done/experiments/2").text
+    assert "unparsed: 1" in shown and f"cut_off: {len(score['items']) - 1}" in shown
 
 
 def test_long_run_is_bounded(home: Home, page: TestClient) -> None:
