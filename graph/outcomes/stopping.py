@@ -7,7 +7,7 @@ from functools import partial
 
 from tuneloop.core.budget import Amounts, SpendingLine
 from tuneloop.core.experiment import Journal
-from tuneloop.core.files import write_json
+from tuneloop.core.files import read_field, write_json
 from tuneloop.graph.budget.gate import MARGIN, ask_for_more
 from tuneloop.graph.budget.limits import experiments_limit, is_finish_requested
 from tuneloop.graph.context import Context
@@ -27,8 +27,10 @@ def next_node(ctx: Context) -> str:
     if is_stuck(done):
         return "finish"
     patience = ctx.run_tools.spec.patience
-    if patience is not None and done.unpromoted >= patience:
-        reason = f"{done.unpromoted} experiments in a row brought nothing better (--patience {patience})."
+    inherited = read_field(ctx.run.fork, "at", int) if ctx.run.fork.is_file() else 0
+    in_vain = min(done.unpromoted, len(done.experiments) - inherited)
+    if patience is not None and in_vain >= patience:
+        reason = f"{in_vain} experiments in a row brought nothing better (--patience {patience})."
         write_json(ctx.run.stop, {"statement": "The run's patience is over.", "reason": reason})
         return "finish"
     return "research" if ask_for_more(ctx, partial(missing_limits, ctx)) else "finish"

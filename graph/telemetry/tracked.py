@@ -27,6 +27,7 @@ OF_THE_RUN = (
     "benchmark",
     "base_model",
     "loop_n",
+    "patience",
     "timeout",
     "seed",
     "seeds",

@@ -12,7 +12,7 @@ from tuneloop.core.budget import Amounts, SpendingLine
 from tuneloop.core.directive import Directive, Extend, Finish, Lasting
 from tuneloop.core.directive_log import append_row
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal
-from tuneloop.core.files import read_json
+from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import Score
 from tuneloop.graph.outcomes import stopping
@@ -78,6 +78,17 @@ def test_patience_ends_after_experiments_in_a_row_without_promotion(
     assert run.stop.is_file() == (then == "finish")
     if then == "finish":
         assert read_json(run.stop)["reason"] == "2 experiments in a row brought nothing better (--patience 2)."
+
+
+def test_patience_begins_anew_in_a_fork(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    score = Score(benchmark="b", split="validation", metric="accuracy", value=1, low=0, high=2, n=1, parsed=1)
+    made = tuple(experiment(i).model_copy(update={"failure": None, "score": score}) for i in (1, 2, 3))
+    monkeypatch.setattr(stopping, "load_journal", lambda _: Journal(experiments=made))
+    monkeypatch.setattr(stopping, "experiment_spending", lambda _: {})
+    run = RunFolder(tmp_path)
+    for at, then in ((2, "research"), (1, "finish")):
+        write_json(run.fork, {"run": "parent", "at": at})
+        assert stopping.next_node(context(run, None, None, patience=2)) == then
 
 
 @pytest.mark.parametrize(("command", "then"), [(Extend(experiments=1), "research"), (Finish(), "finish")])
