@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -55,8 +56,8 @@ def planted_rows(pool: Path, target: Path) -> set[str]:
 
 def tuneloop(home: Path, *words: str) -> None:
     """A command in that home. Raises CalledProcessError."""
-    env_home = ["env", f"FT_FILE_PATH={home}"]
-    subprocess.run([*env_home, sys.executable, "-m", "tuneloop.cli.main", *words], check=True)
+    env = {**os.environ, "FT_FILE_PATH": str(home)}
+    subprocess.run([sys.executable, "-m", "tuneloop.cli.main", *words], env=env, check=True)
 
 
 def make_pool(task: Task, home: Path) -> Path:

@@ -27,7 +27,13 @@ OUT = ROOT / "build" / "platforms"
 SUITE, PACKAGES = "trixie", "ca-certificates,git,make,procps,python3,python3-venv"
 INSIDE = "/opt/tuneloop"
 GIVEN = re.compile(r"(PIP|UV|HF)_.*|.*_PROXY|SSL_CERT_FILE", re.I)
-PLACES = ("/etc/resolv.conf", "/etc/pip.conf", "/etc/xdg/pip", "/root/.config/pip", "/root/.pip")
+PLACES = (
+    "/etc/resolv.conf",
+    "/etc/pip.conf",
+    "/etc/xdg/pip",
+    str(Path.home() / ".config/pip"),
+    str(Path.home() / ".pip"),
+)
 
 
 def say(text: str) -> None:
