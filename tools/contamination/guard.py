@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from hashlib import blake2b
 from itertools import accumulate, groupby
 from typing import Any
 
@@ -31,6 +32,7 @@ BATCH_SIZE = 1 << 20  # letters, from which a batch is not made longer
 PART = 1 << 13  # letters of a long row that are looked at together, or more for longer items; each stands in two parts
 SPLITS = ("unseen", "test", "validation")  # a row with items of several is of the first: that is quoted the least
 BREAK = "\n"  # between the fields of a row
+REMEMBERED = 1 << 18  # rows without an overlap that are not looked at again, 25 MB
 
 
 class Guard:
@@ -48,14 +50,17 @@ class Guard:
             for key in self._field_keys("\n".join(items[place].fields.values())):
                 self._short.setdefault(key, set()).add(place)
         self._longest = 2 * max(map(len, self._short), default=0)
+        self._clean: set[bytes] = set()  # an experiment's rows are mostly those of the one before
 
     def find(self, rows: Iterable[Any]) -> Iterator[Hit | None]:
         """For each row, any JSON value: what it overlaps with, sealed items before shown ones; None where with nothing."""
-        batch: list[tuple[list[str], set[int]]] = []
+        batch: list[tuple[bytes, list[str], set[int]]] = []
         size = 0
         for row in rows:
-            batch.append(self._read(row))
-            size += sum(map(len, batch[-1][0]))
+            texts = list(row_texts(row))
+            key = row_key(texts)
+            batch.append((key, *(([], set()) if key in self._clean else self._read(texts))))
+            size += sum(map(len, batch[-1][1]))
             if len(batch) == BATCH or size > BATCH_SIZE:
                 yield from self._batch(batch)
                 batch, size = [], 0
@@ -80,10 +85,10 @@ class Guard:
     def _own(self, text: str) -> str:
         return "\n".join(part for part in SENTENCE.split(text) if merged(letters(part)) not in self._shared)
 
-    def _read(self, row: Any) -> tuple[list[str], set[int]]:
+    def _read(self, fields: Iterable[str]) -> tuple[list[str], set[int]]:
         """The letters of a row in its readings, in parts that overlap, and the short items that are its fields."""
         raw, bare, short = [], [], set[int]()
-        for text in row_texts(row):
+        for text in fields:
             forms = [letters(form) for form in readings(text)]
             raw.append(forms[0])
             bare.append(forms[-1])
@@ -93,12 +98,15 @@ class Guard:
         step = self._part // 2
         return [t[at : at + self._part] for t in texts for at in range(0, max(1, len(t) - step), step)], short
 
-    def _batch(self, rows: Sequence[tuple[list[str], set[int]]]) -> Iterator[Hit | None]:
-        found = [short for _, short in rows]
-        parts = [(row, part) for row, (texts, _) in enumerate(rows) for part in texts]
+    def _batch(self, rows: Sequence[tuple[bytes, list[str], set[int]]]) -> Iterator[Hit | None]:
+        found = [short for _, _, short in rows]
+        parts = [(row, part) for row, (_, texts, _) in enumerate(rows) for part in texts]
         sizes = accumulate(len(part) for _, part in parts)
         for _, lot in groupby(zip(parts, sizes, strict=True), lambda pair: pair[1] // BATCH_SIZE):
             self._look([part for part, _ in lot], found)
+        if len(self._clean) > REMEMBERED:
+            self._clean.clear()
+        self._clean.update(key for (key, _, _), items in zip(rows, found, strict=True) if not items)
         yield from map(self._hit_of, found)
 
     def _look(self, parts: Sequence[tuple[int, str]], found: Sequence[set[int]]) -> None:
@@ -113,3 +121,9 @@ class Guard:
         if not items:
             return None
         return hit_of(self._items[min(items, key=lambda i: (SPLITS.index(self._items[i].split), i))])
+
+
+def row_key(texts: Sequence[str]) -> bytes:
+    """What a row is remembered by: hash of all its texts and their borders."""
+    sizes = ",".join(str(len(text)) for text in texts)
+    return blake2b(f"{sizes}\n{''.join(texts)}".encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -4,12 +4,13 @@ import json
 import random
 import tracemalloc
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuneloop.tools.contamination.guard import Guard
+from tuneloop.tools.contamination.guard import Guard, row_key
 from tuneloop.tools.contamination.probes import KnownItem
 
 SUFFIX = "\nEnd with \\boxed{answer}."
@@ -296,3 +297,17 @@ def test_the_question_of_a_choice_is_a_copy_where_one_item_asks_it() -> None:
             name: text.replace("Quenthir", "Vortling").replace("Brimoldo", "Snarfbell") for name, text in fields.items()
         }
         assert Guard([one, KnownItem("b", "test", "2", other, "B")]).overlaps(f"{asked} A: none. B: all") is None
+
+
+def test_a_clean_row_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    guard = guard_of(test=TEST[:50])
+    rows = [{"instruction": q, "output": "\ud800"} for q in (*stories(7, 50), *TEST[:3])]
+    first, read = list(guard.find(rows)), Mock(wraps=guard._read)
+    monkeypatch.setattr(guard, "_read", read)
+    assert list(guard.find(rows)) == first
+    assert read.call_count == sum(hit is not None for hit in first) >= 3
+    assert guard.overlaps(TEST[0] + rows[0]["instruction"]) == "test"
+
+
+def test_rows_are_remembered_by_the_borders_of_their_fields() -> None:
+    assert row_key(["ab", "c"]) != row_key(["a", "bc"]) != row_key(["abc"])
