@@ -29,17 +29,17 @@ Examples:
   tuneloop matrix --task gsm8k --only-eval
   tuneloop matrix --task gsm8k --only-report
   tuneloop matrix train sft --task gsm8k --use-chat-template --output-dir results/gsm8k/models/sft_chat_template
+  tuneloop matrix train grpo --task gsm8k --use-chat-template --output-dir results/gsm8k/models/grpo_chat_template
   tuneloop matrix eval --task gsm8k --model-path results/gsm8k/models/sft_chat_template --output-dir eval/mine
   tuneloop matrix report --results-dirs results/gsm8k/eval/* --output-dir results/gsm8k/report
   tuneloop matrix show-tokens --task wordproblems --base-model tiny
 
 \b
-Experiments: sft_chat_template, sft_no_chat_full_loss, sft_no_chat_mask_q; each is evaluated with and without the chat
-template. Killed or stopped, the same command goes on where it was. Docs: docs/matrix.md.
+Experiments: sft_chat_template, grpo_chat_template, sft_no_chat_full_loss, sft_no_chat_mask_q, grpo_no_chat; each is
+evaluated with and without the chat template. Killed or stopped, the same command goes on where it was. Docs: docs/matrix.md.
 """
 EMBEDDED = {"wordproblems": "tiny"}
 OF_THE_SEED = "Qwen/Qwen3-4B"
-NO_GRPO = "GRPO is not there yet; right is tuneloop matrix train sft"
 
 
 def spread_values(words: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -75,18 +75,6 @@ class MatrixCommands(ExampleGroup):
         return super().parse_args(ctx, ["run", *args] if own else args)
 
 
-class Trainers(ExampleGroup):
-    """Ways to train."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does."""
-        if args[0] == "grpo":
-            raise click.UsageError(NO_GRPO)
-        return super().resolve_command(ctx, args)
-
-
 def chosen(ctx: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> list[Experiment]:
     """The experiments of these names, with every seed."""
     from tuneloop.tools.matrix.experiments import choose_experiments
@@ -110,7 +98,10 @@ TASK = click.option(
     "--task", required=True, help="A benchmark: a name, a folder, rg:TASK; or FILE.py with a Task class."
 )
 CONFIG = click.option(
-    "--config", type=FOLDER, metavar="DIR", help="Folder with sft.yaml, eval.yaml.  [default: the shipped ones]"
+    "--config",
+    type=FOLDER,
+    metavar="DIR",
+    help="Folder with sft.yaml, grpo.yaml, eval.yaml.  [default: the shipped ones]",
 )
 MODEL = click.option(
     "--base-model", help="What is trained.  [default: FT_BASE_MODEL; tiny for wordproblems; else Qwen/Qwen3-4B]"
@@ -166,7 +157,7 @@ def run(task: str, *, only_eval: bool, only_report: bool, **given: Any) -> None:
     click.echo(page)
 
 
-@command.group(cls=Trainers)
+@command.group(cls=ExampleGroup)
 def train() -> None:
     """Train one model of the matrix."""
 
@@ -186,13 +177,38 @@ def train() -> None:
 def sft(task: str, *, use_chat_template: bool, mask_question: bool, output_dir: Path, seed: int, **given: Any) -> None:
     """Supervised fine-tuning."""
     from tuneloop.tools.matrix.experiments import sft_experiment
-    from tuneloop.tools.matrix.run import train_one
+
+    train_one(sft_experiment(chat=use_chat_template, mask_question=mask_question, seed=seed), task, output_dir, given)
+
+
+@train.command(
+    epilog="\b\nExamples:\n  tuneloop matrix train grpo --task gsm8k --use-chat-template --output-dir models/grpo"
+)
+@TASK
+@TEMPLATE
+@click.option(
+    "--output-dir", type=FOLDER, required=True, help="Where the model goes; an SFT that is needed, beside it."
+)
+@click.option("--seed", type=click.IntRange(min=1), default=1)
+@CONFIG
+@MODEL
+@OPTIONS
+@SANDBOX
+def grpo(task: str, *, use_chat_template: bool, output_dir: Path, seed: int, **given: Any) -> None:
+    """Reinforcement learning on the task's own verdicts."""
+    from tuneloop.tools.matrix.experiments import grpo_experiment
+
+    train_one(grpo_experiment(chat=use_chat_template, seed=seed), task, output_dir, given)
+
+
+def train_one(one: Experiment, task: str, output_dir: Path, given: dict[str, Any]) -> None:
+    """Train one model into `output_dir`. Raises InvalidRequestError."""
+    from tuneloop.tools.matrix import run as matrix
 
     settings = load_settings()
-    one = sft_experiment(chat=use_chat_template, mask_question=mask_question, seed=seed)
     request = request_of(task, settings, {**given, "experiments": [one], "output_dir": output_dir, "parallel": 1})
     with progress_bar(one.name) as say:
-        train_one(request, one, absolute_path(output_dir), settings, say, tell)
+        matrix.train_one(request, one, absolute_path(output_dir), settings, say, tell)
     click.echo(output_dir)
 
 

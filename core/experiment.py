@@ -132,7 +132,20 @@ class Feedback(Frozen):
     critique: Critique
 
 
-EarlyStopKind = Literal["nan", "zero", "diverged", "exploded", "flat", "stalled", "disk", "memory", "deadline"]
+EarlyStopKind = Literal[
+    "nan",
+    "zero",
+    "diverged",
+    "exploded",
+    "flat",
+    "stalled",
+    "disk",
+    "memory",
+    "deadline",
+    "no_reward",
+    "collapse",
+    "length",
+]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """A user's `Task` class: its samples as JSON Lines, and its verdict on a reply: `python user_task.py TASK.py OUT`.
 
 The class has `name`, `load_train`, `load_test`, `extract_answer(model_output)` and `check_answer(extracted, gold)`. It may
-import `Task` and `Sample` from `tasks.base`, which stand in this file. OUT gets `train.jsonl` (prompt, reply) and
-`test.jsonl` (prompt, answer). What is wrong is one line, `error: ...`, and exit status 1.
+import `Task` and `Sample` from `tasks.base`, which stand in this file. OUT gets `train.jsonl` (prompt, answer, reply)
+and `test.jsonl` (prompt, answer). What is wrong is one line, `error: ...`, and exit status 1.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def rows(task: Any, split: str) -> list[dict[str, str]]:
     found = list(getattr(task, f"load_{split}")())
     if not 0 < len(found) <= MOST:
         raise ValueError(f"load_{split} gives {len(found)} samples; right is 1 to {MOST}")
-    second = ("reply", REPLY) if split == "train" else ("answer", GOLD)
-    return [{"prompt": field(one, PROMPT, "prompt"), second[0]: field(one, second[1], second[0])} for one in found]
+    wanted = {"prompt": PROMPT, "answer": GOLD, **({"reply": REPLY} if split == "train" else {})}
+    return [{name: field(one, names, name) for name, names in wanted.items()} for one in found]
 
 
 def check(task: Any, test: list[dict[str, str]]) -> None:

@@ -18,6 +18,7 @@ import xxhash
 
 PROOF, FINISHED = "proof.json", "finished.json"
 NOTES = ("pulse.json", "cost.json")
+LOGS = ("trainer_log.jsonl", "watch.jsonl")
 NAME = re.compile(r"checkpoint-(\d+)")
 STATE = "trainer_state.json"
 RUNNING_LOSS = "running_loss.json"
@@ -157,6 +158,35 @@ def promote(checkpoint: Path, out: Path) -> None:
             shutil.copyfile(checkpoint / name, part)
         part.replace(out / name)
     prove_finished(out)
+
+
+def is_done(out: Path, *, best_at_end: bool = False) -> bool:
+    """Whether nothing is left to train; else the folder is made ready to begin or to go on.
+
+    `best_at_end`: the model is the best of several states, not the last: the last step is made again.
+    """
+    if not flaw(out, FINISHED):
+        print("this output is finished", flush=True)
+        return True
+    for name in LOGS:
+        mend(out / name)
+    newest = newest_whole(out)
+    state = json.loads((newest / STATE).read_text()) if newest else {}
+    if newest and state["global_step"] >= state["max_steps"]:
+        if not best_at_end:
+            promote(newest, out)  # going on from the last step would take one step too many
+            return True
+        newest.rename(newest.with_name(f"last-{newest.name}"))
+    drop_weights(out)
+    return False
+
+
+def mend(log: Path) -> None:
+    """Cut a torn last line off, or the next one would be glued to it."""
+    if log.is_file():
+        whole = log.read_bytes().rpartition(b"\n")
+        if whole[2]:
+            log.write_bytes(whole[0] + whole[1])
 
 
 def drop_weights(out: Path) -> None:

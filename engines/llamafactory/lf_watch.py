@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections import deque
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from lf_checkpoints import RUNNING_LOSS, prove_checkpoint, write
-from lf_cost import METER, age, clocks, since
-from llamafactory.train.sft.trainer import CustomSeq2SeqTrainer
-from transformers import TrainerCallback
+from lf_cost import age
+from transformers import Trainer, TrainerCallback
 
 UNFINISHED = 75  # EX_TEMPFAIL: it ended on request; the next attempt goes on here
 DISCARD = "discard"  # a file of this name beside the config: end without saving, what is saved is better
@@ -61,38 +61,15 @@ def agreed(*wishes: bool) -> list[bool]:
 
 
 STOP = Stop()
-
-
-class WatchedTrainer(CustomSeq2SeqTrainer):
-    """The engine's trainer with a meter and, called last, a supervisor beside it."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.add_callback(METER)
-        self.add_callback(CheckpointCallback(self))
-
-    def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
-        """The next step begins."""
-        METER.fetching()
-        return super().get_batch_samples(*args, **kwargs)
-
-    def training_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """One batch of it."""
-        METER.fed(inputs)
-        return super().training_step(model, inputs, *args, **kwargs)
-
-    def save_model(self, *args: Any, **kwargs: Any) -> None:
-        """Also where a checkpoint holds the model."""
-        began = clocks()
-        super().save_model(*args, **kwargs)
-        METER.save = since(began)
+LOGGED = {name: name for name in ("loss", "grad_norm", "learning_rate", "eval_loss")}
 
 
 class CheckpointCallback(TrainerCallback):
     """Proves checkpoints in the background, ends on request, writes pulse and watch."""
 
-    def __init__(self, trainer: CustomSeq2SeqTrainer) -> None:
-        self.trainer = trainer
+    def __init__(self, trainer: Trainer, logged: Mapping[str, str] = LOGGED, every: int = 1) -> None:
+        """`logged`: what the trainer logs, and how a row calls it. `every`: steps between two where it may end or save."""
+        self.trainer, self.logged, self.every = trainer, logged, every
         self.out = Path(trainer.args.output_dir)
         self.discard = Path(sys.argv[1]).with_name(DISCARD)
         self.began = born()
@@ -138,6 +115,10 @@ class CheckpointCallback(TrainerCallback):
         if self.ends:
             self.longest = max(self.longest, now - self.ends[-1])
         self.ends.append(now)
+        if state.global_step % self.every and state.global_step < state.max_steps:
+            control.should_save = False
+            self.pulse(state)
+            return
         saves = args.save_strategy != "no"
         STOP.asked, due = agreed(STOP.asked, saves and now - self.saving_since > SAVE_SECONDS)
         control.should_save |= due
@@ -187,7 +168,7 @@ class CheckpointCallback(TrainerCallback):
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """One row, on its way to the disk when this returns."""
-        found = {k: v for k, v in kwargs["logs"].items() if k in ("loss", "grad_norm", "learning_rate", "eval_loss")}
+        found = {self.logged[k]: v for k, v in kwargs["logs"].items() if k in self.logged}
         if not found or not args.should_save:
             return
         row = {

@@ -13,6 +13,7 @@ from transformers.utils import import_utils
 MODULES = (
     "llamafactory.launcher",
     "llamafactory.train.tuner",
+    "llamafactory.train.sft.trainer",
     "llamafactory.train.sft.workflow",
     "llamafactory.train.dpo.workflow",
     "llamafactory.train.kto.workflow",

@@ -6,18 +6,18 @@ the step at hand and ends with status 75: unfinished.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import llamafactory.train.sft.workflow as sft
-from lf_checkpoints import FINISHED, STATE, drop_weights, flaw, newest_whole, promote, prove_finished
-from lf_cost import METER
-from lf_watch import STOP, WATCH, WatchedTrainer
+from lf_checkpoints import is_done, newest_whole, prove_finished
+from lf_cost import METER, clocks, since
+from lf_watch import STOP, CheckpointCallback
 from llamafactory.extras.misc import get_device_count, is_env_enabled
 from llamafactory.hparams import read_args
+from llamafactory.train.sft.trainer import CustomSeq2SeqTrainer
 from llamafactory.train.tuner import export_model, run_exp
 
 RESUME = "TUNELOOP_RESUME"
@@ -27,7 +27,7 @@ def train(args: dict[str, Any]) -> None:
     """Begin, go on, or see that everything is done."""
     out = Path(args["output_dir"])
     if RESUME not in os.environ:
-        if done(args, out):
+        if is_done(out, best_at_end=bool(args.get("load_best_model_at_end"))):
             return
         os.environ[RESUME] = str(newest_whole(out) or "")
         if is_env_enabled("FORCE_TORCHRUN") or get_device_count() > 1:
@@ -42,31 +42,29 @@ def train(args: dict[str, Any]) -> None:
         prove_finished(out)
 
 
-def done(args: dict[str, Any], out: Path) -> bool:
-    """Whether nothing is left to train; else the folder is made ready."""
-    if not flaw(out, FINISHED):
-        print("this output is finished", flush=True)
-        return True
-    for name in ("trainer_log.jsonl", WATCH):
-        mend(out / name)
-    newest = newest_whole(out)
-    state = json.loads((newest / STATE).read_text()) if newest else {}
-    if newest and state["global_step"] >= state["max_steps"] and not args.get("load_best_model_at_end"):
-        # Going on from the last step would take one step too many.
-        promote(newest, out)
-        return True
-    if newest and state["global_step"] >= state["max_steps"]:
-        newest.rename(newest.with_name(f"last-{newest.name}"))
-    drop_weights(out)
-    return False
+class WatchedTrainer(CustomSeq2SeqTrainer):
+    """The engine's trainer with a meter and, called last, a supervisor beside it."""
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.add_callback(METER)
+        self.add_callback(CheckpointCallback(self))
 
-def mend(log: Path) -> None:
-    """Cut a torn last line off, or the next one would be glued to it."""
-    if log.is_file():
-        whole = log.read_bytes().rpartition(b"\n")
-        if whole[2]:
-            log.write_bytes(whole[0] + whole[1])
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
+        """The next step begins."""
+        METER.fetching()
+        return super().get_batch_samples(*args, **kwargs)
+
+    def training_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """One batch of it."""
+        METER.fed(inputs)
+        return super().training_step(model, inputs, *args, **kwargs)
+
+    def save_model(self, *args: Any, **kwargs: Any) -> None:
+        """Also where a checkpoint holds the model."""
+        began = clocks()
+        super().save_model(*args, **kwargs)
+        METER.save = since(began)
 
 
 def spread() -> None:

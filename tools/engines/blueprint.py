@@ -68,15 +68,16 @@ class Blueprint:
 
     @property
     def device(self) -> str:
-        """Which lock: any where there is one for all machines, else cuda where an NVIDIA driver is loaded."""
-        if (self.folder / "lock-any.txt").is_file():
+        """What torch is for: cuda where an NVIDIA driver is loaded, else cpu; any for an engine without torch."""
+        if not self.torch.is_file():
             return "any"
         return "cuda" if Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists() else "cpu"
 
     @property
     def lock(self) -> Path:
-        """The lock file for this machine: every package with hashes, but torch."""
-        return self.folder / f"lock-{self.device}.txt"
+        """The lock file, for all machines where there is one, else for this: every package with hashes, but torch."""
+        whole = self.folder / "lock-any.txt"
+        return whole if whole.is_file() else self.folder / f"lock-{self.device}.txt"
 
     @property
     def torch(self) -> Path:
@@ -155,6 +156,18 @@ ENGINE_BLUEPRINTS = {
             "transformers.models.llama.modeling_llama",
         ),
         accepts={"opencompass": ("0.5.4", "0.6"), "transformers": ("5", "6")},
+    ),
+    "trl": Blueprint(
+        name="trl",
+        folder=ENGINES / "trl",
+        module="trl",
+        imports=(
+            "trl.trainer.grpo_trainer",
+            "peft",
+            "transformers.models.qwen2.modeling_qwen2",
+            "transformers.models.llama.modeling_llama",
+        ),
+        optional=True,
     ),
     "reasoning_gym": Blueprint(
         name="reasoning_gym",

@@ -6,27 +6,33 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.tools.training.tokens import Format
 
 FORMATS: tuple[Format, ...] = ("chat", "raw")
-GRPO = ("grpo_chat_template", "grpo_no_chat")
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One way to train. `chat`: rows stand in the model's chat template; `mask_question`: only answers carry loss."""
+    """One way to train. `chat`: prompts stand in the model's chat template; `mask_question`: only answers carry loss."""
 
     name: str
     chat: bool
     mask_question: bool
     seed: int = 1
+    method: Literal["sft", "grpo"] = "sft"
 
     @property
     def format(self) -> Format:
         """The evaluation format whose prompts are what it was trained on."""
         return "chat" if self.chat else "raw"
+
+    @property
+    def sft(self) -> Experiment:
+        """The SFT of the same format and seed, with which a GRPO may begin."""
+        return sft_experiment(chat=self.chat, mask_question=True, seed=self.seed)
 
     @property
     def model(self) -> str:
@@ -40,8 +46,10 @@ class Experiment:
 
 EXPERIMENTS = (
     Experiment("sft_chat_template", chat=True, mask_question=True),
+    Experiment("grpo_chat_template", chat=True, mask_question=True, method="grpo"),
     Experiment("sft_no_chat_full_loss", chat=False, mask_question=False),
     Experiment("sft_no_chat_mask_q", chat=False, mask_question=True),
+    Experiment("grpo_no_chat", chat=False, mask_question=True, method="grpo"),
 )
 
 
@@ -49,8 +57,6 @@ def choose_experiments(names: Sequence[str], seeds: int = 1) -> list[Experiment]
     """The named experiments, all where none is named, with each seed. Raises InvalidRequestError."""
     known = {one.name: one for one in EXPERIMENTS}
     for name in names:
-        if name in GRPO:
-            raise InvalidRequestError(f"experiment {name}: GRPO is not there yet; right is one of {', '.join(known)}")
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]}?" if close else f"right is one of {', '.join(known)}"
@@ -61,7 +67,14 @@ def choose_experiments(names: Sequence[str], seeds: int = 1) -> list[Experiment]
 
 def sft_experiment(*, chat: bool, mask_question: bool, seed: int) -> Experiment:
     """The SFT that trains in this way; in a chat template only answers carry loss."""
-    found = next(one for one in EXPERIMENTS if one.chat == chat and one.mask_question == (chat or mask_question))
+    asked = ("sft", chat, chat or mask_question)
+    found = next(one for one in EXPERIMENTS if (one.method, one.chat, one.mask_question) == asked)
+    return replace(found, seed=seed)
+
+
+def grpo_experiment(*, chat: bool, seed: int) -> Experiment:
+    """The GRPO whose prompts are asked in this way."""
+    found = next(one for one in EXPERIMENTS if one.method == "grpo" and one.chat == chat)
     return replace(found, seed=seed)
 
 

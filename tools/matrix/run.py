@@ -21,16 +21,17 @@ from tuneloop.tools.jobs.machine import find_device
 from tuneloop.tools.matrix.configs import EvalConfig, MatrixConfig
 from tuneloop.tools.matrix.evaluation import Summary, evaluate_model, missing_models
 from tuneloop.tools.matrix.experiments import FORMATS, Experiment, ResultTree
+from tuneloop.tools.matrix.grpo import plan_grpo, try_grpo
 from tuneloop.tools.matrix.report import write_report
 from tuneloop.tools.matrix.tasks import Sample, Task, load_task, text_ends, training_row
 from tuneloop.tools.matrix.training import (
+    NOTE,
     Say,
     TrainingRunTools,
     experiment_values,
     forecast_training,
     plan_training,
     train_all,
-    write_recipe,
 )
 from tuneloop.tools.training.tokens import Format, RowTokens, TokenCase, encode_rows, nowhere_config
 
@@ -75,9 +76,56 @@ def run_matrix(request: Request, settings: Settings, say: Say, tell: Tell) -> Pa
 
 
 def train(request: Request, targets: Mapping[Experiment, Path], tools: TrainingRunTools, say: Say, tell: Tell) -> None:
-    """Train what is not there yet: first configs and tokens are checked, then a smoke run tells what it will take."""
+    """Train what is not there yet. First configs and tokens are checked, then a few steps of each kind tell what it will take."""
     assert tools.task is not None, "a training has a task"
-    rows = tools.task.train
+    sft = [one for one in targets if one.method == "sft"]
+    grpo = try_all_grpo(request, {one: targets[one] for one in targets if one.method == "grpo"}, tools, say, tell)
+    beside = {one.sft: targets[one].parent / one.sft.model for one, start in grpo.items() if start == "sft"}
+    places = {**beside, **{one: targets[one] for one in sft}}
+    train_sft(request, places, tools, say, tell)
+    trainings = [
+        plan_grpo(
+            one,
+            tools.with_seed(one.seed),
+            request.config.grpo,
+            request.options,
+            targets[one],
+            places[one.sft] if start == "sft" else None,
+        )
+        for one, start in grpo.items()
+    ]
+    for training in trainings:
+        if not training.delivered:
+            training.write_recipe()
+    train_all(trainings, request.parallel, say)
+
+
+def try_all_grpo(
+    request: Request, targets: Mapping[Experiment, Path], tools: TrainingRunTools, say: Say, tell: Tell
+) -> dict[Experiment, str]:
+    """What each GRPO begins with, base or sft: by the config, else sft where nothing that the base model says earns anything."""
+    found: dict[Experiment, str] = {}
+    for one, target in targets.items():
+        values, wanted = request.config.grpo, request.config.grpo.start_from
+        training = plan_grpo(one, tools.with_seed(one.seed), values, request.options, target)
+        training.write_recipe()
+        seconds, earned = try_grpo(training, say)
+        found[one] = wanted if wanted != "auto" else "base" if earned else "sft"
+        why = (
+            ""
+            if wanted != "auto" or earned
+            else f": the base model's replies earn nothing, so it begins with {one.sft.name}"
+        )
+        if not (target / NOTE).is_file():
+            tell(f"{one.model}: {values.max_steps} steps of GRPO, at most about {format_duration(seconds)}{why}")
+    return found
+
+
+def train_sft(
+    request: Request, targets: Mapping[Experiment, Path], tools: TrainingRunTools, say: Say, tell: Tell
+) -> None:
+    """The trainings by LLaMA-Factory."""
+    assert tools.task is not None, "a training has a task"
     values, options = request.config.sft, request.options
     trainings = [
         plan_training(one, tools.with_seed(one.seed), values, options, target) for one, target in targets.items()
@@ -86,9 +134,9 @@ def train(request: Request, targets: Mapping[Experiment, Path], tools: TrainingR
     if not missing:
         return
     unlike = list({one.experiment.name: one.experiment for one in missing}.values())
-    check_prefixes(tokens_of(request, unlike, rows[0], tools, say))
+    check_prefixes(tokens_of(request, unlike, tools.task.train[0], tools, say))
     for one in missing:
-        write_recipe(one)
+        one.write_recipe()
     forecast = forecast_training(missing[0], say)
     if forecast is not None:
         rounds = math.ceil(len(missing) / request.parallel)
@@ -170,8 +218,11 @@ def sample_tokens(request: Request, sample: int, settings: Settings, say: Say) -
         raise InvalidRequestError(
             f"--sample {sample}: {task.name} has {len(task.train)} training rows, numbered from 0"
         )
+    shown = [one for one in request.experiments if one.method == "sft"]
+    if not shown:
+        raise InvalidRequestError("GRPO learns from replies that it makes itself; right is an experiment with SFT")
     tools = training_tools(request, task, settings, say)
-    return tokens_of(request, request.experiments, task.train[sample], tools, say)
+    return tokens_of(request, shown, task.train[sample], tools, say)
 
 
 def tokens_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from tuneloop.tools.evaluation.standalone.run_tools import ignore_progress
 from tuneloop.tools.hub.models import Progress
 from tuneloop.tools.matrix.experiments import FORMATS, Experiment
 from tuneloop.tools.matrix.user_task import is_task_file, load_user_task
-from tuneloop.tools.scoring import answer_matching
+from tuneloop.tools.scoring import answer_matching, typed_json
 from tuneloop.tools.training.tokens import Format
 
 TRAIN = "train.jsonl"
@@ -37,10 +37,15 @@ FORMS = {"chat": "chat", "raw": "base"}
 
 @dataclass(frozen=True)
 class Sample:
-    """A prompt as the evaluation asks it, and the reply that is learned."""
+    """A prompt as the evaluation asks it, the reply that is learned, and what a reply is scored by.
+
+    `gold`: the right answer. `item`: what the task's verifier gets of it, None where the task has no verifier.
+    """
 
     prompt: str
     reply: str
+    gold: str = ""
+    item: Mapping[str, Any] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,9 @@ def load_task(name: str, settings: Settings, say: Progress = ignore_progress, sa
     """The benchmark or Python file `name` as a task, fetched where it is not here yet. Raises InvalidRequestError."""
     if is_task_file(name):
         own = load_user_task(name, settings, say, sandbox)
-        return without_items(name, own.folder, [Sample(*pair) for pair in own.train])
+        return without_items(
+            name, own.folder, [Sample(row["prompt"], row["reply"], row["answer"], row) for row in own.train]
+        )
     resolve.check_benchmark(name, settings)
     if parts := resolve.family_members(name):
         raise InvalidRequestError(f"task {name} is a family of benchmarks; right is one of {', '.join(parts)}")
@@ -124,7 +131,8 @@ def sample_of(folder: BenchmarkFolder, row: Mapping[str, Any], name: str) -> Sam
     steps = next((fields[key] for key in STEPS if fields.get(key)), "")
     form = declared.final or ENDS.get(declared.answer) or (TAGGED if "<answer>" in declared.prompt else "ANSWER")
     end = form.replace("ANSWER", fields["answer"])
-    return Sample(prompt, steps if end in steps else f"{steps}\n{end}" if steps else end)
+    item = {"entry": typed_json.encoded(dict(row))} if declared.verified else None
+    return Sample(prompt, steps if end in steps else f"{steps}\n{end}" if steps else end, fields["answer"], item)
 
 
 def task_sets(task: Task, decoding: Decoding, limit: int | None, options: Mapping[str, Any]) -> dict[Format, ItemSet]:

@@ -15,9 +15,9 @@ from pydantic import BaseModel
 
 from tuneloop.core.async_bridge import pause
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, PausedError, RecipeError
-from tuneloop.core.experiment import Forecast, Training
+from tuneloop.core.experiment import Forecast, Training, TrainingFinding
 from tuneloop.core.files import digest, fsync_tree, read_model, write_atomic, write_json
-from tuneloop.core.job import Command
+from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.lease import hold_lease
 from tuneloop.core.locks import exclusive
@@ -40,7 +40,7 @@ from tuneloop.tools.training.launch import (
     was_training_killed,
 )
 from tuneloop.tools.training.metrics import read_signs
-from tuneloop.tools.training.monitor import monitor_findings
+from tuneloop.tools.training.monitor import MonitorSigns, monitor_findings
 from tuneloop.tools.training.result import log_points, training_result, verify_state
 from tuneloop.tools.training.smoke_run import smoke_run_forecast
 from tuneloop.tools.training.smoke_run_rows import check_smoke_run
@@ -60,7 +60,11 @@ Say = Callable[[str, int, int], None]  # what, done, total
 
 
 class Trained(BaseModel):
-    """What a delivered model is: written last beside its weights."""
+    """What a delivered model is: written last beside its weights.
+
+    Of GRPO, `start` is the model that it began with, and `rewards` its curve: step, reward, length in tokens, kl, clipped and
+    alike (shares of replies cut off, and of groups whose rewards are all the same).
+    """
 
     key: str
     task: str
@@ -71,6 +75,8 @@ class Trained(BaseModel):
     base_model: str
     base: str
     training: Training
+    start: str = "base"
+    rewards: list[dict[str, float]] = []
 
 
 @dataclass(frozen=True)
@@ -153,6 +159,43 @@ class CellTraining:
         note = self.target / NOTE
         return note.is_file() and read_model(note, Trained).key == self.key
 
+    @property
+    def label(self) -> str:
+        """What progress calls it."""
+        return self.experiment.model
+
+    def write_recipe(self) -> None:
+        """Config and data, the report of the rows last; what is there already stays."""
+        folder = self.folder
+        if not (folder.data / "report.json").is_file():
+            write_atomic(folder.config, self.config)
+            write_json(folder.data / "data.json", list(self.rows))
+            write_dataset_info(folder.data)
+            write_json(folder.data / "report.json", {"rows": len(self.rows)})
+
+    def start(self) -> None:
+        """Launch the training, or find it."""
+        start_training(self.tools, self.folder)
+
+    def tend(self) -> None:
+        """Keep running what it needs beside it."""
+
+    def stop(self, *, save: bool) -> None:
+        """End it; with `save` it leaves a checkpoint."""
+        stop_training(self.tools, self.folder, "train", save=save)
+
+    def findings(self, signs: MonitorSigns) -> tuple[TrainingFinding, ...]:
+        """What its watch says."""
+        return monitor_findings(signs)
+
+    def result(self, seen: JobStatus, job: Path) -> Training:
+        """Proof that it is whole. Raises RecipeError."""
+        return training_result(self.tools, self.folder, seen, job)
+
+    def told(self) -> dict[str, Any]:
+        """What else its note says."""
+        return {}
+
 
 def plan_training(
     experiment: Experiment, tools: TrainingRunTools, values: Mapping[str, Any], options: Mapping[str, Any], target: Path
@@ -207,16 +250,6 @@ def check_config_text(tools: TrainingRunTools, text: str) -> None:
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise InvalidRequestError(f"sft.yaml: {wrong[0].key}: {wrong[0].text}{more}")
-
-
-def write_recipe(one: CellTraining) -> None:
-    """Config and data, the report of the rows last; what is there already stays."""
-    folder = one.folder
-    if not (folder.data / "report.json").is_file():
-        write_atomic(folder.config, one.config)
-        write_json(folder.data / "data.json", list(one.rows))
-        write_dataset_info(folder.data)
-        write_json(folder.data / "report.json", {"rows": len(one.rows)})
 
 
 def forecast_training(one: CellTraining, say: Say) -> Forecast | None:
@@ -278,7 +311,7 @@ def train_all(trainings: Sequence[CellTraining], parallel: int, say: Say) -> Non
                     pause(LOOK)
         except (KeyboardInterrupt, PausedError):
             for one in active:
-                stop_training(one.tools, one.folder, "train", save=True)
+                one.stop(save=True)
             raise
 
 
@@ -295,18 +328,19 @@ def advance(one: CellTraining, launches: Counter[str], say: Say) -> bool:
             raise InfrastructureError(
                 f"{one.experiment.model}: its training was killed {KILLS} times; look at {folder.jobs}"
             )
-        start_training(tools, folder)
+        one.start()
         return False
     signs = read_signs(tools, folder, None)
-    say(one.experiment.model, signs.step, signs.of)
+    say(one.label, signs.step, signs.of)
     if seen.state == "running":
-        for found in monitor_findings(signs):
+        one.tend()
+        for found in one.findings(signs):
             if found.level == "stop":
-                stop_training(tools, folder, "train", save=False)
+                one.stop(save=False)
                 raise InfrastructureError(f"{one.experiment.model}: its training was stopped: {found.text}")
         return False
     try:
-        done = training_result(tools, folder, seen, job)
+        done = one.result(seen, job)
         accept_model(folder, tools.setup.model_root)
     except RecipeError as e:
         raise InfrastructureError(f"{one.experiment.model}: {e}") from e
@@ -337,6 +371,7 @@ def deliver(one: CellTraining) -> None:
         base_model=tools.setup.model_name,
         base=str(tools.setup.model_root),
         training=read_model(folder.training, Training),
+        **one.told(),
     )
     write_json(part / NOTE, note.model_dump(mode="json"))
     fsync_tree(part)

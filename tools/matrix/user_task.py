@@ -37,10 +37,10 @@ FORM = "right is a Python file with one class that has name, load_train, load_te
 
 @dataclass(frozen=True)
 class UserTask:
-    """Items to be measured on, and pairs of prompt and reply to be trained on."""
+    """Items to be measured on, and rows of prompt, reply and right answer to be trained on."""
 
     folder: BenchmarkFolder
-    train: tuple[tuple[str, str], ...]
+    train: tuple[dict[str, str], ...]
 
 
 def is_task_file(name: str) -> bool:
@@ -68,7 +68,7 @@ def load_user_task(name: str, settings: Settings, say: Progress, sandbox: Sandbo
     run.root.mkdir(parents=True, exist_ok=True)
     with hold_lease(settings.home.root), exclusive(run.lock):
         out = read_samples(tools, path, name)
-        train = [(row["prompt"], row["reply"]) for row in rows_of(out / "train.jsonl", ("prompt", "reply"))]
+        train = rows_of(out / "train.jsonl", ("prompt", "reply", "answer"))
         test = rows_of(out / "test.jsonl", ("prompt", "answer"))
     items = [
         Item(id=f"test-{i:04}", fields={"prompt": row["prompt"]}, answer="", calls=Verified(item=row))
