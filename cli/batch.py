@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.formatting import printable
 from tuneloop.core.settings import Settings, load_settings
 
@@ -25,6 +24,7 @@ Examples:
   tuneloop batch tasks.json --parallel 2
   tuneloop batch tasks.json --scenarios scenarios.json
   tuneloop batch resume
+  tuneloop batch stop
   tuneloop batch report NAME --json
 
 \b
@@ -46,7 +46,9 @@ class BatchCommands(click.Group):
         return super().resolve_command(ctx, args if args[0] in self.commands else ["start", *args])
 
 
-@click.group(cls=BatchCommands, epilog=EXAMPLES, subcommand_metavar="FILE | resume [NAME] | report [NAME]")
+@click.group(
+    cls=BatchCommands, epilog=EXAMPLES, subcommand_metavar="FILE | resume [NAME] | stop [NAME] | report [NAME]"
+)
 def command() -> None:
     """Many runs from one file: one per task and scenario, side by side, with a comparison at the end."""
 
@@ -85,8 +87,23 @@ def start(
 @JSON
 def resume(name: str | None, as_json: bool) -> None:
     """Go on with a batch; runs that had failed are tried again."""
+    from tuneloop.tools.batch.run import find_batch
+
     settings = load_settings()
-    _drive(_select(settings, name), settings, as_json=as_json, retry=True)
+    _drive(find_batch(settings.home, name), settings, as_json=as_json, retry=True)
+
+
+@command.command(epilog="\b\nExamples:\n  tuneloop batch stop\n  tuneloop batch stop tasks-20260101-120000")
+@NAME
+def stop(name: str | None) -> None:
+    """Start no further run of a batch and pause those at work; everything is kept and `batch resume` goes on."""
+    from tuneloop.tools.batch.background import stop_batch
+    from tuneloop.tools.batch.run import find_batch
+
+    settings = load_settings()
+    folder = find_batch(settings.home, name)
+    done = "has stopped, its runs were" if stop_batch(folder, settings) else "is asked to stop, its runs are"
+    click.echo(f"batch {folder.id} {done} asked to pause; to go on: tuneloop batch resume {folder.id}")
 
 
 @command.command(epilog="\b\nExamples:\n  tuneloop batch report\n  tuneloop batch report --json | jq '.[].gain'")
@@ -95,32 +112,21 @@ def resume(name: str | None, as_json: bool) -> None:
 def report(name: str | None, as_json: bool) -> None:
     """Compare what has finished so far; starts nothing."""
     from tuneloop.tools.batch.comparison import compare_runs, comparison_markdown
-    from tuneloop.tools.batch.run import batch_status
+    from tuneloop.tools.batch.run import batch_status, find_batch
 
     settings = load_settings()
-    folder = _select(settings, name)
+    folder = find_batch(settings.home, name)
     cells = compare_runs(folder.home, batch_status(folder, settings))
     click.echo(
         json.dumps([asdict(cell) for cell in cells], indent=1) if as_json else comparison_markdown(cells), nl=as_json
     )
 
 
-def _select(settings: Settings, name: str | None) -> BatchFolder:
-    """The batch of that name, or the newest one."""
-    from tuneloop.tools.batch.run import BatchFolder
-
-    if name:
-        return BatchFolder(settings.home, settings.home.run(name).id)
-    there = sorted(settings.home.root.glob("batches/*/batch.json"), key=lambda file: file.stat().st_mtime)
-    if not there:
-        raise InvalidRequestError("no batch yet; right is tuneloop batch tasks.json")
-    return BatchFolder(settings.home, there[-1].parent.name)
-
-
 def _drive(folder: BatchFolder, settings: Settings, *, as_json: bool, retry: bool = False) -> None:
     """Show the batch until it is over. Exit status 1 when a run has failed, 130 when interrupted."""
     from tuneloop.graph.lifecycle.batch import finish_batch
     from tuneloop.tools.batch.comparison import comparison_markdown
+    from tuneloop.tools.batch.run import is_over
 
     try:
         with _shown(as_json) as show:
@@ -130,6 +136,9 @@ def _drive(folder: BatchFolder, settings: Settings, *, as_json: bool, retry: boo
         raise
     if not as_json:
         click.echo(comparison_markdown(cells), nl=False)
+    if not is_over(found):
+        click.echo(f"to go on: tuneloop batch resume {folder.id}", err=True)
+        raise SystemExit(0)
     click.echo(f"comparison: {folder.root / 'comparison.md'}", err=True)
     raise SystemExit(1 if any(status.state == "failed" for status in found) else 0)
 

@@ -24,7 +24,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.core.transcript import TRANSCRIPT_SUFFIX
 from tuneloop.tools.batch.comparison import COLUMNS, cell_texts
 from tuneloop.tools.batch.comparison import compare_runs as compare_cells
-from tuneloop.tools.batch.run import BatchFolder, batch_status
+from tuneloop.tools.batch.run import all_batches, batch_status, find_batch
 from tuneloop.tools.report.report_file import read_report
 from tuneloop.tools.runs.approvals import editable_texts, open_question
 from tuneloop.tools.runs.compare import compare_runs
@@ -318,13 +318,12 @@ def plot_file(home: Home, name: str, file: str) -> Path:
 
 def batches_page(home: Home) -> dict[str, Any]:
     """All batches, newest first."""
-    there = sorted(home.root.glob("batches/*/batch.json"), key=lambda file: file.stat().st_mtime, reverse=True)
-    return {"names": [file.parent.name for file in there]}
+    return {"names": [folder.id for folder in all_batches(home)]}
 
 
 def batch_page(settings: Settings, name: str) -> dict[str, Any]:
     """The runs of a batch and what they brought. Raises InvalidRequestError when there is no such batch."""
-    folder = BatchFolder(settings.home, settings.home.run(name).id)
+    folder = find_batch(settings.home, name)
     found = batch_status(folder, settings)
     compared = compare_cells(settings.home, found)
     cells = [((cell.benchmark, cell.model, cell.scenario), cell_texts(cell)) for cell in compared]

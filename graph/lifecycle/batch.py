@@ -15,6 +15,7 @@ from tuneloop.tools.batch.run import Batch, BatchFolder, TaskStatus, create_batc
 from tuneloop.tools.batch.tasks import Document, read_batch, read_document
 from tuneloop.tools.runs.request import folder_name, fresh_name
 
+LONGEST_STEM = 40  # characters of a file's name in that of its batch
 Show = Callable[[Sequence[TaskStatus]], None]
 Tasks = Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -58,7 +59,7 @@ def make_batch(
 ) -> BatchFolder:
     """Check every task and write the batch; `given`: fields of tasks that do not name them. Raises InvalidRequestError."""
     tasks = tasks or Document(Path("tasks"), None, {})
-    folder = BatchFolder(settings.home, folder_name(name or fresh_name(tasks.path.stem)))
+    folder = BatchFolder(settings.home, folder_name(name or fresh_name(tasks.path.stem[:LONGEST_STEM])))
     found = read_batch(folder.id, tasks, scenarios, settings, lambda spec: check_spec(spec, settings), given or {})
     gpus = gpu_memory()
     create_batch(folder, Batch(parallel=parallel or max(1, len(gpus)), tasks=found), Devices(gpus))
@@ -68,7 +69,7 @@ def make_batch(
 def finish_batch(
     folder: BatchFolder, settings: Settings, show: Show, *, retry: bool = False
 ) -> tuple[list[TaskStatus], list[Cell]]:
-    """Drive a batch until all its runs have ended, then write their comparison; `retry`: those that had failed, too."""
+    """Drive a batch until all its runs have ended or it is stopped, then write the comparison; `retry`: what failed, too."""
     with open_batch(folder, Devices(gpu_memory()), settings) as driver:
         if retry:
             retry_failed(driver)

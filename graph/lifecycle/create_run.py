@@ -11,14 +11,13 @@ from tuneloop.agents.policy.dataset_selection import DatasetSelection, select_da
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run_spec import AUTO, RunSpec
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.choose import open_run_sandbox
-from tuneloop.tools.benchmark_items import resolve
-from tuneloop.tools.hub import datasets, models
+from tuneloop.tools.hub import datasets
 from tuneloop.tools.llm_proxy.access import data_access, missing, unpriced
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
-from tuneloop.tools.runs.request import folder_name, fresh_name
+from tuneloop.tools.runs.request import check_names, folder_name, fresh_name
 from tuneloop.tools.runs.signature import check_signed
 from tuneloop.tools.scoring.llm_judge import find_judge
 
@@ -41,11 +40,7 @@ def create_run_folder(spec: RunSpec, settings: Settings, name: str = "") -> RunF
 def check_spec(spec: RunSpec, settings: Settings) -> None:
     """Benchmark, model, data, sandbox, models that jobs may ask, disk and the folder itself."""
     check_writable(settings.home.root)
-    declared = [resolve.check_benchmark(name, settings) for name in spec.measured]
-    if spec.base_model != AUTO:
-        models.check_model(spec.base_model)
-    for dataset in spec.datasets:
-        datasets.check_dataset(dataset)
+    declared = check_names(spec, settings)
     if not spec.datasets:
         choose_datasets_for(declared[0])
     open_run_sandbox(spec.sandbox, settings.unsandboxed).check_reachable(settings.home.root.absolute())

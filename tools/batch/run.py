@@ -7,7 +7,8 @@ written once, and `attempts.json`. Whoever resumes it reads the rest from the ru
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,12 +28,14 @@ from tuneloop.sandboxes.detached import is_readable, start_command_line
 from tuneloop.tools.batch.devices import Devices
 from tuneloop.tools.batch.tasks import BatchTask
 from tuneloop.tools.llm_proxy.access import endpoint_environment
+from tuneloop.tools.runs.messages import request_pause
 from tuneloop.tools.runs.start import LOG, refusal_line
 from tuneloop.tools.runs.status import TAIL, last_node
 
 TaskState = Literal["waiting", "running", "finished", "failed"]
 ATTEMPTS = 3  # starts of one run before it counts as failed
 GLANCE = 1.0
+START_SECONDS = 60.0  # until a run that was just started holds its lock
 
 
 class Batch(BaseModel):
@@ -79,6 +82,11 @@ class BatchFolder:
     def lock(self) -> Path:
         """Held by the process that drives the batch."""
         return self.root / "lock"
+
+    @property
+    def stop(self) -> Path:
+        """There while the process that drives the batch is asked to stop."""
+        return self.root / "stop"
 
     def read(self) -> Batch:
         """Raises InvalidRequestError when there is no such batch."""
@@ -158,6 +166,18 @@ class BatchDriver:
         self.ended[task.run_id] = handle
         return TaskStatus(task, "running")
 
+    def stop(self) -> list[TaskStatus]:
+        """Ask every run at work to pause, which is no failed start; where they stand."""
+        for task in self.batch.tasks:
+            run = self.folder.home.run(task.run_id)
+            deadline = time.monotonic() + START_SECONDS
+            while self._works(task, run) and not is_locked(run.lock) and time.monotonic() < deadline:
+                pause(GLANCE / 10)
+            if is_locked(run.lock) and request_pause(run):
+                self.tried.started.pop(task.run_id, None)
+        self._save()
+        return [self.status(task) for task in self.batch.tasks]
+
     def _works(self, task: BatchTask, run: RunFolder) -> bool:
         """Whether a process works on it: ours, or one from before."""
         handle = self.ended.get(task.run_id)
@@ -200,6 +220,7 @@ def open_batch(folder: BatchFolder, devices: Devices, settings: Settings) -> Ite
             raise InvalidRequestError(
                 f"batch {folder.id} is driven by another process: tuneloop batch report {folder.id}"
             )
+        folder.stop.unlink(missing_ok=True)
         tried = read_model(folder.attempts, Attempts) if folder.attempts.is_file() else Attempts()
         driver = BatchDriver(folder, batch, devices, tried, settings)
         for task in batch.tasks:
@@ -212,6 +233,24 @@ def open_batch(folder: BatchFolder, devices: Devices, settings: Settings) -> Ite
                 os.close(handle)
 
 
+def find_batch(home: Home, name: str | None) -> BatchFolder:
+    """The batch of that name, the newest one without a name. Raises InvalidRequestError when there is none."""
+    if name:
+        folder = BatchFolder(home, home.run(name).id)
+        folder.read()
+        return folder
+    newest = next(iter(all_batches(home)), None)
+    if newest is None:
+        raise InvalidRequestError("no batch yet; right is tuneloop batch tasks.json")
+    return newest
+
+
+def all_batches(home: Home) -> list[BatchFolder]:
+    """Every batch, the newest first."""
+    there = sorted(home.root.glob("batches/*/batch.json"), key=lambda file: file.stat().st_mtime, reverse=True)
+    return [BatchFolder(home, file.parent.name) for file in there]
+
+
 def batch_status(folder: BatchFolder, settings: Settings) -> list[TaskStatus]:
     """Where the runs of a batch stand, for who only looks. Raises InvalidRequestError when there is no such batch."""
     batch = folder.read()
@@ -221,13 +260,19 @@ def batch_status(folder: BatchFolder, settings: Settings) -> list[TaskStatus]:
 
 
 def drive_batch(driver: BatchDriver, show: Callable[[list[TaskStatus]], None]) -> list[TaskStatus]:
-    """Until every run has finished or failed; `show` is called after each look."""
+    """Until every run has finished or failed, or the batch is stopped; `show` is called after each look."""
     while True:
-        found = driver.step()
+        stopped = driver.folder.stop.exists()
+        found = driver.stop() if stopped else driver.step()
         show(found)
-        if all(status.state in ("finished", "failed") for status in found):
+        if stopped or is_over(found):
             return found
         pause(GLANCE)
+
+
+def is_over(found: Sequence[TaskStatus]) -> bool:
+    """Whether every run has finished or failed."""
+    return all(status.state in ("finished", "failed") for status in found)
 
 
 def retry_failed(driver: BatchDriver) -> None:

@@ -24,6 +24,7 @@ from tuneloop.tools.runs.spec import OPTION, build_spec, command_words
 
 LARGEST = 1 << 20  # bytes of a file of tasks
 MOST_RUNS = 1000
+LONGEST_NAME = 60  # characters of a batch's name: those of its runs begin with it, and have 80
 OWN = ("name", "gpus", "device_memory", "port", "scenario")
 OTHER_NAMES = {
     "model": "base_model",
@@ -188,6 +189,8 @@ def read_batch(
     Raises:
         InvalidRequestError: the first thing that is wrong, with file, line and field.
     """
+    if len(batch_id) > LONGEST_NAME:
+        raise InvalidRequestError(f"--name {batch_id}: right are {LONGEST_NAME} characters at most")
     head = tasks.values if isinstance(tasks.values, dict) else {"tasks": tasks.values}
     _known(head, ("tasks", "defaults", "scenarios"), tasks, ())
     rows = head.get("tasks")

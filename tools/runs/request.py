@@ -1,4 +1,4 @@
-"""What a caller over MCP asks of a new run: options of `tuneloop run`, whose names are looked at."""
+"""What is asked of a new run: its names are looked at, and those of a caller over MCP confined to folders open to it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import ToolError
 from tuneloop.core.layout import Home
-from tuneloop.core.run_spec import AUTO, ApproveAt, OnStop
+from tuneloop.core.run_spec import AUTO, ApproveAt, OnStop, RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.hub import datasets, models
-from tuneloop.tools.runs.spec import build_spec, is_path
+from tuneloop.tools.runs.spec import build_spec, is_path, locate, split_names
 
 # Names of runs; and names that a caller over MCP gives: registered ones, hub ids, paths below the folders open to it.
 
@@ -55,6 +56,28 @@ class OpenFolders:
                 f"{name!r} is not open to you; right is a path below {where}, a registered name or a hub id"
             )
         return str(path)
+
+
+def check_open(spec: RunSpec, given: OpenFolders, settings: Settings) -> None:
+    """Raises ToolError where a spec names a path that is closed; data sets that the settings name are the owner's choice."""
+    for name in spec.measured:
+        given.confined(name, resolve.registered_names())
+    given.confined(spec.base_model, [AUTO, *models.registered_models()])
+    registered = datasets.registered_datasets()
+    own = {locate(name, registered) for name in split_names(settings.dataset)}
+    for name in spec.datasets:
+        if name not in own:
+            given.confined(name, registered)
+
+
+def check_names(spec: RunSpec, settings: Settings) -> list[Benchmark]:
+    """Its benchmarks as they are declared, the first decides. Raises InvalidRequestError for a name that nobody knows."""
+    declared = [resolve.check_benchmark(name, settings) for name in spec.measured]
+    if spec.base_model != AUTO:
+        models.check_model(spec.base_model)
+    for dataset in spec.datasets:
+        datasets.check_dataset(dataset)
+    return declared
 
 
 def folder_name(text: str) -> str:

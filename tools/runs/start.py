@@ -19,17 +19,16 @@ from tuneloop.tools.runs.spec import command_words, spec_from_options
 
 LOG = "command.log"
 ACCEPT_SECONDS = 60.0  # until a request is taken or refused; what takes longer is still on its way
-WORKED = ("to go on: ", "report: ")  # how the command line ends when it was not refused
+WORKED = ("to go on: ", "report: ", "comparison: ")  # how the command line ends when it was not refused
 
 
 def resume_detached(run: RunFolder) -> str:
     """Start `tuneloop resume` and wait until it holds the run; why it did not, "" when it did."""
-    return launch_detached(run, ("resume", run.id), lambda: is_locked(run.lock))
+    return launch_detached(run.root / LOG, ("resume", run.id), lambda: is_locked(run.lock))
 
 
-def launch_detached(run: RunFolder, words: tuple[str, ...], accepted: Callable[[], bool]) -> str:
-    """Start `tuneloop WORDS` and wait until it has accepted; its refusal in one line, "" when there is none."""
-    log = run.root / LOG
+def launch_detached(log: Path, words: tuple[str, ...], accepted: Callable[[], bool]) -> str:
+    """Start `tuneloop WORDS`, which writes to `log`, and wait until it has accepted; its refusal in one line, or ""."""
     begun = log.stat().st_size if log.exists() else 0
     ended = start_command_line(*words, cwd=Path.cwd(), log=log)
     return refusal_line(log, begun) if wait_accepted(ended, accepted, ACCEPT_SECONDS) else ""
@@ -60,7 +59,7 @@ def start_run(home: Home, request: RunRequest) -> RunFolder:
             return run
         write_json(run.root / ASKED, asked)
         refusal = launch_detached(
-            run, ("run", *command_words({"run_id": run.id, **request.options()})), run.spec.is_file
+            run.root / LOG, ("run", *command_words({"run_id": run.id, **request.options()})), run.spec.is_file
         )
         if refusal:
             forget_refused(run)
@@ -80,7 +79,7 @@ def start_from_options(settings: Settings, options: Mapping[str, str]) -> RunFol
     spec_from_options(given, settings)
     run.root.mkdir(parents=True, exist_ok=True)
     words = ("run", *command_words({"run_id": run.id, **given}))
-    if refusal := launch_detached(run, words, run.spec.is_file):
+    if refusal := launch_detached(run.root / LOG, words, run.spec.is_file):
         forget_refused(run)
         raise InvalidRequestError(refusal)
     return run

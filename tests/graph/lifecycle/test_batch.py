@@ -8,25 +8,12 @@ from typing import Any
 import pytest
 
 import tuneloop
+from tests.tools.batch.made import TASK, finished
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_json, write_json
-from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
-
-TASK = {"model": "tiny", "benchmark": "wordproblems", "loop_n": 1}
-
-
-def finished(home: Home, name: str) -> None:
-    """As a run leaves it that has come to its end."""
-    score = {"value": 50.0, "low": 40.0, "high": 60.0, "n": 100}
-    told: dict[str, Any] = {
-        "baseline": {"test": {**score, "value": 20.0}},
-        "best": {"test": score, "delivered": True, "claimed": True},
-        "claim": {"low": 21.0, "high": 39.0},
-        "budget": {"experiments": 1, "seconds": 60.0, "spent": {"money": {"spent": 0.0}}},
-    }
-    home.run(name).root.mkdir(parents=True)
-    write_json(home.run(name).report_json, told)
+from tuneloop.graph.lifecycle.batch import make_batch
+from tuneloop.tools.batch.tasks import read_document
 
 
 def test_a_batch_that_is_there_goes_on_and_is_compared(tmp_path: Path) -> None:
@@ -53,6 +40,7 @@ def test_a_batch_that_is_there_goes_on_and_is_compared(tmp_path: Path) -> None:
         ([TASK, TASK], "tasks[1]: the same task as tasks[0]"),
         ([], "no tasks; right is"),
         ({"task": [TASK]}, "no field 'task'"),
+        ([{**TASK, "dataset": "nowhere"}], "nowhere"),
         (Path("missing.json"), "missing.json: cannot be read"),
     ],
 )
@@ -61,3 +49,13 @@ def test_what_is_wrong_is_said_before_anything_is_made(tmp_path: Path, tasks: An
         tuneloop.run_batch(tasks, settings=Settings(FT_FILE_PATH=tmp_path / "home"))
     assert said in str(e.value)
     assert not (tmp_path / "home").exists()
+
+
+def test_names_leave_room_for_those_of_the_runs(tmp_path: Path) -> None:
+    settings = Settings(FT_FILE_PATH=tmp_path / "home")
+    with pytest.raises(InvalidRequestError, match="60 characters at most"):
+        tuneloop.run_batch([TASK], settings=settings, name="n" * 61)
+    file = tmp_path / f"{'long' * 20}.json"
+    write_json(file, [TASK, {**TASK, "seed": 2}])
+    one, other = make_batch(read_document(file), None, settings).read().tasks
+    assert one.run_id != other.run_id and len(other.run_id) <= 80

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.waiting import until
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home
+from tuneloop.core.locks import exclusive
 from tuneloop.core.settings import Settings
 from tuneloop.tools.batch.comparison import compare_runs, comparison_csv, comparison_markdown
 from tuneloop.tools.batch.devices import Devices
@@ -89,6 +91,38 @@ def test_one_driver_and_one_name(tmp_path: Path) -> None:
         made(tmp_path, task("r1"))
     with pytest.raises(InvalidRequestError, match="no batch 'other'; right is one of one"):
         BatchFolder(Home(tmp_path), "other").read()
+
+
+def test_stop_pauses_what_works_and_starts_nothing(tmp_path: Path) -> None:
+    folder = made(tmp_path, task("r1"), task("r2"))
+    write_json(folder.attempts, {"started": {"r1": 2, "r2": 1}})
+    run = Home(tmp_path).run("r1")
+    run.root.mkdir(parents=True)
+    with exclusive(run.lock), open_batch(folder, Devices({}), Settings()) as driver:
+        folder.stop.touch()
+        found = drive_batch(driver, lambda _: None)
+        assert [one.state for one in found] == ["running", "waiting"]
+        assert [read_json(file)["do"] for file in run.inbox.glob("*.json")] == ["pause"]
+    assert read_json(folder.attempts)["started"] == {"r2": 1}, "a pause that was asked for is no failed start"
+    with open_batch(folder, Devices({}), Settings()):
+        assert not folder.stop.exists(), "it does not stop the next driver"
+
+
+def test_run_that_is_starting_is_paused_when_it_holds_its_lock(tmp_path: Path) -> None:
+    """Its process imports for seconds before it can be asked."""
+    folder = made(tmp_path, task("r1"))
+    run = Home(tmp_path).run("r1")
+    run.root.mkdir(parents=True)
+    ended, alive = os.pipe()
+    with open_batch(folder, Devices({}), Settings()) as driver, ThreadPoolExecutor(1) as pool:
+        driver.ended["r1"] = ended
+        stopped = pool.submit(driver.stop)
+        time.sleep(0.3)
+        assert not stopped.done()
+        with exclusive(run.lock):
+            stopped.result(30)
+            assert len(list(run.inbox.glob("*.json"))) == 1
+    os.close(alive)
 
 
 def test_environment_of_a_run() -> None:
