@@ -66,6 +66,11 @@ class Home:
         return self.root / "trainings"
 
     @property
+    def results(self) -> Path:
+        """Result trees of `tuneloop matrix` that the web page shows: `<task>/`."""
+        return self.root / "results"
+
+    @property
     def key(self) -> Path:
         """`signing.key`: signs the runs of this home; only its owner can read it."""
         return self.root / "signing.key"

@@ -30,7 +30,7 @@ from tuneloop.tools.runs import messages, start
 from tuneloop.tools.runs.approvals import edit_to_answer, editable_texts, open_question, write_decision
 from tuneloop.tools.runs.manifest import find_run
 from tuneloop.tools.runs.signature import check_signed
-from tuneloop.ui import views
+from tuneloop.ui import matrices, views
 from tuneloop.ui.guard import guards
 
 HERE = Path(__file__).parent
@@ -55,6 +55,10 @@ def build_app(settings: Settings, token: str, hosts: tuple[str, ...] = ()) -> St
         Route("/compare", pages.compare),
         Route("/batches", pages.batches),
         Route("/batches/{batch}", pages.batch),
+        Route("/matrices", pages.matrices),
+        Route("/matrices/{task}/report", pages.matrix),
+        Route("/matrices/{task}/item", pages.matrix_item),
+        Route("/matrices/{task}/{file}", pages.matrix_plot),
         Route("/new", pages.new),
         Route("/new", pages.start, methods=["POST"]),
         Route(one, pages.run),
@@ -109,6 +113,24 @@ class Pages:
         """One batch."""
         return await self._page("batch.html", views.batch_page, self.settings, request.path_params["batch"])
 
+    async def matrices(self, _request: Request) -> Response:
+        """All result trees of `tuneloop matrix`."""
+        return await self._page("matrices.html", matrices.matrices_page, self.home)
+
+    async def matrix(self, request: Request) -> Response:
+        """One of them."""
+        return await self._page("matrix.html", matrices.matrix_page, self.home, request.path_params["task"])
+
+    async def matrix_item(self, request: Request) -> Response:
+        """What its cells said to one item."""
+        task, item = request.path_params["task"], request.query_params.get("id", "")
+        return await self._page("matrix_item.html", matrices.item_page, self.home, task, item)
+
+    async def matrix_plot(self, request: Request) -> Response:
+        """A picture of its report."""
+        tree = await run_in_threadpool(matrices.find_tree, self.home, request.path_params["task"])
+        return FileResponse(await run_in_threadpool(views.picture, tree.root, request.path_params["file"]))
+
     async def run(self, request: Request) -> Response:
         """One run, live."""
         return await self._page("run.html", views.run_page, self.home, request.path_params["run"])
@@ -145,8 +167,8 @@ class Pages:
 
     async def plot(self, request: Request) -> Response:
         """One of its pictures."""
-        given = request.path_params
-        return FileResponse(await run_in_threadpool(views.plot_file, self.home, given["run"], given["file"]))
+        run = await run_in_threadpool(find_run, self.home, request.path_params["run"])
+        return FileResponse(await run_in_threadpool(views.picture, run.root, request.path_params["file"]))
 
     async def say(self, request: Request) -> Response:
         """Give a run a command; its answer stands in the conversation."""

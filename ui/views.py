@@ -207,28 +207,28 @@ def recipe_diffs(run: RunFolder, number: int, other: int | None) -> list[dict[st
 
 def file_diff(run: RunFolder, folder: ExperimentFolder, other: ExperimentFolder | None, name: str) -> dict[str, Any]:
     """A file of the recipe, as a difference from another experiment's where there is one: lines with `+`, `-` or ` `."""
-    text = shown_text(run, folder.root / name)
+    text = shown_text(run.root, folder.root / name)
     if other is None or not (other.root / name).is_file():
         return {"name": name, "lines": [(" ", line) for line in text.splitlines()], "same": False}
-    before = shown_text(run, other.root / name).splitlines()
+    before = shown_text(run.root, other.root / name).splitlines()
     lines = list(difflib.unified_diff(before, text.splitlines(), lineterm="", n=3))[2:]
     return {"name": name, "lines": [(line[:1], line[1:]) for line in lines], "same": not lines}
 
 
-def shown_text(run: RunFolder, file: Path, longest: int = LONGEST_TEXT, *, end: bool = False) -> str:
-    """A text file's beginning, or its end; nothing where there is none. Raises InvalidRequestError for a link out of the run."""
+def shown_text(root: Path, file: Path, longest: int = LONGEST_TEXT, *, end: bool = False) -> str:
+    """A text file's beginning, or its end; nothing where there is none. Raises InvalidRequestError for a link out of `root`."""
     if not file.is_file():
         return ""
-    check_inside(run, file)
+    check_inside(root, file)
     with open_plain(file, follow=False) as f:
         f.seek(max(0, f.seek(0, 2) - longest) if end else 0)
         return f.read(longest).decode(errors="replace")
 
 
-def check_inside(run: RunFolder, file: Path) -> None:
-    """Raises InvalidRequestError for a file that a link has led out of the run's folder: a received run may hold such links."""
-    if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(run.root)):
-        raise InvalidRequestError(f"{file}: leads out of the run's folder, and is not shown")
+def check_inside(root: Path, file: Path) -> None:
+    """Raises InvalidRequestError for a file that a link has led out of a folder: one that was received may hold such links."""
+    if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(root)):
+        raise InvalidRequestError(f"{file}: leads out of {root}, and is not shown")
 
 
 def data_facts(run: RunFolder, folder: ExperimentFolder) -> dict[str, Any] | None:
@@ -236,7 +236,7 @@ def data_facts(run: RunFolder, folder: ExperimentFolder) -> dict[str, Any] | Non
     file = folder.data / "report.json"
     if not file.is_file():
         return None
-    check_inside(run, folder.data / "data.json")
+    check_inside(run.root, folder.data / "data.json")
     dropped = checked(file, read_model(file, dict[str, Any]).get("dropped", {}), dict[str, int])
     rows = read_model(folder.data / "data.json", list[Any]) if (folder.data / "data.json").is_file() else []
     step = max(1, len(rows) // SHOWN_ROWS)
@@ -282,7 +282,7 @@ def answer_file(home: Home, name: str, number: int, file: str) -> str:
     folder = run.experiment(number)
     if file not in transcripts(folder):
         raise InvalidRequestError(f"experiment {number} has no file {file!r}")
-    text = shown_text(run, folder.answers / file)
+    text = shown_text(run.root, folder.answers / file)
     return "\n\n".join(text.splitlines()) if file.endswith(TRANSCRIPT_SUFFIX) else text
 
 
@@ -292,27 +292,30 @@ def job_log(home: Home, name: str, number: int, job: str) -> str:
     folder = run.experiment(number)
     if job not in {place.name for place in folder.jobs.glob("*.[0-9]*")}:
         raise InvalidRequestError(f"experiment {number} has no job {job!r}")
-    return shown_text(run, folder.jobs / job / "log.txt", TAIL, end=True)
+    return shown_text(run.root, folder.jobs / job / "log.txt", TAIL, end=True)
 
 
 def report_page(home: Home, name: str) -> dict[str, Any]:
     """The report of a finished run. Raises InvalidRequestError before there is one."""
-    from markdown_it import MarkdownIt
-
     run = find_run(home, name)
     if not run.report.is_file():
         raise InvalidRequestError(f"run {name!r} has no report yet: it is {run_status(run).state}")
-    html = MarkdownIt("commonmark", {"html": False}).enable("table").render(shown_text(run, run.report))
-    return {"run": run.id, "html": html}
+    return {"run": run.id, "html": markdown_html(shown_text(run.root, run.report))}
 
 
-def plot_file(home: Home, name: str, file: str) -> Path:
-    """A picture that the report shows. Raises InvalidRequestError for any other file."""
-    run = find_run(home, name)
-    found = {place.name: place for place in (run.root / "report").glob("*.png") if not place.is_symlink()}
+def markdown_html(text: str) -> str:
+    """Markdown as HTML, in which markup of the text is text."""
+    from markdown_it import MarkdownIt
+
+    return str(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
+
+
+def picture(root: Path, file: str) -> Path:
+    """A picture that the report of a run or a matrix shows. Raises InvalidRequestError for any other file."""
+    found = {place.name: place for place in (root / "report").glob("*.png") if not place.is_symlink()}
     if file not in found:
-        raise InvalidRequestError(f"run {name!r} has no picture {file!r}")
-    check_inside(run, found[file])
+        raise InvalidRequestError(f"{root.name!r} has no picture {file!r}")
+    check_inside(root, found[file])
     return found[file]
 
 

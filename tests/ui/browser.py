@@ -35,7 +35,7 @@ def live(page: Page) -> dict[str, Any]:
         f.write(FRESH)
     page.wait_for_selector("text=fresh words", timeout=5000)
     reached = []
-    for _ in range(5):
+    for _ in range(6):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.name || document.activeElement.textContent"))
     return {"reached": reached}

@@ -17,6 +17,7 @@ import pytest
 from tests.conftest import COMMAND, ROOT
 from tests.crash.damage import make_home
 from tests.locked import install_lock
+from tests.tools.matrix.made import result_tree
 from tests.waiting import until
 from tuneloop.core.directive_log import read_conversation
 from tuneloop.core.layout import Home
@@ -30,6 +31,9 @@ PAGES = (
     "/runs/done",
     "/runs/done/report",
     "/runs/done/experiments/2",
+    "/matrices",
+    "/matrices/sums/report",
+    "/matrices/sums/item?id=v10",
 )
 SHOTS = ROOT / "build" / "ui"
 
@@ -54,6 +58,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[st
     home = Home(tmp_path / "home")
     monkeypatch.setenv("FT_FILE_PATH", str(home.root))
     make_home(home.root)
+    result_tree(home.results)
     said = tmp_path / "said.txt"
     with said.open("wb") as out:
         p = subprocess.Popen([*COMMAND, "ui", "--port", "0"], stdout=out, stderr=out)

@@ -6,7 +6,8 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+from pydantic import BaseModel
 
 from tuneloop.core.files import write_atomic, write_json
 from tuneloop.core.formatting import format_interval, format_p_value
@@ -15,7 +16,7 @@ from tuneloop.tools.matrix.experiments import FORMATS
 from tuneloop.tools.report.plots import new_figure, save_figure
 from tuneloop.tools.report.tables import markdown_table
 
-PAGE = "report.md"
+PAGE, CHANGES = "report.md", "changes.json"
 COLOURS = {"chat": "#2b6cb0", "raw": "#b7791f"}
 EXAMPLES = 5  # items of a pair that the page names
 COLUMNS = (
@@ -32,16 +33,38 @@ def write_report(folders: Sequence[Path], out: Path) -> Path:
     draw_bars(out / "accuracy_bar.png", cells)
     draw_groups(out / "accuracy_grouped.png", cells)
     draw_scatter(out / "eval_template_scatter.png", cells)
-    write_json(out / "changes.json", [pair_facts(pair) for pair in pairs])
+    write_json(out / CHANGES, [change(pair).model_dump(mode="json") for pair in pairs])
     write_atomic(out / PAGE, page(cells, pairs))
     return out / PAGE
 
 
-def pair_facts(pair: Pair) -> dict[str, Any]:
-    """A pair with the items that one cell has right and the other has not."""
-    names = {"one": pair.one.name, "other": pair.other.name}
-    numbers = {"gain": pair.gain, "low": pair.low, "high": pair.high, "p_value": pair.p_value, "real": pair.real}
-    return {**names, **numbers, "gained": list(pair.gained), "lost": list(pair.lost)}
+class Change(BaseModel):
+    """A pair in `changes.json`, with ids of the items that cell `one` has right and the other has not, and the reverse."""
+
+    one: str
+    other: str
+    gain: float
+    low: float
+    high: float
+    p_value: float
+    real: bool
+    gained: tuple[str, ...]
+    lost: tuple[str, ...]
+
+
+def change(pair: Pair) -> Change:
+    """A pair as it is stored."""
+    return Change(
+        one=pair.one.name,
+        other=pair.other.name,
+        gain=pair.gain,
+        low=pair.low,
+        high=pair.high,
+        p_value=pair.p_value,
+        real=pair.real,
+        gained=pair.gained,
+        lost=pair.lost,
+    )
 
 
 def comparison_csv(cells: Sequence[Cell]) -> str:

@@ -4,43 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.tools.matrix.made import cell, half
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.tools.matrix.comparison import compare_cells, read_cells
 from tuneloop.tools.matrix.evaluation import RESULTS, SUMMARY
 from tuneloop.tools.matrix.report import write_report
 from tuneloop.tools.statistics import holm, wilson
-
-
-def cell(root: Path, experiment: str, asked: str, right: Sequence[bool], seed: int = 1, task: str = "sums") -> Path:
-    place = root / f"{experiment}{seed}_{asked}"
-    samples = [
-        {
-            "id": f"v{i}",
-            "prompt": "?",
-            "prediction": "!",
-            "extracted": None,
-            "gold": "1",
-            "correct": ok,
-            "value": float(ok),
-        }
-        for i, ok in enumerate(right)
-    ]
-    low, high = wilson(sum(right), len(right))
-    numbers = {"accuracy": 100 * sum(right) / len(right), "low": low, "high": high, "n": len(right), "parsed": 100.0}
-    write_json(place / RESULTS, samples)
-    told = {"task": task, "experiment": experiment, "seed": seed, "eval_format": asked, "model": "m", "truncated": 0}
-    write_json(place / SUMMARY, {**told, **numbers, "key": "k", "measured_with": "w"})
-    return place
-
-
-def half(count: int, of: int = 100) -> list[bool]:
-    return [i < count for i in range(of)]
 
 
 def test_holm_by_hand() -> None:
