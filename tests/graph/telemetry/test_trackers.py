@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from tests.locked import install_lock
+from tests.graph.telemetry.conftest import finish, read_back, sent
 from tuneloop.cli.main import cli
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.events import ExperimentFinished, NodeFinished
-from tuneloop.core.files import read_json, write_json
-from tuneloop.core.layout import Home, RunFolder
+from tuneloop.core.files import read_json
+from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.graph.telemetry import tracker_process, trackers
 from tuneloop.graph.telemetry.tracked import TrackedItem, tracked_items
@@ -27,32 +23,6 @@ from tuneloop.graph.telemetry.tracker_process import TrackerSender, check_tracke
 from tuneloop.graph.telemetry.trackers import TRACKERS, track
 
 ROOT = Path(__file__).parents[3]
-CONFIG = "stage: sft\nlearning_rate: 1.0e-4\nlora_target: all\nfreeze_extra_modules: [a, b]\n"
-
-
-@pytest.fixture
-def run(tmp_path: Path, make_long_run: Callable[..., RunFolder]) -> RunFolder:
-    """Two experiments, the first with a config and a loss curve."""
-    run = Home(tmp_path / "home").run("r1")
-    run.root.mkdir(parents=True)
-    made = make_long_run(run, experiments=2, progress=1)
-    first = made.experiment(1)
-    first.config.write_text(CONFIG)
-    first.script.write_text("print('rows')\n")
-    first.model.mkdir()
-    rows = [{"current_steps": step, "loss": 2 / step, "lr": 1e-4, "epoch": 1} for step in (1, 2)]
-    (first.model / "trainer_log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return made
-
-
-def finish(run: RunFolder) -> None:
-    """Write the report, as `finish` does."""
-    test = {"value": 12.5}
-    side = {"test": {"value": 71.0}, "delivered": True, "claimed": True}
-    claim = {"gain": 58.5, "low": 50.0, "high": 66.0}
-    budget = {"experiments": 2, "seconds": 9.0, "spent": {}}
-    write_json(run.report_json, {"baseline": {"test": test}, "best": side, "claim": claim, "budget": budget})
-    run.report.write_text("71.0 on the sealed test\n")
 
 
 class Noted:
@@ -279,14 +249,6 @@ told = {
 }
 """,
 }
-BOOT = "import sys; sys.path.append(sys.argv[1]); run = sys.argv[2]; import json\n{}\nprint('told', json.dumps(told))"
-TRACK = "import sys; sys.path.append(sys.argv.pop(1)); from tuneloop.cli.main import main; main()"
-
-
-@pytest.fixture(scope="module")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the libraries are."""
-    return install_lock("trackers", tmp_path_factory.mktemp("clients"))
 
 
 @pytest.mark.slow
@@ -303,17 +265,10 @@ def test_the_real_library_takes_everything_once(name: str, run: RunFolder, clien
         "HOME": str(tmp_path),
     }
 
-    def call(*argv: str) -> str:
-        done = subprocess.run([sys.executable, "-P", "-c", *argv], env=env, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
     def told() -> dict[str, Any]:
-        out = call(BOOT.format(READ[name]), str(clients), str(run.root))
-        found: dict[str, Any] = json.loads(out.rpartition("told ")[2])
-        return found
+        return read_back(READ[name], clients, run, env)
 
-    assert "2 experiments of run r1 sent" in call(TRACK, str(clients), "track", "r1", "--to", name)
+    assert "2 experiments of run r1 sent" in sent(name, clients, env).stdout
     found = told()
     assert found.pop("names") == (
         ["experiment-001", "experiment-002", "run"]
@@ -326,7 +281,7 @@ def test_the_real_library_takes_everything_once(name: str, run: RunFolder, clien
         assert found["parameters"]["learning_rate"] == "0.0001" and found["outcome"] == "not promoted"
     (run.trackers / f"{name}.json").write_text("[2]")  # as after a kill before the proof was written
     finish(run)
-    call(TRACK, str(clients), "track", "r1", "--to", name)
+    assert sent(name, clients, env).returncode == 0
     again = told()
     if name != "wandb":  # its files are a log, and its server takes each step of a run once
         assert again["loss"] == [2.0, 1.0] and len(again["names"]) == 3
