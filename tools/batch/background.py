@@ -43,9 +43,7 @@ def start_batch(
         ToolError: a path is not open, or the command line's own refusal; nothing is left.
         InvalidRequestError: the first field that is wrong.
     """
-    text = json_text(asked)
-    if len(text) > LARGEST:
-        raise ToolError(f"tasks of more than {LARGEST >> 20} MiB; right is a file, by tuneloop batch FILE")
+    text = asked_text(asked)
     found = asked_tasks(settings, folders, name, asked)
     folder = BatchFolder(settings.home, name)
     with exclusive(_start_lock(settings.home)):
@@ -61,6 +59,17 @@ def start_batch(
             forget_refused(folder)
             raise ToolError(refusal)
     return folder
+
+
+def asked_text(asked: Mapping[str, Any]) -> str:
+    """As a file of tasks has it. Raises ToolError where no file could hold it."""
+    try:
+        text = json_text(asked)
+    except (ValueError, RecursionError) as e:
+        raise ToolError("tasks are no JSON: right are finite numbers, and objects that are not nested deeply") from e
+    if len(text) > LARGEST:
+        raise ToolError(f"tasks of more than {LARGEST >> 20} MiB; right are fewer, in several batches")
+    return text
 
 
 def asked_tasks(settings: Settings, folders: OpenFolders, name: str, asked: Mapping[str, Any]) -> tuple[BatchTask, ...]:

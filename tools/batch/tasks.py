@@ -24,7 +24,7 @@ from tuneloop.tools.runs.spec import OPTION, build_spec, command_words
 
 LARGEST = 1 << 20  # bytes of a file of tasks
 MOST_RUNS = 1000
-LONGEST_NAME = 60  # characters of a batch's name: those of its runs begin with it, and have 80
+LONGEST_NAME = 60  # characters of a batch's name: those of its runs begin with it, and have 80; and of a scenario's
 OWN = ("name", "gpus", "device_memory", "port", "scenario")
 OTHER_NAMES = {
     "model": "base_model",
@@ -93,7 +93,7 @@ class Document:
     def at(self, *place: Any) -> str:
         """`tasks.json, line 7`: as near to the place as is known; `tasks[0]['model']` where there are no lines."""
         if not self.lines:
-            return self.path.name + "".join(f"[{part!r}]" for part in place)
+            return self.path.name + "".join(f"[{_quoted(part)}]" for part in place)
         while place and place not in self.lines:
             place = place[:-1]
         return f"{self.path.name}, line {self.lines.get(place, 1)}"
@@ -236,6 +236,9 @@ def _scenarios(tasks: Document, own: object, file: Document | None) -> tuple[dic
         for name, entry in values.items():
             if isinstance(entry, dict) and entry and entry.keys() <= DESCRIPTIONS:
                 descriptions[name] = str(entry.get("benchmark_description", ""))
+            elif not name.isprintable() or not 0 < len(name) <= LONGEST_NAME:
+                right = f"right is a name of 1 to {LONGEST_NAME} printable characters"
+                raise InvalidRequestError(f"{document.at(*place, name)}: scenario {_quoted(name)}: {right}")
             else:
                 variants[name] = _options(entry or {}, document, (*place, name))
     return {name: text for name, text in descriptions.items() if text}, variants or {"": {}}
@@ -258,7 +261,7 @@ def _known(given: Mapping[str, Any], known: Collection[str], document: Document,
         if name not in known:
             close = difflib.get_close_matches(name, [*known, *OTHER_NAMES], n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"right is one of {', '.join(sorted(known))}"
-            raise InvalidRequestError(f"{document.at(*place, name)}: no field {name!r}: {hint}")
+            raise InvalidRequestError(f"{document.at(*place, name)}: no field {_quoted(name)}: {hint}")
 
 
 def _task(
@@ -315,6 +318,11 @@ def _plain(name: str, value: Any) -> Any:
     if name == "benchmark" and isinstance(value, list):
         return ",".join(map(str, value))
     return value
+
+
+def _quoted(name: object) -> str:
+    """For a message of one line."""
+    return repr(name if isinstance(name, int) else str(name)[:LONGEST_NAME])
 
 
 def _short(name: str) -> str:

@@ -79,6 +79,10 @@ def test_the_same_asked_again_is_one_batch(settings: Settings) -> None:
         ({"tasks": [{**TASK, "max_regression": ["/etc:-2"]}]}, "'/etc' is not open to you"),
         ({"tasks": [{**TASK, "model": "../home/benchmarks"}]}, "is not open to you"),
         ({"tasks": [{**TASK, "benchmark": "nonsense"}]}, "nonsense"),
+        ({"tasks": [{**TASK, "name": float("nan")}]}, "finite numbers"),
+        ({"tasks": [{**TASK, "x" * 5000: 1}]}, "no field 'x{60}'"),
+        ({"tasks": [TASK], "scenarios": {"\x1b[2J": {}}}, "printable characters"),
+        ({"tasks": [TASK], "scenarios": {"": {}}}, "printable characters"),
         ({"tasks": [{**TASK, "benchmark_description": "x" * (1 << 20)}]}, "more than 1 MiB"),
     ],
 )
