@@ -96,7 +96,7 @@ def resume(name: str | None, as_json: bool) -> None:
 @command.command(epilog="\b\nExamples:\n  tuneloop batch stop\n  tuneloop batch stop tasks-20260101-120000")
 @NAME
 def stop(name: str | None) -> None:
-    """Start no further run of a batch and pause those at work; everything is kept and `batch resume` goes on."""
+    """Pause a batch with its runs; `batch resume` goes on."""
     from tuneloop.tools.batch.background import stop_batch
     from tuneloop.tools.batch.run import find_batch
 

@@ -71,6 +71,7 @@ COMMANDS = (
     ("engines", "list"), ("data", "inspect", "DATA"), ("fork", "RUN", "--at", "9"), ("fork", "done", "--at", "1"),
     ("run", "--repeat", "RUN"),
     ("params", "check", "CONFIG"), ("batch", "report"), ("batch", "report", "one", "--json"), ("batch", "resume", "one"),
+    ("batch", "stop", "one"),
     ("list", "models", "--json"), ("list", "datasets"), ("resume", "RUN", "--trust-folder", "--step-n", "1"),
     ("data", "check", "ROWS", "--benchmark", "BENCHMARK", "--model", "MODEL"),
     ("data", "overlap", "DATA", "--benchmark", "BENCHMARK"),
