@@ -36,7 +36,7 @@ SHARED_HOME = Path(os.environ.get("TUNELOOP_TEST_HOME", ROOT / ".test_home"))
 
 # Tests that use one of these, directly or not, or run in a container are slow; some of them belong to `make test`.
 REAL = {"whole_run", "engine_packages"}
-NOT_FAST = {"llamafactory", "opencompass", "docker_host", *REAL}
+NOT_FAST = {"llamafactory", "opencompass", "trl", "docker_host", *REAL}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -125,6 +125,12 @@ def llamafactory(shared_settings: Settings) -> Engine:
 def opencompass(shared_settings: Settings) -> Engine:
     """The real evaluation engine."""
     return ensure_engine("opencompass", shared_settings, quiet)
+
+
+@pytest.fixture(scope="session")
+def trl(shared_settings: Settings) -> Engine:
+    """The real engine of GRPO."""
+    return ensure_engine("trl", shared_settings, quiet)
 
 
 @pytest.fixture(scope="session")

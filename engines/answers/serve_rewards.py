@@ -1,12 +1,13 @@
 """Score the replies of a training as they come: `PYTHONPATH=.. python serve_rewards.py JOB.json`.
 
 JOB.json: exchange (folder), out (folder of its own), golds (JSON Lines, a row of the training each: answer, item), seconds
-(CPU time of one verdict), idle (seconds without a question, after which it ends with status 75), `loader`, `scoring`, `kind`,
-`scorer`, `files` (`tools/scoring/scorer_loader.py` and what it wants) and, where a verifier decides, `verifier` (a Python
-file with `score(answer, item)`).
+(CPU time of one verdict), idle (seconds without a question), `loader`, `scoring`, `kind`, `scorer`, `files`
+(`tools/scoring/scorer_loader.py` and what it wants) and, where a verifier decides, `verifier` (a Python file with
+`score(answer, item)`).
 
 In the folder `exchange` a file `NAME.ask` holds [{row, reply}]; it is answered by `NAME.told`, a number from 0 to 1 each.
-Whoever asks never sees a right answer. A reply that breaks or stops its scorer is worth 0.
+Whoever asks never sees a right answer. A reply that breaks or stops its scorer is worth 0. It ends with
+status 75 where nobody asks for `idle` seconds, or where `exchange` has a file `over`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import fork_parent
 from run_verifier import load_score, rows, worth
 
 LOOK = 0.01  # seconds between two looks for questions
+OVER = "over"  # a file of this name in `exchange`: the training has ended
 IDLE = 75  # exit status: nobody asks any more; it is started again when somebody does
 LARGEST = 64 << 20  # bytes of a question
 Judge = Callable[[str, dict[str, Any]], float]
@@ -38,7 +40,7 @@ def main(file: Path) -> None:
     fork_isolation.closed_to_others(True)
     golds, judge = rows(Path(job["golds"])), verified(job) if "verifier" in job else judged(job)
     exchange, last, done = Path(job["exchange"]), time.monotonic(), 0
-    while time.monotonic() - last < job["idle"]:
+    while time.monotonic() - last < job["idle"] and not (exchange / OVER).exists():
         for ask in sorted(exchange.glob("*.ask")):
             told = ask.with_suffix(".told")
             if told.exists() or (asked := read(ask)) is None:

@@ -29,6 +29,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 LOOK = 0.01  # seconds between two looks for scores
+OVER = "over"  # a file of this name in the exchange: whoever scores may end
 GRPO = {
     "reward": "reward",
     "kl": "kl",
@@ -138,8 +139,11 @@ def main(file: Path) -> None:
         return
     newest = newest_whole(out)
     STOP.listen()
-    trainer = make_trainer(job)
-    trainer.train(resume_from_checkpoint=str(newest) if newest else None)
+    try:
+        trainer = make_trainer(job)
+        trainer.train(resume_from_checkpoint=str(newest) if newest else None)
+    finally:
+        (Path(job["exchange"]) / OVER).touch()
     if os.environ.get("RANK", "0") == "0":
         trainer.save_model()
         trainer.state.save_to_json(str(out / STATE))

@@ -68,6 +68,19 @@ class GrpoConfig(BaseModel):
         """Steps between checkpoints: a whole number of periods."""
         return self.period * max(1, round((self.save_steps or self.max_steps / 10) / self.period))
 
+    @property
+    def replies(self) -> int:
+        """Replies of one optimizer step, on one device."""
+        return self.per_device_train_batch_size * self.gradient_accumulation_steps
+
+    def few(self, steps: int, groups: int) -> GrpoConfig:
+        """The same for `steps` steps of at most `groups` groups of replies."""
+        some = min(self.replies, groups * self.num_generations)
+        small = {"per_device_train_batch_size": some, "gradient_accumulation_steps": 1, "steps_per_generation": None}
+        return self.model_copy(
+            update={"max_steps": steps, "num_iterations": 1, **(small if some < self.replies else {})}
+        )
+
     @model_validator(mode="after")
     def batches_fit(self) -> GrpoConfig:
         """Each generation holds whole groups, and whole steps."""

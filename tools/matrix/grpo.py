@@ -35,7 +35,9 @@ SHARED = ENGINES / "llamafactory"
 SCRIPTS = (ENGINES / "trl" / "grpo.py", SHARED / "lf_checkpoints.py", SHARED / "lf_watch.py", SHARED / "lf_cost.py")
 REWARDS = ENGINES / "answers" / "serve_rewards.py"
 SCORE, SMOKE, TRAIN = "score", "smoke_run", "train"
-SMOKE_STEPS = 3
+SMOKE_STEPS, SMOKE_GROUPS = 3, 4  # groups of replies a step
+EARNS = 0.05  # mean reward from which a model has something to learn from by itself
+OVER = "over"  # a file of the exchange: the training has ended, and its scorer may
 IDLE = 900.0  # seconds after which a scorer that nobody asks ends
 WAIT = 1800.0  # seconds that a training waits for scores: somebody may have to come back and start the scorer again
 POINTS = 200  # of a reward curve, in a note
@@ -81,13 +83,13 @@ class GrpoTraining(CellTraining):
 
     def start(self) -> None:
         """Launch scorer and training, or find them."""
-        self.launch(TRAIN, self.folder.model, self.values.max_steps)
+        self.launch(TRAIN, self.folder.model, self.values)
 
-    def launch(self, name: str, out: Path, steps: int) -> None:
-        """Launch `steps` steps into `out`; what another recipe left there goes first."""
+    def launch(self, name: str, out: Path, values: GrpoConfig) -> None:
+        """Launch a training into `out`; what another recipe left there goes first."""
         tools, folder = self.tools, self.folder
         inputs, work = job_input_file(folder.work, name), folder.work / name
-        job = self.job(out, steps)
+        job = self.job(out, values)
         key = digest(self.key, json.dumps(job, sort_keys=True))
         mark = inputs / "key"
         if not mark.is_file() or mark.read_text() != key:
@@ -119,9 +121,9 @@ class GrpoTraining(CellTraining):
         )
         tools.launch(folder.jobs, name, command, retry=was_training_killed(tools.status(folder.jobs, name)[0]))
 
-    def job(self, out: Path, steps: int) -> dict[str, Any]:
+    def job(self, out: Path, values: GrpoConfig) -> dict[str, Any]:
         """What the engine is told."""
-        values, cpu, seed = self.values, self.tools.setup.device == "cpu", self.tools.training_seed
+        cpu, seed = self.tools.setup.device == "cpu", self.tools.training_seed
         adapter = is_adapter(self.begin)
         lora = {"r": values.lora_rank, "lora_alpha": values.lora_alpha, "target_modules": "all-linear"}
         return {
@@ -137,7 +139,6 @@ class GrpoTraining(CellTraining):
             "args": {
                 **values.trl_values(),
                 "output_dir": str(out),
-                "max_steps": steps,
                 "seed": seed,
                 "data_seed": seed,
                 "save_steps": values.checkpoint_steps,
@@ -164,6 +165,7 @@ class GrpoTraining(CellTraining):
         inputs, work = job_input_file(folder.work, SCORE), folder.work / SCORE
         work.mkdir(parents=True, exist_ok=True)
         self.exchange.mkdir(parents=True, exist_ok=True)
+        (self.exchange / OVER).unlink(missing_ok=True)
         file, files = scorer_file(declared), tools.settings.scorer_folder
         judge: dict[str, str] = {
             "loader": str(JUDGING),
@@ -194,13 +196,11 @@ class GrpoTraining(CellTraining):
         tools.launch(folder.jobs, SCORE, command, retry=True)
 
     def stop(self, *, save: bool) -> None:
-        """End the training where the steps at hand are done, and with it its scorer."""
+        """End the training where the steps at hand are done; its scorer ends with it."""
         tools, folder = self.tools, self.folder
         if not save:
             write_atomic(job_input_file(folder.work, TRAIN) / DISCARD, "")
         tools.stop(folder.jobs, TRAIN, grace_seconds(folder.model))
-        if not save:
-            tools.stop(folder.jobs, SCORE)
 
     def curve(self) -> list[dict[str, float]]:
         """Reward and what goes with it, by step."""
@@ -294,12 +294,13 @@ def plan_grpo(
 
 
 def try_grpo(one: GrpoTraining, say: Say) -> tuple[float, bool]:
-    """A few steps: seconds that all will take, and whether any reply earned anything. Raises InvalidRequestError."""
+    """A few steps: seconds that all will take, and whether replies earn enough to learn from. Raises InvalidRequestError."""
     tools, folder, out = one.tools, one.folder, one.folder.work / "smoke_run_model"
+    values = one.values.few(SMOKE_STEPS, SMOKE_GROUPS)
     try:
         with held(one):
             for _ in range(KILLS):
-                one.launch(SMOKE, out, SMOKE_STEPS)
+                one.launch(SMOKE, out, values)
                 status = wait_for(tools, folder.jobs, SMOKE, say, lambda: tools.stop(folder.jobs, SMOKE))
                 if not (status.killed or was_training_killed(status)):
                     break
@@ -314,7 +315,9 @@ def try_grpo(one: GrpoTraining, say: Say) -> tuple[float, bool]:
         raise InvalidRequestError(f"{GRPO}: {one.experiment.model}: a few steps of its training failed: {e}") from e
     each = float(rows[-1].get("step_seconds") or status.exit.seconds / SMOKE_STEPS)
     begin = max(0.0, status.exit.seconds - SMOKE_STEPS * each)
-    return begin + one.values.max_steps * each, any(row.get("reward") for row in rows)
+    each *= one.values.replies / values.replies
+    rewards = [row.get("reward", 0.0) for row in rows]
+    return begin + one.values.max_steps * each, sum(rewards) / len(rewards) >= EARNS
 
 
 def reward_findings(curve: Sequence[Mapping[str, float]]) -> tuple[TrainingFinding, ...]:

@@ -103,7 +103,7 @@ def train(request: Request, targets: Mapping[Experiment, Path], tools: TrainingR
 def try_all_grpo(
     request: Request, targets: Mapping[Experiment, Path], tools: TrainingRunTools, say: Say, tell: Tell
 ) -> dict[Experiment, str]:
-    """What each GRPO begins with, base or sft: by the config, else sft where nothing that the base model says earns anything."""
+    """What each GRPO begins with, base or sft: by the config, else sft where the base model earns next to nothing."""
     found: dict[Experiment, str] = {}
     for one, target in targets.items():
         values, wanted = request.config.grpo, request.config.grpo.start_from
@@ -114,7 +114,7 @@ def try_all_grpo(
         why = (
             ""
             if wanted != "auto" or earned
-            else f": the base model's replies earn nothing, so it begins with {one.sft.name}"
+            else f": the base model's replies earn next to nothing, so it begins with {one.sft.name}"
         )
         if not (target / NOTE).is_file():
             tell(f"{one.model}: {values.max_steps} steps of GRPO, at most about {format_duration(seconds)}{why}")

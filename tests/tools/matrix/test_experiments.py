@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.tools.matrix.experiments import EXPERIMENTS, ResultTree, choose_experiments, sft_experiment
+from tuneloop.tools.matrix.experiments import (
+    EXPERIMENTS,
+    ResultTree,
+    choose_experiments,
+    grpo_experiment,
+    sft_experiment,
+)
 
 
 def test_all_are_chosen_where_none_is_named() -> None:
@@ -20,8 +26,10 @@ def test_all_are_chosen_where_none_is_named() -> None:
     ("name", "said"),
     [
         ("sft_chat_templat", "did you mean sft_chat_template"),
-        ("nothing", "right is one of sft_chat_template, sft_no_chat_full_loss, sft_no_chat_mask_q"),
-        ("grpo_no_chat", "GRPO is not there yet"),
+        (
+            "nothing",
+            "right is one of sft_chat_template, grpo_chat_template, sft_no_chat_full_loss, sft_no_chat_mask_q, grpo",
+        ),
     ],
 )
 def test_unknown_experiments_are_refused(name: str, said: str) -> None:
@@ -30,7 +38,7 @@ def test_unknown_experiments_are_refused(name: str, said: str) -> None:
 
 
 def test_the_tree_is_that_of_the_seed() -> None:
-    tree, (chat, full, _) = ResultTree(Path("results/gsm8k")), EXPERIMENTS
+    tree, (chat, full) = ResultTree(Path("results/gsm8k")), (EXPERIMENTS[0], EXPERIMENTS[2])
     assert tree.model(chat) == Path("results/gsm8k/models/sft_chat_template")
     assert tree.cell(full, "raw") == Path("results/gsm8k/eval/sft_no_chat_full_loss_eval_raw")
     assert tree.report == Path("results/gsm8k/report")
@@ -43,4 +51,12 @@ def test_options_of_the_seed_name_an_experiment() -> None:
         "sft_chat_template",
         "sft_no_chat_mask_q",
         "sft_no_chat_full_loss",
+    ]
+    assert [grpo_experiment(chat=chat, seed=1).name for chat in (True, False)] == ["grpo_chat_template", "grpo_no_chat"]
+
+
+def test_a_grpo_may_begin_with_the_sft_of_its_format() -> None:
+    assert [grpo_experiment(chat=chat, seed=3).sft.model for chat in (True, False)] == [
+        "sft_chat_template_seed3",
+        "sft_no_chat_mask_q_seed3",
     ]

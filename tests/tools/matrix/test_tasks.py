@@ -18,7 +18,7 @@ from tuneloop.tools.matrix.experiments import EXPERIMENTS
 from tuneloop.tools.matrix.tasks import Task, load_task, sample_of, task_sets, text_ends, training_row
 from tuneloop.tools.models.tiny import SHIPPED
 
-CHAT, FULL, MASKED = EXPERIMENTS
+CHAT, FULL, MASKED = (one for one in EXPERIMENTS if one.method == "sft")
 
 
 @pytest.fixture

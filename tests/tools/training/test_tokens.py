@@ -18,14 +18,14 @@ from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
 from tuneloop.tools.benchmarks.wordproblems import BENCHMARK
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.hub.models import ModelFolder
-from tuneloop.tools.matrix.configs import EvalConfig, MatrixConfig
+from tuneloop.tools.matrix.configs import EvalConfig, GrpoConfig, MatrixConfig
 from tuneloop.tools.matrix.experiments import EXPERIMENTS, Experiment, ResultTree
 from tuneloop.tools.matrix.run import Request, check_prefixes, tokens_of
 from tuneloop.tools.matrix.tasks import Sample, Task
 from tuneloop.tools.matrix.training import TrainingRunTools
 from tuneloop.tools.training.tokens import RowTokens, Token, experiment_tokens
 
-CHAT, FULL, MASKED = EXPERIMENTS
+CHAT, FULL, MASKED = (one for one in EXPERIMENTS if one.method == "sft")
 SAMPLE = Sample("12?", "7")
 THINKING = (  # as Qwen3's: an empty thought where thinking is turned off
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}"
@@ -50,7 +50,9 @@ def tools_for(tmp_path: Path, model: Path) -> TrainingRunTools:
 
 def asked(tmp_path: Path, model: Path, experiments: list[Experiment], options: dict[str, Any]) -> list[RowTokens]:
     tools = tools_for(tmp_path, model)
-    request = Request("t", experiments, ResultTree(tmp_path), MatrixConfig({}, EvalConfig(), {}), "m", options)
+    request = Request(
+        "t", experiments, ResultTree(tmp_path), MatrixConfig({}, GrpoConfig(), EvalConfig(), {}), "m", options
+    )
     return tokens_of(request, experiments, SAMPLE, tools, quiet)
 
 
