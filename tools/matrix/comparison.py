@@ -55,8 +55,9 @@ class Cell:
         known = next((one for one in EXPERIMENTS if one.name == self.experiment), None)
         if known is None:
             return "", "", ""
-        masking = "" if known.chat else "answer only" if known.mask_question else "question and answer"
-        return "chat template" if known.chat else "no chat template", "SFT", masking
+        masked = "answer only" if known.mask_question else "question and answer"
+        masking = "" if known.chat or known.method == "grpo" else masked
+        return "chat template" if known.chat else "no chat template", known.method.upper(), masking
 
 
 @dataclass(frozen=True)

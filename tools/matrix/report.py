@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 
 from pydantic import BaseModel
 
@@ -13,10 +14,11 @@ from tuneloop.core.files import write_atomic, write_json
 from tuneloop.core.formatting import format_interval, format_p_value
 from tuneloop.tools.matrix.comparison import Cell, Pair, compare_cells, read_cells
 from tuneloop.tools.matrix.experiments import FORMATS
+from tuneloop.tools.matrix.training import Trained
 from tuneloop.tools.report.plots import new_figure, save_figure
 from tuneloop.tools.report.tables import markdown_table
 
-PAGE, CHANGES = "report.md", "changes.json"
+PAGE, CHANGES, REWARDS = "report.md", "changes.json", "reward_curve.png"
 COLOURS = {"chat": "#2b6cb0", "raw": "#b7791f"}
 EXAMPLES = 5  # items of a pair that the page names
 COLUMNS = (
@@ -33,6 +35,8 @@ def write_report(folders: Sequence[Path], out: Path) -> Path:
     draw_bars(out / "accuracy_bar.png", cells)
     draw_groups(out / "accuracy_grouped.png", cells)
     draw_scatter(out / "eval_template_scatter.png", cells)
+    if learned := with_rewards(cells):
+        draw_rewards(out / REWARDS, learned)
     write_json(out / CHANGES, [change(pair).model_dump(mode="json") for pair in pairs])
     write_atomic(out / PAGE, page(cells, pairs))
     return out / PAGE
@@ -96,6 +100,7 @@ def page(cells: Sequence[Cell], pairs: Sequence[Pair]) -> str:
         *(["\n".join(f"- {sentence(pair)}" for pair in real)] if real else ["None."]),
         f"{len(pairs) - len(real)} of {len(pairs)} pairs differ by no more than chance would. Tests are paired over items, "
         "two-sided, and corrected together (Holm); with one seed they say nothing of what another seed would give.",
+        *rewards(with_rewards(cells)),
         *notes(cells),
         "## Plots",
         "![accuracy of every cell](accuracy_bar.png)",
@@ -106,6 +111,44 @@ def page(cells: Sequence[Cell], pairs: Sequence[Pair]) -> str:
         *changes(real),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def with_rewards(cells: Sequence[Cell]) -> dict[str, Trained]:
+    """The trainings by GRPO, by name and seed."""
+    notes = [one.trained for cell in cells for one in cell.summaries if one.trained and one.trained.rewards]
+    return {f"{one.experiment}, seed {one.seed}": one for one in notes}
+
+
+def rewards(learned: Mapping[str, Trained]) -> list[str]:
+    """What each GRPO began with, and what its replies earned."""
+    if not learned:
+        return []
+    return [
+        "## Rewards",
+        "A reply earns what the task's own checker gives it, from 0 to 1; means over a tenth of the steps.",
+        "\n".join(f"- {reward_sentence(name, one)}" for name, one in learned.items()),
+        f"![reward of each step]({REWARDS})",
+    ]
+
+
+def reward_sentence(name: str, one: Trained) -> str:
+    """A curve in words."""
+    few = max(1, len(one.rewards) // 10)
+    first, last = one.rewards[:few], one.rewards[-few:]
+    alike = fmean(row.get("alike", 0.0) for row in one.rewards)
+    parts = [
+        f"**{name}** began with {one.start}: {told(first, 'reward', '.2f')} at first, {told(last, 'reward', '.2f')} at the end",
+        f"replies of {told(first, 'length', '.0f')} and {told(last, 'length', '.0f')} tokens",
+        f"{100 * alike:.0f} % of groups taught nothing, for all their replies earned the same",
+    ]
+    if any("kl" in row for row in one.rewards):
+        parts.append(f"distance from where it began (KL) {told(last, 'kl', '.3f')} at the end")
+    return "; ".join(parts)
+
+
+def told(rows: Sequence[Mapping[str, float]], name: str, form: str) -> str:
+    """A mean."""
+    return format(fmean(row.get(name, 0.0) for row in rows), form)
 
 
 def first_seeds(cells: Sequence[Cell]) -> list[int]:
@@ -240,6 +283,18 @@ def draw_scatter(path: Path, cells: Sequence[Cell]) -> None:
     axes.set(xlim=(0, 100), ylim=(0, 100))
     if axes.get_legend_handles_labels()[1]:
         axes.legend(fontsize=8)
+    save_figure(figure, path)
+
+
+def draw_rewards(path: Path, learned: Mapping[str, Trained]) -> None:
+    """Reward by step, smoothed over a twentieth of them."""
+    figure, axes = new_figure("What replies earned", "step", "mean reward (0-1)")
+    for name, one in learned.items():
+        few = max(1, len(one.rewards) // 20)
+        means = [fmean(row["reward"] for row in one.rewards[max(0, i - few) : i + 1]) for i in range(len(one.rewards))]
+        axes.plot([row["step"] for row in one.rewards], means, label=name)
+    axes.set_ylim(0, 1)
+    axes.legend(fontsize=8)
     save_figure(figure, path)
 
 
