@@ -22,11 +22,6 @@ from tuneloop.tools.hub import datasets
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "seeds.md").read_text()
-# What the page calls "not there yet", and the issue that brings it: the mark falls with the issue.
-OPEN = {
-    "tuneloop matrix --task gsm8k --experiments grpo_chat_template grpo_no_chat": "17: chat templates and GRPO",
-    "tuneloop matrix train grpo --task gsm8k": "17: chat templates and GRPO",
-}
 # Of the evaluation in its container: read by `tuneloop eval` alone.
 OF_EVAL = {
     *("ADAPTER_PATH", "BASE_MODEL", "MODEL_ABBR", "BATCH_SIZE", "NUM_GPUS"),
@@ -46,14 +41,9 @@ def rows(title: str) -> list[list[str]]:
 
 
 def shown_commands() -> list[Any]:
-    """Every `tuneloop …` of the right column; what is not there yet is expected to fail, strictly."""
+    """Every `tuneloop …` of the right column."""
     found = dict.fromkeys(span for row in rows("Commands") for span in re.findall(r"`(tuneloop[^`]*)`", row[1]))
-    marked = []
-    for line in found:
-        issue = OPEN.get(line) or OPEN.get(" ".join(line.split()[:2]))
-        marks = pytest.mark.xfail(reason=f"issue {issue}", strict=True) if issue else ()
-        marked.append(pytest.param(line, id=line[:60], marks=marks))
-    return marked
+    return [pytest.param(line, id=line[:60]) for line in found]
 
 
 def call(words: list[str]) -> Result:

@@ -22,7 +22,7 @@ from tuneloop.tools.jobs.machine import ENGINES, job_limits
 from tuneloop.tools.matrix.configs import GRPO, GrpoConfig
 from tuneloop.tools.matrix.experiments import Experiment
 from tuneloop.tools.matrix.tasks import Task
-from tuneloop.tools.matrix.training import NOTE, CellTraining, Say, TrainingRunTools, held
+from tuneloop.tools.matrix.training import CellTraining, Say, TrainingRunTools, check_chat_template, check_target, held
 from tuneloop.tools.scoring.scorer import JUDGING, SCORING, scorer_file
 from tuneloop.tools.training.launch import DISCARD, was_training_killed
 from tuneloop.tools.training.metrics import grace_seconds
@@ -256,7 +256,8 @@ def plan_grpo(
 ) -> GrpoTraining:
     """What would be trained, from the base model or from `sft`, a trained one; nothing is launched or written.
 
-    Raises InvalidRequestError for a task whose replies cannot be scored, or a `target` that holds something else.
+    Raises InvalidRequestError for a task whose replies cannot be scored, a model without the template that is asked in, or a
+    `target` that holds something else.
     """
     assert tools.task is not None, "a training has a task"
     task, declared = tools.task, tools.task.folder.benchmark
@@ -264,10 +265,8 @@ def plan_grpo(
         raise InvalidRequestError(
             f"experiment {experiment.name}: GRPO needs a checker of answers, and {task.name} runs code"
         )
-    if target.exists() and any(target.iterdir()) and not (target / NOTE).is_file():
-        raise InvalidRequestError(
-            f"{target}: holds something that no training of this matrix left; right is another folder"
-        )
+    check_chat_template(experiment, tools.card)
+    check_target(target)
     rows = tuple({"prompt": one.prompt} for one in task.train)
     golds = tuple({"answer": one.gold, "item": one.item} for one in task.train)
     begin = sft or tools.setup.model_root

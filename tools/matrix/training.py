@@ -30,7 +30,7 @@ from tuneloop.tools.evaluation.standalone.run_tools import KILLS, LOOK, Standalo
 from tuneloop.tools.housekeeping.disk import remove_path
 from tuneloop.tools.hub.models import ModelFolder
 from tuneloop.tools.llm_proxy.access import Access
-from tuneloop.tools.matrix.experiments import Experiment
+from tuneloop.tools.matrix.experiments import EXPERIMENTS, Experiment
 from tuneloop.tools.matrix.tasks import Task, text_ends, training_row
 from tuneloop.tools.training.launch import (
     config_context,
@@ -212,10 +212,7 @@ def plan_training(
     check_config_text(tools, text)
     facts = (text, *(f"{row['instruction']}\0{row['output']}" for row in rows), str(tools.seed), tools.device)
     key = digest(*facts, tools.setup.model_fingerprint, tools.engine("llamafactory").identity)
-    if target.exists() and any(target.iterdir()) and not (target / NOTE).is_file():
-        raise InvalidRequestError(
-            f"{target}: holds something that no training of this matrix left; right is another folder"
-        )
+    check_target(target)
     name = f"{tools.task.name[:40]}-{experiment.model}-{key}"
     own = replace(tools, run=RunFolder(tools.run.root / name))
     return CellTraining(experiment, own, key, target, text, tuple(rows))
@@ -232,16 +229,30 @@ def experiment_values(
     values = {"cutoff_len": min(CUTOFF, card.max_positions or CUTOFF), **values}
     if not experiment.chat:
         return {**values, "template": "empty", "train_on_prompt": not experiment.mask_question}
-    if card.chat_template is None:
-        raise InvalidRequestError(
-            f"experiment {experiment.name}: {card.folder} has no chat template; right is a model with one, or the "
-            "experiments sft_no_chat_full_loss sft_no_chat_mask_q"
-        )
+    check_chat_template(experiment, card)
     own = (
         {"template": card.template} if card.template else {}
     )  # without a name LLaMA-Factory parses the tokenizer's own
     thinking = {"enable_thinking": options["enable_thinking"]} if "enable_thinking" in options else {}
     return {**values, **own, **thinking}
+
+
+def check_chat_template(experiment: Experiment, card: ModelCard) -> None:
+    """Raises InvalidRequestError where an experiment asks in a template that the model does not have."""
+    if experiment.chat and card.chat_template is None:
+        others = " ".join(one.name for one in EXPERIMENTS if not one.chat)
+        raise InvalidRequestError(
+            f"experiment {experiment.name}: {card.folder} has no chat template; right is a model with one, or the "
+            f"experiments {others}"
+        )
+
+
+def check_target(target: Path) -> None:
+    """Raises InvalidRequestError where a model would be delivered into something else."""
+    if target.exists() and any(target.iterdir()) and not (target / NOTE).is_file():
+        raise InvalidRequestError(
+            f"{target}: holds something that no training of this matrix left; right is another folder"
+        )
 
 
 def check_config_text(tools: TrainingRunTools, text: str) -> None:
