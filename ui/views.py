@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 from collections import Counter
@@ -25,6 +26,7 @@ from tuneloop.core.transcript import TRANSCRIPT_SUFFIX
 from tuneloop.tools.batch.comparison import COLUMNS, cell_texts
 from tuneloop.tools.batch.comparison import compare_runs as compare_cells
 from tuneloop.tools.batch.run import all_batches, batch_status, find_batch
+from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, read_items
 from tuneloop.tools.report.report_file import read_report
 from tuneloop.tools.runs.approvals import editable_texts, open_question
 from tuneloop.tools.runs.compare import compare_runs
@@ -148,6 +150,18 @@ def why(one: Experiment) -> str:
     return "; ".join(one.feedback.reasons) or one.feedback.critique.explanation
 
 
+def decision(one: Experiment) -> str:
+    """The rule that decided, with its numbers; "" where nothing was compared."""
+    found = one.feedback.comparison
+    if found is None:
+        return ""
+    counted = f"{found.wins} items won and {found.losses} lost against the best before it"
+    if one.feedback.promoted:
+        return f"Promoted because it measures better: {counted}. That proves nothing yet: only the sealed test does, at the end."
+    why = "something else speaks against it" if found.better else "it does not measure better"
+    return f"Not promoted because {why}: {counted}."
+
+
 def spending_rows(status: RunStatus) -> list[tuple[str, str, str]]:
     """What, spent, limit."""
     return [
@@ -187,12 +201,13 @@ def experiment_page(home: Home, name: str, number: int, against: int | None) -> 
         "idea": idea,
         "one": one,
         "cells": experiment_cells(one, journal.best) if one else None,
+        "decision": decision(one) if one else "",
         "others": [found.number for found in journal.experiments if found.number != number],
         "against": other,
         "files": recipe_diffs(run, number, other),
         "chart": loss_chart(log_points(folder.model)),
         "data": data_facts(run, folder),
-        "failures": failures(run, folder),
+        "failures": failures(home, run, folder),
         "changed": changed_items(run, number, other, journal),
         "transcripts": transcripts(folder),
         "jobs": sorted(place.name for place in folder.jobs.glob("*.[0-9]*") if place.is_dir()),
@@ -243,13 +258,23 @@ def data_facts(run: RunFolder, folder: ExperimentFolder) -> dict[str, Any] | Non
     return {"dropped": dropped, "rows": rows[::step][:SHOWN_ROWS], "count": len(rows)}
 
 
-def failures(run: RunFolder, folder: ExperimentFolder) -> dict[str, Any]:
-    """Failed items that agents saw too, with their kind."""
+def failures(home: Home, run: RunFolder, folder: ExperimentFolder) -> dict[str, Any]:
+    """Failed items that agents saw too, with their kind and what was asked; the questions are gone where the benchmark is."""
     if not folder.scores.is_file():
         return {"kinds": {}, "items": []}
-    score, longest = shown_score(folder.scores), read_model(run.setup, Setup).benchmark.max_new_tokens
-    failed = [(kind, item) for item in score.items if (kind := failure_kind(item, longest))]
-    return {"kinds": Counter(kind for kind, _ in failed), "items": failed[:SHOWN_ITEMS], "n": len(score.items)}
+    score, setup = shown_score(folder.scores), read_model(run.setup, Setup)
+    failed = [(kind, item) for item in score.items if (kind := failure_kind(item, setup.benchmark.max_new_tokens))]
+    asked: dict[str, str] = {}
+    file = BenchmarkFolder(setup.benchmark, setup.benchmark_root, "").validation
+    with contextlib.suppress(OSError, ValueError, LookupError, InvalidRequestError):
+        check_inside(home.benchmarks, file)
+        asked = {item.id: " ".join(item.fields.values()) for item in read_items(file)}
+    return {
+        "kinds": Counter(kind for kind, _ in failed),
+        "items": [(kind, item, asked.get(item.id, "")) for kind, item in failed[:SHOWN_ITEMS]],
+        "all": len(failed),
+        "n": len(score.items),
+    }
 
 
 def changed_items(run: RunFolder, number: int, other: int | None, journal: Journal) -> dict[str, Any] | None:

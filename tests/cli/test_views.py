@@ -403,7 +403,7 @@ def test_a_forecast_and_what_it_took() -> None:
         "forecast: 320 steps in 1 min 05 s (60 CPU-s), 900 MB of memory, 20 MB of disk; 2 h 00 min are left; "
         "21.0 GB may be used"
     )
-    want = "training took 50 s (forecast +30 %), 60 CPU-s (+0 %), 1.0 GB of memory (-10 %)"
+    want = "training took 50 s (forecast: 30 % too high), 60 CPU-s (right), 1.0 GB of memory (10 % too low)"
     assert event_line(took) == want
     shown = " ".join(drawn(live_state_of([*recorded()[:3], said, took]), 30).split())
     assert want in shown and "forecast: 320 steps" in shown

@@ -325,6 +325,26 @@ def test_failures_have_their_kind(page: TestClient, home: Home) -> None:
     assert "unparsed: 1" in shown and f"cut_off: {len(score['items']) - 1}" in shown
 
 
+def test_it_says_by_which_rule_an_experiment_was_judged(page: TestClient) -> None:
+    shown = page.get("/runs/done/experiments/2").text
+    assert "romoted because it" in shown and "items won and" in shown and "against the best before it" in shown
+
+
+def test_failures_show_what_was_asked(page: TestClient, home: Home) -> None:
+    setup = read_json(home.run("done").setup)
+    item = read_json(home.run("done").experiment(2).scores)["items"][0]
+    place = home.benchmarks / "shown"
+    place.mkdir(parents=True, exist_ok=True)
+    question = {"id": item["id"], "question": "How many <b>apples</b>?", "answer": "1"}
+    (place / "validation.jsonl").write_text(json.dumps(question) + "\n")
+    score = read_json(home.run("done").experiment(2).scores)
+    score["items"][0] |= {"correct": False, "value": 0.0}
+    write_json(home.run("done").experiment(2).scores, score)
+    for root, seen in ((place, True), (home.root.parent, False)):
+        write_json(home.run("done").setup, {**setup, "benchmark_root": str(root)})
+        assert ("How many &lt;b&gt;apples" in page.get("/runs/done/experiments/2").text) == seen
+
+
 def test_long_run_is_bounded(home: Home, page: TestClient) -> None:
     long_run(RunFolder(home.runs / "long"), experiments=300, progress=20)
     shown = page.get("/runs/long").text

@@ -151,9 +151,10 @@ def gate_warnings(
         names = ", ".join(str(name) for name, _ in tally.extra_fields.most_common(6))
         yield f"{tally.name}: fields that are not trained on were left out: {names}"
     if repeats.exact or repeats.near:
-        first = f", first row {repeats.first[0]} of row {repeats.first[1]}" if repeats.first else ""
-        counts = f"{repeats.exact} rows repeat an earlier one, {repeats.near} nearly{first}"
-        yield f"{tally.name}: {counts}; drop them in the script"
+        first = f" (first: row {repeats.first[0]} is like row {repeats.first[1]})" if repeats.first else ""
+        counts = {"repeat": repeats.exact, "nearly repeat": repeats.near}
+        said = " and ".join(f"{count} rows {how} an earlier one" for how, count in counts.items() if count)
+        yield f"{tally.name}: {said}{first}; the script should drop them"
     if repeats.reasked:
         yield (
             f"{tally.name}: {repeats.reasked} rows ask an earlier question again with another output; keep the right one"

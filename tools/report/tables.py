@@ -232,7 +232,9 @@ def forecasts_table(data: ReportData) -> str:
 
 
 def _forecast_cell(said: float, took: float, shown: Callable[[float], str]) -> str:
-    return f"{shown(said)} → {shown(took)} ({forecast_error_percent(said, took):+.0f} %)"
+    error = forecast_error_percent(said, took)
+    how = f"{abs(error):.0f} % too {'high' if error > 0 else 'low'}" if round(error) else "right"
+    return f"{shown(said)}, was {shown(took)} ({how})"
 
 
 def data_table(data: ReportData) -> str:

@@ -128,7 +128,7 @@ def forecast_line(event: e.TrainingForecast) -> str:
     said, took = event.forecast, event.took
     if took is not None:
         parts = [
-            f"{format_duration(took.seconds)} (forecast {_forecast_error(said.seconds, took.seconds)})",
+            f"{format_duration(took.seconds)} (forecast: {_forecast_error(said.seconds, took.seconds)})",
             f"{took.cpu:.0f} CPU-s ({_forecast_error(said.cpu, took.cpu)})",
             f"{format_size(took.memory)} of memory ({_forecast_error(said.memory, took.memory)})",
         ]
@@ -141,7 +141,8 @@ def forecast_line(event: e.TrainingForecast) -> str:
 
 
 def _forecast_error(forecast: float, real: float) -> str:
-    return f"{forecast_error_percent(forecast, real):+.0f} %"
+    error = forecast_error_percent(forecast, real)
+    return f"{abs(error):.0f} % too {'high' if error > 0 else 'low'}" if round(error) else "right"
 
 
 def run_finished_line(event: e.RunFinished) -> str:

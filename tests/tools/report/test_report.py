@@ -411,7 +411,10 @@ def test_a_forecast_is_shown_beside_what_it_took() -> None:
     took = Cost(seconds=80, cpu=40, memory=1_000_000_000)
     training = done.training.model_copy(update={"forecast": said, "spent": took})
     page = report_markdown("r", report_data(done.model_copy(update={"training": training})))
-    assert "| 1 | 1 min 00 s → 1 min 20 s (-25 %) | 44 s → 40 s (+10 %) | 900 MB → 1.0 GB (-10 %) | - |" in page
+    assert (
+        "| 1 | 1 min 00 s, was 1 min 20 s (25 % too low) | 44 s, was 40 s (10 % too high) | 900 MB, was 1.0 GB (10 % too low) | - |"
+        in page
+    )
 
 
 def guarded(loss: float, *, able: bool = True) -> GuardCheck:
