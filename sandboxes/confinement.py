@@ -43,6 +43,8 @@ class Confinement:
 
     `lock`: the descriptor of the job's lock, which the reaper holds and the job does not.
 
+    `python_path`: a folder that the job's Pythons import from before others, "" for none.
+
     `endpoint`: the socket of the models' proxy, "" for none; the job asks at `request_end` for connections to it.
     """
 
@@ -53,6 +55,7 @@ class Confinement:
         self.user: tuple[int, int] | None = given["user"]
         self.scratch: str = given["scratch"]
         self.endpoint: str = given["endpoint"]
+        self.python_path: str = given["python_path"]
         self.request_end = -1
         if self.endpoint:
             import socket  # as heavy as all the rest
@@ -88,6 +91,8 @@ class Confinement:
         """In the job: from here on, for ever: no lock, no capabilities, the rules, the filters. Raises OSError."""
         os.close(self.lock)
         env["TMPDIR"] = self.scratch
+        if self.python_path:
+            env["PYTHONPATH"] = ":".join(filter(None, (self.python_path, env.get("PYTHONPATH"))))
         if self.endpoint:
             os.set_inheritable(self.request_end, True)
             env[ENDPOINT] = str(self.request_end)

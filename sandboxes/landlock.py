@@ -51,6 +51,9 @@ from tuneloop.sandboxes.local import LocalSandbox, WrappedCommand, may_use_sever
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/proc", *ETC)
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 ENGINES = os.path.realpath(Path(tuneloop.__file__).parent / "engines")
+CONFINED_PYTHON = (
+    f"{ENGINES}/confined_python"  # on generated code's PYTHONPATH: multiprocessing without sockets and /dev/shm
+)
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
 MISSING = (
     "the kernel has no Landlock, or does not let it be used (gVisor, kernels before 5.13, `lsm=` without landlock): "
@@ -99,6 +102,7 @@ class LandlockSandbox(LocalSandbox):
         filters = [seccomp.build_filter(shared=True), build_confined_filter(network, self.abi)]
         given: dict[str, Any] = {"rules": rules, "filters": filters, "user": self.user}
         given |= {"scratch": scratch, "endpoint": command.endpoint}
+        given["python_path"] = CONFINED_PYTHON if command.generated else ""
         # Where the filter lets a job signal one process alone, a worker could not end its jobs.
         warm = network == "none" and self.abi >= SCOPES_SINCE
         fork_filter = build_confined_filter("none", self.abi) if warm else b""
@@ -130,6 +134,7 @@ class LandlockSandbox(LocalSandbox):
         rules.allow((place for path in read for place in around(path, closed)), READ)
         rules.allow((place for path in write for place in around(path, [*closed, *read])), write_rights(self.abi))
         rules.allow((scratch,), write_rights(self.abi))
+        rules.allow((CONFINED_PYTHON,), READ)
         rules.allow((ENGINES,), READ_DIR)  # Python imports from a folder only when it can list it
         if network == "own ports":
             rules.allow_own_ports()

@@ -179,6 +179,39 @@ def test_generated_code_gets_no_ports(trial):
     assert "Address family not supported" in log
 
 
+PROCESSES = """
+import multiprocessing as m, sys
+from concurrent.futures import ProcessPoolExecutor
+def work(total, lock):
+    for _ in range(200):
+        with lock: total.value += 1
+if __name__ == '__main__':
+    with m.Pool(2) as pool: print(pool.map(abs, [-1, -2]))
+    with m.get_context('spawn').Pool(1) as pool: print(pool.map(abs, [-3]))
+    with m.get_context('forkserver').Pool(1) as pool: print(pool.map(abs, [-4]))
+    with ProcessPoolExecutor(1) as pool: print(list(pool.map(abs, [-5])))
+    total, lock, line = m.Value('i', 0, lock=False), m.Lock(), m.Queue()
+    children = [m.Process(target=work, args=(total, lock)) for _ in range(3)]
+    for child in children: child.start()
+    for child in children: child.join()
+    print(total.value, lock.acquire(), lock.acquire(timeout=0.01), lock.acquire(False))
+    m.Process(target=line.put, args=('queued',)).start(); print(line.get(timeout=20))
+    m.Manager()
+"""
+
+
+def test_generated_code_may_start_processes_and_is_told_what_needs_sockets(trial):
+    (trial.work / "script.py").write_text(PROCESSES)
+    command = trial.command("", generated=True)
+    python = command.model_copy(update={"argv": (sys.executable, str(trial.work / "script.py"))})
+    trial.sandbox.start(trial.root / "job", python)
+    assert not wait(trial.sandbox, trial.root / "job", every=0.01).ok
+    lines = (trial.root / "job/log.txt").read_text().splitlines()
+    assert lines[:6] == ["[1, 2]", "[3]", "[4]", "[5]", "600 True False False", "queued"]
+    assert lines[-1].startswith("OSError: [Errno 97] this sandbox has no sockets, which a Manager needs")
+    assert "right is multiprocessing.Pool" in lines[-1]
+
+
 def test_scratch_of_a_job_goes_with_it(trial):
     _, log = trial.run("import os, tempfile; os.makedirs(tempfile.mkdtemp() + '/a/b'); print(os.environ['TMPDIR'])")
     assert log.strip().startswith(tempfile.gettempdir())
