@@ -7,6 +7,7 @@ the step at hand and ends with status 75: unfinished.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import llamafactory.train.sft.workflow as sft
 from lf_checkpoints import is_done, newest_whole, prove_finished
 from lf_cost import METER, clocks, since
+from lf_paths import take_paths_literally
 from lf_watch import STOP, CheckpointCallback
 from llamafactory.extras.misc import get_device_count, is_env_enabled
 from llamafactory.hparams import read_args
@@ -21,6 +23,13 @@ from llamafactory.train.sft.trainer import CustomSeq2SeqTrainer
 from llamafactory.train.tuner import export_model, run_exp
 
 RESUME = "TUNELOOP_RESUME"
+# Worker processes hand rows over by sockets of their own. Without them this process makes the same rows, alone.
+WORKERS = (
+    "preprocessing_num_workers",
+    "dataloader_num_workers",
+    "dataloader_prefetch_factor",
+    "dataloader_persistent_workers",
+)
 
 
 def train(args: dict[str, Any]) -> None:
@@ -33,13 +42,30 @@ def train(args: dict[str, Any]) -> None:
         if is_env_enabled("FORCE_TORCHRUN") or get_device_count() > 1:
             spread()
     STOP.listen()
+    take_paths_literally()
     sft.CustomSeq2SeqTrainer = WatchedTrainer
     sft.get_dataset = METER.timed(sft.get_dataset)
     # LLaMA-Factory would take the newest checkpoint by its number, whole or not; None: there is none left here.
-    run_exp({**args, "resume_from_checkpoint": os.environ[RESUME] or None})
+    run_exp({**without_workers(args), "resume_from_checkpoint": os.environ[RESUME] or None})
     if os.environ.get("RANK", "0") == "0":
         METER.tell(out)
         prove_finished(out)
+
+
+def without_workers(args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments for where this process may make a socket; else those that need none. Exits where there are none such."""
+    named = [name for name in WORKERS if args.get(name)]
+    try:
+        socket.socket(socket.AF_UNIX).close()
+    except OSError:
+        if args.get("streaming"):
+            sys.exit(
+                "streaming reads by worker processes, which need sockets; this sandbox has none: right is streaming: false"
+            )
+        if named:
+            print(f"this sandbox has no sockets for worker processes: {', '.join(named)} left out", flush=True)
+        return {name: value for name, value in args.items() if name not in named}
+    return args
 
 
 class WatchedTrainer(CustomSeq2SeqTrainer):

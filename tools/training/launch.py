@@ -20,7 +20,9 @@ from tuneloop.tools.training.metrics import grace_seconds
 from tuneloop.tools.training.smoke_run import smoke_run_data, write_smoke_run_data
 
 FOLDER = ENGINES / "llamafactory"
-SCRIPTS = tuple(str(FOLDER / name) for name in ("train.py", "lf_watch.py", "lf_checkpoints.py", "lf_cost.py"))
+SCRIPTS = tuple(
+    str(FOLDER / name) for name in ("train.py", "lf_watch.py", "lf_checkpoints.py", "lf_cost.py", "lf_paths.py")
+)
 DISCARD = "discard"
 KEY = "key"
 # Ends from outside: by SIGKILL, by SIGTERM before the first step, and by SIGTERM with a checkpoint.
