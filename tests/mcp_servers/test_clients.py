@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
 
-from tests.mcp_servers.conftest import Foreign
+from tests.foreign import Foreign
 from tests.mcp_servers.test_http import serving
 from tuneloop.core.settings import Settings
 from tuneloop.mcp_servers.client import open_toolbox, unwrap_result

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import SHARED_HOME
-from tests.mcp_servers.conftest import Foreign
+from tests.foreign import Foreign
 from tests.mcp_servers.test_http import serving
 from tuneloop.mcp_servers.main import SERVERS
 from tuneloop.tools.engines import Engine
