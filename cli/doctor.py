@@ -28,6 +28,8 @@ from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.docker_daemon import probe_docker, probe_gpu
 from tuneloop.sandboxes.landlock import landlock_problem
 from tuneloop.tools.engines.blueprint import PYTHON_RANGE, PYTHONS
+from tuneloop.tools.engines.build import check_buildable
+from tuneloop.tools.engines.find import find_built_engine
 from tuneloop.tools.jobs.machine import NVIDIA_DRIVER, gpu_models
 from tuneloop.tools.llm_proxy.access import data_access, judge_access, missing, unpriced, upstreams
 
@@ -146,7 +148,7 @@ def unneeded_sandbox(works: list[str]) -> str:
 
 
 def check_engine(settings: Settings, name: str) -> Check:
-    """An engine that is built, or pointed at; a missing one is built by the first run."""
+    """The engine that a run would use, or what it is pointed at; a missing one is built by the first run."""
     given: str | None = getattr(settings, ENGINES[name])
     if given is not None:
         there = Path(given).expanduser().is_dir()
@@ -155,9 +157,13 @@ def check_engine(settings: Settings, name: str) -> Check:
         return Check(
             name, "ok" if there else "missing", f"{variable}={given}" + ("" if there else ": no such folder"), cure
         )
-    built = sorted(p.parent.name for p in settings.home.engines.glob(f"{name}-*/manifest.json"))
-    if built:
-        return Check(name, "ok", ", ".join(built))
+    try:
+        if built := find_built_engine(name, settings):
+            return Check(name, "ok", built.folder.name)
+        check_buildable(settings.home.engines.absolute())
+    except InvalidRequestError as e:
+        says, _, cure = str(e).partition("; right is ")
+        return Check(name, "missing", says, cure)
     return Check(name, "note", "not built yet", f"the first run builds it, or: tuneloop engines build {name}")
 
 

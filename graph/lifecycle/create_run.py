@@ -14,6 +14,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.choose import open_run_sandbox
+from tuneloop.tools.engines.find import check_engines
 from tuneloop.tools.hub import datasets
 from tuneloop.tools.llm_proxy.access import data_access, missing, unpriced
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
@@ -38,12 +39,13 @@ def create_run_folder(spec: RunSpec, settings: Settings, name: str = "") -> RunF
 
 
 def check_spec(spec: RunSpec, settings: Settings) -> None:
-    """Benchmark, model, data, sandbox, models that jobs may ask, disk and the folder itself."""
+    """Benchmark, model, data, sandbox, engines' folder, models that jobs may ask, disk and the folder itself."""
     check_writable(settings.home.root)
     declared = check_names(spec, settings)
     if not spec.datasets:
         choose_datasets_for(declared[0])
     open_run_sandbox(spec.sandbox, settings.unsandboxed).check_reachable(settings.home.root.absolute())
+    check_engines(settings)
     data_access(settings)
     find_judge(settings, declared)
     check_planner(settings)

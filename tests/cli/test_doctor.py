@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from tuneloop.cli.main import cli
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.docker_daemon import probe_docker
+from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS, engine_identity
+from tuneloop.tools.engines.engine import MANIFEST, Engine, write_manifest
 
 
 @pytest.fixture(autouse=True)
@@ -119,12 +122,19 @@ def test_landlock_comes_before_docker(
 
 def test_engines_are_seen_when_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FT_FILE_PATH", str(tmp_path))
-    settings = Settings()
-    part = settings.home.engines / "llamafactory-abc"
-    part.mkdir(parents=True)
+    monkeypatch.setenv("FT_ENGINES_DIR", str(tmp_path / "engines"))
+    settings, python = Settings(), Path(sys.executable)
+    folder = tmp_path / "engines" / f"llamafactory-{engine_identity(ENGINE_BLUEPRINTS['llamafactory'])}"
+    folder.mkdir(parents=True)
     assert check_engine(settings, "llamafactory").verdict == "note"
-    (part / "manifest.json").write_text("{}")
-    assert check_engine(settings, "llamafactory").says == "llamafactory-abc"
+    write_manifest(Engine("llamafactory", folder, python, python.parent, (), "1", "abc"), folder / MANIFEST)
+    assert check_engine(settings, "llamafactory").says == folder.name
+    folder.parent.chmod(0o777)
+    for name in ("llamafactory", "opencompass"):  # built, and to be built
+        check = check_engine(settings, name)
+        assert (
+            check.verdict == "missing" and "another user can write it" in check.says and "FT_ENGINES_DIR" in check.cure
+        )
     monkeypatch.setenv("LLAMA_FACTORY_PATH", str(tmp_path / "gone"))
     check = check_engine(Settings(), "llamafactory")
     assert (check.verdict, check.cure) == ("missing", "correct LLAMA_FACTORY_PATH or unset it")

@@ -86,6 +86,16 @@ def refuse_place(folder: Path) -> None:
         raise InvalidRequestError(f"{folder} cannot be written; right is {ELSEWHERE}")
 
 
+def check_buildable(folder: Path) -> None:
+    """What `make_engines_folder` and `refuse_place` would refuse; makes nothing. Raises InvalidRequestError."""
+    if folder.is_dir():
+        refuse_place(folder)
+        return
+    there = next(path for path in (folder, *folder.parents) if os.path.exists(path))  # noqa: PTH110 - closed ones are passed
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise InvalidRequestError(f"{folder} cannot be made; right is {ELSEWHERE}")
+
+
 def sibling_path(folder: Path, what: str) -> Path:
     """`.<engine>.lock` and `.<engine>.jobs`."""
     return folder.with_name(f".{folder.name}.{what}")

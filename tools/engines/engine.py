@@ -97,7 +97,8 @@ def read_manifest(path: Path) -> Engine | None:
     for key in ("folder", "python", "bin"):
         given[key] = Path(given[key])
     engine = Engine(**{**given, "readable": tuple(given["readable"])})
-    return engine if engine.python.exists() and all(map(os.path.exists, engine.readable)) else None
+    # os.path: an interpreter in a folder that is closed to this user is none either
+    return engine if all(map(os.path.exists, (str(engine.python), *engine.readable))) else None
 
 
 def read_engine(folder: Path) -> Engine | None:

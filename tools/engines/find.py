@@ -13,9 +13,10 @@ from tuneloop.core.files import absolute_path, digest
 from tuneloop.core.layout import Home
 from tuneloop.core.locks import exclusive
 from tuneloop.core.settings import Settings
-from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS, PYTHON_RANGE, PYTHONS, Blueprint, engine_identity
+from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS, PYTHON_RANGE, PYTHONS, USUAL, Blueprint, engine_identity
 from tuneloop.tools.engines.build import (
     build_engine,
+    check_buildable,
     clear_interrupted,
     make_engines_folder,
     refuse_place,
@@ -157,6 +158,13 @@ def find_built_engine(name: str, settings: Settings) -> Engine | None:
     """The engine that `ensure_engine` would build, when it is there; no path of the user is looked at."""
     blueprint = ENGINE_BLUEPRINTS[name]
     return read_engine(settings.home.engines.resolve() / f"{name}-{engine_identity(blueprint)}")
+
+
+def check_engines(settings: Settings) -> None:
+    """Before a run is opened: what every run needs is there, or can be built. Raises InvalidRequestError; makes nothing."""
+    for name in USUAL:
+        if given_path(name, settings) is None and find_built_engine(name, settings) is None:
+            check_buildable(settings.home.engines.absolute())
 
 
 def list_engines(home: Home) -> list[Engine]:

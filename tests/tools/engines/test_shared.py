@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from tuneloop.core.settings import ROOTS_ENGINES, Settings, default_engines_dir
 from tuneloop.tools.engines import ensure_engine, list_engines, remove_engine, verify_engine
 from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS, engine_identity
 from tuneloop.tools.engines.engine import MANIFEST, Engine, write_manifest
-from tuneloop.tools.engines.find import find_built_engine, find_pinned_engine, linked_homes
+from tuneloop.tools.engines.find import check_engines, find_built_engine, find_pinned_engine, linked_homes
 
 NAME = "llamafactory"
 
@@ -99,6 +102,47 @@ def test_a_folder_that_cannot_be_written_is_one_line(
     with pytest.raises(InvalidRequestError, match="cannot be written"):
         remove_engine(home(tmp_path, engines).home, NAME)
     assert (engines / f"{NAME}-abc").is_dir()
+
+
+def test_what_a_run_needs_is_looked_at_before_it_and_nothing_is_made(
+    tmp_path: Path, engines: Path, built: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_engines(home(tmp_path, engines))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidRequestError, match="file/engines cannot be made; right is FT_ENGINES_DIR"):
+        check_engines(home(tmp_path, tmp_path / "file" / "engines"))
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    for folder, word in ((engines, "written"), (tmp_path / "new" / "engines", "made")):
+        with pytest.raises(InvalidRequestError, match=f"{folder} cannot be {word}; right is FT_ENGINES_DIR"):
+            check_engines(home(tmp_path, folder))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "file"]
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """One that every user can walk, unlike pytest's."""
+    place = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_an_engine_whose_python_is_closed_to_the_user_is_none(open_folder: Path) -> None:
+    """As root's, made with a Python in its home."""
+    closed, folder = open_folder / "closed", open_folder / f"{NAME}-abc"
+    (closed / "bin").mkdir(parents=True)
+    folder.mkdir()
+    (closed / "bin/python").touch()
+    write_manifest(Engine(NAME, folder, closed / "bin/python", closed / "bin", (), "0.9.5", "abc"), folder / MANIFEST)
+    (folder / MANIFEST).chmod(0o644)
+    assert len(list_engines(Home(open_folder, open_folder))) == 1
+    closed.chmod(0o700)
+    os.seteuid(12345)
+    try:
+        assert list_engines(Home(open_folder, open_folder)) == []
+    finally:
+        os.seteuid(0)
 
 
 def test_nothing_is_built_where_others_can_write(tmp_path: Path, engines: Path) -> None:
