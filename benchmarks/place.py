@@ -34,6 +34,7 @@ class Place:
         }
         self.tiny = models.resolve_model("tiny", real, self.progress).root.resolve()
         self.root = Path(tempfile.mkdtemp(prefix="tuneloop-bench-"))
+        self.root.chmod(0o755)  # root's jobs in the landlock sandbox are another user
         self.home = self.root / "home"
         self.home.mkdir()
         for name in ("engines", "models"):
