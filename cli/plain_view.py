@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 
 import click
@@ -30,15 +31,15 @@ def plain_view() -> Iterator[Show]:
 
 
 def is_throttled(event: Event, shown: dict[tuple[int, str], float]) -> bool:
-    """Whether this job's progress, or what this agent thinks, was shown just before; `shown` notes when it was."""
+    """Whether this job's progress, its end, or what this agent thinks, was shown before; `shown` notes when it was."""
     if not isinstance(event, JobProgress | AgentStreaming):
         return False
     over = isinstance(event, JobProgress) and event.done == event.total
     key = (event.experiment, event.job if isinstance(event, JobProgress) else event.agent)
-    now = event.at.timestamp()
-    if now - shown.get(key, 0.0) < PROGRESS_EVERY and not over:
+    now, last = event.at.timestamp(), shown.get(key, 0.0)
+    if last == math.inf if over else 0 <= now - last < PROGRESS_EVERY:
         return True
-    shown[key] = now
+    shown[key] = math.inf if over else now
     return False
 
 

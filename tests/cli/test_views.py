@@ -242,6 +242,20 @@ def test_plain_lines_throttle_progress(capsys: pytest.CaptureFixture[str]) -> No
     assert lines[-1].startswith("12:01:39 finished: Experiment 1 is better")
 
 
+def test_the_end_of_a_job_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """An engine's packages are all there long before the last of them is written."""
+    with plain_view() as show:
+        show(
+            [JobProgress(job="torch", done=done, total=2) for done in (1, 2, 2, 2, 1, 2)]
+        )  # the last two: an attempt more
+    assert [line.split("torch: ")[1].split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        "1/2",
+        "2/2",
+        "1/2",
+        "2/2",
+    ]
+
+
 def test_json_lines_are_the_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = RunFolder(tmp_path)
     write(run.events, recorded())

@@ -44,7 +44,8 @@ def model_card(name: str) -> BaseModelCard:
 def check_model(name: str) -> None:
     """Refuse what can be seen to be wrong before anything is fetched. Raises InvalidRequestError."""
     path = Path(name).expanduser()
-    if name in registered_models():
+    if (entry := registry_entries(HERE, "MODEL").get(name)) is not None:
+        getattr(entry, "check", lambda: None)()
         return
     if path.exists() and gguf_file(path):
         return

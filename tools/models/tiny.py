@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tuneloop.core.catalog import BaseModelCard
@@ -30,16 +30,24 @@ SHA256 = {
 
 
 def fetch(folder: Path, settings: Settings, progress: Callable[[str, int, int], None]) -> None:
-    """Copy the shipped files into `folder`.
-
-    Raises:
-        InvalidRequestError: a shipped file is missing or was changed.
-    """
+    """Copy the shipped files into `folder`. Raises InvalidRequestError for one that is missing or was changed."""
     del settings, progress
+    for name, data in read_shipped():
+        (folder / name).write_bytes(data)
+
+
+def check() -> None:
+    """Look at the shipped files before a run. Raises InvalidRequestError for one that is missing or was changed."""
+    for _ in read_shipped():
+        pass
+
+
+def read_shipped() -> Iterator[tuple[str, bytes]]:
+    """Name and bytes of each shipped file. Raises InvalidRequestError for one that is missing or was changed."""
     for name, wanted in SHA256.items():
         source = SHIPPED / name
         data = source.read_bytes() if source.is_file() else b""
         if hashlib.sha256(data).hexdigest() != wanted:
             state = "was changed" if data else "is missing or empty"
             raise InvalidRequestError(f"base model tiny: {source} {state}; install tuneloop again, or restore the file")
-        (folder / name).write_bytes(data)
+        yield name, data

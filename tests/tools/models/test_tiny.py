@@ -13,7 +13,7 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.settings import Settings
 from tuneloop.tools.embedded.make_tiny import make
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.hub.models import resolve_model
+from tuneloop.tools.hub.models import check_model, resolve_model
 from tuneloop.tools.models import tiny as shipped
 
 
@@ -32,6 +32,8 @@ def test_changed_or_missing_file_is_refused(name: str, tmp_path: Path, monkeypat
     settings = Settings(FT_FILE_PATH=tmp_path / "home")
     with pytest.raises(InvalidRequestError, match=f"{name} was changed"):
         resolve_model("tiny", settings, quiet)
+    with pytest.raises(InvalidRequestError, match=f"{name} was changed"):
+        check_model("tiny")
     file.unlink()
     with pytest.raises(InvalidRequestError, match=f"{name} is missing"):
         resolve_model("tiny", settings, quiet)
