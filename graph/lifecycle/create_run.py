@@ -44,7 +44,9 @@ def check_spec(spec: RunSpec, settings: Settings) -> None:
     declared = check_names(spec, settings)
     if not spec.datasets:
         choose_datasets_for(declared[0])
-    open_run_sandbox(spec.sandbox, settings.unsandboxed).check_reachable(settings.home.root.absolute())
+    sandbox = open_run_sandbox(spec.sandbox, settings.unsandboxed)
+    for folder in (settings.home.root, settings.home.engines):
+        sandbox.check_reachable(folder.absolute())
     check_engines(settings)
     data_access(settings)
     find_judge(settings, declared)

@@ -142,8 +142,11 @@ def install_packages(blueprint: Blueprint, folder: Path, progress: Progress) -> 
 
 def run_build_step(blueprint: Blueprint, folder: Path, name: str, argv: tuple[str, ...], progress: Progress) -> None:
     """One job of the build. Raises InfrastructureError with uv's last words; they stay on disk."""
-    home, jobs = str(folder.parent), sibling_path(folder, "jobs")
-    command = Command(argv=argv, cwd=home, env=installer_environment(dict(os.environ)), write=(home,), network=True)
+    jobs = sibling_path(folder, "jobs")
+    jobs.mkdir(exist_ok=True)
+    # Not the engine's folder: after each step its files would be synced one by one; all are, once, before the manifest.
+    place = {"cwd": str(jobs), "write": (str(jobs),)}
+    command = Command(argv=argv, env=installer_environment(dict(os.environ)), network=True, **place)
     command = command.model_copy(update={"key": digest(*argv)})
     job = launch(SANDBOX, jobs, name, command)
     total, note = len(blueprint.pins), f"{blueprint.name}: {name}"
