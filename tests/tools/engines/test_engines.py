@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
+from tuneloop.core.files import read_json
 from tuneloop.core.job import Command, Limits
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
@@ -172,6 +173,10 @@ def test_a_build_that_fails_leaves_no_manifest_and_says_why(home, tiny):
     with pytest.raises(InfrastructureError, match=r"step packages: error: .*six==0\.0\.0\.1"):
         build_engine(tiny, home, quiet)
     assert list_engines(home) == []
+    asked = list(home.engines.glob(".*.jobs/*/command.json"))
+    assert asked
+    for file in asked:  # what a job may write is synced file by file when it ends: an engine has 30,000
+        assert [Path(place).suffix for place in read_json(file)["write"]] == [".jobs"]
 
 
 @pytest.mark.slow  # a real build
