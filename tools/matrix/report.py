@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from tuneloop.core.files import write_atomic, write_json
 from tuneloop.core.formatting import format_interval, format_p_value
 from tuneloop.tools.matrix.comparison import Cell, Pair, compare_cells, read_cells
-from tuneloop.tools.matrix.experiments import FORMATS
+from tuneloop.tools.matrix.experiments import EXPERIMENTS, FORMATS
 from tuneloop.tools.matrix.training import Trained
 from tuneloop.tools.report.plots import new_figure, save_figure
 from tuneloop.tools.report.tables import markdown_table
@@ -100,7 +100,7 @@ def page(cells: Sequence[Cell], pairs: Sequence[Pair]) -> str:
         *(["\n".join(f"- {sentence(pair)}" for pair in real)] if real else ["None."]),
         f"{len(pairs) - len(real)} of {len(pairs)} pairs differ by no more than chance would. Tests are paired over items, "
         "two-sided, and corrected together (Holm); with one seed they say nothing of what another seed would give.",
-        *rewards(with_rewards(cells)),
+        *rewards(with_rewards(cells), pairs),
         *notes(cells),
         "## Plots",
         "![accuracy of every cell](accuracy_bar.png)",
@@ -119,16 +119,32 @@ def with_rewards(cells: Sequence[Cell]) -> dict[str, Trained]:
     return {f"{one.experiment}, seed {one.seed}": one for one in notes}
 
 
-def rewards(learned: Mapping[str, Trained]) -> list[str]:
-    """What each GRPO began with, and what its replies earned."""
+def rewards(learned: Mapping[str, Trained], pairs: Sequence[Pair]) -> list[str]:
+    """What each GRPO began with, what its replies earned, and whether it is better than the SFT of its format."""
     if not learned:
         return []
+    gains = [
+        f"- {pair.other.name} against {pair.one.name}: {-pair.gain:+.1f} points ({-pair.high:.1f} to {-pair.low:.1f}), "
+        f"{'a real difference' if pair.real else 'no more than chance'}"
+        for pair in pairs
+        if follows(pair)
+    ]
     return [
         "## Rewards",
+        *(["\n".join(gains)] if gains else []),
         "A reply earns what the task's own checker gives it, from 0 to 1; means over a tenth of the steps.",
         "\n".join(f"- {reward_sentence(name, one)}" for name, one in learned.items()),
         f"![reward of each step]({REWARDS})",
     ]
+
+
+def follows(pair: Pair) -> bool:
+    """Whether the second is the GRPO, and the first the SFT, of one format, asked in it."""
+    known = {one.name: one for one in EXPERIMENTS}
+    sft, grpo = (known.get(cell.experiment) for cell in (pair.one, pair.other))
+    if sft is None or grpo is None or grpo.method != "grpo":
+        return False
+    return grpo.sft == sft and pair.one.asked == pair.other.asked == grpo.format
 
 
 def reward_sentence(name: str, one: Trained) -> str:

@@ -100,3 +100,36 @@ def test_different_conditions_are_noted(tmp_path: Path) -> None:
     page = write_report(places, tmp_path / "report").read_text()
     assert "measured under different conditions" in page
     assert "lost their beginning" in page
+
+
+def test_what_replies_earned_and_whether_it_helped(tmp_path: Path) -> None:
+    places = [
+        cell(tmp_path, "sft_chat_template", "chat", half(40)),
+        cell(tmp_path, "grpo_chat_template", "chat", half(60)),
+    ]
+    curve = [{"step": i, "reward": i / 40, "length": 30 - i, "alike": 0.25, "kl": i / 100} for i in range(1, 21)]
+    training = {
+        "steps": 20,
+        "seconds": 1,
+        "rows": 9,
+        "first_loss": 1,
+        "last_loss": 1,
+        "tail_slope": 0,
+        "method": "lora",
+    }
+    note = {
+        "key": "k",
+        "task": "sums",
+        "experiment": "grpo_chat_template",
+        "chat": True,
+        "mask_question": True,
+        "seed": 1,
+    }
+    trained = {**note, "base_model": "m", "base": "/m", "training": training, "start": "sft", "rewards": curve}
+    write_json(places[1] / SUMMARY, {**read_json(places[1] / SUMMARY), "trained": trained})
+    page = write_report(places, tmp_path / "report").read_text()
+    assert "grpo_chat_template / chat against sft_chat_template / chat: +20.0 points" in page
+    assert "**grpo_chat_template, seed 1** began with sft: 0.04 at first, 0.49 at the end" in page
+    assert "replies of 28 and 10 tokens; 25 % of groups taught nothing" in page
+    assert "(KL) 0.195 at the end" in page
+    assert (tmp_path / "report" / "reward_curve.png").stat().st_size > 1000
