@@ -29,6 +29,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 LOOK = 0.01  # seconds between two looks for scores
+RESUME = "TUNELOOP_RESUME"  # the checkpoint that is gone on from, or ""
 OVER = "over"  # a file of this name in the exchange: whoever scores may end
 GRPO = {
     "reward": "reward",
@@ -77,7 +78,7 @@ class Rewards:
     def __call__(self, completions: list[str], row: list[int], **_: Any) -> list[float]:
         """What each reply is worth, from 0 to 1."""
         text = json.dumps([{"row": place, "reply": reply} for place, reply in zip(row, completions, strict=True)])
-        name = hashlib.sha256(text.encode()).hexdigest()[:32]
+        name = hashlib.sha256(f"{os.environ.get('RANK', '0')} {text}".encode()).hexdigest()[:32]
         part, ask, told = (self.exchange / f"{name}.{end}" for end in ("part", "ask", "told"))
         part.write_text(text)
         part.replace(ask)
@@ -135,17 +136,23 @@ def main(file: Path) -> None:
     """Begin, go on, or see that everything is done."""
     job = json.loads(file.read_text(encoding="utf-8"))
     out = Path(job["args"]["output_dir"])
-    if is_done(out):
-        return
-    newest = newest_whole(out)
+    if RESUME not in os.environ:
+        if is_done(out):
+            return
+        os.environ[RESUME] = str(newest_whole(out) or "")
+        if (
+            count := torch.cuda.device_count()
+        ) > 1:  # one process each: several in one would be copies that cannot draw replies
+            argv = ["torchrun", "--standalone", "--nproc_per_node", str(count), __file__, str(file)]
+            os.execvp(argv[0], argv)  # noqa: S606
     STOP.listen()
     try:
         trainer = make_trainer(job)
-        trainer.train(resume_from_checkpoint=str(newest) if newest else None)
+        trainer.train(resume_from_checkpoint=os.environ[RESUME] or None)
     finally:
         (Path(job["exchange"]) / OVER).touch()
+    trainer.save_model()
     if os.environ.get("RANK", "0") == "0":
-        trainer.save_model()
         trainer.state.save_to_json(str(out / STATE))
         prove_finished(out)
 
