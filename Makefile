@@ -28,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE  # what is compiled once serves every process of the tests
 
 .DEFAULT_GOAL := help
-.PHONY: run test fast engines slow check style types bench bench-planner bench-tools platforms real real-matrix soak crash-soak clean help install \
+.PHONY: run test fast engines slow check style types bench bench-planner bench-tools platforms real real-matrix gpu soak crash-soak clean help install \
   asked sandbox postgres audit sbom wheel
 
 run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
@@ -80,6 +80,9 @@ real: install sandbox  ## SmolLM2 on three tasks of reasoning-gym, into benchmar
 real-matrix: install sandbox  ## chat templates in training and evaluation, on a pretrained model (docs/matrix.md)
 	$(BIN)/tuneloop matrix --task 'rg:chain_sum?min_terms=2&max_terms=3&max_digits=2' --base-model smollm2 \
 	  --config examples/real_matrix --parallel 2
+
+gpu:  ## what only a GPU shows, with the torch of this machine's python, into benchmarks/out/gpu.json: 9 minutes
+	$(PYTHON) benchmarks/gpu.py
 
 soak: crash-soak  ## 150 kills, then whole runs: three seeds, then a task whose data mislead the first plan
 	for seed in 1 2 3; do \
