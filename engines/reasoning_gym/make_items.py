@@ -60,8 +60,10 @@ class Stream:
 
 
 def as_row(entry: dict[str, Any], typed: ModuleType) -> dict[str, Any]:
-    """An item as JSON has it. Raises TypeError for what has no form there."""
+    """An item as JSON has it. Raises TypeError for what has no form there, ValueError where nothing is the right answer."""
     question, answer, metadata = str(entry["question"]), entry.get("answer"), entry.get("metadata") or {}
+    if answer is not None and not str(answer).strip():
+        raise ValueError("its right answer is empty: no reply that says nothing is taken for one")
     steps = next((str(metadata[name]) for name in STEPS if metadata.get(name)), "")
     plain = json.loads(json.dumps({k: v for k, v in metadata.items() if k not in STEPS}, default=str))
     own = {"entry": typed.encoded(entry), "metadata": plain, "steps": steps}

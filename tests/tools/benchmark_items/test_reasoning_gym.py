@@ -104,7 +104,8 @@ class Few:
 
     def __getitem__(self, index: int) -> dict[str, object]:
         number = Random(self.seed + index).randrange(self.few)
-        return {"question": f"Which is {number}?", "answer": str(number), "metadata": {"pair": (number, number)}}
+        answer = "" if number == self.few - 1 else str(number)
+        return {"question": f"Which is {number}?", "answer": answer, "metadata": {"pair": (number, number)}}
 
 
 def made(monkeypatch, few):
@@ -121,12 +122,13 @@ def made(monkeypatch, few):
     return found["streams"]
 
 
-@pytest.mark.parametrize(("few", "each"), [(1000, 20), (40, 10)])
+@pytest.mark.parametrize(("few", "each"), [(1000, 20), (41, 10)])
 def test_no_question_is_on_two_sides_and_few_are_spread_over_all(monkeypatch, few, each):
     streams = made(monkeypatch, few)
     questions = [row["question"] for rows in streams.values() for row in rows]
     assert len(set(questions)) == len(questions) == 4 * each
     assert {name: len(rows) for name, rows in streams.items()} == dict.fromkeys(COUNTS, each)
+    assert all(row["answer"] for rows in streams.values() for row in rows), "an empty answer cannot be given"
     assert streams["test"][0]["entry"]["d"][2][1]["d"][0][1]["t"]  # tuples stay tuples
 
 
