@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.chat_server import Call, Refuse, Reply, chat_server
+from tests.conftest import ROOT
+from tuneloop.core.files import read_model
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
-from tuneloop.graph.nodes.choose_model import decide
+from tuneloop.graph.nodes.choose_model import ITEMS, decide
 from tuneloop.graph.state import State
 from tuneloop.tools.benchmark_items.resolve import check_benchmark
-from tuneloop.tools.hub.base_models import JudgedModel
+from tuneloop.tools.hub.base_models import JudgedModel, ModelChoice
 from tuneloop.tools.llm_proxy.ledger import read_ledger
 from tuneloop.tools.runs.manifest import write_manifest
 
@@ -45,6 +51,51 @@ def test_code_decides_where_no_chat_model_answers(tmp_path: Path) -> None:
         found = decide(ctx, JUDGED, check_benchmark("wordproblems", ctx.settings))
     assert (found.base_model, found.chosen_by) == ("large", "code")
     assert "gave no answer" in found.reason
+
+
+# Chooses among the embedded model alone, and is gone in the middle of its measurement where it is told so.
+CHOOSE = """\
+import os, signal, sys
+from pathlib import Path
+from tests.graph.nodes.test_choose_model import run_without_model
+from tuneloop.graph.nodes import choose_model
+from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
+from tuneloop.tools.hub.base_models import find_candidates
+ctx = run_without_model(Path(sys.argv[1]))
+choose_model.find_candidates = lambda settings: [one for one in find_candidates(settings) if one.name == "tiny"]
+def say(what, done, total):
+    if sys.argv[2] == "killed" and list(ctx.settings.home.root.rglob("jobs/*/lock")):
+        os.kill(os.getpid(), signal.SIGKILL)
+print(choose_model.chosen_model(ctx, resolve_benchmark("wordproblems", ctx.settings.home, settings=ctx.settings), (), say))
+"""
+
+
+def test_choice_goes_on_after_a_kill_in_the_middle_of_a_probe(warm_home: Path) -> None:
+    run = run_without_model(warm_home).run
+
+    def choose(how: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-c", CHOOSE, str(warm_home), how]
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=300)
+
+    assert choose("killed").returncode == -signal.SIGKILL
+    assert not run.model_choice.exists(), "nothing is chosen by half a measurement"
+    after = choose("whole")
+    assert after.stdout.strip() == "tiny", after.stderr[-2000:]
+    found = read_model(run.model_choice, ModelChoice)
+    assert [(one.name, one.items) for one in found.judged] == [("tiny", ITEMS)]
+    assert found.judged[0].value is not None
+    assert choose("killed").stdout.strip() == "tiny", "what is chosen is not measured again"
+    assert len(list(warm_home.rglob("jobs/evaluate.*/command.json"))) == 1, "the job that went on was waited for"
+
+
+def run_without_model(home: Path) -> Context:
+    """A run that names no base model; nobody thinks."""
+    settings = Settings(FT_FILE_PATH=home)
+    run = settings.home.run("r1")
+    if not run.spec.is_file():
+        write_manifest(run, RunSpec(benchmark="wordproblems", base_model="auto", loop_n=1))
+    return Context(run, settings, State(run_id="r1"))
 
 
 def context(home: Path, url: str) -> Context:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,8 +15,10 @@ import pytest
 from tests.conftest import linked_home, quiet
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, PausedError
 from tuneloop.core.files import read_json
+from tuneloop.core.locks import is_locked
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
+from tuneloop.sandboxes.local import processes_holding
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.hub.models import check_model, resolve_model
 from tuneloop.tools.weights import gguf
@@ -131,6 +137,39 @@ def test_interrupted_conversion_goes_on(tmp_path: Path, llamafactory: Engine, ti
         resolve_model(str(file), settings, pause)
     (part,) = (settings.home.models / "converted").glob(".*.part")
     assert resolve_model(str(file), settings, quiet).root.is_dir()
+    assert not part.exists()
+
+
+# Resolves a model and is gone with its first word of a conversion that runs.
+KILLED = """\
+import os, signal, sys
+from pathlib import Path
+from tuneloop.core.settings import Settings
+from tuneloop.tools.hub.models import resolve_model
+def say(what, *_):
+    if what.startswith("converting"):
+        os.kill(os.getpid(), signal.SIGKILL)
+resolve_model(sys.argv[2], Settings(FT_FILE_PATH=Path(sys.argv[1])), say)
+"""
+
+
+@pytest.mark.parametrize("with_job", [False, True], ids=["orchestrator", "orchestrator and job"])
+def test_killed_conversion_is_gone_on_with(
+    tmp_path: Path, llamafactory: Engine, tiny: Path, settings: Settings, with_job: bool
+) -> None:
+    file = written(llamafactory, tiny, tmp_path / "words.gguf")
+    argv = [sys.executable, "-c", KILLED, str(settings.home.root), str(file)]
+    assert subprocess.run(argv, check=False, timeout=300).returncode == -signal.SIGKILL
+    place = settings.home.models / "converted"
+    (part,) = place.glob(".*.part")
+    assert not list(place.glob("words-*/")), "what is half made has no name"
+    lock = part / "jobs" / "convert.1" / "lock"
+    while with_job and is_locked(lock):
+        for pid in processes_holding(lock):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    found = resolve_model(str(file), settings, quiet)
+    engine_runs(llamafactory, COMPARE, tiny, found.root)
     assert not part.exists()
 
 
