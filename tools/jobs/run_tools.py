@@ -22,6 +22,7 @@ from tuneloop.tools.data_script.data_view import DataView, data_view, source_com
 from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.engines.find import find_pinned_engine
 from tuneloop.tools.housekeeping.disk import remove_path
+from tuneloop.tools.jobs.machine import cpu_environment
 from tuneloop.tools.jobs.warm_workers import WarmWorkers, worker_command
 from tuneloop.tools.llm_proxy.access import Access
 from tuneloop.tools.llm_proxy.launcher import keep_running, with_endpoint
@@ -144,9 +145,14 @@ class RunTools:
         return self.setup.device
 
     @property
+    def threads(self) -> int:
+        """Threads of its jobs on a CPU, settled once: another number rounds otherwise."""
+        return self.setup.threads
+
+    @property
     def _common_environment(self) -> dict[str, str]:
         """The part of it that is the same for all jobs."""
-        cpu = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""} if self.device == "cpu" else {}
+        cpu = cpu_environment(self.threads) if self.device == "cpu" else {}
         return {**AT_IMPORT, **cpu}
 
     @property

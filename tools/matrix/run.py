@@ -56,7 +56,7 @@ def training_tools(request: Request, task: Task, settings: Settings, say: Say) -
     """What every training starts from. Raises InvalidRequestError."""
     model = resolve_model(request.base_model, settings, say)
     run = RunFolder(settings.home.trainings)
-    return TrainingRunTools(run, settings, request.sandbox, find_device(), say, task, model)
+    return TrainingRunTools(run, settings, request.sandbox, find_device(), say, task, model, parallel=request.parallel)
 
 
 def run_matrix(request: Request, settings: Settings, say: Say, tell: Tell) -> Path:

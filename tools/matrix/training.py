@@ -29,6 +29,7 @@ from tuneloop.tools.config.model_card import ModelCard, read_model_card
 from tuneloop.tools.evaluation.standalone.run_tools import KILLS, LOOK, StandaloneRunTools, wait_for
 from tuneloop.tools.housekeeping.disk import remove_path
 from tuneloop.tools.hub.models import ModelFolder
+from tuneloop.tools.jobs.machine import cpu_threads
 from tuneloop.tools.llm_proxy.access import Access
 from tuneloop.tools.matrix.experiments import EXPERIMENTS, Experiment
 from tuneloop.tools.matrix.tasks import Task, text_ends, training_row
@@ -86,6 +87,12 @@ class TrainingRunTools(StandaloneRunTools):
     task: Task | None = None
     model: ModelFolder | None = None
     seed: int = 1
+    parallel: int = 1
+
+    @property
+    def threads(self) -> int:
+        """The machine's cores, shared by the trainings that run side by side."""
+        return self.setup.threads
 
     def with_seed(self, seed: int) -> TrainingRunTools:
         """The same for trainings with another seed."""
@@ -118,6 +125,7 @@ class TrainingRunTools(StandaloneRunTools):
             dataset_fingerprints={},
             sandbox=self.kind,
             device=self.computes_on,
+            threads=cpu_threads(self.model.root, self.parallel),
             planner="none",
             versions={},
         )

@@ -100,6 +100,19 @@ def test_templates_of_other_models(
     check_prefixes([one])
 
 
+def test_every_token_of_a_pretrained_model(tmp_path: Path, smollm2: Path, llamafactory: Engine) -> None:
+    """Its default system turn, its end of turn and no token before the first one: read in training as in evaluation."""
+    chat, full, masked = asked(tmp_path, smollm2, [CHAT, FULL, MASKED], {})
+    check_prefixes([chat, full, masked])
+    assert chat.chat == tuple(token.id for token in chat.tokens if not token.loss)
+    system = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+    read = "".join(texts(chat, loss=False))
+    assert read == f"{system}<|im_start|>user\n12?<|im_end|>\n<|im_start|>assistant\n"
+    assert texts(chat, loss=True) == ["7", "<|im_end|>", "\n"]
+    assert "".join(texts(masked, loss=False)) == "12?"
+    assert texts(masked, loss=True)[-1] == "<|im_end|>"
+
+
 def test_a_template_that_the_evaluation_does_not_use(tmp_path: Path, tiny: Path, llamafactory: Engine) -> None:
     tools = tools_for(tmp_path, tiny)
     folder = RunFolder(tmp_path / "run").experiment(1)

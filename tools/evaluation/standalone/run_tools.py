@@ -48,6 +48,11 @@ class StandaloneRunTools(RunTools):
         """Cpu or cuda."""
         return self.computes_on
 
+    @property
+    def threads(self) -> int:
+        """An evaluation's job says itself how many it has."""
+        return 1
+
     def engine(self, name: str) -> Engine:
         """The engine of this release, built when it is not there. Raises InvalidRequestError."""
         return ensure_engine(name, self.settings, self.say)
