@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import llamafactory.train.sft.workflow as sft
+import torch
 from lf_checkpoints import is_done, newest_whole, prove_finished
 from lf_cost import METER, clocks, since
 from lf_paths import take_paths_literally
@@ -102,6 +103,7 @@ def spread() -> None:
 
 def main() -> None:
     """What the first argument says."""
+    torch.set_num_threads(int(os.environ.get("TUNELOOP_JOB_THREADS", torch.get_num_threads())))
     command = sys.argv.pop(1)
     train(read_args()) if command == "train" else export_model()
 

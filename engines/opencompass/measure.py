@@ -34,6 +34,7 @@ from opencompass.utils import build_model_from_cfg
 
 def main(job_file: Path) -> None:
     """Measure every model of the job on its sets, then write the results."""
+    torch.set_num_threads(int(os.environ.get("TUNELOOP_JOB_THREADS", torch.get_num_threads())))
     job = json.loads(job_file.read_text())
     out = Path(job["out"])
     (out / "results.json").unlink(missing_ok=True)

@@ -134,6 +134,7 @@ def make_trainer(job: dict[str, Any]) -> Trainer:
 
 def main(file: Path) -> None:
     """Begin, go on, or see that everything is done."""
+    torch.set_num_threads(int(os.environ.get("TUNELOOP_JOB_THREADS", torch.get_num_threads())))
     job = json.loads(file.read_text(encoding="utf-8"))
     out = Path(job["args"]["output_dir"])
     if RESUME not in os.environ:

@@ -40,6 +40,7 @@ def _model(information: Path) -> str:
 
 TOPOLOGY = Path("/sys/devices/system/cpu")
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
+THREADS = "TUNELOOP_JOB_THREADS"  # as engines' scripts call it
 TINY_BYTES = 64 << 20  # of weights: threads of a smaller model wait for one another longer than they compute
 
 
@@ -59,9 +60,12 @@ def cpu_threads(model: Path, jobs: int = 1) -> int:
 
 
 def cpu_environment(threads: int) -> dict[str, str]:
-    """Variables of a job on the CPU. Several threads sleep while they wait: spinning ones triple a step on a busy machine."""
-    passive = {"OMP_WAIT_POLICY": "PASSIVE"} if threads > 1 else {}
-    return {"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": "", **passive}
+    """Variables of a job on the CPU; it takes its threads itself (`THREADS`), for a warm worker must import with one.
+
+    Several threads sleep while they wait: spinning ones triple a step on a busy machine.
+    """
+    several = {THREADS: str(threads), "OMP_WAIT_POLICY": "PASSIVE"} if threads > 1 else {}
+    return {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **several}
 
 
 SPARE_DISK = 1 << 30

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuneloop.tools.jobs import machine
-from tuneloop.tools.jobs.machine import TINY_BYTES, cpu_environment, cpu_threads, physical_cores
+from tuneloop.tools.jobs.machine import ENGINES, THREADS, TINY_BYTES, cpu_environment, cpu_threads, physical_cores
 
 
 @pytest.fixture
@@ -44,4 +44,13 @@ def test_only_models_that_are_not_tiny_get_several(tmp_path: Path, monkeypatch: 
 
 def test_several_threads_sleep_where_they_wait() -> None:
     assert cpu_environment(1) == {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    assert cpu_environment(2)["OMP_WAIT_POLICY"] == "PASSIVE"
+    several = cpu_environment(2)
+    assert (several["OMP_WAIT_POLICY"], several["OMP_NUM_THREADS"], several[THREADS]) == ("PASSIVE", "1", "2")
+
+
+@pytest.mark.parametrize("script", ["llamafactory/train.py", "opencompass/measure.py", "trl/grpo.py"])
+def test_every_script_that_computes_takes_its_threads(script: str) -> None:
+    assert (
+        f'torch.set_num_threads(int(os.environ.get("{THREADS}", torch.get_num_threads())))'
+        in (ENGINES / script).read_text()
+    )
