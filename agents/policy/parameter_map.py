@@ -108,6 +108,8 @@ def as_number(value: Value) -> float:
     return float(str(value))
 
 
+FEWEST = 20  # steps that teach anything
+MOST_OF_TIME = 0.6  # the rest is for evaluations and the sealed test
 TINY_STEPS, TINY_SECONDS, LONGEST_SECONDS = 320, 75.0, 130.0
 
 
@@ -142,11 +144,14 @@ def training_seconds(situation: Situation) -> float:
 
 
 def fit_steps(situation: Situation, wanted: int, seconds_per_step: float) -> int:
-    """`wanted`, or as many steps (in tens) as the time allows; at least 20.
+    """`wanted`, or as many steps (in tens) as the time allows; at least 20, or what most of the time that is left holds.
 
     What was measured counts only where the user set a time: else a busy machine would change the journal.
     """
-    timed = situation.brief.budget.training_left is not None
-    each = (seconds_per_step if timed else 0.0) or situation.card.seconds_per_step(estimate_tokens(situation))
+    left = situation.brief.budget.training_left
+    each = (seconds_per_step if left is not None else 0.0) or situation.card.seconds_per_step(
+        estimate_tokens(situation)
+    )
     possible = training_seconds(situation) / each
-    return max(20, wanted if wanted <= possible else int(possible) // 10 * 10)
+    least = FEWEST if left is None else min(FEWEST, max(1, int(MOST_OF_TIME * left / each)))
+    return max(least, wanted if wanted <= possible else int(possible) // 10 * 10)
