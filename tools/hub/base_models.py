@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -20,7 +19,7 @@ from tuneloop.tools.config.memory_estimate import Hardware, Recipe, estimate_mem
 from tuneloop.tools.config.model_card import read_model_card
 from tuneloop.tools.config.model_shape import LinearGroup, ModelShape, sizes_of_config
 from tuneloop.tools.hub.store import MANIFEST
-from tuneloop.tools.jobs.machine import find_device, memory_limit
+from tuneloop.tools.jobs.machine import find_device, memory_limit, physical_cores
 
 LIST = Path(__file__).with_name("base_models.yaml")
 LICENCE = re.compile(r"^license:\s*['\"]?([\w.-]+)", re.MULTILINE)
@@ -182,8 +181,7 @@ def _judge(
     tokens = min(LONGEST_ROW, TOKENS + benchmark.max_new_tokens, one.context or LONGEST_ROW)
     recipe = Recipe(precision="fp32" if cpu else "bf16", tokens=tokens)
     need = estimate_memory(shape, recipe, Hardware(device="cpu" if cpu else "cuda")).total
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    seconds = OPERATIONS * shape.parameters * ROWS * TOKENS / (CORE * cores) if cpu else None
+    seconds = OPERATIONS * shape.parameters * ROWS * TOKENS / (CORE * physical_cores()) if cpu else None
     refused = ""
     if not one.template:
         refused = "it has no chat template"

@@ -272,7 +272,15 @@ def plan_grpo(
     begin = sft or tools.setup.model_root
     config = json.dumps({"options": dict(options), **values.model_dump()}, sort_keys=True)
     start = model_fingerprint(begin, None) if sft else tools.setup.model_fingerprint
-    facts = (config, str(experiment.chat), str(tools.seed), tools.device, start, tools.setup.model_fingerprint)
+    facts = (
+        config,
+        str(experiment.chat),
+        str(tools.seed),
+        tools.device,
+        str(tools.threads),
+        start,
+        tools.setup.model_fingerprint,
+    )
     engines = (tools.engine("trl").identity, tools.engine(declared.engine or "opencompass").identity)
     scripts = (path.read_bytes() for path in (*SCRIPTS, REWARDS, SCORING, JUDGING))
     items = (json.dumps(one, sort_keys=True) for pair in zip(rows, golds, strict=True) for one in pair)

@@ -218,7 +218,13 @@ def plan_training(
     rows = [training_row(experiment, sample, ends) for sample in tools.task.train]
     text = dump_config(experiment_values(experiment, values, options, tools.card))
     check_config_text(tools, text)
-    facts = (text, *(f"{row['instruction']}\0{row['output']}" for row in rows), str(tools.seed), tools.device)
+    facts = (
+        text,
+        *(f"{row['instruction']}\0{row['output']}" for row in rows),
+        str(tools.seed),
+        tools.device,
+        str(tools.threads),
+    )
     key = digest(*facts, tools.setup.model_fingerprint, tools.engine("llamafactory").identity)
     check_target(target)
     name = f"{tools.task.name[:40]}-{experiment.model}-{key}"

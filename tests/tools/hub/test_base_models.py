@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from tuneloop.tools.models.tiny import SHIPPED
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(base_models, "find_device", lambda: "cpu")
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(base_models, "physical_cores", lambda: 2)
     return Settings(FT_FILE_PATH=tmp_path, TUNELOOP_JOB_MEMORY=str(8 << 30))
 
 
