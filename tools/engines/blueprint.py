@@ -68,8 +68,8 @@ class Blueprint:
 
     @property
     def device(self) -> str:
-        """What torch is for: cuda where an NVIDIA driver is loaded, else cpu; any for an engine without torch."""
-        if not self.torch.is_file():
+        """What torch is for: cuda where an NVIDIA driver is loaded, else cpu; any for an engine of one lock without torch."""
+        if (self.folder / "lock-any.txt").is_file() and not self.torch.is_file():
             return "any"
         return "cuda" if Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists() else "cpu"
 
