@@ -6,13 +6,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The parts of the tests, the longest first; whoever is done takes the next. A run is made once for all
 # tests of a part. What no part names is in the last one.
-PARTS := graph crash agents sandboxes tools rest
+PARTS := graph crash agents tools matrix sandboxes rest
 tests_graph := tests/graph tests/mcp_servers
 tests_crash := tests/crash
 tests_agents := tests/agents tests/engines
-tests_tools := tests/tools
+tests_matrix := tests/tools/matrix tests/tools/models tests/tools/training
+tests_tools := tests/tools $(addprefix --ignore=,$(tests_matrix))
 tests_sandboxes := tests/sandboxes
-tests_rest := tests $(addprefix --ignore=,$(tests_graph) $(tests_crash) $(tests_agents) $(tests_tools) $(tests_sandboxes))
+tests_rest := tests $(addprefix --ignore=,$(tests_graph) $(tests_crash) $(tests_agents) tests/tools $(tests_sandboxes))
 # Three for two cores: tests wait for other processes, those of sandboxes and kills most of their time.
 BESIDE := $(MAKE) --no-print-directory --keep-going --output-sync=target --jobs=3
 FAST := not slow and not soak
@@ -50,7 +51,7 @@ slow-%:
 	$(PYTEST) -m "$(SLOW)" $(tests_$*)
 
 engines:  # one run, and what reads it or the sources of an engine
-	$(PYTEST) -m "engines and not soak" $(tests_graph) $(tests_tools)
+	$(PYTEST) -m "engines and not soak" $(tests_graph) tests/tools
 
 check: style types  ## ruff, ruff format, import-linter, mypy --strict
 

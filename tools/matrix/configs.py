@@ -73,6 +73,12 @@ class GrpoConfig(BaseModel):
         """Replies of one optimizer step, on one device."""
         return self.per_device_train_batch_size * self.gradient_accumulation_steps
 
+    @property
+    def prompts(self) -> int:
+        """Prompts whose replies are drawn at once, on one device."""
+        steps = self.steps_per_generation or self.gradient_accumulation_steps
+        return self.per_device_train_batch_size * steps // self.num_generations
+
     def few(self, steps: int, groups: int) -> GrpoConfig:
         """The same for `steps` steps of at most `groups` groups of replies."""
         some = min(self.replies, groups * self.num_generations)

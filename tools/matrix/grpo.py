@@ -256,8 +256,8 @@ def plan_grpo(
 ) -> GrpoTraining:
     """What would be trained, from the base model or from `sft`, a trained one; nothing is launched or written.
 
-    Raises InvalidRequestError for a task whose replies cannot be scored, a model without the template that is asked in, or a
-    `target` that holds something else.
+    Raises InvalidRequestError for a task whose replies cannot be scored, or with too few prompts, a model without the template
+    that is asked in, or a `target` that holds something else.
     """
     assert tools.task is not None, "a training has a task"
     task, declared = tools.task, tools.task.folder.benchmark
@@ -268,6 +268,11 @@ def plan_grpo(
     check_chat_template(experiment, tools.card)
     check_target(target)
     rows = tuple({"prompt": one.prompt} for one in task.train)
+    if values.prompts > len(rows):
+        raise InvalidRequestError(
+            f"{GRPO}: replies to {values.prompts} prompts are drawn at once, and {task.name} has {len(rows)}; right is a smaller "
+            "per_device_train_batch_size, or more num_generations"
+        )
     golds = tuple({"answer": one.gold, "item": one.item} for one in task.train)
     begin = sft or tools.setup.model_root
     config = json.dumps({"options": dict(options), **values.model_dump()}, sort_keys=True)

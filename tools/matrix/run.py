@@ -79,8 +79,10 @@ def train(request: Request, targets: Mapping[Experiment, Path], tools: TrainingR
     """Train what is not there yet. First configs and tokens are checked, then a few steps of each kind tell what it will take."""
     assert tools.task is not None, "a training has a task"
     sft = [one for one in targets if one.method == "sft"]
-    grpo = try_all_grpo(request, {one: targets[one] for one in targets if one.method == "grpo"}, tools, say, tell)
-    beside = {one.sft: targets[one].parent / one.sft.model for one, start in grpo.items() if start == "sft"}
+    grpo = {one: targets[one] for one in targets if one.method == "grpo"}
+    check_plans(request, targets, tools)
+    starts = try_all_grpo(request, grpo, tools, say, tell)
+    beside = {one.sft: targets[one].parent / one.sft.model for one, start in starts.items() if start == "sft"}
     places = {**beside, **{one: targets[one] for one in sft}}
     train_sft(request, places, tools, say, tell)
     trainings = [
@@ -92,12 +94,25 @@ def train(request: Request, targets: Mapping[Experiment, Path], tools: TrainingR
             targets[one],
             places[one.sft] if start == "sft" else None,
         )
-        for one, start in grpo.items()
+        for one, start in starts.items()
     ]
     for training in trainings:
         if not training.delivered:
             training.write_recipe()
     train_all(trainings, request.parallel, say)
+
+
+def check_plans(request: Request, targets: Mapping[Experiment, Path], tools: TrainingRunTools) -> None:
+    """Everything that may be trained is looked at before anything costs. Raises InvalidRequestError."""
+    config, options = request.config, request.options
+    for one, target in targets.items():
+        own = tools.with_seed(one.seed)
+        if one.method == "sft":
+            plan_training(one, own, config.sft, options, target)
+            continue
+        plan_grpo(one, own, config.grpo, options, target)
+        if config.grpo.start_from != "base":
+            plan_training(one.sft, own, config.sft, options, target.parent / one.sft.model)
 
 
 def try_all_grpo(

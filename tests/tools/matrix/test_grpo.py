@@ -126,6 +126,18 @@ def test_where_the_base_model_earns_nothing_an_sft_comes_first(warm_home: Path, 
     assert "began with sft" in Path(page).read_text()
 
 
+def test_a_task_of_too_few_prompts_is_refused(tmp_path: Path, trl: Engine) -> None:
+    write_task(tmp_path)
+    (tmp_path / "configs" / "grpo.yaml").write_text("per_device_train_batch_size: 256\n")
+    env = {**os.environ, "FT_FILE_PATH": str(linked_home(tmp_path / "home"))}
+    done = subprocess.run(
+        [*COMMAND, *words("none")], env=env, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "replies to 32 prompts are drawn at once, and even has 16" in done.stderr
+    assert not (tmp_path / "none").exists()
+
+
 def curve(rewards: Sequence[float], clipped: Sequence[float] = ()) -> list[dict[str, float]]:
     return [
         {"step": i + 1.0, "reward": reward, "clipped": clipped[i] if clipped else 0.0}

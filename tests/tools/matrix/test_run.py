@@ -26,6 +26,7 @@ from tuneloop.tools.models.tiny import SHIPPED
 
 WORDS = ("matrix", "--task", "wordproblems", "--experiments", "sft_no_chat_mask_q", "--config", "configs")
 ITEMS = 24
+PROMPTS = 16  # as many as the shipped grpo.yaml draws replies to at once
 
 
 @pytest.mark.parametrize("lacks", ["a template", "a known key", "an end"])
@@ -34,7 +35,8 @@ def test_what_cannot_be_trained_is_refused_before_anything_costs(
 ) -> None:
     settings = Settings(FT_FILE_PATH=tmp_path / "home", FT_ENGINES_DIR=SHARED_HOME / "engines")
     place = write_benchmark(tmp_path / "sums")
-    (place / "train.jsonl").write_text('{"prompt": "What is 900 plus 901?", "answer": "1801"}\n')
+    rows = (f'{{"prompt": "What is {n} plus 901?", "answer": "{n + 901}"}}\n' for n in range(900, 900 + PROMPTS))
+    (place / "train.jsonl").write_text("".join(rows))
     model, configs, tree = tmp_path / "model", tmp_path / "configs", ResultTree(tmp_path / "results")
     shutil.copytree(SHIPPED, model)
     configs.mkdir()

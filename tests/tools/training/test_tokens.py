@@ -67,7 +67,7 @@ def copy(tmp_path: Path, tiny: Path) -> Path:
 
 
 def test_every_token_of_the_embedded_model(tmp_path: Path, tiny: Path, llamafactory: Engine) -> None:
-    chat, full, masked = asked(tmp_path, tiny, list(EXPERIMENTS), {})
+    chat, full, masked = asked(tmp_path, tiny, [CHAT, FULL, MASKED], {})
     frame = ["<|im_start|>", "user", "\n"], ["<|im_end|>", "\n", "<|im_start|>", "assistant", "\n"]
     assert texts(chat, loss=False) == [*frame[0], "1", "2", "?", *frame[1]]
     assert texts(chat, loss=True) == ["7", "<|im_end|>", "\n"]
