@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +82,15 @@ def own_environment(
         place = tmp_path_factory.getbasetemp() / f"none-{next(PLACES)}"
     monkeypatch.setenv("FT_FILE_PATH", str(place / "home"))
     monkeypatch.setenv("FT_ENGINES_DIR", OWN_ENGINES)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can walk, unlike pytest's."""
+    place = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Train with GRPO by TRL: `PYTHONPATH=../llamafactory python grpo.py JOB.json` in the engine.
+"""Train with GRPO by TRL: `PYTHONPATH=../llamafactory:../opencompass python grpo.py JOB.json` in the engine.
 
 JOB.json: model (folder), adapter (folder of the adapter that training goes on with, or ""), lora ({} for all weights, or
 LoRA's options for a new adapter), rows (JSON Lines with `prompt`), chat (whether prompts stand in the chat template), options
@@ -24,6 +24,7 @@ import torch
 from datasets import Dataset
 from lf_checkpoints import STATE, is_done, newest_whole, prove_finished
 from lf_watch import LOGGED, STOP, CheckpointCallback
+from oc_template import render
 from peft import LoraConfig, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
@@ -59,11 +60,10 @@ class Prompts:
 
     @staticmethod
     def asked(prompt: str, job: dict[str, Any], tokenizer: Any) -> tuple[str, list[int]]:
-        """A prompt made as `engines/opencompass/oc_models.py` makes it."""
+        """A prompt as `engines/opencompass/oc_models.py` asks it."""
         if not job["chat"]:
             return prompt, tokenizer(prompt, add_special_tokens=True)["input_ids"]
-        turn = [{"role": "user", "content": prompt}]
-        text = tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False, **job["options"])
+        (text,) = render(tokenizer, [[{"role": "user", "content": prompt}]], job["options"])
         return text, tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
@@ -141,9 +141,8 @@ def main(file: Path) -> None:
         if is_done(out):
             return
         os.environ[RESUME] = str(newest_whole(out) or "")
-        if (
-            count := torch.cuda.device_count()
-        ) > 1:  # one process each: several in one would be copies that cannot draw replies
+        count = torch.cuda.device_count()
+        if count > 1:  # one process each: several in one would be copies that cannot draw replies
             argv = ["torchrun", "--standalone", "--nproc_per_node", str(count), __file__, str(file)]
             os.execvp(argv[0], argv)  # noqa: S606
     STOP.listen()

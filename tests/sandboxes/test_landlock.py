@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 import socket
 import struct
 import sys
@@ -216,15 +215,6 @@ def test_scratch_of_a_job_goes_with_it(trial):
     _, log = trial.run("import os, tempfile; os.makedirs(tempfile.mkdtemp() + '/a/b'); print(os.environ['TMPDIR'])")
     assert log.strip().startswith(tempfile.gettempdir())
     assert not Path(log.strip()).exists()
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that every user can walk."""
-    place = Path(tempfile.mkdtemp(dir="/var/tmp"))
-    place.chmod(0o755)
-    yield place
-    shutil.rmtree(place)
 
 
 AS_USER = """

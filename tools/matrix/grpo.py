@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.errors import InvalidRequestError, RecipeError
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError, RecipeError
 from tuneloop.core.experiment import Training, TrainingFinding
 from tuneloop.core.files import digest, write_atomic, write_json, write_lines
 from tuneloop.core.job import Command, JobStatus
@@ -24,7 +24,7 @@ from tuneloop.tools.matrix.experiments import Experiment
 from tuneloop.tools.matrix.tasks import Task
 from tuneloop.tools.matrix.training import CellTraining, Say, TrainingRunTools, check_chat_template, check_target, held
 from tuneloop.tools.scoring.scorer import JUDGING, SCORING, scorer_file
-from tuneloop.tools.training.launch import DISCARD, was_training_killed
+from tuneloop.tools.training.launch import DISCARD, KILLED, was_training_killed
 from tuneloop.tools.training.metrics import grace_seconds
 from tuneloop.tools.training.monitor import MonitorSigns, monitor_findings
 from tuneloop.tools.training.result import log_points, trainer_state, training_cost
@@ -32,17 +32,21 @@ from tuneloop.tools.weights.delivery import is_adapter
 from tuneloop.tools.weights.fingerprints import model_fingerprint
 
 SHARED = ENGINES / "llamafactory"
-SCRIPTS = (ENGINES / "trl" / "grpo.py", SHARED / "lf_checkpoints.py", SHARED / "lf_watch.py", SHARED / "lf_cost.py")
+TEMPLATE = ENGINES / "opencompass" / "oc_template.py"
+OF_TRAININGS = tuple(SHARED / f"{name}.py" for name in ("lf_checkpoints", "lf_watch", "lf_cost"))
+SCRIPTS = (ENGINES / "trl" / "grpo.py", TEMPLATE, *OF_TRAININGS)
 REWARDS = ENGINES / "answers" / "serve_rewards.py"
 SCORE, SMOKE, TRAIN = "score", "smoke_run", "train"
 SMOKE_STEPS, SMOKE_GROUPS = 3, 4  # groups of replies a step
 EARNS = 0.05  # mean reward from which a model has something to learn from by itself
 OVER = "over"  # a file of the exchange: the training has ended, and its scorer may
+ENDS = (75, *KILLED)  # of a scorer: nobody asked any more, or somebody ended it
 IDLE = 900.0  # seconds after which a scorer that nobody asks ends
 WAIT = 1800.0  # seconds that a training waits for scores: somebody may have to come back and start the scorer again
 POINTS = 200  # of a reward curve, in a note
 CURE = "right is an SFT first (start_from: sft), easier problems, or more num_generations"
 OF_LOSS = ("zero", "flat", "diverged", "exploded")  # say something only of a loss that is to fall
+WATCH = "watch.jsonl"
 KEPT = ("step", "reward", "length", "kl", "clipped", "alike")
 
 
@@ -100,7 +104,7 @@ class GrpoTraining(CellTraining):
             (inputs / DISCARD).unlink(missing_ok=True)
         for place in (work, out, self.exchange):
             place.mkdir(parents=True, exist_ok=True)
-        self.tend()
+        self.start_scorer()
         engine, settings = tools.engine("trl"), tools.settings
         start = {str(tools.setup.model_root), str(self.begin)}
         command = Command(
@@ -110,7 +114,7 @@ class GrpoTraining(CellTraining):
                 **tools.environment(work),
                 **engine.env,
                 "PATH": f"{engine.bin}:/usr/bin:/bin",
-                "PYTHONPATH": str(SHARED),
+                "PYTHONPATH": f"{SHARED}:{TEMPLATE.parent}",
             },
             read=(*engine.readable, *map(str, SCRIPTS), str(inputs), str(folder.data), *sorted(start)),
             write=(str(out), str(work), str(self.exchange)),
@@ -158,7 +162,16 @@ class GrpoTraining(CellTraining):
         return self.began_with == "base" and self.values.finetuning_type == "lora"
 
     def tend(self) -> None:
-        """Start the scorer where none runs."""
+        """Start the scorer where none runs. Raises InfrastructureError where it ended by itself: replies would wait in vain."""
+        seen, job = self.tools.status(self.folder.jobs, SCORE)
+        if job is not None and seen.exit is not None and seen.exit.reason == "finished" and seen.exit.code not in ENDS:
+            self.stop(save=False)
+            why = self.tools.failure_text(job, seen)
+            raise InfrastructureError(f"{self.experiment.model}: replies cannot be scored: {why}")
+        self.start_scorer()
+
+    def start_scorer(self) -> None:
+        """Launch it, or find it running."""
         tools, folder, declared = self.tools, self.folder, self.task.folder.benchmark
         if tools.status(folder.jobs, SCORE)[0].state == "running":
             return
@@ -201,11 +214,14 @@ class GrpoTraining(CellTraining):
         if not save:
             write_atomic(job_input_file(folder.work, TRAIN) / DISCARD, "")
         tools.stop(folder.jobs, TRAIN, grace_seconds(folder.model))
+        if not save:
+            for name in (SMOKE, SCORE):
+                tools.stop(folder.jobs, name)
 
     def curve(self) -> list[dict[str, float]]:
         """Reward and what goes with it, by step."""
-        rows = log_points(self.folder.model, "watch.jsonl", "step")
-        return [{name: row[name] for name in KEPT if row.get(name) is not None} for row in rows if "reward" in row]
+        file = self.folder.model / WATCH
+        return read_curve(file.parent, file.stat().st_size if file.is_file() else 0)
 
     def findings(self, signs: MonitorSigns) -> tuple[TrainingFinding, ...]:
         """What ends it: that of any training but what a loss around 0 says, and what rewards say."""
@@ -244,6 +260,13 @@ class GrpoTraining(CellTraining):
         """The model that it began with, and the curve."""
         curve = self.curve()
         return {"start": self.began_with, "rewards": curve[:: max(1, -(-len(curve) // POINTS))]}
+
+
+@lru_cache(maxsize=64)
+def read_curve(out: Path, size: int) -> list[dict[str, float]]:  # noqa: ARG001 - the file is read again when it has grown
+    """Rewards in a training's folder, by step."""
+    rows = log_points(out, WATCH, "step")
+    return [{name: row[name] for name in KEPT if row.get(name) is not None} for row in rows if "reward" in row]
 
 
 def plan_grpo(
@@ -293,7 +316,7 @@ def plan_grpo(
     own = RunFolder(tools.run.root / f"{task.name[:40]}-{experiment.model}-{key}")
     return GrpoTraining(
         experiment,
-        replace(tools, run=own),
+        tools.changed(run=own),
         key,
         target,
         config,
@@ -309,21 +332,27 @@ def try_grpo(one: GrpoTraining, say: Say) -> tuple[float, bool]:
     """A few steps: seconds that all will take, and whether replies earn enough to learn from. Raises InvalidRequestError."""
     tools, folder, out = one.tools, one.folder, one.folder.work / "smoke_run_model"
     values = one.values.few(SMOKE_STEPS, SMOKE_GROUPS)
+
+    def look(what: str, done: int, total: int) -> None:
+        say(what, done, total)
+        if tools.status(folder.jobs, SMOKE)[0].state == "running":
+            one.tend()
+
     try:
         with held(one):
             for _ in range(KILLS):
                 one.launch(SMOKE, out, values)
-                status = wait_for(tools, folder.jobs, SMOKE, say, lambda: tools.stop(folder.jobs, SMOKE))
+                status = wait_for(tools, folder.jobs, SMOKE, look, lambda: one.stop(save=False))
                 if not (status.killed or was_training_killed(status)):
                     break
             tools.stop(folder.jobs, SCORE)
             _, job = tools.status(folder.jobs, SMOKE)
             if status.exit is None or not status.exit.ok:
                 raise RecipeError(tools.failure_text(job, status) if job else "never launched", culprit="config")
-            rows = log_points(out, "watch.jsonl", "step")
+            rows = log_points(out, WATCH, "step")
             if len(rows) < SMOKE_STEPS or status.exit is None:
                 raise RecipeError("a few steps left no log", culprit="config")
-    except RecipeError as e:
+    except (RecipeError, InfrastructureError) as e:
         raise InvalidRequestError(f"{GRPO}: {one.experiment.model}: a few steps of its training failed: {e}") from e
     each = float(rows[-1].get("step_seconds") or status.exit.seconds / SMOKE_STEPS)
     begin = max(0.0, status.exit.seconds - SMOKE_STEPS * each)

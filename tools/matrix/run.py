@@ -21,11 +21,12 @@ from tuneloop.tools.jobs.machine import find_device
 from tuneloop.tools.matrix.configs import EvalConfig, MatrixConfig
 from tuneloop.tools.matrix.evaluation import Summary, evaluate_model, missing_models
 from tuneloop.tools.matrix.experiments import FORMATS, Experiment, ResultTree
-from tuneloop.tools.matrix.grpo import plan_grpo, try_grpo
+from tuneloop.tools.matrix.grpo import GrpoTraining, plan_grpo, try_grpo
 from tuneloop.tools.matrix.report import write_report
 from tuneloop.tools.matrix.tasks import Sample, Task, load_task, text_ends, training_row
 from tuneloop.tools.matrix.training import (
     NOTE,
+    CellTraining,
     Say,
     TrainingRunTools,
     experiment_values,
@@ -77,23 +78,16 @@ def run_matrix(request: Request, settings: Settings, say: Say, tell: Tell) -> Pa
 
 def train(request: Request, targets: Mapping[Experiment, Path], tools: TrainingRunTools, say: Say, tell: Tell) -> None:
     """Train what is not there yet. First configs and tokens are checked, then a few steps of each kind tell what it will take."""
-    assert tools.task is not None, "a training has a task"
-    sft = [one for one in targets if one.method == "sft"]
-    grpo = {one: targets[one] for one in targets if one.method == "grpo"}
-    check_plans(request, targets, tools)
-    starts = try_all_grpo(request, grpo, tools, say, tell)
-    beside = {one.sft: targets[one].parent / one.sft.model for one, start in starts.items() if start == "sft"}
-    places = {**beside, **{one: targets[one] for one in sft}}
-    train_sft(request, places, tools, say, tell)
+    sft, grpo = plan_all(request, targets, tools)
+    starts = try_all_grpo(request, grpo, say, tell)
+    begun = [one.sft for one, start in starts.items() if start == "sft"]
+    train_sft(request, [plan for one, plan in sft.items() if one in targets or one in begun], tools, say, tell)
     trainings = [
         plan_grpo(
-            one,
-            tools.with_seed(one.seed),
-            request.config.grpo,
-            request.options,
-            targets[one],
-            places[one.sft] if start == "sft" else None,
+            one, tools.changed(seed=one.seed), request.config.grpo, request.options, targets[one], sft[one.sft].target
         )
+        if start == "sft"
+        else grpo[one]
         for one, start in starts.items()
     ]
     for training in trainings:
@@ -102,49 +96,47 @@ def train(request: Request, targets: Mapping[Experiment, Path], tools: TrainingR
     train_all(trainings, request.parallel, say)
 
 
-def check_plans(request: Request, targets: Mapping[Experiment, Path], tools: TrainingRunTools) -> None:
-    """Everything that may be trained is looked at before anything costs. Raises InvalidRequestError."""
+def plan_all(
+    request: Request, targets: Mapping[Experiment, Path], tools: TrainingRunTools
+) -> tuple[dict[Experiment, CellTraining], dict[Experiment, GrpoTraining]]:
+    """Everything that may be trained, each GRPO from the base model. Raises InvalidRequestError before anything costs."""
     config, options = request.config, request.options
+    places = {one: target for one, target in targets.items() if one.method == "sft"}
+    grpo: dict[Experiment, GrpoTraining] = {}
     for one, target in targets.items():
-        own = tools.with_seed(one.seed)
-        if one.method == "sft":
-            plan_training(one, own, config.sft, options, target)
-            continue
-        plan_grpo(one, own, config.grpo, options, target)
-        if config.grpo.start_from != "base":
-            plan_training(one.sft, own, config.sft, options, target.parent / one.sft.model)
+        if one.method == "grpo":
+            grpo[one] = plan_grpo(one, tools.changed(seed=one.seed), config.grpo, options, target)
+            if config.grpo.start_from != "base":
+                places.setdefault(one.sft, target.parent / one.sft.model)
+    sft = {
+        one: plan_training(one, tools.changed(seed=one.seed), config.sft, options, place)
+        for one, place in places.items()
+    }
+    return sft, grpo
 
 
 def try_all_grpo(
-    request: Request, targets: Mapping[Experiment, Path], tools: TrainingRunTools, say: Say, tell: Tell
+    request: Request, planned: Mapping[Experiment, GrpoTraining], say: Say, tell: Tell
 ) -> dict[Experiment, str]:
     """What each GRPO begins with, base or sft: by the config, else sft where the base model earns next to nothing."""
     found: dict[Experiment, str] = {}
-    for one, target in targets.items():
-        values, wanted = request.config.grpo, request.config.grpo.start_from
-        training = plan_grpo(one, tools.with_seed(one.seed), values, request.options, target)
+    for one, training in planned.items():
+        wanted = request.config.grpo.start_from
         training.write_recipe()
         seconds, earned = try_grpo(training, say)
         found[one] = wanted if wanted != "auto" else "base" if earned else "sft"
-        why = (
-            ""
-            if wanted != "auto" or earned
-            else f": the base model's replies earn next to nothing, so it begins with {one.sft.name}"
-        )
-        if not (target / NOTE).is_file():
-            tell(f"{one.model}: {values.max_steps} steps of GRPO, at most about {format_duration(seconds)}{why}")
+        why = f": the base model's replies earn next to nothing, so it begins with {one.sft.name}"
+        if not (training.target / NOTE).is_file():
+            took = f"{training.values.max_steps} steps of GRPO, at most about {format_duration(seconds)}"
+            tell(f"{one.model}: {took}{why if (wanted, found[one]) == ('auto', 'sft') else ''}")
     return found
 
 
 def train_sft(
-    request: Request, targets: Mapping[Experiment, Path], tools: TrainingRunTools, say: Say, tell: Tell
+    request: Request, trainings: Sequence[CellTraining], tools: TrainingRunTools, say: Say, tell: Tell
 ) -> None:
     """The trainings by LLaMA-Factory."""
     assert tools.task is not None, "a training has a task"
-    values, options = request.config.sft, request.options
-    trainings = [
-        plan_training(one, tools.with_seed(one.seed), values, options, target) for one, target in targets.items()
-    ]
     missing = [one for one in trainings if not one.delivered]
     if not missing:
         return

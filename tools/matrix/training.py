@@ -94,9 +94,11 @@ class TrainingRunTools(StandaloneRunTools):
         """The machine's cores, shared by the trainings that run side by side."""
         return self.setup.threads
 
-    def with_seed(self, seed: int) -> TrainingRunTools:
-        """The same for trainings with another seed."""
-        return replace(self, seed=seed)
+    def changed(self, *, run: RunFolder | None = None, seed: int | None = None) -> TrainingRunTools:
+        """The same for another folder or seed. What was settled stays: a model is hashed once."""
+        other = replace(self, run=run or self.run, seed=self.seed if seed is None else seed)
+        vars(other)["setup"] = self.setup
+        return other
 
     @property
     def card(self) -> ModelCard:
@@ -228,7 +230,7 @@ def plan_training(
     key = digest(*facts, tools.setup.model_fingerprint, tools.engine("llamafactory").identity)
     check_target(target)
     name = f"{tools.task.name[:40]}-{experiment.model}-{key}"
-    own = replace(tools, run=RunFolder(tools.run.root / name))
+    own = tools.changed(run=RunFolder(tools.run.root / name))
     return CellTraining(experiment, own, key, target, text, tuple(rows))
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -116,15 +113,6 @@ def test_what_a_run_needs_is_looked_at_before_it_and_nothing_is_made(
         with pytest.raises(InvalidRequestError, match=f"{folder} cannot be {word}; right is FT_ENGINES_DIR"):
             check_engines(home(tmp_path, folder))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "file"]
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """One that every user can walk, unlike pytest's."""
-    place = Path(tempfile.mkdtemp(dir="/var/tmp"))
-    place.chmod(0o755)
-    yield place
-    shutil.rmtree(place)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")

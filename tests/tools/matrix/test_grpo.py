@@ -105,6 +105,19 @@ def test_killed_twice_it_ends_with_the_weights_of_an_undisturbed_one(warm_home: 
     assert read_json(warm_home.parent / "killed" / "trained.json")["rewards"] == note["rewards"]
 
 
+def test_a_verifier_that_cannot_score_ends_it_at_once(warm_home: Path, trl: Engine) -> None:
+    write_task(warm_home.parent)
+    (warm_home.parent / "even" / "even.py").write_text("import nothing_of_that_name\n" + EVEN)
+    env = {**os.environ, "FT_FILE_PATH": str(warm_home)}
+    began, argv = time.monotonic(), [*COMMAND, *words("none")]
+    for _ in range(2):  # asked again it is tried again, and says the same
+        done = subprocess.run(argv, env=env, cwd=warm_home.parent, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert "the verifier cannot be loaded: ModuleNotFoundError" in done.stderr
+    assert time.monotonic() - began < 240
+    assert not (warm_home.parent / "none").exists()
+
+
 def test_where_the_base_model_earns_nothing_an_sft_comes_first(warm_home: Path, trl: Engine) -> None:
     place = warm_home.parent
     (place / "configs").mkdir()
