@@ -13,7 +13,7 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.sandboxes.choose import open_run_sandbox
+from tuneloop.sandboxes.choose import open_executor, open_run_sandbox
 from tuneloop.tools.engines.find import check_engines
 from tuneloop.tools.hub import datasets
 from tuneloop.tools.llm_proxy.access import data_access, missing, unpriced
@@ -45,6 +45,7 @@ def check_spec(spec: RunSpec, settings: Settings) -> None:
     if not spec.datasets:
         choose_datasets_for(declared[0])
     sandbox = open_run_sandbox(spec.sandbox, settings.unsandboxed)
+    sandbox = open_executor(spec.executor, sandbox, settings.slurm_options)
     for folder in (settings.home.root, settings.home.engines):
         sandbox.check_reachable(folder.absolute())
     check_engines(settings)
