@@ -35,6 +35,7 @@ NUMBER = re.compile(
     re.VERBOSE,
 )
 
+GLUED = re.compile(r"\s*\w+(:\S|\s*=)")  # a key without a colon and a space behind it
 # What YAML's reader was reading, where the mistake is at its beginning, and what would be right.
 BEGINNINGS = {
     "while scanning a simple key": "; right is `key: value`, a colon and a space behind the key",
@@ -104,7 +105,7 @@ def parse_config(text: str, form: Form = "yaml") -> Config:
         root = _compose(text)
         values = _Loader("").construct_document(root)
     except yaml.MarkedYAMLError as e:
-        line = _broken_line(e)
+        line = _broken_line(e, text)
         raise ConfigError(line, f"is not YAML: {_plain_message(e)}", _key_at(text, line)) from e
     except (yaml.YAMLError, ValueError) as e:
         raise ConfigError(1, f"is not YAML: {e}") from e
@@ -116,11 +117,16 @@ def read_value(text: str) -> Any:
     return parse_config(f"value: {text}").values["value"] if text.strip() else None
 
 
-def _broken_line(e: yaml.MarkedYAMLError) -> int:
-    """Where the part begins that could not be read to its end: a key, a quote or a bracket, not the whole mapping."""
+def _broken_line(e: yaml.MarkedYAMLError, text: str) -> int:
+    """Where the part begins that could not be read to its end: a key, a quote or a bracket, not the whole mapping.
+
+    A first line without a space behind its colon is read as text, and the reader complains of the next one.
+    """
     began = e.context_mark if e.context in BEGINNINGS else None
     mark = began or e.problem_mark or e.context_mark
-    return mark.line + 1 if mark else 1
+    line = mark.line if mark else 0
+    above = text.splitlines()[line - 1 : line]
+    return line if e.problem == "mapping values are not allowed here" and above and GLUED.match(above[0]) else line + 1
 
 
 def _key_at(text: str, line: int) -> str:
