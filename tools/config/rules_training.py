@@ -101,6 +101,11 @@ RULES: tuple[ConfigRule, ...] = (
         lambda s: s.set("ddp_backend") and s.device == "cpu",
         "is for several processes, and on a cpu the engine starts one; leave it out",
     ),
+    ConfigRule(
+        "fsdp",
+        lambda s: s.set("fsdp") and s.device == "cpu",
+        "is for several devices, and on a cpu the engine starts one process; leave it out",
+    ),
     warning(
         "warmup_ratio",
         lambda s: s.set("warmup_ratio") and s.set("warmup_steps"),
