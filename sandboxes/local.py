@@ -30,7 +30,8 @@ BOOT = (
     " main(sys.argv[2], int(sys.argv[3]))"
 )
 START_SECONDS = 60.0
-ALIVE = "alive"  # in the folder of a job on a node: its supervisor's sign of life
+# In the folder of a job on a node: its supervisor's sign of life, and who acts on the attempt.
+ALIVE, CLAIM = "alive", "claim"
 GPU_QUERY = ("--query-gpu=index,memory.total", "--format=csv,noheader,nounits")
 GPU_SECONDS = 30.0
 
@@ -110,6 +111,19 @@ class LocalSandbox(ABC):
         if not has_supervisor(folder):
             for pid in processes_holding(lock_file(folder / "lock")):
                 os.kill(pid, signal.SIGKILL)
+
+
+def claim_attempt(folder: Path, who: str) -> bool:
+    """Whether the attempt is ours now: the first one to ask has it for ever."""
+    try:
+        handle = os.open(folder / CLAIM, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        return False
+    with os.fdopen(handle, "w") as f:
+        f.write(who)
+        f.flush()
+        os.fsync(handle)
+    return True
 
 
 def check_paths(command: Command) -> None:

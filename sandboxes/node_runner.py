@@ -15,27 +15,13 @@ from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import read_model, write_atomic
 from tuneloop.core.job import Command, Exit
 from tuneloop.sandboxes.choose import open_sandbox
-from tuneloop.sandboxes.local import ALIVE, LocalSandbox
+from tuneloop.sandboxes.local import ALIVE, LocalSandbox, claim_attempt
 from tuneloop.sandboxes.process_tree import adopt_orphans, descendants, send_signal
 
-CLAIM = "claim"  # in a job's folder: made by who acts on the attempt
 BEAT, FENCE = 5.0, 30.0  # seconds between two signs; after so many without one the job is ended
 LOOK = 0.2
 # Whether a job may see a GPU is for the scheduler to say.
 GIVEN = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-
-
-def claim_attempt(folder: Path, who: str) -> bool:
-    """Whether the attempt is ours now: the first one to ask has it for ever."""
-    try:
-        handle = os.open(folder / CLAIM, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
-        return False
-    with os.fdopen(handle, "w") as f:
-        f.write(who)
-        f.flush()
-        os.fsync(handle)
-    return True
 
 
 def give_sign(folder: Path, last: float) -> float:

@@ -31,8 +31,7 @@ from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import write_atomic
 from tuneloop.core.job import Command, EndReason, Exit, JobStatus, Limits, Power
 from tuneloop.sandboxes.jobs import launch
-from tuneloop.sandboxes.local import ALIVE, ROOT, LocalSandbox, check_paths
-from tuneloop.sandboxes.node_runner import CLAIM, claim_attempt
+from tuneloop.sandboxes.local import ALIVE, CLAIM, ROOT, LocalSandbox, check_paths, claim_attempt
 
 BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); from tuneloop.sandboxes.node_runner import main; main(*sys.argv[2:])"

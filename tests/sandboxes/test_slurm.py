@@ -18,6 +18,7 @@ from tuneloop.sandboxes import node_runner, slurm
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
 from tuneloop.sandboxes.choose import open_executor
 from tuneloop.sandboxes.jobs import launch, stop_and_wait, wait
+from tuneloop.sandboxes.local import claim_attempt
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.sandboxes.slurm import SlurmSandbox, check_options, job_name
 
@@ -213,8 +214,8 @@ def test_without_slurm_a_run_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_an_attempt_is_claimed_once(tmp_path: Path) -> None:
-    assert node_runner.claim_attempt(tmp_path, "one")
-    assert not node_runner.claim_attempt(tmp_path, "other")
+    assert claim_attempt(tmp_path, "one")
+    assert not claim_attempt(tmp_path, "other")
     assert (tmp_path / "claim").read_text() == "one"
 
 

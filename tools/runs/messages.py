@@ -148,12 +148,11 @@ def stop_jobs(run: RunFolder) -> list[str]:
     """
     jobs, workers = live_jobs(run), _locked(run, ("workers",))
     if jobs or workers:
-        from tuneloop.core.settings import load_settings
         from tuneloop.sandboxes.choose import open_executor, open_sandbox  # heavy, and few messages need one
 
         spec = read_spec(run)
         kind = read_model(run.setup, Setup).sandbox if run.setup.is_file() else spec.sandbox
-        sandbox = open_executor(spec.executor, open_sandbox(kind), load_settings().slurm_options)
+        sandbox = open_executor(spec.executor, open_sandbox(kind), ())
         for folder in (*jobs, *workers):
             stop_and_wait(sandbox, folder)
     return [folder.name for folder in jobs]
