@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_text
 from tuneloop.tools.config.config_text import ConfigError, parse_config
+from tuneloop.tools.config.grpo_config import OF_GRPO, GrpoConfig
 from tuneloop.tools.evaluation.standalone.measure import Decoding
 from tuneloop.tools.registry import did_you_mean
 
@@ -18,102 +19,6 @@ SHIPPED = Path(__file__).parent / "configs"
 SFT, GRPO, EVAL = FILES = ("sft.yaml", "grpo.yaml", "eval.yaml")
 # What the experiments differ in, which a config would make the same for all.
 DECIDED = ("template", "train_on_prompt", "mask_history", "enable_thinking", "default_system", "seed", "data_seed")
-
-
-class GrpoConfig(BaseModel):
-    """`grpo.yaml`: names and meaning of TRL's GRPOConfig, and how the matrix begins. Lengths in tokens."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    start_from: Literal["auto", "base", "sft"] = "auto"
-    finetuning_type: Literal["lora", "full"] = "lora"
-    lora_rank: int = Field(16, ge=1, le=1024)
-    lora_alpha: int = Field(32, ge=1, le=4096)
-    max_prompt_length: int = Field(1024, ge=1, le=1 << 20)
-    learning_rate: float = Field(1e-6, gt=0, le=1)
-    lr_scheduler_type: Literal["linear", "cosine", "constant", "constant_with_warmup", "polynomial"] = "linear"
-    warmup_steps: int = Field(0, ge=0)
-    weight_decay: float = Field(0.0, ge=0, le=1)
-    max_grad_norm: float = Field(1.0, gt=0)
-    max_steps: int = Field(100, ge=1)
-    per_device_train_batch_size: int = Field(8, ge=1)
-    gradient_accumulation_steps: int = Field(1, ge=1)
-    gradient_checkpointing: bool = False
-    num_generations: int = Field(8, ge=2)
-    steps_per_generation: int | None = Field(None, ge=1)
-    num_iterations: int = Field(1, ge=1)
-    max_completion_length: int = Field(256, ge=1, le=1 << 20)
-    temperature: float = Field(1.0, gt=0, le=2)
-    top_p: float = Field(1.0, gt=0, le=1)
-    top_k: int = Field(0, ge=0)
-    repetition_penalty: float = Field(1.0, gt=0)
-    beta: float = Field(0.0, ge=0)
-    epsilon: float = Field(0.2, gt=0, lt=1)
-    epsilon_high: float | None = Field(None, gt=0)
-    loss_type: Literal["grpo", "dapo", "bnpo", "dr_grpo"] = "dapo"
-    scale_rewards: Literal["group", "batch", "none"] = "group"
-    mask_truncated_completions: bool = False
-    use_vllm: bool = False
-    vllm_gpu_memory_utilization: float = Field(0.3, gt=0, lt=1)
-    save_steps: int | None = Field(None, ge=1)
-
-    @property
-    def period(self) -> int:
-        """Optimizer steps between two where all replies are used up, which alone can be gone on from."""
-        generation = self.steps_per_generation or self.gradient_accumulation_steps
-        return max(1, generation * self.num_iterations // self.gradient_accumulation_steps)
-
-    @property
-    def checkpoint_steps(self) -> int:
-        """Steps between checkpoints: a whole number of periods."""
-        return self.period * max(1, round((self.save_steps or self.max_steps / 10) / self.period))
-
-    @property
-    def replies(self) -> int:
-        """Replies of one optimizer step, on one device."""
-        return self.per_device_train_batch_size * self.gradient_accumulation_steps
-
-    @property
-    def prompts(self) -> int:
-        """Prompts whose replies are drawn at once, on one device."""
-        steps = self.steps_per_generation or self.gradient_accumulation_steps
-        return self.per_device_train_batch_size * steps // self.num_generations
-
-    def few(self, steps: int, groups: int) -> GrpoConfig:
-        """The same for `steps` steps of at most `groups` groups of replies."""
-        some = min(self.replies, groups * self.num_generations)
-        small = {"per_device_train_batch_size": some, "gradient_accumulation_steps": 1, "steps_per_generation": None}
-        return self.model_copy(
-            update={"max_steps": steps, "num_iterations": 1, **(small if some < self.replies else {})}
-        )
-
-    @model_validator(mode="after")
-    def batches_fit(self) -> GrpoConfig:
-        """Each generation holds whole groups, and whole steps."""
-        steps = self.steps_per_generation or self.gradient_accumulation_steps
-        if self.per_device_train_batch_size * steps % self.num_generations:
-            raise ValueError(
-                f"num_generations: {self.num_generations} does not divide per_device_train_batch_size x "
-                f"{steps} steps of a generation = {self.per_device_train_batch_size * steps}"
-            )
-        if steps * self.num_iterations % self.gradient_accumulation_steps:
-            raise ValueError(
-                f"steps_per_generation: {steps} x {self.num_iterations} iterations is no multiple of "
-                f"gradient_accumulation_steps {self.gradient_accumulation_steps}"
-            )
-        return self
-
-    def trl_values(self) -> dict[str, Any]:
-        """What TRL's GRPOConfig is given."""
-        ours = {"start_from", "finetuning_type", "lora_rank", "lora_alpha", "max_prompt_length", "save_steps"}
-        return self.model_dump(exclude=ours, exclude_none=True)
-
-
-OF_GRPO = frozenset(GrpoConfig.model_fields) - {
-    "finetuning_type", "lora_rank", "lora_alpha", "learning_rate", "lr_scheduler_type", "warmup_steps", "weight_decay",
-    "max_grad_norm", "max_steps", "per_device_train_batch_size", "gradient_accumulation_steps", "gradient_checkpointing",
-    "save_steps", "temperature", "top_p", "top_k", "repetition_penalty",
-}  # fmt: skip
 
 
 class EvalConfig(BaseModel):

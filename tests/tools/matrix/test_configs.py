@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.tools.config.grpo_config import GrpoConfig
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.matrix.configs import EVAL, GRPO, SFT, SHIPPED, GrpoConfig, read_configs
+from tuneloop.tools.matrix.configs import EVAL, GRPO, SFT, SHIPPED, read_configs
 
 
 def test_shipped_configs_are_sound() -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import COMMAND, linked_home, tuneloop
 from tuneloop.core.files import digest_file, read_json
 from tuneloop.tools.engines import Engine
-from tuneloop.tools.matrix.grpo import reward_findings
+from tuneloop.tools.training.grpo import reward_findings
 
 YAML = "name: even\ndescription: Say much or little.\nanswer: verifier:even.py\nprompt: '{what}'\nseconds: 1\nmax_new_tokens: 8\n"
 EVEN = "def score(answer, item):\n    return float(len(answer) % 2 == 0)\n"

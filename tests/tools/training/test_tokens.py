@@ -16,9 +16,10 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
 from tuneloop.tools.benchmarks.wordproblems import BENCHMARK
+from tuneloop.tools.config.grpo_config import GrpoConfig
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.hub.models import ModelFolder
-from tuneloop.tools.matrix.configs import EvalConfig, GrpoConfig, MatrixConfig
+from tuneloop.tools.matrix.configs import EvalConfig, MatrixConfig
 from tuneloop.tools.matrix.experiments import EXPERIMENTS, Experiment, ResultTree
 from tuneloop.tools.matrix.run import Request, check_prefixes, tokens_of
 from tuneloop.tools.matrix.tasks import Sample, Task
