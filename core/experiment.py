@@ -184,10 +184,20 @@ class Training(Frozen):
         description="relative change of smoothed loss over the last quarter; negative: still falling"
     )
     method: Literal["full", "lora", "freeze", "oft"]
+    reward: tuple[float, float] | None = Field(
+        None, description="of GRPO: what replies earned on average in the first and in the last tenth of the steps"
+    )
     stopped: EarlyStop | None = None
     spent: Cost | None = None
     forecast: Forecast | None = Field(None, description="the smoke run's, to be held against what was spent")
     left_out: tuple[str, ...] = Field((), description="foreign files that it left and nobody took")
+
+    @property
+    def course(self) -> str:
+        """Loss, or of GRPO reward, from first to last."""
+        if self.reward is not None:
+            return f"reward {self.reward[0]:.3f} → {self.reward[1]:.3f}"
+        return f"{self.first_loss:.3f} → {self.last_loss:.3f}"
 
 
 class Experiment(Frozen):

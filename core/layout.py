@@ -375,6 +375,11 @@ class ExtraTrainingFolder(ExperimentFolder):
         return int(self.root.name) - 1
 
     @property
+    def hypothesis(self) -> Path:
+        """The experiment's."""
+        return self.own.hypothesis
+
+    @property
     def script(self) -> Path:
         """The experiment's."""
         return self.own.script

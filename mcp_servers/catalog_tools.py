@@ -45,7 +45,9 @@ Constant = Annotated[
     str | None, Field(max_length=100, description="one constant whole, e.g. SUPPORTED_MODELS; empty: all")
 ]
 # Text and no enumeration: other names, such as qlora for a method, are read by the one alias table.
-Stage = Annotated[str | None, Field(max_length=40, description="sft, pt, rm, ppo, dpo, kto; also e.g. orpo")]
+Stage = Annotated[
+    str | None, Field(max_length=40, description="sft, pt, rm, ppo, dpo, kto; also e.g. orpo; in a run sft or grpo")
+]
 Method = Annotated[str | None, Field(max_length=40, description="lora, freeze, oft, full; also e.g. qlora, dora")]
 Quantization = Annotated[str | None, Field(max_length=40, description="none, 4bit, 8bit")]
 Optimizer = Annotated[str | None, Field(max_length=40, description="standard, apollo, badam, galore")]

@@ -22,14 +22,16 @@ from tuneloop.mcp_servers.catalog_tools import (
 )
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import as_mcp_resource, make_server
-from tuneloop.tools.config.check import check_run_config
 from tuneloop.tools.config.config_text import ConfigError, parse_config
 from tuneloop.tools.config.context import ConfigContext
 from tuneloop.tools.config.decisions import check_decisions, decision_conflicts
 from tuneloop.tools.config.finalize import overwritten_keys
+from tuneloop.tools.config.grpo_config import STAGE, suggest_grpo
 from tuneloop.tools.config.memory import estimate_memory, measured_memory, recipe_key
 from tuneloop.tools.config.model_card import ModelCard, read_model_card
-from tuneloop.tools.config.suggest import SuggestionFacts, suggest_config
+from tuneloop.tools.config.suggest import TINY, SuggestionFacts, suggest_config
+from tuneloop.tools.training.grpo_recipe import refusal
+from tuneloop.tools.training.methods import check_recipe
 
 Yaml = Annotated[str, Field(max_length=100_000, description="text of train.yaml")]
 Tokens = Annotated[int | None, Field(ge=1, le=1_000_000, description="tokens of a record; empty: not known")]
@@ -48,7 +50,7 @@ class ParameterTools(CatalogTools):
 
     def check_config(self, yaml: Yaml) -> dict[str, Any]:
         """Check a train.yaml (config): what is wrong with it, as error, warning or note with line and key; no error: it may run."""
-        found = check_run_config(self.scope.run_tools(), yaml)
+        found = check_recipe(self.scope.run_tools(), yaml)
         return {"findings": [{"level": f.level, "line": f.line, "key": f.key, "text": f.text} for f in found]}
 
     def estimate_memory(self, yaml: Yaml, longest: Tokens = None) -> dict[str, Any]:
@@ -87,7 +89,12 @@ class ParameterTools(CatalogTools):
         batch: Rows = 16,
         rank: Rank = 32,
     ) -> dict[str, Any]:
-        """Suggest a sensible first train.yaml (config) for decisions and, in a run, its model and device; each value with why."""
+        """Suggest a sensible first train.yaml (config) for decisions and, in a run, its model and device; each value with why.
+
+        Stage grpo (in a run): rewards by the scorer, after an SFT; the keys are TRL's.
+        """
+        if stage == STAGE:
+            return self._suggest_grpo(steps)
         made = made_decisions(stage, method, quantization, optimizer, distributed, precision, data_strategy, modality)
         given: dict[str, Any] = {"longest": longest, "typical": typical, "steps": steps, "batch": batch, "rank": rank}
         facts = SuggestionFacts(
@@ -98,6 +105,15 @@ class ParameterTools(CatalogTools):
         values, why = ({k: v for k, v in part.items() if k not in set_by_run} for part in (found.values, found.why))
         refused = decision_conflicts({**check_decisions(made), "method": facts.method})
         return {"values": values, "why": why, "refused_by_the_engine": refused}
+
+    def _suggest_grpo(self, steps: int | None) -> dict[str, Any]:
+        """Raises ToolError where the run cannot train so."""
+        run_tools, (card, _) = self.scope.run_tools(), self._model()
+        if why := refusal(run_tools):
+            raise ToolError(f"{why}; right is stage sft")
+        longest = min(run_tools.setup.benchmark.max_new_tokens, (card.max_positions or 1 << 20) // 2)
+        values = suggest_grpo(tiny=card.parameters < TINY, steps=steps, longest_reply=longest)
+        return {"values": values, "why": {}, "refused_by_the_engine": []}
 
     def model_card(self) -> dict[str, Any]:
         """What the base model is: how many parameters, layers, positions, vocabulary, chat template, device."""

@@ -15,9 +15,9 @@ from tuneloop.core.protocols import Launched, TrainingKind, TrainingStatus
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import Experiment, make_server
 from tuneloop.tools.evaluation.standalone.run_tools import ignore_progress
-from tuneloop.tools.training.launch import start_smoke_run, start_training, stop_training
+from tuneloop.tools.training import methods
+from tuneloop.tools.training.grpo import grpo_curve
 from tuneloop.tools.training.metrics import finite_number, read_pulse, read_signs, recent_steps
-from tuneloop.tools.training.monitor import monitor_findings
 from tuneloop.tools.training.result import log_points
 from tuneloop.tools.training.tokens import experiment_tokens
 
@@ -43,8 +43,7 @@ class TrainingTools:
         """Start (launch) the smoke run (smoke run) or the full training of an experiment; returns at once, poll training_status."""
         run_tools = self.scope.run_tools()
         folder = self._with_data(experiment)
-        start = start_smoke_run if kind == "smoke_run" else start_training
-        return Launched(experiment=experiment, job=start(run_tools, folder))
+        return Launched(experiment=experiment, job=methods.launch(run_tools, folder, kind))
 
     def status(self, experiment: Experiment, kind: Kind, seconds_left: Left = None) -> TrainingStatus:
         """How far an experiment's training is: at which step, its loss, what its watch finds; absent, running, over, lost.
@@ -54,30 +53,39 @@ class TrainingTools:
         run_tools = self.scope.run_tools()
         folder = run_tools.experiment(experiment)
         status, _ = run_tools.status(folder.jobs, kind)
+        methods.tend(run_tools, folder, kind)
         out = self._out(folder, kind)
         pulse, points = read_pulse(out), log_points(out)
         last = points[-1] if points else {}
+        reward = methods.newest_reward(folder) if kind == "train" else None
         watched: dict[str, Any] = {}
         if kind == "train" and status.state == "running":
             now = read_signs(run_tools, folder, seconds_left)
-            watched = {"points": recent_steps(now.points), "findings": monitor_findings(now)}
+            watched = {"points": recent_steps(now.points), "findings": methods.findings(folder, now)}
         return TrainingStatus.of(
             status,
             done=max(last.get("current_steps", 0), pulse.get("step", 0)),
             total=pulse.get("of") or last.get("total_steps", 0),
             loss=finite_number(last.get("loss")),
+            note="" if reward is None else f"reward {reward:.2f}",
             **watched,
         )
 
     def stop(self, experiment: Experiment, kind: Kind, save: Save = True) -> TrainingStatus:
         """Stop (abort) an experiment's training after the step at hand, with a checkpoint; launched again it goes on there."""
         run_tools = self.scope.run_tools()
-        stop_training(run_tools, run_tools.open_experiment(experiment), kind, save=save)
+        methods.stop(run_tools, run_tools.open_experiment(experiment), kind, save=save)
         return self.status(experiment, kind)
 
     def loss_curve(self, experiment: Experiment) -> dict[str, Any]:
-        """The loss curve of an experiment: training loss by step, at most 60 points, with evaluation losses where there are any."""
+        """The loss curve of an experiment: training loss by step, at most 60 points, with evaluation losses where there are any.
+
+        Of a GRPO training rewards (share that replies earned), lengths in tokens and KL stand in place of losses.
+        """
         folder = self.scope.run_tools().experiment(experiment)
+        if methods.by_grpo(folder):
+            curve = grpo_curve(folder)
+            return {"experiment": experiment, "points": curve[:: max(1, len(curve) // POINTS)]}
         points = [p for p in log_points(folder.model) if "loss" in p or "eval_loss" in p]
         thin = points[:: max(1, len(points) // POINTS)]
         rows = [

@@ -212,10 +212,12 @@ def result_section(brief: Brief) -> str:
         lines.append(f"Against the incumbent: {format_comparison(c)} ({c.wins} won, {c.losses} lost): {verdict}.")
     if brief.training is not None:
         t = brief.training
-        lines.append(
-            f"Training: {t.rows} rows, {t.steps} steps, {t.seconds:.0f} s, loss {t.first_loss:.3f} -> {t.last_loss:.3f}, "
-            f"change over the last quarter {100 * t.tail_slope:+.1f} %"
+        course = (
+            f"loss {t.first_loss:.3f} -> {t.last_loss:.3f}, change over the last quarter {100 * t.tail_slope:+.1f} %"
         )
+        if t.reward is not None:
+            course = f"GRPO, replies earned {t.reward[0]:.2f} of 1 at first, {t.reward[1]:.2f} at last"
+        lines.append(f"Training: {t.rows} rows, {t.steps} steps, {t.seconds:.0f} s, {course}")
         if t.stopped is not None:
             s = t.stopped
             lines.append(f"It was stopped at step {s.at} of {s.of}, its model is that of step {s.step}: {s.text}")

@@ -14,6 +14,8 @@ from tuneloop.graph.wait import KILLS, wait_for_job
 from tuneloop.tools.data_script.dataset_build import gate_data, is_dataset_built
 from tuneloop.tools.data_script.run import script_result, start_script
 from tuneloop.tools.jobs.progress import told_progress
+from tuneloop.tools.training import methods
+from tuneloop.tools.training.grpo_recipe import check_built
 
 
 def build_data(ctx: Context) -> dict[str, Any]:
@@ -23,6 +25,8 @@ def build_data(ctx: Context) -> dict[str, Any]:
         gate_data(ctx.run_tools, folder, run_data_script(ctx, folder, debug=False))
     if read_field(folder.data / "report.json", "rows", int) == 0:
         raise RecipeError("no row was left after the data gate", culprit="data")
+    if methods.by_grpo(folder):
+        check_built(ctx.run_tools, folder)
     return {"stage": "smoke_run"}
 
 

@@ -12,8 +12,9 @@ from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.context import Context
 from tuneloop.graph.wait import wait_for_job, wait_until_over
+from tuneloop.tools.training import methods
 from tuneloop.tools.training.launch import mark_complete_status, start_mark_complete
-from tuneloop.tools.training.result import trainer_state, verify_training
+from tuneloop.tools.training.result import trainer_state
 
 NONE_WHOLE = 3
 NEWEST = 1 << 60
@@ -61,7 +62,7 @@ def stop_and_mark_complete(ctx: Context) -> Training:
         culprit = "environment" if why.kind in ("deadline", "stalled") else "config"
         raise RecipeError(f"training stopped at step {why.step} of {note.of}: {why.text}", culprit=culprit)
     stopped = EarlyStop(kind=why.kind, text=why.text, at=why.step, step=step, of=note.of)
-    return verify_training(folder, ctx.run_tools, stopped)
+    return methods.verify(ctx.run_tools, folder, stopped)
 
 
 def end_training(ctx: Context, why: TrainingFinding) -> None:

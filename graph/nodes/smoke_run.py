@@ -8,19 +8,15 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import TrainingForecast
 from tuneloop.core.experiment import Forecast
 from tuneloop.core.files import read_model, write_json
-from tuneloop.core.job import Exit
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.train import launch_smoke_run
 from tuneloop.graph.steering.compliance import check_epochs
-from tuneloop.tools.config.config_text import engine_config
 from tuneloop.tools.config.memory import largest_batch
 from tuneloop.tools.data_gate.report import GateReport
 from tuneloop.tools.jobs.machine import memory_limit
+from tuneloop.tools.training import methods
 from tuneloop.tools.training.launch import config_context
 from tuneloop.tools.training.metrics import evaluation_seconds
-from tuneloop.tools.training.result import log_points, verify_state
-from tuneloop.tools.training.smoke_run import smoke_run_forecast
-from tuneloop.tools.training.smoke_run_rows import check_smoke_run
 
 MARGIN = 1.15  # what a forecast may be too low by
 REPAIR = 0.2  # of the time left: what a repair may take itself, so that what is asked for still fits after it
@@ -33,10 +29,7 @@ def smoke_run(ctx: Context) -> dict[str, Any]:
         launch_smoke_run(ctx)
     except RecipeError as e:
         raise RecipeError(f"{memory_hint(ctx)}{e}", culprit=e.culprit) from e
-    end = check_smoke_run_end(ctx)
-    found = smoke_run_forecast(
-        folder, config_context(ctx.run_tools, folder), ctx.run_tools.setup.model_fingerprint, end
-    )
+    found = methods.forecast(ctx.run_tools, folder)
     write_json(folder.forecast, found.model_dump(mode="json"))
     left = training_seconds_left(ctx)
     ctx.emit(
@@ -63,19 +56,6 @@ def memory_hint(ctx: Context) -> str:
     fits = f"per_device_train_batch_size up to {batch} fits, gradient_accumulation_steps makes up for it"
     none = "no batch fits: lower cutoff_len, or write finetuning_type: lora"
     return f"ended by memory; by the estimate {fits if batch else none}. "
-
-
-def check_smoke_run_end(ctx: Context) -> Exit:
-    """How the smoke run ended. Raises RecipeError naming what its files show to be wrong."""
-    folder = ctx.folder
-    out = folder.work / "smoke_run_model"
-    verify_state(out, engine_config(folder, "smoke_run").values, rows=0, seconds=0)
-    end = ctx.run_tools.status(folder.jobs, "smoke_run")[0].exit
-    assert end is not None, "a smoke run that was waited for is over"
-    wrong = check_smoke_run(log_points(out), end)
-    if wrong:
-        raise RecipeError("; ".join(wrong), culprit="config")
-    return end
 
 
 def training_seconds_left(ctx: Context) -> float | None:

@@ -13,8 +13,8 @@ from tuneloop.core.protocols import TrainingKind, TrainingStatus
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.early_stop import read_stop_note, stop_and_mark_complete, write_stop_note
 from tuneloop.graph.wait import KILLS, finding_event, stopping_finding, wait_for_job
+from tuneloop.tools.training import methods
 from tuneloop.tools.training.launch import was_training_killed
-from tuneloop.tools.training.result import training_result
 from tuneloop.tools.weights.trained_files import accept_model, foreign_names
 
 
@@ -52,7 +52,7 @@ def run_training(ctx: Context) -> Training:
         seen, job = ctx.run_tools.status(folder.jobs, "train")
         if job is not None and seen.state == "over" and not was_training_killed(seen):
             check_end(ctx, "train")
-            return training_result(ctx.run_tools, folder, seen, job)
+            return methods.result(ctx.run_tools, folder, seen, job)
         before, got = got, newest_step(folder.model)
         kills = 0 if got > before else kills + 1
     raise InfrastructureError(f"the training was killed {KILLS} times without getting on; look at {folder.jobs}")

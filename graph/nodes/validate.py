@@ -10,11 +10,12 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.build_data import run_data_script
 from tuneloop.graph.outcomes.warnings import keep_config_warnings
 from tuneloop.graph.steering.compliance import config_violations
-from tuneloop.tools.config.check import check_run_config
 from tuneloop.tools.config.config_text import readable_train_config
 from tuneloop.tools.contamination.splits import make_guard
 from tuneloop.tools.data_script.dataset_build import gate_sample
 from tuneloop.tools.data_script.run import script_findings
+from tuneloop.tools.training import methods
+from tuneloop.tools.training.grpo_recipe import check_sample, check_start
 
 LEVELS = ("error", "warning")
 
@@ -26,18 +27,22 @@ def validate(ctx: Context) -> dict[str, Any]:
     if findings:
         raise RecipeError("; ".join(findings), culprit="script")
     gate_sample(ctx.run_tools, ctx.folder, run_data_script(ctx, ctx.folder, debug=True))
+    if methods.by_grpo(ctx.folder):
+        check_sample(ctx.run_tools, ctx.folder)
     return {"stage": "build_data"}
 
 
 def check_config_file(ctx: Context) -> None:
     """Raises RecipeError with every error that the config check finds, and every violation of a directive."""
     refuse_overlaps(ctx)
-    found = check_run_config(ctx.run_tools, read_text(ctx.folder.config))
+    found = methods.check_recipe(ctx.run_tools, read_text(ctx.folder.config))
     said = {level: [f"train.yaml:{f.line} {f.key}: {f.text}" for f in found if f.level == level] for level in LEVELS}
     keep_config_warnings(ctx.folder, said["warning"])
     errors = said["error"] + config_violations(ctx, readable_train_config(ctx.folder))
     if errors:
         raise RecipeError("\n".join(errors), culprit="config")
+    if methods.by_grpo(ctx.folder):
+        check_start(ctx.run_tools, ctx.folder)
 
 
 def refuse_overlaps(ctx: Context) -> None:

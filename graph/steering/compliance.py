@@ -11,6 +11,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.graph.context import Context
 from tuneloop.tools.config.catalog import Catalog
 from tuneloop.tools.config.config_text import Config, readable_train_config
+from tuneloop.tools.config.grpo_config import GrpoConfig, is_grpo
 from tuneloop.tools.config.installed import NAME, find_catalog, installed_catalog
 from tuneloop.tools.runs.journal import load_journal
 
@@ -59,9 +60,12 @@ def with_defaults(ctx: Context, values: Values) -> Values:
 def config_violations(ctx: Context, config: Config) -> list[str]:
     """Findings in the form of the preflight checks, each with the directive's own text and the cure."""
     directives = [d for d in open_directives(ctx.run.directives) if isinstance(d.command, Constraint)]
+    grpo = is_grpo(config.values)
+    if grpo:  # what LLaMA-Factory alone knows waits for an SFT
+        directives = [d for d in directives if getattr(d.command, "parameter", "") in GrpoConfig.model_fields]
     if not directives:
         return []
-    values = with_defaults(ctx, plain_values(config))
+    values = plain_values(config) if grpo else with_defaults(ctx, plain_values(config))
     return [
         f"train.yaml:{config.lines.get(v.parameter, 0)} {v.parameter}: {correction(v.parameter, v.value, v.right)}; "
         f"the user wants: {quoted(next(d for d in directives if d.command == v.constraint))}"

@@ -95,7 +95,7 @@ def why(ctx: Context, number: int | None) -> str:
 
 def _losses(e: Experiment) -> str:
     t = e.training
-    return f" Training: {t.steps} steps, loss {t.first_loss:.3f} to {t.last_loss:.3f}." if t else ""
+    return f" Training: {t.steps} steps, {'' if t.reward else 'loss '}{t.course.replace(' →', ' to')}." if t else ""
 
 
 def best(ctx: Context) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tuneloop.tools.registry import did_you_mean
 
 
 class GrpoConfig(BaseModel):
@@ -101,3 +104,80 @@ OF_GRPO = frozenset(GrpoConfig.model_fields) - {
     "max_grad_norm", "max_steps", "per_device_train_batch_size", "gradient_accumulation_steps", "gradient_checkpointing",
     "save_steps", "temperature", "top_p", "top_k", "repetition_penalty",
 }  # fmt: skip
+
+
+# A recipe's `train.yaml` with `stage: grpo`: the same parameters, and what is said of a key that is none.
+
+STAGE = "grpo"
+INSTEAD = {
+    "num_train_epochs": "GRPO counts steps; write max_steps for num_train_epochs",
+    "cutoff_len": "GRPO cuts nothing; leave it out, max_prompt_length and max_completion_length limit a reply's two parts",
+    "template": "GRPO asks in the form of the evaluation; leave it out",
+    "lora_target": "GRPO adapts every linear layer; leave it out",
+    "seed": "is set by the run; leave it out",
+    **dict.fromkeys(
+        ("train_on_prompt", "mask_history"), "GRPO learns from replies, prompts carry no loss; leave it out"
+    ),
+}
+
+
+def is_grpo(values: Mapping[str, Any]) -> bool:
+    """Whether a config's values are those of a GRPO training."""
+    return values.get("stage") == STAGE
+
+
+def grpo_values(values: Mapping[str, Any]) -> GrpoConfig:
+    """The parameters of a config that was checked. Raises ValidationError."""
+    return GrpoConfig.model_validate({key: value for key, value in values.items() if key != "stage"})
+
+
+def key_problem(key: str) -> str:
+    """Why a key does not belong into a GRPO recipe, "" where it does."""
+    known = list(GrpoConfig.model_fields)
+    return "" if key in known else INSTEAD.get(key) or f"is no parameter of GRPO: {did_you_mean(key, known)}"
+
+
+def value_problems(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Key and text of each value that GRPO does not take."""
+    try:
+        GrpoConfig.model_validate(dict(values))
+    except ValidationError as e:
+        return [_problem(one["loc"], one["msg"], one["input"]) for one in e.errors()]
+    return []
+
+
+def _problem(place: tuple[int | str, ...], said: str, given: Any) -> tuple[str, str]:
+    if place:
+        return str(place[0]), f"{said} (given: {given!r})"
+    key, _, text = said.removeprefix("Value error, ").partition(": ")
+    return key, text
+
+
+def as_sft(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What an SFT that takes as much memory for the model would be given: estimates know those."""
+    found = grpo_values(values)
+    return {
+        "stage": "sft",
+        "finetuning_type": found.finetuning_type,
+        "lora_rank": found.lora_rank,
+        "per_device_train_batch_size": found.per_device_train_batch_size,
+        "gradient_accumulation_steps": found.gradient_accumulation_steps,
+        "disable_gradient_checkpointing": not found.gradient_checkpointing,
+        "cutoff_len": found.max_prompt_length + found.max_completion_length,
+        "max_steps": found.max_steps,
+    }
+
+
+def suggest_grpo(*, tiny: bool, steps: int | None, longest_reply: int) -> dict[str, Any]:
+    """A first GRPO recipe for a model that an SFT has trained; LoRA's own values count from the base model alone."""
+    return {
+        "stage": STAGE,
+        "learning_rate": 2e-4 if tiny else 2e-5,
+        "warmup_steps": 5,
+        "max_steps": steps or 100,
+        "per_device_train_batch_size": 64,
+        "num_generations": 8,
+        "max_completion_length": longest_reply,
+        "beta": 0.01,
+        "num_iterations": 2,
+    }

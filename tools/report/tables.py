@@ -197,10 +197,10 @@ def training_table(data: ReportData) -> str:
         [
             (
                 e.number,
-                t.method,
+                t.method if t.reward is None else f"{t.method}, GRPO",
                 t.rows,
                 t.steps if t.stopped is None else f"{t.steps} of {t.stopped.of}: {t.stopped.text}",
-                f"{t.first_loss:.3f} → {t.last_loss:.3f}",
+                t.course,
                 format_duration(t.seconds),
                 e.repairs,
             )

@@ -258,7 +258,8 @@ def verify_grpo(tools: RunTools, folder: ExperimentFolder, steps: int, stopped: 
     losses = [float(row["loss"]) for row in state["log_history"] if "loss" in row]
     if not losses or not curve or not any(out.glob("*.safetensors")):
         raise RecipeError("training left no losses, no rewards or no weights", culprit="config")
-    spent = training_cost(folder, tools)
+    spent, rewards = training_cost(folder, tools), [row["reward"] for row in curve]
+    tenth = max(1, len(rewards) // 10)
     return Training(
         steps=state["global_step"],
         seconds=round(spent.seconds, 1),
@@ -267,6 +268,7 @@ def verify_grpo(tools: RunTools, folder: ExperimentFolder, steps: int, stopped: 
         last_loss=losses[-1],
         tail_slope=0.0,
         method="lora" if is_adapter(out) else "full",
+        reward=(round(mean(rewards[:tenth]), 4), round(mean(rewards[-tenth:]), 4)),
         stopped=stopped,
         spent=spent,
     )

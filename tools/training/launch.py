@@ -7,9 +7,10 @@ from pathlib import Path
 from tuneloop.core.files import digest, digest_file, write_atomic
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder, job_input_file
-from tuneloop.tools.config.config_text import train_config
+from tuneloop.tools.config.config_text import Config, train_config
 from tuneloop.tools.config.context import ConfigContext
 from tuneloop.tools.config.finalize import finalize_config
+from tuneloop.tools.config.grpo_config import as_sft, is_grpo
 from tuneloop.tools.config.installed import installed_catalog
 from tuneloop.tools.config.memory import training_bytes
 from tuneloop.tools.config.model_card import read_model_card
@@ -94,10 +95,12 @@ def start_training(run_tools: RunTools, folder: ExperimentFolder) -> str:
 
 
 def config_context(run_tools: RunTools, folder: ExperimentFolder) -> ConfigContext:
-    """The experiment's config with everything its size depends on."""
+    """The experiment's config with everything its size depends on; of a GRPO recipe that of an SFT of the same size."""
     catalog = installed_catalog(run_tools.engine("llamafactory"))
-    card = read_model_card(run_tools.setup.model_root)
-    return ConfigContext(train_config(folder), catalog, card, run_tools.setup.device)
+    card, config = read_model_card(run_tools.setup.model_root), train_config(folder)
+    if is_grpo(config.values):
+        config = Config(as_sft(config.values))
+    return ConfigContext(config, catalog, card, run_tools.setup.device)
 
 
 def start_smoke_run(run_tools: RunTools, folder: ExperimentFolder) -> str:

@@ -16,6 +16,7 @@ from tuneloop.core.layout import ExperimentFolder, job_input_file
 from tuneloop.core.untrusted import read_untrusted_json
 from tuneloop.tools.config.config_text import train_config
 from tuneloop.tools.config.finalize import finalize_values
+from tuneloop.tools.config.grpo_config import is_grpo
 from tuneloop.tools.config.model_card import read_model_card
 from tuneloop.tools.evaluation.standalone.run_tools import last_error_line, wait_for
 from tuneloop.tools.hub.models import Progress
@@ -122,12 +123,19 @@ def experiment_tokens(run_tools: RunTools, folder: ExperimentFolder, place: int,
     rows = read_json(folder.data / "data.json")
     if not 0 <= place < len(rows):
         raise ToolError(f"row {place} does not exist; experiment {folder.number} has {len(rows)} rows, numbered from 0")
-    row, root = rows[place], run_tools.setup.model_root
+    row, root, values = rows[place], run_tools.setup.model_root, train_config(folder).values
+    if is_grpo(values):
+        raise ToolError(f"experiment {folder.number} trains with GRPO, which learns from replies that it makes itself")
     prompt = "\n".join(filter(None, (row["instruction"], row.get("input", ""))))
-    raw = run_tools.benchmark.benchmark.form == "base" or read_model_card(root).chat_template is None
-    config = nowhere_config(train_config(folder).values, root, run_tools.training_seed)
-    case = TokenCase(f"row {place}", "raw" if raw else "chat", config, prompt, row["output"], prompt)
+    config = nowhere_config(values, root, run_tools.training_seed)
+    case = TokenCase(f"row {place}", asked_format(run_tools), config, prompt, row["output"], prompt)
     return encode_rows(run_tools, folder.root, [case], {}, say)[0]
+
+
+def asked_format(run_tools: RunTools) -> Format:
+    """How the run's evaluation asks: in the model's chat template, or in plain text."""
+    raw = run_tools.setup.benchmark.form == "base" or read_model_card(run_tools.setup.model_root).chat_template is None
+    return "raw" if raw else "chat"
 
 
 def nowhere_config(values: Mapping[str, Any], model: Path, seed: int) -> dict[str, Any]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tuneloop.core.errors import InfrastructureError, RecipeError
 from tuneloop.core.files import digest, digest_file, fsync_path, write_atomic
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder, RunFolder, job_input_file
-from tuneloop.tools.config.config_text import dump_config, engine_config
+from tuneloop.tools.config.config_text import dump_config, engine_config, readable_train_config
+from tuneloop.tools.config.grpo_config import is_grpo
 from tuneloop.tools.housekeeping.disk import TRASH, check_room, remove_path, unfinished_removals
 from tuneloop.tools.hub.store import MANIFEST, write_manifest
 from tuneloop.tools.jobs.machine import ENGINES, job_limits
@@ -45,7 +48,7 @@ def start_merge(run_tools: RunTools, folder: ExperimentFolder) -> str:
         for file in place.glob("*.safetensors")
     )
     check_room(run_tools.run.root, model + MARGIN, "merging the adapter")
-    trained = engine_config(folder, "train").values
+    trained = trained_values(folder)
     values = {
         "model_name_or_path": str(run_tools.setup.model_root),
         "adapter_name_or_path": str(folder.model),
@@ -76,6 +79,12 @@ def start_merge(run_tools: RunTools, folder: ExperimentFolder) -> str:
     )
     run_tools.launch(final / "jobs", "merge", command, retry=True, worker="llamafactory")
     return "merge"
+
+
+def trained_values(folder: ExperimentFolder) -> Mapping[str, Any]:
+    """What LLaMA-Factory needs to know of how an adapter was made; TRL's are plain LoRA."""
+    grpo = is_grpo(readable_train_config(folder).values)
+    return {"finetuning_type": "lora"} if grpo else engine_config(folder, "train").values
 
 
 def merge_status(run_tools: RunTools) -> JobStatus:

@@ -144,7 +144,7 @@ def test_run_publishes_nothing_and_starts_no_other(ctx: Context) -> None:
 def test_config_that_violates_a_directive_is_refused(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     send(ctx, "limit learning_rate<=1e-4")
     write_atomic(ctx.folder.config, "lora_rank: 8\nlearning_rate: 2.0e-4\n")
-    monkeypatch.setattr(validate, "check_run_config", lambda *_: [])
+    monkeypatch.setattr("tuneloop.tools.training.methods.check_recipe", lambda *_: [])
     with pytest.raises(RecipeError) as caught:
         validate.check_config_file(ctx)
     assert caught.value.culprit == "config"
@@ -153,6 +153,14 @@ def test_config_that_violates_a_directive_is_refused(ctx: Context, monkeypatch: 
     )
     write_atomic(ctx.folder.config, "lora_rank: 8\nlearning_rate: 1.0e-4\n")
     validate.check_config_file(ctx)
+
+
+def test_a_grpo_recipe_keeps_to_what_grpo_knows(ctx: Context) -> None:
+    send(ctx, "limit learning_rate<=1e-4")
+    send(ctx, "limit cutoff_len<=64")
+    send(ctx, "use lora_dropout 0.1")
+    (told,) = config_violations(ctx, parse_config("stage: grpo\nlearning_rate: 2.0e-4\n"))
+    assert "learning_rate: is 0.0002; write 0.0001" in told
 
 
 def test_bound_on_epochs_holds_for_plans_in_steps(ctx: Context) -> None:

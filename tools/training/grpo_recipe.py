@@ -1,0 +1,175 @@
+"""A recipe with `stage: grpo`: its config, its prompts and answers, the model it begins with, and the jobs that carry it out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuneloop.core.catalog import Benchmark
+from tuneloop.core.errors import RecipeError
+from tuneloop.core.experiment import Hypothesis, Training
+from tuneloop.core.files import digest, read_json, read_model
+from tuneloop.core.layout import ExperimentFolder
+from tuneloop.tools.config.config_text import Config, train_config
+from tuneloop.tools.config.finding import Finding
+from tuneloop.tools.config.grpo_config import GrpoConfig, grpo_values, key_problem, value_problems
+from tuneloop.tools.config.model_card import ModelCard
+from tuneloop.tools.engines.find import find_built_engine
+from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.scoring.scorer import JUDGING, SCORING, is_judged_here, judge_reply
+from tuneloop.tools.training.grpo import REWARDS, SCRIPTS, GrpoJobs
+from tuneloop.tools.training.tokens import asked_format
+from tuneloop.tools.weights.fingerprints import model_fingerprint
+
+ENGINE = "trl"
+
+
+@dataclass(frozen=True)
+class GrpoItems:
+    """Prompts and the right answer of each; `dropped`: rows without a readable answer, and prompts with more than one."""
+
+    prompts: tuple[str, ...]
+    golds: tuple[str, ...]
+    dropped: int
+
+
+@dataclass(frozen=True)
+class GrpoStart:
+    """The model that a training begins with: an adapter or weights; `experiment` 0: the base model."""
+
+    model: Path
+    experiment: int
+
+
+def check_grpo(run_tools: RunTools, config: Config, card: ModelCard) -> list[Finding]:
+    """What is wrong with a GRPO recipe's config, key by key, before anything runs."""
+    values = {key: value for key, value in config.values.items() if key != "stage"}
+    unknown = {key: why for key in values if (why := key_problem(key))}
+    found = [*unknown.items(), *value_problems({key: v for key, v in values.items() if key not in unknown})]
+    if why := refusal(run_tools):
+        found.append(("stage", f"{why}; write stage: sft"))
+    if not found and card.max_positions and grpo_values(values).max_completion_length >= card.max_positions:
+        found.append(("max_completion_length", f"leaves no room for a prompt; must be below {card.max_positions}"))
+    return [Finding("error", config.lines.get(key, 0), key, text) for key, text in found]
+
+
+def refusal(run_tools: RunTools) -> str:
+    """Why this run cannot train with GRPO, "" where it can."""
+    declared = run_tools.setup.benchmark
+    if declared.executed:
+        what = "a verifier that needs the whole item" if declared.verified else "running it"
+        return f"grpo needs an answer to check each reply against, and a reply to {declared.name} is scored by {what}"
+    if not is_judged_here(declared):
+        return f"grpo needs right answers, and only the evaluation's engine can read those of {declared.name}"
+    if find_built_engine(ENGINE, run_tools.settings) is None:
+        return f"grpo needs the engine {ENGINE}, which is not built on this machine (tuneloop engines build {ENGINE})"
+    return ""
+
+
+def grpo_items(benchmark: Benchmark, rows: Iterable[Mapping[str, str]]) -> GrpoItems:
+    """What of a recipe's rows GRPO uses: the prompt, and the answer that the benchmark's own scorer reads in the output."""
+    answers: dict[str, set[str]] = {}
+    count = 0
+    for row in rows:
+        count += 1
+        answer = judge_reply(benchmark, "", row["output"])["parsed"]
+        if answer is not None and judge_reply(benchmark, answer, row["output"])["value"] == 1:
+            answers.setdefault(row_prompt(row), set()).add(answer)
+    sure = {prompt: next(iter(told)) for prompt, told in answers.items() if len(told) == 1}
+    return GrpoItems(tuple(sure), tuple(sure.values()), count - len(sure))
+
+
+def row_prompt(row: Mapping[str, str]) -> str:
+    """What a row asks, as the engine joins its fields."""
+    return "\n".join(filter(None, (row["instruction"], row.get("input", ""))))
+
+
+def check_start(run_tools: RunTools, folder: ExperimentFolder) -> None:
+    """Raises RecipeError where there is no model to begin with."""
+    grpo_start(run_tools, folder, grpo_values(train_config(folder).values))
+
+
+def check_sample(run_tools: RunTools, folder: ExperimentFolder) -> None:
+    """Raises RecipeError where the scorer reads no answer in any row of a try."""
+    benchmark = run_tools.setup.benchmark
+    if not grpo_items(benchmark, read_json(folder.work / "sample" / "data.json")).prompts:
+        raise RecipeError(
+            f"GRPO rewards right answers, and rows hold no answer that the scorer of {benchmark.name} reads",
+            culprit="data",
+        )
+
+
+def check_built(run_tools: RunTools, folder: ExperimentFolder) -> None:
+    """Raises RecipeError, in one line, where the built rows give too few prompts."""
+    items = grpo_items(run_tools.setup.benchmark, read_json(folder.data / "data.json"))
+    check_items(run_tools.setup.benchmark, grpo_values(train_config(folder).values), items)
+
+
+def check_items(benchmark: Benchmark, values: GrpoConfig, items: GrpoItems) -> None:
+    """Raises RecipeError, in one line, where there are fewer prompts than are asked at once."""
+    have = len(items.prompts)
+    if have >= values.prompts:
+        return
+    many = have > items.dropped
+    cure = "a smaller per_device_train_batch_size" if many else "outputs that end in the form the scorer reads"
+    raise RecipeError(
+        f"GRPO asks {values.prompts} prompts at once, and {have} of the rows are prompts with one answer that the scorer of "
+        f"{benchmark.name} reads ({items.dropped} others were left out); right is {cure}",
+        culprit="config" if many else "data",
+    )
+
+
+def grpo_start(run_tools: RunTools, folder: ExperimentFolder, values: GrpoConfig) -> GrpoStart:
+    """The trained model of the experiment that the hypothesis builds on, else the base model. Raises RecipeError.
+
+    `start_from: sft` wants such a model; with `auto` the smoke run says whether the base model earns enough.
+    """
+    parent = read_model(folder.hypothesis, Hypothesis).parent if folder.hypothesis.is_file() else None
+    if values.start_from == "base" or (values.start_from == "auto" and not parent):
+        return GrpoStart(run_tools.setup.model_root, 0)
+    own = ExperimentFolder(run_tools.run.experiments / f"{parent or 0:03d}")
+    who = f"experiment {parent}, on which this one builds," if parent else "an experiment from scratch"
+    if not parent or not own.training.is_file() or not any(own.model.glob("*.safetensors")):
+        raise RecipeError(sft_first(f"{who} has no trained weights"), culprit="config")
+    if (method := read_model(own.training, Training).method) == "oft":
+        raise RecipeError(sft_first(f"{who} was trained with {method}, on which GRPO does not go on"), culprit="config")
+    return GrpoStart(own.model, parent)
+
+
+def sft_first(why: str) -> str:
+    """A finding on the stage, with the cure."""
+    return f"train.yaml stage: GRPO begins with a model that earns something, and {why}; write stage: sft"
+
+
+def plan_experiment(run_tools: RunTools, folder: ExperimentFolder) -> GrpoJobs:
+    """Trainer and scorer of an experiment whose data are built; its prompts and answers are written. Raises RecipeError."""
+    values, benchmark = grpo_values(train_config(folder).values), run_tools.setup.benchmark
+    items = grpo_items(benchmark, read_json(folder.data / "data.json"))
+    check_items(benchmark, values, items)
+    start, seed = grpo_start(run_tools, folder, values), run_tools.training_seed + folder.seeds_on
+    jobs = GrpoJobs(
+        run_tools,
+        folder,
+        training_key(run_tools, values, items, start),
+        values,
+        benchmark,
+        start.model,
+        new_adapter=not start.experiment and values.finetuning_type == "lora",
+        seed=seed,
+        chat=asked_format(run_tools) == "chat",
+    )
+    jobs.write_items([{"prompt": text} for text in items.prompts], [{"answer": gold} for gold in items.golds])
+    return jobs
+
+
+def training_key(run_tools: RunTools, values: GrpoConfig, items: GrpoItems, start: GrpoStart) -> str:
+    """Over everything that decides the training; what its job is told is added when it is launched."""
+    setup = run_tools.setup
+    scripts = (path.read_bytes() for path in (*SCRIPTS, REWARDS, SCORING, JUDGING))
+    begun = model_fingerprint(start.model, None) if start.experiment else setup.model_fingerprint
+    facts = (values.model_dump_json(), setup.device, str(run_tools.threads), begun, setup.model_fingerprint)
+    engines = (run_tools.engine(name).identity for name in (ENGINE, "opencompass"))
+    pairs = json.dumps([items.prompts, items.golds])
+    return digest(*facts, *engines, *scripts, setup.benchmark.model_dump_json(), pairs)
