@@ -16,8 +16,9 @@ from tuneloop.tools.config.config_text import dump_config, engine_config, readab
 from tuneloop.tools.config.grpo_config import is_grpo
 from tuneloop.tools.housekeeping.disk import TRASH, check_room, remove_path, unfinished_removals
 from tuneloop.tools.hub.store import MANIFEST, write_manifest
-from tuneloop.tools.jobs.machine import ENGINES, job_limits
+from tuneloop.tools.jobs.machine import job_limits
 from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.training.launch import SCRIPTS
 from tuneloop.tools.weights.trained_files import (
     CONFIG,
     GENERATION,
@@ -62,9 +63,8 @@ def start_merge(run_tools: RunTools, folder: ExperimentFolder) -> str:
     text = dump_config({k: v for k, v in values.items() if v is not None})
     inputs = job_input_file(work, "merge")
     write_atomic(inputs / "merge.yaml", text)
-    script = ENGINES / "llamafactory" / "train.py"
     command = Command(
-        argv=(str(engine.python), str(script), "export", str(inputs / "merge.yaml")),
+        argv=(str(engine.python), SCRIPTS[0], "export", str(inputs / "merge.yaml")),
         cwd=str(work),
         env={
             **run_tools.environment(work),
@@ -72,7 +72,13 @@ def start_merge(run_tools: RunTools, folder: ExperimentFolder) -> str:
             "LLAMAFACTORY_VERBOSITY": "WARN",
             "DISABLE_VERSION_CHECK": "1",
         },
-        read=(*engine.readable, str(script), str(inputs), str(folder.model), str(run_tools.setup.model_root)),
+        read=(
+            *engine.readable,
+            *SCRIPTS,
+            str(inputs),
+            str(folder.model),
+            str(run_tools.setup.model_root),
+        ),
         write=(str(out), str(work)),
         limits=job_limits(run_tools.settings, run_tools.settings.full_timeout, run_tools.run.root),
         key=digest(text, digest_file(folder.model / "adapter_model.safetensors"), engine.identity),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,12 +14,13 @@ from tests.small_disk import files_up_to
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.files import digest_file, read_json
+from tuneloop.core.job import Command
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
 from tuneloop.tools.jobs.run_tools import RunTools
-from tuneloop.tools.weights.delivery import deliver_candidate, drop_merged, make_whole_model
+from tuneloop.tools.weights.delivery import deliver_candidate, drop_merged, make_whole_model, start_merge
 
 WHOLE = ["config.json", "manifest.json", "model.safetensors", "process_data.py", "tokenizer.json", "train.yaml"]
 
@@ -56,6 +59,23 @@ def test_a_whole_model_with_the_bases_tokenizer(trained: tuple[RunTools, Experim
     assert hashes == {name: digest_file(best / name) for name in WHOLE if name != "manifest.json"}
     before = best.stat().st_ino
     assert make_whole_model(run_tools, folder).stat().st_ino == before, "found finished, not made again"
+
+
+def test_a_merge_may_read_whatever_its_script_imports(
+    trained: tuple[RunTools, ExperimentFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_tools, folder = trained
+    given: list[Command] = []
+    engine = SimpleNamespace(python=Path("python"), readable=(), env={}, identity="e")
+    monkeypatch.setattr(RunTools, "engine", lambda *_: engine)
+    monkeypatch.setattr(RunTools, "launch", lambda _, jobs, name, command, **more: given.append(command))
+    put(folder.model / "adapter_model.safetensors")
+    put(folder.config, "stage: grpo\n")
+    start_merge(run_tools, folder)
+    script = Path(given[0].argv[1])
+    wanted = {name for name in re.findall(r"^from (lf_\w+)", script.read_text(), re.MULTILINE)}
+    assert wanted and {str(script.with_name(f"{name}.py")) for name in wanted} <= set(given[0].read)
+    assert "finetuning_type: lora" in Path(given[0].argv[3]).read_text()
 
 
 def test_without_room_nothing_is_begun(trained: tuple[RunTools, ExperimentFolder]) -> None:
