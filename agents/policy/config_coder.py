@@ -22,6 +22,7 @@ from tuneloop.agents.policy.parameter_map import (
     read_parameter_map,
 )
 from tuneloop.agents.policy.situation import BATCH, Situation, read_situation
+from tuneloop.agents.policy.training_moves import GRPO, by_grpo
 from tuneloop.core.brief import Brief
 from tuneloop.core.constraints import constrained
 from tuneloop.core.experiment import TrainConfig, Value
@@ -128,6 +129,8 @@ STAGE = "stage"  # of every config here; leaving it out would not mend it
 async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
     """The suggestion with the plan; after a failure the last config as the validator says; refused keys are mended."""
     plan = dict(brief.hypothesis.training_plan) if brief.hypothesis else {}
+    if by_grpo(plan):
+        return await write_grpo_config(brief, plan, tools)
     methods = [method for method in (FULL, LORA) if method in plan.values()] or [FULL, LORA]
     situation, parameter_map, longest = await asyncio.gather(
         read_situation(brief, tools), read_parameter_map(tools, methods=methods), longest_before(brief, tools)
@@ -151,6 +154,14 @@ async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
             values = await apply_repairs(values, said, fresh, parameter_map, tools)
         notes += [f"{key}: {text}" for key, text in wrong.items()]
     return TrainConfig(yaml=as_yaml(values), notes="; ".join(notes) or f"{len(values)} values")
+
+
+async def write_grpo_config(brief: Brief, plan: Values, tools: Toolbox) -> TrainConfig:
+    """The server's GRPO recipe with the plan; after a failure without what the validator blames, with what it sets."""
+    fresh = (await tools.call("params_suggest_config", stage=GRPO))["values"] | plan
+    parameter_map = await read_parameter_map(tools)
+    values, notes = await repair_values(brief, fresh, parameter_map, tools)
+    return TrainConfig(yaml=as_yaml(values), notes="; ".join(notes) or "GRPO on the model it builds on")
 
 
 async def find_cure(key: str, text: str, tools: Toolbox) -> str:

@@ -12,7 +12,7 @@ from tuneloop.agents.policy.parameter_map import read_parameter_map
 from tuneloop.agents.policy.researcher import rule_moves
 from tuneloop.agents.policy.situation import read_situation
 from tuneloop.core.brief import Brief, JournalRow
-from tuneloop.core.experiment import Critique
+from tuneloop.core.experiment import Critique, Training
 from tuneloop.core.formatting import format_comparison
 from tuneloop.core.protocols import Toolbox
 
@@ -77,9 +77,7 @@ def describe_result(brief: Brief, case: Case) -> str:
     if c is not None:
         parts.append(f"{c.wins} items won and {c.losses} lost against the incumbent: {format_comparison(c)}.")
     if e.training is not None:
-        parts.append(
-            f"Loss {e.training.first_loss:.2f} → {e.training.last_loss:.3f}, slope at the end {e.training.tail_slope:+.2f}."
-        )
+        parts.append(describe_course(e.training))
     if e.training is not None and e.training.stopped is not None:
         stop = e.training.stopped
         parts.append(
@@ -93,6 +91,13 @@ def describe_result(brief: Brief, case: Case) -> str:
         )
     parts.append(f"About {mean_noise(case):.0%} of the labels may still be wrong.")
     return " ".join(parts)
+
+
+def describe_course(training: Training) -> str:
+    """Loss, or of GRPO reward, over the steps."""
+    if training.reward is not None:
+        return f"Replies earned {training.reward[0]:.2f} of 1 at first, {training.reward[1]:.2f} at last."
+    return f"Loss {training.first_loss:.2f} → {training.last_loss:.3f}, slope at the end {training.tail_slope:+.2f}."
 
 
 def summarize_lesson(brief: Brief, evidence: Evidence, blame: str) -> str:

@@ -23,7 +23,9 @@ MEANINGS = {
     "steps": "max steps",
     "epochs": "train epochs",
     "rank": "lora rank",
+    "prompt_loss": "train on prompt",
 }
+OPTIONAL = ("prompt_loss",)
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class ParameterMap:
     steps: str
     epochs: str
     rank: str
+    prompt_loss: str
     first: Mapping[str, Values]
 
     def begun(self, method: str) -> Values:
@@ -80,7 +83,11 @@ async def read_parameter_map(
     first: dict[str, Values] = {method: one["values"] for method, one in zip(methods, suggested, strict=True)}
     names = [*(told or {}).get("names", ()), *(name for values in first.values() for name in values)]
     found = {knob: match_name(words, names) for knob, words in MEANINGS.items()}
-    lacking = [MEANINGS[k] for k, name in found.items() if name is None and (k != "rank" or LORA in methods)]
+    lacking = [
+        MEANINGS[k]
+        for k, name in found.items()
+        if name is None and (k != "rank" or LORA in methods) and k not in OPTIONAL
+    ]
     if lacking and len(methods) < 2:  # the server may not be searched
         return await read_parameter_map(tools, search=False)
     if lacking:

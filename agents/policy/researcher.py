@@ -40,6 +40,7 @@ from tuneloop.agents.policy.planner_constraints import (
     without_excluded_sources,
 )
 from tuneloop.agents.policy.situation import Situation, read_situation
+from tuneloop.agents.policy.training_moves import by_grpo, grpo_moves, last_sft, masking_moves, read_grpo_values
 from tuneloop.core.brief import Brief, JournalRow
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Hypothesis
@@ -48,7 +49,7 @@ from tuneloop.core.text import equations
 
 RULES = (
     stopped_moves, format_moves, noise_moves, coverage_moves, style_moves, underfit_moves, overfit_moves, rate_moves,
-    method_moves,
+    method_moves, masking_moves,
 )  # fmt: skip
 DIVERGED = re.compile(r"\bnan\b|diverg|infinite|loss rises|exactly 0|learning.rate.*(?:high|lower)", re.I)
 FLAT = re.compile(r"loss does not move|learning.rate is too small", re.I)
@@ -58,8 +59,8 @@ AGAIN, BLAMED = 0.35, 0.15
 
 async def propose_hypothesis(brief: Brief, tools: Toolbox) -> Hypothesis:
     """One falsifiable idea. Raises RecipeError when no source can be read as questions and answers."""
-    parent = parent_of(brief.journal, brief.task.direction)
-    if parent is None:
+    incumbent = parent_of(brief.journal, brief.task.direction)
+    if incumbent is None:
         situation, parameter_map, spacing = await asyncio.gather(
             read_situation(brief, tools), read_parameter_map(tools), base_model_spacing(tools)
         )
@@ -69,11 +70,15 @@ async def propose_hypothesis(brief: Brief, tools: Toolbox) -> Hypothesis:
             apply_directives(brief, dict(idea.training_plan)),
         )
         return note_unfollowable(idea.model_copy(update={"data_plan": plan, "training_plan": values}), brief)
-    situation, parameter_map, evidence = await asyncio.gather(
-        read_situation(brief, tools), read_parameter_map(tools), read_evidence(brief.task, parent, tools)
+    parent = last_sft(brief.journal, incumbent)
+    situation, parameter_map, evidence, grpo = await asyncio.gather(
+        read_situation(brief, tools),
+        read_parameter_map(tools),
+        read_evidence(brief.task, parent, tools),
+        read_grpo_values(incumbent, tools),
     )
     case = Case(situation, permitted_evidence(evidence, situation), parameter_map)
-    move = choose_move(case, parent)
+    move = choose_move(case, parent, grpo)
     if move is None:
         return stop_proposal(brief, parent.number)
     return note_unfollowable(hypothesis_of(move, parent.number), brief)
@@ -182,21 +187,22 @@ def apply_failure(
     return plan, parameter_map.with_rate(training, 0.5), "The same data at half the learning rate, after a failure."
 
 
-def choose_move(case: Case, parent: JournalRow) -> Move | None:
-    """The untried move with the most weight; None: everything was tried."""
+def choose_move(case: Case, parent: JournalRow, grpo: Values | None = None) -> Move | None:
+    """The untried move with the most weight; None: everything was tried. `grpo`: values of a GRPO that may follow."""
     journal = case.situation.brief.journal
     tried = {plan_fingerprint(r.hypothesis.data_plan, dict(r.hypothesis.training_plan)) for r in journal}
     possible = [*directive_moves(case, parent.hypothesis.data_plan, dict(parent.hypothesis.training_plan))]
-    possible += [
-        m for m in (limit_move(m, case) for m in rule_moves(case)) if (m.plan, m.training) != (case.plan, case.training)
-    ]
+    moves = [*(limit_move(m, case) for m in rule_moves(case)), *grpo_moves(case, grpo)]
+    possible += [m for m in moves if (m.plan, m.training) != (case.plan, case.training)]
     untried = [m for m in possible if plan_fingerprint(m.plan, m.training) not in tried]
     losses = count_rejections(journal, parent)
     return max(untried, key=lambda m: weigh_move(m, losses, parent), default=None)
 
 
 def rule_moves(case: Case) -> list[Move]:
-    """All moves of all rules, in the rules' order."""
+    """All moves of all rules, in the rules' order; none of a GRPO, whose loss and length say other things."""
+    if by_grpo(case.training):
+        return []
     return [move for rule in RULES for move in rule(case) if find_step(move.plan, "use_source")]
 
 

@@ -172,7 +172,7 @@ def suggest_grpo(*, tiny: bool, steps: int | None, longest_reply: int) -> dict[s
     """A first GRPO recipe for a model that an SFT has trained; LoRA's own values count from the base model alone."""
     return {
         "stage": STAGE,
-        "learning_rate": 2e-4 if tiny else 2e-5,
+        "learning_rate": 2e-4 if tiny else 5e-5,
         "warmup_steps": 5,
         "max_steps": steps or 100,
         "per_device_train_batch_size": 64,

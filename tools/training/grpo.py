@@ -69,7 +69,7 @@ class GrpoJobs:
     @property
     def exchange(self) -> Path:
         """Where replies go to the scorer and scores come back."""
-        return self.folder.work / "exchange"
+        return exchange_folder(self.folder)
 
     @property
     def prompts(self) -> Path:
@@ -151,7 +151,12 @@ class GrpoJobs:
         }
 
     def tend(self) -> None:
-        """Start the scorer where none runs. Raises InfrastructureError where it ended by itself: replies would wait in vain."""
+        """Start the scorer where none runs and replies may come.
+
+        Raises InfrastructureError where it ended by itself: replies would wait in vain.
+        """
+        if is_over(self.folder):
+            return
         seen, job = self.tools.status(self.folder.jobs, SCORE)
         if job is not None and seen.exit is not None and seen.exit.reason == "finished" and seen.exit.code not in ENDS:
             self.stop(save=False)
@@ -161,12 +166,12 @@ class GrpoJobs:
     def start_scorer(self) -> None:
         """Launch it, or find it running."""
         tools, folder, declared = self.tools, self.folder, self.benchmark
+        self.exchange.mkdir(parents=True, exist_ok=True)
+        (self.exchange / OVER).unlink(missing_ok=True)
         if tools.status(folder.jobs, SCORE)[0].state == "running":
             return
         inputs, work = job_input_file(folder.work, SCORE), folder.work / SCORE
         work.mkdir(parents=True, exist_ok=True)
-        self.exchange.mkdir(parents=True, exist_ok=True)
-        (self.exchange / OVER).unlink(missing_ok=True)
         file, files = scorer_file(declared), tools.settings.scorer_folder
         judge: dict[str, str] = {
             "loader": str(JUDGING),
@@ -223,6 +228,16 @@ class GrpoJobs:
         if seen.exit is None or not seen.exit.ok:
             raise RecipeError(f"training failed. {self.tools.failure_text(job, seen)}", culprit="config")
         return verify_grpo(self.tools, self.folder, self.values.max_steps)
+
+
+def exchange_folder(folder: ExperimentFolder) -> Path:
+    """Where the replies and scores of an experiment's training meet."""
+    return folder.work / "exchange"
+
+
+def is_over(folder: ExperimentFolder) -> bool:
+    """Whether the training has said that no more replies come."""
+    return (exchange_folder(folder) / OVER).exists()
 
 
 def stop_grpo(tools: RunTools, folder: ExperimentFolder, name: str, *, save: bool) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import EarlyStop, Forecast, Training, TrainingFinding
@@ -21,7 +23,7 @@ from tuneloop.tools.config.config_text import (
 from tuneloop.tools.config.finding import Finding
 from tuneloop.tools.config.grpo_config import grpo_values, is_grpo
 from tuneloop.tools.config.memory import training_bytes
-from tuneloop.tools.config.model_card import read_model_card
+from tuneloop.tools.config.model_card import ModelCard, read_model_card
 from tuneloop.tools.housekeeping.disk import check_room
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.training.grpo import (
@@ -32,6 +34,7 @@ from tuneloop.tools.training.grpo import (
     TRAIN,
     grpo_curve,
     grpo_findings,
+    is_over,
     stop_grpo,
     verify_grpo,
 )
@@ -41,6 +44,7 @@ from tuneloop.tools.training.monitor import MonitorSigns, monitor_findings
 from tuneloop.tools.training.result import log_points, training_result, verify_state, verify_training
 from tuneloop.tools.training.smoke_run import smoke_run_forecast
 from tuneloop.tools.training.smoke_run_rows import check_smoke_run
+from tuneloop.tools.training.tokens import Format, asked_format
 
 
 def by_grpo(folder: ExperimentFolder) -> bool:
@@ -54,9 +58,28 @@ def check_recipe(run_tools: RunTools, text: str) -> list[Finding]:
         config = parse_config(text)
     except ConfigError as e:
         return [Finding("error", e.line, e.key, e.text)]
+    card = read_model_card(run_tools.setup.model_root)
     if is_grpo(config.values):
-        return check_grpo(run_tools, config, read_model_card(run_tools.setup.model_root))
-    return check_run_config(run_tools, text)
+        return check_grpo(run_tools, config, card)
+    unlike = form_warnings(config.values, asked_format(run_tools), card)
+    return [*check_run_config(run_tools, text), *(Finding("warning", config.lines.get(k, 0), k, t) for k, t in unlike)]
+
+
+def form_warnings(values: Mapping[str, Any], asked: Format, card: ModelCard) -> Iterator[tuple[str, str]]:
+    """Key and text of what puts training rows into another form than the evaluation asks in.
+
+    A chat template that is another one than the tokenizer's is found by the check of the config itself.
+    """
+    bare = values.get("template") == "empty"
+    if asked == "raw" and not bare and card.chat_template is not None:
+        told = "the evaluation asks plain text, and a template puts a chat around each row"
+        yield "template", f"{told}; write empty, and end outputs with the tokenizer's end of text"
+    if asked == "chat" and bare and card.template is None:
+        yield "template", "empty puts no chat around rows, as the evaluation does; leave it out"
+    if asked == "chat" and values.get("default_system"):
+        yield "default_system", "the evaluation asks without this system turn; leave it out"
+    if asked == "chat" and values.get("enable_thinking") is False and "enable_thinking" in (card.chat_template or ""):
+        yield "enable_thinking", "the evaluation asks with the template's own default, which is true; leave it out"
 
 
 def launch(run_tools: RunTools, folder: ExperimentFolder, kind: TrainingKind) -> str:
@@ -75,7 +98,7 @@ def launch(run_tools: RunTools, folder: ExperimentFolder, kind: TrainingKind) ->
 def tend(run_tools: RunTools, folder: ExperimentFolder, kind: TrainingKind) -> None:
     """Keep running what a running training needs beside it. Raises InfrastructureError where replies cannot be scored."""
     alive = [run_tools.status(folder.jobs, name)[0].state == "running" for name in (kind, SCORE)]
-    if by_grpo(folder) and alive == [True, False]:
+    if by_grpo(folder) and alive == [True, False] and not is_over(folder):
         plan_experiment(run_tools, folder).tend()
 
 

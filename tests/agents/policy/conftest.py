@@ -67,6 +67,10 @@ class World:
         if tool == "params_check_config":
             check = self.answers.get(tool, {"findings": []})
             return check(**arguments) if callable(check) else check
+        if tool == "params_suggest_config" and arguments.get("stage") == "grpo":
+            if tool not in self.answers:
+                raise ToolError("grpo needs the engine trl; right is stage sft")
+            return self.answers[tool]
         if tool == "params_suggest_config":
             values = suggestion(self.card, **arguments)["values"]
             return {"values": {self.renamed.get(key, key): value for key, value in values.items()}}

@@ -18,7 +18,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmarks.wordproblems import BENCHMARK
 from tuneloop.tools.config.grpo_config import GrpoConfig
 from tuneloop.tools.jobs.run_tools import RunTools
-from tuneloop.tools.training import grpo_recipe
+from tuneloop.tools.training import grpo_recipe, methods
 from tuneloop.tools.training.grpo_recipe import check_built, check_start, grpo_items, grpo_start
 from tuneloop.tools.training.methods import check_recipe
 from tuneloop.tools.training.tokens import experiment_tokens
@@ -177,3 +177,22 @@ def test_there_are_no_tokens_to_show(run_tools: RunTools) -> None:
     write_json(folder.data / "data.json", rows("\\boxed{2}"))
     with pytest.raises(ToolError, match="learns from replies"):
         experiment_tokens(run_tools, folder, 0, quiet)
+
+
+@pytest.mark.parametrize(
+    ("form", "line", "finding"),
+    [
+        ("chat", "template: chatml", ""),
+        ("chat", "default_system: You count.", "default_system: the evaluation asks without this system turn"),
+        ("base", "template: chatml", "template: the evaluation asks plain text"),
+        ("base", "template: empty", ""),
+    ],
+)
+def test_a_form_that_differs_between_training_and_evaluation_is_found(
+    run_tools: RunTools, monkeypatch: pytest.MonkeyPatch, form: str, line: str, finding: str
+) -> None:
+    monkeypatch.setattr(methods, "check_run_config", lambda *_: [])
+    declared = BENCHMARK.model_copy(update={"form": form})
+    vars(run_tools)["setup"] = run_tools.setup.model_copy(update={"benchmark": declared})
+    told = [str(found) for found in check_recipe(run_tools, f"{line}\n") if found.level == "warning"]
+    assert [finding in text for text in told] == ([True] if finding else [])

@@ -1,0 +1,71 @@
+"""Moves beyond the usual parameters: which tokens carry loss, and GRPO on what an SFT has taught."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tuneloop.agents.policy.evidence import call_or_none
+from tuneloop.agents.policy.moves import Case, Move
+from tuneloop.agents.policy.parameter_map import Values, training_seconds
+from tuneloop.core.brief import JournalRow
+from tuneloop.core.protocols import Toolbox
+
+STAGE, GRPO = "stage", "grpo"
+STEPS = 40
+SLOWER = 20  # times a step of SFT: replies are drawn, many to a prompt
+
+
+def masking_moves(case: Case) -> Iterator[Move]:
+    """Loss on prompts too, or on answers alone again."""
+    key = case.parameter_map.prompt_loss
+    if not key:
+        return
+    if case.training.get(key):
+        rest = {name: value for name, value in case.training.items() if name != key}
+        why = "prompts carry loss, and no prompt is ever to be written"
+        yield case.move("method", 0.12 * case.room, "Loss on answers alone.", why, training=rest)
+    else:
+        said = "Loss on prompts too: the model learns from the problems' own text."
+        why = "only answers carry loss, and they are few tokens"
+        yield case.move("method", 0.06 * case.room, said, why, training={**case.training, key: True})
+
+
+async def read_grpo_values(incumbent: JournalRow, tools: Toolbox) -> Values | None:
+    """The server's first GRPO recipe; None where the run cannot train so, or the weights are not those of a promoted SFT.
+
+    Weights of other experiments may be gone.
+    """
+    if incumbent.outcome != "promoted" or by_grpo(dict(incumbent.hypothesis.training_plan)):
+        return None
+    told = await call_or_none(tools, "params_suggest_config", stage=GRPO, steps=STEPS)
+    return told and dict(told["values"])
+
+
+def grpo_moves(case: Case, values: Values | None) -> Iterator[Move]:
+    """GRPO where the model gets some items right and others wrong: only there replies to one prompt earn differently."""
+    if values is None:
+        return
+    seconds = STEPS * SLOWER * case.evidence.seconds_per_step
+    if case.situation.brief.budget.training_left is not None and seconds > training_seconds(case.situation):
+        return
+    weight = 0.5 * case.room * (1 - case.room)
+    why = f"{100 * case.room:.0f} % are wrong, and the scorer can tell right replies from wrong ones"
+    for factor, less in ((1.0, 1.0), (0.3, 0.5)):
+        rate = case.parameter_map.rate
+        training = {**values, rate: float(f"{float(str(values[rate])) * factor:.2g}")}
+        said = f"GRPO on this model, {STEPS} steps at learning rate {training[rate]:g}."
+        yield replace(case.move("method", less * weight, said, why), training=training)
+
+
+def by_grpo(values: Values) -> bool:
+    """Whether a training plan is one of GRPO."""
+    return values.get(STAGE) == GRPO
+
+
+def last_sft(journal: Sequence[JournalRow], row: JournalRow) -> JournalRow:
+    """The experiment itself, or the SFT that its GRPO began with: what ordinary moves change."""
+    rows = {one.number: one for one in journal}
+    while by_grpo(dict(row.hypothesis.training_plan)) and (before := rows.get(row.hypothesis.parent or 0)):
+        row = before
+    return row

@@ -1,0 +1,89 @@
+"""GRPO and masking as moves: when they are proposed, what they become, what follows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tuneloop.agents.policy.training_moves import grpo_moves, masking_moves
+from tuneloop.core.brief import BudgetLeft
+from tuneloop.core.experiment import Diagnosis, Hypothesis
+
+GRPO = {"stage": "grpo", "learning_rate": 2e-4, "max_steps": 40, "num_generations": 8, "beta": 0.01}
+
+
+def proposals(world: Any, count: int, **changes: Any) -> list[Hypothesis]:
+    """What is proposed after a first recipe that stays the best."""
+    first = world.hypothesis()
+    journal: tuple[Any, ...] = (world.row(1, first),)
+    for number in range(2, count + 2):
+        idea = world.hypothesis(experiment=number, journal=journal, **changes)
+        journal = (*journal, world.row(number, idea, outcome="not promoted", value=40.0))
+    return [row.hypothesis for row in journal]
+
+
+def test_grpo_is_proposed_where_the_run_can_train_so(messy) -> None:
+    assert not [idea for idea in proposals(messy, 12) if idea.training_plan.get("stage")]
+    messy.answers["params_suggest_config"] = {"values": GRPO}
+    first, *later = proposals(messy, 12)
+    ideas = [idea for idea in later if idea.training_plan.get("stage") == "grpo"]
+    assert ideas and ideas[0].parent == 1 and ideas[0].data_plan == first.data_plan
+    assert dict(ideas[0].training_plan) == GRPO
+    assert later[0] not in ideas, "there is more to gain elsewhere first"
+
+
+def test_its_config_is_the_servers_with_the_plan(messy) -> None:
+    messy.answers["params_suggest_config"] = {"values": {**GRPO, "warmup_steps": 5}}
+    idea = messy.hypothesis().model_copy(update={"training_plan": {**GRPO, "learning_rate": 6e-5}, "parent": 1})
+    assert yaml.safe_load(messy.config(idea).yaml) == {**GRPO, "warmup_steps": 5, "learning_rate": 6e-5}
+    repair = Diagnosis(culprit="config", problem="use at most 12 steps", repair="set the max steps to 12")
+    told = {"config": messy.config(idea).yaml, "diagnosis": repair}
+    assert yaml.safe_load(messy.config(idea, **told).yaml)["max_steps"] == 12
+
+
+def test_after_a_grpo_ordinary_moves_change_the_sft_below_it(messy) -> None:
+    messy.answers["params_suggest_config"] = {"values": GRPO}
+    first = messy.hypothesis()
+    tuned = first.model_copy(update={"training_plan": GRPO, "parent": 1})
+    journal = (messy.row(1, first), messy.row(2, tuned, value=55.0))
+    idea = messy.hypothesis(experiment=3, journal=journal)
+    assert idea.parent == 1 and idea.training_plan.get("stage") is None
+
+
+def test_no_grpo_without_time_weights_or_anything_to_learn(messy) -> None:
+    messy.answers["params_suggest_config"] = {"values": GRPO}
+    short = BudgetLeft(experiments_left=30, seconds_left=100, training_left=40)
+    assert not [idea for idea in proposals(messy, 8, budget=short) if idea.training_plan.get("stage")]
+    first = messy.hypothesis()
+    row = messy.row(1, first, outcome="not promoted")
+    assert messy.hypothesis(experiment=2, journal=(row,)).training_plan.get("stage") is None
+
+
+class Turned:
+    """A case with what moves read of one."""
+
+    def __init__(self, room: float, training: dict[str, Any], key: str = "train_on_prompt") -> None:
+        self.room, self.training = room, training
+        self.parameter_map = type("Map", (), {"prompt_loss": key, "rate": "learning_rate"})
+
+    def move(self, aspect: str, weight: float, statement: str, reason: str, training: Any = None) -> Any:
+        return weight, training
+
+
+@pytest.mark.parametrize(
+    ("training", "then"),
+    [({"a": 1}, {"a": 1, "train_on_prompt": True}), ({"a": 1, "train_on_prompt": True}, {"a": 1})],
+)
+def test_masking_is_turned_on_and_off(training: dict[str, Any], then: dict[str, Any]) -> None:
+    case: Any = Turned(0.5, training)
+    found: list[Any] = list(masking_moves(case))
+    ((weight, made),) = found
+    assert made == then and 0 < weight < 0.1
+    case = Turned(0.5, training, key="")
+    assert list(masking_moves(case)) == []
+
+
+def test_without_values_there_is_no_grpo() -> None:
+    assert list(grpo_moves(Turned(0.5, {}), None)) == []  # type: ignore[arg-type]
