@@ -10,6 +10,7 @@ from tuneloop.core.files import read_field
 from tuneloop.core.job import JobReport
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.graph.context import Context
+from tuneloop.graph.outcomes.warnings import add_warning
 from tuneloop.graph.wait import KILLS, wait_for_job
 from tuneloop.tools.data_script.dataset_build import gate_data, is_dataset_built
 from tuneloop.tools.data_script.run import script_result, start_script
@@ -26,7 +27,7 @@ def build_data(ctx: Context) -> dict[str, Any]:
     if read_field(folder.data / "report.json", "rows", int) == 0:
         raise RecipeError("no row was left after the data gate", culprit="data")
     if methods.by_grpo(folder):
-        check_built(ctx.run_tools, folder)
+        add_warning(folder, check_built(ctx.run_tools, folder))
     return {"stage": "smoke_run"}
 
 

@@ -17,6 +17,13 @@ def keep_config_warnings(folder: ExperimentFolder, texts: list[str]) -> None:
     write_json(_file(folder), texts)
 
 
+def add_warning(folder: ExperimentFolder, text: str) -> None:
+    """One more of the recipe as it is now; once, and nothing where there is no text."""
+    kept = read_model(_file(folder), list[str]) if _file(folder).is_file() else []
+    if text and text not in kept:
+        write_json(_file(folder), [*kept, text])
+
+
 def collect_warnings(run: RunFolder, number: int) -> tuple[str, ...]:
     """Of the config check, of the newest data gate, of the live watch, in this order."""
     folder = run.experiment(number)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InfrastructureError, RecipeError
@@ -70,6 +70,11 @@ class GrpoJobs:
     def exchange(self) -> Path:
         """Where replies go to the scorer and scores come back."""
         return exchange_folder(self.folder)
+
+    @property
+    def method(self) -> Literal["lora", "full"]:
+        """What is trained: an adapter, or after an SFT of all weights, all of them."""
+        return "lora" if self.new_adapter or is_adapter(self.begin) else "full"
 
     @property
     def prompts(self) -> Path:

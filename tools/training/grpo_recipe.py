@@ -28,7 +28,10 @@ ENGINE = "trl"
 
 @dataclass(frozen=True)
 class GrpoItems:
-    """Prompts and the right answer of each; `dropped`: rows without a readable answer, and prompts with more than one."""
+    """Prompts and the right answer of each.
+
+    `dropped`: rows without a readable answer, of a prompt that has another answer too, or that repeat one.
+    """
 
     prompts: tuple[str, ...]
     golds: tuple[str, ...]
@@ -101,10 +104,17 @@ def check_sample(run_tools: RunTools, folder: ExperimentFolder) -> None:
         )
 
 
-def check_built(run_tools: RunTools, folder: ExperimentFolder) -> None:
-    """Raises RecipeError, in one line, where the built rows give too few prompts."""
-    items = grpo_items(run_tools.setup.benchmark, read_json(folder.data / "data.json"))
-    check_items(run_tools.setup.benchmark, grpo_values(train_config(folder).values), items)
+def check_built(run_tools: RunTools, folder: ExperimentFolder) -> str:
+    """How many of the built rows are left out, "" for none. Raises RecipeError, in one line, where too few prompts are left."""
+    benchmark = run_tools.setup.benchmark
+    items = grpo_items(benchmark, read_json(folder.data / "data.json"))
+    check_items(benchmark, grpo_values(train_config(folder).values), items)
+    if not items.dropped:
+        return ""
+    return (
+        f"GRPO asks {len(items.prompts)} prompts; {items.dropped} rows are left out: the scorer of {benchmark.name} reads no "
+        "answer in them, or they repeat a prompt"
+    )
 
 
 def check_items(benchmark: Benchmark, values: GrpoConfig, items: GrpoItems) -> None:

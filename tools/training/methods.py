@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.protocols import TrainingKind
 from tuneloop.tools.config.check import check_run_config
 from tuneloop.tools.config.config_text import (
+    Config,
     ConfigError,
     engine_config,
     parse_config,
@@ -32,6 +34,7 @@ from tuneloop.tools.training.grpo import (
     SMOKE,
     SMOKE_STEPS,
     TRAIN,
+    GrpoJobs,
     grpo_curve,
     grpo_findings,
     is_over,
@@ -88,8 +91,7 @@ def launch(run_tools: RunTools, folder: ExperimentFolder, kind: TrainingKind) ->
         return start_smoke_run(run_tools, folder) if kind == SMOKE else start_training(run_tools, folder)
     jobs = plan_experiment(run_tools, folder)
     if kind == TRAIN and not (folder.model / "pulse.json").is_file():
-        need = training_bytes(config_context(run_tools, folder))
-        check_room(folder.root, need, f"training experiment {folder.number}")
+        check_room(folder.root, disk_bytes(jobs), f"training experiment {folder.number}")
     # All replies of a step, not some: what memory it takes is to be seen.
     jobs.launch(kind, jobs.values if kind == TRAIN else jobs.values.few(SMOKE_STEPS, jobs.values.replies))
     return kind
@@ -159,5 +161,10 @@ def _grpo_forecast(run_tools: RunTools, folder: ExperimentFolder, status: JobSta
         raise RecipeError(sft_first(f"the replies of {start} earn {reward:.3f} on average"), culprit="config")
     rows, values = read_field(folder.data / "report.json", "rows", int), jobs.values
     prompts = values.max_steps * values.replies / values.num_generations / values.num_iterations
-    disk = training_bytes(config_context(run_tools, folder))
-    return found.model_copy(update={"epochs": round(prompts / max(1, rows), 2), "disk": disk})
+    return found.model_copy(update={"epochs": round(prompts / max(1, rows), 2), "disk": disk_bytes(jobs)})
+
+
+def disk_bytes(jobs: GrpoJobs) -> int:
+    """What checkpoints and model of a GRPO training take at most: as much as those of an SFT by the same method."""
+    case = config_context(jobs.tools, jobs.folder)
+    return training_bytes(replace(case, config=Config({**case.config.values, "finetuning_type": jobs.method})))

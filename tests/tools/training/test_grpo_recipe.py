@@ -143,6 +143,15 @@ def test_few_prompts_are_refused(run_tools: RunTools, outputs: list[str], culpri
     assert e.value.culprit == culprit and "\n" not in str(e.value)
 
 
+def test_rows_that_are_left_out_are_counted(run_tools: RunTools) -> None:
+    begin(run_tools, 1)
+    folder = run_tools.run.experiment(3)
+    write_json(folder.data / "data.json", rows("\\boxed{2}", "\\boxed{3}", "four"))
+    assert "GRPO asks 2 prompts; 1 rows are left out" in check_built(run_tools, folder)
+    write_json(folder.data / "data.json", rows("\\boxed{2}", "\\boxed{3}"))
+    assert check_built(run_tools, folder) == ""
+
+
 def test_it_begins_with_the_weights_of_the_experiment_it_builds_on(run_tools: RunTools) -> None:
     begin(run_tools, 1)
     folder = run_tools.run.experiment(3)
