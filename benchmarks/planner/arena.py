@@ -17,6 +17,7 @@ from tuneloop.agents.policy.situation import read_situation
 from tuneloop.agents.researcher import RESEARCHER
 from tuneloop.core.async_bridge import run_sync
 from tuneloop.core.brief import Brief, BudgetLeft
+from tuneloop.core.errors import ToolError
 from tuneloop.core.protocols import Toolbox, ToolCard
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings, load_settings
@@ -61,7 +62,9 @@ class KeptTools:
         self._kept: dict[str, Any] = {}
 
     async def call(self, tool: str, **arguments: Any) -> Any:
-        """The tool's answer."""
+        """The tool's answer. Raises ToolError for GRPO, which no real run of the surface had."""
+        if arguments.get("stage") == "grpo":
+            raise ToolError("the space has SFT alone")
         key = repr((tool, sorted(arguments.items())))
         if tool in self.LASTING and key in self._kept:
             return self._kept[key]
