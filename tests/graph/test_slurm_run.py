@@ -1,0 +1,43 @@
+"""A whole run on nodes of Slurm: killed and gone on, it is the run that this machine makes alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import COMMAND, DEFAULT, SMALL
+from tests.slurm_cluster import cluster, missing
+from tests.waiting import until
+from tuneloop.core.files import digest_file, read_json
+
+pytestmark = [pytest.mark.soak, pytest.mark.skipif(bool(missing()), reason=f"Slurm is not there: {missing()}")]
+
+
+def journal(run: Path) -> dict[str, Any]:
+    """What a run found, without times and places."""
+    report = read_json(run / "report.json")
+    scores = {name: read_json(run / name / "scores.json") for name in ("baseline", "experiments/001")}
+    weights = [digest_file(file) for file in sorted((run / "best").rglob("*.safetensors"))]
+    return {"scores": scores, "best": report["best"]["test"], "claim": report["claim"], "weights": weights}
+
+
+def test_the_same_spec_and_seed_give_the_same_journal_and_a_kill_loses_nothing(warm_home: Path) -> None:
+    runs = warm_home / "runs"
+    with tempfile.TemporaryDirectory(prefix="slurm", dir="/tmp") as place, cluster(Path(place) / "c") as nodes:
+        env = {**os.environ, **SMALL, **nodes.env, "FT_FILE_PATH": str(warm_home)}
+        run = [*COMMAND, "run", *DEFAULT]
+        subprocess.run([*run, "--run-id", "here"], env=env, check=True, capture_output=True)
+        with subprocess.Popen([*run, "--executor", "slurm", "--run-id", "there"], env=env) as orchestrator:
+            until((runs / "there/experiments/001/jobs/train.1/alive").exists, seconds=600)
+            orchestrator.kill()
+        subprocess.run([*COMMAND, "resume", "there"], env=env, check=True, capture_output=True)
+        trainings = list((runs / "there/experiments/001/jobs").glob("train.*"))
+        assert len(trainings) == 1, "the training was run again"
+        assert (trainings[0] / "slurm.txt").is_file()
+        assert json.dumps(journal(runs / "there")) == json.dumps(journal(runs / "here"))
