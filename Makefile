@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE  # what is compiled once serves every process o
 
 .DEFAULT_GOAL := help
 .PHONY: run test fast engines slow check style types bench bench-planner bench-tools platforms real real-matrix gpu soak crash-soak clean help install \
-  asked sandbox postgres audit sbom wheel
+  asked sandbox postgres slurm audit sbom wheel
 
 run: install sandbox  ## install what is missing, then fine-tune the embedded model: three experiments
 	$(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3
@@ -41,7 +41,7 @@ test: style sandbox postgres  ## style, types, layers, the fast tests and a shor
 fast: install sandbox postgres  ## the fast tests alone: no engine, no container
 	$(BESIDE) $(addprefix fast-,$(PARTS))
 
-slow: install sandbox postgres $(VENV)/audit/installed  ## long tests on real engines, the short crash suite
+slow: install sandbox postgres slurm $(VENV)/audit/installed  ## long tests on real engines, the short crash suite
 	$(BESIDE) $(addprefix slow-,$(PARTS))
 
 fast-%:
@@ -158,6 +158,12 @@ postgres:  ## a PostgreSQL server's programs, for the tests of its checkpointer
 	else \
 	  echo "PostgreSQL's programs are missing: install them (Debian: sudo apt-get install postgresql)" >&2; \
 	  exit 2; \
+	fi
+
+slurm:  # Slurm's daemons, for the tests of its executor, which are skipped without them
+	@if command -v sbatch >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then :; else \
+	  { apt-get install -y -q --no-install-recommends slurm-wlm munge \
+	    || { apt-get update -q && apt-get install -y -q --no-install-recommends slurm-wlm munge; }; } >/dev/null; \
 	fi
 
 clean:  ## remove environments, caches and builds; runs and models in FT_FILE_PATH stay

@@ -27,14 +27,15 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(HERE), str(ROOT / "src")]  # tuneloop need not be installed
 
+import gpu_jobs  # noqa: E402
 from gpu_training import QWEN2, SMOLLM2, Training, largest_batch, measure, step_operations, tensors  # noqa: E402
 
 from tuneloop.tools.config.memory_estimate import Recipe, estimate_memory  # noqa: E402
 from tuneloop.tools.config.model_shape import shape_of_weights  # noqa: E402
 
 OUT = HERE / "out" / "gpu.json"
-SECONDS, ROW_SECONDS, LEAST = 530.0, 90.0, 20.0  # of everything, of one row, of a row that is begun
-STEPS_SECONDS = 15.0
+SECONDS, ROW_SECONDS, LEAST = 530.0, 120.0, 20.0  # of everything, of one row, of a row that is begun
+STEPS_SECONDS = 8.0
 TOLERANCE = 15.0  # percent by which an estimate of memory may be off
 TINY = ROOT / "tools" / "embedded" / "tiny_model"
 # Bfloat16 operations a second of dense matrices, in units of 10¹², from the makers' data sheets; longer names first.
@@ -79,13 +80,14 @@ def find_torch() -> Any:
     return torch
 
 
-def expected_bytes(asked: Training) -> int:
+def expected_bytes(asked: Training, bits: int | None = None) -> int:
     """Our estimate of what tensors take: without the driver's own share, which torch does not count."""
     recipe = Recipe(
         method="full" if asked.full else "lora",
         tokens=asked.tokens,
         batch=asked.batch,
         checkpointing=asked.checkpointing,
+        bits=bits,
     )
     found = estimate_memory(shape_of_weights(asked.sizes, tensors(asked.sizes)), recipe)
     return found.total - found.runtime
@@ -232,33 +234,34 @@ def qlora() -> dict[str, Any]:
     return {"bitsandbytes": library.__version__, "relative_error": wrong, "bytes_per_weight": took / 4096**2}
 
 
-def llamafactory() -> dict[str, Any]:
-    """The embedded model through LLaMA-Factory's own command in bfloat16, 20 steps."""
+def killed_training() -> dict[str, Any]:
+    """The embedded model by our training job: killed and gone on, it ends with the weights of an undisturbed one."""
     find_torch()
-    library = needed("llamafactory")
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        rows = [{"instruction": f"What is {n} + 1?", "input": "", "output": str(n + 1)} for n in range(64)]
-        (folder / "rows.json").write_text(json.dumps(rows))
-        (folder / "dataset_info.json").write_text(json.dumps({"rows": {"file_name": "rows.json"}}))
-        given = {
-            "model_name_or_path": str(TINY), "stage": "sft", "do_train": True, "finetuning_type": "full", "bf16": True,
-            "dataset": "rows", "dataset_dir": str(folder), "template": "qwen", "cutoff_len": 128, "max_steps": 20,
-            "per_device_train_batch_size": 8, "output_dir": str(folder / "out"), "report_to": "none", "logging_steps": 1,
-            "learning_rate": 1e-3,
-        }  # fmt: skip
-        (folder / "train.json").write_text(json.dumps(given))
-        needed("llamafactory.train.tuner").run_exp(given)
-        log = [json.loads(line) for line in (folder / "out" / "trainer_log.jsonl").read_text().splitlines()]
-    told = [line["loss"] for line in log if "loss" in line]
-    if told[-1] >= told[0]:
-        raise ValueError(f"the loss does not fall: {told[0]} → {told[-1]}")
-    return {
-        "llamafactory": getattr(library, "__version__", ""),
-        "first_loss": told[0],
-        "last_loss": told[-1],
-        "steps": len(told),
-    }
+    needed("llamafactory")
+    found = gpu_jobs.killed_training()
+    if found["resumed_weights_differ_by_at_most"] > 1e-3:
+        raise ValueError(f"another training: {found}")
+    return found
+
+
+def job(asked: Training, **more: Any) -> dict[str, Any]:
+    """Our training job on that shape: the loss falls, its memory beside the estimate, its speed."""
+    torch = find_torch()
+    needed("llamafactory")
+    if "quantization_bit" in more:
+        needed("bitsandbytes")
+    found = gpu_jobs.measured_job(torch, asked, **more)
+    found |= compared(expected_bytes(asked, more.get("quantization_bit")), found["allocated_bytes"])
+    speed = step_operations(asked.sizes, asked.batch * asked.tokens, full=asked.full) / found["seconds_per_step"]
+    return {**found, "share_of_peak": share(speed, torch.cuda.get_device_name(0))}
+
+
+def grpo() -> dict[str, Any]:
+    """The embedded model by our GRPO job, replies drawn on the card."""
+    find_torch()
+    if not needed("trl").__version__.startswith("1."):
+        raise SkippedError("the trl of this python is not that of GRPO's engine")
+    return gpu_jobs.grpo()
 
 
 def vllm() -> dict[str, Any]:
@@ -285,15 +288,22 @@ ROWS: dict[str, Callable[[], dict[str, Any]]] = {
     "out of memory": out_of_memory,
     "two jobs on one card": two_jobs,
     "four bits by bitsandbytes": qlora,
-    "LLaMA-Factory": llamafactory,
+    "a killed training goes on": killed_training,
+    "our job, LoRA, SmolLM2-135M's shape": lambda: job(Training(SMOLLM2, full=False, batch=16, tokens=1024)),
+    "our job, full, SmolLM2-135M's shape": lambda: job(Training(SMOLLM2, full=True, batch=16, tokens=1024)),
+    "our job, QLoRA, Qwen2-1.5B's shape": lambda: job(
+        Training(QWEN2, full=False, batch=4, tokens=1024), quantization_bit=4
+    ),
+    "GRPO": grpo,
     "vLLM": vllm,
 }
 
 
 def one_row(name: str) -> Row:
     """Measured in this process."""
+    began = time.monotonic()
     try:
-        return Row(name, measured=ROWS[name]())
+        return Row(name, measured={**ROWS[name](), "row_seconds": round(time.monotonic() - began, 1)})
     except SkippedError as e:
         return Row(name, skipped=str(e))
     except Exception as e:  # noqa: BLE001 - a row that fails is a finding, and the others go on

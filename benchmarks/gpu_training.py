@@ -193,13 +193,16 @@ def prepared(torch: Any, asked: Training, device: str, *, library: bool = True) 
 def losses(torch: Any, model: Any, asked: Training, device: str) -> Iterator[float]:
     """Train without an end on the same random rows; the loss of each step, when the device has done it."""
     tuned = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(tuned, lr=FULL_RATE if asked.full else LORA_RATE)
+    optimizer = torch.optim.AdamW(
+        tuned, lr=FULL_RATE if asked.full else LORA_RATE, fused=True
+    )  # as the engine's default
     rows = torch.randint(asked.sizes["vocab_size"], (asked.batch, asked.tokens), device=device)
+    following = torch.nn.functional.pad(rows[:, 1:], (0, 1), value=-100).flatten()  # logits stay where they are
     while True:
         with torch.autocast(device, dtype=torch.bfloat16):
             said = model(input_ids=rows)
             logits = (said if torch.is_tensor(said) else said.logits).float()
-            loss = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), rows[:, 1:].flatten())
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), following)
         del said, logits
         loss.backward()
         optimizer.step()

@@ -36,7 +36,9 @@ run or evaluation; sealed splits never.
 
 @click.command(epilog=EXAMPLES)
 @click.argument("run_id", metavar="[RUN]", required=False)
-@click.option("--only", multiple=True, type=click.Choice(KINDS), help="This kind only; repeat it for more.")
+@click.option(
+    "--only", multiple=True, type=click.Choice(KINDS), help="This kind only; repeat it for more.  [default: all]"
+)
 @click.option(
     "--runs", "older", metavar="TIME", help="Also whole runs and evaluations not worked on for TIME: 12h, 30d."
 )

@@ -30,8 +30,8 @@ def check(file: Path, benchmark: str | None, model: str | None, drop_overlaps: b
     """Check FILE, a JSON list or JSON lines, as a run's data gate does. Nothing is changed.
 
     Alpaca, ShareGPT, preference and KTO forms, as dataset_info.json beside FILE registers it, else as its rows look. Fields,
-    empty and repeated rows, the row limit (FT_UPPER_DATA_SIZE_LIMIT), lengths; with --benchmark also whether the scorer finds
-    answers, and overlaps with validation and test. Exit code 0, or 2 with an error.
+    empty and repeated rows, images, videos and audios, the row limit (FT_UPPER_DATA_SIZE_LIMIT), lengths; with --benchmark
+    also whether the scorer finds answers, and overlaps with validation and test. Exit code 0, or 2 with an error.
     """
     from tuneloop.tools.data_gate.gate import run_gate
     from tuneloop.tools.data_gate.registration import registration_of
@@ -50,6 +50,7 @@ def check(file: Path, benchmark: str | None, model: str | None, drop_overlaps: b
             cutoff_len=None,
             registration=registration,
             strict=True,
+            media=file.parent,
             **judged_by(benchmark, settings),
         )
     shown = report_lines(report, registration, counted=root is not None, scored=benchmark is not None)

@@ -181,7 +181,7 @@ BROKEN = 3
     "--model",
     "tokenizer",
     metavar="MODEL",
-    help="Count tokens too, with this model's tokenizer (a sample's).",
+    help="Count tokens too, with this model's tokenizer (a sample's).  [default: none are counted]",
 )
 def inspect(name: str, as_json: bool, tokenizer: str | None) -> None:
     """Show what PATH (a folder or a file) or the data set NAME holds: every row is read, columns are summed.

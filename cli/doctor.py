@@ -10,7 +10,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 from urllib.parse import urlsplit
 
 import click
@@ -21,12 +21,14 @@ from rich.text import Text
 from tuneloop.agents.planners import check_planner
 from tuneloop.cli.notes import dotenv_notes, settings_notes
 from tuneloop.cli.terminal import table_console
-from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.formatting import format_size, printable
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
+from tuneloop.sandboxes.choose import open_executor, open_sandbox
 from tuneloop.sandboxes.docker_daemon import probe_docker, probe_gpu
 from tuneloop.sandboxes.landlock import landlock_problem
+from tuneloop.sandboxes.slurm import SlurmSandbox, prove_cluster
 from tuneloop.tools.engines.blueprint import PYTHON_RANGE, PYTHONS
 from tuneloop.tools.engines.build import check_buildable
 from tuneloop.tools.engines.find import find_built_engine
@@ -65,6 +67,7 @@ def run_checks(dotenv: Path) -> list[Check]:
         *check_files(settings),
         check_gpu(NVIDIA_DRIVER),
         *check_sandboxes(),
+        *check_cluster(settings),
         *(check_engine(settings, name) for name in ENGINES),
         check_agents(settings),
         check_models(settings),
@@ -145,6 +148,19 @@ def check_sandboxes() -> list[Check]:
 def unneeded_sandbox(works: list[str]) -> str:
     """Remark on a sandbox that does not work: not needed when another one does."""
     return f"not needed: {works[0]} works" if works else ""
+
+
+def check_cluster(settings: Settings) -> list[Check]:
+    """Slurm, where its commands are: a job of a moment proves that a node can do a run's work."""
+    if shutil.which("sbatch") is None:
+        return []
+    try:
+        sandbox = open_executor("slurm", open_sandbox("auto"), settings.slurm_options)
+        settings.home.root.mkdir(parents=True, exist_ok=True)
+        says = prove_cluster(cast(SlurmSandbox, sandbox), settings.home.root)
+    except (InvalidRequestError, InfrastructureError) as e:
+        return [Check("slurm", "note", str(e), "not needed without --executor slurm")]
+    return [Check("slurm", "ok", says)]
 
 
 def check_engine(settings: Settings, name: str) -> Check:

@@ -173,17 +173,22 @@ SEEDS = {
 @click.command(epilog=EXAMPLES)
 @click.argument("model", required=False)
 @click.option("--model", "named", metavar="NAME", help="MODEL, as an option.")
-@click.option("--benchmark", "benchmarks", multiple=True, help="What to measure; repeat it or separate with commas.")
+@click.option(
+    "--benchmark",
+    "benchmarks",
+    multiple=True,
+    help="What to measure; repeat it or separate with commas.  [default: BENCHMARK_DATASETS, else FT_TARGET_BENCHMARK]",
+)
 @click.option("--against", metavar="MODEL2", help="A second model on the same items, and a paired test.")
 @click.option("--base-model", help="The model below an adapter, where the adapter does not say.")
 @click.option("--endpoint", metavar="URL", help="MODEL is a name at this endpoint; its key: TUNELOOP_EVAL_API_KEY.")
 @click.option("--split", type=click.Choice(("validation", "test")), default="validation", show_default=True)
 @click.option("--read-sealed-test", is_flag=True, help="Yes, spend a reading of the sealed test; it is noted for ever.")
 @click.option("--limit", type=POSITIVE, help="Items of each benchmark, chosen by hash.  [default: all]")
-@click.option("--max-out-len", type=POSITIVE, help="Tokens of an answer, instead of the benchmark's own.")
+@click.option("--max-out-len", type=POSITIVE, help="Tokens of an answer.  [default: the benchmark's own]")
 @click.option("--max-seq-len", type=POSITIVE, help="Tokens of prompt and answer together.  [default: the model's]")
-@click.option("--temperature", type=click.FloatRange(0, 2), help="Instead of the benchmark's own.")
-@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Instead of the benchmark's own.")
+@click.option("--temperature", type=click.FloatRange(0, 2), help="Of answers.  [default: the benchmark's own]")
+@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Of answers.  [default: the benchmark's own]")
 @click.option("--batch-size", type=POSITIVE, help="Prompts answered together.  [default: by device]")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of answers that are drawn.")
 @click.option("--name", help="What results call MODEL.  [default: from MODEL]")

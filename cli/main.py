@@ -196,7 +196,10 @@ def print_error(text: str, code: int) -> int:
     NO_COLOR, is_flag=True, expose_value=False, help="Print no colours, as NO_COLOR=1 does; any command takes it."
 )
 @click.option(
-    "--state-dir", type=click.Path(path_type=Path), metavar="DIR", help="Local folder for checkpoints and locks."
+    "--state-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Local folder for checkpoints and locks.  [default: TUNELOOP_STATE_DIR]",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="tuneloop", message="%(prog)s %(version)s")
 def cli(state_dir: Path | None) -> None:

@@ -28,7 +28,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("run_id", metavar="[RUN]", required=False)
-@click.option("--step-n", type=click.IntRange(min=1), help="Pause after so many nodes of the graph.")
+@click.option("--step-n", type=click.IntRange(min=1), help="Pause after so many nodes of the graph.  [default: never]")
 @click.option("--notify", metavar="URL", help="As in tuneloop run.  [default: TUNELOOP_NOTIFY_URL]")
 @click.option(
     "--track",

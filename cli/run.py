@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.run_spec import AUTO, ApproveAt, OnStop, RunSpec, SandboxKind
+from tuneloop.core.run_spec import AUTO, ApproveAt, ExecutorKind, OnStop, RunSpec, SandboxKind
 from tuneloop.core.setting_values import TrackerName
 
 if TYPE_CHECKING:
@@ -103,6 +103,11 @@ UNNAMED = (
 )
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of sampling and training.  [default: 1]")
 @click.option("--sandbox", type=click.Choice(get_args(SandboxKind)), help="Where jobs run.  [default: auto]")
+@click.option(
+    "--executor",
+    type=click.Choice(get_args(ExecutorKind)),
+    help="Which machines smoke runs, trainings and evaluations run on: this one, or nodes of Slurm.  [default: local]",
+)
 @click.option(
     "--allow-unsandboxed",
     is_flag=True,

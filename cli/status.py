@@ -83,8 +83,8 @@ def open_cells(now: OpenExperiment) -> list[str | Text]:
     from tuneloop.cli.terminal import cell_text
 
     number = str(now.number) if now.number else "base"
-    took = format_duration(now.seconds) if now.seconds is not None else ""
-    return [number, "", "", f"at {now.node}", took, Text(cell_text(now.statement, 120))]
+    took = f" for {format_duration(now.seconds)}" if now.seconds is not None else ""
+    return [number, "", "", f"at {now.node}{took}", "", Text(cell_text(now.statement, 120))]
 
 
 def job_line(job: JobProgress) -> str:

@@ -104,6 +104,7 @@ OnStop = Literal["finish", "ask", "continue"]
 # What a spec may ask for: `process` is the owner's word alone.
 RunSandbox = Literal["auto", "docker", "bubblewrap", "landlock"]
 SandboxKind = Literal[RunSandbox, "process"]
+ExecutorKind = Literal["local", "slurm"]
 
 
 class RunSpec(Frozen):
@@ -129,6 +130,9 @@ class RunSpec(Frozen):
     max_gpu_hours: GpuHours = Field(default=None, description="devices times hours")
     seed: int = Field(default=1, ge=0)
     sandbox: RunSandbox = "auto"
+    executor: ExecutorKind = Field(
+        default="local", description="where smoke runs, trainings and evaluations run: this machine, or nodes of Slurm"
+    )
     benchmark_limit: int | None = Field(
         default=None, gt=0, description="validation items; None: as many as are cheap to measure (`validation_share`)"
     )

@@ -20,6 +20,7 @@ from tuneloop.core.run_spec import Seconds, parse_seconds
 from tuneloop.core.setting_values import (
     Backend,
     Count,
+    Device,
     Flag,
     HubName,
     KeepModels,
@@ -261,6 +262,16 @@ class Settings(BaseModel):
     job_memory: Count = Field(
         default=None, alias="TUNELOOP_JOB_MEMORY", description="bytes a job may use; empty: what is free"
     )
+    slurm_options: Program = Field(
+        default=(),
+        alias="TUNELOOP_SLURM_OPTIONS",
+        description="of sbatch, for every job of --executor slurm: --partition=gpu --gres=gpu:1 --account=lab",
+    )
+    device: Device = Field(
+        default=None,
+        alias="TUNELOOP_DEVICE",
+        description="in the environment alone: cpu or cuda, what jobs compute on; empty: what this machine has",
+    )
     notify_url: WebAddress = Field(
         default=None,
         alias="TUNELOOP_NOTIFY_URL",
@@ -365,7 +376,7 @@ def read_dotenv(path: Path) -> dict[str, str]:
 
 
 # Only the process's environment may weaken isolation or name a program: a file in a working directory is not read for it.
-PROCESS_ONLY = frozenset({"TUNELOOP_UNSANDBOXED", "TUNELOOP_NOTIFY_COMMAND"})
+PROCESS_ONLY = frozenset({"TUNELOOP_UNSANDBOXED", "TUNELOOP_NOTIFY_COMMAND", "TUNELOOP_DEVICE"})
 
 
 def allow_unsandboxed(always: bool) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.job import Sandbox
-from tuneloop.core.run_spec import SandboxKind
+from tuneloop.core.run_spec import ExecutorKind, SandboxKind
 from tuneloop.core.setting_values import Unsandboxed
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox, probe_bubblewrap
 from tuneloop.sandboxes.landlock import open_landlock
+from tuneloop.sandboxes.local import LocalSandbox
 from tuneloop.sandboxes.process import ProcessSandbox
 
 BEGUN_UNPROTECTED = (
@@ -66,6 +69,28 @@ def open_run_sandbox(kind: SandboxKind, unsandboxed: Unsandboxed) -> Sandbox:
     if kind == "process":
         raise InvalidRequestError(BEGUN_UNPROTECTED)
     return found
+
+
+def open_executor(executor: ExecutorKind, sandbox: Sandbox, options: Sequence[str]) -> Sandbox:
+    """The same sandbox where the run's jobs run: on this machine, or on nodes of a cluster.
+
+    Args:
+        executor: What the run's spec says.
+        sandbox: How a job is shut in.
+        options: Of `sbatch`, for every job.
+
+    Raises:
+        InvalidRequestError: The sandbox does not run there, or an option is none of the user's.
+    """
+    if executor == "local":
+        return sandbox
+    from tuneloop.sandboxes.slurm import SlurmSandbox
+
+    if not isinstance(sandbox, LocalSandbox) or sandbox.kind == "docker":
+        raise InvalidRequestError(
+            f"--executor slurm: sandbox {sandbox.kind} does not run on nodes; right is bubblewrap or landlock"
+        )
+    return SlurmSandbox(sandbox, options)
 
 
 def open_docker() -> Sandbox:

@@ -30,6 +30,7 @@ BOOT = (
     " main(sys.argv[2], int(sys.argv[3]))"
 )
 START_SECONDS = 60.0
+ALIVE = "alive"  # in the folder of a job on a node: its supervisor's sign of life
 GPU_QUERY = ("--query-gpu=index,memory.total", "--format=csv,noheader,nounits")
 GPU_SECONDS = 30.0
 
@@ -74,6 +75,10 @@ class LocalSandbox(ABC):
 
     def start(self, folder: Path, command: Command) -> None:
         """Start detached, unless it runs or is over. Raises InfrastructureError when a path is missing or nothing can start."""
+        self.start_as(folder, command, command)
+
+    def start_as(self, folder: Path, asked: Command, command: Command) -> None:
+        """The same where a scheduler granted what was `asked`: devices and memory."""
         check_paths(command)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -83,7 +88,7 @@ class LocalSandbox(ABC):
                 os.ftruncate(lock, 0)  # it names the supervisor of an attempt that was lost
                 for leftover in ("stop", "log.txt"):
                     (folder / leftover).unlink(missing_ok=True)
-                write_atomic(folder / "command.json", command.model_dump_json(indent=1))
+                write_atomic(folder / "command.json", asked.model_dump_json(indent=1))
                 supervise(folder, command, self.wrap(folder, command, lock), lock)
         except (OSError, subprocess.SubprocessError) as e:
             raise InfrastructureError(f"{folder}: the job cannot be started: {e}") from e
@@ -155,7 +160,7 @@ def supervise(folder: Path, command: Command, wrapped: WrappedCommand, lock: int
         "lock": lock,
         "scoped": wrapped.scoped,
         "confined": wrapped.confined,
-        "lease": str(find_lease(folder) or ""),
+        "lease": str(folder / ALIVE if (folder / ALIVE).exists() else find_lease(folder) or ""),
     }
     argv = [sys.executable, "-I", "-S", "-c", BOOT, str(ROOT), str(folder), str(lock)]
     with (folder / "log.txt").open("ab") as log, closing(wrapped.handles):

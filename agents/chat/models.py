@@ -86,6 +86,14 @@ OTHER_NAMES = {
     "google_genai": "gemini",
     "azure_openai": "azure",
     "ollama_chat": "ollama",
+    # LiteLLM's prefixes of providers that LangChain knows by another name
+    "mistral": "mistralai",
+    "vertex_ai": "google_vertexai",
+    "together_ai": "together",
+    "fireworks_ai": "fireworks",
+    "cohere_chat": "cohere",
+    "nvidia_nim": "nvidia",
+    "watsonx": "ibm",
 }
 
 
@@ -99,8 +107,8 @@ def split_name(name: str, settings: Settings) -> tuple[str, str]:
         provider = OTHER_NAMES.get(found, found)
         if has_mark and model and provider in PROVIDERS:
             return provider, model
-        if has_mark and found in _BUILTIN_PROVIDERS:
-            package = _BUILTIN_PROVIDERS[found][0].partition(".")[0].replace("_", "-")
+        if has_mark and provider in _BUILTIN_PROVIDERS:
+            package = _BUILTIN_PROVIDERS[provider][0].partition(".")[0].replace("_", "-")
             raise InvalidRequestError(
                 f"CHAT_MODEL={name}: {found} (of {package}) is not supported; right are {', '.join(PROVIDERS)}, "
                 "or OPENAI_API_BASE with any endpoint that speaks OpenAI's protocol"

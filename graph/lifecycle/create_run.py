@@ -13,7 +13,7 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import AUTO, RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.sandboxes.choose import open_run_sandbox
+from tuneloop.sandboxes.choose import open_executor, open_run_sandbox
 from tuneloop.tools.benchmark_items.resolve import check_benchmark
 from tuneloop.tools.engines.find import check_engines
 from tuneloop.tools.hub import datasets
@@ -48,6 +48,7 @@ def check_spec(spec: RunSpec, settings: Settings) -> None:
     if not spec.datasets:
         choose_datasets_for(declared[0])
     sandbox = open_run_sandbox(spec.sandbox, settings.unsandboxed)
+    sandbox = open_executor(spec.executor, sandbox, settings.slurm_options)
     for folder in (settings.home.root, settings.home.engines):
         sandbox.check_reachable(folder.absolute())
     check_engines(settings)

@@ -83,7 +83,7 @@ def prepare(ctx: Context) -> dict[str, Any]:
     began = time.monotonic()
     if not ctx.run.setup.is_file():
         write_setup(ctx.run, fetch_and_build(ctx))
-        ctx.run_tools.workers.start_all()
+        ctx.run_tools.start_workers()
         importlib.import_module("tuneloop.mcp_servers.client")  # takes a second, and the workers start meanwhile
     file = ctx.run.baseline / "scores.json"
     if not file.is_file():

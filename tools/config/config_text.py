@@ -35,6 +35,14 @@ NUMBER = re.compile(
     re.VERBOSE,
 )
 
+GLUED = re.compile(r"\s*\w+(:\S|\s*=)")  # a key without a colon and a space behind it
+# What YAML's reader was reading, where the mistake is at its beginning, and what would be right.
+BEGINNINGS = {
+    "while scanning a simple key": "; right is `key: value`, a colon and a space behind the key",
+    "while scanning a quoted scalar": "; the quote is never closed",
+    "while parsing a flow sequence": "; the list that begins here lacks a comma or its ]",
+    "while parsing a flow mapping": "; the mapping that begins here lacks a comma or its }",
+}
 
 Form = Literal["yaml", "json"]
 
@@ -97,8 +105,7 @@ def parse_config(text: str, form: Form = "yaml") -> Config:
         root = _compose(text)
         values = _Loader("").construct_document(root)
     except yaml.MarkedYAMLError as e:
-        mark = e.problem_mark or e.context_mark
-        line = mark.line + 1 if mark else 1
+        line = _broken_line(e, text)
         raise ConfigError(line, f"is not YAML: {_plain_message(e)}", _key_at(text, line)) from e
     except (yaml.YAMLError, ValueError) as e:
         raise ConfigError(1, f"is not YAML: {e}") from e
@@ -110,15 +117,29 @@ def read_value(text: str) -> Any:
     return parse_config(f"value: {text}").values["value"] if text.strip() else None
 
 
+def _broken_line(e: yaml.MarkedYAMLError, text: str) -> int:
+    """Where the part begins that could not be read to its end: a key, a quote or a bracket, not the whole mapping.
+
+    A first line without a space behind its colon is read as text, and the reader complains of the next one.
+    """
+    began = e.context_mark if e.context in BEGINNINGS else None
+    mark = began or e.problem_mark or e.context_mark
+    line = mark.line if mark else 0
+    above = text.splitlines()[line - 1 : line]
+    return line if e.problem == "mapping values are not allowed here" and above and GLUED.match(above[0]) else line + 1
+
+
 def _key_at(text: str, line: int) -> str:
-    """The key that begins on a line; empty where none does."""
-    found = re.match(r"([A-Za-z_]\w*)\s*:(?:\s|$)", "".join(text.splitlines()[line - 1 : line]))
+    """The key that begins on a line, whatever stands behind it; empty where none does."""
+    found = re.match(r"[\s-]*([A-Za-z_]\w*)(?=\s*[:=]|\s|$)", "".join(text.splitlines()[line - 1 : line]))
     return found[1] if found else ""
 
 
 def _plain_message(e: yaml.MarkedYAMLError) -> str:
     problem = str(e.problem or e.context)
-    return "a tab; right are spaces" if r"'\t'" in problem else problem
+    if r"'\t'" in problem:
+        return "a tab; right are spaces"
+    return f"{problem}{BEGINNINGS.get(str(e.context), '')}"
 
 
 def _parse_json(text: str) -> Config:

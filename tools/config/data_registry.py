@@ -13,8 +13,11 @@ from tuneloop.tools.config.config_text import UnreadableError, read_object
 from tuneloop.tools.config.context import ConfigContext
 from tuneloop.tools.config.data_columns import Columns, is_tag, required_columns
 from tuneloop.tools.config.data_records import DataSample, read_sample
+from tuneloop.tools.config.finalize import planned_steps
 from tuneloop.tools.config.finding import KeyProblem
+from tuneloop.tools.config.rules_training import step_problems
 from tuneloop.tools.config.templates import MEDIA
+from tuneloop.tools.data_gate.media import require_media
 from tuneloop.tools.data_gate.records import Schema, TrainingRow, find_empty_part, json_kind, schema_of_columns
 
 INFO = "dataset_info.json"
@@ -24,6 +27,7 @@ HUBS = ("hf_hub_url", "ms_hub_url", "om_hub_url")
 RANKED = ("rm", "dpo")
 COLUMNS = frozenset(f.name for f in fields(Columns) if not is_tag(f.name)) - {"formatting", "ranking"}
 TAGS = frozenset(f.name for f in fields(Columns) if is_tag(f.name))
+KEYS = frozenset({"file_name", "formatting", "ranking", "columns", "tags", "num_samples", "split", "subset", "folder"})
 MANY = 8  # names shown where none is near
 
 
@@ -104,6 +108,11 @@ def entry_problem(entry: Mapping[str, Any]) -> str:
             near = difflib.get_close_matches(str(wrong[0]), known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"right is {', '.join(sorted(known))}"
             return f"{wrong[0]!r} in {what} of {INFO} has no effect; {hint}"
+    for key in entry.keys() - KEYS:
+        if meant := difflib.get_close_matches(str(key), KEYS - entry.keys(), n=1, cutoff=0.7):
+            return f"{key!r} in {INFO} has no effect; did you mean {meant[0]}?"
+    if type(entry.get("ranking", False)) is not bool:
+        return f"ranking {entry['ranking']!r} in {INFO} is {json_kind(entry['ranking'])}; right is true or false"
     count = entry.get("num_samples")
     if count is not None and (type(count) is not int or count < 1):
         return f"num_samples {count!r} in {INFO} takes no rows; write a whole number above 0"
@@ -177,7 +186,8 @@ def _contents(s: ConfigContext, d: NamedDataset, sample: DataSample) -> Iterator
     if sample.broken:
         yield "error", d.key, f"{d.name}: {sample.broken}"
         return
-    if wrong := records_problem(sample, Columns.of(d.entry), s.stage):
+    media = s.path(str(s.get("media_dir"))) if s.set("media_dir") else d.folder
+    if wrong := records_problem(sample, Columns.of(d.entry), s.stage, media):
         yield "error", d.key, f"{d.name}: {wrong}"
     yield from _check_media(s, d, sample)
     alone = len(s.names(d.key)) == 1
@@ -189,8 +199,8 @@ def _contents(s: ConfigContext, d: NamedDataset, sample: DataSample) -> Iterator
         )
 
 
-def records_problem(sample: DataSample, columns: Columns, stage: str) -> str:
-    """Why these records cannot be trained on in that stage; empty when they can.
+def records_problem(sample: DataSample, columns: Columns, stage: str, media: Path) -> str:
+    """Why these records cannot be trained on in that stage, with images and other files below `media`; empty when they can.
 
     The engine drops some of them with a line in its log, fails at others, and trains on empty texts.
     """
@@ -204,6 +214,7 @@ def records_problem(sample: DataSample, columns: Columns, stage: str) -> str:
             have = ", ".join(sorted(sample.columns)[:10])
             return f"column {name!r} ({role}) is not in {sample.path.name}, which has {have}; name it in columns"
     schema = schema_of_columns(columns, answered=stage != "pt")
+    schema = schema if stage == "pt" else require_media(schema, media)
     found = ((n, _record_problem(record, schema, stage)) for n, record in enumerate(sample.records, 1))
     return next((f"record {n} of {sample.path.name}: {why}" for n, why in found if why), "")
 
@@ -278,3 +289,5 @@ def _check_row_count(s: ConfigContext, rows: int) -> Iterator[KeyProblem]:
             "dataloader_drop_last",
             f"drops all {left} rows: they are fewer than per_device_train_batch_size {batch}",
         )
+    elif s.trains and s.get("max_steps") < 0 and not s.set("packing", "neat_packing") and s.stage != "pt":
+        yield from step_problems(s, planned_steps(s.config.values, rows))

@@ -71,6 +71,16 @@ def _other_models(s: ConfigContext) -> Iterator[KeyProblem]:
         name = s.get(key)
         if isinstance(name, str) and name and not s.path(name).is_dir() and not is_hub_name(name) and "://" not in name:
             yield "error", key, f"{s.path(name)} is no folder; write the folder of a model"
+    name = s.get("generation_config")
+    if isinstance(name, str) and name and not s.path(name).exists() and not is_hub_name(name):
+        yield (
+            "error",
+            "generation_config",
+            f"{s.path(name)} is not here; write a generation_config.json, or leave it out",
+        )
+    for key in s.set("cache_dir", "offload_folder"):
+        if wrong := _check_writable(s.path(str(s.get(key)))):
+            yield "error", key, wrong
     if s.set("media_dir") and not (media := s.path(str(s.get("media_dir")))).is_dir():
         yield "warning", "media_dir", f"{media} is no folder: images, videos and audios are not found there"
 

@@ -11,7 +11,7 @@ from tuneloop.core.files import digest, read_model
 from tuneloop.tools.config.context import ConfigContext
 from tuneloop.tools.config.finalize import DECIDED
 from tuneloop.tools.config.finding import Finding
-from tuneloop.tools.config.memory_estimate import Hardware, MemoryEstimate, Method, Recipe
+from tuneloop.tools.config.memory_estimate import Hardware, MemoryEstimate, Method, Recipe, trained_parameters
 from tuneloop.tools.config.memory_estimate import estimate_memory as estimate
 
 # A config's memory: the recipe that it writes down, estimated, and compared with what the device has.
@@ -56,6 +56,7 @@ def recipe_of(context: ConfigContext, tokens: int | None = None) -> Recipe:
         checkpointing=not context.set("disable_gradient_checkpointing"),
         fused_attention=context.get("flash_attn") != "disabled",
         half_stored=context.model.dtype in HALF,
+        accumulates=int(context.get("gradient_accumulation_steps") or 1) > 1,
     )
 
 
@@ -109,7 +110,7 @@ SMALL = 64 << 20  # tokenizer, states, logs
 def saved_model_bytes(context: ConfigContext) -> int:
     """What is saved of the model: an adapter, or all of it in float32."""
     if context.method in ("lora", "oft"):
-        return estimate_memory(context).gradients + SMALL
+        return 4 * trained_parameters(context.model.shape, recipe_of(context)) + SMALL
     return 4 * context.model.parameters + SMALL
 
 

@@ -2,12 +2,14 @@
 
 The rules are those of LLaMA-Factory: what is trained is kept in float32 unless `pure_bf16`, frozen weights in the
 computing precision; quantized are the matrices inside the layers, not embeddings and head. Activations are counted
-from what PyTorch's autograd keeps of one decoder layer.
+from what PyTorch's autograd keeps of one decoder layer. On a GPU the four moments of a step in which memory is highest
+are counted one by one; they are within 4 % of what was measured on an H100 (docs/gpu.md).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from tuneloop.tools.config.model_shape import LinearGroup, ModelShape
@@ -62,8 +64,10 @@ STATES = {"sgd": 0.0, "adafactor": 0.05, "lion": 4.0, "8bit": 2.0, "4bit": 1.0, 
 SCALES, NESTED_SCALES, CODE_BOOKS = 0.5, 0.127, 0.1
 # What a process holds of a GPU before the model: CUDA context, kernels' workspace.
 GPU_RUNTIME = 800 << 20
-# Of each logit: a float32 copy, its log-softmax, their gradient.
-GPU_LOGITS = 12
+# Bytes of each logit at the end of the forward pass, beside the logit itself where it is a half: float32 copy, log-softmax.
+FORWARD_LOGITS = 8
+# At the start of the backward pass: log-softmax, the gradient of the loss, the gradient of the logits.
+BACKWARD_LOGITS = 12
 # Elements of a ZeRO bucket as the engine's example configurations set it, two of them in half precision.
 BUCKET = 5 * 10**8
 
@@ -79,7 +83,7 @@ class Recipe:
     precision: Precision = "bf16"
     tokens: int = 2048
     batch: int = 1
-    optimizer: str = "adamw_torch"
+    optimizer: str = "adamw_torch_fused"
     low_rank: Literal["", "galore", "apollo", "badam"] = ""
     rank: int = 8
     targets: tuple[str, ...] = ()
@@ -89,6 +93,17 @@ class Recipe:
     checkpointing: bool = True
     fused_attention: bool = True
     half_stored: bool = False
+    accumulates: bool = False
+
+    @property
+    def adapted(self) -> bool:
+        """Whether adapters are trained, beside frozen weights."""
+        return self.method in ("lora", "oft")
+
+    @property
+    def mixed(self) -> bool:
+        """Whether float32 weights compute in two bytes: autocast makes a half copy of each, and of each input."""
+        return not self.adapted and self.precision in ("bf16", "fp16")
 
     @property
     def half(self) -> bool:
@@ -130,28 +145,51 @@ class MemoryEstimate:
 
 
 def estimate_memory(shape: ModelShape, recipe: Recipe, cluster: Hardware | None = None) -> MemoryEstimate:
-    """The peak of one optimizer step on one device."""
+    """The peak of one optimizer step on one device: what is held in the moment that needs most."""
     where = cluster or Hardware()
     trained = trained_parameters(shape, recipe)
     if where.device == "cpu":
         return _cpu_estimate(shape, recipe, trained)
+    return max(_moments(shape, recipe, where, trained), key=lambda moment: moment.total)
+
+
+def _moments(shape: ModelShape, recipe: Recipe, where: Hardware, trained: int) -> Iterator[MemoryEstimate]:
+    """End of the forward pass, start and end of the backward pass, the optimizer's step."""
     share = [1 / where.gpus if where.zero >= stage else 1.0 for stage in (0, 1, 2, 3)]
-    width = 2 if recipe.half else 4
-    return MemoryEstimate(
+    rows, width = recipe.batch * recipe.tokens, 2 if recipe.half else 4
+    gradients = int(_gradients(shape, recipe, trained) * share[2])
+    # Gradients come into being in the backward pass, unless they are summed up over batches or lie in shared buckets.
+    held = gradients if recipe.accumulates or where.gpus > 1 else 0
+    buffers = _buffers(shape, recipe, where, trained)
+    copies, head = (2 * trained, 2 * (shape.head or shape.embedding)) if recipe.mixed else (0, 0)
+    inside = _layer_bytes(shape, recipe, width)
+    kept = rows * _kept_bytes(shape, recipe, width, inside)
+    logits = rows * shape.vocab
+    # A tied embedding's gradient is made whole beside the head's, to which it is added.
+    tied = (
+        0 if shape.head or recipe.method != "full" else shape.embedding * (4 if recipe.precision != "pure_bf16" else 2)
+    )
+    steps = 4 * trained if recipe.optimizer == "adamw_torch" else 0  # one temporary each, unless the step is fused
+    same = MemoryEstimate(
         weights=int(_weights(shape, recipe, trained) * share[3]),
-        gradients=int(_gradients(shape, recipe, trained) * share[2]),
+        gradients=gradients,
         optimizer=0 if where.offload else int(_states(shape, recipe, trained) * share[1]),
-        activations=int(recipe.batch * recipe.tokens * _activations(shape, recipe, width)),
-        logits=recipe.batch * recipe.tokens * shape.vocab * (GPU_LOGITS + (width if recipe.half else 0)),
-        buffers=_buffers(shape, recipe, where, trained),
+        activations=0,
+        logits=0,
+        buffers=buffers,
         runtime=GPU_RUNTIME,
     )
+    forward = logits * (FORWARD_LOGITS + (width if recipe.half else 0))
+    yield replace(same, gradients=held, activations=kept, logits=forward, buffers=buffers + copies)
+    again = head if recipe.checkpointing else copies
+    yield replace(same, gradients=held, activations=kept, logits=logits * BACKWARD_LOGITS, buffers=buffers + again)
+    yield replace(same, activations=rows * inside, buffers=buffers + tied)
+    yield replace(same, buffers=buffers + steps)
 
 
 def _cpu_estimate(shape: ModelShape, recipe: Recipe, trained: int) -> MemoryEstimate:
     """The same for one process on a CPU, where all is float32 and the allocator keeps gradients' places."""
-    adapted = recipe.method in ("lora", "oft")
-    adapters = [linear for linear in _target_linears(shape, recipe) if linear.count <= shape.layers] if adapted else []
+    adapters = _adapted_linears(shape, recipe)
     saved = cpu_step_bytes(
         shape,
         recipe.batch,
@@ -162,7 +200,7 @@ def _cpu_estimate(shape: ModelShape, recipe: Recipe, trained: int) -> MemoryEsti
         adapters=adapters,
         rank=recipe.rank,
     )
-    if adapted and recipe.half_stored:
+    if recipe.adapted and recipe.half_stored:
         saved = _saved_beside_half(saved, shape, recipe, adapters)
     gradients = int(_gradients(shape, recipe, trained))
     # Layer by layer gradients come as activations go; measured, half of them find a place there.
@@ -210,15 +248,20 @@ def _target_linears(shape: ModelShape, recipe: Recipe) -> list[LinearGroup]:
     return [linear for name, linear in shape.linears.items() if not recipe.targets or name in recipe.targets]
 
 
+def _adapted_linears(shape: ModelShape, recipe: Recipe) -> list[LinearGroup]:
+    """Matrices with an adapter that every token passes; not those of experts."""
+    linears = _target_linears(shape, recipe) if recipe.adapted else []
+    return [linear for linear in linears if linear.count <= max(1, shape.layers)]
+
+
 def _weights(shape: ModelShape, recipe: Recipe, trained: int) -> float:
     if recipe.precision == "pure_bf16":
-        return shape.parameters * 2.0 + (trained * 2.0 if recipe.method in ("lora", "oft") else 0.0)
+        return shape.parameters * 2.0 + (trained * 2.0 if recipe.adapted else 0.0)
     if recipe.method == "full":
-        # Trained weights are float32; in mixed precision autocast keeps a half copy of each while a step lasts.
-        return shape.parameters * (6.0 if recipe.half else 4.0)
+        return shape.parameters * 4.0
     width = 2.0 if recipe.half else 4.0
     if recipe.method == "freeze":
-        return (shape.parameters - trained) * width + trained * (6.0 if recipe.half else 4.0)
+        return (shape.parameters - trained) * width + trained * 4.0
     frozen = shape.parameters * width
     if recipe.bits is not None:
         frozen = (
@@ -229,7 +272,7 @@ def _weights(shape: ModelShape, recipe: Recipe, trained: int) -> float:
 
 def _cpu_weights(shape: ModelShape, recipe: Recipe, trained: int) -> float:
     """LLaMA-Factory keeps what adapters stand beside as the files have it; every other method has all in float32."""
-    saved = 2.0 * shape.parameters if recipe.method in ("lora", "oft") and recipe.half_stored else 0.0
+    saved = 2.0 * shape.parameters if recipe.adapted and recipe.half_stored else 0.0
     return _weights(shape, recipe, trained) - saved
 
 
@@ -266,23 +309,30 @@ def _low_rank_states(linear: LinearGroup, recipe: Recipe) -> float:
     return linear.count * 4.0 * (2 * rank * long + (rank * short if recipe.low_rank == "galore" else 0))
 
 
-def _activations(shape: ModelShape, recipe: Recipe, width: int) -> float:
-    """Bytes for each token: what one layer keeps, for all layers, or once and the inputs of the others."""
-    norms = 2 * shape.hidden * (4 + width)
-    attention = (2 * shape.attended + 2 * shape.hidden) * width
+def _layer_bytes(shape: ModelShape, recipe: Recipe, width: int) -> int:
+    """Bytes that autograd keeps of one token in one layer; `width`: bytes of a computed number."""
+    hidden = shape.hidden
+    query = shape.linears["o_proj"].inputs if "o_proj" in shape.linears else hidden
+    found = (
+        2 * 4 * hidden + (shape.attended + query) * width + 3 * shape.wide * width
+    )  # norms in float32, attention, gate
     if not recipe.fused_attention:
-        attention += shape.heads * recipe.tokens * (2 * width + 4)
-    inside = norms + attention + (4 * shape.wide + 2 * shape.hidden) * width
-    if recipe.method in ("lora", "oft"):
-        layers = max(1, shape.layers)
-        # An adapter computes in float32 and keeps its own copy of its input.
-        inside += sum(
-            min(linear.inputs, 1 << 20) * 4 for linear in _target_linears(shape, recipe) if linear.count <= layers
-        )
+        found += shape.heads * recipe.tokens * (2 * width + 4)
+    if recipe.adapted:  # each adapter has its own copy of its input
+        return found + width * sum(linear.inputs for linear in _adapted_linears(shape, recipe))
+    # A trained matrix keeps its input: one for query, key and value, one for gate and up; autocast makes each its own.
+    inputs = (5 if recipe.mixed else 2) * hidden + shape.wide
+    return found + inputs * width + 2 * hidden * (2 if recipe.precision == "pure_bf16" else 4)
+
+
+def _kept_bytes(shape: ModelShape, recipe: Recipe, width: int, inside: int) -> int:
+    """Bytes for each token at the end of the forward pass: all that layers keep, or with checkpointing their inputs."""
     layers = backward_layers(shape, recipe.method, recipe.trained_layers)
     if not recipe.checkpointing:
         return layers * inside + 2 * shape.hidden * width
-    return inside + (layers + 2) * shape.hidden * width
+    # What flows between layers is as wide as the embedding: float32 where that is trained.
+    between = 4 if recipe.method == "full" and recipe.precision != "pure_bf16" else width
+    return (layers + 2) * shape.hidden * between
 
 
 def _buffers(shape: ModelShape, recipe: Recipe, where: Hardware, trained: int) -> int:

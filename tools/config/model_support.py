@@ -15,6 +15,7 @@ from tuneloop.tools.config.folders import is_hub_name
 from tuneloop.tools.config.model_card import read_header
 
 MODEL, ADAPTER = "model_name_or_path", "adapter_name_or_path"
+OF_OTHER_MODELS = ("ref_model_adapters", "reward_model_adapters")
 NAMED_IN = ("auto_mappings.py", "configuration_auto.py", "modeling_auto.py")
 ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 LOW_RANK = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_([AB])(?:\.\w+)?\.weight")
@@ -47,13 +48,14 @@ def transformers_names(site_packages: Path) -> frozenset[str]:
 
 def check_adapters(s: ConfigContext) -> Iterator[KeyProblem]:
     """Adapters that are not there, have no weights, or were trained on a model of another width."""
-    for name in s.names(ADAPTER) if s.on(ADAPTER) else ():
-        folder = s.path(name) / str(s.get("adapter_folder") or "")
-        if (folder.is_dir() or not is_hub_name(name)) and (wrong := _adapter_problem(s, folder)):
-            yield "error", ADAPTER, wrong
+    for key in s.set(ADAPTER, *OF_OTHER_MODELS):
+        for name in s.names(key):
+            folder = s.path(name) / str(s.get("adapter_folder") or "")
+            if (folder.is_dir() or not is_hub_name(name)) and (wrong := _adapter_problem(s, key, folder)):
+                yield "error", key, wrong
 
 
-def _adapter_problem(s: ConfigContext, folder: Path) -> str:
+def _adapter_problem(s: ConfigContext, key: str, folder: Path) -> str:
     try:
         told = read_object(folder / "adapter_config.json")
     except UnreadableError as e:
@@ -63,7 +65,7 @@ def _adapter_problem(s: ConfigContext, folder: Path) -> str:
     weights = next((path for name in ADAPTER_WEIGHTS if (path := folder / name).is_file()), None)
     if weights is None:
         return f"{folder} holds no weights ({ADAPTER_WEIGHTS[0]}); {RIGHT}"
-    return _width_problem(s, weights) if weights.suffix == ".safetensors" else ""
+    return _width_problem(s, weights) if key == ADAPTER and weights.suffix == ".safetensors" else ""
 
 
 def _width_problem(s: ConfigContext, weights: Path) -> str:

@@ -76,18 +76,22 @@ def _bits(s: ConfigContext) -> Iterator[KeyProblem]:
         )
 
 
-ACCELERATOR = frozenset(
-    {
+# Mappings whose names are fixed.
+NAMED: dict[str, tuple[str, ...]] = {
+    "accelerator_config": (
         *("split_batches", "dispatch_batches", "even_batches", "use_seedable_sampler", "non_blocking"),
         *("gradient_accumulation_kwargs", "use_configured_state"),
-    }
-)
+    ),
+    "gradient_checkpointing_kwargs": (
+        *("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop"),
+    ),
+}
 
 
 def mapping_rules(s: ConfigContext) -> Iterator[KeyProblem]:
     """What is wrong inside the config's mappings."""
     yield from _unread(s)
-    yield from _accelerator(s)
+    yield from _inner_names(s)
     yield from _fsdp(s)
 
 
@@ -103,15 +107,12 @@ def _unread(s: ConfigContext) -> Iterator[KeyProblem]:
             yield "error", key, f"is no JSON ({e}); write it as a mapping, without quotes"
 
 
-def _accelerator(s: ConfigContext) -> Iterator[KeyProblem]:
-    given = json_value(s.get("accelerator_config"), s.here)
-    wrong = [str(name) for name in given if name not in ACCELERATOR] if isinstance(given, Mapping) else []
-    if wrong:
-        yield (
-            "error",
-            "accelerator_config",
-            f"{wrong[0]} is nothing that it takes; right is {', '.join(sorted(ACCELERATOR))}",
-        )
+def _inner_names(s: ConfigContext) -> Iterator[KeyProblem]:
+    for key, known in NAMED.items():
+        given = json_value(s.get(key), s.here)
+        wrong = [str(name) for name in given if name not in known] if isinstance(given, Mapping) else []
+        if wrong:
+            yield "error", key, f"{wrong[0]} is nothing that it takes; right is {', '.join(sorted(known))}"
 
 
 def _fsdp(s: ConfigContext) -> Iterator[KeyProblem]:

@@ -11,6 +11,7 @@ from tuneloop.tools.config.finding import KeyProblem
 from tuneloop.tools.config.rule import ConfigRule, find_broken_rules, same_rule, warning
 
 PLATEAU = ("reduce_lr_on_plateau", "greedy")
+FLAT = ("constant", *PLATEAU)  # schedules without a warmup
 BEST = ("metric_for_best_model", "load_best_model_at_end")
 # Arguments that a schedule takes beyond the number of steps; None: any, they are not looked at.
 TAKES: dict[str, frozenset[str] | None] = {
@@ -31,6 +32,9 @@ TAKES: dict[str, frozenset[str] | None] = {
     ),
     "greedy": None,
 }
+# Arguments of schedules that are a word.
+SHAPES = ("linear", "cosine", "1-sqrt")
+WORDS = {"warmup_type": SHAPES, "decay_type": SHAPES, "mode": ("min", "max"), "threshold_mode": ("rel", "abs")}
 
 RULES: tuple[ConfigRule, ...] = (
     ConfigRule(
@@ -42,6 +46,11 @@ RULES: tuple[ConfigRule, ...] = (
         ("do_eval", "do_predict", "predict_with_generate"),
         lambda s, _: not s.has_eval_data,
         "measures nothing without val_size: add val_size: 0.1",
+    ),
+    ConfigRule(
+        "eval_on_start",
+        lambda s: s.set("eval_on_start") and not s.has_eval_data,
+        "measures nothing without val_size: add val_size: 0.1 or leave it out",
     ),
     ConfigRule(
         "load_best_model_at_end",
@@ -92,15 +101,15 @@ RULES: tuple[ConfigRule, ...] = (
         lambda s: s.set("ddp_backend") and s.device == "cpu",
         "is for several processes, and on a cpu the engine starts one; leave it out",
     ),
+    ConfigRule(
+        "fsdp",
+        lambda s: s.set("fsdp") and s.device == "cpu",
+        "is for several devices, and on a cpu the engine starts one process; leave it out",
+    ),
     warning(
         "warmup_ratio",
         lambda s: s.set("warmup_ratio") and s.set("warmup_steps"),
         "replaces warmup_steps; keep one of them",
-    ),
-    warning(
-        "warmup_steps",
-        lambda s: s.get("max_steps") > 0 and s.get("warmup_steps") >= max(1, s.get("max_steps")),
-        "is the whole training: the learning rate never reaches its value; usual 0–10 % of max_steps",
     ),
     warning(
         "max_steps",
@@ -116,13 +125,6 @@ RULES: tuple[ConfigRule, ...] = (
         "eval_dataset",
         lambda s: s.set("eval_dataset") and not s.evaluates and not s.set("do_eval", "do_predict"),
         "is measured by nothing: add eval_strategy: steps or leave it out",
-    ),
-    warning(
-        "eval_steps",
-        lambda s: (
-            s.get("eval_strategy") == "steps" and s.set("eval_steps") and 0 < s.get("max_steps") < s.get("eval_steps")
-        ),
-        "is above max_steps: nothing is ever measured",
     ),
     ConfigRule(
         "do_train",
@@ -146,6 +148,30 @@ def training_rules(s: ConfigContext) -> Iterator[KeyProblem]:
     yield from _metric(s)
     yield from _schedule(s)
     yield from _optim_args(s)
+    if s.get("max_steps") > 0:
+        yield from step_problems(s, s.get("max_steps"))
+
+
+def step_problems(s: ConfigContext, steps: int) -> Iterator[KeyProblem]:
+    """What never happens in a training of so many steps: the whole learning rate, or a measurement."""
+    warmup, every = s.get("warmup_steps"), s.get("eval_steps")
+    if (
+        s.set("warmup_steps")
+        and not s.set("warmup_ratio")
+        and warmup >= steps
+        and s.get("lr_scheduler_type") not in FLAT
+    ):
+        yield (
+            "error",
+            "warmup_steps",
+            f"{warmup:g} of {steps} steps in all: the learning rate never reaches its value; usual 0–10 % of them",
+        )
+    if s.get("eval_strategy") == "steps" and s.set("eval_steps") and every > steps:
+        yield (
+            "warning",
+            "eval_steps",
+            f"{every:g} is above the {steps} steps in all: nothing is measured before the end",
+        )
 
 
 def _whole_steps(s: ConfigContext) -> Iterator[KeyProblem]:
@@ -217,9 +243,11 @@ def _schedule(s: ConfigContext) -> Iterator[KeyProblem]:
     if takes is not None and (wrong := [str(name) for name in given if name not in takes]):
         right = f"right is {', '.join(sorted(takes))}" if takes else "leave it out"
         yield "error", key, f"{wrong[0]} is nothing that lr_scheduler_type {kind} takes; {right}"
-    texts = {name for name in given if not name.endswith(("_type", "mode"))}
-    for name in texts:
-        if isinstance(given[name], str | bool | None | list):
+    for name, value in given.items():
+        if name in WORDS and value not in WORDS[name]:
+            yield "error", key, f"{name}: {value} is not among {', '.join(WORDS[name])}"
+            return
+        if name not in WORDS and isinstance(value, str | bool | None | list):
             yield "error", key, f"{name} is no number; write e.g. {name}: 1.0e-6"
             return
     if kind.endswith("with_min_lr") and ("min_lr" in given) == ("min_lr_rate" in given):

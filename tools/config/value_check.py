@@ -172,6 +172,21 @@ KIND_NAMES = {
     "none": "null",
 }
 LEVELS = ("debug", "info", "warning", "error", "critical", "detail", "passive")
+# torch's own, and those of packages that add one to it.
+COMPILERS = (
+    *(
+        "inductor",
+        "eager",
+        "aot_eager",
+        "aot_eager_decomp_partition",
+        "aot_ts",
+        "cudagraphs",
+        "onnxrt",
+        "openxla",
+        "tvm",
+    ),
+    *("tensorrt", "torch_tensorrt", "ipex", "hpu_backend", "openvino", "npu"),
+)
 # Texts that the engine takes for keys whose type is any text.
 WORDS: Mapping[str, tuple[str, ...]] = {
     "report_to": ("none", "all", *REPORTERS),
@@ -180,6 +195,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "fp8_backend": ("auto", "torchao", "te", "msamp"),
     "train_sampling_strategy": ("random", "sequential", "group_by_length"),
     "include_num_input_tokens_seen": ("all", "non_padding", "no"),
+    "torch_compile_backend": COMPILERS,
     "torch_compile_mode": ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
     "ddp_backend": ("nccl", "gloo", "mpi", "xccl", "ccl", "hccl", "cncl", "mccl"),
     "fsdp": (

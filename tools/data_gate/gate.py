@@ -25,6 +25,7 @@ from tuneloop.tools.data_gate.findings import (
     is_bare_answer,
 )
 from tuneloop.tools.data_gate.lengths import TokenCounter
+from tuneloop.tools.data_gate.media import require_media
 from tuneloop.tools.data_gate.records import RecordError, Schema, TrainingRow, find_empty_part, is_unwritable, schema_of
 from tuneloop.tools.data_gate.report import DATA, REJECTED, REPORT, GateReport, Lengths, Overlap
 from tuneloop.tools.raw_data.client import RawDataReader
@@ -75,6 +76,7 @@ def run_gate(
     registration: Mapping[str, Any] | None = None,
     usual_script: str = "",
     strict: bool = False,
+    media: Path | None = None,
 ) -> GateReport:
     """Check the script's `raw` file record by record; `golds` are right answers of some items.
 
@@ -82,7 +84,8 @@ def run_gate(
     validation items shown make an error that names them, or with `drop_overlaps` are dropped too.
     `tokenizer` is a tokenizer.json (None: lengths are not counted), `wrapping` the template's, `registration` the entry of
     dataset_info.json (none: plain Alpaca), `usual_script` that of the benchmark's prompts. `strict`, for a file that no script
-    wrote: it may hold JSON lines, and rows that say nothing are errors rather than dropped. Without `benchmark` and `guard`,
+    wrote: it may hold JSON lines, and rows that say nothing are errors rather than dropped. `media`: where
+    files that rows name must lie; None: they are not looked for. Without `benchmark` and `guard`,
     answers and overlaps are not looked at. When the report has no errors, `out` holds `data.json` and `report.json`; otherwise
     neither, and `rejected.json` says why.
     """
@@ -97,7 +100,8 @@ def run_gate(
             counter = TokenCounter(tokenizer, wrapping or ChatTemplate(), cutoff_len) if tokenizer else None
             tokens = stack.enter_context(counter) if counter else None
             readable: Callable[[str], bool] = answer_reader(benchmark, golds) if benchmark else bool
-            judged_by = (benchmark, readable, guard, schema_of(registration))
+            schema = schema_of(registration)
+            judged_by = (benchmark, readable, guard, require_media(schema, media) if media else schema)
             done = _Pass(*judged_by, tokens, row_limit, drop_overlaps, target, GateCounts(raw.name, strict))
             # One of its own: a warm process would go on seeing a file that was exchanged meanwhile.
             broken = _run(raw, done, stack.enter_context(closing(RawDataReader())))

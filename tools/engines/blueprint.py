@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import shutil
@@ -68,9 +69,11 @@ class Blueprint:
 
     @property
     def device(self) -> str:
-        """What torch is for: cuda where an NVIDIA driver is loaded, else cpu; any for an engine of one lock without torch."""
+        """What torch is for: TUNELOOP_DEVICE, else cuda where an NVIDIA driver is loaded, else cpu; any: one lock without torch."""
         if (self.folder / "lock-any.txt").is_file() and not self.torch.is_file():
             return "any"
+        if named := os.environ.get("TUNELOOP_DEVICE"):  # jobs run elsewhere
+            return named
         return "cuda" if Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists() else "cpu"
 
     @property

@@ -21,7 +21,9 @@ ENGINES = (Path(tuneloop.__file__).parent / "engines").resolve()
 
 
 def find_device() -> str:
-    """`cuda` when an NVIDIA device is there and not hidden by CUDA_VISIBLE_DEVICES, else `cpu`."""
+    """What TUNELOOP_DEVICE says; else `cuda` when an NVIDIA device is there and not hidden by CUDA_VISIBLE_DEVICES, else `cpu`."""
+    if named := os.environ.get("TUNELOOP_DEVICE"):
+        return named
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
     return "cuda" if not hidden and Path("/dev/nvidiactl").exists() else "cpu"
 

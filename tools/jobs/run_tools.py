@@ -15,7 +15,7 @@ from tuneloop.core.job import Command, JobStatus, Sandbox
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.run_spec import RunSpec, Setup
 from tuneloop.core.settings import Settings
-from tuneloop.sandboxes.choose import open_run_sandbox
+from tuneloop.sandboxes.choose import open_executor, open_run_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, newest_attempt
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, Validation, sealed_count, select_validation
 from tuneloop.tools.data_script.data_view import DataView, data_view, source_commands
@@ -85,7 +85,8 @@ class RunTools:
         """
         check_signed(self.run)
         kind = self.setup.sandbox if self.run.setup.exists() else self.spec.sandbox
-        return open_run_sandbox(kind, self.settings.unsandboxed)
+        sandbox = open_run_sandbox(kind, self.settings.unsandboxed)
+        return open_executor(self.spec.executor, sandbox, self.settings.slurm_options)
 
     @cached_property
     def benchmark(self) -> BenchmarkFolder:
@@ -165,6 +166,11 @@ class RunTools:
         read = (str(self.setup.model_root), *([str(files)] if files else []))
         return worker_command(self.engine(name), place, self.environment(place), read, self.run.root)
 
+    def start_workers(self) -> None:
+        """A worker of each engine, which forks this machine's jobs."""
+        if self.spec.executor == "local":
+            self.workers.start_all()
+
     @contextmanager
     def warm_engines(self) -> Iterator[None]:
         """Workers while a run is driven: started at once where the run is prepared, retired in the end.
@@ -172,7 +178,7 @@ class RunTools:
         A run whose report is written needs none: nobody would come back to retire them after a kill.
         """
         if self.run.setup.is_file() and not self.run.report_json.is_file():
-            self.workers.start_all()
+            self.start_workers()
         try:
             yield
         finally:
@@ -197,7 +203,7 @@ class RunTools:
 
         def ready(command: Command) -> Command:
             clear_caches(command)
-            place = self.workers.socket(worker) if worker else ""
+            place = self.workers.socket(worker) if worker and self.spec.executor == "local" else ""
             ready = command.model_copy(update={"worker": place, "env": {**self._common_environment, **command.env}})
             return with_endpoint(self.run, self.settings, jobs, name, ready, access) if access else ready
 

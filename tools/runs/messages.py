@@ -132,8 +132,13 @@ def live_jobs(run: RunFolder) -> list[Path]:
 
 
 def _locked(run: RunFolder, places: tuple[str, ...]) -> list[Path]:
-    jobs = [lock.parent for place in places for lock in run.root.glob(f"{place}/*.[0-9]*/lock") if is_locked(lock)]
+    jobs = [job for place in places for job in run.root.glob(f"{place}/*.[0-9]*") if lives(job)]
     return [job for job in jobs if not (job / "exit.json").is_file()]  # one that is over holds its lock a moment longer
+
+
+def lives(job: Path) -> bool:
+    """Whether a job's supervisor holds its lock, or a scheduler may still have it."""
+    return is_locked(job / "lock") or (job / "slurm.txt").is_file()
 
 
 def stop_jobs(run: RunFolder) -> list[str]:
@@ -143,10 +148,12 @@ def stop_jobs(run: RunFolder) -> list[str]:
     """
     jobs, workers = live_jobs(run), _locked(run, ("workers",))
     if jobs or workers:
-        from tuneloop.sandboxes.choose import open_sandbox  # sandboxes are heavy, and few messages need one
+        from tuneloop.core.settings import load_settings
+        from tuneloop.sandboxes.choose import open_executor, open_sandbox  # heavy, and few messages need one
 
-        chosen = read_model(run.setup, Setup) if run.setup.is_file() else read_spec(run)
-        sandbox = open_sandbox(chosen.sandbox)
+        spec = read_spec(run)
+        kind = read_model(run.setup, Setup).sandbox if run.setup.is_file() else spec.sandbox
+        sandbox = open_executor(spec.executor, open_sandbox(kind), load_settings().slurm_options)
         for folder in (*jobs, *workers):
             stop_and_wait(sandbox, folder)
     return [folder.name for folder in jobs]

@@ -160,6 +160,8 @@ def cache_file(run_tools: RunTools) -> Path:
     """`cache/throughput/<key>.json`, by everything that can change it but what else the machine does."""
     setup = run_tools.setup
     config = dump_config(suggested_values(run_tools))
-    own = (setup.device, str(setup.threads), processor_name(setup.device), f"{SHORT} {LONG} {USUAL}")
+    where = (setup.device, str(setup.threads), processor_name(setup.device))
+    nodes = (run_tools.spec.executor, str(run_tools.settings.slurm_options))  # a cluster's, not this machine's
+    own = (*where, *nodes, f"{SHORT} {LONG} {USUAL}")
     key = digest(setup.model_fingerprint, run_tools.engine("llamafactory").identity, config, *own)
     return run_tools.settings.home.cache / "throughput" / f"{key}.json"

@@ -192,6 +192,8 @@ def test_the_client_does_not_try_again_by_itself(stand_in: StandIn, provider: st
         ("gemini/m", "set GEMINI_API_KEY"),
         ("azure/m", "set AZURE_API_KEY"),
         ("groq/m", "groq .of langchain-groq. is not supported; right are openai, anthropic, gemini, azure, ollama"),
+        ("mistral/m", "mistral .of langchain-mistralai. is not supported"),
+        ("vertex_ai/m", "vertex_ai .of langchain-google-vertexai. is not supported"),
         ("mistralai:m", "mistralai .of langchain-mistralai. is not supported"),
     ],
 )

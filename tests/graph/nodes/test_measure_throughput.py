@@ -131,7 +131,7 @@ def test_a_killed_measurement_goes_on_and_other_runs_use_it(
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED.format(home=str(home), model=str(smollm2))], env=environment
     )
-    while not (folder.jobs / "smoke_run.1" / "command.json").is_file():
+    while not (folder.work / "smoke_run_model" / "pulse.json").is_file():  # it trains
         assert process.poll() is None
         time.sleep(0.1)
     process.kill()

@@ -32,6 +32,14 @@ def test_lines() -> None:
     ("text", "line", "word"),
     [
         ("a: 1\nb: [1,", 2, "YAML"),
+        ("a: 1\nb: [1, 2\nc: 3\n", 2, "lacks a comma or its ]"),
+        ("a: 1\nb: {c: 1\nd: 3\n", 2, "lacks a comma or its }"),
+        ("a: 1\nb: 'x\nc: 3\n", 2, "the quote is never closed"),
+        ("a: 1\nb:2\nc: 3\n", 2, "a colon and a space behind the key"),
+        ("a:1\nb: 2\n", 1, "YAML"),
+        ("a = 1\nb: 2\n", 1, "YAML"),
+        ("a: 1\nb: one: two\n", 2, "YAML"),
+        ("a: 1\nb = 2\nc: 3\n", 2, "a colon and a space behind the key"),
         ("a: 1\n b: 2", 2, "YAML"),
         ("a:\t1\n\t- x", 1, "YAML"),
         ("- a\n- b", 1, "mapping"),
@@ -56,6 +64,15 @@ def test_what_cannot_be_read(text: str, line: int, word: str) -> None:
         parse_config(text)
     assert word in e.value.text
     assert e.value.line == line
+
+
+@pytest.mark.parametrize(
+    "line", ["lora_rank:8", "lora_rank = 8", "--lora_rank 8", "  lora_rank: 8", "lora_rank: [8", "lora_rank: '8"]
+)
+def test_the_key_of_a_broken_line_is_named(line: str) -> None:
+    with pytest.raises(ConfigError) as e:
+        parse_config(f"stage: sft\n{line}\nseed: 1\n")
+    assert (e.value.line, e.value.key) == (2, "lora_rank")
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "pipe"])

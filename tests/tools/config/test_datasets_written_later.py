@@ -43,6 +43,7 @@ OPENAI = {
 PAIR = {"ranking": True, "columns": {"prompt": "prompt", "chosen": "chosen", "rejected": "rejected"}}
 JUDGED = {"columns": {"prompt": "prompt", "response": "completion", "kto_tag": "label"}}
 ALPACA_ROW = {"instruction": "instruction says", "input": "", "output": "output says"}
+PICTURE = {"q": "<image>What?", "a": "A cat.", "pictures": ["lost.png"]}
 # Name → stage, registration, and a right row.
 FORMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "alpaca": ("sft", {}, ALPACA_ROW),
@@ -167,6 +168,9 @@ def test_a_right_one_passes(tmp_path: Path, catalog: Catalog, form: str, lines: 
         (None, {"num_samples": 0}, "num_samples 0"),
         (None, {"columns": {"promt": "instruction"}}, "promt"),
         (None, {"formatting": "chatml"}, "chatml"),
+        (None, {"format": "alpaca"}, "did you mean formatting?"),
+        (None, {"ranking": "true"}, "ranking"),
+        (json.dumps([PICTURE] * 3), {"columns": {"prompt": "q", "response": "a", "images": "pictures"}}, "lost.png"),
     ],
 )
 def test_what_no_row_says(tmp_path: Path, catalog: Catalog, rows: str | None, more: dict[str, Any], says: str) -> None:
@@ -178,7 +182,7 @@ def test_what_no_row_says(tmp_path: Path, catalog: Catalog, rows: str | None, mo
 
 
 def test_there_are_fifty() -> None:
-    assert len(CASES) + 2 * len(FORMS) + 7 >= 50
+    assert len(CASES) + 2 * len(FORMS) + 10 >= 50
 
 
 def test_the_row_limit_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,6 +86,12 @@ def registered() -> dict[str, tuple[dict[str, Any], Any]]:
             [{"messages": ROLES, "images": ["a.png"]}] * 5,
         ),
         # bad ones
+        "lost_pictures": (
+            {"columns": {"prompt": "instruction", "response": "output", "images": "images"}},
+            [{"instruction": "<image>What is it?", "output": "a", "images": ["lost.png"]}] * 5,
+        ),
+        "ranked_text": ({"ranking": "true"}, [ROW] * 5),
+        "key_typo": ({"format": "alpaca"}, [ROW] * 5),
         "no_input": ({}, [{"instruction": "say a", "output": "a"}] * 5),
         "no_output": ({}, [{"instruction": "say a", "input": ""}] * 5),
         "mapped_wrong": ({"columns": {"prompt": "PROMPT", "response": "output"}}, [ROW] * 5),

@@ -1,0 +1,158 @@
+"""A Slurm cluster of its own on this machine: munged, slurmctld and one slurmd for each node, on free ports."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+NEEDS = ("munged", "slurmctld", "slurmd", "sbatch")
+CONF = """\
+ClusterName=test
+SlurmctldHost={host}
+SlurmUser=root
+SlurmctldPort={controller}
+AuthType=auth/munge
+AuthInfo=socket={root}/munge.socket
+CredType=cred/munge
+StateSaveLocation={root}/state
+SlurmdSpoolDir={root}/spool-%n
+SlurmctldPidFile={root}/slurmctld.pid
+SlurmdPidFile={root}/slurmd-%n.pid
+SlurmctldLogFile={root}/slurmctld.log
+SlurmdLogFile={root}/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/none
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=2
+SlurmdTimeout=10
+SlurmctldTimeout=10
+InactiveLimit=0
+KillWait=5
+MinJobAge=300
+PreemptMode=OFF
+{nodes}
+PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def missing() -> str:
+    """What is not there: Slurm's programs, or root, who starts them."""
+    absent = [name for name in NEEDS if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None]
+    return ", ".join(absent) or ("root" if os.geteuid() else "")
+
+
+@dataclass
+class Cluster:
+    """Its folder, and its processes by name."""
+
+    root: Path
+    nodes: tuple[str, ...]
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Variables by which Slurm's commands find it."""
+        return {"SLURM_CONF": str(self.root / "slurm.conf")}
+
+    def start(self, name: str) -> None:
+        """A daemon: munged, slurmctld, or a node's name."""
+        there = self.root
+        munged = (
+            f"--key-file={there}/munge.key",
+            f"--socket={there}/munge.socket",
+            f"--pid-file={there}/munge.pid",
+            f"--log-file={there}/munge.log",
+            f"--seed-file={there}/munge.seed",
+        )
+        argv = {
+            "munged": ("munged", "--foreground", "--force", *munged),
+            "slurmctld": ("slurmctld", "-D", "-f", f"{there}/slurm.conf"),
+        }.get(name) or ("slurmd", "-D", "-f", f"{there}/slurm.conf", "-N", name)
+        env = {**os.environ, **self.env, "PATH": f"{os.environ['PATH']}:/usr/sbin"}
+        with (self.root / f"{name}.out").open("ab") as out:
+            self.processes[name] = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL of one daemon alone."""
+        self.processes[name].kill()
+        self.processes[name].wait()
+
+    def ask(self, *argv: str) -> str:
+        """What one of Slurm's commands prints."""
+        done = subprocess.run(argv, env={**os.environ, **self.env}, capture_output=True, text=True, check=False)
+        return done.stdout
+
+    def wait_until_idle(self) -> None:
+        """Every node can take jobs."""
+        end = time.monotonic() + 60
+        while (states := self.ask("sinfo", "-h", "-N", "-o", "%T").split()).count("idle") < len(self.nodes):
+            if time.monotonic() > end:
+                raise TimeoutError(f"{states}: {(self.root / 'slurmctld.log').read_text()[-2000:]}")
+            time.sleep(0.1)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+@contextmanager
+def cluster(root: Path, *, nodes: int = 2) -> Iterator[Cluster]:
+    """A running cluster with GPUs that are none (/dev/null); everything is ended after the block."""
+    root.mkdir(parents=True)
+    (root / "state").mkdir()
+    (root / "munge.key").write_bytes(secrets.token_bytes(128))
+    (root / "munge.key").chmod(0o600)
+    names = tuple(f"n{number}" for number in range(1, nodes + 1))
+    controller, *ports = free_ports(nodes + 1)
+    host = socket.gethostname()
+    lines = [
+        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2 RealMemory=2000 Gres=gpu:1 State=UNKNOWN"
+        for name, port in zip(names, ports, strict=True)
+    ]
+    conf = CONF.format(
+        host=f"{host}(127.0.0.1)", controller=controller, root=root, nodes="\n".join(lines), names=",".join(names)
+    )
+    (root / "slurm.conf").write_text(f"GresTypes=gpu\n{conf}")
+    (root / "gres.conf").write_text("".join(f"NodeName={name} Name=gpu File=/dev/null\n" for name in names))
+    made = Cluster(root, names)
+    try:
+        made.start("munged")
+        end = time.monotonic() + 20
+        while not (root / "munge.socket").exists():
+            if time.monotonic() > end:
+                raise TimeoutError((root / "munged.out").read_text())
+            time.sleep(0.05)
+        for name in ("slurmctld", *names):
+            made.start(name)
+        made.wait_until_idle()
+        yield made
+    finally:
+        made.ask("scancel", "--user=root")
+        for name in (*names, "slurmctld", "munged"):
+            if name in made.processes:
+                made.processes[name].send_signal(signal.SIGTERM)
+        for one in made.processes.values():
+            try:
+                one.wait(10)
+            except subprocess.TimeoutExpired:
+                one.kill()
+                one.wait()

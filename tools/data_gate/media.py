@@ -1,0 +1,54 @@
+"""Images, videos and audios that records name: are the files there, and does the text have a place for each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tuneloop.tools.data_gate.records import RecordError, Schema, TrainingRow, json_kind
+
+# Column of a registration → what stands for one of its files in the text.
+PLACES = {"images": "<image>", "videos": "<video>", "audios": "<audio>"}
+EXPECTED = "a list of files, relative to the folder of the data"
+
+
+def require_media(schema: Schema, folder: Path) -> Schema:
+    """The schema with a reader that refuses records whose files are missing below `folder`, or have no place."""
+    named = {name: place for role, place in PLACES.items() if (name := getattr(schema.columns, role))}
+    if not named:
+        return schema
+
+    def read(record: Any) -> TrainingRow | RecordError:
+        row = schema.read(record)
+        if isinstance(row, RecordError):
+            return row
+        wrong = (_media_problem(row, name, place, folder) for name, place in named.items())
+        return next((problem for problem in wrong if problem), row)
+
+    return replace(schema, read=read)
+
+
+def _media_problem(row: TrainingRow, name: str, place: str, folder: Path) -> RecordError | None:
+    """The engine takes one file for a list of one, and a list of lists for the frames of videos."""
+    given = row.kept.get(name)
+    files = given if isinstance(given, list) else [given] if given else []
+    frames = [part for file in files for part in (file if isinstance(file, list) else [file])]
+    for file in frames:
+        if not isinstance(file, str):
+            return RecordError(name, f"holds {json_kind(file)}", EXPECTED)
+        if not _is_file(folder / file):
+            return RecordError(name, f"names {file!r}, which is no file in {folder}", EXPECTED)
+    places = sum(text.count(place) for text in (*row.turns, *row.answers))
+    if places != len(files):
+        return RecordError(name, f"holds {len(files)} for {places} times {place} in the text", f"one {place} for each")
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
