@@ -26,7 +26,7 @@ from tuneloop.tools.benchmark_items.user_folder import read_user_benchmark
 from tuneloop.tools.engines.blueprint import USUAL
 from tuneloop.tools.engines.find import find_built_engine, given_path
 from tuneloop.tools.hub import datasets, models
-from tuneloop.tools.hub.base_models import find_candidates, judge_candidates
+from tuneloop.tools.hub.base_models import find_candidates, judge_candidates, possible_models
 from tuneloop.tools.hub.fetch import choose_hub
 from tuneloop.tools.hub.http import HubBusyError
 from tuneloop.tools.hub.listing import HubRequest, Kind
@@ -36,13 +36,14 @@ from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import all_runs, read_spec
 from tuneloop.tools.statistics import Precision, smallest_gain
 
-Action = Literal["here", "make", "build", "download", "choose"]
+Action = Literal["here", "make", "build", "download", "choose", "refuse"]
 ACTIONS: dict[Action, str] = {
     "here": "is here",
     "make": "is made here, without a download",
     "build": "is built: packages of its lock are downloaded, once for all runs",
     "download": "is downloaded",
     "choose": "is chosen when the run begins",
+    "refuse": "is possible: the run would be refused",
 }
 UNKNOWN = "unknown until the first smoke run has measured it"
 
@@ -118,7 +119,10 @@ def model_need(name: str, settings: Settings, benchmark: Benchmark, timeout: flo
     if name == AUTO:
         note = "in the order of what they promise; the first three that can be had are measured on a few items"
         judged = judge_candidates(find_candidates(settings), benchmark, settings, timeout)
-        possible = ", ".join(one.name for one in judged if not one.refused) or "none that fits this machine"
+        try:
+            possible = ", ".join(one.name for one in possible_models(judged))
+        except InvalidRequestError as e:
+            return Need("base model", "none", "refuse", note=str(e))
         return Need("base model", f"one of {possible}", "choose", note=note)
     if name in models.registered_models():
         return Need("base model", name, "here" if (settings.home.models / name / MANIFEST).is_file() else "make")

@@ -28,12 +28,12 @@ from tuneloop.core.events import (
     PlannerFallback,
     RecipeFailure,
     RunFinished,
+    ThroughputMeasured,
     TrainingForecast,
 )
 from tuneloop.core.formatting import format_duration, format_interval, printable
 from tuneloop.tools.runs.event_text import (
     event_line,
-    forecast_line,
     power_line,
     progress_line,
     run_finished_line,
@@ -59,6 +59,7 @@ class LiveState:
         | e.RecipeFailure
         | e.MonitorFinding
         | e.TrainingForecast
+        | e.ThroughputMeasured
         | e.MessageAnswered
         | e.Approval
         | e.PlannerFallback
@@ -85,6 +86,7 @@ def apply_event(state: LiveState, event: e.Event) -> LiveState:  # noqa: PLR0911
             | e.RecipeFailure()
             | e.MonitorFinding()
             | e.TrainingForecast()
+            | e.ThroughputMeasured()
             | e.MessageAnswered()
             | e.Approval()
             | e.LimitWarning()
@@ -181,6 +183,7 @@ def _voice(
     | RecipeFailure
     | MonitorFinding
     | TrainingForecast
+    | ThroughputMeasured
     | MessageAnswered
     | Approval
     | PlannerFallback
@@ -190,8 +193,8 @@ def _voice(
         return Text.assemble(("you ", "bold magenta"), printable(event.said), f"\n    {printable(event.answer)}")
     if isinstance(event, Approval | PlannerFallback | LimitWarning):
         return Text(event_line(event) or "", style="yellow")
-    if isinstance(event, TrainingForecast):
-        return Text(forecast_line(event))
+    if isinstance(event, TrainingForecast | ThroughputMeasured):
+        return Text(event_line(event) or "")
     if isinstance(event, MonitorFinding):
         said = "stopped" if event.stops else "watch"
         return Text.assemble((f"{event.job} {said} ", "bold yellow"), f"step {event.step}: ", printable(event.text))

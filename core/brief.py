@@ -7,7 +7,7 @@ from pydantic import Field
 from tuneloop.core.budget import Amounts
 from tuneloop.core.catalog import Direction
 from tuneloop.core.directive import LastingCommand
-from tuneloop.core.experiment import Diagnosis, Hypothesis, Training, Value
+from tuneloop.core.experiment import Diagnosis, Hypothesis, Throughput, Training, Value
 from tuneloop.core.frozen import Frozen
 from tuneloop.core.run_spec import OnStop
 from tuneloop.core.score import Comparison, Score
@@ -125,6 +125,9 @@ class Brief(Frozen):
     baseline: Score | None = None
     journal: tuple[JournalRow, ...] = ()
     budget: BudgetLeft
+    throughput: Throughput | None = Field(
+        None, description="of the base model on this machine; None: nobody measured it"
+    )
     hypothesis: Hypothesis | None = None
     attempt: int = 0
     diagnosis: Diagnosis | None = None

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from tuneloop.core.budget import Kind
-from tuneloop.core.experiment import Cost, Forecast, Outcome
+from tuneloop.core.experiment import Cost, Forecast, Outcome, Throughput
 from tuneloop.core.frozen import Frozen
 
 
@@ -145,6 +145,14 @@ class TrainingForecast(Base):
     memory_limit: int | None = None
 
 
+class ThroughputMeasured(Base):
+    """How fast the base model trains on this machine; `known`: an earlier run of this home measured it."""
+
+    kind: Literal["throughput_measured"] = "throughput_measured"
+    throughput: Throughput
+    known: bool = False
+
+
 class RecipeFailure(Base):
     """A recipe failed somewhere; it is repaired or becomes a failed experiment."""
 
@@ -268,6 +276,7 @@ Event = Annotated[
     | JobProgress
     | MonitorFinding
     | TrainingForecast
+    | ThroughputMeasured
     | RecipeFailure
     | PowerEstimated
     | ValidationChosen

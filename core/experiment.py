@@ -37,6 +37,42 @@ class Forecast(Cost):
     recipe: str = Field("", description="digest of base model, device and what of the config costs memory")
 
 
+SMOKE_STEPS = 10  # of a smoke run at most
+
+
+def smoke_run_steps(steps: int) -> int:
+    """Optimizer steps of the smoke run before a training of so many: a quarter of them, five to ten."""
+    return min(SMOKE_STEPS, max(SMOKE_STEPS // 2, steps // 4))
+
+
+class Throughput(Frozen):
+    """How fast the base model trains on this machine, measured by a few steps before anything is planned.
+
+    A batch of `rows` rows with `tokens` tokens, padding included, takes `seconds`, and `per_token` for each token more;
+    `overhead`: seconds of a training that are not optimizer steps.
+    """
+
+    method: str
+    device: str
+    threads: int
+    rows: int
+    tokens: float
+    seconds: float
+    per_token: float
+    overhead: float
+
+    def step_seconds(self, rows: float, tokens: float) -> float:
+        """Seconds of an optimizer step of `rows` rows of so many tokens each, in batches as they were measured."""
+        batch = max(0.0, self.seconds + self.per_token * (self.rows * tokens - self.tokens))
+        return max(1.0, rows / self.rows) * batch
+
+    @property
+    def measured_with(self) -> str:
+        """What the figures are of: `lora, batches of 2 rows, on cpu with 2 thread(s)`."""
+        threads = f" with {self.threads} thread(s)" if self.device == "cpu" else ""
+        return f"{self.method}, batches of {self.rows} rows, on {self.device}{threads}"
+
+
 def forecast_error_percent(forecast: float, real: float) -> float:
     """How much too high (or, negative, too low) a forecast was, in percent; 0 where nothing was measured."""
     return 100 * (forecast / real - 1) if real else 0.0

@@ -216,6 +216,16 @@ class RunFolder:
         return self.baseline / "validation.json"
 
     @property
+    def preparations(self) -> tuple[Path, ...]:
+        """Folders with jobs of `prepare`: the base model's evaluation, what comes before it, what is measured beside it."""
+        return (self.baseline, self.baseline / "probe", self.baseline / "throughput")
+
+    @property
+    def throughput(self) -> Path:
+        """`baseline/throughput.json`: how fast the base model trains here, where the run's time decides what is planned."""
+        return self.baseline / "throughput.json"
+
+    @property
     def experiments(self) -> Path:
         """One folder per experiment: `001/`, `002/` and so on."""
         return self.root / "experiments"

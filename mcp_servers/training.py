@@ -14,11 +14,13 @@ from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.protocols import Launched, TrainingKind, TrainingStatus
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.mcp_servers.server import Experiment, make_server
+from tuneloop.tools.config.config_text import ConfigError
 from tuneloop.tools.evaluation.standalone.run_tools import ignore_progress
 from tuneloop.tools.training import methods
 from tuneloop.tools.training.grpo import grpo_curve
 from tuneloop.tools.training.metrics import finite_number, read_pulse, read_signs, recent_steps
 from tuneloop.tools.training.result import log_points
+from tuneloop.tools.training.throughput import forecast_by_throughput
 from tuneloop.tools.training.tokens import experiment_tokens
 
 Kind = Annotated[TrainingKind, Field(description="smoke_run: a few steps; train: the full run")]
@@ -95,11 +97,23 @@ class TrainingTools:
         return {"experiment": experiment, "points": rows}
 
     def forecast(self, experiment: Experiment) -> dict[str, Any]:
-        """How long the full training would take and what it needs, by its smoke run: seconds, CPU, peak memory, disk, steps."""
-        file = self.scope.run_tools().experiment(experiment).forecast
-        if not file.is_file():
+        """How long the full training would take and what it needs: seconds, CPU, peak memory, disk, steps.
+
+        `source`: its smoke run, or before that, where there is data and config, the speed measured before the first experiment.
+        """
+        run_tools = self.scope.run_tools()
+        folder = run_tools.experiment(experiment)
+        if folder.forecast.is_file():
+            return {**read_model(folder.forecast, dict[str, Any]), "source": "smoke run"}
+        ready = folder.config.is_file() and (folder.data / "report.json").is_file()
+        try:
+            found = forecast_by_throughput(run_tools, folder) if ready else None
+        except ConfigError as e:
+            raise ToolError(str(e)) from e
+        if found is None:
             raise ToolError(f"experiment {experiment} was not smoke_run yet: there is no forecast")
-        return read_model(file, dict[str, Any])
+        shown = {"seconds", "memory", "steps", "epochs", "seconds_per_step", "overhead", "disk"}
+        return {**found.model_dump(mode="json", include=shown), "source": "speed of the base model on this machine"}
 
     def show_tokens(self, experiment: Experiment, row: Row = 0) -> dict[str, Any]:
         """Which tokens of a training row are read and which carry loss, by the engine itself; masking and template made visible.

@@ -10,7 +10,7 @@ from typing import Literal
 from tuneloop.core.brief import OVERLAP_RULE, Brief, BudgetLeft, TaskCard
 from tuneloop.core.budget import KINDS, Kind, format_amount
 from tuneloop.core.directive import Avoid, Bound, Focus, Keep, Lasting, Sources, Use, describe
-from tuneloop.core.experiment import Hypothesis
+from tuneloop.core.experiment import Hypothesis, Throughput
 from tuneloop.core.formatting import format_comparison
 from tuneloop.core.prompt_escaping import escape_role_markers, fence, one_line, shorten_middle
 from tuneloop.prompts.tables import failures_section, format_score, further_benchmarks_table, journal_table
@@ -159,7 +159,25 @@ def budget_section(brief: Brief) -> str:
     left = "unlimited" if b.experiments_left is None else str(b.experiments_left)
     time = "unlimited" if b.seconds_left is None else f"{b.seconds_left:.0f} s"
     each = "" if b.seconds_per_experiment is None else f"; an experiment usually takes {b.seconds_per_experiment:.0f} s"
-    return f"Experiments left, this one included: {left}. Time left: {time}{each}.{_spending(b)}"
+    said = f"Experiments left, this one included: {left}. Time left: {time}{each}.{_spending(b)}"
+    return said + (f" {throughput_sentence(brief.throughput)}" if brief.throughput else "")
+
+
+STEP_ROWS, STEP_TOKENS = 16, (64, 128, 256, 512)
+
+
+def throughput_sentence(found: Throughput) -> str:
+    """What steps of training cost on this machine, from which rows, steps and cutoff follow."""
+    lengths, took = (
+        ", ".join(each) for each in zip(
+            *((str(tokens), f"{found.step_seconds(STEP_ROWS, tokens):.1f} s") for tokens in STEP_TOKENS), strict=True
+        )
+    )  # fmt: skip
+    return (
+        f"Measured on this machine before the first experiment ({found.measured_with}): a training step of {STEP_ROWS} rows "
+        f"of {lengths} tokens takes {took}; beside its steps a training takes {found.overhead:.0f} s, and "
+        "its smoke run before it has a quarter of the steps, five to ten."
+    )
 
 
 def _spending(b: BudgetLeft) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tuneloop.agents.policy.evidence import call_or_none
 from tuneloop.agents.policy.situation import BATCH, Situation
 from tuneloop.core.errors import ToolError
-from tuneloop.core.experiment import Value
+from tuneloop.core.experiment import Value, smoke_run_steps
 from tuneloop.core.protocols import Toolbox
 
 # The parameters that the policy turns, by what they mean: their names and first values are the parameter server's.
@@ -159,6 +159,20 @@ def fit_steps(situation: Situation, wanted: int, seconds_per_step: float) -> int
     each = (seconds_per_step if left is not None else 0.0) or situation.card.seconds_per_step(
         estimate_tokens(situation)
     )
-    possible = training_seconds(situation) / each
-    least = FEWEST if left is None else min(FEWEST, max(1, int(MOST_OF_TIME * left / each)))
+    possible = affordable_steps(situation, training_seconds(situation), each)
+    least = FEWEST if left is None else min(FEWEST, max(1, int(affordable_steps(situation, MOST_OF_TIME * left, each))))
     return max(least, wanted if wanted <= possible else int(possible) // 10 * 10)
+
+
+def affordable_steps(situation: Situation, seconds: float, each: float) -> float:
+    """Steps of `each` seconds that so many seconds hold; where nothing was trained yet, the smoke run takes its part of them.
+
+    Later what an experiment takes beside its training is known, the smoke run included.
+    """
+    found = situation.card.throughput
+    if found is None:
+        return seconds / each
+    possible = max(0.0, seconds - found.overhead) / each
+    if not situation.experiment_one:
+        return possible
+    return max(0.0, possible - smoke_run_steps(int(0.8 * possible)))

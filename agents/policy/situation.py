@@ -12,6 +12,7 @@ from typing import Any
 from tuneloop.agents.policy.script_composer import Form
 from tuneloop.core.brief import Brief, TaskCard
 from tuneloop.core.constraints import is_allowed
+from tuneloop.core.experiment import Throughput
 from tuneloop.core.profile import BenchmarkFacts, DatasetProfile, SourceProfile
 from tuneloop.core.protocols import Toolbox
 
@@ -143,6 +144,7 @@ class ModelFacts:
     chat_template: bool
     template: str | None
     device: str
+    throughput: Throughput | None = None
 
     @property
     def tiny(self) -> bool:
@@ -150,7 +152,9 @@ class ModelFacts:
         return self.parameters < TINY
 
     def seconds_per_step(self, tokens: float) -> float:
-        """A guess for one optimizer step of the usual batch with rows of so many tokens."""
+        """One optimizer step of the usual batch with rows of so many tokens: as measured, else a guess."""
+        if self.throughput is not None:
+            return self.throughput.step_seconds(BATCH, max(16.0, tokens))
         speed = CPU_FLOPS if self.device == "cpu" else GPU_FLOPS
         return 0.02 + 6 * self.parameters * BATCH * max(16.0, tokens) / speed
 
@@ -268,6 +272,7 @@ def read_card(told: dict[str, Any], brief: Brief) -> ModelFacts:
         chat_template=bool(told.get("chat_template")),
         template=told.get("template"),
         device=str(told.get("device") or brief.task.device),
+        throughput=brief.throughput,
     )
 
 

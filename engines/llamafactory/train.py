@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from llamafactory.train.sft.trainer import CustomSeq2SeqTrainer
 from llamafactory.train.tuner import export_model, run_exp
 
 RESUME = "TUNELOOP_RESUME"
+HALF = ("bf16", "fp16", "pure_bf16")
 # Worker processes hand rows over by sockets of their own. Without them this process makes the same rows, alone.
 WORKERS = (
     "preprocessing_num_workers",
@@ -46,11 +48,26 @@ def train(args: dict[str, Any]) -> None:
     take_paths_literally()
     sft.CustomSeq2SeqTrainer = WatchedTrainer
     sft.get_dataset = METER.timed(sft.get_dataset)
+    if args.get("finetuning_type") == "freeze" and not any(args.get(name) for name in HALF):
+        sft.load_model = in_float32(sft.load_model)
     # LLaMA-Factory would take the newest checkpoint by its number, whole or not; None: there is none left here.
     run_exp({**without_workers(args), "resume_from_checkpoint": os.environ[RESUME] or None})
     if os.environ.get("RANK", "0") == "0":
         METER.tell(out)
         prove_finished(out)
+
+
+def in_float32(load: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, the whole model in float32.
+
+    LLaMA-Factory makes trained layers float32 and leaves frozen ones as they are stored; without mixed precision a layer in
+    bfloat16 cannot take what one in float32 gives.
+    """
+
+    def loaded(*args: Any, **kwargs: Any) -> Any:
+        return load(*args, **kwargs).float()
+
+    return loaded
 
 
 def without_workers(args: dict[str, Any]) -> dict[str, Any]:

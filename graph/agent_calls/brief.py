@@ -12,7 +12,7 @@ from tuneloop.core.brief import Brief, BudgetLeft, FailedItem, FailureSummary, J
 from tuneloop.core.budget import Amounts
 from tuneloop.core.constraints import is_allowed
 from tuneloop.core.directive_log import open_directives
-from tuneloop.core.experiment import Diagnosis, Experiment, Hypothesis, Training
+from tuneloop.core.experiment import Diagnosis, Experiment, Hypothesis, Throughput, Training
 from tuneloop.core.files import read_field, read_model, read_text
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.prompt_escaping import shorten_middle
@@ -59,6 +59,7 @@ def build_brief(
         baseline=base and base.bare,
         journal=tuple(journal_row(ctx.run, e) for e in load_journal(ctx.run).experiments),
         budget=budget_left(ctx),
+        throughput=read_model(ctx.run.throughput, Throughput) if ctx.run.throughput.is_file() else None,
         hypothesis=idea,
         attempt=ctx.state.attempt,
         diagnosis=last_diagnosis(ctx),

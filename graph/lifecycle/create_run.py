@@ -11,11 +11,13 @@ from tuneloop.agents.policy.dataset_selection import DatasetSelection, select_da
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.run_spec import AUTO, RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.choose import open_executor, open_run_sandbox
+from tuneloop.tools.benchmark_items.resolve import check_benchmark
 from tuneloop.tools.engines.find import check_engines
 from tuneloop.tools.hub import datasets
+from tuneloop.tools.hub.base_models import find_candidates, judge_candidates, possible_models
 from tuneloop.tools.llm_proxy.access import data_access, missing, unpriced
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.request import check_names, folder_name, fresh_name
@@ -34,6 +36,7 @@ def create_run_folder(spec: RunSpec, settings: Settings, name: str = "") -> RunF
         check_signed(run)
         return run
     check_spec(spec, settings)
+    check_model_choice(spec, settings)
     write_manifest(run, spec)
     return run
 
@@ -53,6 +56,13 @@ def check_spec(spec: RunSpec, settings: Settings) -> None:
     find_judge(settings, declared)
     check_planner(settings)
     check_prices(spec, settings, declared)
+
+
+def check_model_choice(spec: RunSpec, settings: Settings) -> None:
+    """Raises InvalidRequestError where no base model is named and none could be chosen."""
+    if spec.base_model == AUTO:
+        benchmark = check_benchmark(spec.benchmark, settings)
+        possible_models(judge_candidates(find_candidates(settings), benchmark, settings, spec.timeout))
 
 
 def check_prices(spec: RunSpec, settings: Settings, declared: list[Benchmark]) -> None:

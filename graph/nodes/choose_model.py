@@ -59,14 +59,19 @@ def probe(
         judged: the most promising first.
         budget: seconds for all probes; each may take half of what is left, the last all of it.
         measured: score and items of a name, within so many seconds. What it raises is told beside the name: a model that
-            cannot be fetched is not possible, and where a hub does not answer, none that is not here is.
+            cannot be fetched is not possible, and where a hub does not answer, none that is not here is. The only one that is
+            left is not measured.
     """
-    done, tried, began, offline = [], 0, time.monotonic(), ""
-    for one in judged:
+    done: list[JudgedModel] = []
+    tried, began, offline = 0, time.monotonic(), ""
+    for place, one in enumerate(judged):
         left = budget - (time.monotonic() - began)
-        hub = "/" in one.name and not one.here
-        if one.refused or (hub and offline):
+        if one.refused or (offline and on_hub(one)):
             done.append(one if one.refused else one.model_copy(update={"refused": offline}))
+            continue
+        others = (*done, *(later for later in judged[place + 1 :] if not (offline and on_hub(later))))
+        if all(other.refused for other in others):
+            done.append(one.model_copy(update={"note": "nothing else can be taken"}))
             continue
         if tried == PROBED or left <= 0:
             done.append(
@@ -84,12 +89,17 @@ def probe(
             continue
         except (InfrastructureError, InvalidRequestError) as e:
             done.append(one.model_copy(update={"refused": str(e)}))
-            offline = str(e) if hub and isinstance(e, InfrastructureError) else offline
+            offline = str(e) if on_hub(one) and isinstance(e, InfrastructureError) else offline
             continue
         tried += 1
         found = {"value": value, "items": items, "probe_seconds": time.monotonic() - at}
         done.append(one.model_copy(update=found))
     return done
+
+
+def on_hub(one: JudgedModel) -> bool:
+    """Whether it has to be fetched from a hub."""
+    return "/" in one.name and not one.here
 
 
 def measure_on_few(

@@ -21,6 +21,7 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.create_run import choose_datasets_for
 from tuneloop.graph.nodes.choose_model import chosen_model
 from tuneloop.graph.nodes.evaluate import measure_experiment, run_evaluation
+from tuneloop.graph.nodes.measure_throughput import measure_throughput
 from tuneloop.graph.outcomes.promotion import describe_validation, estimate_power
 from tuneloop.graph.outcomes.stopping import next_node
 from tuneloop.graph.steering.inbox_listener import raise_if_paused
@@ -78,7 +79,7 @@ SAY_EVERY = 2.0
 
 
 def prepare(ctx: Context) -> dict[str, Any]:
-    """Settle everything the loop stands on; `setup.json`, `baseline/validation.json`, then `baseline/scores.json`."""
+    """Settle everything the loop stands on: `setup.json`, `baseline/`; what was measured is not measured again."""
     began = time.monotonic()
     if not ctx.run.setup.is_file():
         write_setup(ctx.run, fetch_and_build(ctx))
@@ -97,6 +98,7 @@ def prepare(ctx: Context) -> dict[str, Any]:
         score = keep_score(file, measured)
         ctx.emit(BaselineMeasured(value=score.value, low=score.low, high=score.high, n=score.n))
     if not (ctx.run.baseline / HASHES).is_file():
+        measure_throughput(ctx)
         record_evidence(ctx.run, ctx.run.baseline)
     return {"stage": next_node(ctx)}
 

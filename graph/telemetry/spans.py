@@ -171,8 +171,7 @@ def job_spans(run: RunFolder, number: int, since: datetime, until: datetime, par
     """Jobs of the run or of this experiment that ended after `since`, up to `until`."""
     own = run.experiment(number).root
     places = (
-        run.baseline,
-        run.baseline / "probe",
+        *run.preparations,
         run.final,
         *([own, *sorted((own / "seeds").glob("[0-9]*"))] if number else []),
     )

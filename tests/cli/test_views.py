@@ -42,7 +42,7 @@ from tuneloop.core.events import (
     TrainingForecast,
     ValidationChosen,
 )
-from tuneloop.core.experiment import Cost, Critique, Experiment, Feedback, Forecast, Hypothesis
+from tuneloop.core.experiment import Cost, Critique, Experiment, Feedback, Forecast, Hypothesis, Throughput
 from tuneloop.core.files import write_json
 from tuneloop.core.formatting import printable
 from tuneloop.core.layout import RunFolder
@@ -421,6 +421,19 @@ def test_a_forecast_and_what_it_took() -> None:
     assert event_line(took) == want
     shown = " ".join(drawn(live_state_of([*recorded()[:3], said, took]), 30).split())
     assert want in shown and "forecast: 320 steps" in shown
+
+
+def test_how_fast_the_model_trains_here() -> None:
+    found = Throughput(
+        method="lora", device="cpu", threads=2, rows=2, tokens=100, seconds=0.5, per_token=0.005, overhead=6
+    )
+    told = e.ThroughputMeasured(throughput=found, known=True)
+    want = (
+        "training speed: a step of 16 rows of 128 tokens takes 10.2 s (lora, batches of 2 rows, on cpu with 2 thread(s); "
+        "measured by an earlier run)"
+    )
+    assert event_line(told) == want
+    assert want in " ".join(drawn(live_state_of([*recorded()[:3], told]), 30).split())
 
 
 def test_what_models_do_is_said_in_words() -> None:

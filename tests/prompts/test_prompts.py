@@ -8,7 +8,7 @@ import pytest
 
 from tuneloop.core.brief import Brief, BudgetLeft, FailedItem, FailureSummary, JournalRow, SplitSizes, TaskCard
 from tuneloop.core.budget import Amounts
-from tuneloop.core.experiment import Diagnosis, EarlyStop, Hypothesis, Step, Training
+from tuneloop.core.experiment import Diagnosis, EarlyStop, Hypothesis, Step, Throughput, Training
 from tuneloop.core.score import Comparison, Score
 from tuneloop.prompts import render
 from tuneloop.prompts.sections import brief_sections
@@ -244,3 +244,15 @@ def test_an_unknown_name_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_every_part_is_used_by_some_prompt() -> None:
     texts = "".join((FOLDER / f"{name}.md").read_text() for name in NAMES)
     assert [part for part in brief_sections(BRIEF) if f"${part}" not in texts] == []
+
+
+def test_measured_speed_stands_beside_what_is_left() -> None:
+    found = Throughput(
+        method="lora", device="cpu", threads=2, rows=2, tokens=100, seconds=0.5, per_token=0.005, overhead=6
+    )
+    assert "Measured on this machine" not in brief_sections(BRIEF)["budget"]
+    assert brief_sections(BRIEF.model_copy(update={"throughput": found}))["budget"].endswith(
+        " Measured on this machine before the first experiment (lora, batches of 2 rows, on cpu with 2 thread(s)): a training "
+        "step of 16 rows of 64, 128, 256, 512 tokens takes 5.1 s, 10.2 s, 20.5 s, 41.0 s; beside its steps a training takes 6 s, "
+        "and its smoke run before it has a quarter of the steps, five to ten."
+    )

@@ -41,7 +41,7 @@ def job_folders(run: RunFolder) -> list[tuple[int, Path]]:
     before = read_field(run.fork, "at", int) if run.fork.is_file() else -1
     own = [
         (0, run.final / "jobs"),
-        *([(0, run.baseline / "jobs"), (0, run.baseline / "probe" / "jobs")] if before < 0 else []),
+        *([(0, place / "jobs") for place in run.preparations] if before < 0 else []),
     ]
     for place in sorted(run.experiments.glob("[0-9]*")):
         if int(place.name) > before:

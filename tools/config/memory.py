@@ -16,6 +16,7 @@ from tuneloop.tools.config.memory_estimate import estimate_memory as estimate
 
 # A config's memory: the recipe that it writes down, estimated, and compared with what the device has.
 
+HALF = ("bfloat16", "float16")
 LOW_RANK = ("galore", "apollo", "badam")
 # What the user can do about each component, and the key that does it.
 CURES = {
@@ -54,6 +55,7 @@ def recipe_of(context: ConfigContext, tokens: int | None = None) -> Recipe:
         nested=bool(context.get("double_quantization")),
         checkpointing=not context.set("disable_gradient_checkpointing"),
         fused_attention=context.get("flash_attn") != "disabled",
+        half_stored=context.model.dtype in HALF,
         accumulates=int(context.get("gradient_accumulation_steps") or 1) > 1,
     )
 

@@ -74,7 +74,10 @@ BUCKET = 5 * 10**8
 
 @dataclass(frozen=True)
 class Recipe:
-    """The part of a config that costs memory. `tokens`: of the longest row after cutting; `targets` () means all."""
+    """The part of a config that costs memory. `tokens`: of the longest row after cutting; `targets` () means all.
+
+    `half_stored`: the base model's files hold two bytes a weight.
+    """
 
     method: Method = "lora"
     precision: Precision = "bf16"
@@ -89,6 +92,7 @@ class Recipe:
     nested: bool = True
     checkpointing: bool = True
     fused_attention: bool = True
+    half_stored: bool = False
     accumulates: bool = False
 
     @property
@@ -196,11 +200,13 @@ def _cpu_estimate(shape: ModelShape, recipe: Recipe, trained: int) -> MemoryEsti
         adapters=adapters,
         rank=recipe.rank,
     )
+    if recipe.adapted and recipe.half_stored:
+        saved = _saved_beside_half(saved, shape, recipe, adapters)
     gradients = int(_gradients(shape, recipe, trained))
     # Layer by layer gradients come as activations go; measured, half of them find a place there.
     shared = 0 if recipe.checkpointing else min(saved, gradients) // 2
     return MemoryEstimate(
-        weights=int(_weights(shape, recipe, trained)),
+        weights=int(_cpu_weights(shape, recipe, trained)),
         gradients=gradients,
         optimizer=int(_states(shape, recipe, trained)),
         activations=saved - shared,
@@ -209,6 +215,17 @@ def _cpu_estimate(shape: ModelShape, recipe: Recipe, trained: int) -> MemoryEsti
         buffers=shape.embedding * FLOAT if recipe.method == "full" else 0,
         runtime=RUNTIME,
     )
+
+
+def _saved_beside_half(saved: int, shape: ModelShape, recipe: Recipe, adapters: list[LinearGroup]) -> int:
+    """The same where the matrices that adapters stand beside are in half precision; measured.
+
+    With checkpointing LoRA's float32 copies of each matrix's inputs are not given back.
+    """
+    if not recipe.checkpointing:
+        return saved // 2
+    copies = sum(linear.inputs for linear in adapters) * FLOAT if recipe.method == "lora" else 0
+    return saved + recipe.batch * recipe.tokens * shape.layers * copies
 
 
 def trained_parameters(shape: ModelShape, recipe: Recipe) -> int:
@@ -251,6 +268,12 @@ def _weights(shape: ModelShape, recipe: Recipe, trained: int) -> float:
             shape.inside * (recipe.bits + _quantization_scales(recipe)) / 8 + (shape.parameters - shape.inside) * width
         )
     return frozen + trained * 4.0
+
+
+def _cpu_weights(shape: ModelShape, recipe: Recipe, trained: int) -> float:
+    """LLaMA-Factory keeps what adapters stand beside as the files have it; every other method has all in float32."""
+    saved = 2.0 * shape.parameters if recipe.adapted and recipe.half_stored else 0.0
+    return _weights(shape, recipe, trained) - saved
 
 
 def _quantization_scales(recipe: Recipe) -> float:

@@ -51,7 +51,7 @@ def run_removables(
         yield Removable("runs", name, (run.root,), why, (run.lock,), run)
         return
     yield Removable("leftovers", name, inside.trash, "begun and never finished", (run.lock,), run)
-    for place in (run.root, run.baseline, run.baseline / "probe", run.final):
+    for place in (run.root, *run.preparations, run.final):
         found = list_entries(place / "work", SCRATCH if over else CACHES)
         yield Removable(
             "caches", f"{name}/{place.relative_to(run.root)}".removesuffix("/."), found, REBUILT, (run.lock,), run

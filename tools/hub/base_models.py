@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,7 @@ OPERATIONS = (
 )
 LONGEST = 4 * 3600.0  # seconds of that training where the run has no time limit
 SHARE = 3  # of a run's time: baseline, training, evaluation
+TOLD = 2  # candidates that are named where none can be taken
 DOMAIN = 2.0  # a model of the benchmark's own domain counts as one of so many times its parameters
 
 
@@ -204,6 +206,19 @@ def _judge(
     )
 
 
+def possible_models(judged: Sequence[JudgedModel]) -> list[JudgedModel]:
+    """Those that can be taken. Raises InvalidRequestError where none can, with what keeps the smallest from it."""
+    possible = [one for one in judged if not one.refused]
+    if not possible:
+        smallest = sorted(judged, key=lambda one: one.parameters)[:TOLD]
+        why = "; ".join(f"{one.name}: {one.refused}" for one in smallest)
+        raise InvalidRequestError(
+            f"no base model is named and none of the list fits ({why}): right is --base-model FOLDER|ID, FT_BASE_MODEL, or a "
+            "longer --timeout where time is short"
+        )
+    return possible
+
+
 def best_of(judged: Sequence[JudgedModel], benchmark: Benchmark) -> tuple[JudgedModel, str]:
     """The one to take, and why: of those whose score is within a standard error of the best, the most promising.
 
@@ -214,14 +229,11 @@ def best_of(judged: Sequence[JudgedModel], benchmark: Benchmark) -> tuple[Judged
     Raises:
         InvalidRequestError: none can be taken.
     """
-    possible = [one for one in judged if not one.refused]
-    if not possible:
-        raise InvalidRequestError(
-            "no base model is named and none of the list fits this machine: right is --base-model FOLDER|ID, or FT_BASE_MODEL"
-        )
+    possible = possible_models(judged)
     measured = [one for one in possible if one.value is not None]
     if not measured:
-        return possible[0], "the most promising that fits this machine; none was measured"
+        why = "the only one that can be taken" if len(possible) == 1 else "the most promising; none was measured"
+        return possible[0], f"{why}; {known_of(possible[0])}{refusals(judged)}"
     sign = 1 if benchmark.direction == "max" else -1
     top = max(measured, key=lambda one: (sign * (one.value or 0.0), one.rank))
     near = [one for one in measured if sign * ((top.value or 0.0) - (one.value or 0.0)) <= standard_error(top)]
@@ -232,7 +244,19 @@ def best_of(judged: Sequence[JudgedModel], benchmark: Benchmark) -> tuple[Judged
         else "within a standard error of the best score, and the most promising of those"
     )
     told = ", ".join(f"{one.name} {one.value:.1f}" for one in measured)
-    return chosen, f"{why} ({told} on {chosen.items} validation items); licence {chosen.licence}, {chosen.why}"
+    return chosen, f"{why} ({told} on {chosen.items} validation items); {known_of(chosen)}{refusals(judged)}"
+
+
+def known_of(one: JudgedModel) -> str:
+    """Its licence, and what speaks for it."""
+    return f"licence {one.licence}, {one.why}" if one.why else f"licence {one.licence}"
+
+
+def refusals(judged: Sequence[JudgedModel]) -> str:
+    """Why the others cannot be taken, each reason once with how many it is; "" where all can."""
+    why = Counter(one.refused for one in judged if one.refused)
+    told = ", ".join(f"{count}: {text}" for text, count in why.most_common())
+    return f"; others cannot be taken ({told})" if told else ""
 
 
 def standard_error(one: JudgedModel) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 from pathlib import Path
 
@@ -55,10 +56,26 @@ def physical_cores(topology: Path = TOPOLOGY, quota: Path = QUOTA) -> int:
     return max(1, cores if share == "max" else min(cores, int(share) // int(period)))
 
 
+def is_tiny(model: Path) -> bool:
+    """Whether the weights in `model` are so few that a training of them takes seconds."""
+    return sum(file.stat().st_size for file in model.glob("*.safetensors")) < TINY_BYTES
+
+
 def cpu_threads(model: Path, jobs: int = 1) -> int:
     """Threads of a job that computes on a CPU with the weights in `model`, one of `jobs` at a time: one for a tiny model."""
-    size = sum(file.stat().st_size for file in model.glob("*.safetensors"))
-    return 1 if size < TINY_BYTES else max(1, physical_cores() // jobs)
+    return 1 if is_tiny(model) else max(1, physical_cores() // jobs)
+
+
+CPUINFO = Path("/proc/cpuinfo")
+
+
+def processor_name(device: str, cpuinfo: Path = CPUINFO) -> str:
+    """What computes: the models of the GPUs, or that of the CPU with the number of its cores."""
+    if device != "cpu":
+        return ", ".join(gpu_models()) or device
+    lines = cpuinfo.read_text(errors="replace").splitlines() if cpuinfo.is_file() else []
+    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return f"{model}, {physical_cores()} cores"
 
 
 def cpu_environment(threads: int) -> dict[str, str]:

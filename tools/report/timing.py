@@ -50,7 +50,7 @@ def longest_experiments(times: Iterable[NodeTime], most: int) -> dict[int, list[
 
 def job_times(run: RunFolder) -> Iterator[NodeTime]:
     """A part for every attempt of a job; one that was killed lasted until its last word in the log."""
-    for place, node in ((run.baseline, "prepare"), (run.baseline / "probe", "prepare"), (run.final, "finish")):
+    for place, node in (*((place, "prepare") for place in run.preparations), (run.final, "finish")):
         for job in job_attempts(place / "jobs"):
             yield NodeTime(experiment=0, node=node, jobs=job_seconds(job), attempts=1)
     for place in sorted(run.experiments.glob("[0-9]*")):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.experiment import Forecast
+from tuneloop.core.experiment import Forecast, smoke_run_steps
 from tuneloop.core.files import read_field, read_json, write_json
 from tuneloop.core.job import Exit
 from tuneloop.core.layout import ExperimentFolder
@@ -19,7 +19,7 @@ from tuneloop.tools.config.finalize import agent_values, held_out_rows, planned_
 from tuneloop.tools.config.memory import checkpoint_bytes, recipe_key, saved_model_bytes, training_bytes
 from tuneloop.tools.config.model_card import load_tokenizer
 from tuneloop.tools.training.forecast import FORWARD, FORWARD_FROZEN, Plan, logged_every, make_forecast
-from tuneloop.tools.training.smoke_run_rows import LONGEST, STEPS, smoke_run_rows
+from tuneloop.tools.training.smoke_run_rows import smoke_run_rows
 
 MAX_ROWS_READ = 4000  # rows that a smoke run reads besides those it trains on
 NEAR = 4  # times as many rows as are needed are counted in tokens to find the longest
@@ -30,7 +30,7 @@ def write_smoke_run_data(folder: ExperimentFolder, tokenizer: Path) -> int:
     values = train_config(folder).values
     rows: list[dict[str, str]] = read_json(folder.data / "data.json")[: values.get("max_samples")]
     batch = step_rows(values)
-    steps = min(STEPS, max(LONGEST + 2, planned_steps(values, len(rows))))
+    steps = smoke_run_steps(planned_steps(values, len(rows)))
     picked = smoke_run_rows(row_lengths(rows, NEAR * batch, tokenizer), batch, steps)
     write_json(
         smoke_run_data(folder) / "data.json", [rows[i] for i in picked] + [rows[i] for i in spread_positions(len(rows))]

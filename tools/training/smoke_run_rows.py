@@ -9,7 +9,7 @@ from typing import Any
 
 from tuneloop.core.job import Exit
 
-STEPS, LONGEST = 10, 3  # of a smoke run, and those of them that have the longest rows
+LONGEST = 3  # steps of a smoke run that have the longest rows
 MAX_RISE = 3.0
 
 

@@ -53,7 +53,7 @@ def test_code_decides_where_no_chat_model_answers(tmp_path: Path) -> None:
     assert "gave no answer" in found.reason
 
 
-# Chooses among the embedded model alone, and is gone in the middle of its measurement where it is told so.
+# Chooses between the embedded model and one that cannot be had, and is gone in the middle of its measurement where it is told so.
 CHOOSE = """\
 import os, signal, sys
 from pathlib import Path
@@ -62,7 +62,8 @@ from tuneloop.graph.nodes import choose_model
 from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 from tuneloop.tools.hub.base_models import find_candidates
 ctx = run_without_model(Path(sys.argv[1]))
-choose_model.find_candidates = lambda settings: [one for one in find_candidates(settings) if one.name == "tiny"]
+(tiny,) = (one for one in find_candidates(ctx.settings) if one.name == "tiny")
+choose_model.find_candidates = lambda settings: [tiny, tiny.model_copy(update={"name": "tiny-2"})]
 def say(what, done, total):
     if sys.argv[2] == "killed" and list(ctx.settings.home.root.rglob("jobs/*/lock")):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -83,7 +84,7 @@ def test_choice_goes_on_after_a_kill_in_the_middle_of_a_probe(warm_home: Path) -
     after = choose("whole")
     assert after.stdout.strip() == "tiny", after.stderr[-2000:]
     found = read_model(run.model_choice, ModelChoice)
-    assert [(one.name, one.items) for one in found.judged] == [("tiny", ITEMS)]
+    assert [(one.name, one.items) for one in found.judged if not one.refused] == [("tiny", ITEMS)]
     assert found.judged[0].value is not None
     assert choose("killed").stdout.strip() == "tiny", "what is chosen is not measured again"
     assert len(list(warm_home.rglob("jobs/evaluate.*/command.json"))) == 1, "the job that went on was waited for"

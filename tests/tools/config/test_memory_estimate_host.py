@@ -17,7 +17,9 @@ LARGER = shape_of_config({**config("qwen2", 12, 640, 1728, 10, 2, 16384), "tie_w
 SMOLLM2 = shape_of_config({**config("llama", 30, 576, 1536, 9, 3, 49152), "tie_word_embeddings": True})
 FULL = Recipe(method="full", precision="fp32", checkpointing=False)
 LORA, FREEZE = replace(FULL, method="lora"), replace(FULL, method="freeze")
+OFT = replace(FULL, method="oft", rank=32)
 SAVING = {"checkpointing": True}
+HALF = {"checkpointing": True, "half_stored": True}
 # MiB; rows of one length first, then padded ones.
 MEASURED = [
     (TINY, replace(FULL, batch=16, tokens=1024), 1193),
@@ -38,8 +40,18 @@ MEASURED = [
     (TINY, replace(FULL, batch=12, tokens=768), 1019),
     (TINY, replace(LORA, batch=8, tokens=512), 731),
     (LARGER, replace(FULL, batch=4, tokens=200, **SAVING), 1720),  # type: ignore[arg-type]
-    (SMOLLM2, replace(LORA, batch=4, tokens=80, **SAVING), 1258),  # type: ignore[arg-type]
-    (SMOLLM2, replace(FULL, batch=4, tokens=80, **SAVING), 3000),  # type: ignore[arg-type]
+    (SMOLLM2, replace(LORA, batch=4, tokens=80, **HALF), 1258),  # type: ignore[arg-type]
+    (SMOLLM2, replace(FULL, batch=4, tokens=80, **HALF), 3000),  # type: ignore[arg-type]
+    (SMOLLM2, replace(LORA, batch=4, tokens=72, **HALF), 1130),  # type: ignore[arg-type]
+    (SMOLLM2, replace(LORA, batch=4, tokens=112, **HALF), 1294),  # type: ignore[arg-type]
+    (SMOLLM2, replace(LORA, batch=4, tokens=112, rank=32, **HALF), 1297),  # type: ignore[arg-type]
+    (SMOLLM2, replace(LORA, batch=4, tokens=208, **HALF), 1813),  # type: ignore[arg-type]
+    (SMOLLM2, replace(LORA, batch=4, tokens=112, half_stored=True), 1633),
+    (SMOLLM2, replace(OFT, batch=4, tokens=72, **HALF), 988),  # type: ignore[arg-type]
+    (SMOLLM2, replace(OFT, batch=4, tokens=112, **HALF), 1072),  # type: ignore[arg-type]
+    (SMOLLM2, replace(OFT, batch=4, tokens=208, **HALF), 1375),  # type: ignore[arg-type]
+    (SMOLLM2, replace(FREEZE, batch=4, tokens=112, **HALF), 1362),  # type: ignore[arg-type]
+    (SMOLLM2, replace(FREEZE, batch=4, tokens=208, **HALF), 1620),  # type: ignore[arg-type]
 ]
 
 
@@ -59,6 +71,7 @@ def test_within_15_percent_of_real_trainings(shape, recipe: Recipe, took: int) -
         rank=st.integers(1, 128),
         checkpointing=st.booleans(),
         fused_attention=st.booleans(),
+        half_stored=st.booleans(),
     )
 )
 def test_more_of_anything_never_needs_less(recipe: Recipe) -> None:

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tuneloop.cli.dry_run import model_need
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
+from tuneloop.core.run_spec import AUTO, RunSpec
 from tuneloop.core.settings import Settings
+from tuneloop.graph.lifecycle.create_run import check_model_choice, create_run_folder
 from tuneloop.graph.nodes.choose_model import probe
 from tuneloop.tools.benchmark_items.resolve import check_benchmark
 from tuneloop.tools.config.model_card import read_model_card
@@ -91,6 +94,18 @@ def test_scores_decide_and_a_tie_goes_to_the_larger(wordproblems: Benchmark) -> 
         best_of([judged("large", 9, refused="too large")], wordproblems)
 
 
+def test_a_run_that_could_choose_no_model_is_refused_before_it_begins(settings: Settings, tmp_path: Path) -> None:
+    asked = {"benchmark": "gsm8k", "base_model": AUTO}
+    check_model_choice(RunSpec.model_validate({**asked, "timeout": "4h"}), settings)
+    said = r"none of the list fits \(tiny: its 512 positions hold no answer .*; smollm2: an experiment may take 20 s\): right is"
+    short = RunSpec.model_validate({**asked, "timeout": "1m"})
+    with pytest.raises(InvalidRequestError, match=said):
+        create_run_folder(short, settings)
+    assert not settings.home.runs.exists()
+    need = model_need(AUTO, settings, check_benchmark("gsm8k", settings), 60.0)
+    assert (need.name, need.action) == ("none", "refuse")
+
+
 def test_without_a_hub_what_is_there_is_measured() -> None:
     """The first model of the hub is asked for, the others are not; three are measured at most."""
     asked = []
@@ -110,3 +125,20 @@ def test_without_a_hub_what_is_there_is_measured() -> None:
     seconds = dict(asked)
     assert seconds["one"] == pytest.approx(50, abs=1)
     assert seconds["three"] == pytest.approx(100, abs=1)
+
+
+def test_the_only_one_that_is_left_is_not_measured(wordproblems: Benchmark) -> None:
+    """Also where the hub's silence leaves one; the reason says why the others are none."""
+
+    def measured(name: str, seconds: float) -> tuple[float, int]:
+        assert name == "org/a"
+        raise InfrastructureError("the hub does not answer")
+
+    found = probe(
+        [judged("org/a", 5), judged("org/b", 4), judged("one", 1), judged("big", 9, refused="too large")], 9, measured
+    )
+    chosen, why = best_of(found, wordproblems)
+    assert (chosen.name, chosen.note) == ("one", "nothing else can be taken")
+    assert why == (
+        "the only one that can be taken; licence MIT; others cannot be taken (2: the hub does not answer, 1: too large)"
+    )

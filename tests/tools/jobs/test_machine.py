@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from tuneloop.tools.jobs import machine
-from tuneloop.tools.jobs.machine import ENGINES, THREADS, TINY_BYTES, cpu_environment, cpu_threads, physical_cores
+from tuneloop.tools.jobs.machine import (
+    ENGINES,
+    THREADS,
+    TINY_BYTES,
+    cpu_environment,
+    cpu_threads,
+    is_tiny,
+    physical_cores,
+    processor_name,
+)
 
 
 @pytest.fixture
@@ -39,6 +48,7 @@ def test_only_models_that_are_not_tiny_get_several(tmp_path: Path, monkeypatch: 
         with file.open("wb") as f:
             f.truncate(size)
         assert cpu_threads(tmp_path) == threads
+        assert is_tiny(tmp_path) == (threads == 1)
     assert [cpu_threads(tmp_path, jobs) for jobs in (2, 3, 9)] == [2, 1, 1]
 
 
@@ -54,3 +64,13 @@ def test_every_script_that_computes_takes_its_threads(script: str) -> None:
         f'torch.set_num_threads(int(os.environ.get("{THREADS}", torch.get_num_threads())))'
         in (ENGINES / script).read_text()
     )
+
+
+def test_a_processor_is_told_apart_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "physical_cores", lambda: 2)
+    file = tmp_path / "cpuinfo"
+    file.write_text("processor\t: 0\nmodel name\t: AMD EPYC 9R14\nprocessor\t: 1\nmodel name\t: AMD EPYC 9R14\n")
+    assert processor_name("cpu", file) == "AMD EPYC 9R14, 2 cores"
+    assert processor_name("cpu", tmp_path / "none").endswith(", 2 cores")
+    monkeypatch.setattr(machine, "gpu_models", lambda: ["NVIDIA A", "NVIDIA B"])
+    assert processor_name("cuda") == "NVIDIA A, NVIDIA B"

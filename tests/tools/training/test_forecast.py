@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuneloop.core.experiment import forecast_error_percent
+from tuneloop.core.experiment import SMOKE_STEPS, forecast_error_percent
 from tuneloop.core.job import Exit
 from tuneloop.tools.training.forecast import PADDED, Plan, logged_every, make_forecast, pace_of, step_tokens
-from tuneloop.tools.training.smoke_run_rows import STEPS, smoke_run_rows
+from tuneloop.tools.training.smoke_run_rows import smoke_run_rows
 
 BATCH, START, FIRST, EACH, TOKEN, SAVE, GAP = 4, 2.0, 0.5, 0.05, 0.001, 0.1, 0.01
 LENGTHS = [random.Random(n).randint(20, 120) for n in range(300)]
@@ -25,11 +25,11 @@ def padded(lengths: list[int]) -> int:
 
 def micro_run(lengths: list[int]) -> tuple[dict[str, Any], Exit]:
     """`cost.json` and the end of a smoke run on rows with these lengths; CPU is half of the time."""
-    rows = smoke_run_rows(lengths, BATCH, STEPS)
+    rows = smoke_run_rows(lengths, BATCH, SMOKE_STEPS)
     tokens = [padded([lengths[i] for i in rows[at : at + BATCH]]) for at in range(0, len(rows), BATCH)]
     steps = [(n, (EACH + TOKEN * n) / 2, EACH + TOKEN * n) for n in tokens]
     steps[0] = (steps[0][0], steps[0][1] + FIRST / 2, steps[0][2] + FIRST)
-    gaps = GAP * (STEPS - 1)
+    gaps = GAP * (SMOKE_STEPS - 1)
     whole = START + sum(s[2] for s in steps) + gaps + SAVE
     cost = {
         "whole": [whole / 2, whole],
@@ -45,7 +45,7 @@ def micro_run(lengths: list[int]) -> tuple[dict[str, Any], Exit]:
 
 
 def plan(lengths: list[int], steps: int, **changes: Any) -> Plan:
-    written = BATCH * STEPS + len(lengths)
+    written = BATCH * SMOKE_STEPS + len(lengths)
     made = Plan(
         steps=steps,
         epochs=1.0,
@@ -115,7 +115,8 @@ def test_accumulated_batches_cost_one_step() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 4096), st.floats(0.001, 10)), min_size=1, max_size=STEPS), st.integers(1, 9999)
+    st.lists(st.tuples(st.integers(1, 4096), st.floats(0.001, 10)), min_size=1, max_size=SMOKE_STEPS),
+    st.integers(1, 9999),
 )
 def test_a_pace_is_never_worse_than_in_proportion(steps: list[tuple[int, float]], tokens: int) -> None:
     pace = pace_of(steps)

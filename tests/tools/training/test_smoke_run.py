@@ -10,7 +10,7 @@ import yaml
 
 from tests.tools.config.conftest import card, catalog, engine_packages  # noqa: F401
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.experiment import Forecast
+from tuneloop.core.experiment import SMOKE_STEPS, Forecast
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.job import Exit
 from tuneloop.core.layout import ExperimentFolder
@@ -27,7 +27,7 @@ from tuneloop.tools.training.smoke_run import (
     training_plan,
     write_smoke_run_data,
 )
-from tuneloop.tools.training.smoke_run_rows import LONGEST, STEPS
+from tuneloop.tools.training.smoke_run_rows import LONGEST
 
 
 def row(n: int) -> dict[str, str]:
@@ -51,10 +51,10 @@ def case(catalog: Catalog, card: ModelCard):  # noqa: F811
 
 
 def test_the_steps_come_first_then_all_rows(folder: ExperimentFolder, tmp_path: Path) -> None:
-    assert write_smoke_run_data(folder, tmp_path / "none") == STEPS
+    assert write_smoke_run_data(folder, tmp_path / "none") == SMOKE_STEPS
     rows = [len(r["instruction"]) for r in read_json(smoke_run_data(folder) / "data.json")]
     assert rows[:6] == rows[6:12] == [100, 99, 98, 97, 96, 95]
-    assert rows[6 * STEPS :] == list(range(1, 101))
+    assert rows[6 * SMOKE_STEPS :] == list(range(1, 101))
 
 
 def test_a_short_training_has_a_smoke_run_of_fewer_steps(folder: ExperimentFolder, tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tuneloop.core.experiment import SMOKE_STEPS
 from tuneloop.core.job import Exit
-from tuneloop.tools.training.smoke_run_rows import LONGEST, STEPS, check_smoke_run, smoke_run_rows
+from tuneloop.tools.training.smoke_run_rows import LONGEST, check_smoke_run, smoke_run_rows
 
 DONE = Exit(code=0, reason="finished", seconds=5)
 
@@ -23,7 +24,7 @@ def test_the_longest_thrice_then_the_typical() -> None:
     assert smoke_run_rows([], 4, 10) == []
 
 
-@given(st.lists(st.integers(1, 500), min_size=1, max_size=60), st.integers(1, 9), st.integers(LONGEST + 1, STEPS))
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=60), st.integers(1, 9), st.integers(LONGEST + 1, SMOKE_STEPS))
 def test_each_step_has_its_rows_and_typical_ones_are_like_all(lengths: list[int], batch: int, steps: int) -> None:
     chosen = smoke_run_rows(lengths, batch, steps)
     assert len(chosen) == batch * steps
