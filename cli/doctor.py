@@ -158,7 +158,7 @@ def check_cluster(settings: Settings) -> list[Check]:
         sandbox = open_executor("slurm", open_sandbox("auto"), settings.slurm_options)
         settings.home.root.mkdir(parents=True, exist_ok=True)
         says = prove_cluster(cast(SlurmSandbox, sandbox), settings.home.root)
-    except (InvalidRequestError, InfrastructureError) as e:
+    except (InvalidRequestError, InfrastructureError, OSError) as e:
         return [Check("slurm", "note", str(e), "not needed without --executor slurm")]
     return [Check("slurm", "ok", says)]
 

@@ -234,8 +234,7 @@ class SlurmSandbox:
             elif state:
                 with (folder / "log.txt").open("a", encoding="utf-8") as log:
                     log.write(f"Slurm: the job ended as {state}\n")
-            if not (folder / "exit.json").exists():
-                return JobStatus(state="lost")
+            (folder / TICKET).unlink(missing_ok=True)  # nobody has it any more
         return self.inner.poll(folder)
 
     def stop(self, folder: Path, grace: float = 5.0) -> None:
