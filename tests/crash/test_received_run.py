@@ -31,7 +31,7 @@ FIXED = {
     "leads",
     "node",
 }
-FIXED |= {"created", "sandbox", "approve", "on_stop"}
+FIXED |= {"created", "sandbox", "executor", "approve", "on_stop"}
 COMMANDS = (
     ("list", "runs"), ("list", "runs", "--json"), ("status", "open", "--all"), ("status", "done", "--json"),
     ("report", "done"), ("report", "done", "--json"), ("watch", "open"), ("watch", "done", "--json"),
