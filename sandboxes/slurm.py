@@ -47,6 +47,7 @@ OURS = (
     "signal", "open-mode", "input", "hold", "test-only", "wait", "uid", "gid", "get-user-env", "bcast",
 )  # fmt: skip
 OPTION = re.compile(r"--([a-z][a-z-]*)(=.+)?")
+UNSEEN = "its node may not see this folder, Python or tuneloop: right is a file system that nodes share"
 STATES: dict[str, EndReason] = {"OUT_OF_MEMORY": "memory", "TIMEOUT": "timeout"}
 
 
@@ -227,13 +228,17 @@ class SlurmSandbox:
     def _settle(self, folder: Path) -> JobStatus:
         """Slurm no longer has it and it gives no sign: how it ended, else lost."""
         if not (folder / "exit.json").exists():  # its runner may have written it since
-            claim_attempt(folder, "given up")
+            never_begun = claim_attempt(folder, "given up")
             state = self.controller.final_state((folder / TICKET).read_text())
             if state in STATES:
                 write_end(folder, STATES[state])
             elif state:
+                said = last_words(folder / "slurm.out")
+                why = f"; before it began: {said or UNSEEN}" if never_begun else ""
                 with (folder / "log.txt").open("a", encoding="utf-8") as log:
-                    log.write(f"Slurm: the job ended as {state}\n")
+                    log.write(f"Slurm: the job ended as {state}{why}\n")
+                if never_begun and state == "FAILED":  # it would fail again
+                    write_end(folder, "failed_to_start", 127)
             (folder / TICKET).unlink(missing_ok=True)  # nobody has it any more
         return self.inner.poll(folder)
 
@@ -246,7 +251,7 @@ class SlurmSandbox:
             return
         write_atomic(folder / "stop", str(grace))
         if claim_attempt(folder, "stopped"):
-            write_end(folder, "stopped")
+            write_end(folder, "stopped", -15)
             self._cancel(folder)
 
     def _cancel(self, folder: Path) -> None:
@@ -271,12 +276,9 @@ def job_name(folder: Path) -> str:
     return f"tuneloop-{hashlib.sha256(os.path.realpath(folder).encode()).hexdigest()[:20]}"
 
 
-def write_end(folder: Path, reason: EndReason) -> None:
+def write_end(folder: Path, reason: EndReason, code: int = -9) -> None:
     """`exit.json` of a job that nobody else can end any more."""
-    write_atomic(
-        folder / "exit.json",
-        Exit(code=-15 if reason == "stopped" else -9, reason=reason, seconds=0.0).model_dump_json(),
-    )
+    write_atomic(folder / "exit.json", Exit(code=code, reason=reason, seconds=0.0).model_dump_json())
 
 
 PROOF_SECONDS = 60.0  # that `doctor` waits for a node

@@ -169,6 +169,25 @@ class TestOnACluster:
         assert second.name == "lost.2"
         assert wait(sandbox, second).ok
 
+    def test_a_node_that_does_not_see_our_files_is_named(
+        self, sandbox: SlurmSandbox, command: Callable[..., Command], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(slurm, "SUBMIT_SECONDS", 2.0)
+        with monkeypatch.context() as only_here:
+            only_here.setattr(sys, "executable", "/only/here/python")
+            folder = launch(
+                sandbox, tmp_path / "jobs", "blind", command("print(1)").model_copy(update={"argv": ("/bin/true",)})
+            )
+        assert wait(sandbox, folder).reason == "failed_to_start"
+        assert "Slurm: the job ended as FAILED; before it began: " in (folder / "log.txt").read_text()
+        with (
+            monkeypatch.context() as only_here,
+            pytest.raises(InvalidRequestError, match="right is a file system that nodes share"),
+        ):
+            only_here.setattr(sys, "executable", "/only/here/python")
+            slurm.prove_cluster(sandbox, tmp_path)
+        assert "a job ran on" in slurm.prove_cluster(sandbox, tmp_path)
+
     def test_a_controller_that_is_away_blames_no_job(
         self, nodes: Cluster, sandbox: SlurmSandbox, command: Callable[..., Command], tmp_path: Path
     ) -> None:
