@@ -66,7 +66,7 @@ def raising(problem: Exception) -> Callable[..., str]:
     ids=lambda e: type(e).__name__,
 )
 def test_errors_keep_their_kind_and_culprit(scope: Scope, monkeypatch: pytest.MonkeyPatch, problem: Exception) -> None:
-    monkeypatch.setattr(training, "start_training", raising(problem))
+    monkeypatch.setattr(training.methods, "launch", raising(problem))
     with pytest.raises(type(problem)) as e:
         McpTraining(scope).launch(1, "train")
     assert (type(e.value), str(e.value)) == (type(problem), str(problem))
@@ -75,7 +75,7 @@ def test_errors_keep_their_kind_and_culprit(scope: Scope, monkeypatch: pytest.Mo
 
 def test_full_disk_in_a_tool_is_the_world_s(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "/runs/r/train.yaml")
-    monkeypatch.setattr(training, "start_training", raising(full))
+    monkeypatch.setattr(training.methods, "launch", raising(full))
     with pytest.raises(InfrastructureError, match=r"/runs/r/train\.yaml: No space left on device; free some space"):
         McpTraining(scope).launch(1, "train")
 
