@@ -155,7 +155,7 @@ def check_cluster(settings: Settings) -> list[Check]:
     if shutil.which("sbatch") is None:
         return []
     try:
-        sandbox = open_executor("slurm", open_sandbox("auto"), settings.slurm_options)
+        sandbox = open_executor("slurm", open_sandbox("auto"), settings.slurm_options, settings.job_memory)
         settings.home.root.mkdir(parents=True, exist_ok=True)
         says = prove_cluster(cast(SlurmSandbox, sandbox), settings.home.root)
     except (InvalidRequestError, InfrastructureError, OSError) as e:

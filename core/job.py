@@ -13,6 +13,9 @@ from tuneloop.core.frozen import Frozen
 Power = Literal["time", "memory", "processes", "disk", "log", "network", "files", "secrets"]
 EndReason = Literal["finished", "timeout", "memory", "processes", "disk", "stopped", "failed_to_start"]
 
+# In the folder of a job on a cluster: its number there, its runner's sign of life, and who acts on the attempt.
+TICKET, ALIVE, CLAIM = "slurm.txt", "alive", "claim"
+
 
 class Limits(Frozen):
     """What a job may use; None means no limit. Bytes and seconds."""
@@ -40,6 +43,7 @@ class Command(Frozen):
     network: bool = False
     generated: bool = Field(False, description="runs code that a model or a policy wrote")
     limits: Limits = Limits()
+    beside: bool = Field(False, description="stays on the orchestrator's machine, for another job asks it")
     forks: bool = Field(False, description="a warm engine: listens in `cwd`, forks jobs, each of which shuts itself in")
     worker: str = Field("", description="socket of a warm engine that may fork this job; `argv` is its cold form")
     endpoint: str = Field(
@@ -99,10 +103,14 @@ class JobReport(JobStatus):
 
 
 class Sandbox(Protocol):
-    """Where jobs run. Starting a job that runs or is over does nothing."""
+    """Where jobs run. Starting a job that runs or is over does nothing.
+
+    `stop_seconds`: within which one that is stopped ends, its grace aside.
+    """
 
     kind: str
     powers: frozenset[Power]
+    stop_seconds: float
 
     @property
     def note(self) -> str:

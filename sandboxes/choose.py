@@ -71,13 +71,16 @@ def open_run_sandbox(kind: SandboxKind, unsandboxed: Unsandboxed) -> Sandbox:
     return found
 
 
-def open_executor(executor: ExecutorKind, sandbox: Sandbox, options: Sequence[str]) -> Sandbox:
+def open_executor(
+    executor: ExecutorKind, sandbox: Sandbox, options: Sequence[str] = (), memory: int | None = None
+) -> Sandbox:
     """The same sandbox where the run's jobs run: on this machine, or on nodes of a cluster.
 
     Args:
         executor: What the run's spec says.
         sandbox: How a job is shut in.
         options: Of `sbatch`, for every job.
+        memory: Bytes that a job on a node may use; None: what the scheduler grants.
 
     Raises:
         InvalidRequestError: The sandbox does not run there, or an option is none of the user's.
@@ -90,7 +93,7 @@ def open_executor(executor: ExecutorKind, sandbox: Sandbox, options: Sequence[st
         raise InvalidRequestError(
             f"--executor slurm: sandbox {sandbox.kind} does not run on nodes; right is bubblewrap or landlock"
         )
-    return SlurmSandbox(sandbox, options)
+    return SlurmSandbox(sandbox, options, memory)
 
 
 def open_docker() -> Sandbox:

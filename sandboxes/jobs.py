@@ -15,7 +15,6 @@ from tuneloop.core.job import Command, Exit, Sandbox
 from tuneloop.core.locks import exclusive
 
 NAME = re.compile(r"[A-Za-z0-9_-]+")
-STOP_SECONDS = 30.0
 TAIL_BYTES = 1 << 18
 FULL = ("No space left on device", "Disk quota exceeded", "database or disk is full")
 
@@ -98,10 +97,12 @@ def same_command(one: Command, other: Command) -> bool:
 def stop_and_wait(sandbox: Sandbox, folder: Path) -> None:
     """Return when nothing of the job lives. Raises InfrastructureError when it does not end."""
     sandbox.stop(folder)
-    deadline = time.monotonic() + STOP_SECONDS
+    deadline = time.monotonic() + sandbox.stop_seconds
     while sandbox.poll(folder).state == "running":
         if time.monotonic() > deadline:
-            raise InfrastructureError(f"{folder}: the job does not end within {STOP_SECONDS:.0f} s of being told to")
+            raise InfrastructureError(
+                f"{folder}: the job does not end within {sandbox.stop_seconds:.0f} s of being told to"
+            )
         pause(0.05)
 
 

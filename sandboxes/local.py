@@ -19,7 +19,7 @@ from typing import Any
 import tuneloop
 from tuneloop.core.errors import InfrastructureError
 from tuneloop.core.files import read_model, write_atomic
-from tuneloop.core.job import Command, Exit, JobStatus, Power
+from tuneloop.core.job import CLAIM, Command, Exit, JobStatus, Power
 from tuneloop.core.lease import find_lease
 from tuneloop.core.locks import is_locked, lock_file, try_lock
 from tuneloop.sandboxes import seccomp
@@ -30,8 +30,6 @@ BOOT = (
     " main(sys.argv[2], int(sys.argv[3]))"
 )
 START_SECONDS = 60.0
-# In the folder of a job on a node: its supervisor's sign of life, and who acts on the attempt.
-ALIVE, CLAIM = "alive", "claim"
 GPU_QUERY = ("--query-gpu=index,memory.total", "--format=csv,noheader,nounits")
 GPU_SECONDS = 30.0
 
@@ -61,6 +59,7 @@ class LocalSandbox(ABC):
 
     kind: str
     powers: frozenset[Power]
+    stop_seconds = 30.0
 
     @property
     def note(self) -> str:
@@ -78,8 +77,8 @@ class LocalSandbox(ABC):
         """Start detached, unless it runs or is over. Raises InfrastructureError when a path is missing or nothing can start."""
         self.start_as(folder, command, command)
 
-    def start_as(self, folder: Path, asked: Command, command: Command) -> None:
-        """The same where a scheduler granted what was `asked`: devices and memory."""
+    def start_as(self, folder: Path, asked: Command, command: Command, keeper: int = 0) -> None:
+        """The same where a scheduler granted what was `asked`; the job ends when the process `keeper` does."""
         check_paths(command)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -87,10 +86,10 @@ class LocalSandbox(ABC):
                 if lock is None or (folder / "exit.json").exists():
                     return
                 os.ftruncate(lock, 0)  # it names the supervisor of an attempt that was lost
-                for leftover in ("stop", "log.txt"):
+                for leftover in () if keeper else ("stop", "log.txt"):  # one that is claimed first has none
                     (folder / leftover).unlink(missing_ok=True)
                 write_atomic(folder / "command.json", asked.model_dump_json(indent=1))
-                supervise(folder, command, self.wrap(folder, command, lock), lock)
+                supervise(folder, command, self.wrap(folder, command, lock), lock, keeper)
         except (OSError, subprocess.SubprocessError) as e:
             raise InfrastructureError(f"{folder}: the job cannot be started: {e}") from e
 
@@ -163,7 +162,7 @@ def may_use_several_gpus(env: dict[str, str]) -> bool:
     return several or "FORCE_TORCHRUN" in env
 
 
-def supervise(folder: Path, command: Command, wrapped: WrappedCommand, lock: int) -> None:
+def supervise(folder: Path, command: Command, wrapped: WrappedCommand, lock: int, keeper: int = 0) -> None:
     """Start the supervisor, which inherits the lock. Raises InfrastructureError when it does not come up."""
     limits = command.limits.model_dump()
     plan: dict[str, Any] = {**limits, "write": command.write, "cwd": command.cwd, "env": environment(command)}
@@ -174,7 +173,8 @@ def supervise(folder: Path, command: Command, wrapped: WrappedCommand, lock: int
         "lock": lock,
         "scoped": wrapped.scoped,
         "confined": wrapped.confined,
-        "lease": str(folder / ALIVE if (folder / ALIVE).exists() else find_lease(folder) or ""),
+        "lease": str(find_lease(folder) or ""),
+        "keeper": keeper,
     }
     argv = [sys.executable, "-I", "-S", "-c", BOOT, str(ROOT), str(folder), str(lock)]
     with (folder / "log.txt").open("ab") as log, closing(wrapped.handles):

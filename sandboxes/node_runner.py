@@ -5,17 +5,19 @@ Started by a scheduler as `main(FOLDER, KIND)`, with the folder on a file system
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import read_model, write_atomic
-from tuneloop.core.job import Command, Exit
+from tuneloop.core.job import ALIVE, Command, Exit
 from tuneloop.sandboxes.choose import open_sandbox
-from tuneloop.sandboxes.local import ALIVE, LocalSandbox, claim_attempt
+from tuneloop.sandboxes.local import LocalSandbox, claim_attempt
 from tuneloop.sandboxes.process_tree import adopt_orphans, descendants, send_signal
 
 BEAT, FENCE = 5.0, 30.0  # seconds between two signs; after so many without one the job is ended
@@ -24,70 +26,101 @@ LOOK = 0.2
 GIVEN = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
-def give_sign(folder: Path, last: float) -> float:
-    """Touch `alive` when it is time; when the last sign was given. Ends everything where none was for too long."""
-    now = time.monotonic()
-    if now - last < BEAT:
-        return last
-    try:
-        os.utime(folder / ALIVE)
-    except OSError:
-        if now - last < FENCE:
-            return last
+class Watchdog:
+    """Gives signs of life, and ends everything when none came through for too long: a file system that hangs hangs us too."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sign = folder / ALIVE
+        self.sign.touch()
+        self.last = time.monotonic()
+        threading.Thread(target=self.guard, daemon=True).start()
+
+    def beat(self) -> None:
+        """Touch `alive` when it is time. A success counts from when it was begun."""
+        began = time.monotonic()
+        if began - self.last >= BEAT:
+            with contextlib.suppress(OSError):
+                os.utime(self.sign)
+                self.last = began
+
+    def guard(self) -> None:
+        """Touches no file."""
+        while time.monotonic() - self.last < FENCE:
+            time.sleep(1)
         end_all()
-        sys.exit(1)
-    return now
+        os._exit(1)
 
 
 def end_all() -> None:
     """SIGKILL everything below this process until nothing is left: supervisors are ours, for orphans come to us."""
     while below := descendants(os.getpid()):
         send_signal(below, signal.SIGKILL)
-        while below:
-            try:
-                below = [pid for pid in below if os.waitpid(pid, os.WNOHANG)[0] == 0]
-            except ChildProcessError:
-                break
-            time.sleep(0.01)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.01)
 
 
-def as_scheduled(command: Command) -> Command:
-    """With the devices and the memory that the scheduler gave."""
+def granted_bytes() -> int:
+    """Memory that the scheduler grants, else nine tenths of the node's."""
+    for name, times in (
+        ("SLURM_MEM_PER_NODE", 1),
+        ("SLURM_MEM_PER_CPU", int(os.environ.get("SLURM_CPUS_ON_NODE", "1"))),
+    ):
+        if os.environ.get(name, "").isdecimal() and int(os.environ[name]):
+            return times * int(os.environ[name]) << 20
+    return int(0.9 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def as_scheduled(command: Command, memory: int | None) -> Command:
+    """With the devices that the scheduler gave, and no more memory than it granted or the user allows."""
     devices = {name: os.environ[name] for name in GIVEN if name in os.environ and name not in command.env}
-    limits = command.limits
-    if mib := os.environ.get("SLURM_MEM_PER_NODE"):
-        granted = int(mib) << 20
-        limits = limits.model_copy(update={"memory": min(granted, limits.memory or granted)})
+    limits = command.limits.model_copy(update={"memory": min(granted_bytes(), memory or granted_bytes())})
     return command.model_copy(update={"env": {**command.env, **devices}, "limits": limits})
 
 
-def main(place: str, kind: str) -> None:
-    """Run the job to its end; exit status 0 when that is written down."""
+def device_count(command: Command) -> int:
+    """GPUs that the job may use."""
+    named = command.env.get(GIVEN[0], os.environ.get(GIVEN[0], ""))
+    return len([name for name in named.split(",") if name.strip()])
+
+
+def main(place: str, kind: str, memory: str = "") -> None:
+    """Run the job to its end, with at most `memory` bytes; exit status 0 when that is written down."""
     folder = Path(place)
-    if not claim_attempt(folder, f"{os.uname().nodename} {os.environ.get('SLURM_JOB_ID', '')}"):
+    command = read_model(folder / "command.json", Command)
+    number = os.environ.get("SLURM_JOB_ID", "")
+    if not claim_attempt(folder, f"{os.uname().nodename} {number} {device_count(command)}"):
         return
     adopt_orphans()
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
-    (folder / ALIVE).touch()
-    last = time.monotonic()
+    watchdog = Watchdog(folder)
     try:
         sandbox = open_sandbox(kind)  # type: ignore[arg-type]
         if not isinstance(sandbox, LocalSandbox):
             raise InvalidRequestError(f"sandbox {kind} does not run on nodes")
-        command = read_model(folder / "command.json", Command)
-        if (folder / "stop").exists():  # it would be taken for a leftover
-            asked.append(signal.SIGTERM)
-        sandbox.start_as(folder, command, as_scheduled(command))
-        while sandbox.poll(folder).state == "running":
-            last = give_sign(folder, last)
+        sandbox.start_as(folder, command, as_scheduled(command, int(memory or 0)), os.getpid())
+        while is_running(sandbox, folder):
+            watchdog.beat()
             if asked:
-                sandbox.stop(folder, command.limits.grace)
                 asked.clear()
+                sandbox.stop(folder, command.limits.grace)
             time.sleep(LOOK)
     except (InvalidRequestError, InfrastructureError) as e:
-        (folder / "log.txt").write_text(f"{os.uname().nodename}: {e}\n")
-        write_atomic(folder / "exit.json", Exit(code=127, reason="failed_to_start", seconds=0.0).model_dump_json())
-    end_all()  # a supervisor that was killed leaves its job to us
+        with (folder / "log.txt").open("a", encoding="utf-8") as log:
+            log.write(f"{os.uname().nodename}: {e}\n")
+        end = Exit(code=127, reason="failed_to_start", seconds=0.0)
+        write_atomic(folder / "exit.json", end.model_dump_json(), keep=True)
+    finally:
+        end_all()  # a supervisor that was killed leaves its job to us
     (folder / ALIVE).unlink(missing_ok=True)
     sys.exit(0 if (folder / "exit.json").exists() else 1)
+
+
+def is_running(sandbox: LocalSandbox, folder: Path) -> bool:
+    """Whether it is; while the file system does not say, it is."""
+    try:
+        return sandbox.poll(folder).state == "running"
+    except OSError:
+        return True

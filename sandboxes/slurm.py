@@ -18,6 +18,7 @@ import hashlib
 import math
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,15 +29,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
+from tuneloop.core.file_systems import refuses_locks
 from tuneloop.core.files import write_atomic
-from tuneloop.core.job import Command, EndReason, Exit, JobStatus, Limits, Power
+from tuneloop.core.job import ALIVE, CLAIM, TICKET, Command, EndReason, Exit, JobStatus, Limits, Power
 from tuneloop.sandboxes.jobs import launch
-from tuneloop.sandboxes.local import ALIVE, CLAIM, ROOT, LocalSandbox, check_paths, claim_attempt
+from tuneloop.sandboxes.local import ROOT, LocalSandbox, check_paths, claim_attempt
 
 BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); from tuneloop.sandboxes.node_runner import main; main(*sys.argv[2:])"
 )
-TICKET = "slurm.txt"  # in a job's folder: its number at the controller, "" until that is known
 SUBMIT_SECONDS = 30.0  # in which a job that was handed over shows up
 LOST = 60.0  # seconds without a sign of life after which a job that Slurm no longer has is lost
 ASK_SECONDS = 10.0  # for an answer of the controller
@@ -44,11 +45,26 @@ OFTEN, SELDOM = 2.0, 60.0  # seconds between two questions: as a rule, and where
 SLACK = 300.0  # seconds beyond a job's own limit: its supervisor ends it first
 OURS = (
     "job-name", "output", "error", "export", "requeue", "no-requeue", "wrap", "array", "dependency", "chdir", "parsable",
-    "signal", "open-mode", "input", "hold", "test-only", "wait", "uid", "gid", "get-user-env", "bcast",
+    "signal", "open-mode", "input", "hold", "test-only", "wait", "uid", "gid", "get-user-env", "bcast", "export-file", "help",
+    "version", "usage", "clusters", "cluster-constraint",
 )  # fmt: skip
 OPTION = re.compile(r"--([a-z][a-z-]*)(=.+)?")
 UNSEEN = "its node may not see this folder, Python or tuneloop: right is a file system that nodes share"
-STATES: dict[str, EndReason] = {"OUT_OF_MEMORY": "memory", "TIMEOUT": "timeout"}
+FINAL = (
+    "COMPLETED",
+    "FAILED",
+    "CANCELLED",
+    "TIMEOUT",
+    "OUT_OF_MEMORY",
+    "NODE_FAIL",
+    "PREEMPTED",
+    "BOOT_FAIL",
+    "DEADLINE",
+)
+# A job that waits for one of these waits for ever.
+HOPELESS = re.compile(r"Partition\w*Limit|PartitionConfig|BadConstraints|JobHeld|(QOS|Assoc)Max\w*PerJob")
+# Answers depend on the user's options alone, not on variables that filter lists or add options.
+VARIABLES = re.compile(r"(SLURM|SBATCH|SQUEUE|SINFO|SCANCEL|SCONTROL|SALLOC|SRUN)_(?!CONF$).*")
 
 
 @dataclass(frozen=True)
@@ -72,29 +88,44 @@ class Controller:
         if not now and time.monotonic() < self.next_question:
             return self.listed
         try:
-            text = self.ask("squeue", "--noheader", f"--user={getpass.getuser()}", "--format=%i|%j|%T|%r")
+            text = self.ask("squeue", "--noheader", "--all", f"--user={os.getuid()}", "--format=%i|%j|%T|%r")
         except InfrastructureError:
             self.listed, self.pause = None, min(SELDOM, 2 * self.pause)
         else:
             rows = [line.split("|", 3) for line in text.splitlines() if line.count("|") >= 3]
-            self.listed, self.pause = {name: Seen(number, state, why) for number, name, state, why in rows}, OFTEN
+            # One that is being cleared away may be so for days; it lives if it gives signs.
+            seen = {name: Seen(number, state, why) for number, name, state, why in rows if state != "COMPLETING"}
+            self.listed, self.pause = seen, OFTEN
         self.next_question = time.monotonic() + self.pause
         return self.listed
 
     def final_state(self, number: str) -> str:
-        """How a job ended, as long as the controller remembers; "" then."""
+        """How a job ended, as long as the controller remembers; "" for one that did not, or is forgotten."""
+        if not number.isdecimal():  # scontrol would show everybody's
+            return ""
         try:
             text = self.ask("scontrol", "--oneliner", "show", "job", number)
         except InfrastructureError:
             return ""
         found = re.search(r"\bJobState=(\w+)", text)
-        return found[1] if found else ""
+        return found[1] if found and found[1] in FINAL else ""
+
+    def longest_minutes(self, options: Sequence[str]) -> int | None:
+        """The limit of time of the partition that `options` name, or of the default one; None: none is known."""
+        named = next((word.partition("=")[2] for word in options if word.startswith("--partition=")), "")
+        try:
+            rows = [line.split() for line in self.ask("sinfo", "--noheader", "--all", "--format=%P %l").splitlines()]
+        except InfrastructureError:
+            return None
+        wanted = [limit for name, limit in rows if (name.strip("*") == named if named else name.endswith("*"))]
+        return next((minutes for limit in wanted if (minutes := parse_minutes(limit)) is not None), None)
 
     def ask(self, *argv: str, script: str = "") -> str:
-        """What a command prints. Raises InfrastructureError with its last words."""
+        """What a command prints. Raises InfrastructureError with its first words."""
+        env = {name: value for name, value in os.environ.items() if not VARIABLES.fullmatch(name)}
         try:
             done = subprocess.run(
-                argv, input=script, capture_output=True, text=True, timeout=ASK_SECONDS, check=False, cwd="/"
+                argv, input=script, capture_output=True, text=True, timeout=ASK_SECONDS, check=False, cwd="/", env=env
             )
         except (OSError, subprocess.TimeoutExpired) as e:
             raise InfrastructureError(f"Slurm does not answer: {argv[0]}: {type(e).__name__}") from e
@@ -112,20 +143,26 @@ def check_options(words: Sequence[str]) -> tuple[str, ...]:
             raise InvalidRequestError(
                 f"TUNELOOP_SLURM_OPTIONS: {word!r} is no option of sbatch in its long form; right is --partition=gpu --gres=gpu:1"
             )
-        if found[1] in OURS:
+        if any(name.startswith(found[1]) for name in OURS):  # sbatch takes beginnings of names
             raise InvalidRequestError(f"TUNELOOP_SLURM_OPTIONS: --{found[1]} is set by tuneloop; leave it out")
     return tuple(words)
 
 
-class SlurmSandbox:
-    """The sandbox `inner`, on nodes. `options`: of sbatch, for every job."""
+# Whoever polls may be made anew each time; what was seen lives as long as the process.
+CONTROLLER = Controller()
+SIGNS: dict[Path, tuple[float, float]] = {}
 
-    def __init__(self, inner: LocalSandbox, options: Sequence[str] = ()) -> None:
-        self.inner, self.options = inner, check_options(options)
+
+class SlurmSandbox:
+    """The sandbox `inner`, on nodes. `options`: of sbatch, for every job; `memory`: bytes that a job may use at most."""
+
+    stop_seconds = LOST + 60.0
+
+    def __init__(self, inner: LocalSandbox, options: Sequence[str] = (), memory: int | None = None) -> None:
+        self.inner, self.options, self.memory = inner, check_options(options), memory
         self.kind: str = inner.kind
         self.powers: frozenset[Power] = inner.powers
-        self.controller = Controller()
-        self.signs: dict[Path, tuple[float, float]] = {}
+        self.controller = CONTROLLER
 
     @property
     def note(self) -> str:
@@ -135,6 +172,10 @@ class SlurmSandbox:
     def check_reachable(self, folder: Path) -> None:
         """The controller answers and would take a job with these options. Raises InvalidRequestError."""
         self.inner.check_reachable(folder)
+        if folder.is_dir() and refuses_locks(folder):
+            raise InvalidRequestError(
+                f"--executor slurm: {folder} lies on a file system without flock; right is one that has it"
+            )
         if shutil.which("sbatch") is None:
             raise InvalidRequestError(
                 "--executor slurm: sbatch is not on PATH; start tuneloop where Slurm's commands are"
@@ -156,7 +197,7 @@ class SlurmSandbox:
 
     def start(self, folder: Path, command: Command) -> None:
         """Hand it over, or find it handed over. Raises InfrastructureError with Slurm's own words."""
-        if command.generated or command.endpoint or command.forks:
+        if command.generated or command.endpoint or command.forks or command.beside:
             self.inner.start(folder, command)
             return
         check_paths(command)
@@ -184,15 +225,18 @@ class SlurmSandbox:
         named = {word.partition("=")[0] for word in self.options}
         threads = command.env.get("TUNELOOP_JOB_THREADS", "1")
         resources = {"--ntasks": "1", "--cpus-per-task": threads}
-        if command.limits.seconds is not None:
-            resources["--time"] = str(math.ceil((command.limits.seconds + SLACK) / 60))
+        if self.memory is not None and not any(name.startswith("--mem") for name in named):
+            resources["--mem"] = f"{math.ceil(self.memory / (1 << 20))}M"
+        if command.limits.seconds is not None and "--time" not in named:
+            wanted = math.ceil((command.limits.seconds + SLACK) / 60)
+            # A shorter partition is no refusal: before its limit the job saves, and its next attempt goes on.
+            resources["--time"] = str(min(wanted, self.controller.longest_minutes(self.options) or wanted))
         return [
             "--parsable",
             "--export=NONE",
             "--no-requeue",  # the next attempt is ours, and goes on from the newest checkpoint
             f"--job-name={job_name(folder)}",
-            f"--output={folder / 'slurm.out'}",
-            "--open-mode=append",
+            "--output=/dev/null",  # sbatch reads patterns into a name; the script opens the file
             "--chdir=/",
             f"--signal=B:TERM@{math.ceil(command.limits.grace) + 30}",
             *(f"{name}={value}" for name, value in resources.items() if name not in named),
@@ -200,16 +244,21 @@ class SlurmSandbox:
         ]
 
     def _script(self, folder: Path) -> str:
-        words = (sys.executable, "-I", "-c", BOOT, str(ROOT), str(folder), self.kind)
-        quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
-        return f"#!/bin/sh\nexec {quoted}\n"
+        words = (sys.executable, "-I", "-c", BOOT, str(ROOT), str(folder), self.kind, str(self.memory or ""))
+        return f"#!/bin/sh\nexec >>{shlex.quote(str(folder / 'slurm.out'))} 2>&1\nexec {shlex.join(words)}\n"
 
     def poll(self, folder: Path) -> JobStatus:
-        """From the folder, and from what the controller said last; asks it every few seconds."""
+        """From the folder, and from what the controller said last; asks it every few seconds.
+
+        Raises InfrastructureError for a job that would wait for ever.
+        """
         if (folder / "exit.json").exists() or not (folder / TICKET).exists():
             return self.inner.poll(folder)
         listed = self.controller.jobs()
-        if listed is None or job_name(folder) in listed or self._shows_life(folder):
+        seen = (listed or {}).get(job_name(folder))
+        if seen and HOPELESS.search(seen.reason) and not (folder / "stop").exists():
+            raise InfrastructureError(f"Slurm holds {folder.name}, job {seen.number}: {seen.reason}; see `squeue`")
+        if listed is None or seen or self._shows_life(folder):
             return JobStatus(state="running")
         return self._settle(folder)
 
@@ -218,10 +267,10 @@ class SlurmSandbox:
         seen = newest_change(folder)
         if seen is None:
             return False
-        before, since = self.signs.get(folder, (None, 0.0))
+        before, since = SIGNS.get(folder, (None, 0.0))
         now = time.monotonic()
         if seen != before:
-            self.signs[folder] = (seen, now)
+            SIGNS[folder] = (seen, now)
             return True
         return now - since < (LOST if (folder / ALIVE).exists() else SUBMIT_SECONDS)
 
@@ -230,8 +279,10 @@ class SlurmSandbox:
         if not (folder / "exit.json").exists():  # its runner may have written it since
             never_begun = claim_attempt(folder, "given up")
             state = self.controller.final_state((folder / TICKET).read_text())
-            if state in STATES:
-                write_end(folder, STATES[state])
+            if never_begun:
+                self._cancel(folder)
+            if state == "OUT_OF_MEMORY":
+                write_end(folder, "memory")
             elif state:
                 said = last_words(folder / "slurm.out")
                 why = f"; before it began: {said or UNSEEN}" if never_begun else ""
@@ -247,9 +298,11 @@ class SlurmSandbox:
         if not (folder / TICKET).exists():
             self.inner.stop(folder, grace)
             return
-        if self.poll(folder).state != "running":
+        if (folder / "exit.json").exists():
             return
         write_atomic(folder / "stop", str(grace))
+        if self.poll(folder).state != "running":
+            return
         if claim_attempt(folder, "stopped"):
             write_end(folder, "stopped", -15)
             self._cancel(folder)
@@ -278,7 +331,16 @@ def job_name(folder: Path) -> str:
 
 def write_end(folder: Path, reason: EndReason, code: int = -9) -> None:
     """`exit.json` of a job that nobody else can end any more."""
-    write_atomic(folder / "exit.json", Exit(code=code, reason=reason, seconds=0.0).model_dump_json())
+    write_atomic(folder / "exit.json", Exit(code=code, reason=reason, seconds=0.0).model_dump_json(), keep=True)
+
+
+def parse_minutes(limit: str) -> int | None:
+    """Minutes of Slurm's `days-hours:minutes:seconds`; None for infinite, or what cannot be read."""
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return 1440 * days + 60 * hours + minutes + (1 if seconds else 0)
 
 
 PROOF_SECONDS = 60.0  # that `doctor` waits for a node

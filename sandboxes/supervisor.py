@@ -105,11 +105,15 @@ class Supervisor:
             return ""
         self.next_look = now + self.tick()
         self.sign_lease(now)
-        if self.asked or self.is_stop_requested():
+        if self.asked or self.is_stop_requested() or self.is_forsaken():
             return "stopped"
         if self.plan.seconds is not None and now - self.started > self.plan.seconds:
             return "timeout"
         return self.kernel_enforced_limit() or self.exceeds_memory_or_processes() or self.exceeds_disk(now)
+
+    def is_forsaken(self) -> bool:
+        """Whether the process that answers for the job elsewhere is gone."""
+        return self.plan.keeper > 0 and not os.path.exists(f"/proc/{self.plan.keeper}")
 
     def sign_lease(self, now: float) -> None:
         """On a network file system: this machine still uses the home."""

@@ -46,6 +46,7 @@ MinJobAge=300
 PreemptMode=OFF
 {nodes}
 PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE State=UP
+PartitionName=short Nodes={names} MaxTime=10 State=UP
 """
 
 

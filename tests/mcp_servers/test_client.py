@@ -22,11 +22,11 @@ from tuneloop.core.job import Exit, JobStatus
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.mcp_servers import training
 from tuneloop.mcp_servers.client import McpEvaluation, McpTraining, node_servers
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.training import methods
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def raising(problem: Exception) -> Callable[..., str]:
     ids=lambda e: type(e).__name__,
 )
 def test_errors_keep_their_kind_and_culprit(scope: Scope, monkeypatch: pytest.MonkeyPatch, problem: Exception) -> None:
-    monkeypatch.setattr(training.methods, "launch", raising(problem))
+    monkeypatch.setattr(methods, "launch", raising(problem))
     with pytest.raises(type(problem)) as e:
         McpTraining(scope).launch(1, "train")
     assert (type(e.value), str(e.value)) == (type(problem), str(problem))
@@ -75,7 +75,7 @@ def test_errors_keep_their_kind_and_culprit(scope: Scope, monkeypatch: pytest.Mo
 
 def test_full_disk_in_a_tool_is_the_world_s(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "/runs/r/train.yaml")
-    monkeypatch.setattr(training.methods, "launch", raising(full))
+    monkeypatch.setattr(methods, "launch", raising(full))
     with pytest.raises(InfrastructureError, match=r"/runs/r/train\.yaml: No space left on device; free some space"):
         McpTraining(scope).launch(1, "train")
 

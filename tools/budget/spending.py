@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from tuneloop.core.budget import Amounts, Spent
 from tuneloop.core.files import read_field, read_model
+from tuneloop.core.job import ALIVE, CLAIM, TICKET
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.tools.housekeeping.disk import bytes_below
@@ -49,14 +50,27 @@ def job_folders(run: RunFolder) -> list[tuple[int, Path]]:
     return own
 
 
+CLAIM_WORDS = 3  # of a runner: node, number, devices
+
+
 def attempt_seconds(job: Path) -> float:
-    """Of an attempt that is over, or that runs."""
+    """Of an attempt that is over, or that runs; on a cluster from its beginning there to its last sign of life."""
+    if (job / TICKET).is_file() and not (job / "exit.json").is_file():
+        signs = [job / name for name in (CLAIM, ALIVE)]
+        first, last = (sign.stat().st_mtime if sign.is_file() else 0.0 for sign in signs)
+        return max(0.0, last - first) if first else 0.0
     begun = (job / "command.json").stat().st_mtime
     return max(0.0, time.time() - begun) if is_locked(job / "lock") else job_seconds(job)
 
 
 def device_count(job: Path) -> int:
-    """How many a job may use: none where they are hidden from it, as from all code that models write."""
+    """How many a job may use: none where they are hidden from it, as from all code that models write.
+
+    On a cluster as many as its runner found there.
+    """
+    if (job / TICKET).is_file():
+        words = (job / CLAIM).read_text().split() if (job / CLAIM).is_file() else []
+        return int(words[-1]) if len(words) == CLAIM_WORDS and words[-1].isdecimal() else 0
     return _devices(job / "command.json", (job / "command.json").stat().st_mtime_ns)
 
 

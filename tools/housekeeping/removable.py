@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from tuneloop.core.job import TICKET
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import acquire, is_locked, lock_file
 from tuneloop.tools.housekeeping.disk import bytes_below, is_trash, remove_path
@@ -37,6 +38,8 @@ def inspect_folder(root: Path, ignore: Path | None = None) -> FolderState:
                 folders.remove(name)
         locks = (here / name for name in files if name == "lock" or name.endswith(".lock"))
         if any(lock != ignore and is_locked(lock) for lock in locks):
+            return FolderState(True, ())
+        if TICKET in files and "exit.json" not in files:  # a cluster may still have the job
             return FolderState(True, ())
     return FolderState(False, tuple(sorted(path for path in trash if is_stale(path))))
 

@@ -13,6 +13,7 @@ from tuneloop.core.directive import Line, NewRun
 from tuneloop.core.directive_log import read_conversation
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_model, write_json
+from tuneloop.core.job import TICKET
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.run_spec import Setup
@@ -138,7 +139,7 @@ def _locked(run: RunFolder, places: tuple[str, ...]) -> list[Path]:
 
 def lives(job: Path) -> bool:
     """Whether a job's supervisor holds its lock, or a scheduler may still have it."""
-    return is_locked(job / "lock") or (job / "slurm.txt").is_file()
+    return is_locked(job / "lock") or (job / TICKET).is_file()
 
 
 def stop_jobs(run: RunFolder) -> list[str]:
@@ -152,7 +153,7 @@ def stop_jobs(run: RunFolder) -> list[str]:
 
         spec = read_spec(run)
         kind = read_model(run.setup, Setup).sandbox if run.setup.is_file() else spec.sandbox
-        sandbox = open_executor(spec.executor, open_sandbox(kind), ())
+        sandbox = open_executor(spec.executor, open_sandbox(kind))
         for folder in (*jobs, *workers):
             stop_and_wait(sandbox, folder)
     return [folder.name for folder in jobs]

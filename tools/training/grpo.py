@@ -201,6 +201,7 @@ class GrpoJobs:
             ),
             write=(str(work), str(self.exchange)),
             generated=declared.verified,
+            beside=True,
             limits=job_limits(tools.settings, None, folder.root),
             key=digest(self.key),
         )

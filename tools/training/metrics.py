@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tuneloop.core.job import ALIVE, CLAIM, TICKET
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.protocols import LossPoint
 from tuneloop.core.untrusted import numeric_fields, read_bytes, strict_json
@@ -50,11 +51,12 @@ def read_signs(run_tools: RunTools, folder: ExperimentFolder, seconds_left: floa
     """All signs of a full training now; `training_seconds_left` of the run's time, None without a limit."""
     out = folder.model
     pulse, rows = read_pulse(out), log_points(out, "watch.jsonl", "step")
+    quiet, elapsed = pulse_clock(run_tools, folder, pulse)
     return MonitorSigns(
         points=logged_steps(rows),
         step=pulse.get("step", 0),
         of=pulse.get("of", 0),
-        quiet=time.monotonic() - pulse["at"] if pulse else None,
+        quiet=quiet,
         step_seconds=pulse.get("step_seconds"),
         longest=pulse.get("longest", 0.0),
         save_seconds=pulse.get("save_seconds", 0.0),
@@ -62,17 +64,36 @@ def read_signs(run_tools: RunTools, folder: ExperimentFolder, seconds_left: floa
         free_disk=shutil.disk_usage(folder.root).free,
         memory=pulse.get("memory"),
         memory_limit=memory_limit(run_tools.settings),
-        left=training_seconds_left(run_tools, pulse, seconds_left),
+        left=training_seconds_left(run_tools, elapsed, seconds_left),
         reserve=5.0 + save_seconds(pulse),
     )
 
 
-def training_seconds_left(run_tools: RunTools, pulse: Mapping[str, Any], seconds_left: float | None) -> float | None:
+def pulse_clock(run_tools: RunTools, folder: ExperimentFolder, pulse: Mapping[str, Any]) -> tuple[float | None, float]:
+    """Seconds since a training's last pulse, None before the first, and since it began.
+
+    A node of a cluster has a clock of its own: there the file system's tells, between the pulse and its runner's last sign.
+    """
+    _, job = run_tools.status(folder.jobs, "train")
+    if not pulse:
+        return None, 0.0
+    if job is None or not (job / TICKET).is_file():
+        now = time.monotonic()
+        return now - pulse["at"], now - pulse["began"]
+    try:
+        told, claimed = (folder.model / "pulse.json").stat().st_mtime, (job / CLAIM).stat().st_mtime
+        quiet = max(0.0, (job / ALIVE).stat().st_mtime - told)
+    except FileNotFoundError:  # it waits for a node, or has just ended
+        return None, 0.0
+    return (None, 0.0) if told < claimed else (quiet, pulse["at"] - pulse["began"] + quiet)
+
+
+def training_seconds_left(run_tools: RunTools, elapsed: float, seconds_left: float | None) -> float | None:
     """Seconds until the training has to be over: FT_FULL_TIMEOUT, or the run's time less that of its evaluation."""
     limits = [] if seconds_left is None else [seconds_left - evaluation_seconds(run_tools)]
     full = run_tools.settings.full_timeout
     if full is not None:
-        limits.append(full - (time.monotonic() - pulse["began"] if pulse else 0.0))
+        limits.append(full - elapsed)
     return min(limits, default=None)
 
 

@@ -159,6 +159,7 @@ def run_job(
         read=(*engine.readable, str(SCRIPT), str(given), str(root)),
         write=(str(work),),
         limits=job_limits(tools.settings, SECONDS, place),
+        beside=True,  # whoever asks waits for it
         key=key,
     )
     jobs = place / "jobs"
