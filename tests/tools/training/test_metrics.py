@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tuneloop.core.files import read_json
-from tuneloop.core.job import Command
+from tuneloop.core.files import read_json, write_json
+from tuneloop.core.job import ALIVE, CLAIM, TICKET, Command, JobStatus
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.jobs import launch, wait
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.runs.manifest import write_manifest
-from tuneloop.tools.training.metrics import evaluation_seconds
+from tuneloop.tools.training.metrics import evaluation_seconds, pulse_clock
 
 
 def test_time_is_kept_for_the_longest_evaluation_wherever_it_was(tmp_path: Path) -> None:
@@ -42,3 +44,25 @@ def evaluated(run_tools: RunTools, place: Path, seconds: float) -> float:
     job = launch(run_tools.sandbox, place / "jobs", "evaluate", command)
     assert wait(run_tools.sandbox, job).ok
     return float(read_json(job / "exit.json")["seconds"])
+
+
+def test_a_node_s_own_clock_is_not_compared_with_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Settings(FT_FILE_PATH=tmp_path).home.run("r")
+    folder, run_tools = run.experiment(1), RunTools(run, Settings(FT_FILE_PATH=tmp_path))
+    job = folder.jobs / "train.1"
+    job.mkdir(parents=True)
+    monkeypatch.setattr(RunTools, "status", lambda *_: (JobStatus(state="running"), job))
+    pulse = {"at": 1e9 + 50, "began": 1e9, "step": 5, "of": 10}  # a node that is up for thirty years
+    write_json(folder.model / "pulse.json", pulse)
+    (job / TICKET).write_text("7")
+    assert pulse_clock(run_tools, folder, pulse) == (None, 0.0)  # of the attempt before: this one waits
+    now = (folder.model / "pulse.json").stat().st_mtime
+    for name, when in ((CLAIM, now - 60), (ALIVE, now + 20)):
+        (job / name).touch()
+        os.utime(job / name, (when, when))
+    assert pulse_clock(run_tools, folder, pulse) == (pytest.approx(20), pytest.approx(70))
+    assert pulse_clock(run_tools, folder, {}) == (None, 0.0)
+    (job / TICKET).unlink()  # of this machine
+    quiet, elapsed = pulse_clock(run_tools, folder, {**pulse, "at": time.monotonic(), "began": time.monotonic() - 9})
+    assert quiet == pytest.approx(0, abs=1)
+    assert elapsed == pytest.approx(9, abs=1)
