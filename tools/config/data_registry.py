@@ -28,6 +28,7 @@ RANKED = ("rm", "dpo")
 COLUMNS = frozenset(f.name for f in fields(Columns) if not is_tag(f.name)) - {"formatting", "ranking"}
 TAGS = frozenset(f.name for f in fields(Columns) if is_tag(f.name))
 KEYS = frozenset({"file_name", "formatting", "ranking", "columns", "tags", "num_samples", "split", "subset", "folder"})
+REMOTE = frozenset({*HUBS, "script_url", "cloud_file_name"})  # read too, but never what a wrong key is taken for
 MANY = 8  # names shown where none is near
 
 
@@ -108,7 +109,7 @@ def entry_problem(entry: Mapping[str, Any]) -> str:
             near = difflib.get_close_matches(str(wrong[0]), known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"right is {', '.join(sorted(known))}"
             return f"{wrong[0]!r} in {what} of {INFO} has no effect; {hint}"
-    for key in entry.keys() - KEYS:
+    for key in entry.keys() - KEYS - REMOTE:
         if meant := difflib.get_close_matches(str(key), KEYS - entry.keys(), n=1, cutoff=0.7):
             return f"{key!r} in {INFO} has no effect; did you mean {meant[0]}?"
     if type(entry.get("ranking", False)) is not bool:
