@@ -50,7 +50,7 @@ def check(file: Path, benchmark: str | None, model: str | None, drop_overlaps: b
             cutoff_len=None,
             registration=registration,
             strict=True,
-            media=file.parent,
+            media=(file.parent, Path()),
             **judged_by(benchmark, settings),
         )
     shown = report_lines(report, registration, counted=root is not None, scored=benchmark is not None)

@@ -188,7 +188,8 @@ def _contents(s: ConfigContext, d: NamedDataset, sample: DataSample) -> Iterator
         yield "error", d.key, f"{d.name}: {sample.broken}"
         return
     media = s.path(str(s.get("media_dir"))) if s.set("media_dir") else d.folder
-    if wrong := records_problem(sample, Columns.of(d.entry), s.stage, media):
+    folders = (media,) if s.in_run else (media, s.here)
+    if wrong := records_problem(sample, Columns.of(d.entry), s.stage, folders):
         yield "error", d.key, f"{d.name}: {wrong}"
     yield from _check_media(s, d, sample)
     alone = len(s.names(d.key)) == 1
@@ -200,7 +201,7 @@ def _contents(s: ConfigContext, d: NamedDataset, sample: DataSample) -> Iterator
         )
 
 
-def records_problem(sample: DataSample, columns: Columns, stage: str, media: Path) -> str:
+def records_problem(sample: DataSample, columns: Columns, stage: str, media: tuple[Path, ...]) -> str:
     """Why these records cannot be trained on in that stage, with images and other files below `media`; empty when they can.
 
     The engine drops some of them with a line in its log, fails at others, and trains on empty texts.
@@ -215,7 +216,7 @@ def records_problem(sample: DataSample, columns: Columns, stage: str, media: Pat
             have = ", ".join(sorted(sample.columns)[:10])
             return f"column {name!r} ({role}) is not in {sample.path.name}, which has {have}; name it in columns"
     schema = schema_of_columns(columns, answered=stage != "pt")
-    schema = schema if stage == "pt" else require_media(schema, media)
+    schema = schema if stage == "pt" else require_media(schema, *media)
     found = ((n, _record_problem(record, schema, stage)) for n, record in enumerate(sample.records, 1))
     return next((f"record {n} of {sample.path.name}: {why}" for n, why in found if why), "")
 

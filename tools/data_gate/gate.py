@@ -76,7 +76,7 @@ def run_gate(
     registration: Mapping[str, Any] | None = None,
     usual_script: str = "",
     strict: bool = False,
-    media: Path | None = None,
+    media: tuple[Path, ...] = (),
 ) -> GateReport:
     """Check the script's `raw` file record by record; `golds` are right answers of some items.
 
@@ -84,8 +84,8 @@ def run_gate(
     validation items shown make an error that names them, or with `drop_overlaps` are dropped too.
     `tokenizer` is a tokenizer.json (None: lengths are not counted), `wrapping` the template's, `registration` the entry of
     dataset_info.json (none: plain Alpaca), `usual_script` that of the benchmark's prompts. `strict`, for a file that no script
-    wrote: it may hold JSON lines, and rows that say nothing are errors rather than dropped. `media`: where
-    files that rows name must lie; None: they are not looked for. Without `benchmark` and `guard`,
+    wrote: it may hold JSON lines, and rows that say nothing are errors rather than dropped. `media`: folders
+    where files that rows name may lie; none: they are not looked for. Without `benchmark` and `guard`,
     answers and overlaps are not looked at. When the report has no errors, `out` holds `data.json` and `report.json`; otherwise
     neither, and `rejected.json` says why.
     """
@@ -101,7 +101,7 @@ def run_gate(
             tokens = stack.enter_context(counter) if counter else None
             readable: Callable[[str], bool] = answer_reader(benchmark, golds) if benchmark else bool
             schema = schema_of(registration)
-            judged_by = (benchmark, readable, guard, require_media(schema, media) if media else schema)
+            judged_by = (benchmark, readable, guard, require_media(schema, *media) if media else schema)
             done = _Pass(*judged_by, tokens, row_limit, drop_overlaps, target, GateCounts(raw.name, strict))
             # One of its own: a warm process would go on seeing a file that was exchanged meanwhile.
             broken = _run(raw, done, stack.enter_context(closing(RawDataReader())))

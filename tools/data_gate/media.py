@@ -14,8 +14,11 @@ PLACES = {"images": "<image>", "videos": "<video>", "audios": "<audio>"}
 EXPECTED = "a list of files, relative to the folder of the data"
 
 
-def require_media(schema: Schema, folder: Path) -> Schema:
-    """The schema with a reader that refuses records whose files are missing below `folder`, or have no place."""
+def require_media(schema: Schema, *folders: Path) -> Schema:
+    """The schema with a reader that refuses records whose files are below none of `folders`, or have no place.
+
+    The engine looks below its folder of media, then where it was started.
+    """
     named = {name: place for role, place in PLACES.items() if (name := getattr(schema.columns, role))}
     if not named:
         return schema
@@ -24,26 +27,35 @@ def require_media(schema: Schema, folder: Path) -> Schema:
         row = schema.read(record)
         if isinstance(row, RecordError):
             return row
-        wrong = (_media_problem(row, name, place, folder) for name, place in named.items())
+        wrong = (_media_problem(row, name, place, folders) for name, place in named.items())
         return next((problem for problem in wrong if problem), row)
 
     return replace(schema, read=read)
 
 
-def _media_problem(row: TrainingRow, name: str, place: str, folder: Path) -> RecordError | None:
+def _media_problem(row: TrainingRow, name: str, place: str, folders: tuple[Path, ...]) -> RecordError | None:
     """The engine takes one file for a list of one, and a list of lists for the frames of videos."""
     given = row.kept.get(name)
     files = given if isinstance(given, list) else [given] if given else []
     frames = [part for file in files for part in (file if isinstance(file, list) else [file])]
     for file in frames:
+        if place == PLACES["images"] and _is_stored_image(file):
+            continue
         if not isinstance(file, str):
             return RecordError(name, f"holds {json_kind(file)}", EXPECTED)
-        if not _is_file(folder / file):
-            return RecordError(name, f"names {file!r}, which is no file in {folder}", EXPECTED)
-    places = sum(text.count(place) for text in (*row.turns, *row.answers))
-    if places != len(files):
-        return RecordError(name, f"holds {len(files)} for {places} times {place} in the text", f"one {place} for each")
+        if not any(_is_file(folder / file) for folder in folders):
+            return RecordError(name, f"names {file!r}, which is no file in {folders[0]}", EXPECTED)
+    # Chosen and rejected each follow the whole prompt, and each must have a place for every file.
+    asked = sum(text.count(place) for text in row.turns)
+    places = (asked + answer.count(place) for answer in row.answers or ("",))
+    if (wrong := next((n for n in places if n != len(files)), None)) is not None:
+        return RecordError(name, f"holds {len(files)} for {wrong} times {place} in the text", f"one {place} for each")
     return None
+
+
+def _is_stored_image(value: Any) -> bool:
+    """Whether it is an image as the library datasets stores it: {bytes, path}, one of them null."""
+    return isinstance(value, dict) and "bytes" in value and (value["bytes"] is not None or bool(value.get("path")))
 
 
 @lru_cache(maxsize=4096)

@@ -181,6 +181,23 @@ def test_what_no_row_says(tmp_path: Path, catalog: Catalog, rows: str | None, mo
     assert says in checked.output
 
 
+def test_a_picture_may_lie_where_the_engine_is_started(
+    tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    columns = {"prompt": "q", "response": "a", "images": "pictures"}
+    file = write(tmp_path / "data", "alpaca", [PICTURE] * 3, columns=columns)
+    values = {**world.BASE, "dataset": "some", "learning_rate": 1e-4, "do_train": True}
+    for there in (False, True):
+        if there:
+            (tmp_path / "lost.png").touch()
+        found = check_config(json.dumps(values), catalog, None, "cpu", profile="engine", form="json", here=tmp_path)
+        assert any("lost.png" in str(f) for f in found) is not there
+        checked = CliRunner().invoke(cli, ["data", "check", str(file)])
+        assert ("lost.png" in checked.output) is not there, checked.output
+
+
 def test_there_are_fifty() -> None:
     assert len(CASES) + 2 * len(FORMS) + 10 >= 50
 

@@ -28,6 +28,8 @@ def alpaca(text: str, **media: Any) -> dict[str, Any]:
         {"images": "a.png"},
         {"images": ["a.png"], "videos": []},
         {"images": ["a.png"], "videos": None},
+        {"images": [{"path": "a.png", "bytes": None}]},
+        {"images": {"path": None, "bytes": "89504e47"}},
     ],
 )
 def test_what_is_there_is_read(media: dict[str, Any], tmp_path: Path) -> None:
@@ -46,6 +48,9 @@ def test_frames_of_a_video_are_a_list(tmp_path: Path) -> None:
         ("<image>What?", {"images": ["a\0.png"]}, "images", "which is no file"),
         ("<image>What?", {"images": [7]}, "images", "holds a number"),
         ("<image>What?", {"images": [None]}, "images", "holds null"),
+        ("<image>What?", {"images": [{"path": "a.png"}]}, "images", "holds an object"),
+        ("<image>What?", {"images": [{"path": None, "bytes": None}]}, "images", "holds an object"),
+        ("<video>What?", {"videos": [{"path": "a.png", "bytes": None}]}, "videos", "holds an object"),
         ("What?", {"images": ["a.png"]}, "images", "holds 1 for 0 times <image>"),
         ("<image><image>What?", {"images": ["a.png"]}, "images", "holds 1 for 2 times <image>"),
         ("<video>What?", {"videos": ["b.mp4"]}, "videos", "names 'b.mp4'"),
@@ -62,6 +67,26 @@ def test_places_are_counted_in_all_turns(tmp_path: Path) -> None:
     talk = [{"from": "human", "value": "<image>What?"}, {"from": "gpt", "value": "A cat."}]
     assert isinstance(read(SHAREGPT, {"talk": talk, "images": ["a.png"]}, tmp_path), TrainingRow)
     assert isinstance(read(SHAREGPT, {"talk": talk * 2, "images": ["a.png"]}, tmp_path), RecordError)
+
+
+def test_each_answer_of_a_pair_has_its_own_places(tmp_path: Path) -> None:
+    columns = {"prompt": "q", "chosen": "good", "rejected": "bad", "images": "images"}
+    entry = {"ranking": True, "columns": columns}
+    pair = {"q": "Draw a cat.", "good": "<image>Here.", "bad": "There: <image>", "images": ["a.png"]}
+    assert isinstance(read(entry, pair, tmp_path), TrainingRow)
+    wrong = read(entry, {**pair, "bad": "No."}, tmp_path)
+    assert isinstance(wrong, RecordError)
+    assert wrong.found == "holds 1 for 0 times <image> in the text"
+
+
+def test_a_file_may_lie_where_the_engine_is_started(tmp_path: Path) -> None:
+    data, here = tmp_path / "data", tmp_path / "here"
+    for folder in (data, here / "images"):
+        folder.mkdir(parents=True)
+    (here / "images/b.png").touch()
+    record = alpaca("<image>What?", images=["images/b.png"])
+    assert isinstance(require_media(schema_of(ALPACA), data, here).read(record), TrainingRow)
+    assert isinstance(require_media(schema_of(ALPACA), data).read(record), RecordError)
 
 
 def test_a_registration_without_media_is_left_as_it_is(tmp_path: Path) -> None:
