@@ -292,4 +292,5 @@ def _check_row_count(s: ConfigContext, rows: int) -> Iterator[KeyProblem]:
             f"drops all {left} rows: they are fewer than per_device_train_batch_size {batch}",
         )
     elif s.trains and s.get("max_steps") < 0 and not s.set("packing", "neat_packing") and s.stage != "pt":
-        yield from step_problems(s, planned_steps(s.config.values, rows))
+        # `max_samples` holds for each data set, and `rows` is their sum after it.
+        yield from step_problems(s, planned_steps({**s.config.values, "max_samples": None}, rows))

@@ -162,7 +162,7 @@ def step_problems(s: ConfigContext, steps: int) -> Iterator[KeyProblem]:
         and s.get("lr_scheduler_type") not in FLAT
     ):
         yield (
-            "error",
+            "warning",  # the engine trains all the same: a short try of a longer config
             "warmup_steps",
             f"{warmup:g} of {steps} steps in all: the learning rate never reaches its value; usual 0–10 % of them",
         )
