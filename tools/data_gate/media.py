@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +57,6 @@ def _is_stored_image(value: Any) -> bool:
     return isinstance(value, dict) and "bytes" in value and (value["bytes"] is not None or bool(value.get("path")))
 
 
-@lru_cache(maxsize=4096)
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()

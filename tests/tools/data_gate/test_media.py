@@ -89,6 +89,13 @@ def test_a_file_may_lie_where_the_engine_is_started(tmp_path: Path) -> None:
     assert isinstance(require_media(schema_of(ALPACA), data).read(record), RecordError)
 
 
+def test_a_file_that_comes_later_is_found(tmp_path: Path) -> None:
+    record = alpaca("<image>What?", images=["later.png"])
+    assert isinstance(read(ALPACA, record, tmp_path), RecordError)
+    (tmp_path / "later.png").touch()
+    assert isinstance(read(ALPACA, record, tmp_path), TrainingRow)
+
+
 def test_a_registration_without_media_is_left_as_it_is(tmp_path: Path) -> None:
     schema = schema_of(None)
     assert require_media(schema, tmp_path) is schema
