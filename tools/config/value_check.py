@@ -172,20 +172,10 @@ KIND_NAMES = {
     "none": "null",
 }
 LEVELS = ("debug", "info", "warning", "error", "critical", "detail", "passive")
-# torch's own, and those of packages that add one to it.
+# Those that accelerate hands on to torch (`DynamoBackend`), without those of torch 1; it refuses every other that torch has.
 COMPILERS = (
-    *(
-        "inductor",
-        "eager",
-        "aot_eager",
-        "aot_eager_decomp_partition",
-        "aot_ts",
-        "cudagraphs",
-        "onnxrt",
-        "openxla",
-        "tvm",
-    ),
-    *("tensorrt", "torch_tensorrt", "ipex", "hpu_backend", "openvino", "npu"),
+    *("inductor", "eager", "aot_eager", "cudagraphs", "onnxrt", "tensorrt", "tvm", "ipex", "hpu_backend", "ofi"),
+    *("fx2trt", "torchxla_trace_once", "aot_torchxla_trace_once"),
 )
 # Texts that the engine takes for keys whose type is any text.
 WORDS: Mapping[str, tuple[str, ...]] = {
