@@ -161,7 +161,7 @@ def _moments(shape: ModelShape, recipe: Recipe, where: Hardware, trained: int) -
     # Gradients come into being in the backward pass, unless they are summed up over batches or lie in shared buckets.
     held = gradients if recipe.accumulates or where.gpus > 1 else 0
     buffers = _buffers(shape, recipe, where, trained)
-    copies, head = (2 * trained, 2 * (shape.head or shape.embedding)) if recipe.mixed else (0, 0)
+    copies, head = (int(2 * trained * share[3]), 2 * (shape.head or shape.embedding)) if recipe.mixed else (0, 0)
     inside = _layer_bytes(shape, recipe, width)
     kept = rows * _kept_bytes(shape, recipe, width, inside)
     logits = rows * shape.vocab
@@ -169,7 +169,7 @@ def _moments(shape: ModelShape, recipe: Recipe, where: Hardware, trained: int) -
     tied = (
         0 if shape.head or recipe.method != "full" else shape.embedding * (4 if recipe.precision != "pure_bf16" else 2)
     )
-    steps = 4 * trained if recipe.optimizer == "adamw_torch" else 0  # one temporary each, unless the step is fused
+    steps = 0 if where.offload else int(_temporaries(shape, recipe, trained) * share[1])
     same = MemoryEstimate(
         weights=int(_weights(shape, recipe, trained) * share[3]),
         gradients=gradients,
@@ -300,6 +300,18 @@ def _states(shape: ModelShape, recipe: Recipe, trained: int) -> float:
     if known is not None:
         return trained * known
     return trained * (4.0 if recipe.precision == "pure_bf16" else 8.0)
+
+
+def _temporaries(shape: ModelShape, recipe: Recipe, trained: int) -> float:
+    """What an optimizer's step makes beside its states: one number for each parameter, unless the step is fused.
+
+    GaLore and APOLLO replace the optimizer and go matrix by matrix; BAdam keeps it, for one layer at a time.
+    """
+    if recipe.optimizer != "adamw_torch" or recipe.low_rank in ("galore", "apollo"):
+        return 0.0
+    if recipe.low_rank == "badam":
+        return trained // max(1, shape.layers) * 4.0  # float32 copies, whatever the model has
+    return trained * (2.0 if recipe.precision == "pure_bf16" else 4.0)
 
 
 def _low_rank_states(linear: LinearGroup, recipe: Recipe) -> float:

@@ -120,6 +120,32 @@ def test_offloaded_states_leave_the_gpu() -> None:
     assert estimate_memory(SEVEN, Recipe(method="full"), Hardware(offload=True)).optimizer == 0
 
 
+# Rows so short that the optimizer's step needs most.
+PLAIN = Recipe(method="full", tokens=16, optimizer="adamw_torch")
+FUSED = replace(PLAIN, optimizer="adamw_torch_fused")
+
+
+def test_a_step_that_is_not_fused_has_temporaries_as_wide_as_the_weights() -> None:
+    for precision, width in (("bf16", 4), ("pure_bf16", 2)):
+        need = estimate_memory(SEVEN, replace(PLAIN, precision=precision))  # type: ignore[arg-type]
+        assert need.buffers == width * SEVEN.parameters
+
+
+def test_no_temporaries_where_the_step_is_another_one_or_on_the_cpu() -> None:
+    for low_rank in ("galore", "apollo"):
+        plain, fused = (estimate_memory(SEVEN, replace(r, low_rank=low_rank)) for r in (PLAIN, FUSED))
+        assert plain == fused
+    assert estimate_memory(SEVEN, PLAIN, Hardware(offload=True)) == estimate_memory(
+        SEVEN, FUSED, Hardware(offload=True)
+    )
+
+
+def test_zero_divides_temporaries_and_half_copies() -> None:
+    plain, fused = (estimate_memory(SEVEN, recipe, Hardware(gpus=8, zero=3)) for recipe in (PLAIN, FUSED))
+    # Without temporaries the forward pass needs most, with a half copy of each weight.
+    assert plain.buffers - fused.buffers == pytest.approx((4 - 2) * SEVEN.parameters / 8, rel=1e-6)
+
+
 def test_lora_trains_what_its_rank_says() -> None:
     wide: ModelShape = SEVEN
     one = estimate_memory(wide, Recipe(rank=1, accumulates=True)).gradients
