@@ -32,7 +32,10 @@ def measure_throughput(ctx: Context) -> None:
     Without an end of the run nothing has to fit. A tiny model trains within seconds, less than measuring it would take.
     """
     left = ctx.seconds_left()
-    if ctx.run.throughput.is_file() or left is None or is_tiny(ctx.run_tools.setup.model_root):
+    if ctx.run.throughput.is_file():
+        remove_path(throughput_folder(ctx.run_tools).work)  # a kill may have come before that
+        return
+    if left is None or is_tiny(ctx.run_tools.setup.model_root):
         return
     known = known_throughput(ctx.run_tools)
     try:
@@ -41,9 +44,9 @@ def measure_throughput(ctx: Context) -> None:
         text = f"how fast the base model trains could not be measured: plans start from a guess. {e}"
         ctx.emit(RecipeFailure(node="prepare", culprit="environment", text=text))
         return
+    ctx.emit(ThroughputMeasured(throughput=found, known=known is not None))  # twice after a kill, rather than never
     write_json(ctx.run.throughput, found.model_dump(mode="json"))
     remove_path(throughput_folder(ctx.run_tools).work)
-    ctx.emit(ThroughputMeasured(throughput=found, known=known is not None))
 
 
 def measure(ctx: Context) -> Throughput:
@@ -61,6 +64,8 @@ def measure(ctx: Context) -> Throughput:
                 run_tools.proof(folder.jobs, "smoke_run"),
             )
         except RecipeError as e:
+            if ctx.first_limit == "time":  # the run's own time, which may have been shortened meanwhile
+                raise
             raise RecipeError(f"It took more than {SHARE:.0%} of the time left", culprit="environment") from e
         if not was_training_killed(status):
             break

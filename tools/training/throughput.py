@@ -20,7 +20,7 @@ from tuneloop.tools.config.suggest import SuggestionFacts, suggest_config
 from tuneloop.tools.data_gate.report import GateReport
 from tuneloop.tools.jobs.machine import processor_name
 from tuneloop.tools.jobs.run_tools import RunTools
-from tuneloop.tools.training.forecast import PADDED, pace_of
+from tuneloop.tools.training.forecast import PADDED, Pace, pace_of
 from tuneloop.tools.training.launch import config_context, start_smoke_run, stop_training
 from tuneloop.tools.training.metrics import read_pulse
 from tuneloop.tools.training.smoke_run import smoke_run_forecast, step_rows, training_plan
@@ -92,8 +92,7 @@ def measured_throughput(run_tools: RunTools) -> Throughput:
         raise RecipeError(run_tools.failure_text(job, status) if job else "never launched", culprit="environment")
     case = config_context(run_tools, folder)
     whole = smoke_run_forecast(folder, case, run_tools.setup.model_fingerprint, end)
-    cost = read_untrusted_json(folder.work / "smoke_run_model" / "cost.json")
-    pace = pace_of([(tokens, seconds) for tokens, _, seconds in cost["steps"]])
+    pace = _measured_pace(folder.work / "smoke_run_model" / "cost.json")
     return Throughput(
         method=METHOD,
         device=run_tools.setup.device,
@@ -104,6 +103,14 @@ def measured_throughput(run_tools: RunTools) -> Throughput:
         per_token=pace.slope,
         overhead=whole.overhead,
     )
+
+
+def _measured_pace(file: Path) -> Pace:
+    """Of the wall clock; the file is a job's, and a forecast that could be made of it proves not every part."""
+    try:
+        return pace_of([(tokens, seconds) for tokens, _, seconds in read_untrusted_json(file)["steps"]])
+    except (ValueError, LookupError, TypeError, ArithmeticError) as e:
+        raise RecipeError(f"the measurement left a {file.name} that is none: {e!r}"[:500], culprit="environment") from e
 
 
 def forecast_by_throughput(run_tools: RunTools, folder: ExperimentFolder) -> Forecast | None:

@@ -7,17 +7,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from tests.conftest import SHARED_HOME
 from tests.prepared import prepared, wordproblems
-from tuneloop.core.errors import ToolError
+from tuneloop.core.errors import RecipeError, ToolError
 from tuneloop.core.event_log import iter_events
 from tuneloop.core.events import RecipeFailure, ThroughputMeasured
 from tuneloop.core.experiment import Throughput
 from tuneloop.core.files import read_model, write_atomic, write_json
-from tuneloop.core.job import JobReport
+from tuneloop.core.job import Exit, JobReport
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
@@ -31,7 +32,13 @@ from tuneloop.tools.config.config_text import dump_config
 from tuneloop.tools.config.finalize import write_dataset_info
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.jobs.machine import cpu_threads
-from tuneloop.tools.training.throughput import forecast_by_throughput, suggested_values, throughput_folder
+from tuneloop.tools.training import throughput
+from tuneloop.tools.training.throughput import (
+    forecast_by_throughput,
+    measured_throughput,
+    suggested_values,
+    throughput_folder,
+)
 
 FRAME = 33  # tokens that the model's template puts around a row, and its answer
 FOUND = Throughput(method="lora", device="cpu", threads=2, rows=2, tokens=140, seconds=0.7, per_token=0.004, overhead=6)
@@ -75,8 +82,40 @@ def test_measured_only_where_the_time_of_a_run_decides(tmp_path: Path, monkeypat
     measure_throughput(ctx)
 
 
-def test_a_run_goes_on_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_kill_left_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "known_throughput", lambda run_tools: None)
+    monkeypatch.setattr(node, "measure", lambda ctx: FOUND)
+    ctx = context(tmp_path / "home", "r", large(tmp_path / "model"))
+    work = throughput_folder(ctx.run_tools).work
+    work.mkdir(parents=True)
+    for name in ("write_json", "remove_path"):
+        with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+            killed.setattr(node, name, Mock(side_effect=KeyboardInterrupt))
+            measure_throughput(ctx)
+        assert any(isinstance(event, ThroughputMeasured) for event in said(ctx))
+    assert ctx.run.throughput.is_file()
+    measure_throughput(ctx)
+    assert not work.exists()
+
+
+@pytest.mark.parametrize("steps", [[[96, 1.0, 1.0, 0]] * 4, [[96, 1.0]], [["96", 1.0, 1.0]], [], None, 7])
+def test_a_cost_json_that_is_none_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: object) -> None:
+    ctx = context(tmp_path / "home", "r", large(tmp_path / "model"))
+    tools = Mock(wraps=ctx.run_tools, run=ctx.run, setup=ctx.run_tools.setup)
+    tools.status.return_value = (Mock(exit=Exit(code=0, reason="finished", seconds=1)), None)
+    monkeypatch.setattr(throughput, "config_context", lambda *_: None)
+    monkeypatch.setattr(throughput, "smoke_run_forecast", lambda *_: None)
+    write_json(throughput_folder(ctx.run_tools).work / "smoke_run_model" / "cost.json", {"steps": steps})
+    with pytest.raises(RecipeError, match=r"a cost\.json that is none"):
+        measured_throughput(tools)
+
+
+@pytest.mark.parametrize(
+    ("spent", "why"), [(0, "It took more than 10% of the time left"), (1, "the run's time was over during throughput")]
+)
+def test_a_run_goes_on_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spent: float, why: str) -> None:
     ctx = context(tmp_path / "home", "r", large(tmp_path / "model"), "1s")
+    ctx = Context(ctx.run, ctx.settings, State(run_id="r", spent=spent))
     monkeypatch.setattr(node, "known_throughput", lambda run_tools: None)
     monkeypatch.setattr(node, "start_throughput", lambda run_tools: None)
     monkeypatch.setattr(node, "throughput_status", lambda run_tools: JobReport(state="running"))
@@ -84,7 +123,7 @@ def test_a_run_goes_on_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     measure_throughput(ctx)
     assert not ctx.run.throughput.exists()
     (event,) = (event for event in said(ctx) if isinstance(event, RecipeFailure))
-    assert event.text.endswith("plans start from a guess. It took more than 10% of the time left")
+    assert event.text.endswith(f"plans start from a guess. {why}")
 
 
 def write_recipe(ctx: Context, words: int) -> None:
