@@ -54,6 +54,7 @@ def stop_and_mark_complete(ctx: Context) -> Training:
     assert note is not None
     why = note.finding
     end_training(ctx, why)
+    methods.end(ctx.run_tools, folder)
     if why.kind == "disk":
         stop_note_path(folder).unlink()
         raise InfrastructureError(f"{why.text}; its checkpoints are whole: free some and run `tuneloop resume`")

@@ -98,6 +98,7 @@ def check_end(ctx: Context, kind: TrainingKind) -> None:
     """Raises RecipeError when the job ended badly."""
     seen, job = ctx.run_tools.status(ctx.folder.jobs, kind)
     if seen.exit is None or not seen.exit.ok:
+        methods.end(ctx.run_tools, ctx.folder)
         text = ctx.run_tools.failure_text(job, seen) if job else "never launched"
         disk = seen.exit is not None and seen.exit.reason == "disk"
         raise RecipeError(f"{kind} failed. {text}", culprit="environment" if disk else "config")

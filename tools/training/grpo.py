@@ -15,6 +15,7 @@ from tuneloop.core.experiment import EarlyStop, Forecast, Training, TrainingFind
 from tuneloop.core.files import digest, read_field, write_atomic, write_json, write_lines
 from tuneloop.core.job import Command, Exit, JobStatus
 from tuneloop.core.layout import ExperimentFolder, job_input_file
+from tuneloop.sandboxes.jobs import read_command, stop_and_wait
 from tuneloop.tools.config.grpo_config import GrpoConfig
 from tuneloop.tools.evaluation.item_sets import ANSWERS
 from tuneloop.tools.housekeeping.disk import remove_path
@@ -36,6 +37,7 @@ SCORE, SMOKE, TRAIN = "score", "smoke_run", "train"
 SMOKE_STEPS = 3
 EARNS = 0.05  # mean reward from which a model has something to learn from by itself
 OVER = "over"  # a file of the exchange: the training has ended, and its scorer may
+ASKED = ("part", "ask", "scored", "told")  # how files of the exchange end: replies, and what they are worth
 ENDS = (75, *KILLED)  # of a scorer: nobody asked any more, or somebody ended it
 IDLE = 900.0  # seconds after which a scorer that nobody asks ends
 WAIT = 1800.0  # seconds that a training waits for scores: somebody may have to come back and start the scorer again
@@ -169,11 +171,14 @@ class GrpoJobs:
         self.start_scorer()
 
     def start_scorer(self) -> None:
-        """Launch it, or find it running."""
+        """Launch it, or find it running with these answers."""
         tools, folder, declared = self.tools, self.folder, self.benchmark
         self.exchange.mkdir(parents=True, exist_ok=True)
         (self.exchange / OVER).unlink(missing_ok=True)
-        if tools.status(folder.jobs, SCORE)[0].state == "running":
+        key, (seen, attempt) = digest(self.key), tools.status(folder.jobs, SCORE)
+        if attempt is not None and read_command(attempt).key != key:
+            self.forget_scores(attempt)
+        elif seen.state == "running":
             return
         inputs, work = job_input_file(folder.work, SCORE), folder.work / SCORE
         work.mkdir(parents=True, exist_ok=True)
@@ -203,9 +208,17 @@ class GrpoJobs:
             generated=declared.verified,
             beside=True,
             limits=job_limits(tools.settings, None, folder.root),
-            key=digest(self.key),
+            key=key,
         )
         tools.launch(folder.jobs, SCORE, command, retry=True)
+
+    def forget_scores(self, attempt: Path) -> None:
+        """End the scorer of another recipe, which has other answers, and remove what it was asked and has told."""
+        if self.tools.sandbox.poll(attempt).state == "running":
+            stop_and_wait(self.tools.sandbox, attempt)
+        for end in ASKED:
+            for left in self.exchange.glob(f"*.{end}"):
+                left.unlink(missing_ok=True)
 
     def stop(self, *, save: bool) -> None:
         """End the training where the steps at hand are done; its scorer ends with it."""

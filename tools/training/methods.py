@@ -109,6 +109,11 @@ def stop(run_tools: RunTools, folder: ExperimentFolder, kind: TrainingKind, *, s
     (stop_grpo if by_grpo(folder) else stop_training)(run_tools, folder, kind, save=save)
 
 
+def end(run_tools: RunTools, folder: ExperimentFolder) -> None:
+    """End what ran beside a training that is over. Returns at once."""
+    run_tools.stop(folder.jobs, SCORE)
+
+
 def findings(folder: ExperimentFolder, signs: MonitorSigns) -> tuple[TrainingFinding, ...]:
     """What the watch of a full training says."""
     return grpo_findings(folder, signs) if by_grpo(folder) else monitor_findings(signs)
@@ -133,7 +138,7 @@ def verify(run_tools: RunTools, folder: ExperimentFolder, stopped: EarlyStop | N
     """The training in `model/`, whole or stopped before its end. Raises RecipeError saying what is wrong."""
     if not by_grpo(folder):
         return verify_training(folder, run_tools, stopped)
-    run_tools.stop(folder.jobs, SCORE)
+    end(run_tools, folder)
     found = verify_grpo(run_tools, folder, grpo_values(train_config(folder).values).max_steps, stopped)
     forecast = read_model(folder.forecast, Forecast) if folder.forecast.is_file() else None
     return found.model_copy(update={"forecast": forecast})
