@@ -14,6 +14,7 @@ from tuneloop.graph.agent_calls.brief import build_brief, score_failures
 from tuneloop.graph.agent_calls.run_agent import run_agent
 from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.event_backfill import experiment_finished
+from tuneloop.graph.nodes.extra_seeds import RECIPES
 from tuneloop.graph.outcomes.promotion import decide_candidate, guard_specs
 from tuneloop.graph.outcomes.stopping import next_node
 from tuneloop.graph.steering.compliance import complete_uses
@@ -29,7 +30,8 @@ def critique(ctx: Context) -> dict[str, Any]:
             replace(ctx, interactive=False)
         )  # an experiment is closed without a critic rather than left open
     complete_uses(ctx)
-    prune_run(ctx.run, load_journal(ctx.run), ctx.settings.keep_models)
+    again = RECIPES if ctx.run_tools.spec.seeds > 1 else 0
+    prune_run(ctx.run, load_journal(ctx.run), ctx.settings.keep_models, again)
     return {"stage": next_node(ctx), "attempt": 0, "failure": None}
 
 

@@ -22,7 +22,8 @@ from tuneloop.core.directive import (
     describe,
 )
 from tuneloop.core.directive_log import append_row, read_conversation, read_directives
-from tuneloop.core.experiment import ApprovalDecision
+from tuneloop.core.experiment import ApprovalDecision, Hypothesis
+from tuneloop.core.files import read_model
 from tuneloop.core.formatting import format_size
 from tuneloop.core.locks import is_locked
 from tuneloop.graph.approval.proposal import answered as answer_approval
@@ -179,20 +180,33 @@ def open_offers(ctx: Context, message: str) -> tuple[str, ...]:
 
 def _delete(ctx: Context, command: Delete, confirmed: bool) -> Outcome:
     """Remove the weights of experiments that are over; never those that the run stands on."""
-    journal = load_journal(ctx.run)
-    over = {e.number for e in journal.experiments}
     for number in command.experiments:
-        if number not in over:
-            return Outcome(
-                f"Refused: experiment {number} is not over, or there is none. Nothing was removed.", refused=True
-            )
-        if journal.best is not None and journal.best.number == number:
-            text = f"Refused: experiment {number} is the best so far, the run delivers its model. Nothing was removed."
-            return Outcome(text, refused=True)
+        if why := needed(ctx, number):
+            return Outcome(f"Refused: {why}. Nothing was removed.", refused=True)
     if not confirmed:
         text = f"{describe(command).capitalize()}: this cannot be undone. Say yes to do it, no to leave it."
         return Outcome(text, offers=(f"delete {','.join(map(str, command.experiments))}",))
     return Outcome(" ".join(_delete_one(ctx, number) for number in command.experiments))
+
+
+def needed(ctx: Context, number: int) -> str:
+    """Why the weights of an experiment must stay, "" where they may go."""
+    journal = load_journal(ctx.run)
+    if number not in {e.number for e in journal.experiments}:
+        return f"experiment {number} is not over, or there is none"
+    if journal.best is not None and journal.best.number == number:
+        return f"experiment {number} is the best so far, the run delivers its model"
+    if number == open_parent(ctx):
+        return f"experiment {ctx.number}, which is open, builds on experiment {number}"
+    return ""
+
+
+def open_parent(ctx: Context) -> int | None:
+    """What the open experiment builds on: a GRPO begins with those weights."""
+    folder = ctx.folder
+    if folder.result.is_file() or not folder.hypothesis.is_file():
+        return None
+    return read_model(folder.hypothesis, Hypothesis).parent
 
 
 def _delete_one(ctx: Context, number: int) -> str:

@@ -17,6 +17,8 @@ from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import ExperimentFolder, ExtraTrainingFolder, RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.setting_values import KeepModels
+from tuneloop.tools.config.config_text import readable_train_config
+from tuneloop.tools.config.grpo_config import is_grpo
 from tuneloop.tools.housekeeping.disk import TRASH, bytes_below, is_trash, remove_path
 
 NOTE = "pruned.json"
@@ -52,9 +54,12 @@ class Pruned(BaseModel):
     done: bool = False
 
 
-def prune_run(run: RunFolder, journal: Journal, keep: KeepModels) -> None:
-    """Apply the rule to every experiment that is over; what an interrupted call left is finished."""
-    stays = kept_experiments(journal, keep)
+def prune_run(run: RunFolder, journal: Journal, keep: KeepModels, again: int = 0) -> None:
+    """Apply the rule to every experiment that is over; what an interrupted call left is finished.
+
+    `again`: so many recipes, the last promoted, are trained once more at the end; what a GRPO of them began with stays.
+    """
+    stays = kept_experiments(journal, keep) | grpo_parents(run, journal, again)
     best = journal.best
     for e in journal.experiments:
         is_best = best is not None and best.number == e.number
@@ -68,6 +73,13 @@ def kept_experiments(journal: Journal, keep: KeepModels) -> frozenset[int]:
         return frozenset(numbers)
     last = numbers[-1:] if keep == "best,last" else []
     return frozenset([*last, *([journal.best.number] if journal.best else [])])
+
+
+def grpo_parents(run: RunFolder, journal: Journal, recipes: int) -> frozenset[int]:
+    """Numbers of the experiments whose weights the GRPOs among the last promoted recipes began with."""
+    promoted = journal.promoted[:recipes]
+    grpo = (e for e in promoted if is_grpo(readable_train_config(run.experiment(e.number)).values))
+    return frozenset(e.hypothesis.parent for e in grpo if e.hypothesis.parent)
 
 
 def prune_experiment(folder: ExperimentFolder, *, weights: bool, raw: bool, rule: str) -> None:

@@ -17,6 +17,7 @@ from tuneloop.tools.config.finding import Finding
 from tuneloop.tools.config.grpo_config import GrpoConfig, grpo_values, key_problem, value_problems
 from tuneloop.tools.config.model_card import ModelCard
 from tuneloop.tools.engines.find import find_built_engine
+from tuneloop.tools.housekeeping.pruning import check_there
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.scoring.scorer import JUDGING, SCORING, is_judged_here, judge_reply
 from tuneloop.tools.training.grpo import REWARDS, SCRIPTS, GrpoJobs
@@ -140,6 +141,8 @@ def grpo_start(run_tools: RunTools, folder: ExperimentFolder, values: GrpoConfig
     if values.start_from == "base" or (values.start_from == "auto" and not parent):
         return GrpoStart(run_tools.setup.model_root, 0)
     own = ExperimentFolder(run_tools.run.experiments / f"{parent or 0:03d}")
+    if folder.seeds_on:  # a recipe that was trained before: another stage is no cure
+        check_there(own)
     who = f"experiment {parent}, on which this one builds," if parent else "an experiment from scratch"
     if not parent or not own.training.is_file() or not any(own.model.glob("*.safetensors")):
         raise RecipeError(sft_first(f"{who} has no trained weights"), culprit="config")

@@ -8,12 +8,14 @@ import pytest
 
 from tuneloop.core.directive_log import read_conversation
 from tuneloop.core.errors import RecipeError
+from tuneloop.core.experiment import Hypothesis
 from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.state import State
+from tuneloop.graph.steering.apply import open_parent
 from tuneloop.graph.steering.message_handler import handle
 from tuneloop.tools.housekeeping.pruning import check_there, read_note
 from tuneloop.tools.runs.manifest import write_manifest
@@ -59,6 +61,15 @@ def test_needed_or_missing_experiments_are_refused(ctx: Context, text: str, reas
     assert reason in handle(ctx, "1", text).text
     assert read_conversation(ctx.run.conversation)[-1].refused
     assert has_weights(ctx, 7) and has_weights(ctx, 2)
+
+
+def test_what_the_open_experiment_builds_on_stays_until_it_is_over(ctx: Context) -> None:
+    idea = Hypothesis(statement="s", reason="r", disproof="d", aspect="method", parent=2)
+    write_json(ctx.folder.hypothesis, idea.model_dump(mode="json"))
+    assert "experiment 10, which is open, builds on experiment 2" in handle(ctx, "1", "delete 2").text
+    assert "say yes" in handle(ctx, "2", "delete 3").text.lower()
+    write_json(ctx.folder.result, {})
+    assert open_parent(ctx) is None
 
 
 def test_experiment_that_became_the_best_before_the_yes_stays(ctx: Context) -> None:

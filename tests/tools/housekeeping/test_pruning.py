@@ -99,6 +99,19 @@ def test_the_rule() -> None:
     assert kept_experiments(journal("failed"), "best") == set()
 
 
+@pytest.mark.parametrize(("again", "stage", "stays"), [(2, "grpo", True), (0, "grpo", False), (2, "sft", False)])
+def test_what_a_grpo_began_with_stays_where_further_seeds_need_it(
+    tmp_path: Path, again: int, stage: str, stays: bool
+) -> None:
+    run, done = a_run(tmp_path, "promoted", "promoted")
+    first, second = done.experiments
+    second = second.model_copy(update={"hypothesis": second.hypothesis.model_copy(update={"parent": 1})})
+    run.experiment(2).config.write_text(f"stage: {stage}\n")
+    prune_run(run, Journal(experiments=(first, second)), "best,last", again)
+    assert there(run.experiment(1), WEIGHTS) is stays
+    assert there(run.experiment(2), WEIGHTS)
+
+
 def test_who_asks_for_a_pruned_model_gets_one_sentence(tmp_path: Path) -> None:
     run, done = a_run(tmp_path, "not promoted", "promoted")
     prune_run(run, done, "best")

@@ -17,6 +17,7 @@ from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmarks.wordproblems import BENCHMARK
 from tuneloop.tools.config.grpo_config import GrpoConfig
+from tuneloop.tools.housekeeping.pruning import prune_experiment
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.training import grpo_recipe, methods
 from tuneloop.tools.training.grpo_recipe import check_built, check_start, grpo_items, grpo_start
@@ -173,6 +174,15 @@ def test_without_an_sft_it_is_refused(run_tools: RunTools, parent: int | None, s
     begin(run_tools, parent, f"{GOOD}start_from: {start_from}\n")
     with pytest.raises(RecipeError, match=why):
         check_start(run_tools, run_tools.run.experiment(3))
+
+
+def test_another_seed_says_that_the_weights_it_began_with_were_pruned(run_tools: RunTools) -> None:
+    begin(run_tools, 1)
+    prune_experiment(run_tools.run.experiment(1), weights=True, raw=False, rule="best,last")
+    again = replace(run_tools.run, training=2).experiment(3)
+    with pytest.raises(RecipeError, match=r"experiment 1's weights were pruned \(FT_KEEP_MODELS=best,last\)") as e:
+        grpo_start(run_tools, again, GrpoConfig())
+    assert e.value.culprit == "environment"
 
 
 def test_from_scratch_the_smoke_run_says_whether_the_base_model_earns_enough(run_tools: RunTools) -> None:
