@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from tuneloop.tools.registry import did_you_mean
 
+SMOKE_STEPS = 3  # of a smoke run at least
+
 
 class GrpoConfig(BaseModel):
     """Names and meaning of TRL's GRPOConfig, and what it begins with. Lengths in tokens."""
@@ -69,13 +71,17 @@ class GrpoConfig(BaseModel):
         steps = self.steps_per_generation or self.gradient_accumulation_steps
         return self.per_device_train_batch_size * steps // self.num_generations
 
-    def few(self, steps: int, groups: int) -> GrpoConfig:
-        """The same for `steps` steps of at most `groups` groups of replies."""
-        some = min(self.replies, groups * self.num_generations)
+    def few(self, groups: int | None = None) -> GrpoConfig:
+        """The same for a few steps, of at most `groups` groups of replies.
+
+        Those after the first last a period and so hold one generation: their mean is what a step takes. A training of one
+        period draws no replies after its first step, and neither do these.
+        """
+        some = self.replies if groups is None else groups * self.num_generations
         small = {"per_device_train_batch_size": some, "gradient_accumulation_steps": 1, "steps_per_generation": None}
-        return self.model_copy(
-            update={"max_steps": steps, "num_iterations": 1, **(small if some < self.replies else {})}
-        )
+        short = self.model_copy(update=small if some < self.replies else {})
+        period = short.period if self.max_steps > self.period else 0
+        return short.model_copy(update={"max_steps": max(SMOKE_STEPS, period + 1)})
 
     @model_validator(mode="after")
     def batches_fit(self) -> GrpoConfig:

@@ -26,7 +26,6 @@ from tuneloop.tools.training.grpo import (
     REWARDS,
     SCRIPTS,
     SMOKE,
-    SMOKE_STEPS,
     TRAIN,
     GrpoJobs,
     grpo_curve,
@@ -178,7 +177,7 @@ def try_grpo(one: GrpoTraining, say: Say) -> tuple[float, bool]:
     try:
         with held(one):
             for _ in range(KILLS):
-                one.both.launch(SMOKE, one.values.few(SMOKE_STEPS, SMOKE_GROUPS))
+                one.both.launch(SMOKE, one.values.few(SMOKE_GROUPS))
                 status = wait_for(tools, folder.jobs, SMOKE, look, lambda: one.stop(save=False))
                 if not (status.killed or was_training_killed(status)):
                     break

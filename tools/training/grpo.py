@@ -34,7 +34,6 @@ OF_TRAININGS = tuple(SHARED / f"{name}.py" for name in ("lf_checkpoints", "lf_wa
 SCRIPTS = (ENGINES / "trl" / "grpo.py", TEMPLATE, *OF_TRAININGS)
 REWARDS = ENGINES / "answers" / "serve_rewards.py"
 SCORE, SMOKE, TRAIN = "score", "smoke_run", "train"
-SMOKE_STEPS = 3
 EARNS = 0.05  # mean reward from which a model has something to learn from by itself
 OVER = "over"  # a file of the exchange: the training has ended, and its scorer may
 ASKED = ("part", "ask", "scored", "told")  # how files of the exchange end: replies, and what they are worth
@@ -235,9 +234,9 @@ class GrpoJobs:
         if status.exit is None or not status.exit.ok:
             raise RecipeError(tools.failure_text(job, status) if job else "never launched", culprit="config")
         rows = log_points(self.output(SMOKE), WATCH, "step")
-        if len(rows) < SMOKE_STEPS:
-            raise RecipeError("a few steps left no log", culprit="config")
         told = read_field(job_input_file(folder.work, SMOKE) / "job.json", "args", dict[str, Any])
+        if len(rows) < told["max_steps"]:
+            raise RecipeError("a few steps left no log", culprit="config")
         replies = told["per_device_train_batch_size"] * told["gradient_accumulation_steps"]
         return grpo_forecast(self.values, rows, status.exit, replies), mean([row.get("reward", 0.0) for row in rows])
 

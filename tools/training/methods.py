@@ -32,7 +32,6 @@ from tuneloop.tools.training.grpo import (
     EARNS,
     SCORE,
     SMOKE,
-    SMOKE_STEPS,
     TRAIN,
     GrpoJobs,
     grpo_curve,
@@ -93,7 +92,7 @@ def launch(run_tools: RunTools, folder: ExperimentFolder, kind: TrainingKind) ->
     if kind == TRAIN and not (folder.model / "pulse.json").is_file():
         check_room(folder.root, disk_bytes(jobs), f"training experiment {folder.number}")
     # All replies of a step, not some: what memory it takes is to be seen.
-    jobs.launch(kind, jobs.values if kind == TRAIN else jobs.values.few(SMOKE_STEPS, jobs.values.replies))
+    jobs.launch(kind, jobs.values if kind == TRAIN else jobs.values.few())
     return kind
 
 
