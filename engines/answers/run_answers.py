@@ -55,8 +55,8 @@ def main(job_file: Path) -> None:
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """Rows of a JSON Lines file."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    """Rows of a JSON Lines file, which end with a line feed alone: U+2028, U+2029 and U+0085 may stand in a row."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
 def run(item: dict[str, Any], typed: str, fonts: Path | None, base: Path) -> dict[str, Any]:

@@ -48,7 +48,8 @@ class Prompts:
     def __init__(self, job: dict[str, Any], tokenizer: Any) -> None:
         self.ids: dict[str, list[int]] = {}
         self.rows: list[dict[str, Any]] = []
-        lines = Path(job["rows"]).read_text(encoding="utf-8").splitlines()
+        # Not splitlines: a prompt may hold U+2028, U+2029 or U+0085, which JSON writes as they are.
+        lines = Path(job["rows"]).read_text(encoding="utf-8").removesuffix("\n").split("\n")
         for place, line in enumerate(lines):
             text, ids = self.asked(json.loads(line)["prompt"], job, tokenizer)
             if len(ids) <= job["longest"]:

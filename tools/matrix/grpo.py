@@ -20,16 +20,15 @@ from tuneloop.tools.evaluation.standalone.run_tools import KILLS, wait_for
 from tuneloop.tools.matrix.configs import GRPO
 from tuneloop.tools.matrix.experiments import Experiment
 from tuneloop.tools.matrix.training import CellTraining, Say, TrainingRunTools, check_chat_template, check_target, held
-from tuneloop.tools.scoring.scorer import JUDGING, SCORING
 from tuneloop.tools.training.grpo import (
     EARNS,
-    REWARDS,
     SCRIPTS,
     SMOKE,
     TRAIN,
     GrpoJobs,
     grpo_curve,
     grpo_findings,
+    scoring_facts,
 )
 from tuneloop.tools.training.launch import was_training_killed
 from tuneloop.tools.training.monitor import MonitorSigns
@@ -146,10 +145,9 @@ def plan_grpo(
         start,
         tools.setup.model_fingerprint,
     )
-    engines = (tools.engine("trl").identity, tools.engine(declared.engine or "opencompass").identity)
-    scripts = (path.read_bytes() for path in (*SCRIPTS, REWARDS, SCORING, JUDGING))
+    scripts = (path.read_bytes() for path in SCRIPTS)
     items = (json.dumps(one, sort_keys=True) for pair in zip(rows, golds, strict=True) for one in pair)
-    key = digest(*facts, *engines, *scripts, declared.model_dump_json(), *items)
+    key = digest(*facts, tools.engine("trl").identity, *scripts, *scoring_facts(tools, declared), *items)
     own = RunFolder(tools.run.root / f"{task.name[:40]}-{experiment.model}-{key}")
     return GrpoTraining(
         experiment,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InfrastructureError, RecipeError
 from tuneloop.core.experiment import EarlyStop, Forecast, Training, TrainingFinding
-from tuneloop.core.files import digest, read_field, write_atomic, write_json, write_lines
+from tuneloop.core.files import digest, digest_file, read_field, write_atomic, write_json, write_lines
 from tuneloop.core.job import Command, Exit, JobStatus
 from tuneloop.core.layout import ExperimentFolder, job_input_file
 from tuneloop.sandboxes.jobs import read_command, stop_and_wait
@@ -21,7 +21,7 @@ from tuneloop.tools.evaluation.item_sets import ANSWERS
 from tuneloop.tools.housekeeping.disk import remove_path
 from tuneloop.tools.jobs.machine import ENGINES, job_limits
 from tuneloop.tools.jobs.run_tools import RunTools
-from tuneloop.tools.scoring.scorer import JUDGING, SCORING, scorer_file
+from tuneloop.tools.scoring.scorer import JUDGING, SCORING, scorer_file, scorer_hash, unpinned_files
 from tuneloop.tools.training.launch import DISCARD, KEY, KILLED, was_training_killed
 from tuneloop.tools.training.metrics import grace_seconds
 from tuneloop.tools.training.monitor import MonitorSigns, monitor_findings
@@ -246,6 +246,14 @@ class GrpoJobs:
         if seen.exit is None or not seen.exit.ok:
             raise RecipeError(f"training failed. {self.tools.failure_text(job, seen)}", culprit="config")
         return verify_grpo(self.tools, self.folder, self.values.max_steps)
+
+
+def scoring_facts(tools: RunTools, benchmark: Benchmark) -> list[str]:
+    """Everything beside right answers that decides what a reply is worth: declaration, code, files, engine."""
+    code = [digest_file(path) for path in (SCORING, JUDGING, *ANSWERS)]
+    files = unpinned_files(benchmark, tools.settings.scorer_folder, None)
+    engine = tools.engine(benchmark.engine or "opencompass")
+    return [benchmark.model_dump_json(), *code, scorer_hash(scorer_file(benchmark)), *files, engine.identity]
 
 
 def exchange_folder(folder: ExperimentFolder) -> Path:

@@ -19,8 +19,8 @@ from tuneloop.tools.config.model_card import ModelCard
 from tuneloop.tools.engines.find import find_built_engine
 from tuneloop.tools.housekeeping.pruning import check_there
 from tuneloop.tools.jobs.run_tools import RunTools
-from tuneloop.tools.scoring.scorer import JUDGING, SCORING, is_judged_here, judge_reply
-from tuneloop.tools.training.grpo import REWARDS, SCRIPTS, GrpoJobs
+from tuneloop.tools.scoring.scorer import is_judged_here, judge_reply
+from tuneloop.tools.training.grpo import SCRIPTS, GrpoJobs, scoring_facts
 from tuneloop.tools.training.tokens import asked_format
 from tuneloop.tools.weights.fingerprints import model_fingerprint
 
@@ -180,9 +180,9 @@ def plan_experiment(run_tools: RunTools, folder: ExperimentFolder) -> GrpoJobs:
 def training_key(run_tools: RunTools, values: GrpoConfig, items: GrpoItems, start: GrpoStart) -> str:
     """Over everything that decides the training; what its job is told is added when it is launched."""
     setup = run_tools.setup
-    scripts = (path.read_bytes() for path in (*SCRIPTS, REWARDS, SCORING, JUDGING))
+    scripts = (path.read_bytes() for path in SCRIPTS)
     begun = model_fingerprint(start.model, None) if start.experiment else setup.model_fingerprint
     facts = (values.model_dump_json(), setup.device, str(run_tools.threads), begun, setup.model_fingerprint)
-    engines = (run_tools.engine(name).identity for name in (ENGINE, "opencompass"))
+    scoring = scoring_facts(run_tools, setup.benchmark)
     pairs = json.dumps([items.prompts, items.golds])
-    return digest(*facts, *engines, *scripts, setup.benchmark.model_dump_json(), pairs)
+    return digest(*facts, run_tools.engine(ENGINE).identity, *scripts, *scoring, pairs)

@@ -12,15 +12,16 @@ import pytest
 
 from tests.prepared import prepared, wordproblems
 from tests.waiting import until
-from tuneloop.core.files import read_json, write_atomic
+from tuneloop.core.files import digest, read_json, write_atomic
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.tools.config.grpo_config import GrpoConfig
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.jobs.run_tools import RunTools
-from tuneloop.tools.training import methods
-from tuneloop.tools.training.grpo import SCORE, GrpoJobs
+from tuneloop.tools.scoring import scorer
+from tuneloop.tools.training import grpo, methods
+from tuneloop.tools.training.grpo import SCORE, GrpoJobs, scoring_facts
 
 
 @pytest.fixture
@@ -70,3 +71,25 @@ def test_a_scorer_that_is_over_leaves_nothing_to_another_recipe(jobs: GrpoJobs) 
     until(lambda: jobs.tools.status(jobs.folder.jobs, SCORE)[0].state == "over", 60)
     replace(jobs, key="two").start_scorer()
     assert not (jobs.exchange / "a.told").exists()
+
+
+def test_what_decides_a_score_decides_the_training(
+    jobs: GrpoJobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = jobs.benchmark.model_copy(update={"answer": "scorer:own"})
+    own, answering = tmp_path / "scorers" / "own.py", tmp_path / "answering.py"
+    known = tmp_path / "files" / "words.txt"
+    tools = RunTools(jobs.tools.run, jobs.tools.settings.model_copy(update={"scorer_files": known.parent}))
+    monkeypatch.setattr(scorer, "OURS", own.parent)
+    monkeypatch.setattr(grpo, "ANSWERS", (answering,))
+    for file in (own, answering, known):
+        write_atomic(file, 'FILES = {"words.txt": ""}')
+    told = [scoring_facts(tools, declared)]
+    for file in (own, answering, known):
+        write_atomic(file, 'FILES = {"words.txt": ""}  # other')
+        scorer.scorer_hash.cache_clear()
+        told.append(scoring_facts(tools, declared))
+    assert len({digest(*facts) for facts in told}) == 4
+    engine = tools.engine("opencompass")
+    monkeypatch.setattr(RunTools, "engine", lambda _, name: replace(engine, identity=name))
+    assert "reasoning_gym" in scoring_facts(tools, declared.model_copy(update={"engine": "reasoning_gym"}))
