@@ -41,7 +41,8 @@ class TuneloopReplies(BaseModel):
 
     def __init__(self, path: str, asked: dict[str, Any] | None = None, **_: Any) -> None:
         super().__init__(path=path, tokenizer_only=True)
-        rows = map(json.loads, Path(path).read_text(encoding="utf-8").splitlines())
+        lines = Path(path).read_text(encoding="utf-8").split("\n")  # not splitlines: a reply may hold U+2028
+        rows = [json.loads(line) for line in lines if line]
         self.replies = {(row["set"], row["id"]): row["prediction"] for row in rows}
         self.asked = asked or {}
 

@@ -23,8 +23,8 @@ class NotMeasuredError(Exception):
 
 
 def read_set(path: Path) -> list[dict[str, Any]]:
-    """Rows of a JSON Lines file."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    """Rows of a JSON Lines file, which end with a line feed alone: U+2028, U+2029 and U+0085 may stand in a row."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
 
 
 def write_items(given: dict[str, Any], folder: Path) -> Path:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tuneloop.core.files import write_lines
 from tuneloop.tools.jobs.machine import ENGINES
 from tuneloop.tools.scoring.scorer import JUDGING, SCORING
 
@@ -58,6 +59,12 @@ def test_a_benchmark_scores_as_in_its_evaluations(tmp_path: Path) -> None:
         assert ask(tmp_path, "a", (0, "So \\boxed{3}."), (1, "\\boxed{3}"), (1, "4"), (0, "")) == [1, 0, 0, 0]
         assert ask(tmp_path, "b", (1, "\\boxed{4}")) == [1]
         assert not list((tmp_path / "exchange").glob("*.part"))
+
+
+def test_what_only_looks_like_the_end_of_a_line_ends_no_row(tmp_path: Path) -> None:
+    write_lines(tmp_path / "other.jsonl", [{"answer": "\u2028\u2029\x85 3"}, {"answer": "4"}])
+    with scorer(tmp_path, golds=str(tmp_path / "other.jsonl")):
+        assert ask(tmp_path, "a", (1, "\\boxed{4}")) == [1]
 
 
 def test_a_reply_that_attacks_a_verifier_is_worth_nothing(tmp_path: Path) -> None:
