@@ -11,8 +11,9 @@ from tuneloop.core.files import digest, read_model, write_atomic, write_json
 from tuneloop.core.job import JobReport
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.untrusted import read_untrusted_json
-from tuneloop.tools.config.config_text import dump_config
+from tuneloop.tools.config.config_text import dump_config, train_config
 from tuneloop.tools.config.finalize import write_dataset_info
+from tuneloop.tools.config.grpo_config import is_grpo
 from tuneloop.tools.config.installed import installed_catalog
 from tuneloop.tools.config.memory import estimate_memory
 from tuneloop.tools.config.model_card import read_model_card
@@ -116,14 +117,17 @@ def _measured_pace(file: Path) -> Pace:
 def forecast_by_throughput(run_tools: RunTools, folder: ExperimentFolder) -> Forecast | None:
     """The forecast of an experiment that has config and data and no smoke run yet; memory is estimated.
 
-    None where nothing was measured, or another method than the config's.
+    None where nothing was measured, or another method than the config's, or on another device.
     """
     if not run_tools.run.throughput.is_file():
+        return None
+    values = train_config(folder).values
+    if is_grpo(values) or values.get("quantization_bit"):
         return None
     found = read_model(run_tools.run.throughput, Throughput)
     case = config_context(run_tools, folder)
     report = read_model(folder.data / "report.json", GateReport)
-    if case.method != found.method:
+    if (case.method, run_tools.setup.device) != (found.method, found.device):
         return None
     plan = training_plan(case, report.rows, 0, 0)
     each = found.step_seconds(plan.batch * plan.accumulation, padded_tokens(report, plan.batch))
