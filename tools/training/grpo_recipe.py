@@ -15,7 +15,7 @@ from tuneloop.core.layout import ExperimentFolder
 from tuneloop.tools.config.config_text import Config, train_config
 from tuneloop.tools.config.finding import Finding
 from tuneloop.tools.config.grpo_config import GrpoConfig, grpo_values, key_problem, value_problems
-from tuneloop.tools.config.model_card import ModelCard
+from tuneloop.tools.config.model_card import ModelCard, read_model_card
 from tuneloop.tools.engines.find import find_built_engine
 from tuneloop.tools.housekeeping.pruning import check_there
 from tuneloop.tools.jobs.run_tools import RunTools
@@ -161,6 +161,7 @@ def plan_experiment(run_tools: RunTools, folder: ExperimentFolder) -> GrpoJobs:
     values, benchmark = grpo_values(train_config(folder).values), run_tools.setup.benchmark
     items = grpo_items(benchmark, read_json(folder.data / "data.json"))
     check_items(benchmark, values, items)
+    values = fitting(values, read_model_card(run_tools.setup.model_root))
     start, seed = grpo_start(run_tools, folder, values), run_tools.training_seed + folder.seeds_on
     jobs = GrpoJobs(
         run_tools,
@@ -175,6 +176,14 @@ def plan_experiment(run_tools: RunTools, folder: ExperimentFolder) -> GrpoJobs:
     )
     jobs.write_items([{"prompt": text} for text in items.prompts], [{"answer": gold} for gold in items.golds])
     return jobs
+
+
+def fitting(values: GrpoConfig, card: ModelCard) -> GrpoConfig:
+    """The same with prompts that leave the model room for a whole reply; the engine leaves out longer ones."""
+    if not card.max_positions:
+        return values
+    room = card.max_positions - values.max_completion_length
+    return values.model_copy(update={"max_prompt_length": min(values.max_prompt_length, room)})
 
 
 def training_key(run_tools: RunTools, values: GrpoConfig, items: GrpoItems, start: GrpoStart) -> str:

@@ -17,10 +17,11 @@ from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmarks.wordproblems import BENCHMARK
 from tuneloop.tools.config.grpo_config import GrpoConfig
+from tuneloop.tools.config.model_card import read_model_card
 from tuneloop.tools.housekeeping.pruning import prune_experiment
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.training import grpo_recipe, methods
-from tuneloop.tools.training.grpo_recipe import check_built, check_start, grpo_items, grpo_start
+from tuneloop.tools.training.grpo_recipe import check_built, check_start, grpo_items, grpo_start, plan_experiment
 from tuneloop.tools.training.methods import check_recipe
 from tuneloop.tools.training.tokens import experiment_tokens
 
@@ -95,6 +96,19 @@ def test_each_wrong_key_is_named_with_its_line(run_tools: RunTools, line: str, f
 def test_replies_must_fit_the_model(run_tools: RunTools) -> None:
     (told,) = said(run_tools, GOOD.replace("40", "100000"))
     assert "max_completion_length: leaves no room for a prompt" in told
+
+
+@pytest.mark.parametrize(("room", "longest"), [(10, 10), (100, 64)])
+def test_a_prompt_leaves_room_for_a_whole_reply(
+    run_tools: RunTools, monkeypatch: pytest.MonkeyPatch, room: int, longest: int
+) -> None:
+    monkeypatch.setattr(grpo_recipe, "training_key", lambda *_: "key")
+    positions = read_model_card(run_tools.setup.model_root).max_positions or 0
+    begin(run_tools, 1, GOOD.replace("40", str(positions - room)) + "max_prompt_length: 64\n")
+    folder = run_tools.run.experiment(3)
+    write_json(folder.data / "data.json", rows("\\boxed{2}", "\\boxed{3}"))
+    jobs = plan_experiment(run_tools, folder)
+    assert jobs.job(folder.model, jobs.values)["longest"] == longest
 
 
 def test_broken_yaml_is_no_recipe(run_tools: RunTools) -> None:
