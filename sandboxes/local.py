@@ -77,8 +77,8 @@ class LocalSandbox(ABC):
         """Start detached, unless it runs or is over. Raises InfrastructureError when a path is missing or nothing can start."""
         self.start_as(folder, command, command)
 
-    def start_as(self, folder: Path, asked: Command, command: Command, keeper: int = 0) -> None:
-        """The same where a scheduler granted what was `asked`; the job ends when the process `keeper` does."""
+    def start_as(self, folder: Path, asked: Command, command: Command, runner: int = 0) -> None:
+        """The same where a scheduler granted what was `asked`; the job ends when the process `runner` does."""
         check_paths(command)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -86,10 +86,10 @@ class LocalSandbox(ABC):
                 if lock is None or (folder / "exit.json").exists():
                     return
                 os.ftruncate(lock, 0)  # it names the supervisor of an attempt that was lost
-                for leftover in () if keeper else ("stop", "log.txt"):  # one that is claimed first has none
+                for leftover in () if runner else ("stop", "log.txt"):  # one that is claimed first has none
                     (folder / leftover).unlink(missing_ok=True)
                 write_atomic(folder / "command.json", asked.model_dump_json(indent=1))
-                supervise(folder, command, self.wrap(folder, command, lock), lock, keeper)
+                supervise(folder, command, self.wrap(folder, command, lock), lock, runner)
         except (OSError, subprocess.SubprocessError) as e:
             raise InfrastructureError(f"{folder}: the job cannot be started: {e}") from e
 
@@ -162,7 +162,7 @@ def may_use_several_gpus(env: dict[str, str]) -> bool:
     return several or "FORCE_TORCHRUN" in env
 
 
-def supervise(folder: Path, command: Command, wrapped: WrappedCommand, lock: int, keeper: int = 0) -> None:
+def supervise(folder: Path, command: Command, wrapped: WrappedCommand, lock: int, runner: int = 0) -> None:
     """Start the supervisor, which inherits the lock. Raises InfrastructureError when it does not come up."""
     limits = command.limits.model_dump()
     plan: dict[str, Any] = {**limits, "write": command.write, "cwd": command.cwd, "env": environment(command)}
@@ -174,7 +174,7 @@ def supervise(folder: Path, command: Command, wrapped: WrappedCommand, lock: int
         "scoped": wrapped.scoped,
         "confined": wrapped.confined,
         "lease": str(find_lease(folder) or ""),
-        "keeper": keeper,
+        "runner": runner,
     }
     argv = [sys.executable, "-I", "-S", "-c", BOOT, str(ROOT), str(folder), str(lock)]
     with (folder / "log.txt").open("ab") as log, closing(wrapped.handles):

@@ -74,7 +74,7 @@ class Plan:
 
     `warm`: the worker's socket, and argv and readable paths without a sandbox around; None: start cold.
     `container`: what `container_supervisor.py` needs to start or take up a container; None: no daemon.
-    `keeper`: the process that must live for the job to go on; 0: none.
+    `runner`: the process that must live for the job to go on; 0: none.
     `confined`: what `confinement.py` puts on the job; None: others shut it in.
     """
 
@@ -100,7 +100,7 @@ class Plan:
         if self.confined:
             self.write = [*self.write, self.confined["scratch"]]  # it counts as disk
         self.lease: str = given["lease"]
-        self.keeper: int = given["keeper"]
+        self.runner: int = given["runner"]
 
 
 class SpawnedJob:

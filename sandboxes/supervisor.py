@@ -113,7 +113,7 @@ class Supervisor:
 
     def is_forsaken(self) -> bool:
         """Whether the process that answers for the job elsewhere is gone."""
-        return self.plan.keeper > 0 and not os.path.exists(f"/proc/{self.plan.keeper}")
+        return self.plan.runner > 0 and not os.path.exists(f"/proc/{self.plan.runner}")
 
     def sign_lease(self, now: float) -> None:
         """On a network file system: this machine still uses the home."""

@@ -62,7 +62,7 @@ def command(tmp_path: Path) -> Callable[..., Command]:
     return made
 
 
-def keepers(folder: Path) -> list[int]:
+def processes_of(folder: Path) -> list[int]:
     """Processes on the node that were started for the job: its runner and its supervisor."""
     named = bytes(folder)
     return [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cmdline") if named in path.read_bytes()]
@@ -160,7 +160,7 @@ class TestOnACluster:
         folder = launch(sandbox, tmp_path / "jobs", "lost", command(BEAT, key="k"))
         beat = tmp_path / "work" / "beat"
         until(beat.exists, seconds=20)
-        for pid in keepers(folder):  # as when the node dies
+        for pid in processes_of(folder):  # as when the node dies
             os.kill(pid, signal.SIGKILL)
         # Whoever asks is made anew each time, as servers are.
         until(lambda: SlurmSandbox(BubblewrapSandbox()).poll(folder).state != "running", seconds=60)
