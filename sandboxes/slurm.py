@@ -130,8 +130,9 @@ class Controller:
         except (OSError, subprocess.TimeoutExpired) as e:
             raise InfrastructureError(f"Slurm does not answer: {argv[0]}: {type(e).__name__}") from e
         if done.returncode:
-            said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
-            raise InfrastructureError(f"Slurm: {said.removeprefix(f'{argv[0]}: ').removeprefix('error: ')}")
+            lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+            said = next((line for line in lines if "fatal: " in line), lines[0])
+            raise InfrastructureError(f"Slurm: {re.sub(r'^.*?(error|fatal): ', '', said)}")
         return done.stdout
 
 

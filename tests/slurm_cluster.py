@@ -87,9 +87,9 @@ class Cluster:
         with (self.root / f"{name}.out").open("ab") as out:
             self.processes[name] = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
 
-    def kill(self, name: str) -> None:
-        """SIGKILL of one daemon alone."""
-        self.processes[name].kill()
+    def end(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
+        """End one daemon alone. A controller that is killed forgets its newest jobs and gives their numbers again."""
+        self.processes[name].send_signal(how)
         self.processes[name].wait()
 
     def ask(self, *argv: str) -> str:

@@ -145,7 +145,7 @@ class TestOnACluster:
         folder = launch(sandbox, tmp_path / "jobs", "on", command("import time; time.sleep(25); open('made', 'w')"))
         until((folder / "alive").exists, seconds=20)
         node = nodes.ask("squeue", "-h", f"--name={job_name(folder)}", "-o", "%N").strip()
-        nodes.kill(node)
+        nodes.end(node)
         try:
             assert wait(sandbox, folder).ok
         finally:
@@ -224,7 +224,7 @@ class TestOnACluster:
     ) -> None:
         folder = launch(sandbox, tmp_path / "jobs", "away", command("import time; time.sleep(4)"))
         until((folder / "alive").exists, seconds=20)
-        nodes.kill("slurmctld")
+        nodes.end("slurmctld", signal.SIGTERM)
         sandbox.controller.next_question = 0.0
         try:
             assert sandbox.poll(folder).state == "running"
