@@ -206,8 +206,13 @@ def closing(handles: tuple[int, ...]) -> Iterator[None]:
 
 def last_log_line(folder: Path) -> str:
     """The last line of the log."""
-    text = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip()
-    return text.splitlines()[-1] if text else "no reason given"
+    return last_words(folder / "log.txt") or "no reason given"
+
+
+def last_words(file: Path) -> str:
+    """The last line of a job's output, cut; "" where there is none."""
+    text = file.read_text(encoding="utf-8", errors="replace").strip() if file.is_file() else ""
+    return text.splitlines()[-1][:300] if text else ""
 
 
 def has_supervisor(folder: Path) -> bool:

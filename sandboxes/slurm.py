@@ -1,7 +1,7 @@
 """Jobs on the nodes of a Slurm cluster, whose file system this machine shares.
 
-Slurm decides when and where; `node_runner.py` shuts the job in there, in the run's own sandbox, and is the only one that
-writes its end. Code that agents wrote, jobs that ask models and warm engines stay on this machine.
+Slurm decides when and where; `node_runner.py` shuts the job in there, in the run's own sandbox. Code that agents wrote, jobs that
+ask models and warm engines stay on this machine.
 
 Slurm's word alone is never enough: a step outlives its node's daemon, and a controller forgets. Two files decide.
 `claim` is made once, by whoever may act on the attempt: the runner before it starts the job, or this side when it gives the
@@ -33,12 +33,12 @@ from tuneloop.core.file_systems import refuses_locks
 from tuneloop.core.files import write_atomic
 from tuneloop.core.job import ALIVE, CLAIM, TICKET, Command, EndReason, Exit, JobStatus, Limits, Power
 from tuneloop.sandboxes.jobs import launch
-from tuneloop.sandboxes.local import ROOT, LocalSandbox, check_paths, claim_attempt
+from tuneloop.sandboxes.local import ROOT, LocalSandbox, check_paths, claim_attempt, last_words
 
 BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); from tuneloop.sandboxes.node_runner import main; main(*sys.argv[2:])"
 )
-SUBMIT_SECONDS = 30.0  # in which a job that was handed over shows up
+SUBMIT_SECONDS = 30.0  # in which a job that was handed over shows up, and the end of one that has ended
 LOST = 60.0  # seconds without a sign of life after which a job that Slurm no longer has is lost
 ASK_SECONDS = 10.0  # for an answer of the controller
 OFTEN, SELDOM = 2.0, 60.0  # seconds between two questions: as a rule, and where no answer comes
@@ -64,7 +64,7 @@ FINAL = (
 # A job that waits for one of these waits for ever.
 HOPELESS = re.compile(r"Partition\w*Limit|PartitionConfig|BadConstraints|JobHeld|(QOS|Assoc)Max\w*PerJob")
 # Answers depend on the user's options alone, not on variables that filter lists or add options.
-VARIABLES = re.compile(r"(SLURM|SBATCH|SQUEUE|SINFO|SCANCEL|SCONTROL|SALLOC|SRUN)_(?!CONF$).*")
+VARIABLES = re.compile(r"(SLURM|SBATCH|SQUEUE|SINFO|SCANCEL|SCONTROL|SALLOC|SRUN)_(?!CONF|JWT).*")
 
 
 @dataclass(frozen=True)
@@ -264,10 +264,11 @@ class SlurmSandbox:
         return self._settle(folder)
 
     def _shows_life(self, folder: Path) -> bool:
-        """Whether it was handed over a moment ago, or its runner gave a sign; by this machine's clock alone."""
+        """Whether it was handed over or ended a moment ago, or its runner gave a sign; by this machine's clock alone.
+
+        One that has ended gets that moment too: on a network file system its end may be seen later than it was written.
+        """
         seen = newest_change(folder)
-        if seen is None:
-            return False
         before, since = SIGNS.get(folder, (None, 0.0))
         now = time.monotonic()
         if seen != before:
@@ -315,14 +316,10 @@ class SlurmSandbox:
             return  # it ends by itself, for its claim is taken
 
 
-def newest_change(folder: Path) -> float | None:
-    """When the job was handed over, or its runner gave its last sign, by the file system's clock; None: it took itself off."""
-    try:
-        if (folder / CLAIM).exists():
-            return (folder / ALIVE).stat().st_mtime
-        return (folder / TICKET).stat().st_mtime
-    except FileNotFoundError:
-        return None
+def newest_change(folder: Path) -> float:
+    """When the job was handed over or claimed, or its runner gave its last sign, by the file system's clock."""
+    files = [folder / name for name in (TICKET, CLAIM, ALIVE)]
+    return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
 
 
 def job_name(folder: Path) -> str:
@@ -353,17 +350,19 @@ def prove_cluster(sandbox: SlurmSandbox, home: Path) -> str:
     Raises:
         InvalidRequestError: Slurm is not there, refuses the options, or the node cannot do it, with the cure.
     """
-    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as place:
+    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home, ignore_cleanup_errors=True) as place:
         work = Path(place, "work")
         work.mkdir()
         sandbox.check_reachable(work)
         command = Command(argv=("/bin/true",), cwd=str(work), write=(str(work),), limits=Limits(seconds=60))
         folder = launch(sandbox, Path(place), "proof", command)
         end = time.monotonic() + PROOF_SECONDS
-        while (status := sandbox.poll(folder)).state == "running" and time.monotonic() < end:
-            time.sleep(0.1)
-        seen = (sandbox.controller.jobs(now=True) or {}).get(job_name(folder))
-        sandbox.stop(folder)
+        try:
+            while (status := sandbox.poll(folder)).state == "running" and time.monotonic() < end:
+                time.sleep(0.1)
+            seen = (sandbox.controller.jobs(now=True) or {}).get(job_name(folder))
+        finally:
+            sandbox.stop(folder)  # nothing of it stays in the queue
         if status.state == "running":
             said = f"{seen.state} ({seen.reason})" if seen else "no word"
             return f"{sandbox.offers()}; a job waited longer than {PROOF_SECONDS:.0f} s: {said}"
@@ -375,9 +374,3 @@ def prove_cluster(sandbox: SlurmSandbox, home: Path) -> str:
             )
         node = (folder / CLAIM).read_text().split()[0]
         return f"{sandbox.offers()}; a job ran on {node} in sandbox {sandbox.kind}"
-
-
-def last_words(file: Path) -> str:
-    """The last line of a job's output; "" where there is none."""
-    lines = file.read_text(encoding="utf-8", errors="replace").split("\n") if file.is_file() else []
-    return next((line for line in reversed(lines) if line.strip()), "")[:300]

@@ -17,10 +17,10 @@ from tuneloop.core.event_log import find_last_event_offset, parse_event, read_ev
 from tuneloop.core.events import Event, NodeFinished, NodeStarted, RecipeFailure, RunPaused, RunStarted
 from tuneloop.core.experiment import Experiment
 from tuneloop.core.files import read_model
-from tuneloop.core.job import TICKET, Exit
+from tuneloop.core.job import Exit
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.locks import is_locked
 from tuneloop.tools.report.report_file import read_report
+from tuneloop.tools.runs.messages import lives
 
 Fact = str | int | float | bool
 OF_THE_RUN = ("steer", "prepare", "finish")
@@ -189,7 +189,7 @@ def job_span(run: RunFolder, job: Path, parent: int) -> Span | None:
     try:
         end = read_model(job / "exit.json", Exit)
     except FileNotFoundError:
-        if is_locked(job / "lock") or (job / TICKET).is_file():
+        if lives(job):
             return None
         log = job / "log.txt"
         return Span(

@@ -68,8 +68,8 @@ def device_count(job: Path) -> int:
 
     On a cluster as many as its runner found there.
     """
-    if (job / TICKET).is_file():
-        words = (job / CLAIM).read_text().split() if (job / CLAIM).is_file() else []
+    if (job / CLAIM).is_file():
+        words = (job / CLAIM).read_text().split()
         return int(words[-1]) if len(words) == CLAIM_WORDS and words[-1].isdecimal() else 0
     return _devices(job / "command.json", (job / "command.json").stat().st_mtime_ns)
 
