@@ -14,6 +14,7 @@ import pytest
 from tuneloop.core.event_log import append
 from tuneloop.core.events import JobProgress, NodeFinished, NodeInterrupted, NodeStarted, RunPaused
 from tuneloop.core.files import write_json
+from tuneloop.core.job import ALIVE, CLAIM, TICKET
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import try_lock
 from tuneloop.core.run_spec import RunSpec
@@ -118,3 +119,17 @@ def test_status_tells_spent_limit_and_left(run: RunFolder) -> None:
     assert told["money"] == {"spent": 0.5, "limit": 5.0, "left": 4.5}
     assert told["GPU-hours"] == {"spent": 0, "limit": 8.0, "left": 8.0}
     assert told["disk"] > 0
+
+
+def test_a_job_on_a_cluster_counts_what_its_node_gave_from_when_it_began(run: RunFolder) -> None:
+    waits, runs, over = (run.experiment(1).jobs / f"{name}.1" for name in ("waits", "runs", "over"))
+    for place in (waits, runs, over):
+        write_json(place / "command.json", {"argv": ["x"], "cwd": "/"})
+        (place / TICKET).write_text("7")
+    (runs / CLAIM).write_text("node 7 4")
+    (over / CLAIM).write_text("node 8 2")
+    now = (runs / CLAIM).stat().st_mtime
+    (runs / ALIVE).touch()
+    os.utime(runs / ALIVE, (now + 900, now + 900))
+    write_json(over / "exit.json", {"code": 0, "reason": "finished", "seconds": 1800.0})
+    assert gpu_hours(run) == {1: pytest.approx(4 * 0.25 + 2 * 0.5)}

@@ -14,9 +14,11 @@ from tuneloop.core.directive import Line
 from tuneloop.core.directive_log import append_row
 from tuneloop.core.errors import ToolError
 from tuneloop.core.files import read_json, write_json
+from tuneloop.core.job import TICKET
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.graph.lifecycle.lock import hold_lock
+from tuneloop.tools.housekeeping.removable import inspect_folder
 from tuneloop.tools.runs import messages
 from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.runs.messages import waiting
@@ -102,3 +104,16 @@ def test_run_command_is_refused(run: RunFolder) -> None:
     with pytest.raises(ToolError, match="start_run"):
         messages.deliver(run, "run benchmark=b base_model=m")
     assert waiting(run.inbox) == []
+
+
+def test_a_job_that_a_cluster_may_still_have_lives(run: RunFolder) -> None:
+    job = run.experiment(1).jobs / "train.1"
+    job.mkdir(parents=True)
+    (job / "lock").touch()
+    assert messages.live_jobs(run) == []
+    (job / TICKET).write_text("7")
+    assert messages.live_jobs(run) == [job]
+    assert inspect_folder(run.root).alive
+    write_json(job / "exit.json", {})
+    assert messages.live_jobs(run) == []
+    assert not inspect_folder(run.root).alive
