@@ -98,7 +98,7 @@ def question_text(
     for constant in task["constants"] if prefix not in task["constants"] else ():
         text = text.removesuffix(constant).removeprefix(constant).strip()
     text = LABELLED.sub("", text[len(shared(prefix, text)) :]).strip()
-    end = shared(suffix[::-1], text[::-1], least=3)
+    end = shared(suffix[::-1], text[::-1], least=max(1, min(3, len(suffix.strip()))))  # a short one as a whole
     return text[: len(text) - len(end)].strip() if end else text
 
 

@@ -41,13 +41,14 @@ from tuneloop.tools.benchmark_items.reasoning_gym import (
     declare_training_pool,
     read_task,
 )
+from tuneloop.tools.benchmark_items.training_items import TRAIN
 from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.housekeeping.disk import remove_path
 from tuneloop.tools.hub.store import MANIFEST, make_complete
 from tuneloop.tools.jobs.machine import ENGINES
 from tuneloop.tools.scoring import typed_json
 
-TRAIN, SEEDS = "train.jsonl", "sealed/seeds.json"
+SEEDS = "sealed/seeds.json"
 MAKE = SCRIPTS / "make_items.py"
 TYPED = Path(str(typed_json.__file__)).resolve()
 # In the order of their turns: where a task has few items, each gets its share.
@@ -87,7 +88,7 @@ def make_training_pool(name: str, home: Home, settings: Settings) -> Path:
     made_by = digest(root.name, digest_file(root / TRAIN))
     return make_complete(
         home.datasets / f"{card.name}-{made_by}",
-        lambda part: write_lines(part / "rows.jsonl", read_lines(root / TRAIN)),
+        lambda part: write_lines(part / "rows.jsonl", map(_readable_row, read_lines(root / TRAIN))),
         benchmark=card.name.removesuffix("-train"),
     )
 
@@ -138,9 +139,15 @@ def _item(split: str, number: int, row: dict[str, Any]) -> Item:
 
 
 def _training_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Question, answer and, where the generator has them, steps."""
+    """Question, answer, where the generator has them steps, and the `entry` that the task's verifier gets."""
     steps = {"steps": row["steps"]} if row["steps"] else {}
-    return {"question": row["question"], **steps, "answer": row["answer"], "metadata": row["metadata"]}
+    own = {"metadata": row["metadata"], "entry": row["entry"]}
+    return {"question": row["question"], **steps, "answer": row["answer"], **own}
+
+
+def _readable_row(row: dict[str, Any]) -> dict[str, Any]:
+    """The row as it is learned from: what the entry says more is for the verifier alone."""
+    return {name: value for name, value in row.items() if name != "entry"}
 
 
 def generate_items(task: Task, seeds: dict[str, int], engine: Engine, work: Path) -> tuple[Made, bool]:

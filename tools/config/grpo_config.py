@@ -159,6 +159,18 @@ def _problem(place: tuple[int | str, ...], said: str, given: Any) -> tuple[str, 
     return key, text
 
 
+def reply_problem(values: GrpoConfig, positions: int | None) -> str:
+    """Why a reply of `max_completion_length` does not fit a model of so many positions, "" where it does."""
+    full = positions is not None and values.max_completion_length >= positions
+    return f"leaves no room for a prompt; must be below {positions}" if full else ""
+
+
+def fit_prompts(values: GrpoConfig, positions: int | None) -> GrpoConfig:
+    """The same with prompts that leave the model room for a whole reply; the engine leaves out longer ones."""
+    room = positions - values.max_completion_length if positions else values.max_prompt_length
+    return values.model_copy(update={"max_prompt_length": min(values.max_prompt_length, room)})
+
+
 def as_sft(values: Mapping[str, Any]) -> dict[str, Any]:
     """What an SFT that takes as much memory for the model would be given: estimates know those."""
     found = grpo_values(values)

@@ -18,6 +18,7 @@ from tuneloop.core.untrusted import read_untrusted_json
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
 from tuneloop.tools.benchmark_items.sources import train_rows
+from tuneloop.tools.benchmark_items.training_items import TRAIN, verifier_item
 from tuneloop.tools.contamination.splits import make_guard
 from tuneloop.tools.evaluation.item_sets import ItemSet
 from tuneloop.tools.evaluation.standalone.measure import Decoding, fetch_benchmarks, sets_of
@@ -25,10 +26,9 @@ from tuneloop.tools.evaluation.standalone.run_tools import ignore_progress
 from tuneloop.tools.hub.models import Progress
 from tuneloop.tools.matrix.experiments import FORMATS, Experiment
 from tuneloop.tools.matrix.user_task import is_task_file, load_user_task
-from tuneloop.tools.scoring import answer_matching, typed_json
+from tuneloop.tools.scoring import answer_matching
 from tuneloop.tools.training.tokens import Format
 
-TRAIN = "train.jsonl"
 STEPS = ("solution", "steps")  # fields that hold what leads to an answer
 ENDS = {"boxed": "\\boxed{ANSWER}"}
 TAGGED = "<answer>ANSWER</answer>"
@@ -131,7 +131,7 @@ def sample_of(folder: BenchmarkFolder, row: Mapping[str, Any], name: str) -> Sam
     steps = next((fields[key] for key in STEPS if fields.get(key)), "")
     form = declared.final or ENDS.get(declared.answer) or (TAGGED if "<answer>" in declared.prompt else "ANSWER")
     end = form.replace("ANSWER", fields["answer"])
-    item = {"entry": typed_json.encoded(dict(row))} if declared.verified else None
+    item = verifier_item(declared, row) if declared.verified else None
     return Sample(prompt, steps if end in steps else f"{steps}\n{end}" if steps else end, fields["answer"], item)
 
 

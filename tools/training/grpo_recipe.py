@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Hypothesis, Training
-from tuneloop.core.files import digest, read_json, read_model
+from tuneloop.core.files import digest, read_model
 from tuneloop.core.layout import ExperimentFolder
+from tuneloop.tools.benchmark_items.training_items import PLACE
 from tuneloop.tools.config.config_text import Config, train_config
 from tuneloop.tools.config.finding import Finding
-from tuneloop.tools.config.grpo_config import GrpoConfig, grpo_values, key_problem, value_problems
+from tuneloop.tools.config.grpo_config import (
+    GrpoConfig,
+    fit_prompts,
+    grpo_values,
+    key_problem,
+    reply_problem,
+    value_problems,
+)
 from tuneloop.tools.config.model_card import ModelCard, read_model_card
 from tuneloop.tools.engines.find import find_built_engine
 from tuneloop.tools.housekeeping.pruning import check_there
 from tuneloop.tools.jobs.run_tools import RunTools
-from tuneloop.tools.scoring.scorer import is_judged_here, judge_reply
+from tuneloop.tools.scoring.scorer import is_judged_here
 from tuneloop.tools.training.grpo import SCRIPTS, GrpoJobs, scoring_facts
+from tuneloop.tools.training.grpo_items import GrpoItems, read_items
 from tuneloop.tools.training.tokens import asked_format
 from tuneloop.tools.weights.fingerprints import model_fingerprint
 
 ENGINE = "trl"
-
-
-@dataclass(frozen=True)
-class GrpoItems:
-    """Prompts and the right answer of each.
-
-    `dropped`: rows without a readable answer, of a prompt that has another answer too, or that repeat one.
-    """
-
-    prompts: tuple[str, ...]
-    golds: tuple[str, ...]
-    dropped: int
 
 
 @dataclass(frozen=True)
@@ -54,40 +50,23 @@ def check_grpo(run_tools: RunTools, config: Config, card: ModelCard) -> list[Fin
     found = [*unknown.items(), *value_problems({key: v for key, v in values.items() if key not in unknown})]
     if why := refusal(run_tools):
         found.append(("stage", f"{why}; write stage: sft"))
-    if not found and card.max_positions and grpo_values(values).max_completion_length >= card.max_positions:
-        found.append(("max_completion_length", f"leaves no room for a prompt; must be below {card.max_positions}"))
+    if not found and (why := reply_problem(grpo_values(values), card.max_positions)):
+        found.append(("max_completion_length", why))
     return [Finding("error", config.lines.get(key, 0), key, text) for key, text in found]
 
 
 def refusal(run_tools: RunTools) -> str:
     """Why this run cannot train with GRPO, "" where it can."""
     declared = run_tools.setup.benchmark
-    if declared.executed:
-        what = "a verifier that needs the whole item" if declared.verified else "running it"
-        return f"grpo needs an answer to check each reply against, and a reply to {declared.name} is scored by {what}"
+    if declared.executed and not declared.verified:
+        return (
+            f"grpo needs an answer to check each reply against, and a reply to {declared.name} is scored by running it"
+        )
     if not is_judged_here(declared):
         return f"grpo needs right answers, and only the evaluation's engine can read those of {declared.name}"
     if find_built_engine(ENGINE, run_tools.settings) is None:
         return f"grpo needs the engine {ENGINE}, which is not built on this machine (tuneloop engines build {ENGINE})"
     return ""
-
-
-def grpo_items(benchmark: Benchmark, rows: Iterable[Mapping[str, str]]) -> GrpoItems:
-    """What of a recipe's rows GRPO uses: the prompt, and the answer that the benchmark's own scorer reads in the output."""
-    answers: dict[str, set[str]] = {}
-    count = 0
-    for row in rows:
-        count += 1
-        answer = judge_reply(benchmark, "", row["output"])["parsed"]
-        if answer is not None and judge_reply(benchmark, answer, row["output"])["value"] == 1:
-            answers.setdefault(row_prompt(row), set()).add(answer)
-    sure = {prompt: next(iter(told)) for prompt, told in answers.items() if len(told) == 1}
-    return GrpoItems(tuple(sure), tuple(sure.values()), count - len(sure))
-
-
-def row_prompt(row: Mapping[str, str]) -> str:
-    """What a row asks, as the engine joins its fields."""
-    return "\n".join(filter(None, (row["instruction"], row.get("input", ""))))
 
 
 def check_start(run_tools: RunTools, folder: ExperimentFolder) -> None:
@@ -96,25 +75,36 @@ def check_start(run_tools: RunTools, folder: ExperimentFolder) -> None:
 
 
 def check_sample(run_tools: RunTools, folder: ExperimentFolder) -> None:
-    """Raises RecipeError where the scorer reads no answer in any row of a try."""
-    benchmark = run_tools.setup.benchmark
-    if not grpo_items(benchmark, read_json(folder.work / "sample" / "data.json")).prompts:
+    """Raises RecipeError where the scorer could score replies to no row of a try."""
+    if not read_items(run_tools, folder.work / "sample" / "data.json").prompts:
+        lack, cure = row_needs(run_tools.setup.benchmark)
         raise RecipeError(
-            f"GRPO rewards right answers, and rows hold no answer that the scorer of {benchmark.name} reads",
-            culprit="data",
+            f"GRPO rewards right answers, and of every row of a try {lack}; right is {cure}", culprit="data"
         )
 
 
 def check_built(run_tools: RunTools, folder: ExperimentFolder) -> str:
     """How many of the built rows are left out, "" for none. Raises RecipeError, in one line, where too few prompts are left."""
     benchmark = run_tools.setup.benchmark
-    items = grpo_items(benchmark, read_json(folder.data / "data.json"))
+    items = read_items(run_tools, folder.data / "data.json")
     check_items(benchmark, grpo_values(train_config(folder).values), items)
     if not items.dropped:
         return ""
+    lack, _ = row_needs(benchmark)
+    return f"GRPO asks {len(items.prompts)} prompts; {items.dropped} rows are left out: {lack}, or they repeat a prompt"
+
+
+def row_needs(benchmark: Benchmark) -> tuple[str, str]:
+    """Why a row is no prompt of GRPO, and what would be right."""
+    if benchmark.verified:
+        fields = ", ".join(dict.fromkeys(PLACE.findall(benchmark.prompt)))
+        return (
+            f"the prompt is not that of {benchmark.name} over one raw row, which its verifier needs",
+            f"the benchmark's own prompt, filled with the fields of a raw row ({fields})",
+        )
     return (
-        f"GRPO asks {len(items.prompts)} prompts; {items.dropped} rows are left out: the scorer of {benchmark.name} reads no "
-        "answer in them, or they repeat a prompt"
+        f"the scorer of {benchmark.name} reads no answer in the output",
+        "outputs that end in the form the scorer reads",
     )
 
 
@@ -124,10 +114,11 @@ def check_items(benchmark: Benchmark, values: GrpoConfig, items: GrpoItems) -> N
     if have >= values.prompts:
         return
     many = have > items.dropped
-    cure = "a smaller per_device_train_batch_size" if many else "outputs that end in the form the scorer reads"
+    lack, mend = row_needs(benchmark)
+    cure = "a smaller per_device_train_batch_size" if many else mend
     raise RecipeError(
-        f"GRPO asks {values.prompts} prompts at once, and {have} of the rows are prompts with one answer that the scorer of "
-        f"{benchmark.name} reads ({items.dropped} others were left out); right is {cure}",
+        f"GRPO asks {values.prompts} prompts at once, and the rows have {have}; {items.dropped} others were left out: {lack}, or "
+        f"they repeat a prompt; right is {cure}",
         culprit="config" if many else "data",
     )
 
@@ -159,9 +150,9 @@ def sft_first(why: str) -> str:
 def plan_experiment(run_tools: RunTools, folder: ExperimentFolder) -> GrpoJobs:
     """Trainer and scorer of an experiment whose data are built; its prompts and answers are written. Raises RecipeError."""
     values, benchmark = grpo_values(train_config(folder).values), run_tools.setup.benchmark
-    items = grpo_items(benchmark, read_json(folder.data / "data.json"))
+    items = read_items(run_tools, folder.data / "data.json")
     check_items(benchmark, values, items)
-    values = fitting(values, read_model_card(run_tools.setup.model_root))
+    values = fit_prompts(values, read_model_card(run_tools.setup.model_root).max_positions)
     start, seed = grpo_start(run_tools, folder, values), run_tools.training_seed + folder.seeds_on
     jobs = GrpoJobs(
         run_tools,
@@ -174,16 +165,8 @@ def plan_experiment(run_tools: RunTools, folder: ExperimentFolder) -> GrpoJobs:
         seed=seed,
         chat=asked_format(run_tools) == "chat",
     )
-    jobs.write_items([{"prompt": text} for text in items.prompts], [{"answer": gold} for gold in items.golds])
+    jobs.write_items([{"prompt": text} for text in items.prompts], items.golds)
     return jobs
-
-
-def fitting(values: GrpoConfig, card: ModelCard) -> GrpoConfig:
-    """The same with prompts that leave the model room for a whole reply; the engine leaves out longer ones."""
-    if not card.max_positions:
-        return values
-    room = card.max_positions - values.max_completion_length
-    return values.model_copy(update={"max_prompt_length": min(values.max_prompt_length, room)})
 
 
 def training_key(run_tools: RunTools, values: GrpoConfig, items: GrpoItems, start: GrpoStart) -> str:
@@ -193,5 +176,5 @@ def training_key(run_tools: RunTools, values: GrpoConfig, items: GrpoItems, star
     begun = model_fingerprint(start.model, None) if start.experiment else setup.model_fingerprint
     facts = (values.model_dump_json(), setup.device, str(run_tools.threads), begun, setup.model_fingerprint)
     scoring = scoring_facts(run_tools, setup.benchmark)
-    pairs = json.dumps([items.prompts, items.golds])
+    pairs = json.dumps([items.prompts, items.golds], sort_keys=True)
     return digest(*facts, run_tools.engine(ENGINE).identity, *scripts, *scoring, pairs)

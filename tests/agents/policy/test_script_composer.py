@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tuneloop.agents.policy import row_operations
 from tuneloop.agents.policy.data_plan import ORDER, with_step
-from tuneloop.agents.policy.rows import Row
+from tuneloop.agents.policy.rows import Row, question_text
 from tuneloop.agents.policy.script_composer import FORM, SELECT, Form, compose
 from tuneloop.agents.policy.situation import final_form, literal_form
 from tuneloop.core.brief import TaskCard
@@ -219,3 +219,11 @@ def test_records_that_hold_validation_items_are_skipped(tmp_path) -> None:
     subprocess.run([sys.executable, "-I", str(script)], check=True, env=env, cwd=tmp_path)
     asked = [row["instruction"] for row in json.loads((tmp_path / "data.json").read_text())]
     assert sorted(int(text.split()[2]) for text in asked) == [1, 2, 4, 5]  # records are counted from 1
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text"), [(" =", "Sum: 1 + 2"), (" + 2 =", "Sum: 1"), ("?", "Sum: 1 + 2 ="), ("", "Sum: 1 + 2 =")]
+)
+def test_a_question_that_ends_as_the_benchmark_does_is_asked_with_one_end(suffix: str, text: str) -> None:
+    task = {"prefixes": {}, "suffixes": {"q": suffix}, "constants": ()}
+    assert question_text({"q": "Sum: 1 + 2 ="}, ["q"], "q", ("", ""), task) == text

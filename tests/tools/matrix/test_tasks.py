@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.stand_in_engine import write_benchmark
+from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, select_validation
@@ -120,6 +121,13 @@ def test_a_tokenizer_that_begins_texts(tmp_path: Path) -> None:
     (place / "tokenizer_config.json").write_text("{}")
     with pytest.raises(InvalidRequestError, match="names no end of text"):
         text_ends(place)
+
+
+def test_a_verifier_gets_a_training_row_as_it_gets_an_item(tmp_path: Path) -> None:
+    declared = Benchmark(name="own", description="d", answer="verifier:v.py", prompt="Say {what}.")
+    row = {"id": "a", "what": "two", "answer": "2", "most": 9}
+    sample = sample_of(BenchmarkFolder(declared, tmp_path, "f"), row, "own")
+    assert sample.item == {"what": "two", "answer": "2", "most": 9}
 
 
 def test_a_reply_ends_as_the_prompt_asks(tmp_path: Path) -> None:

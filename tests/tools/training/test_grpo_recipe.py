@@ -11,8 +11,8 @@ from tests.conftest import quiet
 from tests.prepared import prepared, wordproblems
 from tuneloop.core.errors import RecipeError, ToolError
 from tuneloop.core.experiment import Hypothesis, Training
-from tuneloop.core.files import write_json
-from tuneloop.core.layout import RunFolder
+from tuneloop.core.files import read_lines, write_json, write_lines
+from tuneloop.core.layout import RunFolder, job_input_file
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmarks.wordproblems import BENCHMARK
@@ -21,7 +21,8 @@ from tuneloop.tools.config.model_card import read_model_card
 from tuneloop.tools.housekeeping.pruning import prune_experiment
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.training import grpo_recipe, methods
-from tuneloop.tools.training.grpo_recipe import check_built, check_start, grpo_items, grpo_start, plan_experiment
+from tuneloop.tools.training.grpo import SCORE
+from tuneloop.tools.training.grpo_recipe import check_built, check_sample, check_start, grpo_start, plan_experiment
 from tuneloop.tools.training.methods import check_recipe
 from tuneloop.tools.training.tokens import experiment_tokens
 
@@ -123,23 +124,11 @@ def test_an_engine_that_is_not_built_is_not_built_by_an_agent(
     assert "train.yaml:1 stage: grpo needs the engine trl" in told and "write stage: sft" in told
 
 
-@pytest.mark.parametrize("answer", ["code", "verifier:v.py", "scorer:chem_edit"])
+@pytest.mark.parametrize("answer", ["code", "scorer:chem_edit"])
 def test_a_benchmark_without_readable_answers_is_refused(run_tools: RunTools, answer: str) -> None:
-    declared = BENCHMARK.model_copy(update={"answer": answer, "verifier": "x" if "verifier" in answer else ""})
+    declared = BENCHMARK.model_copy(update={"answer": answer})
     vars(run_tools)["setup"] = run_tools.setup.model_copy(update={"benchmark": declared})
     assert "stage: grpo needs" in said(run_tools, GOOD)[0]
-
-
-def test_prompts_have_the_answer_that_the_scorer_reads() -> None:
-    found = grpo_items(BENCHMARK, rows("1 + 1 = 2\n\\boxed{2}", "no answer", "\\boxed{07}", ""))
-    assert found.prompts == ("How many are 0?", "How many are 2?")
-    assert (found.golds[0], found.dropped) == ("2", 2)
-
-
-def test_a_prompt_with_two_answers_is_left_out() -> None:
-    twice = [*rows("\\boxed{2}"), *rows("\\boxed{3}"), *rows("\\boxed{2}", "\\boxed{5}")[1:]]
-    found = grpo_items(BENCHMARK, twice)
-    assert (found.prompts, found.golds, found.dropped) == (("How many are 1?",), ("5",), 2)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +154,46 @@ def test_rows_that_are_left_out_are_counted(run_tools: RunTools) -> None:
     assert "GRPO asks 2 prompts; 1 rows are left out" in check_built(run_tools, folder)
     write_json(folder.data / "data.json", rows("\\boxed{2}", "\\boxed{3}"))
     assert check_built(run_tools, folder) == ""
+
+
+@pytest.fixture
+def verified(run_tools: RunTools, tmp_path: Path) -> RunTools:
+    """The same, of a benchmark whose replies a verifier scores, and a data set of its raw rows."""
+    place = tmp_path / "pool"
+    raw = [{"id": i, "what": f"How many are {i}?", "answer": str(i), "most": 10 * i} for i in range(8)]
+    write_lines(place / "rows.jsonl", raw)
+    declared = BENCHMARK.model_copy(
+        update={"answer": "verifier:v.py", "verifier": "score = None", "prompt": "{what} Say."}
+    )
+    vars(run_tools)["setup"] = run_tools.setup.model_copy(update={"benchmark": declared, "datasets": {"pool": place}})
+    begin(run_tools, 1)
+    return run_tools
+
+
+def asked(*prompts: str) -> list[dict[str, str]]:
+    return [{"instruction": prompt, "input": "", "output": "any"} for prompt in prompts]
+
+
+def test_the_scorer_gets_the_raw_row_behind_each_prompt(verified: RunTools, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpo_recipe, "training_key", lambda *_: "key")
+    folder = verified.run.experiment(3)
+    assert said(verified, GOOD) == []
+    write_json(folder.data / "data.json", asked("How many are 3? Say.", "How many are 5? Say.", "How many are 9? Say."))
+    assert "1 rows are left out: the prompt is not that of wordproblems over one raw row" in check_built(
+        verified, folder
+    )
+    jobs = plan_experiment(verified, folder)
+    assert [row["prompt"] for row in read_lines(jobs.prompts)] == ["How many are 3? Say.", "How many are 5? Say."]
+    golds = list(read_lines(job_input_file(folder.work, SCORE) / "golds.jsonl"))
+    assert golds[0] == {"item": {"what": "How many are 3?", "answer": "3", "most": 30}}
+
+
+def test_prompts_that_no_raw_row_makes_are_no_prompts_of_a_verifier(verified: RunTools) -> None:
+    folder = verified.run.experiment(3)
+    write_json(folder.work / "sample" / "data.json", asked("How many are 3?"))
+    with pytest.raises(RecipeError, match=r"right is the benchmark's own prompt, .* \(what\)") as e:
+        check_sample(verified, folder)
+    assert e.value.culprit == "data" and "\n" not in str(e.value)
 
 
 def test_it_begins_with_the_weights_of_the_experiment_it_builds_on(run_tools: RunTools) -> None:
