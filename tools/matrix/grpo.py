@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from tokenizers import Tokenizer
 
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, RecipeError
 from tuneloop.core.experiment import Training, TrainingFinding
 from tuneloop.core.files import digest, write_atomic, write_json
 from tuneloop.core.job import JobStatus
 from tuneloop.core.layout import RunFolder
-from tuneloop.tools.config.grpo_config import GrpoConfig
+from tuneloop.tools.config.grpo_config import GrpoConfig, fit_prompts, reply_problem
 from tuneloop.tools.evaluation.jobs import EXECUTE, run_stage
 from tuneloop.tools.evaluation.standalone.run_tools import KILLS, wait_for
 from tuneloop.tools.matrix.configs import GRPO
 from tuneloop.tools.matrix.experiments import Experiment
+from tuneloop.tools.matrix.tasks import Task
 from tuneloop.tools.matrix.training import CellTraining, Say, TrainingRunTools, check_chat_template, check_target, held
 from tuneloop.tools.training.grpo import (
     EARNS,
@@ -115,40 +118,17 @@ def plan_grpo(
 ) -> GrpoTraining:
     """What would be trained, from the base model or from `sft`, a trained one; nothing is launched or written.
 
-    Raises InvalidRequestError for a task whose replies cannot be scored, or with too few prompts, a model without the template
-    that is asked in, or a `target` that holds something else.
+    Raises InvalidRequestError as `check_grpo` does, and for a `target` that holds something else.
     """
     assert tools.task is not None, "a training has a task"
-    task, declared = tools.task, tools.task.folder.benchmark
-    if run_stage(declared) == EXECUTE:
-        raise InvalidRequestError(
-            f"experiment {experiment.name}: GRPO needs a checker of answers, and {task.name} runs code"
-        )
-    check_chat_template(experiment, tools.card)
+    values = fit_prompts(values, tools.card.max_positions)
+    check_grpo(experiment, tools, tools.task, values)
     check_target(target)
-    rows = tuple({"prompt": one.prompt} for one in task.train)
-    if values.prompts > len(rows):
-        raise InvalidRequestError(
-            f"{GRPO}: replies to {values.prompts} prompts are drawn at once, and {task.name} has {len(rows)}; right is a smaller "
-            "per_device_train_batch_size, or more num_generations"
-        )
-    golds = tuple({"answer": one.gold, "item": one.item} for one in task.train)
-    begin = sft or tools.setup.model_root
+    rows = tuple({"prompt": one.prompt} for one in tools.task.train)
+    golds = tuple({"answer": one.gold, "item": one.item} for one in tools.task.train)
     config = json.dumps({"options": dict(options), **values.model_dump()}, sort_keys=True)
-    start = model_fingerprint(begin, None) if sft else tools.setup.model_fingerprint
-    facts = (
-        config,
-        str(experiment.chat),
-        str(tools.seed),
-        tools.device,
-        str(tools.threads),
-        start,
-        tools.setup.model_fingerprint,
-    )
-    scripts = (path.read_bytes() for path in SCRIPTS)
-    items = (json.dumps(one, sort_keys=True) for pair in zip(rows, golds, strict=True) for one in pair)
-    key = digest(*facts, tools.engine("trl").identity, *scripts, *scoring_facts(tools, declared), *items)
-    own = RunFolder(tools.run.root / f"{task.name[:40]}-{experiment.model}-{key}")
+    key = training_key(experiment, tools, tools.task, config, [*zip(rows, golds, strict=True)], sft)
+    own = RunFolder(tools.run.root / f"{tools.task.name[:40]}-{experiment.model}-{key}")
     return GrpoTraining(
         experiment,
         tools.changed(run=own),
@@ -158,9 +138,60 @@ def plan_grpo(
         rows,
         values=values,
         golds=golds,
-        begin=begin,
+        begin=sft or tools.setup.model_root,
         began_with="sft" if sft else "base",
     )
+
+
+def check_grpo(experiment: Experiment, tools: TrainingRunTools, task: Task, values: GrpoConfig) -> None:
+    """Raises InvalidRequestError for a task that cannot be scored or has too few prompts, and a model without template or room."""
+    if run_stage(task.folder.benchmark) == EXECUTE:
+        raise InvalidRequestError(
+            f"experiment {experiment.name}: GRPO needs a checker of answers, and {task.name} runs code"
+        )
+    check_chat_template(experiment, tools.card)
+    if values.prompts > len(task.train):
+        raise InvalidRequestError(
+            f"{GRPO}: replies to {values.prompts} prompts are drawn at once, and {task.name} has {len(task.train)}; right is a "
+            "smaller per_device_train_batch_size, or more num_generations"
+        )
+    check_lengths(tools, task, values)
+
+
+def check_lengths(tools: TrainingRunTools, task: Task, values: GrpoConfig) -> None:
+    """Raises InvalidRequestError where the model has no room for a reply, or for too few prompts beside one.
+
+    What a chat template adds is not counted: the engine leaves out prompts that are too long with it.
+    """
+    if why := reply_problem(values, tools.card.max_positions):
+        raise InvalidRequestError(f"{GRPO}: max_completion_length: {values.max_completion_length} {why}")
+    tokenizer = Tokenizer.from_file(str(tools.setup.model_root / "tokenizer.json"))
+    encoded = tokenizer.encode_batch([one.prompt for one in task.train], add_special_tokens=False)
+    short = sum(len(one.ids) <= values.max_prompt_length for one in encoded)
+    if short < values.prompts:
+        raise InvalidRequestError(
+            f"{GRPO}: replies to {values.prompts} prompts are drawn at once, and {short} of the {len(encoded)} of {task.name} "
+            f"have at most {values.max_prompt_length} tokens; right is a larger max_prompt_length or, within the model's "
+            f"{tools.card.max_positions} positions, a smaller max_completion_length"
+        )
+
+
+def training_key(
+    experiment: Experiment,
+    tools: TrainingRunTools,
+    task: Task,
+    config: str,
+    items: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    sft: Path | None,
+) -> str:
+    """Over everything that decides the training; what its job is told is added when it is launched."""
+    start = model_fingerprint(sft, None) if sft else tools.setup.model_fingerprint
+    machine = (str(tools.seed), tools.device, str(tools.threads))
+    facts = (config, str(experiment.chat), *machine, start, tools.setup.model_fingerprint)
+    scripts = (path.read_bytes() for path in SCRIPTS)
+    scoring = scoring_facts(tools, task.folder.benchmark)
+    rows = (json.dumps(one, sort_keys=True) for pair in items for one in pair)
+    return digest(*facts, tools.engine("trl").identity, *scripts, *scoring, *rows)
 
 
 def try_grpo(one: GrpoTraining, say: Say) -> tuple[float, bool]:

@@ -151,6 +151,37 @@ def test_a_task_of_too_few_prompts_is_refused(tmp_path: Path, trl: Engine) -> No
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        (
+            "max_completion_length: 512\n",
+            "grpo.yaml: max_completion_length: 512 leaves no room for a prompt; must be below 512",
+        ),
+        (
+            "max_completion_length: 511\n",
+            "and 0 of the 16 of even have at most 1 tokens; right is a larger max_prompt_length",
+        ),
+        (
+            "max_prompt_length: 2\n",
+            "and 0 of the 16 of even have at most 2 tokens; right is a larger max_prompt_length",
+        ),
+    ],
+)
+def test_lengths_that_the_model_has_no_room_for_are_refused(
+    tmp_path: Path, trl: Engine, config: str, says: str
+) -> None:
+    write_task(tmp_path)
+    (tmp_path / "configs" / "grpo.yaml").write_text(f"per_device_train_batch_size: 8\nnum_generations: 4\n{config}")
+    env = {**os.environ, "FT_FILE_PATH": str(linked_home(tmp_path / "home"))}
+    done = subprocess.run(
+        [*COMMAND, *words("none")], env=env, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.strip().count("\n")) == (2, 0)
+    assert says in done.stderr
+    assert not (tmp_path / "none").exists()
+
+
 def curve(rewards: Sequence[float], clipped: Sequence[float] = ()) -> list[dict[str, float]]:
     return [
         {"step": i + 1.0, "reward": reward, "clipped": clipped[i] if clipped else 0.0}
