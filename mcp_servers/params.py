@@ -32,6 +32,7 @@ from tuneloop.tools.config.model_card import ModelCard, read_model_card
 from tuneloop.tools.config.suggest import TINY, SuggestionFacts, suggest_config
 from tuneloop.tools.training.grpo_recipe import refusal
 from tuneloop.tools.training.methods import check_recipe
+from tuneloop.tools.training.tokens import asked_format
 
 Yaml = Annotated[str, Field(max_length=100_000, description="text of train.yaml")]
 Tokens = Annotated[int | None, Field(ge=1, le=1_000_000, description="tokens of a record; empty: not known")]
@@ -116,11 +117,15 @@ class ParameterTools(CatalogTools):
         return {"values": values, "why": {}, "refused_by_the_engine": []}
 
     def model_card(self) -> dict[str, Any]:
-        """What the base model is: how many parameters, layers, positions, vocabulary, chat template, device."""
+        """What the base model is: how many parameters, layers, positions, vocabulary, chat template, device.
+
+        `asked`: whether the evaluation asks in that template (chat) or in plain text (raw).
+        """
         card, device = self._model()
         facts = {name: getattr(card, name) for name in CARD}
-        name = self.scope.run_tools().setup.model_name
-        return {"name": name, **facts, "chat_template": card.chat_template is not None, "device": device}
+        run_tools = self.scope.run_tools()
+        own = {"chat_template": card.chat_template is not None, "asked": asked_format(run_tools), "device": device}
+        return {"name": run_tools.setup.model_name, **facts, **own}
 
     def _model(self) -> tuple[ModelCard, str]:
         """The run's model and device. Raises ToolError without a run."""
@@ -133,7 +138,8 @@ class ParameterTools(CatalogTools):
             return {}
         card, device = self._model()
         told = {name: getattr(card, name) for name in ("parameters", "max_positions", "template")}
-        return told | {"chat_template": card.chat_template is not None, "device": device}
+        chat = asked_format(self.scope.run_tools()) == "chat"
+        return told | {"template": card.template if chat else None, "chat_template": chat, "device": device}
 
 
 def build_server(scope: Scope) -> FastMCP:

@@ -40,7 +40,14 @@ from tuneloop.agents.policy.planner_constraints import (
     without_excluded_sources,
 )
 from tuneloop.agents.policy.situation import Situation, read_situation
-from tuneloop.agents.policy.training_moves import by_grpo, grpo_moves, last_sft, masking_moves, read_grpo_values
+from tuneloop.agents.policy.training_moves import (
+    by_grpo,
+    grpo_moves,
+    last_sft,
+    masking_moves,
+    read_grpo_values,
+    template_moves,
+)
 from tuneloop.core.brief import Brief, JournalRow
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Hypothesis
@@ -49,7 +56,7 @@ from tuneloop.core.text import equations
 
 RULES = (
     stopped_moves, format_moves, noise_moves, coverage_moves, style_moves, underfit_moves, overfit_moves, rate_moves,
-    method_moves, masking_moves,
+    method_moves, masking_moves, template_moves,
 )  # fmt: skip
 DIVERGED = re.compile(r"\bnan\b|diverg|infinite|loss rises|exactly 0|learning.rate.*(?:high|lower)", re.I)
 FLAT = re.compile(r"loss does not move|learning.rate is too small", re.I)

@@ -137,7 +137,7 @@ BATCH = 16
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """The base model as the parameter server tells it."""
+    """The base model as the parameter server tells it; `asked`: chat, or raw where the evaluation asks plain text."""
 
     parameters: int
     max_positions: int | None
@@ -145,6 +145,7 @@ class ModelFacts:
     template: str | None
     device: str
     throughput: Throughput | None = None
+    asked: str = "chat"
 
     @property
     def tiny(self) -> bool:
@@ -273,6 +274,7 @@ def read_card(told: dict[str, Any], brief: Brief) -> ModelFacts:
         template=told.get("template"),
         device=str(told.get("device") or brief.task.device),
         throughput=brief.throughput,
+        asked=str(told.get("asked", "chat")),
     )
 
 

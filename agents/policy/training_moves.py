@@ -1,4 +1,4 @@
-"""Moves beyond the usual parameters: which tokens carry loss, and GRPO on what an SFT has taught."""
+"""Moves beyond the usual parameters: which tokens carry loss, the chat template, and GRPO on what an SFT has taught."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tuneloop.core.brief import JournalRow
 from tuneloop.core.protocols import Toolbox
 
 STAGE, GRPO = "stage", "grpo"
+TEMPLATE, BARE = "template", "empty"  # the template of plain text
 STEPS = 40
 SLOWER = 20  # times a step of SFT: replies are drawn, many to a prompt
 
@@ -29,6 +30,24 @@ def masking_moves(case: Case) -> Iterator[Move]:
         said = "Loss on prompts too: the model learns from the problems' own text."
         why = "only answers carry loss, and they are few tokens"
         yield case.move("method", 0.06 * case.room, said, why, training={**case.training, key: True})
+
+
+def template_moves(case: Case) -> Iterator[Move]:
+    """Rows in the model's chat template or as plain text: as the evaluation asks, else the other for once."""
+    card, values = case.situation.card, case.training
+    if not card.chat_template:
+        return
+    rest = {name: value for name, value in values.items() if name != TEMPLATE}
+    plain = values[TEMPLATE] == BARE if TEMPLATE in values else card.asked == "raw"
+    if plain != (card.asked == "raw"):
+        why = "training and evaluation put prompts into different forms"
+        yield case.move("method", 0.6 * case.room, "Rows in the form that is evaluated.", why, training=rest)
+    elif not plain:
+        said, why = "Rows as plain text, evaluated in the chat template.", "what is learned may not hang on a template"
+        yield case.move("method", 0.05 * case.room, said, why, training={**values, TEMPLATE: BARE})
+    elif card.template:
+        said, why = "Rows in the model's chat template, evaluated as plain text.", "the model knows its own template"
+        yield case.move("method", 0.05 * case.room, said, why, training={**values, TEMPLATE: card.template})
 
 
 async def read_grpo_values(incumbent: JournalRow, tools: Toolbox) -> Values | None:

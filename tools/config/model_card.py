@@ -33,7 +33,7 @@ class ModelCard:
     """One base model; `shape` holds its matrices, counted from the weights' headers, `tensors` every tensor's sizes.
 
     `tied`: the head is the embedding. `quantized`: how its weights are. `token_count`: tokens of its tokenizer.
-    `custom_code`: it brings its own classes.
+    `custom_code`: it brings its own classes. `end_of_text`: its tokenizer's token behind a whole text, "" where it names none.
     """
 
     folder: Path
@@ -54,6 +54,7 @@ class ModelCard:
     quantized: str = ""
     token_count: int = 0
     custom_code: bool = False
+    end_of_text: str = ""
 
 
 def read_model_card(folder: Path) -> ModelCard:
@@ -107,6 +108,7 @@ def _card(folder: Path) -> ModelCard:
         quantized=str((config.get("quantization_config") or {}).get("quant_method", "")),
         token_count=token_count,
         custom_code="auto_map" in config,
+        end_of_text=_token_text(tokenizer_config.get("eos_token")),
     )
 
 
@@ -187,6 +189,12 @@ def _tokenizer(folder: Path) -> tuple[frozenset[str], int, dict[str, Any]]:
     texts = (t for t in whole.get("added_tokens") or () if not MEDIA_MARK.search(str(t.get("content"))))
     added = [int(t.get("id", 0)) for t in texts]
     return frozenset(tokens), max([len(list(vocab)), *(n + 1 for n in added)]), config
+
+
+def _token_text(token: Any) -> str:
+    """A special token as tokenizer_config.json writes it: as text, or as an object."""
+    found = token.get("content") if isinstance(token, dict) else token
+    return found if isinstance(found, str) else ""
 
 
 def _chat_template(folder: Path, tokenizer_config: Mapping[str, Any]) -> str | None:

@@ -63,7 +63,7 @@ class SuggestionFacts:
 
     @property
     def bare(self) -> bool:
-        """Neither a template of the release nor one of the tokenizer's own."""
+        """Neither a template of the release nor one of the tokenizer's own, or the evaluation does not ask in one."""
         return self.template is None and not self.chat_template
 
 
@@ -113,7 +113,7 @@ RULES: tuple[SuggestionRule, ...] = (
     SuggestionRule("overwrite_cache", lambda _: True, "data that changed is tokenized again"),
     SuggestionRule("disable_gradient_checkpointing", lambda f: f.tiny, "a tiny model needs no saving of memory"),
     SuggestionRule("dataloader_pin_memory", lambda f: f.device != "cpu", "pinned memory is for accelerators"),
-    SuggestionRule("template", lambda f: "empty" if f.bare else f.template, "as the tokenizer renders a chat"),
+    SuggestionRule("template", lambda f: "empty" if f.bare else f.template, "as the evaluation asks"),
 )
 
 

@@ -40,6 +40,11 @@ class ChatTemplate:
     extra: int = 0
     stops: tuple[str, ...] = ()
 
+    @property
+    def endless(self) -> bool:
+        """Whether nothing ends an answer: a model that is trained so goes on until it is stopped."""
+        return not (self.assistant.after or self.assistant.tokens or self.extra)
+
     def texts(self, row: TrainingRow) -> list[str]:
         """Two texts an answer: all that stands before it since the last one, and it with its end."""
         opening = self.opening(row.system)

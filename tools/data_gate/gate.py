@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -56,6 +56,7 @@ class _Pass:
     tokens: TokenCounter | None
     row_limit: int
     drop_overlaps: bool
+    ending: str
     target: BinaryIO
     tally: GateCounts
     repeats: DuplicateIndex = field(default_factory=DuplicateIndex)
@@ -73,6 +74,7 @@ def run_gate(
     tokenizer: Path | None,
     cutoff_len: int | None,
     wrapping: ChatTemplate | None = None,
+    ending: str = "",
     registration: Mapping[str, Any] | None = None,
     usual_script: str = "",
     strict: bool = False,
@@ -82,8 +84,9 @@ def run_gate(
 
     Rows that overlap with the test, or with the unseen half of validation, are dropped and counted. Those that overlap with
     validation items shown make an error that names them, or with `drop_overlaps` are dropped too.
-    `tokenizer` is a tokenizer.json (None: lengths are not counted), `wrapping` the template's, `registration` the entry of
-    dataset_info.json (none: plain Alpaca), `usual_script` that of the benchmark's prompts. `strict`, for a file that no script
+    `tokenizer` is a tokenizer.json (None: lengths are not counted), `wrapping` the template's, `ending` what each output of
+    Alpaca rows is to end with, `registration` the entry of dataset_info.json (none: plain Alpaca), `usual_script` that of the
+    benchmark's prompts. `strict`, for a file that no script
     wrote: it may hold JSON lines, and rows that say nothing are errors rather than dropped. `media`: folders
     where files that rows name may lie; none: they are not looked for. Without `benchmark` and `guard`,
     answers and overlaps are not looked at. When the report has no errors, `out` holds `data.json` and `report.json`; otherwise
@@ -97,12 +100,13 @@ def run_gate(
     try:
         with ExitStack() as stack:
             target = stack.enter_context(part.open("wb"))
-            counter = TokenCounter(tokenizer, wrapping or ChatTemplate(), cutoff_len) if tokenizer else None
+            framed = ended_template(wrapping or ChatTemplate(), ending)
+            counter = TokenCounter(tokenizer, framed, cutoff_len) if tokenizer else None
             tokens = stack.enter_context(counter) if counter else None
             readable: Callable[[str], bool] = answer_reader(benchmark, golds) if benchmark else bool
             schema = schema_of(registration)
             judged_by = (benchmark, readable, guard, require_media(schema, *media) if media else schema)
-            done = _Pass(*judged_by, tokens, row_limit, drop_overlaps, target, GateCounts(raw.name, strict))
+            done = _Pass(*judged_by, tokens, row_limit, drop_overlaps, ending, target, GateCounts(raw.name, strict))
             # One of its own: a warm process would go on seeing a file that was exchanged meanwhile.
             broken = _run(raw, done, stack.enter_context(closing(RawDataReader())))
             target.flush()
@@ -203,7 +207,7 @@ def _take(rows: list[TrainingRow], numbers: list[int], block: Block, done: _Pass
         if row.good is not None:
             tally.judged[row.good] += 1
         tally.bare += is_bare_answer(row.output)
-        if done.readable(row.output):
+        if done.readable(row.output.removesuffix(done.ending)):
             tally.parsed += 1
         elif not tally.first_unparsed:
             line = block.line_of(number - block.first)
@@ -213,9 +217,21 @@ def _take(rows: list[TrainingRow], numbers: list[int], block: Block, done: _Pass
         if letters not in tally.first_of_script:
             tally.first_of_script[letters] = f"row {number} (line {block.line_of(number - block.first)})"
     done.repeats.add(rows, numbers)
-    lines = (b",\n" if tally.kept else b"\n") + b",\n".join([orjson.dumps(row.kept) for row in rows])
+    lines = (b",\n" if tally.kept else b"\n") + b",\n".join(
+        [orjson.dumps(ended(row.kept, done.ending)) for row in rows]
+    )
     done.target.write(lines)
     tally.examined += len(rows)
+
+
+def ended(kept: dict[str, Any], ending: str) -> dict[str, Any]:
+    """The record with its output ended; an output that ends so already stays."""
+    return kept if kept.get("output", "").endswith(ending) else {**kept, "output": kept["output"] + ending}
+
+
+def ended_template(template: ChatTemplate, ending: str) -> ChatTemplate:
+    """The template with the ending behind each answer, so that its tokens are counted."""
+    return replace(template, assistant=replace(template.assistant, after=template.assistant.after + ending))
 
 
 def _report(raw: Path, done: _Pass, broken: str, template: str | None, usual_script: str) -> GateReport:
@@ -231,6 +247,7 @@ def _report(raw: Path, done: _Pass, broken: str, template: str | None, usual_scr
         reasked=repeats.reasked,
         parsed=round(100 * tally.parsed / tally.examined, 2) if tally.examined else 0.0,
         template=template,
+        ending=done.ending,
         lengths=lengths,
         scripts=script_shares(tally.scripts) if tally.scripts else {},
         errors=tuple(gate_errors(tally, broken, done.row_limit, done.benchmark, lengths)),

@@ -43,7 +43,7 @@ class Overlap(BaseModel):
 class GateReport(BaseModel):
     """Counts over every record; `errors` empty: the data may be trained on. `scripts`: percent of rows by script.
 
-    `template` is the one that lengths were counted with; None: the texts alone.
+    `template` is the one that lengths were counted with; None: the texts alone. `ending`: what every output was ended with.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -58,6 +58,7 @@ class GateReport(BaseModel):
     reasked: int = 0
     parsed: float = 0.0
     template: str | None = None
+    ending: str = ""
     lengths: Lengths = Lengths()
     scripts: dict[str, float] = {}
     overlaps: tuple[Overlap, ...] = Field((), description="rows with validation items that were not dropped, some")

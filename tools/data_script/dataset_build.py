@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.files import digest_file, read_field, read_json
+from tuneloop.core.files import digest_file, read_json, read_model
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, render_prompt, select_validation
 from tuneloop.tools.config.config_text import readable_train_config
 from tuneloop.tools.config.finalize import write_dataset_info
 from tuneloop.tools.config.installed import installed_catalog
+from tuneloop.tools.config.model_card import read_model_card
 from tuneloop.tools.contamination.splits import make_guard
 from tuneloop.tools.data_gate.chat_template import ChatTemplate, read_chat_template
 from tuneloop.tools.data_gate.gate import run_gate
@@ -24,11 +25,12 @@ from tuneloop.tools.raw_data.languages import main_script
 
 
 def is_dataset_built(run_tools: RunTools, folder: ExperimentFolder) -> bool:
-    """Whether `data/` holds what the present script writes; data of an earlier script are not believed."""
+    """Whether `data/` holds what the present script writes, ended as the present template wants it."""
     raw, report = script_output(run_tools, folder, debug=False) / "data.json", folder.data / "report.json"
     if not report.is_file() or refuse_output(raw, LARGEST_DATA):
         return False
-    return bool(read_field(report, "source", str) == digest_file(raw))
+    told = read_model(report, GateReport)
+    return (told.source, told.ending) == (digest_file(raw), output_ending(run_tools, folder))
 
 
 def gate_data(run_tools: RunTools, folder: ExperimentFolder, raw: Path) -> GateReport:
@@ -63,6 +65,7 @@ def _gate(run_tools: RunTools, folder: ExperimentFolder, raw: Path, out: Path) -
         tokenizer=run_tools.setup.model_root / "tokenizer.json",
         cutoff_len=cutoff_len(run_tools, folder),
         wrapping=chat_template(run_tools, folder),
+        ending=output_ending(run_tools, folder),
         usual_script=known.script,
     )
 
@@ -107,3 +110,9 @@ def chat_template(run_tools: RunTools, folder: ExperimentFolder) -> ChatTemplate
     source = installed_catalog(run_tools.engine("llamafactory")).factory / "data/template.py"
     declared = run_tools.setup.model_root / "tokenizer_config.json"
     return read_chat_template(source, name, bos=declared.is_file() and bool(read_json(declared).get("bos_token")))
+
+
+def output_ending(run_tools: RunTools, folder: ExperimentFolder) -> str:
+    """What outputs end with in the data: the tokenizer's end of text where the config's template ends no answer, else ""."""
+    template = chat_template(run_tools, folder)
+    return read_model_card(run_tools.setup.model_root).end_of_text if template and template.endless else ""

@@ -63,8 +63,13 @@ def check_recipe(run_tools: RunTools, text: str) -> list[Finding]:
     card = read_model_card(run_tools.setup.model_root)
     if is_grpo(config.values):
         return check_grpo(run_tools, config, card)
-    unlike = form_warnings(config.values, asked_format(run_tools), card)
-    return [*check_run_config(run_tools, text), *(Finding("warning", config.lines.get(k, 0), k, t) for k, t in unlike)]
+    asked = asked_format(run_tools)
+    unlike = form_warnings(config.values, asked, card)
+    # The check of the config itself thinks of an evaluation in a chat.
+    found = [
+        f for f in check_run_config(run_tools, text) if asked == "chat" or (f.level, f.key) != ("warning", "template")
+    ]
+    return [*found, *(Finding("warning", config.lines.get(k, 0), k, t) for k, t in unlike)]
 
 
 def form_warnings(values: Mapping[str, Any], asked: Format, card: ModelCard) -> Iterator[tuple[str, str]]:
@@ -75,7 +80,7 @@ def form_warnings(values: Mapping[str, Any], asked: Format, card: ModelCard) -> 
     bare = values.get("template") == "empty"
     if asked == "raw" and not bare and card.chat_template is not None:
         told = "the evaluation asks plain text, and a template puts a chat around each row"
-        yield "template", f"{told}; write empty, and end outputs with the tokenizer's end of text"
+        yield "template", f"{told}; write empty, under which the run ends each output with the tokenizer's end of text"
     if asked == "chat" and bare and card.template is None:
         yield "template", "empty puts no chat around rows, as the evaluation does; leave it out"
     if asked == "chat" and values.get("default_system"):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
-from tuneloop.agents.policy.training_moves import grpo_moves, masking_moves
+from tuneloop.agents.policy.training_moves import grpo_moves, masking_moves, template_moves
 from tuneloop.core.brief import BudgetLeft
 from tuneloop.core.experiment import Diagnosis, Hypothesis
 
@@ -62,10 +63,11 @@ def test_no_grpo_without_time_weights_or_anything_to_learn(messy) -> None:
 
 
 class Turned:
-    """A case with what moves read of one."""
+    """A case with what moves read of one; `card`: what the model's card says."""
 
-    def __init__(self, room: float, training: dict[str, Any], key: str = "train_on_prompt") -> None:
+    def __init__(self, room: float, training: dict[str, Any], key: str = "train_on_prompt", **card: Any) -> None:
         self.room, self.training = room, training
+        self.situation = SimpleNamespace(card=SimpleNamespace(**card))
         self.parameter_map = type("Map", (), {"prompt_loss": key, "rate": "learning_rate"})
 
     def move(self, aspect: str, weight: float, statement: str, reason: str, training: Any = None) -> Any:
@@ -87,3 +89,34 @@ def test_masking_is_turned_on_and_off(training: dict[str, Any], then: dict[str, 
 
 def test_without_values_there_is_no_grpo() -> None:
     assert list(grpo_moves(Turned(0.5, {}), None)) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("asked", "training", "then", "strong"),
+    [
+        ("chat", {"a": 1}, {"a": 1, "template": "empty"}, False),
+        ("chat", {"a": 1, "template": "empty"}, {"a": 1}, True),
+        ("raw", {"a": 1}, {"a": 1, "template": "chatml"}, False),
+        ("raw", {"a": 1, "template": "empty"}, {"a": 1, "template": "chatml"}, False),
+        ("raw", {"a": 1, "template": "chatml"}, {"a": 1}, True),
+    ],
+)
+def test_rows_go_into_the_form_that_is_evaluated_or_once_into_the_other(
+    asked: str, training: dict[str, Any], then: dict[str, Any], strong: bool
+) -> None:
+    case: Any = Turned(0.5, training, asked=asked, chat_template=True, template="chatml")
+    found: list[Any] = list(template_moves(case))
+    ((weight, made),) = found
+    assert made == then and (weight > 0.2) == strong
+
+
+@pytest.mark.parametrize(("asked", "chat_template"), [("raw", False), ("raw", True)])
+def test_without_a_template_of_a_name_there_is_one_form(asked: str, chat_template: bool) -> None:
+    case: Any = Turned(0.5, {}, asked=asked, chat_template=chat_template, template=None)
+    assert list(template_moves(case)) == []
+
+
+def test_plain_text_is_tried_late(messy) -> None:
+    ideas = proposals(messy, 60)
+    places = [n for n, idea in enumerate(ideas) if idea.training_plan.get("template") == "empty"]
+    assert places and places[0] > 8

@@ -252,3 +252,20 @@ def test_every_row_is_kept_dropped_or_named(rows: list[Any], run: Run, tmp_path:
         assert len(kept) == report.rows
         assert report.rows + sum(report.dropped.values()) == len(rows)
         assert all(set(r) == {"instruction", "input", "output"} and r["output"].strip() for r in kept)
+
+
+def test_outputs_are_ended_once_and_judged_without_the_end(run: Run, tmp_path: Path) -> None:
+    exact = Benchmark(name="b", description="d", answer="regex:^\\d+$")
+    rows = [row(0, output="1"), row(1, output="2"), row(2, output="3<end>")]
+    report = run(rows, ending="<end>", benchmark=exact)
+    assert [one["output"] for one in json.loads((tmp_path / "out" / "data.json").read_text())] == [
+        "1<end>",
+        "2<end>",
+        "3<end>",
+    ]
+    assert (report.ending, report.parsed) == ("<end>", 100)
+    plain = run(rows[:2], benchmark=exact)
+    assert (plain.ending, run(rows[:2], ending="<end>", benchmark=exact).lengths.total) == (
+        "",
+        plain.lengths.total + 10,
+    )

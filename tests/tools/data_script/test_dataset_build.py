@@ -6,9 +6,9 @@ import pytest
 
 from tests.tools.data_script.test_run import run_tools  # noqa: F401 - a fixture
 from tuneloop.core.errors import RecipeError
-from tuneloop.core.files import write_json
+from tuneloop.core.files import read_json, write_json
 from tuneloop.tools.benchmark_items.folder import sealed_items, select_validation
-from tuneloop.tools.data_script.dataset_build import gate_data
+from tuneloop.tools.data_script.dataset_build import gate_data, is_dataset_built
 from tuneloop.tools.data_script.run import script_output
 from tuneloop.tools.jobs.run_tools import RunTools
 
@@ -50,3 +50,22 @@ def test_rows_with_unseen_items_are_dropped_counted_and_never_quoted(run_tools: 
     report = gate_data(run_tools, folder, raw)
     assert report.dropped == {"overlap with test": 3, "overlap with unseen": 5}
     assert report.rows == 40
+
+
+@pytest.mark.parametrize(("template", "ending"), [("empty", "<|im_end|>"), ("chatml", "")])
+def test_a_template_that_ends_no_answer_has_its_outputs_ended(
+    run_tools: RunTools,  # noqa: F811
+    template: str,
+    ending: str,
+) -> None:
+    folder = run_tools.run.experiment(1)
+    folder.script.write_text("")
+    raw = script_output(run_tools, folder, debug=False) / "data.json"
+    write_json(raw, [{"instruction": f"Count from {n}.", "output": f"It is \\boxed{{{n}}}."} for n in range(40)])
+    folder.config.write_text(f"template: {template}\n")
+    report = gate_data(run_tools, folder, raw)
+    assert (report.ending, report.parsed) == (ending, 100)
+    assert read_json(folder.data / "data.json")[3]["output"] == f"It is \\boxed{{3}}.{ending}"
+    assert is_dataset_built(run_tools, folder)
+    folder.config.write_text(f"template: {'chatml' if ending else 'empty'}\n")
+    assert not is_dataset_built(run_tools, folder), "a repaired config wants other rows"

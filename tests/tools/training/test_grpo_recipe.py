@@ -16,6 +16,7 @@ from tuneloop.core.layout import RunFolder, job_input_file
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmarks.wordproblems import BENCHMARK
+from tuneloop.tools.config.finding import Finding
 from tuneloop.tools.config.grpo_config import GrpoConfig
 from tuneloop.tools.config.model_card import read_model_card
 from tuneloop.tools.housekeeping.pruning import prune_experiment
@@ -258,3 +259,14 @@ def test_a_form_that_differs_between_training_and_evaluation_is_found(
     vars(run_tools)["setup"] = run_tools.setup.model_copy(update={"benchmark": declared})
     told = [str(found) for found in check_recipe(run_tools, f"{line}\n") if found.level == "warning"]
     assert [finding in text for text in told] == ([True] if finding else [])
+
+
+def test_a_template_that_is_not_evaluated_is_nothing_to_agree_with(
+    run_tools: RunTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlike = Finding("warning", 1, "template", "empty is not how the tokenizer renders a chat, as the evaluation does")
+    monkeypatch.setattr(methods, "check_run_config", lambda *_: [unlike])
+    assert check_recipe(run_tools, "template: empty\n") == [unlike]
+    declared = BENCHMARK.model_copy(update={"form": "base"})
+    vars(run_tools)["setup"] = run_tools.setup.model_copy(update={"benchmark": declared})
+    assert check_recipe(run_tools, "template: empty\n") == []
