@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from tuneloop.agents.policy.data_engineer import FEWER, SOFTEN
 from tuneloop.agents.policy.data_moves import coverage_moves, noise_moves
@@ -43,6 +44,7 @@ from tuneloop.agents.policy.situation import Situation, read_situation
 from tuneloop.agents.policy.training_moves import (
     by_grpo,
     grpo_moves,
+    grpo_weight,
     last_sft,
     masking_moves,
     read_grpo_values,
@@ -78,14 +80,13 @@ async def propose_hypothesis(brief: Brief, tools: Toolbox) -> Hypothesis:
         )
         return note_unfollowable(idea.model_copy(update={"data_plan": plan, "training_plan": values}), brief)
     parent = last_sft(brief.journal, incumbent)
-    situation, parameter_map, evidence, grpo = await asyncio.gather(
-        read_situation(brief, tools),
-        read_parameter_map(tools),
-        read_evidence(brief.task, parent, tools),
-        read_grpo_values(incumbent, tools),
+    situation, parameter_map, evidence = await asyncio.gather(
+        read_situation(brief, tools), read_parameter_map(tools), read_evidence(brief.task, parent, tools)
     )
     case = Case(situation, permitted_evidence(evidence, situation), parameter_map)
-    move = choose_move(case, parent, grpo)
+    move = choose_move(case, parent)
+    if move is None or grpo_outweighs(case, move, parent):
+        move = choose_move(case, parent, await read_grpo_values(incumbent, tools))
     if move is None:
         return stop_proposal(brief, parent.number)
     return note_unfollowable(hypothesis_of(move, parent.number), brief)
@@ -204,6 +205,12 @@ def choose_move(case: Case, parent: JournalRow, grpo: Values | None = None) -> M
     untried = [m for m in possible if plan_fingerprint(m.plan, m.training) not in tried]
     losses = count_rejections(journal, parent)
     return max(untried, key=lambda m: weigh_move(m, losses, parent), default=None)
+
+
+def grpo_outweighs(case: Case, move: Move, parent: JournalRow) -> bool:
+    """Whether a GRPO, were there one to be had, would be chosen before the move."""
+    losses, grpo = count_rejections(case.situation.brief.journal, parent), replace(move, aspect="method")
+    return weigh_move(replace(grpo, weight=grpo_weight(case)), losses, parent) > weigh_move(move, losses, parent)
 
 
 def rule_moves(case: Case) -> list[Move]:

@@ -68,13 +68,18 @@ def grpo_moves(case: Case, values: Values | None) -> Iterator[Move]:
     seconds = STEPS * SLOWER * case.evidence.seconds_per_step
     if case.situation.brief.budget.training_left is not None and seconds > training_seconds(case.situation):
         return
-    weight = 0.5 * case.room * (1 - case.room)
+    weight = grpo_weight(case)
     why = f"{100 * case.room:.0f} % are wrong, and the scorer can tell right replies from wrong ones"
     for factor, less in ((1.0, 1.0), (0.3, 0.5)):
         rate = case.parameter_map.rate
         training = {**values, rate: float(f"{float(str(values[rate])) * factor:.2g}")}
         said = f"GRPO on this model, {STEPS} steps at learning rate {training[rate]:g}."
         yield replace(case.move("method", less * weight, said, why), training=training)
+
+
+def grpo_weight(case: Case) -> float:
+    """The most that a GRPO move weighs."""
+    return 0.5 * case.room * (1 - case.room)
 
 
 def by_grpo(values: Values) -> bool:

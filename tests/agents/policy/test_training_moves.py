@@ -35,6 +35,20 @@ def test_grpo_is_proposed_where_the_run_can_train_so(messy) -> None:
     assert later[0] not in ideas, "there is more to gain elsewhere first"
 
 
+def test_the_server_is_asked_where_a_grpo_would_be_chosen(messy) -> None:
+    stages, call = [], messy.call
+
+    async def noted(tool: str, **arguments: Any) -> Any:
+        stages.append(arguments.get("stage"))
+        return await call(tool, **arguments)
+
+    messy.call = noted
+    assert [idea for idea in proposals(messy, 1) if idea.training_plan.get("stage")] == []
+    assert "grpo" not in stages, "there is more to gain elsewhere first"
+    proposals(messy, 12)
+    assert "grpo" in stages
+
+
 def test_its_config_is_the_servers_with_the_plan(messy) -> None:
     messy.answers["params_suggest_config"] = {"values": {**GRPO, "warmup_steps": 5}}
     idea = messy.hypothesis().model_copy(update={"training_plan": {**GRPO, "learning_rate": 6e-5}, "parent": 1})
