@@ -2,6 +2,7 @@ import importlib.util
 import json
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,3 +138,12 @@ QWEN = (
 )
 def test_template_of(chat: str | None, name: str | None) -> None:
     assert template_of(chat) == name
+
+
+@pytest.mark.parametrize(
+    ("eos", "text"), [("</s>", "</s>"), ({"content": "</s>"}, "</s>"), (None, ""), ({"lstrip": True}, "")]
+)
+def test_the_end_of_a_text_is_read_however_it_is_written(tmp_path: Path, eos: Any, text: str) -> None:
+    folder = helpers.write_model(tmp_path / "m")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": eos}))
+    assert read_model_card(folder).end_of_text == text
