@@ -29,8 +29,9 @@ class Devices:
         large = [one for one in self._wanted(task) if self.memory[one] >= (task.device_memory or 0)]
         if len(large) < self._count(task):
             size = f" of {format_size(task.device_memory)}" if task.device_memory else ""
+            known = f" (its largest has {format_size(max(self.memory.values()))})" if self.memory and size else ""
             raise InvalidRequestError(
-                f"{task.run_id}: wants {self._count(task)} GPUs{size}, and this machine has {len(large)}"
+                f"{task.run_id}: wants {self._count(task)} GPUs{size}, and this machine has {len(large)}{known}"
             )
 
     def take(self, task: BatchTask) -> tuple[int, ...] | None:
