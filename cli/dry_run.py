@@ -21,6 +21,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.graph.lifecycle.create_run import check_spec, choose_datasets_for
 from tuneloop.sandboxes.choose import open_run_sandbox
 from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.benchmark_items.of_run import declared_benchmarks
 from tuneloop.tools.benchmark_items.reasoning_gym import PREFIX as RG
 from tuneloop.tools.benchmark_items.user_folder import read_user_benchmark
 from tuneloop.tools.engines.blueprint import USUAL
@@ -84,10 +85,10 @@ def show_plan(spec: RunSpec, settings: Settings, *, as_json: bool) -> None:
 def make_plan(spec: RunSpec, settings: Settings) -> Plan:
     """Everything that is known before a run begins; of hubs only listings are asked for."""
     check_spec(spec, settings)
-    declared = [resolve.check_benchmark(name, settings) for name in spec.measured]
+    declared = declared_benchmarks(spec, settings)
     selection = None if spec.datasets else choose_datasets_for(declared[0])
     chosen = selection.datasets if selection else spec.datasets
-    items = sealed_items_known(spec.benchmark, settings)
+    items = sealed_items_known(spec.benchmark, settings) if spec.evaluated else None
     return Plan(
         spec=spec,
         planner=settings.chat_model or "offline",
@@ -96,9 +97,13 @@ def make_plan(spec: RunSpec, settings: Settings) -> Plan:
         datasets=tuple(chosen),
         reason=selection.reason if selection else "as asked",
         needs=(
-            *engine_needs(declared, settings),
+            *engine_needs(spec, declared, settings),
             model_need(spec.base_model, settings, declared[0], spec.timeout),
-            *(benchmark_need(name, one, settings) for name, one in zip(spec.measured, declared, strict=True)),
+            *(
+                benchmark_need(name, one, settings)
+                for name, one in zip(spec.measured, declared, strict=True)
+                if spec.evaluated
+            ),
             *(dataset_need(name, settings) for name in chosen),
         ),
         seconds_per_experiment=usual_seconds(spec, settings),
@@ -107,9 +112,10 @@ def make_plan(spec: RunSpec, settings: Settings) -> Plan:
     )
 
 
-def engine_needs(declared: Sequence[Benchmark], settings: Settings) -> Iterator[Need]:
-    """The engines of every run, and those that benchmarks ask for."""
-    for name in dict.fromkeys((*USUAL, *(one.engine for one in declared if one.engine))):
+def engine_needs(spec: RunSpec, declared: Sequence[Benchmark], settings: Settings) -> Iterator[Need]:
+    """The engines of every run, and those that benchmarks ask for; what evaluates only where something is."""
+    usual = [name for name in USUAL if spec.evaluated or name != "opencompass"]
+    for name in dict.fromkeys((*usual, *(one.engine for one in declared if one.engine))):
         there = given_path(name, settings) or find_built_engine(name, settings)
         yield Need("engine", name, "here" if there else "build")
 
@@ -251,6 +257,8 @@ def forecast_time(plan: Plan) -> str:
 
 def forecast_test(plan: Plan) -> str:
     """What the sealed test will be able to show."""
+    if not plan.spec.evaluated:
+        return "none: nothing is evaluated, and nothing will be proved"
     if plan.test_items is None:
         return "how small a gain it can show is known when the benchmark is here"
     return f"{plan.test_items:,} sealed items find a gain of {plan.smallest_gain} points four times in five, at best"

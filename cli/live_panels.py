@@ -129,7 +129,7 @@ def seconds_left(first: e.JobProgress, last: e.JobProgress) -> float | None:
     return max(0.0, (last.total - last.done) * seconds / done)
 
 
-STYLES = {"promoted": "green", "not promoted": "yellow", "failed": "red"}
+STYLES = {"promoted": "green", "not promoted": "yellow", "failed": "red", "not evaluated": "yellow"}
 BAR_WIDTH = 36
 
 

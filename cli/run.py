@@ -44,7 +44,8 @@ UNNAMED = (
 @click.option(
     "--benchmark",
     help="What to become better at: a registered benchmark or a folder with benchmark.yaml. Of several, separated by "
-    "commas, the first decides; all are reported.  [default: FT_TARGET_BENCHMARK, FT_BENCHMARK_DATASETS, else aime25]",
+    "commas, the first decides; all are reported; none: one training, not evaluated.  "
+    "[default: FT_TARGET_BENCHMARK, FT_BENCHMARK_DATASETS, else aime25]",
 )
 @click.option("--benchmark-description", help="Task and answer format in words.  [default: the benchmark's own]")
 @click.option(
@@ -195,10 +196,7 @@ def print_notes(notes: Iterable[str]) -> None:
 
 
 def with_benchmark_and_model(given: Mapping[str, Any], settings: Settings, *, ask: bool) -> dict[str, Any]:
-    """The options, with what nobody named: asked for where somebody is there, else aime25.
-
-    Raises InvalidRequestError when the list of benchmarks is there and empty.
-    """
+    """The options, with what nobody named: asked for where somebody is there, else aime25."""
     from tuneloop.tools.runs.spec import DEFAULT_BENCHMARK
 
     found = dict(given)
@@ -211,7 +209,7 @@ def with_benchmark_and_model(given: Mapping[str, Any], settings: Settings, *, as
 
 
 def is_unnamed(given: Mapping[str, Any], settings: Settings) -> bool:
-    """Whether neither an option nor the settings name a benchmark. Raises InvalidRequestError for an empty list."""
+    """Whether neither an option nor the settings name a benchmark, or an empty list of them."""
     from tuneloop.tools.runs.spec import named_benchmark
 
     return not (given.get("benchmark") or named_benchmark(settings))

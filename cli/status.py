@@ -10,7 +10,7 @@ import click
 from tuneloop.cli.select_run import select_run
 from tuneloop.core.budget import NEAR, SpendingLine, format_amount, spending_lines
 from tuneloop.core.events import JobProgress
-from tuneloop.core.experiment import Experiment
+from tuneloop.core.experiment import NOT_EVALUATED, Experiment
 from tuneloop.core.formatting import format_duration, format_gain_cell, format_interval, format_size
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.runs.event_text import progress_line
@@ -51,7 +51,8 @@ def show_status(status: RunStatus, console: Console, last: int) -> None:
     from rich.text import Text
 
     where = f" at {status.stage}" if status.state in ("running", "paused") else ""
-    console.print(Text(f"{status.id}: {status.state}{where}, {status.benchmark}, {status.base_model}"))
+    measured = status.benchmark if status.evaluated else NOT_EVALUATED
+    console.print(Text(f"{status.id}: {status.state}{where}, {measured}, {status.base_model}"))
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("#", "score (95 %)", "gain (95 %)", "outcome", "time", "hypothesis"):
         table.add_column(name, no_wrap=name != "hypothesis")

@@ -51,6 +51,7 @@ class TaskCard(Frozen):
     on_stop: OnStop = "finish"
     files: tuple[str, ...] = Field((), description="raw files below DATASETS_DIR, the first of each data set")
     refuse_overlaps: bool = False
+    evaluated: bool = Field(True, description="False: there is no benchmark, and no model is measured")
 
 
 class JournalRow(Frozen):

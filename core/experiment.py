@@ -80,7 +80,8 @@ def forecast_error_percent(forecast: float, real: float) -> float:
 
 Culprit = Literal["script", "data", "config", "environment"]
 Value = str | int | float | bool
-Outcome = Literal["failed", "promoted", "not promoted"]
+Outcome = Literal["failed", "promoted", "not promoted", "not evaluated"]
+NOT_EVALUATED: Outcome = "not evaluated"  # it was trained, in a run without a benchmark
 
 
 class Step(Frozen):
@@ -253,9 +254,9 @@ class Experiment(Frozen):
 
     @property
     def outcome(self) -> Outcome:
-        """Derived from score and feedback, so that it cannot contradict them."""
+        """Derived from failure, score and feedback, so that it cannot contradict them."""
         if self.score is None:
-            return "failed"
+            return "failed" if self.failure else NOT_EVALUATED
         return "promoted" if self.feedback.promoted else "not promoted"
 
 
@@ -307,8 +308,8 @@ class Journal(Frozen):
 
     @property
     def failed(self) -> int:
-        """How many experiments left nothing to measure."""
-        return len(self.experiments) - self.scored
+        """How many experiments left no model."""
+        return sum(e.outcome == "failed" for e in self.experiments)
 
 
 ApprovalPoint = Literal["plan", "launch", "stop"]

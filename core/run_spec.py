@@ -70,6 +70,7 @@ def reject_nul(text: str) -> str:
 
 Name = Annotated[str, AfterValidator(reject_nul), Field(min_length=1)]
 AUTO = "auto"  # the base model that `prepare` chooses
+NO_BENCHMARK = "none"  # one experiment is trained and delivered; nothing is evaluated
 
 
 class Guard(Frozen):
@@ -112,7 +113,7 @@ class RunSpec(Frozen):
 
     model_config = ConfigDict(extra="forbid")
 
-    benchmark: Name
+    benchmark: Name = Field(description="what decides; none: one experiment is trained, and nothing is evaluated")
     also: tuple[Name, ...] = Field(
         default=(), description="further benchmarks: measured and reported, they decide nothing"
     )
@@ -167,6 +168,19 @@ class RunSpec(Frozen):
         if len(set(names)) != len(names):
             raise ValueError(f"{', '.join(map(str, value))} names a benchmark twice; right is one allowance for each")
         return value
+
+    @field_validator("loop_n", "guards", "seeds")
+    @classmethod
+    def needs_scores(cls, value: object, info: ValidationInfo) -> object:
+        """Several experiments or trainings are compared by their scores, and a guard is one."""
+        if info.data.get("benchmark") == NO_BENCHMARK and value not in (None, 1, ()):
+            raise ValueError("a run without a benchmark compares nothing; right is to leave it out, or a --benchmark")
+        return value
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether models are measured."""
+        return self.benchmark != NO_BENCHMARK
 
     @property
     def measured(self) -> tuple[str, ...]:

@@ -62,7 +62,9 @@ class Settings(BaseModel):
         default=None, alias="FT_TARGET_BENCHMARK", description="benchmark when --benchmark is not given"
     )
     target_benchmarks: OptionalNames = Field(
-        default=None, alias="FT_BENCHMARK_DATASETS", description="list; the first decides"
+        default=None,
+        alias="FT_BENCHMARK_DATASETS",
+        description="list; the first decides; []: trains without evaluation",
     )
     benchmark_list: OptionalNames = Field(
         default=None, alias="BENCHMARK_DATASETS", description="seeds' other name of FT_BENCHMARK_DATASETS"

@@ -55,6 +55,7 @@ class EvaluationTools:
         replies are code, or a judge decides, there are further jobs: call again when one is over.
         """
         self.scope.allow(split)
+        self._check_evaluated()
         return Launched(experiment=experiment, job=start_evaluation(self.scope.run_tools(), experiment))
 
     def get_result(self, experiment: Measured, split: Split = "validation") -> EvaluationStatus:
@@ -111,7 +112,13 @@ class EvaluationTools:
         pair = [self.score(number, name, whole=True) for number in (candidate, incumbent)]
         return compare(*pair).model_dump(mode="json")
 
+    def _check_evaluated(self) -> None:
+        """Raises ToolError for a run without a benchmark."""
+        if not self.scope.run_tools().spec.evaluated:
+            raise ToolError("this run has no benchmark, and nothing is evaluated")
+
     def _folder(self, benchmark: str) -> BenchmarkFolder:
+        self._check_evaluated()
         folders = {folder.benchmark.name: folder for folder in self.scope.run_tools().benchmarks}
         if benchmark and benchmark not in folders:
             raise ToolError(f"no benchmark {benchmark!r} in this run; there are {', '.join(folders)}")

@@ -100,6 +100,8 @@ def log_tail_section(text: str) -> str:
 def task_section(brief: Brief) -> str:
     """The task card."""
     t = brief.task
+    if not t.evaluated:
+        return unevaluated_task(brief)
     better = "higher" if t.direction == "max" else "lower"
     return "\n".join(
         (
@@ -109,6 +111,21 @@ def task_section(brief: Brief) -> str:
             f"- the scorer reads ({t.answer}): {t.reads}{_final(t)}; what it cannot read is wrong",
             f"- base model: {t.base_model} on {t.device}; data sets: {', '.join(t.datasets)}",
             *_sizes(t),
+            f"- at most {t.row_limit} training rows; seed {t.seed}",
+            *_models(brief),
+        )
+    )
+
+
+def unevaluated_task(brief: Brief) -> str:
+    """The task card of a run without a benchmark."""
+    t = brief.task
+    return "\n".join(
+        (
+            "- no benchmark: one experiment is trained and delivered, and nothing is evaluated. What is said elsewhere of a "
+            "benchmark, its prompt, scorer and items does not apply: keep questions and answers as the data have them",
+            f"- what is asked: {' '.join(t.description.split())}",
+            f"- base model: {t.base_model} on {t.device}; data sets: {', '.join(t.datasets)}",
             f"- at most {t.row_limit} training rows; seed {t.seed}",
             *_models(brief),
         )

@@ -50,6 +50,7 @@ from tuneloop.agents.policy.training_moves import (
     read_grpo_values,
     template_moves,
 )
+from tuneloop.agents.policy.unevaluated import plain_hypothesis
 from tuneloop.core.brief import Brief, JournalRow
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Hypothesis
@@ -108,6 +109,8 @@ def stop_proposal(brief: Brief, parent: int) -> Hypothesis:
 
 def first_hypothesis(situation: Situation, parameter_map: ParameterMap, spacing: str) -> Hypothesis:
     """The sensible first recipe. Raises RecipeError when no source can be read as questions and answers."""
+    if not situation.task.evaluated:
+        return plain_hypothesis(situation, parameter_map)
     chosen = choose_sources(situation)
     if not chosen:
         names = ", ".join(s.id for s in situation.sources) or "none"

@@ -147,10 +147,12 @@ def answer_of(text: str, task: dict[str, Any]) -> str | None:
 
 
 def alpaca(row: Row, task: dict[str, Any]) -> dict[str, str]:
-    """The row as the benchmark asks it, answered as its scorer reads it."""
+    """The row as the benchmark asks it, answered as its scorer reads it; without a form for that as the source has it."""
     texts = {n: task["prefixes"].get(n, "") + text + task["suffixes"].get(n, "") for n, text in row.fields.items()}
     names = "|".join(re.escape(name) for name in texts)
     instruction = re.sub(rf"\{{({names})\}}", lambda match: texts[match[1]], task["prompt"])
+    if not task["final"]:
+        return {"instruction": instruction, "input": "", "output": row.solution or row.answer or ""}
     steps = CLOSING.sub("", row.solution).strip() if task["steps"] else ""
     bare = steps if not same_answer(steps, row.answer) else ""
     final = re.sub(r"\bANSWER\b", lambda _: row.answer or "", task["final"])

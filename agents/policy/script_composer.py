@@ -294,7 +294,8 @@ def option_list(options: dict[str, Value | list[str]], name: str) -> list[str]:
 def form_entry(form: Form, plan: Sequence[Step]) -> dict[str, Any]:
     """The benchmark's form; a plan without the format step asks and answers raw."""
     asked = next((step for step in plan if step.do == FORM), None)
-    wanted = asked.options if asked else {"prompt": False, "final": False}
+    wanted = asked.options if asked else {"prompt": False}
+    final = str(wanted.get("template") or form.final) if wanted.get("final", True) else "ANSWER"
     raw = dict.fromkeys(form.suffixes, "")
     return {
         "prompt": form.prompt if wanted.get("prompt", True) else "\n".join(f"{{{name}}}" for name in form.suffixes),
@@ -306,6 +307,6 @@ def form_entry(form: Form, plan: Sequence[Step]) -> dict[str, Any]:
         "low": form.low,
         "high": form.high,
         "options": form.options,
-        "final": str(wanted.get("template") or form.final) if wanted.get("final", True) else "ANSWER",
+        "final": final if asked else "",
         "steps": form.steps and bool(wanted.get("steps", True)),
     }

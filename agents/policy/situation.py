@@ -13,7 +13,7 @@ from tuneloop.agents.policy.script_composer import Form
 from tuneloop.core.brief import Brief, TaskCard
 from tuneloop.core.constraints import is_allowed
 from tuneloop.core.experiment import Throughput
-from tuneloop.core.profile import BenchmarkFacts, DatasetProfile, SourceProfile
+from tuneloop.core.profile import BenchmarkFacts, DatasetProfile, ItemField, SourceProfile
 from tuneloop.core.protocols import Toolbox
 
 # How the final answer has to stand in a reply, so that the benchmark's scorer reads it.
@@ -284,11 +284,12 @@ def form_of(task: TaskCard, facts: BenchmarkFacts) -> Form:
     low, high = facts.answer_low or 0.0, facts.answer_high or 0.0
     room = 2 * max(abs(low), abs(high), 10.0)
     style = facts.options
+    fields = facts.fields or {"prompt": ItemField(prefix="", suffix="")}
     return Form(
         prompt=task.prompt,
-        prefixes={name: ends.prefix for name, ends in facts.fields.items()},
-        suffixes={name: ends.suffix for name, ends in facts.fields.items()},
-        constants=tuple(name for name, ends in facts.fields.items() if ends.constant),
+        prefixes={name: ends.prefix for name, ends in fields.items()},
+        suffixes={name: ends.suffix for name, ends in fields.items()},
+        constants=tuple(name for name, ends in fields.items() if ends.constant),
         shape=facts.answer_shape,
         labels=facts.labels,
         low=min(0.0, low - room) if low < 0 else 0.0,

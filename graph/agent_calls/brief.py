@@ -121,6 +121,7 @@ def task_card(ctx: Context) -> TaskCard:
         on_stop=spec.on_stop,
         files=tuple(raw_files(ctx)),
         refuse_overlaps=spec.refuse_overlaps,
+        evaluated=spec.evaluated,
     )
 
 

@@ -13,6 +13,7 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.outcomes.stopping import next_node
 from tuneloop.graph.state import VERSION, NodeFailure, State
 from tuneloop.tools.budget.spending import seconds_worked
+from tuneloop.tools.runs.evidence import is_prepared
 from tuneloop.tools.runs.journal import load_journal
 
 # First artifact of a node: its presence proves that earlier nodes are over, unless a repair was requested.
@@ -38,7 +39,7 @@ def rebuild(run: RunFolder, settings: Settings) -> State:
         from langgraph.constants import END  # `tuneloop chat` answers without langgraph
 
         return state.model_copy(update={"stage": END, "report": str(run.report)})
-    if not (run.setup.is_file() and (run.baseline / "scores.json").is_file()):
+    if not is_prepared(run):
         return state
     if run.final.is_dir():
         return state.model_copy(update={"stage": "finish"})

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tuneloop.agents.critic import CRITIC
+from tuneloop.core.brief import Brief
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Training
 from tuneloop.core.files import digest, json_text, read_bytes, read_field, read_model, write_json
@@ -22,6 +23,8 @@ from tuneloop.tools.housekeeping.pruning import prune_run
 from tuneloop.tools.runs.evidence import record_evidence
 from tuneloop.tools.runs.journal import experiment_score, load_journal, other_scores, whole_scores
 
+NOTHING_MEASURED = Critique(explanation="Nothing was evaluated: there is no score to explain.", lesson="")
+
 
 def critique(ctx: Context) -> dict[str, Any]:
     """Close the experiment; go on, or finish when loops, time or luck are out."""
@@ -31,20 +34,16 @@ def critique(ctx: Context) -> dict[str, Any]:
         )  # an experiment is closed without a critic rather than left open
     complete_uses(ctx)
     again = RECIPES if ctx.run_tools.spec.seeds > 1 else 0
-    prune_run(ctx.run, load_journal(ctx.run), ctx.settings.keep_models, again)
+    # What is trained without evaluation is delivered, whatever is kept of experiments that lost.
+    keep = ctx.settings.keep_models if ctx.run_tools.spec.evaluated else "all"
+    prune_run(ctx.run, load_journal(ctx.run), keep, again)
     return {"stage": next_node(ctx), "attempt": 0, "failure": None}
 
 
 def close_experiment(ctx: Context) -> None:
     """Judge, explain, write."""
-    folder, node_failure = ctx.folder, ctx.state.failure
-    failed = node_failure is not None and not folder.scores.is_file()
-    failure = (
-        Failure(node=node_failure.node, culprit=node_failure.culprit, text=node_failure.text)
-        if failed and node_failure
-        else None
-    )
-    score = None if failed else experiment_score(ctx.run, ctx.state.experiment)
+    folder, failure = ctx.folder, final_failure(ctx)
+    score = None if failure or not ctx.run_tools.spec.evaluated else experiment_score(ctx.run, ctx.state.experiment)
     training = read_model(folder.training, Training) if folder.training.is_file() else None
     decision = (
         decide_candidate(ctx, score, whole_scores(folder.scores, [g.benchmark for g in guard_specs(ctx)]))
@@ -58,10 +57,7 @@ def close_experiment(ctx: Context) -> None:
     told = build_brief(
         ctx, failure=text, score=score, also=also, decision=decision, training=training, failures=failures
     )
-    try:
-        critic = run_agent(ctx, CRITIC, told)
-    except RecipeError as e:
-        critic = Critique(explanation=f"The critic gave no usable answer: {e}", lesson="", blame="none")
+    critic = ask_critic(ctx, told) if failure or score else NOTHING_MEASURED
     feedback = Feedback(
         promoted=bool(decision and decision.promoted),
         comparison=decision and decision.comparison,
@@ -86,6 +82,23 @@ def close_experiment(ctx: Context) -> None:
     record_evidence(ctx.run, folder.root, experiment=json_text(made))
     write_json(folder.result, made)
     ctx.emit(experiment_finished(experiment))
+
+
+def final_failure(ctx: Context) -> Failure | None:
+    """Why the experiment has failed; None where it was measured, or where nothing is and no failure ended it."""
+    found = ctx.state.failure
+    repaired = found is not None and found.leads != "critique"
+    if found is None or ctx.folder.scores.is_file() or (repaired and not ctx.run_tools.spec.evaluated):
+        return None
+    return Failure(node=found.node, culprit=found.culprit, text=found.text)
+
+
+def ask_critic(ctx: Context, told: Brief) -> Critique:
+    """The explanation, or the honest note that there is none."""
+    try:
+        return run_agent(ctx, CRITIC, told)
+    except RecipeError as e:
+        return Critique(explanation=f"The critic gave no usable answer: {e}", lesson="", blame="none")
 
 
 def read_hypothesis(folder: ExperimentFolder) -> Hypothesis:

@@ -27,9 +27,9 @@ from tuneloop.tools.runs.journal import experiment_score, keep_score, score_file
 
 
 def evaluate(ctx: Context) -> dict[str, Any]:
-    """Score the trained model."""
+    """Score the trained model, where the run has a benchmark."""
     file = ctx.folder.scores
-    if not file.is_file():
+    if ctx.run_tools.spec.evaluated and not file.is_file():
         remeasure_references(ctx)
         found = measure_experiment(ctx, ctx.state.experiment)
         began = plan_time(evaluation_place(ctx.run_tools, ctx.state.experiment))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import RecipeFailure
-from tuneloop.core.experiment import Candidate, Candidates, Training
+from tuneloop.core.experiment import NOT_EVALUATED, Candidate, Candidates, Journal, Training
 from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.score import Score
@@ -44,6 +44,8 @@ def choose_candidate(ctx: Context) -> Candidates:
 def best_training(ctx: Context) -> Candidates:
     """The incumbent, or the training with another seed that measures better."""
     journal = load_journal(ctx.run)
+    if not ctx.run_tools.spec.evaluated:
+        return trained_candidate(journal)
     if journal.best is None:
         return Candidates()
     left, recipes = ctx.clock(), journal.promoted[:RECIPES] if ctx.run_tools.spec.seeds > 1 else ()
@@ -69,6 +71,12 @@ def best_training(ctx: Context) -> Candidates:
             if not place.scores.is_file():  # time cut it short
                 prune_experiment(place, weights=True, raw=True, rule="seeds")
     return Candidates(chosen=chosen, values={number: tuple(found) for number, found in values.items()})
+
+
+def trained_candidate(journal: Journal) -> Candidates:
+    """Of a run without a benchmark: the experiment that was trained, if one was."""
+    trained = [e.number for e in journal.experiments if e.outcome == NOT_EVALUATED]
+    return Candidates(chosen=Candidate(experiment=trained[-1]) if trained else None)
 
 
 def further_trainings(

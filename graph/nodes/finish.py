@@ -8,18 +8,21 @@ from langgraph.graph import END
 
 from tuneloop.core.errors import InfrastructureError, RecipeError
 from tuneloop.core.events import RunFinished
+from tuneloop.core.experiment import Candidates
 from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.score import Score, SealedTest
 from tuneloop.graph.context import Context
 from tuneloop.graph.nodes.evaluate import run_evaluation
 from tuneloop.graph.nodes.extra_seeds import candidate_folder, choose_candidate
-from tuneloop.graph.outcomes.report_data import report_data
+from tuneloop.graph.outcomes.report_data import report_data, run_facts
 from tuneloop.graph.wait import wait_for_job
 from tuneloop.tools.evaluation.run_evaluation import sealed_scores, sealed_status, start_sealed, stop_sealed
 from tuneloop.tools.evaluation.test_access_log import log_test_access
 from tuneloop.tools.housekeeping.pruning import prune_experiment
+from tuneloop.tools.hub.store import MANIFEST
 from tuneloop.tools.report.markdown import plain_verdict
+from tuneloop.tools.report.unevaluated import unevaluated_verdict, write_unevaluated_report
 from tuneloop.tools.report.write import write_report
 from tuneloop.tools.statistics import compare
 from tuneloop.tools.weights.delivery import (
@@ -34,31 +37,52 @@ from tuneloop.tools.weights.delivery import (
 
 def finish(ctx: Context) -> dict[str, Any]:
     """Choose, read the test, deliver, write `report.md` and, last, `report.json`."""
-    run = ctx.run
-    if not run.report_json.is_file():
-        run.final.mkdir(exist_ok=True)
+    if not ctx.run.report_json.is_file():
+        ctx.run.final.mkdir(exist_ok=True)
         found = choose_candidate(ctx.with_gpu_deadline())
-        if found.chosen is not None and not (run.final / "test.json").is_file():
-            make_candidate(ctx, candidate_folder(ctx, found.chosen))
-        test = load_or_run_sealed_test(ctx, candidate=found.chosen is not None)
-        delivered = not is_below_base(test) if test.best else False
-        deliver_candidate(run, delivered=delivered)
-        if delivered and found.chosen and found.chosen.training > 1:
-            prune_experiment(candidate_folder(ctx, found.chosen), weights=True, raw=True, rule="seeds")
-        ctx.run_tools.workers.stop()  # before the report: what is finished is not resumed, and nobody would do it
-        data = report_data(ctx, test, found)
-        write_report(run, data)
-        ctx.emit(
-            RunFinished(
-                report=str(run.report),
-                says=plain_verdict(data),
-                best=found.chosen.experiment if found.chosen else None,
-                delivered=delivered,
-                baseline_test=test.base[0].value,
-                best_test=test.best[0].value if test.best else None,
-            )
+        if ctx.run_tools.spec.evaluated:
+            deliver_tested(ctx, found)
+        else:
+            deliver_unevaluated(ctx, found)
+    return {"stage": END, "report": str(ctx.run.report)}
+
+
+def deliver_tested(ctx: Context, found: Candidates) -> None:
+    """Base and candidate on the sealed test; the candidate is delivered unless it measures below the base."""
+    run = ctx.run
+    if found.chosen is not None and not (run.final / "test.json").is_file():
+        make_candidate(ctx, candidate_folder(ctx, found.chosen))
+    test = load_or_run_sealed_test(ctx, candidate=found.chosen is not None)
+    delivered = not is_below_base(test) if test.best else False
+    deliver_candidate(run, delivered=delivered)
+    if delivered and found.chosen and found.chosen.training > 1:
+        prune_experiment(candidate_folder(ctx, found.chosen), weights=True, raw=True, rule="seeds")
+    ctx.run_tools.workers.stop()  # before the report: what is finished is not resumed, and nobody would do it
+    data = report_data(ctx, test, found)
+    write_report(run, data)
+    ctx.emit(
+        RunFinished(
+            report=str(run.report),
+            says=plain_verdict(data),
+            best=found.chosen.experiment if found.chosen else None,
+            delivered=delivered,
+            baseline_test=test.base[0].value,
+            best_test=test.best[0].value if test.best else None,
         )
-    return {"stage": END, "report": str(run.report)}
+    )
+
+
+def deliver_unevaluated(ctx: Context, found: Candidates) -> None:
+    """The model that was trained, as it is: no test is read, and the report claims nothing."""
+    run = ctx.run
+    if found.chosen is not None and not (run.best / MANIFEST).is_file():
+        make_candidate(ctx, candidate_folder(ctx, found.chosen))
+        deliver_candidate(run, delivered=True)
+    ctx.run_tools.workers.stop()
+    data = run_facts(ctx, found)
+    write_unevaluated_report(run, data)
+    says = unevaluated_verdict(data)
+    ctx.emit(RunFinished(report=str(run.report), says=says, delivered=found.chosen is not None))
 
 
 def is_below_base(test: SealedTest) -> bool:

@@ -16,7 +16,8 @@ from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InfrastructureError, PausedError, RecipeError
 from tuneloop.core.events import AgentAnswered, BaselineMeasured, JobProgress
 from tuneloop.core.files import digest, read_model, write_json
-from tuneloop.core.run_spec import AUTO, PlacedBenchmark, Setup
+from tuneloop.core.run_spec import AUTO, PlacedBenchmark, RunSpec, Setup
+from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.create_run import choose_datasets_for
 from tuneloop.graph.nodes.choose_model import chosen_model
@@ -25,7 +26,6 @@ from tuneloop.graph.nodes.measure_throughput import measure_throughput
 from tuneloop.graph.outcomes.promotion import describe_validation, estimate_power
 from tuneloop.graph.outcomes.stopping import next_node
 from tuneloop.graph.steering.inbox_listener import raise_if_paused
-from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.benchmark_items.folder import (
     SMALLEST,
     BenchmarkFolder,
@@ -34,6 +34,7 @@ from tuneloop.tools.benchmark_items.folder import (
     seconds_of_experiment,
     select_validation,
 )
+from tuneloop.tools.benchmark_items.of_run import declared_benchmarks, resolve_benchmarks
 from tuneloop.tools.config.model_card import read_model_card
 from tuneloop.tools.contamination.splits import check_benchmarks_disjoint, make_guard
 from tuneloop.tools.engines import Engine, ensure_engine
@@ -85,22 +86,36 @@ def prepare(ctx: Context) -> dict[str, Any]:
         write_setup(ctx.run, fetch_and_build(ctx))
         ctx.run_tools.start_workers()
         importlib.import_module("tuneloop.mcp_servers.client")  # takes a second, and the workers start meanwhile
-    file = ctx.run.baseline / "scores.json"
-    if not file.is_file():
-        ctx.emit(estimate_power(ctx))
-        try:
-            choose_validation(ctx)
-            prefetch_profiles(ctx)
-            measured = measure_experiment(ctx, 0)
-        except RecipeError as e:
-            raise InfrastructureError(f"the base model could not be measured: {e}") from e
-        write_json(ctx.run.baseline / "spent.json", {"seconds": ctx.state.spent + time.monotonic() - began})
-        score = keep_score(file, measured)
-        ctx.emit(BaselineMeasured(value=score.value, low=score.low, high=score.high, n=score.n))
+    if ctx.run_tools.spec.evaluated:
+        measure_base_model(ctx, began)
     if not (ctx.run.baseline / HASHES).is_file():
         measure_throughput(ctx)
+        if not ctx.run_tools.spec.evaluated:
+            note_time(ctx, began)
         record_evidence(ctx.run, ctx.run.baseline)
     return {"stage": next_node(ctx)}
+
+
+def measure_base_model(ctx: Context, began: float) -> None:
+    """Settle the validation items, then `baseline/scores.json`; what is there stays."""
+    file = ctx.run.baseline / "scores.json"
+    if file.is_file():
+        return
+    ctx.emit(estimate_power(ctx))
+    try:
+        choose_validation(ctx)
+        prefetch_profiles(ctx)
+        measured = measure_experiment(ctx, 0)
+    except RecipeError as e:
+        raise InfrastructureError(f"the base model could not be measured: {e}") from e
+    note_time(ctx, began)
+    score = keep_score(file, measured)
+    ctx.emit(BaselineMeasured(value=score.value, low=score.low, high=score.high, n=score.n))
+
+
+def note_time(ctx: Context, began: float) -> None:
+    """Write what the preparation took."""
+    write_json(ctx.run.baseline / "spent.json", {"seconds": ctx.state.spent + time.monotonic() - began})
 
 
 def choose_validation(ctx: Context) -> None:
@@ -168,38 +183,29 @@ class PreparationProgress:
 
 
 def fetch_and_build(ctx: Context) -> Setup:
-    """Make or fetch what is missing; the second engine is built while the model is made."""
+    """Make or fetch what is missing."""
     spec, settings, say = ctx.run_tools.spec, ctx.settings, PreparationProgress(ctx)
-    judged_by = find_run_judge(ctx, [resolve.check_benchmark(name, settings) for name in (spec.benchmark, *spec.also)])
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        second = pool.submit(partial(ensure_engine, "opencompass", settings, say))
-        try:
-            first = ensure_engine("llamafactory", settings, say)
-            model = None if spec.base_model == AUTO else models.resolve_model(spec.base_model, settings, say)
-            engines: tuple[Engine, ...] = (first, second.result())
-        except BaseException:
-            # The pool waits for its thread: Ctrl-C here must reach the engine that is built over there.
-            say.over = True
-            raise
-    base_engines = engines
-    wanted = (resolve.check_benchmark(name, settings).engine for name in spec.measured)
-    engines = (*engines, *(ensure_engine(name, settings, say) for name in dict.fromkeys(wanted) if name))
-    choose_backend(settings.backend, engines[1], find_device())
-    run_tools = resolve.resolve_benchmark(spec.benchmark, settings.home, spec.benchmark_description, settings)
-    model = model or models.resolve_model(chosen_model(ctx, run_tools, base_engines, say), settings, say)
+    declared = declared_benchmarks(spec, settings)
+    judged_by = find_run_judge(ctx, declared)
+    base_engines, model = engines_and_model(spec, settings, say)
+    wanted = dict.fromkeys(one.engine for one in declared if one.engine)
+    engines = (*base_engines, *(ensure_engine(name, settings, say) for name in wanted))
+    if spec.evaluated:
+        choose_backend(settings.backend, engines[1], find_device())
+    first_benchmark, *also = benchmarks = resolve_benchmarks(spec, settings)
+    model = model or models.resolve_model(chosen_model(ctx, first_benchmark, base_engines, say), settings, say)
     for engine in base_engines:
         check_architecture(model.root, engine)
     read_model_card(model.root)
-    also = [resolve.resolve_benchmark(name, settings.home, None, settings) for name in spec.measured[1:]]
-    check_benchmarks_disjoint([run_tools, *also])
-    chosen = datasets.resolve_datasets(chosen_datasets(ctx, run_tools.benchmark), settings.home, settings, say)
-    records = {one.dataset.name: filter_dataset(ctx, one, (run_tools, *also), say) for one in chosen}
+    check_benchmarks_disjoint(benchmarks)
+    chosen = datasets.resolve_datasets(chosen_datasets(ctx, first_benchmark.benchmark), settings.home, settings, say)
+    records = {one.dataset.name: filter_dataset(ctx, one, tuple(benchmarks), say) for one in chosen}
     found = [replace(one, root=records[one.dataset.name][1].root) for one in chosen]
     link_datasets(ctx, found)
     return Setup(
-        benchmark=run_tools.benchmark,
-        benchmark_root=run_tools.root,
-        benchmark_fingerprint=run_tools.fingerprint,
+        benchmark=first_benchmark.benchmark,
+        benchmark_root=first_benchmark.root,
+        benchmark_fingerprint=first_benchmark.fingerprint,
         also=tuple(PlacedBenchmark(benchmark=b.benchmark, root=b.root, fingerprint=b.fingerprint) for b in also),
         model_name=model.name,
         model_root=model.root,
@@ -214,6 +220,25 @@ def fetch_and_build(ctx: Context) -> Setup:
         judge=judged_by,
         versions={"tuneloop": tuneloop.__version__, **{e.name: f"{e.version} ({e.identity})" for e in engines}},
     )
+
+
+def engines_and_model(
+    spec: RunSpec, settings: Settings, say: PreparationProgress
+) -> tuple[tuple[Engine, ...], models.ModelFolder | None]:
+    """What trains, and what evaluates where the run does; the model, None where none is named.
+
+    The second engine is built while the model is made.
+    """
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        second = pool.submit(partial(ensure_engine, "opencompass", settings, say)) if spec.evaluated else None
+        try:
+            first = ensure_engine("llamafactory", settings, say)
+            model = None if spec.base_model == AUTO else models.resolve_model(spec.base_model, settings, say)
+            return (first, second.result()) if second else (first,), model
+        except BaseException:
+            # The pool waits for its thread: Ctrl-C here must reach the engine that is built over there.
+            say.over = True
+            raise
 
 
 def filter_dataset(

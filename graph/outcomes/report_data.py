@@ -28,7 +28,7 @@ from tuneloop.tools.evaluation.test_access_log import access_number, has_test_ac
 from tuneloop.tools.hub.base_models import ModelChoice
 from tuneloop.tools.llm_proxy.ledger import sums_by_job
 from tuneloop.tools.raw_data.cache import dataset_view
-from tuneloop.tools.report.data import Curve, FurtherBenchmark, ModelUse, ReportData
+from tuneloop.tools.report.data import Curve, FurtherBenchmark, ModelUse, ReportData, RunFacts
 from tuneloop.tools.report.timing import node_times
 from tuneloop.tools.runs.fork import read_fork
 from tuneloop.tools.runs.journal import experiment_score, load_journal, other_scores, whole_score
@@ -36,22 +36,49 @@ from tuneloop.tools.statistics import check_guard, claim, comparison_of, gain_di
 from tuneloop.tools.training.result import log_points
 
 
-def report_data(ctx: Context, test: SealedTest, field: Candidates) -> ReportData:
-    """Everything `write_report` needs."""
+def run_facts(ctx: Context, field: Candidates) -> RunFacts:
+    """How the run came about and what it took."""
     run, setup, spec = ctx.run, ctx.run_tools.setup, ctx.run_tools.spec
     journal = load_journal(run)
-    untouched = experiment_score(run, 0)
-    origin = read_fork(run) if run.fork.is_file() else None
-    best = whole_score(candidate_folder(ctx, field.chosen).scores) if field.chosen else None
     numbers = [e.number for e in journal.experiments]
-    measured = {"Base on validation": untouched, "Base on the test": test.base[0]}
-    if best and test.best:
-        measured |= {"Best on validation": best, "Best on the test": test.best[0]}
-    return ReportData(
+    return RunFacts(
         spec=spec,
         benchmark=setup.benchmark,
         base_model=setup.model_name,
         model_choice=read_model(run.model_choice, ModelChoice) if run.model_choice.is_file() else None,
+        candidates=field,
+        journal=journal,
+        losses={n: curve for n in numbers if (curve := loss_curve(run, n))},
+        data={n: read_model(f, GateReport) for n in numbers if (f := run.experiment(n).data / "report.json").is_file()},
+        warnings={n: found for n in numbers if (found := collect_warnings(run, n))},
+        seconds=ctx.state.spent,
+        times=node_times(run),
+        calls=sums_by_job(run.ledger),
+        spent=with_disk(run, run_spending(run, ctx.state.spent)),
+        limits=current_limits(run, spec),
+        loop_n=experiments_limit(run, spec),
+        models=tuple(model_usage(ctx)),
+        versions=setup.versions,
+        seeds={"data": spec.seed, "training": spec.seed, **({"evaluation": spec.seed} if spec.evaluated else {})},
+        sandbox=setup.sandbox,
+        planner=setup.planner,
+        answers=answers_by_planner(run),
+        stopped=read_field(run.stop, "reason", str) if run.stop.is_file() else "",
+    )
+
+
+def report_data(ctx: Context, test: SealedTest, field: Candidates) -> ReportData:
+    """Everything `write_report` needs."""
+    run, facts = ctx.run, run_facts(ctx, field)
+    untouched = experiment_score(run, 0)
+    origin = read_fork(run) if run.fork.is_file() else None
+    best = whole_score(candidate_folder(ctx, field.chosen).scores) if field.chosen else None
+    numbers = [e.number for e in facts.journal.experiments]
+    measured = {"Base on validation": untouched, "Base on the test": test.base[0]}
+    if best and test.best:
+        measured |= {"Best on validation": best, "Best on the test": test.best[0]}
+    return ReportData(
+        **dict(facts),
         baseline_validation=untouched.bare,
         best_validation=best and best.bare,
         baseline_test=test.base[0].bare,
@@ -60,30 +87,12 @@ def report_data(ctx: Context, test: SealedTest, field: Candidates) -> ReportData
         smallest_gain=smallest_gain(sealed_precision(ctx.run_tools)),
         validation_shown=len(untouched.items),
         halves=validation_halves(best, untouched) if best else None,
-        candidates=field,
         guards_test=guard_losses(ctx, test),
         also=tuple(further_benchmark(ctx, number, test, field) for number in range(1, len(test.base))),
-        journal=journal,
-        losses={n: curve for n in numbers if (curve := loss_curve(run, n))},
-        data={n: read_model(f, GateReport) for n in numbers if (f := run.experiment(n).data / "report.json").is_file()},
-        warnings={n: found for n in numbers if (found := collect_warnings(run, n))},
         raw_overlaps=raw_overlaps(run),
         refused={n: rows for n in numbers if (rows := refused_rows(run, n))},
-        removed=removed_rows(setup),
-        seconds=ctx.state.spent,
-        times=node_times(run),
+        removed=removed_rows(ctx.run_tools.setup),
         scorer_failed={who: failed for who, score in measured.items() if (failed := score.scorer_failed())},
-        calls=sums_by_job(run.ledger),
-        spent=with_disk(run, run_spending(run, ctx.state.spent)),
-        limits=current_limits(run, spec),
-        loop_n=experiments_limit(run, spec),
-        models=tuple(model_usage(ctx)),
-        versions=setup.versions,
-        seeds={"data": spec.seed, "training": spec.seed, "evaluation": spec.seed},
-        sandbox=setup.sandbox,
-        planner=setup.planner,
-        answers=answers_by_planner(run),
-        stopped=read_field(run.stop, "reason", str) if run.stop.is_file() else "",
         fork=origin,
         lineage_opened=was_measured_before(ctx.settings.home, run)
         or (origin is not None and has_test_access(ctx.settings.home, (origin.run, *origin.before))),

@@ -97,7 +97,10 @@ def _answer(ctx: Context, question: Question) -> Outcome:
 
 def _pause_or_resume(ctx: Context, command: Pause | Resume) -> Outcome:
     if ctx.run.report_json.is_file():
-        return Outcome(f"The run is over; `tuneloop fork {ctx.run.id} --at N` goes on from it.", refused=True)
+        goes_on = f"`tuneloop fork {ctx.run.id} --at N` goes on from it"
+        return Outcome(
+            f"The run is over; {goes_on if ctx.run_tools.spec.evaluated else 'right is another run'}.", refused=True
+        )
     if isinstance(command, Pause):
         return Outcome(f"The run pauses and keeps everything; `tuneloop resume {ctx.run.id}` goes on.", pause=True)
     working = is_locked(ctx.run.lock)

@@ -9,7 +9,7 @@ from tuneloop.core.commands import table
 from tuneloop.core.constraints import Constraint
 from tuneloop.core.directive import Directive, Focus, Lasting, Question, Sources, Topic, Use, describe
 from tuneloop.core.directive_log import open_directives, read_directives
-from tuneloop.core.experiment import Experiment, Forecast, Hypothesis, Journal
+from tuneloop.core.experiment import NOT_EVALUATED, Experiment, Forecast, Hypothesis, Journal
 from tuneloop.core.files import read_field, read_model, read_text
 from tuneloop.core.formatting import format_comparison, format_duration
 from tuneloop.core.prompt_escaping import fence
@@ -80,9 +80,10 @@ def cell(text: str) -> str:
 def why(ctx: Context, number: int | None) -> str:
     """Why an experiment that is over brought nothing: the newest that failed or was not promoted, when none is named."""
     done = load_journal(ctx.run).experiments
-    found = [e for e in done if e.outcome != "promoted" and number in (None, e.number)]
+    found = [e for e in done if e.outcome not in ("promoted", NOT_EVALUATED) and number in (None, e.number)]
     if not found:
-        return "No experiment has failed." if number is None else f"Experiment {number} was promoted."
+        said = f"Experiment {number} was promoted." if ctx.run_tools.spec.evaluated else best(ctx)
+        return "No experiment has failed." if number is None else said
     last = found[-1]
     lesson = f" Lesson: {last.feedback.critique.lesson}" if last.feedback.critique.lesson else ""
     if last.failure is not None:
@@ -100,6 +101,8 @@ def _losses(e: Experiment) -> str:
 
 def best(ctx: Context) -> str:
     """The incumbent compared with the base model."""
+    if not ctx.run_tools.spec.evaluated:
+        return "This run has no benchmark: nothing is evaluated, so that no model is better than another."
     found, base = load_journal(ctx.run).best, baseline_score(ctx.run)
     untouched = (
         f"the base model has {base.value:.1f} [{base.low:.1f}, {base.high:.1f}]"

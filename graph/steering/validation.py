@@ -66,7 +66,8 @@ def objection(ctx: Context, command: Lasting, given: Sequence[Directive]) -> str
     `given`: the directives so far.
     """
     if ctx.run.report_json.is_file() or (ctx.run.final.is_dir() and isinstance(command, Extend)):
-        return f"the run is over; `tuneloop fork {ctx.run.id} --at N` goes on from any of its experiments"
+        again = f"`tuneloop fork {ctx.run.id} --at N` goes on from any of its experiments"
+        return f"the run is over; {again if ctx.run_tools.spec.evaluated else 'right is another run'}"
     match command:
         case Use() | Bound() | Keep() | Avoid():
             return _parameter(ctx, command) or _combination(ctx, command, given)
@@ -164,6 +165,8 @@ def _limits(ctx: Context, command: Extend) -> str:
     """Against limits that the run does not have."""
     spec = ctx.run_tools.spec
     limit, done = experiments_limit(ctx.run, spec), len(load_journal(ctx.run).experiments)
+    if command.experiments and not spec.evaluated:
+        return "this run evaluates nothing, so that a second experiment could not be compared with the first"
     asked = (
         (command.seconds, spec.timeout, "time"),
         (command.tokens, spec.max_tokens, "tokens"),

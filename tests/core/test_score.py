@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis, Journal
+from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis, Journal
 from tuneloop.core.formatting import format_comparison, format_gain, format_gain_cell
 from tuneloop.core.score import Comparison, ItemResult, Score
 
@@ -39,6 +39,7 @@ def experiment(number: int, value: float | None, *, promoted: bool) -> Experimen
         number=number,
         hypothesis=Hypothesis(statement="s", reason="r", disproof="d", aspect="first"),
         score=None if value is None else scored(1, 0).model_copy(update={"value": value}),
+        failure=Failure(node="train", culprit="config", text="it broke") if value is None else None,
         feedback=Feedback(promoted=promoted, critique=Critique(explanation="", lesson="")),
     )
 
@@ -57,6 +58,13 @@ def test_incumbent_is_what_was_promoted_last_not_the_highest() -> None:
     assert journal.best is not None
     assert journal.best.number == 3
     assert Journal(experiments=(experiment(1, 9, promoted=False),)).best is None
+
+
+def test_trained_but_not_measured_is_no_failure() -> None:
+    trained = experiment(1, None, promoted=False).model_copy(update={"failure": None})
+    journal = Journal(experiments=(trained, experiment(2, None, promoted=False)))
+    assert [e.outcome for e in journal.experiments] == ["not evaluated", "failed"]
+    assert (journal.failed, journal.scored, journal.best) == (1, 0, None)
 
 
 @pytest.mark.parametrize(

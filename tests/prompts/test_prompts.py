@@ -229,6 +229,14 @@ def test_agents_are_told_of_unseen_items() -> None:
     assert "Rows that hold shown validation items refuse the data and are named" in text
 
 
+def test_agents_are_told_that_nothing_is_evaluated() -> None:
+    asked = BRIEF.model_copy(update={"task": BRIEF.task.model_copy(update={"evaluated": False})})
+    told = brief_sections(asked)["task"]
+    assert told.startswith("- no benchmark:") and "nothing is evaluated" in told
+    for word in ("metric", "the scorer reads", "validation items decide", "prompt template"):
+        assert word not in told
+
+
 def test_a_config_that_failed_is_shown_without_the_script() -> None:
     assert "print(1)" not in render("validator", BRIEF)
     assert "print(1)" in render("validator", BRIEF.model_copy(update={"blamed": "script"}))

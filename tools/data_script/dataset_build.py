@@ -58,7 +58,7 @@ def _gate(run_tools: RunTools, folder: ExperimentFolder, raw: Path, out: Path) -
         raw,
         out,
         row_limit=run_tools.spec.upper_data_size_limit,
-        benchmark=run_tools.setup.benchmark,
+        benchmark=run_tools.setup.benchmark if run_tools.spec.evaluated else None,
         golds=known.golds,
         guard=make_guard(run_tools.benchmarks, run_tools.validation_limit),
         drop_overlaps=not run_tools.spec.refuse_overlaps,

@@ -20,6 +20,7 @@ from tuneloop.sandboxes.jobs import launch, log_tail, newest_attempt
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, Validation, sealed_count, select_validation
 from tuneloop.tools.data_script.data_view import DataView, data_view, source_commands
 from tuneloop.tools.engines import Engine, ensure_engine
+from tuneloop.tools.engines.blueprint import USUAL
 from tuneloop.tools.engines.find import find_pinned_engine
 from tuneloop.tools.housekeeping.disk import remove_path
 from tuneloop.tools.jobs.machine import cpu_environment
@@ -167,9 +168,11 @@ class RunTools:
         return worker_command(self.engine(name), place, self.environment(place), read, self.run.root)
 
     def start_workers(self) -> None:
-        """A worker of each engine, which forks this machine's jobs."""
+        """A worker of each engine that the run has, which forks this machine's jobs; waits for none."""
         if self.spec.executor == "local":
-            self.workers.start_all()
+            for engine in USUAL:
+                if engine in self.setup.versions:
+                    self.workers.start(engine)
 
     @contextmanager
     def warm_engines(self) -> Iterator[None]:

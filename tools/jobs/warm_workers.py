@@ -41,11 +41,6 @@ class WarmWorkers:
         """A worker's own folder; its socket lies there."""
         return self.root / "work" / engine
 
-    def start_all(self) -> None:
-        """Start the worker of every usual engine, or find it running; waits for none."""
-        for engine in USUAL:
-            self.start(engine)
-
     def socket(self, engine: str) -> str:
         """The socket of the engine's worker, started if need be and waited for; nobody listens where it did not come up."""
         place = self.folder(engine) / "socket"

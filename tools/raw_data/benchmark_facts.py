@@ -88,7 +88,7 @@ def answer_shape(benchmark: Benchmark, answers: Sequence[str]) -> tuple[Shape, t
 def option_style(prompts: Sequence[str]) -> OptionStyle | None:
     """How options stand in most of the prompts; None when they do not."""
     found = [s for s in map(prompt_option_style, prompts) if s]
-    if len(found) < 0.7 * len(prompts):
+    if not found or len(found) < 0.7 * len(prompts):
         return None
     mark, separator, lead = Counter((s.mark, s.separator, s.lead) for s in found).most_common(1)[0][0]
     return OptionStyle(mark=mark, separator=separator, lead=lead, count=max(s.count for s in found))

@@ -94,7 +94,7 @@ def find_reading(columns: Sequence[FieldColumn], target: BenchmarkTarget) -> Fie
 
 def foreign_frame(questions: Sequence[FieldColumn], target: BenchmarkTarget) -> dict[str, str]:
     """The source's own wording around its questions, where the benchmark knows few of its words."""
-    if len(questions) != 1:
+    if len(questions) != 1 or not target.texts[""]:
         return {}
     ends = common_frame(questions[0].texts)
     known = target.centroids[""]
@@ -135,7 +135,7 @@ def find_question(columns: Sequence[FieldColumn], target: BenchmarkTarget) -> tu
         if not (other.named(CONTEXT) or (other.named(QUESTION) and best.named(CONTEXT))) or other.is_list:
             continue
         joined = [f"{a}\n{b}" for a, b in zip(pair[0].texts, pair[1].texts, strict=False)]
-        if target.similarity(joined) > alone + 0.03:
+        if target.similarity(joined) > alone + 0.03 or not target.texts[""]:
             return tuple(c.path for c in pair)
     return (best.path,)
 

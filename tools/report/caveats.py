@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuneloop.core.formatting import format_comparison, format_equals, format_gain, format_p_value, printable
 from tuneloop.core.score import Score
 from tuneloop.tools.report import tables
-from tuneloop.tools.report.data import ReportData, overlap_counts
+from tuneloop.tools.report.data import ReportData, RunFacts, overlap_counts
 
 SHOWN = 5
 
@@ -28,7 +28,7 @@ def caveat_lines(data: ReportData) -> list[str]:
         *_judge(data),
         _contamination(data),
         *_validation_overlap_line(data),
-        *_left_out_line(data),
+        *left_out_line(data),
         _seeds(data),
         "Intervals are 95 % intervals over items, of clusters where items share a context: Wilson's, for finer values than "
         "right and wrong with the effective number of items. They do not cover what another training seed would change.",
@@ -149,7 +149,8 @@ def _validation_overlap_line(data: ReportData) -> list[str]:
     return lines
 
 
-def _left_out_line(data: ReportData) -> list[str]:
+def left_out_line(data: RunFacts) -> list[str]:
+    """What trainings left beside their models, where they left something."""
     found = [(e.number, e.training.left_out) for e in data.journal.experiments if e.training and e.training.left_out]
     told = "; ".join(f"experiment {n}: {tables.escape_markdown(', '.join(names))}" for n, names in found)
     return [f"Foreign files that trainings left beside their models, and nobody took: {told}."] if found else []

@@ -43,8 +43,8 @@ class ModelUse(BaseModel):
     sums: Sums
 
 
-class ReportData(BaseModel):
-    """Input of `write_report`. `best` is the model that went to the sealed test, if there was one."""
+class RunFacts(BaseModel):
+    """What every report tells: how the run came about and what it took."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -52,6 +52,45 @@ class ReportData(BaseModel):
     benchmark: Benchmark
     base_model: str = Field(description="its name, never a folder of this machine")
     model_choice: ModelChoice | None = Field(None, description="why this base model, where the user named none")
+    candidates: Candidates = Candidates()
+    journal: Journal
+    losses: dict[int, Curve] = Field({}, description="experiment → (step, training loss) in order")
+    data: dict[int, GateReport] = Field({}, description="experiment → what the data gate found")
+    warnings: dict[int, tuple[str, ...]] = Field({}, description="experiment → what checks found that stopped nothing")
+    seconds: float = Field(ge=0, description="work of all sessions")
+    times: tuple[NodeTime, ...] = Field((), description="what each node of each experiment took")
+    calls: dict[str, Sums] = Field({}, description="job → what it asked of models")
+    spent: Spent = Spent()
+    limits: Limits = Limits()
+    loop_n: int | None = Field(None, description="experiments that it might do in the end; None: unlimited")
+    models: tuple[ModelUse, ...] = Field((), description="what was asked of each model, and by whom")
+    versions: dict[str, str] = {}
+    seeds: dict[str, int] = {}
+    sandbox: str
+    planner: str
+    answers: dict[str, int] = Field({}, description="who gave how many answers of agents, where chat models were asked")
+    stopped: str = Field("", description='why the run ended before its limits; "": a limit or a person ended it')
+
+    @property
+    def best(self) -> Experiment | None:
+        """The experiment whose model is the candidate; None: there is no candidate."""
+        return self.journal.experiments[number - 1] if (number := self.number) else None
+
+    @property
+    def number(self) -> int | None:
+        """Of that experiment."""
+        return self.candidates.chosen.experiment if self.candidates.chosen else None
+
+    @property
+    def nodes(self) -> tuple[NodeTime, ...]:
+        """Every node over all experiments, in the order of the loop."""
+        names = dict.fromkeys(part.node for part in self.times)
+        return tuple(total_time((part for part in self.times if part.node == name), name) for name in names)
+
+
+class ReportData(RunFacts):
+    """Input of `write_report`. `best` is the model that went to the sealed test, if there was one."""
+
     baseline_validation: Score
     best_validation: Score | None = None
     baseline_test: Score
@@ -64,13 +103,8 @@ class ReportData(BaseModel):
     halves: ValidationHalves | None = Field(
         None, description="gain on shown and on unseen validation items; None: all are shown"
     )
-    candidates: Candidates = Candidates()
     guards_test: tuple[GuardCheck, ...] = Field((), description="best against base on the sealed tests of guards")
     also: tuple[FurtherBenchmark, ...] = ()
-    journal: Journal
-    losses: dict[int, Curve] = Field({}, description="experiment → (step, training loss) in order")
-    data: dict[int, GateReport] = Field({}, description="experiment → what the data gate found")
-    warnings: dict[int, tuple[str, ...]] = Field({}, description="experiment → what checks found that stopped nothing")
     raw_overlaps: dict[str, int] = Field(
         {}, description="data set → raw records seen to hold validation items; their numbers are told to data scripts"
     )
@@ -81,33 +115,10 @@ class ReportData(BaseModel):
     removed: dict[str, int] = Field(
         {}, description="data set → raw rows with sealed items, which were removed before anything of the run read it"
     )
-    seconds: float = Field(ge=0, description="work of all sessions")
-    times: tuple[NodeTime, ...] = Field((), description="what each node of each experiment took")
     scorer_failed: dict[str, str] = Field({}, description="model and split → on what items the scorer itself failed")
-    calls: dict[str, Sums] = Field({}, description="job → what it asked of models")
-    spent: Spent = Spent()
-    limits: Limits = Limits()
-    loop_n: int | None = Field(None, description="experiments that it might do in the end; None: unlimited")
-    models: tuple[ModelUse, ...] = Field((), description="what was asked of each model, and by whom")
-    versions: dict[str, str] = {}
-    seeds: dict[str, int] = {}
-    sandbox: str
-    planner: str
-    answers: dict[str, int] = Field({}, description="who gave how many answers of agents, where chat models were asked")
-    stopped: str = Field("", description='why the run ended before its limits; "": a limit or a person ended it')
     fork: Fork | None = Field(None, description="the run on whose first experiments this one stands")
     lineage_opened: bool = Field(False, description="whether that run, or one it stands on, has opened its sealed test")
     opening: int = Field(ge=1, description="which opening of this test split on this machine this was")
-
-    @property
-    def best(self) -> Experiment | None:
-        """The experiment whose recipe measured best; None: nothing measured better than the base model."""
-        return self.journal.experiments[number - 1] if (number := self.number) else None
-
-    @property
-    def number(self) -> int | None:
-        """Of that experiment."""
-        return self.candidates.chosen.experiment if self.candidates.chosen else None
 
     @property
     def delivered(self) -> bool:
@@ -123,12 +134,6 @@ class ReportData(BaseModel):
     def measured(self) -> int:
         """Trained models that were measured on validation."""
         return self.journal.scored + sum(len(values) - 1 for values in self.candidates.values.values())
-
-    @property
-    def nodes(self) -> tuple[NodeTime, ...]:
-        """Every node over all experiments, in the order of the loop."""
-        names = dict.fromkeys(part.node for part in self.times)
-        return tuple(total_time((part for part in self.times if part.node == name), name) for name in names)
 
 
 def overlap_counts(report: GateReport) -> dict[str, int]:

@@ -7,7 +7,7 @@ from tuneloop.core.formatting import format_comparison, format_duration, format_
 from tuneloop.core.score import Claim
 from tuneloop.tools.report import tables
 from tuneloop.tools.report.caveats import caveat_lines
-from tuneloop.tools.report.data import ReportData
+from tuneloop.tools.report.data import ReportData, RunFacts
 from tuneloop.tools.report.timing import total_time
 from tuneloop.tools.statistics.power import ALPHA
 
@@ -29,6 +29,14 @@ def report_markdown(run_id: str, data: ReportData) -> str:
         "![validation score per experiment](report/scores.png)",
         tables.experiments_table(data) if data.journal.experiments else "No experiment was finished.",
         *([found] if (found := tables.trainings_table(data)) else []),
+        *course_parts(data),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def course_parts(data: RunFacts) -> list[str]:
+    """How it came about: trainings, lessons, data, warnings, and what it took."""
+    return [
         *_losses(data),
         *(_lesson(e) for e in data.journal.experiments),
         *_data(data),
@@ -41,7 +49,6 @@ def report_markdown(run_id: str, data: ReportData) -> str:
         tables.markdown_table(("what", "version"), sorted(data.versions.items())),
         provenance(data),
     ]
-    return "\n\n".join(parts) + "\n"
 
 
 def _model_choice(data: ReportData) -> list[str]:
@@ -104,7 +111,7 @@ def _no_claim_reason(claim: Claim) -> str:
     return f"With p {format_equals(format_p_value(claim.p_value))} this does not show that it is better than the base model."
 
 
-def _losses(data: ReportData) -> list[str]:
+def _losses(data: RunFacts) -> list[str]:
     plot = ["![training loss](report/losses.png)"] if any(data.losses.values()) else []
     trainings = [e.training for e in data.journal.experiments if e.training]
     smoke_steps = any(t.forecast and t.spent and not t.stopped for t in trainings)
@@ -125,17 +132,17 @@ def _lesson(e: Experiment) -> str:
     return f"**Experiment {e.number}, {e.hypothesis.aspect}.** {tables.escape_markdown(told)}{tables.escape_markdown(failure)}"
 
 
-def _data(data: ReportData) -> list[str]:
+def _data(data: RunFacts) -> list[str]:
     return ["## Data", tables.data_table(data)] if data.data else []
 
 
-def _warnings(data: ReportData) -> list[str]:
+def _warnings(data: RunFacts) -> list[str]:
     """What stopped nothing, and is worth knowing."""
     lines = [f"- [{number}] {printable(text, WARNING)}" for number, found in data.warnings.items() for text in found]
     return ["## Warnings", "\n".join(lines)] if lines else []
 
 
-def _times(data: ReportData) -> list[str]:
+def _times(data: RunFacts) -> list[str]:
     whole = total_time(data.times)
     cut = (
         f" {whole.cut} turns of nodes were cut short by a pause or a crash; the {format_duration(whole.lost)} they took are not "
@@ -152,7 +159,7 @@ def _times(data: ReportData) -> list[str]:
     ]
 
 
-def _calls(data: ReportData) -> list[str]:
+def _calls(data: RunFacts) -> list[str]:
     """What jobs and agents asked of models, which costs money."""
     if not data.calls:
         return []
@@ -164,7 +171,7 @@ def _calls(data: ReportData) -> list[str]:
     return ["## Models asked", *([tables.models_table(data)] if data.models else []), tables.calls_table(data), text]
 
 
-def provenance(data: ReportData) -> str:
+def provenance(data: RunFacts) -> str:
     """Seeds, sandbox, planner, and how to do it again."""
     seeds = ", ".join(f"{name} {value}" for name, value in sorted(data.seeds.items())) or "none"
     return (
@@ -173,7 +180,7 @@ def provenance(data: ReportData) -> str:
     )
 
 
-def _answers(data: ReportData) -> str:
+def _answers(data: RunFacts) -> str:
     """Who decided, when more than one did or could have."""
     names = {"offline": "the offline policy, as no model answered", "": "nobody, as there was none that could be used"}
     said = (f"{count} of the answers by {names.get(by, by)}" for by, count in data.answers.items())

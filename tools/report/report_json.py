@@ -9,17 +9,14 @@ from tuneloop.core.budget import spending_lines
 from tuneloop.core.experiment import Experiment
 from tuneloop.core.prices import load_price_list
 from tuneloop.core.score import Score
-from tuneloop.tools.report.data import FurtherBenchmark, ReportData, overlap_counts
+from tuneloop.tools.report.data import FurtherBenchmark, ReportData, RunFacts, overlap_counts
 from tuneloop.tools.report.turns import NodeTime
 
 
 def report_facts(run_id: str, data: ReportData) -> dict[str, Any]:
     """The content of `report.json`, plain JSON values."""
     return {
-        "run_id": run_id,
-        "benchmark": data.benchmark.name,
-        "base_model": data.base_model,
-        "model_choice": data.model_choice.model_dump(mode="json") if data.model_choice else None,
+        **run_facts(run_id, data),
         "metric": data.benchmark.metric,
         "direction": data.benchmark.direction,
         "baseline": {"validation": score_facts(data.baseline_validation), "test": score_facts(data.baseline_test)},
@@ -31,26 +28,37 @@ def report_facts(run_id: str, data: ReportData) -> dict[str, Any]:
             "validation": score_facts(data.best_validation),
             "test": score_facts(data.best_test),
         },
-        "experiments": [experiment_facts(e) for e in data.journal.experiments],
-        "budget": budget_facts(data),
-        "versions": data.versions,
-        "seeds": data.seeds,
-        "sandbox": data.sandbox,
-        "planner": data.planner,
         "claim": {**data.claim.model_dump(), "claimed": data.claimed} if data.claim else None,
         "smallest_gain": data.smallest_gain,
         "halves": data.halves.model_dump() if data.halves else None,
         "trainings": {str(number): list(values) for number, values in data.candidates.values.items()},
         "guards_test": [check.model_dump() for check in data.guards_test],
         "opening": data.opening,
-        "stopped": data.stopped,
         "forked_from": fork_facts(data),
         "contamination": {str(number): overlap_counts(report) for number, report in sorted(data.data.items())},
-        "warnings": {str(number): list(found) for number, found in data.warnings.items()},
         "raw_overlaps": data.raw_overlaps,
         "refused_overlaps": {str(number): rows for number, rows in data.refused.items()},
         "also": [further_facts(one) for one in data.also],
         "average": benchmark_averages(data),
+    }
+
+
+def run_facts(run_id: str, data: RunFacts) -> dict[str, Any]:
+    """What every report tells."""
+    return {
+        "run_id": run_id,
+        "benchmark": data.benchmark.name,
+        "evaluated": data.spec.evaluated,
+        "base_model": data.base_model,
+        "model_choice": data.model_choice.model_dump(mode="json") if data.model_choice else None,
+        "experiments": [experiment_facts(e) for e in data.journal.experiments],
+        "budget": budget_facts(data),
+        "versions": data.versions,
+        "seeds": data.seeds,
+        "sandbox": data.sandbox,
+        "planner": data.planner,
+        "stopped": data.stopped,
+        "warnings": {str(number): list(found) for number, found in data.warnings.items()},
         "calls": {job: asked.model_dump() for job, asked in data.calls.items()},
         "answers": data.answers,
     }
@@ -110,7 +118,7 @@ def experiment_facts(e: Experiment) -> dict[str, Any]:
     }
 
 
-def budget_facts(data: ReportData) -> dict[str, Any]:
+def budget_facts(data: RunFacts) -> dict[str, Any]:
     """What was allowed and what was spent."""
     return {
         "seconds": round(data.seconds, 1),
@@ -123,7 +131,7 @@ def budget_facts(data: ReportData) -> dict[str, Any]:
     }
 
 
-def spending_facts(data: ReportData) -> dict[str, Any]:
+def spending_facts(data: RunFacts) -> dict[str, Any]:
     """Spent, limit and left of time, GPU-hours, tokens and money; bytes of disk; what was asked of each model by whom."""
     rows = {str(line.kind): (line.spent, line.limit, line.left) for line in spending_lines(data.spent, data.limits)}
     return {

@@ -11,7 +11,7 @@ from tuneloop.core.experiment import Candidate, Experiment, forecast_error_perce
 from tuneloop.core.formatting import format_duration, format_gain_cell, format_interval, format_size, printable
 from tuneloop.core.prices import load_price_list
 from tuneloop.core.score import GuardCheck, Score
-from tuneloop.tools.report.data import ReportData
+from tuneloop.tools.report.data import ReportData, RunFacts
 from tuneloop.tools.report.report_json import benchmark_averages
 from tuneloop.tools.report.timing import longest_experiments, times_by_experiment, total_time
 from tuneloop.tools.report.turns import NodeTime
@@ -102,7 +102,7 @@ def _guard_cell(check: GuardCheck) -> str:
     return f"by the measured loss: so few items can show {check.smallest:.1f} at best"
 
 
-def spending_table(data: ReportData) -> str:
+def spending_table(data: RunFacts) -> str:
     """Spent, limit and left; what is neither limited nor used is left out."""
     loops, done = data.loop_n, len(data.journal.experiments)
     rows: list[Sequence[object]] = [
@@ -116,7 +116,7 @@ def spending_table(data: ReportData) -> str:
     return markdown_table(("", "spent", "limit", "left"), rows)
 
 
-def models_table(data: ReportData) -> str:
+def models_table(data: RunFacts) -> str:
     """Who asked which model: requests, tokens, money, and whose price it is."""
     header = ("who", "model", "requests", "tokens in", "of them cached", "tokens out", "USD", "price")
     known = {"own": "TUNELOOP_API_PRICES", "list": f"list of {load_price_list().date}", "": "unknown"}
@@ -130,7 +130,7 @@ def models_table(data: ReportData) -> str:
     return markdown_table(header, rows)
 
 
-def calls_table(data: ReportData) -> str:
+def calls_table(data: RunFacts) -> str:
     """Requests, tokens and cost of each job's requests to models, and of all."""
     rows = []
     for job, c in data.calls.items():
@@ -146,9 +146,9 @@ def calls_table(data: ReportData) -> str:
     return markdown_table(header, rows)
 
 
-def experiments_table(data: ReportData) -> str:
+def experiments_table(data: RunFacts) -> str:
     """Hypothesis, verdict, numbers."""
-    best = data.best
+    best = data.best if data.spec.evaluated else None
     header = (
         "#",
         "outcome",
@@ -188,7 +188,7 @@ def trainings_table(data: ReportData) -> str:
     return markdown_table(("#", "validation, a seed each", "mean", "standard deviation"), rows) if rows else ""
 
 
-def training_table(data: ReportData) -> str:
+def training_table(data: RunFacts) -> str:
     """What each training did."""
     header = ("#", "method", "rows", "steps", "loss, first to last", "time", "repairs")
     runs = [(e, e.training) for e in data.journal.experiments if e.training]
@@ -209,7 +209,7 @@ def training_table(data: ReportData) -> str:
     )
 
 
-def forecasts_table(data: ReportData) -> str:
+def forecasts_table(data: RunFacts) -> str:
     """What each smoke run said of its training, what the training took, and how far off that was."""
     header = ("#", "time: forecast, real", "CPU: forecast, real", "peak memory: forecast, real", "on the device")
     runs = [(e.number, t.forecast, t.spent) for e in data.journal.experiments if (t := e.training) and not t.stopped]
@@ -237,7 +237,7 @@ def _forecast_cell(said: float, took: float, shown: Callable[[float], str]) -> s
     return f"{shown(said)}, was {shown(took)} ({how})"
 
 
-def data_table(data: ReportData) -> str:
+def data_table(data: RunFacts) -> str:
     """What the data gate found on every record."""
     header = (
         *("#", "read", "kept", "dropped", "duplicates, exact / near", "format right"),
@@ -252,7 +252,7 @@ def data_table(data: ReportData) -> str:
                 r.rows,
                 ", ".join(f"{count} {why}" for why, count in r.dropped.items() if count) or "-",
                 f"{r.exact_duplicates} / {r.near_duplicates}",
-                f"{r.parsed:.0f} %",
+                f"{r.parsed:.0f} %" if data.spec.evaluated else "-",
                 f"{r.lengths.p50} / {r.lengths.p95} / {r.lengths.longest}",
                 f"{r.lengths.cut}, {r.lengths.unanswered}" if r.lengths.cut else "-",
                 ", ".join(f"{name} {share:g} %" for name, share in r.scripts.items()) or "-",
@@ -262,7 +262,7 @@ def data_table(data: ReportData) -> str:
     )
 
 
-def time_by_node(data: ReportData) -> str:
+def time_by_node(data: RunFacts) -> str:
     """Where the time went: wall, jobs, the orchestrator's own CPU, turns cut short."""
     whole = total_time(data.times)
     rows = [_node(part, whole) for part in sorted(data.nodes, key=lambda part: -part.seconds)]
@@ -282,7 +282,7 @@ def _jobs(part: NodeTime) -> str:
     return f"{format_duration(part.jobs)}{share}"
 
 
-def time_by_experiment(data: ReportData) -> str:
+def time_by_experiment(data: RunFacts) -> str:
     """Time of each node in each experiment; of many experiments those that took longest."""
     nodes = [part.node for part in data.nodes]
     shown = longest_experiments(data.times, SHOWN)

@@ -36,6 +36,12 @@ def record_evidence(run: RunFolder, root: Path, **next_written: str) -> None:
     write_json(root / HASHES, {"files": found, "signature": signature_of(make_key(home_of(run)), found)})
 
 
+def is_prepared(run: RunFolder) -> bool:
+    """Whether everything that experiments stand on is there: without a benchmark no base model is measured."""
+    proofs = (run.baseline / "scores.json", run.baseline / HASHES)
+    return run.setup.is_file() and any(proof.is_file() for proof in proofs)
+
+
 def check_evidence(run: RunFolder, root: Path) -> None:
     """Read every file that counts. Raises InvalidRequestError when one is not what was recorded, or was added, or is gone.
 

@@ -105,6 +105,10 @@ def send_first_message(run: RunFolder, text: str) -> None:
 def kept_experiments(parent: RunFolder, at: int) -> Journal:
     """The experiments that a fork keeps. Raises InvalidRequestError when some are missing, or the best one's weights."""
     done = load_journal(parent).experiments
+    if not read_spec(parent).evaluated:
+        raise InvalidRequestError(
+            f"run {parent.id} evaluates nothing: an experiment more could not be compared; right is a run with a benchmark"
+        )
     if not (parent.setup.is_file() and (parent.baseline / "scores.json").is_file()):
         raise InvalidRequestError(f"run {parent.id} has not measured its base model yet: nothing to fork from")
     if at > len(done):

@@ -17,6 +17,7 @@ from tuneloop.core.layout import Home
 from tuneloop.core.run_spec import AUTO, ApproveAt, OnStop, RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items import resolve
+from tuneloop.tools.benchmark_items.of_run import declared_benchmarks
 from tuneloop.tools.hub import datasets, models
 from tuneloop.tools.runs.spec import build_spec, is_path, locate, split_names
 
@@ -72,7 +73,7 @@ def check_open(spec: RunSpec, given: OpenFolders, settings: Settings) -> None:
 
 def check_names(spec: RunSpec, settings: Settings) -> list[Benchmark]:
     """Its benchmarks as they are declared, the first decides. Raises InvalidRequestError for a name that nobody knows."""
-    declared = [resolve.check_benchmark(name, settings) for name in spec.measured]
+    declared = declared_benchmarks(spec, settings)
     if spec.base_model != AUTO:
         models.check_model(spec.base_model)
     for dataset in spec.datasets:

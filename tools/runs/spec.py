@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import absolute_path
-from tuneloop.core.run_spec import AUTO, Guard, RunSpec, SandboxKind
+from tuneloop.core.run_spec import AUTO, NO_BENCHMARK, Guard, RunSpec, SandboxKind
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.hub import datasets, models
@@ -85,13 +85,31 @@ def build_spec(given: Mapping[str, Any], settings: Settings, base: RunSpec | Non
         raise InvalidRequestError(
             f"--benchmark {values['benchmark']!r} names none: right is a name or folder, several with commas"
         )
-    values["benchmark"], *values["also"] = dict.fromkeys(locate(name, resolve.registered_names()) for name in several)
+    if NO_BENCHMARK in several and set(several) != {NO_BENCHMARK}:
+        raise InvalidRequestError(
+            f"--benchmark {','.join(several)}: {NO_BENCHMARK} evaluates nothing and stands alone; right is one or the other"
+        )
+    known = [NO_BENCHMARK, *resolve.registered_names()]
+    values["benchmark"], *values["also"] = dict.fromkeys(locate(name, known) for name in several)
     values["base_model"] = locate(
         values.get("base_model") or default_model(values["benchmark"], settings), [AUTO, *models.registered_models()]
     )
     values["guards"] = [part for text in values.get("guards", ()) for part in guarded(text)]
     values["datasets"] = tuple(locate(name, datasets.registered_datasets()) for name in split_names(values["datasets"]))
-    return checked_spec(values)
+    return checked_spec(values if values["benchmark"] != NO_BENCHMARK else unevaluated_values(values))
+
+
+def unevaluated_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a run without a benchmark: one experiment. Raises InvalidRequestError for what a benchmark would choose."""
+    if values["base_model"] == AUTO:
+        raise InvalidRequestError(
+            "--base-model: without a benchmark no model can be chosen by a probe; right is its name"
+        )
+    if not values["datasets"]:
+        raise InvalidRequestError(
+            "--dataset: without a benchmark nothing says which data fit; right is the data to learn from"
+        )
+    return {**values, "loop_n": values.get("loop_n") or 1}
 
 
 def checked_spec(values: Mapping[str, Any]) -> RunSpec:
@@ -133,14 +151,18 @@ def target_benchmark(settings: Settings) -> str:
 
 
 def benchmark_names(settings: Settings) -> tuple[str, ...]:
-    """`FT_BENCHMARK_DATASETS`, or `BENCHMARK_DATASETS`; () when neither is set. Raises InvalidRequestError on an empty list."""
+    """`FT_BENCHMARK_DATASETS`, or `BENCHMARK_DATASETS`; () when neither is set, of an empty list `none`.
+
+    Raises InvalidRequestError where the list is empty and `FT_TARGET_BENCHMARK` names one.
+    """
     lists = (settings.target_benchmarks, settings.benchmark_list)
     names = next((names for names in lists if names is not None), None)
-    if names == ():
+    if names == () and settings.target_benchmark:
         raise InvalidRequestError(
-            "FT_BENCHMARK_DATASETS is an empty list: a run is decided by a benchmark; right is one name"
+            "FT_BENCHMARK_DATASETS is an empty list, which evaluates nothing, and FT_TARGET_BENCHMARK is "
+            f"{settings.target_benchmark}; right is one or the other"
         )
-    return names or ()
+    return (NO_BENCHMARK,) if names == () else names or ()
 
 
 def family(name: str) -> tuple[str, ...]:
@@ -163,6 +185,8 @@ def default_model(benchmark: str, settings: Settings) -> str:
     """The embedded model for the embedded benchmark, else one that the run chooses. Raises InvalidRequestError."""
     if benchmark == DEFAULT_BENCHMARK:
         return DEFAULT_MODEL
+    if benchmark == NO_BENCHMARK:
+        return AUTO
     resolve.check_benchmark(benchmark, settings)
     return AUTO
 

@@ -20,6 +20,7 @@ from tuneloop.core.locks import is_locked
 from tuneloop.core.score import Score
 from tuneloop.tools.budget.limits import current_limits
 from tuneloop.tools.budget.spending import run_spending, with_disk
+from tuneloop.tools.runs.evidence import is_prepared
 from tuneloop.tools.runs.journal import baseline_score, load_journal
 from tuneloop.tools.runs.manifest import base_model_of, read_spec
 
@@ -50,6 +51,7 @@ class RunStatus:
     id: str
     state: RunState
     benchmark: str
+    evaluated: bool
     base_model: str
     stage: str
     experiment: int
@@ -85,6 +87,7 @@ def run_status(run: RunFolder) -> RunStatus:
         id=run.id,
         state=run_state(run),
         benchmark=Path(spec.benchmark).name,
+        evaluated=spec.evaluated,
         base_model=Path(base).name if Path(base := base_model_of(run, spec)).is_absolute() else base,
         stage="finished" if finished else stage,
         experiment=experiment,
@@ -102,7 +105,7 @@ def open_experiment(run: RunFolder, journal: Journal) -> OpenExperiment | None:
     begun = _last(run, "node_started")
     if not isinstance(begun, NodeStarted) or begun.experiment in {e.number for e in journal.experiments}:
         return None
-    if begun.experiment == 0 and (run.baseline / "scores.json").is_file():
+    if begun.experiment == 0 and is_prepared(run):
         return None
     folder = run.experiment(begun.experiment) if begun.experiment else None
     there = folder is not None and folder.hypothesis.is_file()
@@ -129,6 +132,7 @@ def status_facts(status: RunStatus) -> dict[str, Any]:
         "run_id": status.id,
         "state": status.state,
         "benchmark": status.benchmark,
+        "evaluated": status.evaluated,
         "base_model": status.base_model,
         "stage": status.stage,
         "experiment": status.experiment,

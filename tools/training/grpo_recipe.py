@@ -58,6 +58,8 @@ def check_grpo(run_tools: RunTools, config: Config, card: ModelCard) -> list[Fin
 def refusal(run_tools: RunTools) -> str:
     """Why this run cannot train with GRPO, "" where it can."""
     declared = run_tools.setup.benchmark
+    if not run_tools.spec.evaluated:
+        return "grpo rewards replies by a benchmark's scorer, and this run has no benchmark"
     if declared.executed and not declared.verified:
         return (
             f"grpo needs an answer to check each reply against, and a reply to {declared.name} is scored by running it"

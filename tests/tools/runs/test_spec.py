@@ -168,14 +168,47 @@ def test_a_guard_that_is_none_is_one_line(bare: Path, given: str, says: str) -> 
         build_spec({"guards": (given,)}, load_settings())
 
 
-def test_an_empty_list_of_benchmarks_is_refused(bare: Path) -> None:
+DATA = {"base_model": "m", "datasets": ("org/data",)}
+
+
+def test_an_empty_list_of_benchmarks_is_a_run_without_evaluation(bare: Path) -> None:
     with pytest.raises(InvalidRequestError, match="names none"):
         build_spec({"benchmark": ","}, settings_of(bare, "\n"))
-    with pytest.raises(InvalidRequestError, match="empty list"):
-        build_spec({}, settings_of(bare, "FT_BENCHMARK_DATASETS=[]\n"))
+    empty = settings_of(bare, "FT_BENCHMARK_DATASETS=[]\n")
+    for spec in (build_spec(DATA, empty), build_spec({**DATA, "benchmark": "none"}, settings_of(bare, "\n"))):
+        assert (spec.benchmark, spec.evaluated, spec.also, spec.loop_n) == ("none", False, (), 1)
+        assert build_spec({}, settings_of(bare, "\n"), spec) == spec, "as it is repeated, or given in Python"
+    assert build_spec({"benchmark": "gsm8k"}, empty).evaluated, "an option wins over the environment"
     assert build_spec({}, settings_of(bare, "FT_BENCHMARK_DATASETS=\n")).benchmark == "wordproblems"
     both = settings_of(bare, "BENCHMARK_DATASETS=mmlu,gsm8k\nFT_BASE_MODEL=m\n")
     assert build_spec({}, both).benchmark == "mmlu"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"benchmark": "none,gsm8k"}, "stands alone"),
+        ({"benchmark": "none", "also": ("gsm8k",)}, "stands alone"),
+        ({"base_model": "auto"}, "--base-model: .* right is its name"),
+        ({"base_model": None}, "--base-model: .* right is its name"),
+        ({"datasets": ()}, "--dataset: .* right is the data"),
+        ({"loop_n": 2}, "--loop-n 2: a run without a benchmark compares nothing"),
+        ({"seeds": 2}, "--seeds 2: a run without a benchmark compares nothing"),
+        ({"guards": ("mmlu:-2",)}, "--max-regression: a run without a benchmark compares nothing"),
+    ],
+)
+def test_what_only_a_benchmark_could_settle_is_refused_without_one(
+    bare: Path, given: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=says) as caught:
+        build_spec({**DATA, **given}, settings_of(bare, "FT_BENCHMARK_DATASETS=[]\n"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_benchmark_and_an_empty_list_are_refused(bare: Path) -> None:
+    both = settings_of(bare, "FT_BENCHMARK_DATASETS=[]\nFT_TARGET_BENCHMARK=gsm8k\n")
+    with pytest.raises(InvalidRequestError, match="FT_TARGET_BENCHMARK is gsm8k; right is one or the other"):
+        build_spec(DATA, both)
 
 
 @pytest.mark.parametrize(
