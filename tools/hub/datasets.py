@@ -37,6 +37,14 @@ class DatasetFolder:
     root: Path
 
 
+@dataclass(frozen=True)
+class LlamaFactoryNames:
+    """`files`: name → file in the folder `data` of its checkout; `refused`: name → why, and what is right instead."""
+
+    files: dict[str, str]
+    refused: dict[str, str]
+
+
 def dataset_cards() -> dict[str, Dataset]:
     """Cards of all registered data sets, by name."""
     own = {name: module.DATASET for name, module in registry_entries(HERE, "DATASET").items()}
@@ -73,6 +81,8 @@ def check_dataset(name: str) -> None:
     elif name.startswith((".", "/", "~")):
         raise InvalidRequestError(f"dataset {path}: no such file or folder")
     elif not is_hub_id(hub_id(name)):
+        if why := refusal(name):
+            raise InvalidRequestError(f"dataset {name!r} {why}")
         known = [*registered_datasets(), *llamafactory_names()]
         raise unknown_entry("dataset", name, known, "or a folder, a file, or a hub id org/name")
 
@@ -82,6 +92,31 @@ def llamafactory_names() -> dict[str, str]:
     """LLaMA-Factory's names of text data sets, and the hub id of each."""
     found: dict[str, str] = yaml.safe_load(Path(__file__).with_name("llamafactory_names.yaml").read_text())
     return found
+
+
+@cache
+def other_names() -> LlamaFactoryNames:
+    """LLaMA-Factory's names that lead to no text data set of the hub."""
+    text = Path(__file__).with_name("llamafactory_others.yaml").read_text()
+    return LlamaFactoryNames(**yaml.safe_load(text))
+
+
+def checkout_file(name: str, settings: Settings) -> str:
+    """The file that one of LLaMA-Factory's own names stands for, in the checkout that the user names; else the name."""
+    file = other_names().files.get(name)
+    path = Path(settings.llama_factory_path or "") / "data" / (file or "")
+    return str(absolute_path(str(path))) if file and settings.llama_factory_path and path.is_file() else name
+
+
+def refusal(name: str) -> str:
+    """Why one of LLaMA-Factory's names cannot be had here, and what is right; "" for any other name."""
+    known = other_names()
+    if file := known.files.get(name):
+        return (
+            f"is a file of LLaMA-Factory's checkout, which its package does not ship; right is the path of its data/{file}, "
+            "or LLAMA_FACTORY_PATH=CHECKOUT"
+        )
+    return known.refused.get(name, "")
 
 
 def hub_id(name: str) -> str:
@@ -110,6 +145,7 @@ def resolve_dataset(name: str, home: Home, settings: Settings, progress: Progres
     """The data set, fetched when it is not there. Raises InvalidRequestError as `check_dataset` does, InfrastructureError."""
     from tuneloop.tools.benchmark_items import reasoning_gym, reasoning_gym_items
 
+    name = checkout_file(name, settings)
     check_dataset(name)
     if name.startswith(reasoning_gym.PREFIX):
         root = reasoning_gym_items.make_training_pool(name, home, settings)

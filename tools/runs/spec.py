@@ -95,7 +95,8 @@ def build_spec(given: Mapping[str, Any], settings: Settings, base: RunSpec | Non
         values.get("base_model") or default_model(values["benchmark"], settings), [AUTO, *models.registered_models()]
     )
     values["guards"] = [part for text in values.get("guards", ()) for part in guarded(text)]
-    values["datasets"] = tuple(locate(name, datasets.registered_datasets()) for name in split_names(values["datasets"]))
+    named = (datasets.checkout_file(name, settings) for name in split_names(values["datasets"]))
+    values["datasets"] = tuple(locate(name, datasets.registered_datasets()) for name in named)
     return checked_spec(values if values["benchmark"] != NO_BENCHMARK else unevaluated_values(values))
 
 
