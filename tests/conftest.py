@@ -174,7 +174,7 @@ COMMAND = (sys.executable, "-m", "tuneloop.cli.main")
 DEFAULT = ("--benchmark", "wordproblems", "--base-model", "tiny", "--loop-n", "1")
 # The same, small: a third of the items, a third of the steps, by the user's own directive.
 SMALL = {"FT_BENCHMARK_LIMIT": "60", "FT_UPPER_DATA_SIZE_LIMIT": "600"}
-WISH = "use max_steps 100"
+WISH = "use max_steps=100"
 
 
 @dataclass(frozen=True)
