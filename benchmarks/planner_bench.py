@@ -1,7 +1,9 @@
 """Regret of random search, the offline policy and, with CHAT_MODEL, a chat model; `make bench-planner` runs it.
 
     python benchmarks/planner_bench.py                  fit, simulate, a few real experiments; minutes
-    python benchmarks/planner_bench.py --collect 40     more real runs for the surface, up to 40 a task; hours
+    python benchmarks/planner_bench.py --collect 60     real runs for the surface, up to 60 a task; an hour or two a task
+    python benchmarks/planner_bench.py --collect 60 --tasks till3 --minutes 30 --home /tmp/till
+                                                        one task alone, for so long; a second process may take another
 
 Writes `benchmarks/out/planner.json`, the tables of `docs/planner_bench.md` and its plot. Exit status 1 with `--check` when a
 goal is missed.
@@ -10,8 +12,11 @@ goal is missed.
 from __future__ import annotations
 
 import argparse
+import itertools
+import math
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -28,7 +33,7 @@ from tuneloop.core.files import write_json  # noqa: E402
 
 OUT = HERE / "out" / "planner.json"
 DOCS = HERE.parent / "docs"
-COLLECTED = ("till3", "stories3")
+COLLECTED = ("till3", "stories3", "choice3", "chains3")
 
 
 def arguments() -> argparse.Namespace:
@@ -37,13 +42,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--collect", type=int, default=0, metavar="N", help="make real runs up to N a task, nothing else"
     )
+    parser.add_argument("--minutes", type=float, metavar="M", help="with --collect: no run is begun later than that")
     parser.add_argument(
         "--real", type=int, default=2, metavar="N", help="real experiments of policy and random (default 2)"
     )
     parser.add_argument("--trials", type=int, nargs=2, default=[200, 30], metavar=("RANDOM", "POLICY"))
-    parser.add_argument(
-        "--tasks", nargs="+", default=list(UNSEEN), help=f"seeds to play on (default {' '.join(UNSEEN)})"
-    )
+    tasks = f"seeds to play on (default {' '.join(UNSEEN)}), with --collect to run on ({' '.join(COLLECTED)})"
+    parser.add_argument("--tasks", nargs="+", help=tasks)
     parser.add_argument("--home", type=Path, default=HERE / "out" / "planner-home", help="where runs are made")
     parser.add_argument("--docs", type=Path, default=DOCS, help="where planner_bench.md and its plot are")
     parser.add_argument("--out", type=Path, default=OUT, help=f"rows as JSON (default: {OUT})")
@@ -56,13 +61,17 @@ def say(text: str) -> None:
     print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
 
 
-def more_runs(given: argparse.Namespace) -> None:
-    """A run of each task in turn, so that what is there when it is stopped is even."""
+def more_runs(given: argparse.Namespace, clock: Callable[[], float] = time.monotonic) -> None:
+    """A run of each task in turn, so that what is there when it is stopped is even; what is recorded is not run again."""
+    end = math.inf if given.minutes is None else clock() + 60 * given.minutes
     with ExitStack() as stack:
-        sites = [stack.enter_context(site(name, home(given.home))) for name in COLLECTED]
-        for number in range(1, given.collect + 1):
-            for here in sites:
-                collect(here, number, say)
+        sites = [stack.enter_context(site(name, home(given.home))) for name in given.tasks or COLLECTED]
+        for number, here in itertools.product(range(given.collect + 1), sites):
+            if clock() >= end:
+                say(f"{given.minutes:g} minutes are over")
+                return
+            if (row := collect(here, number)) is not None:
+                say(f"{row['task']} {number}: {row.get('value', row.get('failure'))}")
 
 
 def main() -> int:
@@ -72,7 +81,7 @@ def main() -> int:
         more_runs(given)
         return 0
     random, policy = given.trials
-    extent = Extent(tuple(given.tasks), random=random, policy=policy)
+    extent = Extent(tuple(given.tasks or UNSEEN), random=random, policy=policy)
     with ExitStack() as stack:
         run_tools = Bench(known(RUNS), home(given.home), stack, say)
         fitted = run_tools.fitted()

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from planner.made_task import Made
 from planner.space import Space
-from planner.tasks import Made, make
+from planner.tasks import make
 from tuneloop.agents.critic import CRITIC
 from tuneloop.agents.policy.parameter_map import read_parameter_map
 from tuneloop.agents.policy.situation import read_situation

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from planner.arena import Arena, Site
+from planner.made_task import family
 from planner.space import STYLES, Point
 from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.core.async_bridge import run_sync
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import DataScript, TrainConfig, Training
 from tuneloop.core.files import read_json, read_lines, write_atomic, write_json
+from tuneloop.core.locks import exclusive
 from tuneloop.core.score import ItemResult, Score
 from tuneloop.graph.nodes.build_data import build_data
 from tuneloop.graph.nodes.evaluate import measure_experiment
@@ -24,7 +25,7 @@ from tuneloop.graph.nodes.train import finished_training
 from tuneloop.tools.scoring.failures import failure_kind
 from tuneloop.tools.training.result import log_points
 
-RUNS = Path(__file__).with_name("runs.jsonl")
+RUNS = Path(__file__).with_name("runs")  # a file a family, so that families can be collected side by side
 NEAR_RATES, NEAR_STEPS = (5e-4, 6e-3), 60
 SHOWN, OF_BASE, LONGEST, CURVE = 6, 30, 240, 12
 
@@ -42,21 +43,34 @@ def drawn(arena: Arena, number: int) -> Point:
             return point
 
 
-def known(path: Path = RUNS) -> list[dict[str, Any]]:
-    """The runs so far."""
-    return list(read_lines(path)) if path.is_file() else []
+def known(folder: Path = RUNS) -> list[dict[str, Any]]:
+    """The runs so far, of all families."""
+    return [row for path in sorted(folder.glob("*.jsonl")) for row in read_lines(path)]
 
 
-def collect(site: Site, count: int, say: Callable[[str], None], path: Path = RUNS) -> None:
-    """Measure the untouched model and make the task's runs up to number `count`; what is in the file is not run again."""
+def collect(site: Site, number: int, folder: Path = RUNS) -> dict[str, Any] | None:
+    """Make and record a task's run `number`, 0 for the untouched model; None when it is recorded already."""
     name = site.arena.made.name
-    done = {row["number"] for row in known(path) if row["task"] == name}
-    for number in range(count + 1):
-        if number not in done:
-            row = run(site, number, drawn(site.arena, number)) if number else untouched(site)
+    path = folder / f"{family(name)}.jsonl"
+    if recorded(path, name, number):
+        return None
+    row = run(site, number, drawn(site.arena, number)) if number else untouched(site)
+    append(path, row)
+    return row
+
+
+def recorded(path: Path, task: str, number: int) -> bool:
+    """Whether the file holds that run."""
+    rows = read_lines(path) if path.is_file() else ()
+    return any((row["task"], row["number"]) == (task, number) for row in rows)
+
+
+def append(path: Path, row: dict[str, Any]) -> None:
+    """Add a run as one line, unless another process was faster."""
+    with exclusive(path):
+        if not recorded(path, row["task"], row["number"]):
             with path.open("a", encoding="utf-8") as f:
                 f.write(json.dumps(row) + "\n")
-            say(f"{name} {number}: {row.get('value', row.get('failure'))}")
 
 
 def untouched(site: Site) -> dict[str, Any]:
@@ -109,7 +123,7 @@ def measured(site: Site, number: int, point: Point) -> dict[str, Any]:
 
 def outcome(score: Score, longest: int, shown: int) -> dict[str, Any]:
     """Value, what could be read, right and wrong by item in the items' order, some failures."""
-    items = sorted(score.items, key=lambda item: item.id)
+    items = sorted(score.every, key=lambda item: item.id)
     failed = [item for item in items if not item.correct]
     kinds = [failure_kind(item, longest) for item in failed]
     return {

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from tokenizers import Tokenizer
 
 from planner.arena import Arena
 from planner.space import Point
 from tuneloop.agents.policy import row_operations
-from tuneloop.agents.policy.rows import Row, read_source
+from tuneloop.agents.policy.rows import Row, alpaca, read_source
 from tuneloop.agents.policy.script_composer import FORM, READ, SELECT, form_entry, parse_pairs, source_entry
 from tuneloop.agents.policy.situation import form_of
 from tuneloop.core.experiment import Step
 from tuneloop.core.text import equations, plain_number, tokens
+from tuneloop.tools.models.tiny import SHIPPED
 
 BARE_LINE = re.compile(r"[\d\s+\-*/=]+$")
+TOKENIZER = SHIPPED / "tokenizer.json"
+SAMPLE = 300  # rows whose length is taken
 
 
 @dataclass(frozen=True)
 class Made:
-    """Rows and shares of them, 0 to 1; `wrong` by the generator's own key, which no player is shown."""
+    """Rows and shares of them, 0 to 1; `wrong` by the generator's own key, which no player is shown.
+
+    `lean`: share of letters that would have to change until each is as frequent as it is right; 0 where answers are numbers.
+    `overlong`: share of replies with more tokens than the benchmark lets a model say.
+    """
 
     rows: int
     wrong: float
@@ -33,6 +43,8 @@ class Made:
     unknown: float
     unique: float
     products: float
+    lean: float
+    overlong: float
 
 
 class RowMaker:
@@ -43,14 +55,23 @@ class RowMaker:
         situation = arena.space.situation
         self.skip = {source.id: source.profile.overlapping for source in situation.sources}
         self.form = form_of(situation.task, situation.facts)
+        self.task = form_entry(self.form, (Step(do=FORM),))
         self.read = functools.cache(self._read)
+        self._tokenizer = Tokenizer.from_file(str(TOKENIZER))
         self._made: dict[tuple[object, ...], Made] = {}
 
     def stats(self, point: Point) -> Made:
         """What the rows of a recipe are like."""
         if point.data not in self._made:
-            self.learn(point, described(self.rows(point), self.arena.made.truth))
+            rows = self.rows(point)
+            self.learn(point, described(rows, self.arena.made.truth, self._overlong(rows)))
         return self._made[point.data]
+
+    def _overlong(self, rows: Sequence[Row]) -> float:
+        """Of the first replies; rows come in an order that says nothing."""
+        replies = [alpaca(row, self.task)["output"] for row in rows[:SAMPLE]]
+        most = self.arena.brief.task.max_new_tokens
+        return sum(len(code.ids) > most for code in self._tokenizer.encode_batch(replies)) / max(1, len(replies))
 
     def learn(self, point: Point, made: Made) -> None:
         """What was found out before."""
@@ -59,8 +80,7 @@ class RowMaker:
     def _read(self, name: str) -> tuple[Row, ...]:
         point = Point((name,), "own_words", "none", (), "full", 1e-3, 100, 0)
         step = next(s for s in self.arena.space.plan(point) if s.do == READ)
-        task = form_entry(self.form, (Step(do=FORM),))
-        return tuple(read_source(self.arena.datasets, source_entry(step, self.form, self.skip), task, None))
+        return tuple(read_source(self.arena.datasets, source_entry(step, self.form, self.skip), self.task, None))
 
     def rows(self, point: Point) -> list[Row]:
         """As the script of the policy makes them."""
@@ -75,22 +95,36 @@ class RowMaker:
         return row_operations.select(rows, task.row_limit, task.seed, words)
 
 
-def described(rows: list[Row], truth: Any) -> Made:
+def described(rows: Sequence[Row], truth: Mapping[str, str], overlong: float) -> Made:
     """Shares over the rows."""
     n = max(1, len(rows))
     known = [row for row in rows if row.name in truth]
-    wrong = [row for row in known if plain_number(row.answer or "") != truth[row.name]]
+    right = [row for row in known if said(row) == truth[row.name]]
     looks = [look(row) for row in rows]
-    right = [row for row in known if plain_number(row.answer or "") == truth[row.name]]
     return Made(
         rows=len(rows),
-        wrong=len(wrong) / max(1, len(known)),
+        wrong=1 - len(right) / len(known) if known else 0.0,
         false_steps=sum(any(not holds for _, _, holds in equations(row.solution)) for row in rows) / n,
         **{name: looks.count(name) / n for name in ("compact", "spaced", "prose", "worded")},
         unknown=1 - len(known) / n,
         unique=len({row.name for row in rows}) / n,
         products=sum(any(c in row.solution for c in "*/") for row in right) / max(1, len(right)),
+        lean=lean([said(row) for row in rows], list(truth.values())),
+        overlong=overlong,
     )
+
+
+def said(row: Row) -> str:
+    """The row's answer in normal form."""
+    return plain_number(row.answer or "") or (row.answer or "").strip()
+
+
+def lean(answers: Sequence[str], truth: Sequence[str]) -> float:
+    """How far the shares of letters are from those of right answers: half the sum of the differences."""
+    if not answers or not all(answer.isalpha() for answer in truth):
+        return 0.0
+    found, right = Counter(answers), Counter(truth)
+    return sum(abs(found[c] / len(answers) - right[c] / len(truth)) for c in found | right) / 2
 
 
 def look(row: Row) -> str:

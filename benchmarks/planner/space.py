@@ -29,8 +29,9 @@ from tuneloop.agents.policy.situation import DataSource, Situation
 from tuneloop.core.directive import Bound
 from tuneloop.core.experiment import Hypothesis, Step
 
-# Only where answers are letters or labels, or where replies may hold no steps, does the policy turn these.
-ELSEWHERE = ("balance_answers", "drop_unlikely_labels", "trust_key")
+# The policy turns these where answers are letters; the last one nowhere here, as replies may hold steps everywhere.
+LETTERS_ONLY = ("drop_unlikely_labels", "balance_answers")
+ELSEWHERE = (*LETTERS_ONLY, "trust_key")
 FIXED = ("use_source", "drop_unanswered", "answer_format")
 STYLES = ("own_words", "as_is", "compact", "spaced", "answer_only")
 VOTES = ("none", "voted", "confirmed")
@@ -41,11 +42,12 @@ TURNED = tuple(
 )  # fmt: skip
 RATES, STEPS, RANKS = (1e-4, 1e-2), (20, 400), (8, 16, 32, 64)
 LEAST_TOKENS = 40
+BALANCE = 1.2  # times the mean, as the policy balances what came out one-sided
 
 
 @dataclass(frozen=True)
 class Point:
-    """One recipe. `does`: operations of TURNED that are on; `rank` is 0 for full training."""
+    """One recipe. `does`: operations of the space's `turned` that are on; `rank` is 0 for full training."""
 
     sources: tuple[str, ...]
     style: str
@@ -85,6 +87,11 @@ class Space:
         return sorted(candidate_sources(self.situation), key=lambda s: s.id)
 
     @property
+    def turned(self) -> tuple[str, ...]:
+        """Operations that are on or off: TURNED, and where answers are letters those that look at letters."""
+        return (*TURNED, *LETTERS_ONLY) if self.situation.facts.answer_shape == "letter" else TURNED
+
+    @property
     def directives(self) -> tuple[Bound, ...]:
         """The bounds as a user would ask for them, so that every planner knows them."""
         ends = ((self.parameter_map.rate, RATES), (self.parameter_map.steps, STEPS), (self.parameter_map.rank, RANKS))
@@ -104,7 +111,7 @@ class Space:
             sources=tuple(name for i, name in enumerate(names) if chosen >> i & 1),
             style=rng.choice(STYLES),
             votes=rng.choice(VOTES),
-            does=tuple(do for do in TURNED if rng.random() < 0.5),
+            does=tuple(do for do in self.turned if rng.random() < 0.5),
             method=method,
             rate=float(f"{math.exp(rng.uniform(*map(math.log, RATES))):.3g}"),
             steps=round(math.exp(rng.uniform(*map(math.log, STEPS)))),
@@ -131,6 +138,8 @@ class Space:
             "repair_from_key": Step(do="repair_from_key", options={"at_least": 0.6}),
             "require_steps": Step(do="require_steps", options={"equations_at_least": 2}),
             "cap_length": Step(do="cap_length", options={"question": asked, "solution": min(room, longest)}),
+            "drop_unlikely_labels": Step(do="drop_unlikely_labels", options={"folds": 5, "least": 0.1}),
+            "balance_answers": Step(do="balance_answers", options={"most": BALANCE}),
             **{do: known[do] for do in ("select",) if do in known},
         }
         found = [steps.get(do, Step(do=do)) for do in point.does]
@@ -171,7 +180,7 @@ class Space:
             names = tuple(s.id for s in self.sources)
             said.append("no source that can be read: all were taken")
         dos = {step.do: step for step in plan}
-        for do in dos.keys() - {*TURNED, *FIXED, "rewrite_equations", "answer_only", "keep_agreed"}:
+        for do in dos.keys() - {*self.turned, *FIXED, "rewrite_equations", "answer_only", "keep_agreed"}:
             said.append(f"{do} is not in the space")
         method = str(values.get(k.method, FULL))
         begun = k.begun(method if method in (FULL, LORA) else LORA)
@@ -182,7 +191,7 @@ class Space:
             sources=names,
             style=style_of(dos),
             votes=votes_of(dos, names),
-            does=tuple(do for do in TURNED if do in dos),
+            does=tuple(do for do in self.turned if do in dos),
             method=method,
             rate=min(max(rate, RATES[0]), RATES[1]),
             steps=min(max(steps, STEPS[0]), STEPS[1]),

@@ -18,12 +18,13 @@ from planner.rows import Made
 from planner.space import Point
 
 Array = npt.NDArray[np.float64]
+KNOWN = ("till", "choice", "chains")  # a feature each; a family that is none of them is like `stories`
 FEATURES = (
-    "family", "log rows", "wrong", "false steps", "compact", "spaced", "prose", "worded", "unknown", "log questions",
-    "products", "lora", "log rate", "log steps", "log rank", "log epochs", "log way",
+    *KNOWN, "log rows", "wrong", "false steps", "compact", "spaced", "prose", "worded", "unknown", "log questions",
+    "products", "lean", "overlong", "lora", "log rate", "log steps", "log rank", "log epochs", "log way",
 )  # fmt: skip
 # Widths that are likely before anything was seen, in the unit of each feature.
-USUAL = (2.0, 1.5, 0.4, 0.3, 0.5, 0.5, 0.5, 0.5, 0.5, 1.5, 0.5, 1.0, 1.0, 1.2, 3.0, 2.0, 1.0)
+USUAL = (2.0, 2.0, 2.0, 1.5, 0.4, 0.3, 0.5, 0.5, 0.5, 0.5, 0.5, 1.5, 0.5, 0.8, 1.2, 1.0, 1.0, 1.2, 3.0, 2.0, 1.0)
 DOUBT = 0.7  # of the logarithm of a width
 NOISE = 0.06  # usual residual on the scale of the fit; counting 200 items alone makes 0.035
 LORA_RATE = 3.0  # adapters bear so many times the rate, by the parameter server's own suggestions for this model
@@ -35,7 +36,7 @@ def features(family: str, made: Made, point: Point) -> Array:
     epochs = point.steps * 16 / max(1, made.rows)
     return np.array(
         [
-            float(family == "till"),
+            *(float(family == known) for known in KNOWN),
             math.log(made.rows + 10),
             made.wrong,
             made.false_steps,
@@ -46,6 +47,8 @@ def features(family: str, made: Made, point: Point) -> Array:
             made.unknown,
             math.log(made.unique * made.rows + 10),
             made.products,
+            made.lean,
+            made.overlong,
             float(point.method == "lora"),
             math.log(point.rate),
             math.log(point.steps),

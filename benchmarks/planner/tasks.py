@@ -2,70 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
-from tuneloop.core.files import write_atomic, write_lines
+from planner.chains_task import chains
+from planner.choice_task import choice
+from planner.made_task import POOL, TEST, VALIDATION, Made, Rows, declare, family, items
 from tuneloop.core.text import normalise
 from tuneloop.tools.embedded import messy
 from tuneloop.tools.embedded.problems import SUFFIX, Problem, chain, draw, shopping, together
 from tuneloop.tools.embedded.words import add_slip, equation_solution, misread_steps, prose_solution
-
-Rows = list[dict[str, Any]]
-VALIDATION, TEST, POOL = 200, 200, 7000
-DECLARATION = """\
-name: {name}
-domain: math
-description: {about}
-answer: {answer}
-metric: accuracy
-direction: max
-prompt: {prompt}
-max_new_tokens: 96
-"""
-
-
-@dataclass(frozen=True)
-class Made:
-    """A task: its benchmark, its raw files, and the right answer of every question (`normalise`d), which nobody is told."""
-
-    name: str
-    declaration: str
-    validation: Rows
-    test: Rows
-    files: Mapping[str, Rows]
-    truth: Mapping[str, str]
-
-    def write(self, folder: Path) -> tuple[Path, Path]:
-        """Write both below `folder`, the same bytes every time; the benchmark's folder and the data set's."""
-        benchmark, data = folder / self.name, folder / f"{self.name}-raw"
-        write_atomic(benchmark / "benchmark.yaml", self.declaration)
-        write_lines(benchmark / "validation.jsonl", self.validation)
-        write_lines(benchmark / "test.jsonl", self.test)
-        for name, rows in self.files.items():
-            write_file(data / name, rows)
-        return benchmark, data
-
-
-def write_file(path: Path, rows: Rows) -> None:
-    """Rows as the file's ending says."""
-    if path.suffix == ".jsonl":
-        write_lines(path, rows)
-        return
-    if path.suffix == ".json":
-        write_atomic(path, json.dumps({"data": {"threads": rows}}))
-        return
-    text = io.StringIO()
-    table = csv.DictWriter(text, list(rows[0]), delimiter="," if path.suffix == ".csv" else "\t", lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    write_atomic(path, text.getvalue())
 
 
 def stories(seed: int) -> Made:
@@ -186,25 +133,14 @@ def homework(rng: Random, p: Problem) -> dict[str, Any]:
     return {"text": p.question, "number": steps[-1].result}
 
 
-def declare(name: str, about: str, answer: str, prompt: str) -> str:
-    """`benchmark.yaml`."""
-    return DECLARATION.format(name=name, about=json.dumps(about), answer=answer, prompt=f'"{prompt}"')
-
-
-def items(split: str, problems: Sequence[Problem], item: Callable[[str, Problem], dict[str, str]]) -> Rows:
-    """Items of one split."""
-    return [dict(item(f"{split}-{i:03}", p)) for i, p in enumerate(problems)]
-
-
 def right(problems: Sequence[Problem], asked: Callable[[Problem], str]) -> dict[str, str]:
     """Question → right answer."""
     return {normalise(asked(p)): str(p.answer) for p in problems}
 
 
-FAMILIES: dict[str, Callable[[int], Made]] = {"stories": stories, "till": till}
+FAMILIES: dict[str, Callable[[int], Made]] = {"stories": stories, "till": till, "choice": choice, "chains": chains}
 
 
 def make(name: str) -> Made:
     """By name, `stories3`: the family and its seed. Raises KeyError for a family that does not exist."""
-    family = name.rstrip("0123456789")
-    return FAMILIES[family](int(name.removeprefix(family)))
+    return FAMILIES[family(name)](int(name.removeprefix(family(name))))

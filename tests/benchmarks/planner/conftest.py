@@ -22,33 +22,54 @@ if TYPE_CHECKING:
     from planner.simulated_task import SimulatedTask
 
 
-@pytest.fixture(scope="session")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
-    """The second task, with a seed of its own; fewer rows."""
+def tools_of(name: str, folder: Path) -> Tools:
+    """A task with fewer rows."""
     from planner.tasks import make
 
-    folder = tmp_path_factory.mktemp("tasks")
-    made = make("till77")
+    made = make(name)
     made = type(made)(**{**vars(made), "files": {name: rows[:300] for name, rows in made.files.items()}})
     benchmark, _ = made.write(folder)
     items = [Item(id=row["id"], fields={"question": row["question"]}, answer=row["answer"]) for row in made.validation]
     return Tools(folder, read_declaration(benchmark / "benchmark.yaml", None), items)
 
 
-@pytest.fixture(scope="session")
-def arena(tools: Tools) -> Arena:
+def arena_of(name: str, tools: Tools) -> Arena:
     """What players see of it."""
     from planner.arena import Arena
     from planner.tasks import make
 
-    data = tools.root / "till77-raw"
+    data = tools.root / f"{name}-raw"
     task = tools.brief().task.model_copy(update={"datasets": (data.name,)})
     brief = tools.brief(task=task)
     tools.answers["params_query_parameters"] = {
         "kind": "search",
         "names": ["finetuning_type", "learning_rate", "max_steps", "num_train_epochs", "lora_rank"],
     }
-    return Arena(make("till77"), data, data.parent, brief, tools)
+    return Arena(make(name), data, data.parent, brief, tools)
+
+
+@pytest.fixture(scope="session")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    """The second task, with a seed of its own."""
+    return tools_of("till77", tmp_path_factory.mktemp("tasks"))
+
+
+@pytest.fixture(scope="session")
+def arena(tools: Tools) -> Arena:
+    """What players see of it."""
+    return arena_of("till77", tools)
+
+
+@pytest.fixture(scope="session")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> Arena:
+    """A task whose answers are letters."""
+    return arena_of("choice77", tools_of("choice77", tmp_path_factory.mktemp("letters")))
+
+
+@pytest.fixture(scope="session")
+def padded(tmp_path_factory: pytest.TempPathFactory) -> Arena:
+    """A task with solutions that are too long for a reply."""
+    return arena_of("chains77", tools_of("chains77", tmp_path_factory.mktemp("padded")))
 
 
 @pytest.fixture(scope="session")

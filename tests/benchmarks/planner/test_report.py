@@ -70,10 +70,12 @@ def test_the_checked_in_runs_are_whole() -> None:
     runs = known()
     names = [(run["task"], run["number"]) for run in runs]
     assert len(names) == len(set(names))
-    for task in FAMILIES:
+    there = {family(run["task"]) for run in runs}
+    assert {"stories", "till"} <= there <= set(FAMILIES)
+    for task in there:
         mine = [run for run in runs if family(run["task"]) == task]
         assert [run["number"] for run in mine].count(0) == 1
-        assert sum("value" in run for run in mine) >= 12
+        assert sum("value" in run for run in mine) >= 12 or task not in {"stories", "till"}
     for run in runs:
         assert len(run.get("items", "0" * 200)) == 200
         if run["number"]:

@@ -12,7 +12,7 @@ from tuneloop.core.experiment import Step
 
 if TYPE_CHECKING:
     from planner.arena import Arena
-    from planner.rows import RowMaker
+    from planner.rows import Made, RowMaker
 
 
 def test_rows_are_those_of_the_script(arena: Arena, row_maker: RowMaker, tools: Tools) -> None:
@@ -44,3 +44,33 @@ def test_styles_are_told_apart(arena: Arena, row_maker: RowMaker) -> None:
     assert looks["own_words"].prose > 0.95
     assert looks["compact"].compact > 0.95
     assert looks["spaced"].spaced > 0.95
+
+
+def test_letters_are_wrong_and_one_sided_by_the_generators_key(letters: Arena) -> None:
+    from planner.rows import RowMaker
+    from planner.space import Point
+
+    maker = RowMaker(letters)
+
+    def made(source: str, *does: str) -> Made:
+        return maker.stats(Point((f"{letters.data.name}/{source}",), "own_words", "none", does, "full", 1e-3, 100, 0))
+
+    assert made("workbook.jsonl").wrong == 0
+    assert made("workbook.jsonl").lean < 0.1
+    exam = made("exam.csv")
+    assert exam.wrong > 0.25
+    assert exam.lean > 0.25
+    assert made("exam.csv", "balance_answers").lean < exam.lean
+    assert made("exam.csv", "drop_unlikely_labels").rows < exam.rows
+
+
+def test_padded_solutions_are_too_long_until_they_are_shortened(padded: Arena) -> None:
+    from planner.rows import RowMaker
+    from planner.space import Point
+
+    maker = RowMaker(padded)
+    name = (f"{padded.data.name}/journal.jsonl",)
+    looks = {s: maker.stats(Point(name, s, "none", (), "full", 1e-3, 100, 0)) for s in ("own_words", "compact")}
+    assert looks["own_words"].overlong > 0.95
+    assert looks["compact"].overlong == 0
+    assert looks["compact"].lean == looks["own_words"].lean == 0

@@ -33,20 +33,44 @@ def test_draws_are_uniform(arena: Arena) -> None:
     assert () not in sets
 
 
-def test_a_point_as_a_hypothesis_is_the_same_point(arena: Arena) -> None:
+def test_a_point_as_a_hypothesis_is_the_same_point(arena: Arena, letters: Arena, padded: Arena) -> None:
     rng = Random(2)
-    for _ in range(50):
-        point = arena.space.draw(rng)
-        assert arena.space.point(arena.space.hypothesis(point)) == (point, ())
+    for one in (arena, letters, padded):
+        for _ in range(50):
+            point = one.space.draw(rng)
+            assert one.space.point(one.space.hypothesis(point)) == (point, ())
 
 
-def test_first_proposal_is_in_the_space(arena: Arena) -> None:
-    idea = asyncio.run(OfflinePolicy().answer("researcher", "", arena.brief, arena.tools, Hypothesis))
-    point, said = arena.space.point(idea)
-    assert said == ()
-    again = arena.space.hypothesis(point)
-    assert {s.do for s in again.data_plan} == {s.do for s in idea.data_plan}
-    assert again.training_plan == idea.training_plan
+def test_only_letters_have_operations_on_letters(arena: Arena, letters: Arena, padded: Arena) -> None:
+    from planner.space import LETTERS_ONLY, TURNED
+
+    assert arena.space.turned == padded.space.turned == TURNED
+    assert letters.space.turned == (*TURNED, *LETTERS_ONLY)
+    rng, n = Random(1), 400
+    drawn = [letters.space.draw(rng) for _ in range(n)]
+    assert all(abs(sum(do in p.does for p in drawn) / n - 0.5) < 0.1 for do in LETTERS_ONLY)
+    idea = letters.space.hypothesis(drawn[0])
+    balanced = idea.model_copy(update={"data_plan": (*idea.data_plan, Step(do="balance_answers"))})
+    assert letters.space.point(balanced)[1] == ()
+    assert arena.space.point(balanced)[1][-1] == "balance_answers is not in the space"
+
+
+def test_every_source_of_the_new_families_is_read(letters: Arena, padded: Arena) -> None:
+    names = [[s.profile.file for s in one.space.sources] for one in (letters, padded)]
+    assert names == [
+        ["exam.csv", "panel.jsonl", "tutorials.json", "workbook.jsonl"],
+        ["journal.jsonl", "mentors.json", "notes.csv", "results.tsv"],
+    ]
+
+
+def test_first_proposal_is_in_the_space(arena: Arena, letters: Arena, padded: Arena) -> None:
+    for one in (arena, letters, padded):
+        idea = asyncio.run(OfflinePolicy().answer("researcher", "", one.brief, one.tools, Hypothesis))
+        point, said = one.space.point(idea)
+        assert said == ()
+        again = one.space.hypothesis(point)
+        assert {s.do for s in again.data_plan} == {s.do for s in idea.data_plan}
+        assert again.training_plan == idea.training_plan
 
 
 @pytest.mark.parametrize(("key", "value", "became"), [("max_steps", 9000, "steps"), ("learning_rate", 0.5, "rate")])

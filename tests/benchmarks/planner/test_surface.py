@@ -9,9 +9,10 @@ def test_runs_are_reproduced_and_others_predicted() -> None:
     from planner.surface import FEATURES, fit, held_out
 
     rng = np.random.default_rng(3)
-    x = rng.uniform(-1, 1, (60, len(FEATURES)))
-    y = 0.5 + 0.3 * np.sin(2 * x[:, 2]) - 0.1 * x[:, 4]
-    noisy = np.clip(y + 0.02 * rng.standard_normal(60), 0, 1)
+    x = rng.uniform(-1, 1, (120, len(FEATURES)))
+    wrong, compact = (x[:, FEATURES.index(name)] for name in ("wrong", "compact"))
+    y = 0.5 + 0.3 * np.sin(2 * wrong) - 0.1 * compact
+    noisy = np.clip(y + 0.02 * rng.standard_normal(120), 0, 1)
     found = fit(x, noisy)
     assert np.abs(found.at(x) - noisy).max() < 0.1
     said, r2, error = held_out(x, noisy)
@@ -29,3 +30,17 @@ def test_far_from_every_run_the_mean_is_said() -> None:
     found = fit(x, y)
     far = np.full((1, len(FEATURES)), 50.0)
     assert abs(found.at(far)[0] - float(np.sin(found.centre) ** 2)) < 1e-6
+
+
+def test_every_feature_has_a_value_and_a_usual_width() -> None:
+    from planner.rows import Made
+    from planner.space import Point
+    from planner.surface import FEATURES, KNOWN, USUAL, features
+    from planner.tasks import FAMILIES
+
+    assert {*KNOWN, "stories"} == set(FAMILIES)
+    made = Made(10, 0.1, 0, 1, 0, 0, 0, 0, 1, 0.5, 0.2, 0.3)
+    x = features("choice", made, Point(("a",), "compact", "none", (), "full", 1e-3, 100, 0))
+    assert len(x) == len(FEATURES) == len(USUAL)
+    found = dict(zip(FEATURES, x, strict=True))
+    assert [found[name] for name in (*KNOWN, "lean", "overlong")] == [0, 1, 0, 0.2, 0.3]
