@@ -48,15 +48,16 @@ def chains(seed: int) -> Made:
     for rows in files.values():
         rng.shuffle(rows)
     name = f"chains{seed}"
-
-    def item(split: str, p: Problem) -> dict[str, str]:
-        return {"id": split, "question": p.question, "answer": str(p.answer)}
-
     return Made(
         name, declare(name, ABOUT, "number", "{question}\\nFinish with the words the answer is 41.", LONGEST),
         items("validation", validation, item), items("test", test, item), files,
         {normalise(p.question): str(p.answer) for p in (*validation, *test, *(p for pool in pools for p in pool))},
     )  # fmt: skip
+
+
+def item(name: str, p: Problem) -> dict[str, str]:
+    """As the benchmark's files hold it."""
+    return {"id": name, "question": p.question, "answer": str(p.answer)}
 
 
 def fresh(rng: Random, count: int, seen: set[str]) -> list[Problem]:
