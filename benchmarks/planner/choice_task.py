@@ -9,7 +9,7 @@ from typing import Any
 
 from planner.made_task import TEST, VALIDATION, Made, Rows, declare, items
 from tuneloop.core.text import normalise
-from tuneloop.tools.embedded.problems import Problem, chain, shopping, together
+from tuneloop.tools.embedded.problems import Problem, chain, together
 from tuneloop.tools.embedded.words import Steps, add_slip, misread_steps, prose_solution
 
 LETTERS = "ABCD"
@@ -106,8 +106,7 @@ def draws(rng: Random, options: tuple[str, ...]) -> Iterator[Choice]:
             asked = f"Does {words[0]} have more or fewer {words[-1]} now than at first?"
             yield Choice(p, " ".join((*p.story, asked)), options)
         else:
-            kind = rng.random()
-            p = shopping(rng) if kind < 0.3 else together(rng) if kind < 0.5 else chain(rng, rng.choice((1, 2, 2)))
+            p = together(rng) if rng.random() < 0.25 else chain(rng, rng.choice((2, 2, 3)))
             yield Choice(p, p.question, options)
 
 

@@ -99,8 +99,8 @@ class Space:
 
     def renamed(self, point: Point) -> Point:
         """A stored point with the files' names in the view: what lost sealed rows is JSON Lines there and says so."""
-        names = {s.id for s in self.sources}
-        return replace(point, sources=tuple(s if s in names else f"{s}.jsonl" for s in point.sources))
+        names = {s.id.removesuffix(".jsonl"): s.id for s in self.sources}
+        return replace(point, sources=tuple(names.get(s.removesuffix(".jsonl"), s) for s in point.sources))
 
     def draw(self, rng: Random) -> Point:
         """Uniform: any set of sources but none, each operation with even odds, rate and steps on a logarithmic scale."""

@@ -24,7 +24,7 @@ FEATURES = (
     "products", "lean", "overlong", "lora", "log rate", "log steps", "log rank", "log epochs", "log way",
 )  # fmt: skip
 # Widths that are likely before anything was seen, in the unit of each feature.
-USUAL = (2.0, 2.0, 2.0, 1.5, 0.4, 0.3, 0.5, 0.5, 0.5, 0.5, 0.5, 1.5, 0.5, 0.8, 1.2, 1.0, 1.0, 1.2, 3.0, 2.0, 1.0)
+USUAL = (2.0, 2.0, 2.0, 1.5, 0.4, 0.3, 0.5, 0.5, 0.5, 0.5, 0.5, 1.5, 0.5, 0.8, 2.0, 1.0, 1.0, 1.2, 3.0, 2.0, 1.0)
 DOUBT = 0.7  # of the logarithm of a width
 NOISE = 0.06  # usual residual on the scale of the fit; counting 200 items alone makes 0.035
 LORA_RATE = 3.0  # adapters bear so many times the rate, by the parameter server's own suggestions for this model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -89,3 +90,12 @@ def test_untested_step_counts_are_reported(arena: Arena) -> None:
     assert arena.space.point(idea.model_copy(update={"data_plan": plan}))[1] == (
         "translate_to_latin is not in the space",
     )
+
+
+def test_stored_points_name_the_files_of_the_view(padded: Arena) -> None:
+    point = padded.space.draw(Random(7))
+    name = padded.data.name
+    for stored in ("mentors.json", "mentors.json.jsonl"):
+        sources = (f"{name}/{stored}", f"{name}/journal.jsonl")
+        again = padded.space.renamed(replace(point, sources=sources))
+        assert again.sources == (f"{name}/mentors.json", f"{name}/journal.jsonl")
