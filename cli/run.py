@@ -72,6 +72,11 @@ UNNAMED = (
 @click.option(
     "--patience", type=POSITIVE, help="End after so many experiments in a row without a better one.  [default: never]"
 )
+@click.option(
+    "--parallel",
+    type=click.IntRange(1, 64),
+    help="Experiments side by side; on this machine each needs a GPU of its own, or a share of the cores.  [default: 1]",
+)
 @click.option("--step-n", type=POSITIVE, help="Pause after so many nodes of the graph.  [default: never]")
 @click.option("--timeout", metavar="TIME", help="Time for everything: seconds, or 90m, 12h, 2d.  [default: unlimited]")
 @click.option(

@@ -75,6 +75,13 @@ class JournalRow(Frozen):
     failure: str | None
 
 
+class IdeaUnderWay(Frozen):
+    """An experiment beside this one; its result is not known to who plans this one."""
+
+    number: int
+    hypothesis: Hypothesis
+
+
 class FailedItem(Frozen):
     """One validation item that a model got wrong; texts are shortened."""
 
@@ -125,6 +132,7 @@ class Brief(Frozen):
     experiment: int
     baseline: Score | None = None
     journal: tuple[JournalRow, ...] = ()
+    under_way: tuple[IdeaUnderWay, ...] = ()
     budget: BudgetLeft
     throughput: Throughput | None = Field(
         None, description="of the base model on this machine; None: nobody measured it"

@@ -125,6 +125,7 @@ class RunSpec(Frozen):
     patience: int | None = Field(
         default=None, gt=0, description="experiments in a row without a promotion that end the run; None: any number"
     )
+    parallel: int = Field(default=1, gt=0, le=64, description="experiments side by side")
     timeout: Seconds = Field(default=None, description="wall-clock seconds for everything")
     max_tokens: Tokens = Field(default=None, description="of agents, data scripts and judge, in and out together")
     max_cost: Dollars = Field(default=None, description="USD for those tokens")
@@ -181,6 +182,14 @@ class RunSpec(Frozen):
     def evaluated(self) -> bool:
         """Whether models are measured."""
         return self.benchmark != NO_BENCHMARK
+
+    @property
+    def window(self) -> int:
+        """An experiment is planned with the results up to so many numbers before its own, however many are known by then.
+
+        Half as many more than run at once: one that takes long holds up nobody until then.
+        """
+        return self.parallel + self.parallel // 2
 
     @property
     def measured(self) -> tuple[str, ...]:

@@ -41,6 +41,10 @@ NODES: dict[str, tuple[Node, Failed, list[str]]] = {
 }
 
 
+# What an experiment goes through.
+EXPERIMENT = [name for name in NODES if name not in ("prepare", "finish")]
+
+
 def next_stage(state: State) -> str:
     """Where the run stands."""
     return state.stage
@@ -56,6 +60,22 @@ def build_graph(settings: Settings) -> StateGraph[State]:
         graph.add_node(name, step(name, node, settings, failed))
         graph.add_conditional_edges(name, next_stage, ways)
     return graph
+
+
+def build_experiment_graph(settings: Settings) -> StateGraph[State]:
+    """The graph of one experiment beside others: from where it stands to its end."""
+    graph = StateGraph(State)
+    graph.add_conditional_edges(START, next_stage, EXPERIMENT)
+    for name in EXPERIMENT:
+        node, failed, _ = NODES[name]
+        graph.add_node(name, step(name, node, settings, failed))
+        graph.add_conditional_edges(name, experiment_stage, [*EXPERIMENT, END])
+    return graph
+
+
+def experiment_stage(state: State) -> str:
+    """Where the experiment goes on; what comes after it is not its business."""
+    return state.stage if state.stage in EXPERIMENT and state.stage != "research" else END
 
 
 def entry(settings: Settings) -> RunnableLambda[State, Update]:

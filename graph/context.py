@@ -17,6 +17,7 @@ from tuneloop.agents.planners import make_planner
 from tuneloop.core.budget import SpendingLine
 from tuneloop.core.event_log import append
 from tuneloop.core.events import Event
+from tuneloop.core.experiment import Journal
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.protocols import EvaluationJobs, Planner, TrainingJobs
 from tuneloop.core.settings import Settings
@@ -30,6 +31,7 @@ from tuneloop.graph.telemetry.tracker_process import feed_trackers
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.budget.limits import current_limits
 from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.runs.journal import known_journal, load_journal
 
 # Events of a working node go to LangGraph's custom stream, for Studio, `astream` and API clients.
 
@@ -65,7 +67,8 @@ class Context:
     """One run in the hand of one node.
 
     `show`: to who watches the graph's stream; `interactive`: somebody is there and can be asked; `at_most`: seconds that this
-    node may take, whatever the run's time; `gpu_hours`: the limit from which they follow, None: from none.
+    node may take, whatever the run's time; `gpu_hours`: the limit from which they follow, None: from none. `slot`: the
+    experiment that this invocation of the graph is for, 0: the whole run; `all_results`: all experiments that are over count.
     """
 
     run: RunFolder
@@ -75,6 +78,8 @@ class Context:
     interactive: bool = False
     seconds_limit: float | None = None
     gpu_hours: float | None = None
+    slot: int = 0
+    all_results: bool = False
 
     @cached_property
     def run_tools(self) -> RunTools:
@@ -95,6 +100,14 @@ class Context:
     def number(self) -> int:
         """Of the open experiment."""
         return self.state.experiment
+
+    @property
+    def journal(self) -> Journal:
+        """The experiments that count for the open one, whatever else is over by now: agents are told of these."""
+        whole, window = load_journal(self.run), self.run_tools.spec.window
+        if self.all_results or window == 1:
+            return whole
+        return known_journal(self.run, whole, self.state.experiment - window)
 
     def seconds_left(self) -> float | None:
         """Of the run's time, or of what this node may take, when it began; None: unlimited."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from langchain_core.messages import AnyMessage
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuneloop.core.run_spec import RunSpec
 
@@ -57,3 +57,11 @@ class State(BaseModel):
     spent: float = Field(0.0, description="seconds of work so far, over all sessions")
     report: str = ""
     messages: Annotated[list[AnyMessage], keep_recent] = Field([], description="the end of a chat through the graph")
+
+
+def stored_state(values: dict[str, Any]) -> State | None:
+    """The state of these values; None where they are none: then the run's files say where it stands."""
+    try:
+        return State.model_validate({name: values[name] for name in State.model_fields if name in values})
+    except ValidationError:
+        return None

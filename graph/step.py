@@ -36,9 +36,14 @@ def step(name: str, node: Node, settings: Settings, failed: Failed = give_up) ->
 
     def face(state: State, config: RunnableConfig) -> Update:
         ctx = Context(
-            settings.home.run(state.run_id), settings, state, live_stream(), is_attended(config) and name in ASKING
+            settings.home.run(state.run_id),
+            settings,
+            state,
+            live_stream(),
+            is_attended(config) and name in ASKING,
+            slot=config.get("configurable", {}).get("slot", 0),
         )
-        with hold_lock(ctx.run.lock), serialize_nodes(ctx.run.lock), listening(ctx):
+        with hold_lock(ctx.run.lock), serialize_nodes(ctx.run.lock, ctx.slot), listening(ctx):
             warn_near_limits(ctx)
             if name in GATED:
                 ask_for_more(ctx, partial(refused_limits, ctx))

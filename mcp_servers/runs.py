@@ -54,6 +54,10 @@ Experiments = Annotated[
 Patience = Annotated[
     int | None, Field(ge=1, le=10_000, description="end after so many experiments in a row without a better one")
 ]
+Parallel = Annotated[
+    int | None,
+    Field(ge=1, le=64, description="experiments side by side, each on a GPU of its own; empty: one at a time"),
+]
 Timeout = Annotated[str, Field(max_length=20, description="time for everything, e.g. 90m, 12h, 2d; empty: no limit")]
 Cost = Annotated[
     float | None,
@@ -131,6 +135,7 @@ class RunTools:
         refuse_overlaps: Refuse = False,
         validation_share: Share = None,
         patience: Patience = None,
+        parallel: Parallel = None,
     ) -> dict[str, Any]:
         """Start a new run: make a base model better at a benchmark by fine-tuning (training) it on data, for hours or days.
 
@@ -148,6 +153,7 @@ class RunTools:
             refuse_overlaps=refuse_overlaps,
             loop_n=experiments,
             patience=patience,
+            parallel=parallel,
             timeout=timeout,
             max_cost=max_cost,
             max_tokens=max_tokens,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tuneloop.agents.policy.data_engineer import FEWER, SOFTEN
@@ -51,7 +51,7 @@ from tuneloop.agents.policy.training_moves import (
     template_moves,
 )
 from tuneloop.agents.policy.unevaluated import plain_hypothesis
-from tuneloop.core.brief import Brief, JournalRow
+from tuneloop.core.brief import Brief, IdeaUnderWay, JournalRow
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Hypothesis
 from tuneloop.core.protocols import Toolbox
@@ -65,6 +65,7 @@ DIVERGED = re.compile(r"\bnan\b|diverg|infinite|loss rises|exactly 0|learning.ra
 FLAT = re.compile(r"loss does not move|learning.rate is too small", re.I)
 SLOW = re.compile(r"time limit|timed? ?out|deadline|too long to train|seconds are left", re.I)
 AGAIN, BLAMED = 0.35, 0.15
+RATES = (2.0, 0.5, 1.4, 0.7, 3.0, 0.3)
 
 
 async def propose_hypothesis(brief: Brief, tools: Toolbox) -> Hypothesis:
@@ -75,11 +76,12 @@ async def propose_hypothesis(brief: Brief, tools: Toolbox) -> Hypothesis:
             read_situation(brief, tools), read_parameter_map(tools), base_model_spacing(tools)
         )
         idea = retry_hypothesis(situation, parameter_map, first_hypothesis(situation, parameter_map, spacing))
-        plan, values = (
-            without_excluded_sources(idea.data_plan, situation),
-            apply_directives(brief, dict(idea.training_plan)),
-        )
-        return note_unfollowable(idea.model_copy(update={"data_plan": plan, "training_plan": values}), brief)
+        possible = [obey_directives(idea, situation)]
+        if brief.under_way:
+            possible += [obey_directives(one, situation) for one in other_rates(idea, parameter_map)]
+        tried = tried_plans(brief)
+        new = next((one for one in possible if idea_fingerprint(one) not in tried), possible[0])
+        return note_unfollowable(new, brief)
     parent = last_sft(brief.journal, incumbent)
     situation, parameter_map, evidence = await asyncio.gather(
         read_situation(brief, tools), read_parameter_map(tools), read_evidence(brief.task, parent, tools)
@@ -159,12 +161,36 @@ def retry_hypothesis(situation: Situation, parameter_map: ParameterMap, idea: Hy
                 "reason": f"experiment {row.number}: {row.failure}"[:600],
             }
         )
-    tried = {
-        plan_fingerprint(r.hypothesis.data_plan, dict(r.hypothesis.training_plan)) for r in situation.brief.journal
-    }
-    while plan_fingerprint(idea.data_plan, dict(idea.training_plan)) in tried:
+    tried = {idea_fingerprint(row.hypothesis) for row in situation.brief.journal}
+    while idea_fingerprint(idea) in tried:
         idea = idea.model_copy(update={"training_plan": parameter_map.with_rate(dict(idea.training_plan), 0.5)})
     return idea
+
+
+def obey_directives(idea: Hypothesis, situation: Situation) -> Hypothesis:
+    """The idea as the user's directives allow it."""
+    plan = without_excluded_sources(idea.data_plan, situation)
+    values = apply_directives(situation.brief, dict(idea.training_plan))
+    return idea.model_copy(update={"data_plan": plan, "training_plan": values})
+
+
+def other_rates(idea: Hypothesis, parameter_map: ParameterMap) -> Iterator[Hypothesis]:
+    """The same at other learning rates: what a batch that begins at once can tell apart without any result."""
+    for factor in RATES:
+        values = parameter_map.with_rate(dict(idea.training_plan), factor)
+        statement = f"The same data at {factor:g} times the learning rate of the first plan."
+        yield idea.model_copy(update={"training_plan": values, "statement": statement})
+
+
+def tried_plans(brief: Brief) -> set[str]:
+    """Fingerprints of all plans of experiments that are over or under way."""
+    ideas = (*(row.hypothesis for row in brief.journal), *(one.hypothesis for one in brief.under_way))
+    return set(map(idea_fingerprint, ideas))
+
+
+def idea_fingerprint(idea: Hypothesis) -> str:
+    """Equal for ideas that would do the same."""
+    return plan_fingerprint(idea.data_plan, dict(idea.training_plan))
 
 
 def apply_failure(
@@ -201,12 +227,12 @@ def apply_failure(
 def choose_move(case: Case, parent: JournalRow, grpo: Values | None = None) -> Move | None:
     """The untried move with the most weight; None: everything was tried. `grpo`: values of a GRPO that may follow."""
     journal = case.situation.brief.journal
-    tried = {plan_fingerprint(r.hypothesis.data_plan, dict(r.hypothesis.training_plan)) for r in journal}
+    tried = tried_plans(case.situation.brief)
     possible = [*directive_moves(case, parent.hypothesis.data_plan, dict(parent.hypothesis.training_plan))]
     moves = [*(limit_move(m, case) for m in rule_moves(case)), *grpo_moves(case, grpo)]
     possible += [m for m in moves if (m.plan, m.training) != (case.plan, case.training)]
     untried = [m for m in possible if plan_fingerprint(m.plan, m.training) not in tried]
-    losses = count_rejections(journal, parent)
+    losses = count_rejections([*journal, *case.situation.brief.under_way], parent)
     return max(untried, key=lambda m: weigh_move(m, losses, parent), default=None)
 
 
@@ -229,9 +255,9 @@ def weigh_move(move: Move, losses: Counter[str], parent: JournalRow) -> float:
     return round((move.weight + blamed) * AGAIN ** losses[move.aspect], 6)
 
 
-def count_rejections(journal: Sequence[JournalRow], parent: JournalRow) -> Counter[str]:
-    """How often each aspect was tried from this parent and did not help."""
-    children: Iterable[JournalRow] = (row for row in journal if row.hypothesis.parent == parent.number)
+def count_rejections(journal: Sequence[JournalRow | IdeaUnderWay], parent: JournalRow) -> Counter[str]:
+    """How often each aspect was tried from this parent and did not help, or is being tried beside this experiment."""
+    children: Iterable[JournalRow | IdeaUnderWay] = (row for row in journal if row.hypothesis.parent == parent.number)
     return Counter(row.hypothesis.aspect for row in children)
 
 

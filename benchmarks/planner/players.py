@@ -132,6 +132,7 @@ class Place:
     settings: Settings
     trial: Trial
     folder: Path
+    slot: int = 0
 
     @property
     def number(self) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tuneloop.core.brief import Brief, BudgetLeft, FailedItem, FailureSummary, JournalRow, TaskCard
+from tuneloop.core.brief import Brief, BudgetLeft, FailedItem, FailureSummary, IdeaUnderWay, JournalRow, TaskCard
 from tuneloop.core.budget import Amounts
 from tuneloop.core.constraints import is_allowed
 from tuneloop.core.directive_log import open_directives
@@ -57,7 +57,8 @@ def build_brief(
         task=task_card(ctx),
         experiment=ctx.state.experiment,
         baseline=base and base.bare,
-        journal=tuple(journal_row(ctx.run, e) for e in load_journal(ctx.run).experiments),
+        journal=tuple(journal_row(ctx.run, e) for e in ctx.journal.experiments),
+        under_way=under_way(ctx),
         budget=budget_left(ctx),
         throughput=read_model(ctx.run.throughput, Throughput) if ctx.run.throughput.is_file() else None,
         hypothesis=idea,
@@ -84,6 +85,17 @@ def build_brief(
         directives=tuple(d.command for d in open_directives(ctx.run.directives)),
         stop_refused=stop_refused,
         kept=kept_values(ctx),
+    )
+
+
+def under_way(ctx: Context) -> tuple[IdeaUnderWay, ...]:
+    """Ideas of experiments that began before this one and whose results do not count for it."""
+    known = len(ctx.journal.experiments)
+    earlier = (ctx.run.experiment(number) for number in range(known + 1, ctx.state.experiment))
+    return tuple(
+        IdeaUnderWay(number=known + place, hypothesis=read_model(folder.hypothesis, Hypothesis))
+        for place, folder in enumerate(earlier, 1)
+        if folder.hypothesis.is_file()
     )
 
 
@@ -163,11 +175,11 @@ def journal_row(run: RunFolder, e: Experiment) -> JournalRow:
 
 def budget_left(ctx: Context) -> BudgetLeft:
     """What is left, the open experiment included."""
-    journal = load_journal(ctx.run)
+    journal, begun = ctx.journal, max(len(load_journal(ctx.run).experiments), ctx.state.experiment - 1)
     loops = experiments_limit(ctx.run, ctx.run_tools.spec)
     trained = [e.training.seconds for e in journal.experiments if e.score is not None and e.training]
     return BudgetLeft(
-        experiments_left=None if loops is None else loops - len(journal.experiments),
+        experiments_left=None if loops is None else loops - begun,
         seconds_left=ctx.seconds_left(),
         seconds_per_experiment=journal.usual_seconds,
         training_seconds=median(trained) if trained else None,
@@ -224,7 +236,7 @@ ASKED, RIGHT, SAID = 240, 80, 300  # letters
 
 def journal_failures(ctx: Context) -> tuple[FailureSummary, ...]:
     """Of the best and of the last experiment that was measured; before any, of the untouched model."""
-    journal = load_journal(ctx.run)
+    journal = ctx.journal
     measured = [e.number for e in journal.experiments if e.score is not None]
     numbers = dict.fromkeys([*([journal.best.number] if journal.best else []), *measured[-1:]])
     if numbers:

@@ -38,6 +38,11 @@ class RunPlace(Protocol):
         """The open experiment."""
         ...
 
+    @property
+    def slot(self) -> int:
+        """The experiment of an invocation of its own, beside others; 0: there are no others."""
+        ...
+
     def transcript(self, agent: str) -> Path:
         """Where calls are written."""
         ...
@@ -49,10 +54,9 @@ class RunPlace(Protocol):
 
 def make_planner_context(place: RunPlace) -> PlannerContext:
     """For the agents of a run."""
-    run = place.run
-    return PlannerContext(
-        place.settings, place.transcript, run.models, place.emit, open_ledger(run, place.settings, place.number)
-    )
+    run, who = place.run, f"experiment-{place.slot}-" if place.slot else ""
+    ledger = open_ledger(run, place.settings, place.number, who)
+    return PlannerContext(place.settings, place.transcript, run.models, place.emit, ledger)
 
 
 class RunCallLedger:

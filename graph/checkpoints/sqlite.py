@@ -33,7 +33,8 @@ class SmallSaver(SqliteSaver):
                 for table in ("writes", "checkpoints"):
                     given = {"thread": thread}
                     cursor.execute(f"DELETE FROM {table} WHERE thread_id = :thread AND checkpoint_id < {newest}", given)  # noqa: S608
-        self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        with self.lock:  # threads of other experiments write, too
+            self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
 def connect(file: Path) -> sqlite3.Connection:

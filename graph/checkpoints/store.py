@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,10 @@ class RunCheckpoints:
     def config(self) -> RunnableConfig:
         """What the graph is called with."""
         return {"configurable": {"thread_id": self.thread}}
+
+    def of_experiment(self, number: int) -> RunCheckpoints:
+        """The thread of an experiment that has one of its own."""
+        return replace(self, thread=f"{self.thread}/{number}")
 
     def values(self) -> dict[str, Any] | None:
         """The state stored last, as plain values; None: nothing is stored."""

@@ -18,6 +18,7 @@ from tuneloop.tools.benchmark_items.resolve import check_benchmark
 from tuneloop.tools.engines.find import check_engines
 from tuneloop.tools.hub import datasets
 from tuneloop.tools.hub.base_models import find_candidates, judge_candidates, possible_models
+from tuneloop.tools.jobs.gpu_share import check_gpus
 from tuneloop.tools.llm_proxy.access import data_access, missing, unpriced
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.request import check_names, folder_name, fresh_name
@@ -52,6 +53,7 @@ def check_spec(spec: RunSpec, settings: Settings) -> None:
     for folder in (settings.home.root, settings.home.engines):
         sandbox.check_reachable(folder.absolute())
     check_engines(settings)
+    check_gpus(spec)
     data_access(settings)
     find_judge(settings, declared)
     check_planner(settings)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
-from pydantic import ValidationError
+from langgraph.graph.state import CompiledStateGraph
 
 from tuneloop.core.errors import (
     ApprovalNeededError,
@@ -22,14 +23,15 @@ from tuneloop.core.lease import hold_lease
 from tuneloop.core.os_errors import naming_os_errors
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.graph.build import build_graph
+from tuneloop.graph.build import EXPERIMENT, build_graph
 from tuneloop.graph.checkpoints.store import RunCheckpoints, open_checkpoints
 from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.create_run import create_run_folder
 from tuneloop.graph.lifecycle.integrity import check_unchanged
 from tuneloop.graph.lifecycle.lock import hold_exclusively
 from tuneloop.graph.lifecycle.rebuild import is_behind
-from tuneloop.graph.state import VERSION, State
+from tuneloop.graph.lifecycle.side_by_side import SideBySide
+from tuneloop.graph.state import VERSION, State, stored_state
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import creating_version, newer_version_error, older_version_error
 from tuneloop.tools.runs.messages import drop_pauses, waiting
@@ -89,7 +91,7 @@ def _drive(run: RunFolder, settings: Settings, step_n: int | None, interactive: 
             return RunOutcome("finished")
         try:
             with ctx.run_tools.warm_engines():
-                _stream(store, given, settings, step_n, interactive)
+                _stream(ctx, store, given, step_n, interactive)
         except (PausedError, InfrastructureError, OSError, KeyboardInterrupt) as e:
             with contextlib.suppress(OSError):  # the disk may be full
                 ctx.emit(RunPaused(reason=str(e) or "interrupted"))
@@ -122,23 +124,40 @@ def entry_state(ctx: Context, store: RunCheckpoints) -> State:
     return ctx.state
 
 
-def stored_state(values: dict[str, Any]) -> State | None:
-    """The state of these values; None where they are none: then the run's files say where it stands."""
-    try:
-        return State.model_validate({name: values[name] for name in State.model_fields if name in values})
-    except ValidationError:
-        return None
-
-
-def _stream(store: RunCheckpoints, given: State, settings: Settings, step_n: int | None, interactive: bool) -> None:
-    """Step by step to the end. Raises PausedError after `step_n` nodes, `steer` not counted."""
-    graph = build_graph(settings).compile(checkpointer=store.saver, name="tuneloop")
+def _stream(ctx: Context, store: RunCheckpoints, given: State, step_n: int | None, interactive: bool) -> None:
+    """Step by step to the end; experiments side by side where the run is to have several at once."""
+    graph = build_graph(ctx.settings).compile(checkpointer=store.saver, name="tuneloop")
     config: RunnableConfig = {**store.config, "recursion_limit": 1_000_000}
     config["configurable"] = {**config["configurable"], "interactive": interactive}
     store.shrink()
+    several = ctx.run_tools.spec.parallel > 1
+    done = _walk(graph, store, config, given, step_n, EXPERIMENT if several else [])
+    if not (several and graph.get_state(config).next):
+        return
+    state = stored_state(graph.get_state(config).values) or given
+    here = Context(ctx.run, ctx.settings, state, interactive=interactive)
+    state = SideBySide(here, store, None if step_n is None else step_n - done).run()
+    over = state.model_dump(include={"stage", "experiment", "attempt", "failure", "spent"})
+    graph.update_state(config, over, as_node="critique")
+    _walk(graph, store, config, None, None, [])
+
+
+def _walk(
+    graph: CompiledStateGraph[State],
+    store: RunCheckpoints,
+    config: RunnableConfig,
+    begin: State | None,
+    step_n: int | None,
+    stops: Sequence[str],
+) -> int:
+    """Until the end or before one of `stops`; how many nodes. Raises PausedError after `step_n`, `steer` not counted."""
     done = 0
-    for update in graph.stream(given, config, stream_mode="updates", durability="sync"):
+    for update in graph.stream(
+        begin, config, stream_mode="updates", durability="sync", interrupt_before=[*stops] or None
+    ):
         if "__interrupt__" in update:
+            if not update["__interrupt__"]:  # one of `stops`
+                return done
             asked = update["__interrupt__"][0].value
             raise ApprovalNeededError("a person is asked whether it may go on", str(asked.get("question", "")))
         done += "steer" not in update
@@ -148,3 +167,4 @@ def _stream(store: RunCheckpoints, given: State, settings: Settings, step_n: int
             store.shrink()
         if step_n is not None and done >= step_n and graph.get_state(config).next:
             raise PausedError(f"{step_n} nodes done")
+    return done

@@ -60,17 +60,17 @@ def hold_exclusively(path: Path) -> Iterator[None]:
             _driven.discard(path)
 
 
-_working: dict[Path, threading.Lock] = {}
+_working: dict[tuple[Path, int], threading.Lock] = {}
 
 
 @contextlib.contextmanager
-def serialize_nodes(path: Path) -> Iterator[None]:
-    """Of a run's nodes one at a time works in this process: one that was cancelled may still be on its last step.
+def serialize_nodes(path: Path, slot: int = 0) -> Iterator[None]:
+    """Of a run's nodes, or of one experiment's, one at a time works: one that was cancelled may still be on its last step.
 
     Raises PausedError when the asynchronous caller gives up waiting.
     """
     with _guard:
-        turn = _working.setdefault(path.resolve(), threading.Lock())
+        turn = _working.setdefault((path.resolve(), slot), threading.Lock())
     while not turn.acquire(timeout=0.2):
         pause(0)
     try:

@@ -49,7 +49,12 @@ def rebuild(run: RunFolder, settings: Settings) -> State:
             Context(run, settings, state)
         )  # of nobody there: `prepare`, whose work is done, asks who is
         return state.model_copy(update={"stage": "prepare" if following == "finish" else following})
-    place = open_experiment_stage(folder)
+    return with_open_experiment(state, run, number)
+
+
+def with_open_experiment(state: State, run: RunFolder, number: int) -> State:
+    """The state where an experiment stands by its files."""
+    place = open_experiment_stage(run.experiment(number))
     stage = (
         max(place.stage, recorded_next_node(run, number, place), key=FORWARD.index)
         if place.stage in FORWARD

@@ -20,8 +20,16 @@ from tuneloop.graph.outcomes.promotion import decide_candidate, guard_specs
 from tuneloop.graph.outcomes.stopping import next_node
 from tuneloop.graph.steering.compliance import complete_uses
 from tuneloop.tools.housekeeping.pruning import prune_run
+from tuneloop.tools.report.turns import node_turns
 from tuneloop.tools.runs.evidence import record_evidence
-from tuneloop.tools.runs.journal import experiment_score, load_journal, other_scores, whole_scores
+from tuneloop.tools.runs.journal import (
+    experiment_score,
+    known_journal,
+    load_journal,
+    open_hypotheses,
+    other_scores,
+    whole_scores,
+)
 
 NOTHING_MEASURED = Critique(explanation="Nothing was evaluated: there is no score to explain.", lesson="")
 
@@ -29,15 +37,31 @@ NOTHING_MEASURED = Critique(explanation="Nothing was evaluated: there is no scor
 def critique(ctx: Context) -> dict[str, Any]:
     """Close the experiment; go on, or finish when loops, time or luck are out."""
     if not ctx.folder.result.is_file():
-        close_experiment(
-            replace(ctx, interactive=False)
-        )  # an experiment is closed without a critic rather than left open
+        # An experiment is closed without a critic rather than left open.
+        close_experiment(replace(ctx, interactive=False, all_results=True))
     complete_uses(ctx)
+    free_disk(ctx, planned_from(ctx))
+    stage = "research" if ctx.slot else next_node(ctx)  # beside others it is not the last one that decides what follows
+    return {"stage": stage, "attempt": 0, "failure": None}
+
+
+def free_disk(ctx: Context, needed: frozenset[int] = frozenset()) -> None:
+    """Prune what is over; the weights of the experiments `needed` stay."""
     again = RECIPES if ctx.run_tools.spec.seeds > 1 else 0
     # What is trained without evaluation is delivered, whatever is kept of experiments that lost.
     keep = ctx.settings.keep_models if ctx.run_tools.spec.evaluated else "all"
-    prune_run(ctx.run, load_journal(ctx.run), keep, again)
-    return {"stage": next_node(ctx), "attempt": 0, "failure": None}
+    prune_run(ctx.run, load_journal(ctx.run), keep, again, needed)
+
+
+def planned_from(ctx: Context) -> frozenset[int]:
+    """Experiments from whose weights others beside this one begin: their parents, and incumbents of plans still to be made."""
+    journal, window = load_journal(ctx.run), ctx.run_tools.spec.window
+    if window == 1:
+        return frozenset()
+    begun = ctx.state.experiment
+    views = (known_journal(ctx.run, journal, last).best for last in range(begun + 1 - window, begun + 1))
+    parents = (idea.parent for idea in open_hypotheses(ctx.run).values())
+    return frozenset([*(best.number for best in views if best), *(number for number in parents if number)])
 
 
 def close_experiment(ctx: Context) -> None:
@@ -76,7 +100,7 @@ def close_experiment(ctx: Context) -> None:
         failure=failure,
         feedback=feedback,
         repairs=ctx.state.attempt,
-        seconds=round(max(0.0, ctx.state.spent - seconds_before(ctx)), 1),
+        seconds=round(own_seconds(ctx) if ctx.slot else max(0.0, ctx.state.spent - seconds_before(ctx)), 1),
     )
     made = experiment.model_dump(mode="json")
     record_evidence(ctx.run, folder.root, experiment=json_text(made))
@@ -106,6 +130,11 @@ def read_hypothesis(folder: ExperimentFolder) -> Hypothesis:
     if folder.hypothesis.is_file():
         return read_model(folder.hypothesis, Hypothesis)
     return Hypothesis(statement="no idea was found", reason="the researcher failed", disproof="-", aspect="none")
+
+
+def own_seconds(ctx: Context) -> float:
+    """Seconds that the nodes of this experiment took, while others worked."""
+    return sum(part.seconds + part.lost for part in node_turns(ctx.run.events) if part.experiment == ctx.number)
 
 
 def seconds_before(ctx: Context) -> float:

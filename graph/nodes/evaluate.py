@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,19 +24,28 @@ from tuneloop.tools.evaluation.run_evaluation import (
     validation_scores,
 )
 from tuneloop.tools.runs.evidence import record_evidence
-from tuneloop.tools.runs.journal import experiment_score, keep_score, score_file
+from tuneloop.tools.runs.journal import experiment_score, keep_score, score_file, shown_score
+
+# Of experiments side by side one at a time measures again what all are compared with.
+REFERENCES = threading.Lock()
 
 
 def evaluate(ctx: Context) -> dict[str, Any]:
     """Score the trained model, where the run has a benchmark."""
     file = ctx.folder.scores
-    if ctx.run_tools.spec.evaluated and not file.is_file():
-        remeasure_references(ctx)
+    if ctx.run_tools.spec.evaluated and (not file.is_file() or (ctx.slot and not is_comparable(ctx, file))):
+        with REFERENCES:
+            remeasure_references(ctx)
         found = measure_experiment(ctx, ctx.state.experiment)
         began = plan_time(evaluation_place(ctx.run_tools, ctx.state.experiment))
         write_experiment_tree(ctx.folder.benchmark_results, found, began)
         keep_score(file, found)
     return {"stage": "critique"}
+
+
+def is_comparable(ctx: Context, file: Path) -> bool:
+    """Whether a score is of these conditions: one that waited for its turn may be of a session before."""
+    return shown_score(file).measured_with == measuring_conditions(ctx.run_tools)
 
 
 def remeasure_references(ctx: Context) -> None:

@@ -215,7 +215,7 @@ def fetch_and_build(ctx: Context) -> Setup:
         views={name: record for name, (record, _) in records.items()},
         sandbox=ctx.run_tools.sandbox.kind,
         device=find_device(),
-        threads=cpu_threads(model.root),
+        threads=cpu_threads(model.root, spec.parallel if spec.executor == "local" else 1),
         planner=ctx.planner.name,
         judge=judged_by,
         versions={"tuneloop": tuneloop.__version__, **{e.name: f"{e.version} ({e.identity})" for e in engines}},

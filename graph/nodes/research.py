@@ -23,11 +23,13 @@ UNTIL_LIMITS = "the user wants experiments until a limit is reached."
 
 def research(ctx: Context) -> dict[str, Any]:
     """Open the next experiment with a hypothesis, or finish where the researcher proposes to stop."""
-    number = len(load_journal(ctx.run).experiments) + 1
+    number = ctx.slot or len(load_journal(ctx.run).experiments) + 1
     opened = {"experiment": number, "attempt": 0, "failure": None}
     here = replace(ctx, state=ctx.state.model_copy(update=opened))
     try:
         stopped = not propose_hypothesis(here)
+    except TooEarlyError:
+        return {"stage": "research"}
     except RecipeError as e:
         here.emit(RecipeFailure(experiment=number, node="research", culprit=e.culprit or "unknown", text=str(e)[:2000]))
         return {**opened, **give_up(here, "research", e)}
@@ -36,20 +38,32 @@ def research(ctx: Context) -> dict[str, Any]:
     return {**opened, "stage": "engineer_data"}
 
 
+class TooEarlyError(Exception):
+    """The researcher proposes to stop before the results of all experiments are known."""
+
+
 def propose_hypothesis(ctx: Context) -> bool:
-    """Find the hypothesis or ask for it; False: the researcher proposes to stop, and that is what follows."""
+    """Find the hypothesis or ask for it; False: the researcher proposes to stop, and that is what follows.
+
+    Raises TooEarlyError where experiments beside this one must end before that can be said.
+    """
     if ctx.folder.hypothesis.is_file():
         return True
     answer = run_agent(ctx, RESEARCHER, build_brief(ctx, failures=journal_failures(ctx)))
+    if answer.stop and len(ctx.journal.experiments) < ctx.number - 1:
+        if len(load_journal(ctx.run).experiments) < ctx.number - 1:
+            raise TooEarlyError
+        ctx = replace(ctx, all_results=True, state=ctx.state.model_copy(update={"attempt": 1}))
+        answer = run_agent(ctx, RESEARCHER, build_brief(ctx, failures=journal_failures(ctx)))
     if answer.stop:
         if not (refusal := stop_refusal(ctx, answer)):
             write_json(ctx.run.stop, {"statement": answer.statement, "reason": answer.reason})
             return False
-        again = replace(ctx, state=ctx.state.model_copy(update={"attempt": 1}))
+        again = replace(ctx, state=ctx.state.model_copy(update={"attempt": ctx.state.attempt + 1}))
         answer = run_agent(again, RESEARCHER, build_brief(again, failures=journal_failures(ctx), stop_refused=refusal))
     if answer.stop:
         raise RecipeError(f"the researcher proposes nothing but to stop: {answer.reason}", culprit="planner")
-    parent = chosen_parent(answer, load_journal(ctx.run))
+    parent = chosen_parent(answer, ctx.journal)
     write_json(ctx.folder.hypothesis, answer.model_copy(update={"parent": parent}).model_dump(mode="json"))
     return True
 

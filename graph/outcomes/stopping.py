@@ -12,39 +12,56 @@ from tuneloop.graph.budget.gate import MARGIN, ask_for_more
 from tuneloop.graph.budget.limits import experiments_limit, is_finish_requested
 from tuneloop.graph.context import Context
 from tuneloop.tools.budget.limits import is_marked
-from tuneloop.tools.budget.spending import experiment_spending
-from tuneloop.tools.runs.journal import load_journal
+from tuneloop.tools.budget.spending import amounts_of, experiment_spending
+from tuneloop.tools.runs.journal import known_journal, load_journal, open_hypotheses
 
 FAILURES_IN_A_ROW = 3
 
 
 def next_node(ctx: Context) -> str:
     """The next node."""
-    done = load_journal(ctx.run)
+    if is_over(ctx) or not ask_for_more(ctx, partial(missing_limits, ctx)):
+        return "finish"
+    return "research"
+
+
+def is_over(ctx: Context) -> bool:
+    """Whether no experiment shall follow, whatever is left to spend; by what counts for the one that would."""
+    whole, window = load_journal(ctx.run), ctx.run_tools.spec.window
+    begun = max(len(whole.experiments), ctx.state.experiment)
+    done = whole if window == 1 else known_journal(ctx.run, whole, begun + 1 - window)
     limit = experiments_limit(ctx.run, ctx.run_tools.spec)
-    if is_finish_requested(ctx.run) or (limit is not None and len(done.experiments) >= limit):
-        return "finish"
+    if is_finish_requested(ctx.run) or (limit is not None and begun >= limit):
+        return True
     if is_stuck(done):
-        return "finish"
+        return True
     patience = ctx.run_tools.spec.patience
     inherited = read_field(ctx.run.fork, "at", int) if ctx.run.fork.is_file() else 0
     in_vain = min(done.unpromoted, len(done.experiments) - inherited)
     if patience is not None and in_vain >= patience:
         reason = f"{in_vain} experiments in a row brought nothing better (--patience {patience})."
         write_json(ctx.run.stop, {"statement": "The run's patience is over.", "reason": reason})
-        return "finish"
-    return "research" if ask_for_more(ctx, partial(missing_limits, ctx)) else "finish"
+        return True
+    return False
 
 
 def missing_limits(ctx: Context) -> list[SpendingLine]:
     """Limits of which there is not enough left for an experiment as dear as the dearest so far."""
     lines = ctx.spent_of_limits()
     took = list(experiment_spending(ctx.run).values()) if lines else []
+    begun = list(amounts_of(ctx.run, dict.fromkeys(open_hypotheses(ctx.run), 0.0)).values()) if lines else []
     return [
         line
         for line in lines
-        if is_marked(ctx.run, "reached", line) or _left(line) < MARGIN * dearest_experiment(line, took)
+        if is_marked(ctx.run, "reached", line)
+        or _left(line) - set_aside(line, took, begun) < MARGIN * dearest_experiment(line, took)
     ]
+
+
+def set_aside(line: SpendingLine, took: Sequence[Amounts], begun: Sequence[Amounts]) -> float:
+    """What open experiments may still take; none of the time, which passes for all of them at once."""
+    dearest = 0.0 if line.kind == "time" else dearest_experiment(line, took)
+    return sum(max(0.0, dearest - amounts.of(line.kind)) for amounts in begun)
 
 
 def dearest_experiment(line: SpendingLine, took: Sequence[Amounts]) -> float:

@@ -22,8 +22,7 @@ from tuneloop.core.directive import (
     describe,
 )
 from tuneloop.core.directive_log import append_row, read_conversation, read_directives
-from tuneloop.core.experiment import ApprovalDecision, Hypothesis
-from tuneloop.core.files import read_model
+from tuneloop.core.experiment import ApprovalDecision
 from tuneloop.core.formatting import format_size
 from tuneloop.core.locks import is_locked
 from tuneloop.graph.approval.proposal import answered as answer_approval
@@ -32,7 +31,7 @@ from tuneloop.graph.steering.replies import accepted, answer
 from tuneloop.graph.steering.validation import canonical, objection, replaced
 from tuneloop.tools.housekeeping.pruning import BY_USER, prune_experiment, read_note
 from tuneloop.tools.runs.approvals import asked_at, open_question
-from tuneloop.tools.runs.journal import load_journal
+from tuneloop.tools.runs.journal import load_journal, open_hypotheses
 
 NOTHING_WAITS = "Nothing waits for a yes or a no."
 
@@ -199,17 +198,10 @@ def needed(ctx: Context, number: int) -> str:
         return f"experiment {number} is not over, or there is none"
     if journal.best is not None and journal.best.number == number:
         return f"experiment {number} is the best so far, the run delivers its model"
-    if number == open_parent(ctx):
-        return f"experiment {ctx.number}, which is open, builds on experiment {number}"
+    for child, idea in open_hypotheses(ctx.run).items():  # a GRPO begins with those weights
+        if idea.parent == number:
+            return f"experiment {child}, which is open, builds on experiment {number}"
     return ""
-
-
-def open_parent(ctx: Context) -> int | None:
-    """What the open experiment builds on: a GRPO begins with those weights."""
-    folder = ctx.folder
-    if folder.result.is_file() or not folder.hypothesis.is_file():
-        return None
-    return read_model(folder.hypothesis, Hypothesis).parent
 
 
 def _delete_one(ctx: Context, number: int) -> str:

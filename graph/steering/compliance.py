@@ -13,7 +13,6 @@ from tuneloop.tools.config.catalog import Catalog
 from tuneloop.tools.config.config_text import Config, readable_train_config
 from tuneloop.tools.config.grpo_config import GrpoConfig, is_grpo
 from tuneloop.tools.config.installed import NAME, find_catalog, installed_catalog
-from tuneloop.tools.runs.journal import load_journal
 
 QUOTED = 120  # characters of a directive's text in a finding
 
@@ -21,7 +20,7 @@ QUOTED = 120  # characters of a directive's text in a finding
 def kept_values(ctx: Context) -> Values:
     """Values that must stay as they are: the best experiment's, or the first's while there is no best."""
     names = [d.command.parameter for d in open_directives(ctx.run.directives) if isinstance(d.command, Keep)]
-    journal = load_journal(ctx.run)
+    journal = ctx.journal
     model = journal.best or next(iter(journal.experiments), None)
     if not names or model is None:
         return {}

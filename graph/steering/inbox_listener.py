@@ -21,7 +21,7 @@ from tuneloop.graph.steering.message_handler import process_inbox
 from tuneloop.tools.runs.messages import put, waiting
 
 INTERVAL = 0.2  # seconds between looks into the inbox
-_listeners: dict[Path, InboxListener] = {}
+_listeners: dict[tuple[Path, int], InboxListener] = {}
 
 
 class InboxListener:
@@ -30,6 +30,7 @@ class InboxListener:
     def __init__(self, ctx: Context) -> None:
         self._ctx = replace(ctx)  # what the node has loaded is the node's
         self._over, self._pause = threading.Event(), threading.Event()
+        self._ended = False
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._listen, name="tuneloop-inbox", daemon=True)
         self._thread.start()
@@ -54,11 +55,19 @@ class InboxListener:
         if self._pause.is_set():
             raise PausedError("stopped on request")
 
+    def end_session(self, error: Exception | None) -> None:
+        """Have the node pause, or raise the error, because another experiment's node did; once."""
+        if not self._ended:
+            self._ended = True
+            self._error = self._error or error
+            if error is None:
+                self._pause.set()
+
     def close(self, *, done: bool) -> None:
         """The node is over; a pause that it did not notice is left for the next one."""
         self._over.set()
         self._thread.join()
-        if done and self._pause.is_set():
+        if done and self._pause.is_set() and not self._ended:
             put(self._ctx.run.inbox, do="pause", promised="yes")
 
     def _listen(self) -> None:
@@ -84,7 +93,7 @@ def listening(ctx: Context) -> Iterator[None]:
 
     process_inbox(ctx)
     start_listener(ctx)
-    place = ctx.run.root.resolve()
+    place = _place(ctx)
     listener, done = InboxListener(ctx), False
     _listeners[place] = listener
     try:
@@ -99,9 +108,20 @@ def listening(ctx: Context) -> Iterator[None]:
         listener.close(done=done)
 
 
+def _place(ctx: Context) -> tuple[Path, int]:
+    return ctx.run.root.resolve(), ctx.slot
+
+
+def end_nodes(run: RunFolder, error: Exception | None) -> None:
+    """Have every node that works on the run pause, or raise the error: its jobs are left alone then."""
+    for (root, _), listener in list(_listeners.items()):
+        if root == run.root.resolve():
+            listener.end_session(error)
+
+
 def raise_if_paused(ctx: Context) -> None:
     """Raises PausedError when somebody asked for it; handles messages itself where no thread does."""
-    listener = _listeners.get(ctx.run.root.resolve())
+    listener = _listeners.get(_place(ctx))
     if listener is None:
         process_inbox(ctx)
     else:
@@ -110,7 +130,7 @@ def raise_if_paused(ctx: Context) -> None:
 
 def has_messages(ctx: Context) -> bool:
     """Whether `raise_if_paused` has something to do; costs next to nothing."""
-    listener = _listeners.get(ctx.run.root.resolve())
+    listener = _listeners.get(_place(ctx))
     return bool(waiting(ctx.run.inbox)) if listener is None else listener.interrupts
 
 

@@ -37,6 +37,14 @@ class Handled(NamedTuple):
 
 def process_inbox(ctx: Context) -> None:
     """Handle every message. Raises PausedError when one requests a pause."""
+    with TURN:  # nodes of several experiments may work at once
+        pause = take_messages(ctx)
+    if pause:
+        raise PausedError("stopped on request")
+
+
+def take_messages(ctx: Context) -> bool:
+    """Handle every message; whether one requests a pause."""
     pause = False
     for file in waiting(ctx.run.inbox):
         message = read_message(file)
@@ -49,8 +57,7 @@ def process_inbox(ctx: Context) -> None:
                 file.replace(ctx.run.heard / file.name)
                 continue
         file.unlink()
-    if pause:
-        raise PausedError("stopped on request")
+    return pause
 
 
 def handle(ctx: Context, message: str, text: str) -> Handled:

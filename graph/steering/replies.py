@@ -18,7 +18,7 @@ from tuneloop.graph.context import Context
 from tuneloop.tools.budget.limits import current_limits
 from tuneloop.tools.budget.spending import run_spending
 from tuneloop.tools.data_script.data_view import source_commands, source_names
-from tuneloop.tools.runs.journal import baseline_score, load_journal
+from tuneloop.tools.runs.journal import baseline_score, load_journal, open_hypotheses
 from tuneloop.tools.training.result import log_points
 
 # Stages at which the open experiment's config is still to be checked.
@@ -224,7 +224,9 @@ def status(ctx: Context) -> str:
     done = load_journal(ctx.run)
     is_open = ctx.state.experiment > len(done.experiments)
     now = f"experiment {ctx.state.experiment} is at {ctx.state.stage}" if is_open else f"it is at {ctx.state.stage}"
-    return "\n".join((f"{len(done.experiments)} experiments are over, {now}.", best(ctx), budget(ctx)))
+    beside = [str(number) for number in sorted(open_hypotheses(ctx.run)) if number != ctx.state.experiment]
+    others = f" Open beside it: {', '.join(beside)}." if ctx.slot and beside else ""
+    return "\n".join((f"{len(done.experiments)} experiments are over, {now}.{others}", best(ctx), budget(ctx)))
 
 
 ANSWERS: dict[Topic, Callable[[Context], str]] = {

@@ -20,6 +20,7 @@ from tuneloop.core.files import read_model
 from tuneloop.core.job import Exit
 from tuneloop.core.layout import RunFolder
 from tuneloop.tools.report.report_file import read_report
+from tuneloop.tools.report.turns import turn_key
 from tuneloop.tools.runs.messages import lives
 
 Fact = str | int | float | bool
@@ -72,6 +73,8 @@ def collect_spans(run: RunFolder, event: Event, size: int) -> list[Span]:
             return [interrupted_span(run, turn, event.at)] if turn and not turn.over else []
         case NodeFinished():
             turn = newest_turn(run, size)
+            while turn and turn_key(turn.begun) != turn_key(event):  # of another experiment, beside this one
+                turn = newest_turn(run, turn.offset)
             return finished_spans(run, turn, event) if turn else []
     return []
 
@@ -130,7 +133,9 @@ def node_span(
 
 def experiment_span(run: RunFolder, number: int, turn: NodeTurn, end: datetime) -> Span:
     """An experiment that is over, from the turn of `research` that opened it."""
-    while turn.begun.node != "research" and (earlier := newest_turn(run, turn.offset)):
+    while (turn.begun.node, turn.begun.experiment) != ("research", number - 1) and (
+        earlier := newest_turn(run, turn.offset)
+    ):
         turn = earlier
     e = read_model(run.experiment(number).result, Experiment)
     compared = e.feedback.comparison

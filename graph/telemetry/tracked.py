@@ -28,6 +28,7 @@ OF_THE_RUN = (
     "base_model",
     "loop_n",
     "patience",
+    "parallel",
     "timeout",
     "seed",
     "seeds",

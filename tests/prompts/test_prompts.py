@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tuneloop.core.brief import Brief, BudgetLeft, FailedItem, FailureSummary, JournalRow, SplitSizes, TaskCard
+from tuneloop.core.brief import (
+    Brief,
+    BudgetLeft,
+    FailedItem,
+    FailureSummary,
+    IdeaUnderWay,
+    JournalRow,
+    SplitSizes,
+    TaskCard,
+)
 from tuneloop.core.budget import Amounts
 from tuneloop.core.experiment import Diagnosis, EarlyStop, Hypothesis, Step, Throughput, Training
 from tuneloop.core.score import Comparison, Score
@@ -264,3 +273,10 @@ def test_measured_speed_stands_beside_what_is_left() -> None:
         "step of 16 rows of 64, 128, 256, 512 tokens takes 5.1 s, 10.2 s, 20.5 s, 41.0 s; beside its steps a training takes 6 s, "
         "and its smoke run before it has a quarter of the steps, five to ten."
     )
+
+
+def test_researcher_of_a_batch_is_told_what_is_under_way() -> None:
+    assert "Under way" not in render("researcher", BRIEF)
+    beside = (IdeaUnderWay(number=2, hypothesis=IDEA.model_copy(update={"parent": None})),)
+    said = render("researcher", BRIEF.model_copy(update={"under_way": beside}))
+    assert "side by side" in said and f"- 2: {IDEA.statement} (drop_contradicted; learning_rate=0.001" in said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -19,8 +19,9 @@ from tuneloop.core.locks import is_locked
 from tuneloop.tools.housekeeping.disk import bytes_below
 from tuneloop.tools.llm_proxy.ledger import Entry, Sums, read_ledger, sums
 from tuneloop.tools.report.timing import job_attempts, job_seconds
-from tuneloop.tools.report.turns import node_turns
+from tuneloop.tools.report.turns import node_turns, seconds_at_work
 from tuneloop.tools.runs.journal import load_journal
+from tuneloop.tools.runs.manifest import read_spec
 
 # GPU-hours: devices times hours of every job that may use them, from the jobs' folders; 0 on a CPU.
 
@@ -115,16 +116,24 @@ def with_disk(run: RunFolder, found: Spent) -> Spent:
 
 def experiment_spending(run: RunFolder) -> dict[int, Amounts]:
     """What each experiment that is over took; without what a fork stands on."""
-    hours, rows = gpu_hours(run), all_entries(run)
     before = read_field(run.fork, "at", int) if run.fork.is_file() else 0
-    found = {}
-    for e in load_journal(run).experiments:
-        if e.number > before:
-            own = [row for row in rows if row.experiment == e.number]
-            found[e.number] = Amounts(
-                seconds=e.seconds, gpu_hours=hours.get(e.number, 0.0), tokens=total_tokens(own), money=total_cost(own)
-            )
-    return found
+    seconds = {e.number: e.seconds for e in load_journal(run).experiments if e.number > before}
+    return amounts_of(run, seconds)
+
+
+def amounts_of(run: RunFolder, seconds: Mapping[int, float]) -> dict[int, Amounts]:
+    """What experiments took that worked for so many `seconds`."""
+    hours, rows = gpu_hours(run), all_entries(run)
+    own = {number: [row for row in rows if row.experiment == number] for number in seconds}
+    return {
+        number: Amounts(
+            seconds=took,
+            gpu_hours=hours.get(number, 0.0),
+            tokens=total_tokens(own[number]),
+            money=total_cost(own[number]),
+        )
+        for number, took in seconds.items()
+    }
 
 
 def spending_by_requester(run: RunFolder) -> dict[tuple[Who, str], Sums]:
@@ -183,11 +192,14 @@ def total_cost(rows: Iterable[Entry]) -> float:
 
 
 def seconds_worked(run: RunFolder) -> float:
-    """Seconds of work over all sessions, turns that were cut short too.
+    """Seconds of work over all sessions, turns that were cut short too; of experiments side by side the time that passed.
 
     What closed experiments and the turns since say; all turns, if that is more.
     """
     closed = load_journal(run).experiments
+    if run.spec.is_file() and read_spec(run).parallel > 1:
+        before = read_field(run.fork, "at", int) if run.fork.is_file() else 0
+        return seconds_at_work(run.events) + sum(e.seconds for e in closed[:before])
     took = [(part.experiment, part.seconds + part.lost) for part in node_turns(run.events)]
     prepared = run.baseline / "spent.json"
     known = read_field(prepared, "seconds", float) if prepared.is_file() else 0.0

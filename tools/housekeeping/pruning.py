@@ -54,12 +54,15 @@ class Pruned(BaseModel):
     done: bool = False
 
 
-def prune_run(run: RunFolder, journal: Journal, keep: KeepModels, again: int = 0) -> None:
+def prune_run(
+    run: RunFolder, journal: Journal, keep: KeepModels, again: int = 0, needed: frozenset[int] = frozenset()
+) -> None:
     """Apply the rule to every experiment that is over; what an interrupted call left is finished.
 
     `again`: so many recipes, the last promoted, are trained once more at the end; what a GRPO of them began with stays.
+    `needed`: experiments whose weights stay in any case.
     """
-    stays = kept_experiments(journal, keep) | grpo_parents(run, journal, again)
+    stays = needed | kept_experiments(journal, keep) | grpo_parents(run, journal, again)
     best = journal.best
     for e in journal.experiments:
         is_best = best is not None and best.number == e.number

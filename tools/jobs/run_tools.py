@@ -23,6 +23,7 @@ from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.engines.blueprint import USUAL
 from tuneloop.tools.engines.find import find_pinned_engine
 from tuneloop.tools.housekeeping.disk import remove_path
+from tuneloop.tools.jobs.gpu_share import gpu_environment
 from tuneloop.tools.jobs.machine import cpu_environment
 from tuneloop.tools.jobs.warm_workers import WarmWorkers, worker_command
 from tuneloop.tools.llm_proxy.access import Access
@@ -207,7 +208,9 @@ class RunTools:
         def ready(command: Command) -> Command:
             clear_caches(command)
             place = self.workers.socket(worker) if worker and self.spec.executor == "local" else ""
-            ready = command.model_copy(update={"worker": place, "env": {**self._common_environment, **command.env}})
+            gpus = {} if command.generated else gpu_environment(jobs)
+            env = {**self._common_environment, **gpus, **command.env}
+            ready = command.model_copy(update={"worker": place, "env": env})
             return with_endpoint(self.run, self.settings, jobs, name, ready, access) if access else ready
 
         return launch(self.sandbox, jobs, name, command, retry=retry, ready=ready)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from tuneloop.core.files import digest, open_plain, read_model, write_atomic
 # Everything else is only a sign of life: it is not even parsed.
 MARKS = (b'"kind":"node_', b'"kind":"run_')
 WORTH = 1 << 20  # bytes that are read again rather than indexed
-VERSION = 1
+VERSION = 2
+RESEARCH = -1  # its turn ends in another experiment than it begins in, and there is one at a time
 
 
 class NodeTime(BaseModel):
@@ -44,16 +45,19 @@ def add_times(one: NodeTime, other: NodeTime) -> NodeTime:
 
 
 class TurnIndex(BaseModel):
-    """What the first `offset` bytes say: `parts` of nodes, and the turn that was not over there.
+    """What the first `offset` bytes say: `parts` of nodes, and turns that were not over there, by experiment.
 
-    `last` is the size of the line that ends there, `mark` its hash: another log is not taken for this one.
+    `worked`: seconds in which any node worked, up to `since`, when the first of those that work now began. `last` is the size
+    of the line that ends there, `mark` its hash: another log is not taken for this one.
     """
 
     version: int = VERSION
     offset: int = 0
     last: int = 0
     mark: str = ""
-    begun: NodeStarted | None = None
+    begun: dict[int, NodeStarted] = {}
+    worked: float = 0.0
+    since: datetime | None = None
     parts: list[NodeTime] = []
 
 
@@ -64,13 +68,25 @@ def index_file(events: Path) -> Path:
 
 def node_turns(events: Path) -> list[NodeTime]:
     """Turns of each node of each experiment, added up; one cut without a word lasted until the last sign of life after it."""
+    return read_turns(events).parts
+
+
+def seconds_at_work(events: Path) -> float:
+    """Seconds in which nodes worked, however many at once; of those that work now up to the last sign of life."""
+    found = read_turns(events)
+    last = line_time(line_before(events, found.offset, found.last)) if found.since else None
+    open_ = (last - found.since).total_seconds() if last and found.since else 0.0
+    return found.worked + max(0.0, open_)
+
+
+def read_turns(events: Path) -> TurnIndex:
+    """All that the log says; indexed where that saves reading much again."""
     kept = read_index(events)
-    scan = TurnScan(events, kept)
-    found = scan.read()
+    found = TurnScan(events, kept).read()
     if found.offset - kept.offset > WORTH:
         with contextlib.suppress(OSError):  # who may only read reads it again
             write_atomic(index_file(events), found.model_dump_json(exclude_defaults=True))
-    return found.parts
+    return found
 
 
 def read_index(events: Path) -> TurnIndex:
@@ -93,7 +109,8 @@ class TurnScan:
     """One reading of a log, from where an index ends."""
 
     def __init__(self, events: Path, kept: TurnIndex) -> None:
-        self.events, self.offset, self.begun = events, kept.offset, kept.begun
+        self.events, self.offset, self.begun = events, kept.offset, dict(kept.begun)
+        self.worked, self.since = kept.worked, kept.since
         self.last = line_before(events, kept.offset, kept.last) if kept.last else b""
         self.parts = {(part.experiment, part.node): part for part in kept.parts}
 
@@ -107,6 +124,8 @@ class TurnScan:
             last=len(self.last),
             mark=digest(self.last),
             begun=self.begun,
+            worked=self.worked,
+            since=self.since,
             parts=list(self.parts.values()),
         )
 
@@ -125,20 +144,39 @@ class TurnScan:
         if isinstance(event, NodeFinished):
             done = NodeTime(experiment=event.experiment, node=event.node, turns=1, seconds=event.seconds, cpu=event.cpu)
             self.add(done)
-            self.begun = None
+            self.end(turn_key(event), event.at)
         elif isinstance(event, NodeInterrupted):
             self.add(NodeTime(experiment=event.experiment, node=event.node, cut=1, lost=event.seconds))
-            self.begun = None
-        elif isinstance(event, NodeStarted | RunStarted | RunPaused):
-            if self.begun is not None:
-                end = event.at if isinstance(event, RunPaused) else line_time(self.last)
-                self.add(interrupted_turn(self.begun, end))
-            self.begun = event if isinstance(event, NodeStarted) else None
+            self.end(turn_key(event), event.at)
+        elif isinstance(event, NodeStarted):
+            self.cut([turn_key(event)], line_time(self.last))
+            self.begun[turn_key(event)] = event
+            self.since = self.since or event.at
+        elif isinstance(event, RunStarted | RunPaused):
+            self.cut(list(self.begun), event.at if isinstance(event, RunPaused) else line_time(self.last))
+
+    def cut(self, keys: Sequence[int], at: datetime | None) -> None:
+        """Add turns that ended without a word."""
+        for begun in [self.begun[key] for key in keys if key in self.begun]:
+            self.add(interrupted_turn(begun, at))
+            self.end(turn_key(begun), at)
+
+    def end(self, key: int, at: datetime | None) -> None:
+        """A turn is over; with the last of those that work at once their time is added."""
+        self.begun.pop(key, None)
+        if not self.begun and self.since is not None:
+            self.worked += max(0.0, (at - self.since).total_seconds()) if at else 0.0
+            self.since = None
 
     def add(self, part: NodeTime) -> None:
         """To what is known of that node."""
         key = (part.experiment, part.node)
         self.parts[key] = add_times(self.parts[key], part) if key in self.parts else part
+
+
+def turn_key(event: NodeStarted | NodeFinished | NodeInterrupted) -> int:
+    """Which of the turns that may be open at once: one of each experiment."""
+    return RESEARCH if event.node == "research" else event.experiment
 
 
 def interrupted_turn(begun: NodeStarted, end: datetime | None) -> NodeTime:

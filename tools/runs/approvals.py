@@ -70,12 +70,14 @@ def asked_at(run: RunFolder) -> float:
 
 
 def _open_question(run: RunFolder) -> Path | None:
-    for place in sorted(run.experiments.glob("[0-9]*"), key=lambda p: int(p.name), reverse=True)[:1]:
+    for place in sorted(run.experiments.glob("[0-9]*"), key=lambda p: int(p.name), reverse=True):
         folder = ExperimentFolder(place)
-        if not folder.result.is_file():
-            asked = sorted(folder.approvals.glob("*.asked.json"), key=lambda f: f.stat().st_mtime_ns)
-            still = [f for f in asked if not f.with_name(f.name.replace(".asked.json", ".json")).exists()]
-            return still[-1] if still else None
+        if folder.result.is_file():  # and so are all before it
+            return None
+        asked = sorted(folder.approvals.glob("*.asked.json"), key=lambda f: f.stat().st_mtime_ns)
+        still = [f for f in asked if not f.with_name(f.name.replace(".asked.json", ".json")).exists()]
+        if still:
+            return still[-1]
     return None
 
 

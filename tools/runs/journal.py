@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 
 from pydantic import BaseModel
 
-from tuneloop.core.experiment import Experiment, Journal
-from tuneloop.core.files import read_model, write_json
+from tuneloop.core.experiment import Experiment, Hypothesis, Journal
+from tuneloop.core.files import read_field, read_model, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import ItemResult, Score
 
@@ -18,6 +19,19 @@ def load_journal(run: RunFolder) -> Journal:
     """Experiments that are over, in order."""
     files = sorted(run.experiments.glob("[0-9]*/experiment.json"), key=lambda f: int(f.parent.name))
     return Journal(experiments=tuple(_parsed(f, f.stat().st_mtime_ns) for f in files))
+
+
+def known_journal(run: RunFolder, journal: Journal, last: int) -> Journal:
+    """The experiments up to number `last`, and those that a fork began with."""
+    inherited = read_field(run.fork, "at", int) if run.fork.is_file() else 0
+    return Journal(experiments=journal.experiments[: max(0, last, inherited)])
+
+
+def open_hypotheses(run: RunFolder) -> dict[int, Hypothesis]:
+    """Number → idea of each experiment that is not over."""
+    begun = sorted(run.experiments.glob("[0-9]*/hypothesis.json"), key=lambda f: int(f.parent.name), reverse=True)
+    still = takewhile(lambda f: not f.with_name("experiment.json").is_file(), begun)
+    return {int(f.parent.name): read_model(f, Hypothesis) for f in still}
 
 
 # An experiment that is over never changes, and every node asks for all of them.

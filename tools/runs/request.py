@@ -106,6 +106,7 @@ class RunRequest(BaseModel):
     refuse_overlaps: bool = False
     loop_n: int | None = None
     patience: int | None = None
+    parallel: int | None = None
     timeout: str = ""
     max_tokens: int | None = None
     max_cost: float | None = None

@@ -8,7 +8,8 @@ import pytest
 
 from tuneloop.agents.policy.data_plan import plan_fingerprint
 from tuneloop.agents.policy.script_composer import FORM
-from tuneloop.core.brief import BudgetLeft, JournalRow
+from tuneloop.core.brief import BudgetLeft, IdeaUnderWay, JournalRow
+from tuneloop.core.directive import Bound
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import EarlyStop, Training
 
@@ -255,6 +256,25 @@ def test_forty_experiments_never_repeat_a_plan(messy):
         )
         journal = (*journal, row)
     assert len(seen) >= 25
+
+
+def test_ideas_of_a_batch_differ_before_any_result_and_after_some(messy):
+    for journal in ((), (messy.row(1, messy.hypothesis(), value=40.0),)):
+        beside: tuple[IdeaUnderWay, ...] = ()
+        for number in range(2, 8):
+            found = messy.hypothesis(experiment=number, journal=journal, under_way=beside)
+            beside = (*beside, IdeaUnderWay(number=number, hypothesis=found))
+        ideas = [one.hypothesis for one in beside] + [row.hypothesis for row in journal]
+        assert len({plan_fingerprint(i.data_plan, dict(i.training_plan)) for i in ideas}) == len(ideas)
+
+
+def test_ideas_of_a_batch_differ_within_a_directive(messy):
+    steps = (Bound(parameter="max_steps", at_most=60),)
+    first = messy.hypothesis(directives=steps)
+    beside = (IdeaUnderWay(number=1, hypothesis=first),)
+    second = messy.hypothesis(experiment=2, under_way=beside, directives=steps)
+    assert second.training_plan["max_steps"] == first.training_plan["max_steps"] == 60
+    assert second.training_plan["learning_rate"] == 2 * first.training_plan["learning_rate"]
 
 
 def test_the_same_evidence_gives_the_same_idea(messy):

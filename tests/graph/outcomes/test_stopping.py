@@ -16,6 +16,7 @@ from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.score import Score
 from tuneloop.graph.outcomes import stopping
+from tuneloop.graph.state import State
 
 IDEA = Hypothesis(statement="s", reason="r", disproof="d", aspect="first")
 FEEDBACK = Feedback(promoted=False, critique=Critique(explanation="", lesson=""))
@@ -26,10 +27,13 @@ def experiment(number: int, seconds: float = 60) -> Experiment:
     return Experiment(number=number, hypothesis=IDEA, failure=failure, feedback=FEEDBACK, seconds=seconds)
 
 
-def context(run: RunFolder, loop_n: int | None, left: float | None, patience: int | None = None) -> Any:
-    run_tools = SimpleNamespace(spec=SimpleNamespace(loop_n=loop_n, patience=patience))
+def context(
+    run: RunFolder, loop_n: int | None, left: float | None, patience: int | None = None, begun: int = 0, window: int = 1
+) -> Any:
+    run_tools = SimpleNamespace(spec=SimpleNamespace(loop_n=loop_n, patience=patience, window=window))
     lines = [] if left is None else [SpendingLine("time", 0.0, left)]
-    return SimpleNamespace(run_tools=run_tools, run=run, spent_of_limits=lambda: lines, interactive=False)
+    state = State(experiment=begun)
+    return SimpleNamespace(run_tools=run_tools, run=run, spent_of_limits=lambda: lines, interactive=False, state=state)
 
 
 @pytest.mark.parametrize(
@@ -108,3 +112,28 @@ def test_usual_time_is_the_median_of_measured_experiments() -> None:
     ]
     assert Journal(experiments=(*made, experiment(4, 5000))).usual_seconds == 70
     assert Journal(experiments=(experiment(1),)).usual_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("done", "begun", "loop_n", "over"),
+    [
+        (3, 3, None, False),  # three failures, of which the fourth experiment knows one
+        (3, 4, None, False),
+        (3, 5, None, True),
+        (1, 4, 4, True),
+        (1, 3, 4, False),
+    ],
+)
+def test_what_counts_for_an_experiment_beside_others_decides_whether_it_begins(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, done: int, begun: int, loop_n: int | None, over: bool
+) -> None:
+    journal = Journal(experiments=tuple(experiment(i) for i in range(1, done + 1)))
+    monkeypatch.setattr(stopping, "load_journal", lambda _: journal)
+    assert stopping.is_over(context(RunFolder(tmp_path), loop_n, None, begun=begun, window=3)) == over
+
+
+def test_what_open_experiments_may_still_take_is_set_aside() -> None:
+    line = SpendingLine("money", 6.0, 10.0)
+    took, begun = [Amounts(money=2.0), Amounts(money=1.0)], [Amounts(money=0.5), Amounts(money=3.0)]
+    assert stopping.set_aside(line, took, begun) == 1.5
+    assert stopping.set_aside(SpendingLine("time", 6.0, 10.0), took, begun) == 0.0

@@ -15,9 +15,9 @@ from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.state import State
-from tuneloop.graph.steering.apply import open_parent
 from tuneloop.graph.steering.message_handler import handle
 from tuneloop.tools.housekeeping.pruning import check_there, read_note
+from tuneloop.tools.runs.journal import open_hypotheses
 from tuneloop.tools.runs.manifest import write_manifest
 
 
@@ -69,7 +69,7 @@ def test_what_the_open_experiment_builds_on_stays_until_it_is_over(ctx: Context)
     assert "experiment 10, which is open, builds on experiment 2" in handle(ctx, "1", "delete 2").text
     assert "say yes" in handle(ctx, "2", "delete 3").text.lower()
     write_json(ctx.folder.result, {})
-    assert open_parent(ctx) is None
+    assert open_hypotheses(ctx.run) == {}
 
 
 def test_experiment_that_became_the_best_before_the_yes_stays(ctx: Context) -> None:

@@ -14,7 +14,7 @@ from tuneloop.core.event_log import append, whole_blocks
 from tuneloop.core.events import JobProgress, NodeFinished, NodeInterrupted, NodeStarted, RunPaused
 from tuneloop.core.files import read_model, write_json
 from tuneloop.tools.report import turns
-from tuneloop.tools.report.turns import TurnIndex, index_file, node_turns
+from tuneloop.tools.report.turns import TurnIndex, index_file, node_turns, seconds_at_work
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -116,3 +116,29 @@ def test_short_log_leaves_no_index(tmp_path: Path) -> None:
 
 def test_no_log_no_turns(tmp_path: Path) -> None:
     assert node_turns(tmp_path / "events.jsonl") == []
+
+
+def test_time_of_experiments_side_by_side_is_counted_once(tmp_path: Path) -> None:
+    """Two trainings of 100 s with 40 s in common; then one that a kill cut after 20 s, beside one that had ended."""
+    events = tmp_path / "events.jsonl"
+
+    def at(seconds: float) -> datetime:
+        return START + timedelta(seconds=seconds)
+
+    for number, begun in ((1, 0.0), (2, 60.0)):
+        append(events, NodeStarted(at=at(begun), experiment=number, node="train"))
+    append(events, NodeFinished(at=at(100), experiment=1, node="train", seconds=100))
+    append(events, NodeStarted(at=at(110), experiment=1, node="research"))
+    append(events, NodeFinished(at=at(115), experiment=2, node="research", seconds=5))
+    append(events, NodeFinished(at=at(160), experiment=2, node="train", seconds=100))
+    assert seconds_at_work(events) == 160
+    append(events, NodeStarted(at=at(1000), experiment=3, node="train"))
+    append(events, NodeStarted(at=at(1005), experiment=4, node="train"))
+    append(events, NodeFinished(at=at(1010), experiment=4, node="train", seconds=5))
+    append(events, JobProgress(at=at(1020), experiment=3, job="train", done=1, total=2))
+    assert seconds_at_work(events) == 180, "it works still"
+    append(events, started(2000))
+    assert seconds_at_work(events) == 180
+    assert {(part.experiment, part.node): part.seconds + part.lost for part in node_turns(events)} == {
+        (1, "train"): 100, (2, "train"): 100, (2, "research"): 5, (3, "train"): 20, (4, "train"): 5,
+    }  # fmt: skip

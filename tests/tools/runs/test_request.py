@@ -25,6 +25,7 @@ WHOLE = RunRequest(
     refuse_overlaps=True,
     loop_n=3,
     patience=4,
+    parallel=2,
     timeout="90m",
     max_tokens=200_000,
     max_cost=2.5,
@@ -62,7 +63,7 @@ def test_a_request_is_the_spec_that_it_says(tmp_path: Path) -> None:
     assert (spec.benchmark, spec.base_model, spec.datasets) == ("gsm8k", "org/model", ("org/data", "wordproblems"))
     assert (spec.loop_n, spec.timeout, spec.seed, spec.seeds) == (3, 5400.0, 7, 2)
     assert (spec.max_tokens, spec.max_cost, spec.max_gpu_hours, spec.approve) == (200_000, 2.5, 8, "plan")
-    assert (spec.on_stop, spec.validation_share, spec.patience) == ("ask", 0.1, 4)
+    assert (spec.on_stop, spec.validation_share, spec.patience, spec.parallel) == ("ask", 0.1, 4, 2)
     assert (spec.upper_data_size_limit, spec.refuse_overlaps) == (500, True)
     assert spec.also
     assert [str(guard) for guard in spec.guards] == ["mbpp:-2"]

@@ -1,0 +1,218 @@
+"""Experiments side by side: each has checkpoints of its own, and none waits for the slowest.
+
+Ideas are proposed one at a time, in order of number; experiments are closed in the same order, each compared with the incumbent of
+that moment. An idea knows the results up to `RunSpec.window` numbers before its own, so the journal does not say who was first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from dataclasses import replace
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+
+from tuneloop.core.async_bridge import pause
+from tuneloop.core.budget import SpendingLine
+from tuneloop.core.errors import ApprovalNeededError, InfrastructureError, PausedError
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.settings import Settings
+from tuneloop.graph.budget.gate import budget_question
+from tuneloop.graph.budget.limits import is_finish_requested
+from tuneloop.graph.build import EXPERIMENT, build_experiment_graph
+from tuneloop.graph.checkpoints.store import RunCheckpoints
+from tuneloop.graph.context import Context
+from tuneloop.graph.lifecycle.rebuild import open_experiment_stage, with_open_experiment
+from tuneloop.graph.nodes.critique import free_disk
+from tuneloop.graph.outcomes.stopping import is_over, missing_limits
+from tuneloop.graph.state import VERSION, State, stored_state
+from tuneloop.graph.steering.inbox_listener import end_nodes
+from tuneloop.tools.jobs.gpu_share import assign_gpus
+from tuneloop.tools.jobs.machine import find_device, memory_limit
+from tuneloop.tools.runs.approvals import open_question
+from tuneloop.tools.runs.journal import load_journal
+
+LOOK = 0.5  # seconds between looks for an answer, or whether the caller has given up
+
+
+def shared_settings(settings: Settings, slots: int, *, local: bool) -> Settings:
+    """Those of one of several experiments on this machine: they share its memory."""
+    if not local or settings.job_memory:
+        return settings
+    return settings.model_copy(update={"job_memory": memory_limit(settings) // slots})
+
+
+def open_experiments(run: RunFolder, store: RunCheckpoints, spent: float) -> dict[int, State]:
+    """Number → state of each experiment that has begun and is not over: as stored, else as its files prove."""
+    found = dict[int, State]()
+    number = len(load_journal(run).experiments) + 1
+    while (folder := run.experiment(number)).root.is_dir():
+        place, mine = open_experiment_stage(folder), store.of_experiment(number)
+        if place.stage == "research":
+            break
+        state = stored_state(values) if (values := mine.values()) else None
+        if state is None or not is_current(state, number, place.attempt):
+            mine.forget()
+            state = with_open_experiment(State(version=VERSION, run_id=run.id, spent=spent), run, number)
+        if state.stage == "critique" and folder.scores.is_file():
+            state = state.model_copy(update={"stage": "evaluate"})  # another engine or device may have come since
+        found[number] = state
+        number += 1
+    return found
+
+
+def is_current(state: State, number: int, attempt: int) -> bool:
+    """Whether a stored state is of this version and experiment, and knows of its last repair."""
+    known = state.version == VERSION and state.experiment == number and state.stage in EXPERIMENT
+    return known and state.stage != "research" and state.attempt >= attempt
+
+
+class SideBySide:
+    """The experiments of a run that are open in one session. `steps`: nodes after which it pauses."""
+
+    def __init__(self, ctx: Context, store: RunCheckpoints, steps: int | None) -> None:
+        spec = ctx.run_tools.spec
+        local = spec.executor == "local"
+        settings = shared_settings(ctx.settings, spec.parallel, local=local)
+        self.ctx, self.store, self.steps = ctx, store, steps
+        self.slots, self.window, self.local = spec.parallel, spec.window, local
+        self.graph = build_experiment_graph(settings).compile(checkpointer=store.saver, name="experiment")
+        self.began, self.nodes, self.guard = time.monotonic(), 0, threading.Lock()
+        self.open = open_experiments(ctx.run, store, ctx.state.spent)
+        self.work = dict[Future[State], int]()
+        self.early = set[int]()  # asked for an idea again when all before are over
+        self.asked = dict[int, ApprovalNeededError]()
+        self.over, self.ending, self.short = False, False, list[SpendingLine]()
+
+    def run(self) -> State:
+        """Work until no experiment is open and none shall follow; the state of the run then.
+
+        Raises PausedError when somebody asked for it, ApprovalNeededError when nothing goes on without an answer,
+        InfrastructureError. Jobs of the other experiments go on after an error, and are paused after a pause.
+        """
+        with ThreadPoolExecutor(self.slots + 2, "tuneloop-experiment") as pool:
+            try:
+                while self.submit(pool):
+                    pause(0)  # raises where the caller has given up
+                    for future in wait(self.work, LOOK, FIRST_COMPLETED).done:
+                        self.take(future)
+            except BaseException as e:
+                self.end(e)
+                raise
+        if self.asked:
+            raise next(iter(self.asked.values()))
+        if self.short and self.ctx.interactive and not is_finish_requested(self.ctx.run):
+            raise ApprovalNeededError("a person is asked whether it may go on", budget_question(self.short))
+        free_disk(self.ctx)
+        closed = len(load_journal(self.ctx.run).experiments)
+        return self.state(closed, "finish")
+
+    def state(self, experiment: int, stage: str) -> State:
+        """A state of the run at this moment."""
+        spent = self.ctx.state.spent + time.monotonic() - self.began
+        return State(version=VERSION, run_id=self.ctx.run.id, experiment=experiment, stage=stage, spent=spent)
+
+    def submit(self, pool: ThreadPoolExecutor) -> bool:
+        """Begin whatever can begin; whether anything is at work."""
+        if self.asked and open_question(self.ctx.run) is None:  # answered meanwhile, but for those about limits
+            self.asked = {number: e for number, e in self.asked.items() if e.question}
+        closed = len(load_journal(self.ctx.run).experiments)
+        for number in self.waiting():
+            if self.may_begin(number, closed):
+                self.begin(pool, number)
+        if self.may_open(number := max([closed, *self.open]) + 1, closed):
+            self.open[number] = self.state(number - 1, "research")
+            self.begin(pool, number)
+        return bool(self.work)
+
+    def waiting(self) -> Iterator[int]:
+        """Open experiments at which nobody works and of which nothing is asked, in order."""
+        yield from (n for n in sorted(self.open) if n not in self.work.values() and n not in self.asked)
+
+    def busy(self) -> int:
+        """Slots that are taken: one that is explained by the critic has left its own."""
+        return sum(self.open[number].stage != "critique" for number in self.work.values())
+
+    def may_begin(self, number: int, closed: int) -> bool:
+        """Whether an open experiment may go on from where it stands."""
+        if self.open[number].stage == "critique":
+            return number == closed + 1
+        if number in self.early and closed < number - 1:
+            return False
+        return self.busy() < self.slots
+
+    def may_open(self, number: int, closed: int) -> bool:
+        """Whether the next idea may be asked for: ideas come one at a time, with the results that count for them."""
+        proposing = any(state.stage == "research" for state in self.open.values())
+        if self.over or proposing or self.busy() >= self.slots or number > closed + self.window:
+            return False
+        here = replace(self.ctx, state=self.state(number - 1, "research"))
+        self.short = [] if is_over(here) else missing_limits(here)
+        self.over = bool(self.short) or is_over(here)
+        return not self.over
+
+    def begin(self, pool: ThreadPoolExecutor, number: int) -> None:
+        """Have a thread go on with an experiment."""
+        spent = self.state(0, "").spent
+        state = self.open[number] = self.open[number].model_copy(update={"spent": spent})
+        if self.local and find_device() != "cpu":
+            others = [n for n, other in self.open.items() if n != number and other.stage != "critique"]
+            assign_gpus(self.ctx.run, number, others, self.slots)
+        self.work[pool.submit(copy_context().run, self.advance, number, state)] = number
+
+    def advance(self, number: int, state: State) -> State:
+        """Work up to the next stop: after `research`, before `critique`, at the end."""
+        thread = self.store.of_experiment(number)
+        config: RunnableConfig = {**thread.config, "recursion_limit": 1_000_000}
+        config["configurable"] = {**thread.config["configurable"], "slot": number, "interactive": self.ctx.interactive}
+        stops: dict[str, Any] = {"interrupt_after": ["research"]}
+        stops["interrupt_before"] = [] if state.stage == "critique" else ["critique"]
+        for update in self.graph.stream(state, config, stream_mode="updates", durability="sync", **stops):
+            asked = update.pop("__interrupt__", ())
+            if asked:
+                question = str(asked[0].value.get("question", ""))
+                raise ApprovalNeededError("a person is asked whether it may go on", question)
+            for changes in update.values():
+                state = state.model_copy(update=changes)
+                self.count_node()
+        return state
+
+    def count_node(self) -> None:
+        """Raises PausedError when the session ends: no further node begins."""
+        with self.guard:
+            self.nodes += 1
+            if self.ending or (self.steps is not None and self.nodes >= self.steps):
+                raise PausedError(f"{self.nodes} nodes done")
+
+    def take(self, future: Future[State]) -> None:
+        """What a thread brought. Raises what it raised, but for a question: others go on meanwhile."""
+        number = self.work.pop(future)
+        try:
+            state = future.result()
+        except ApprovalNeededError as e:
+            self.asked[number] = e
+            return
+        self.open[number] = state
+        if state.stage == "research" and not self.ctx.run.experiment(number).result.is_file():
+            self.early.add(number)
+        elif state.stage in ("research", "finish"):
+            self.over = self.over or state.stage == "finish"  # the researcher finds nothing left
+            del self.open[number]
+            self.store.of_experiment(number).forget()
+            self.store.shrink()
+            self.store.publish()
+
+    def end(self, error: BaseException) -> None:
+        """Have the other threads end: in the middle of a node, or after it where so many nodes were wanted."""
+        self.ending = True
+        steps_done = self.steps is not None and self.nodes >= self.steps
+        paused = isinstance(error, PausedError)
+        why = None if paused else InfrastructureError("the session ended with another experiment of this run")
+        while not all(future.done() for future in self.work):
+            if not steps_done:
+                end_nodes(self.ctx.run, why)
+            wait(self.work, LOOK)

@@ -1,0 +1,292 @@
+"""Experiments side by side, with nodes that sleep in place of jobs: who is first changes nothing, and nothing is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.types import interrupt
+
+from tuneloop.core.async_bridge import pause
+from tuneloop.core.errors import InfrastructureError, RecipeError
+from tuneloop.core.event_log import iter_events
+from tuneloop.core.events import NodeStarted
+from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis
+from tuneloop.core.files import read_model, write_json
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.settings import Settings
+from tuneloop.graph import build
+from tuneloop.graph.checkpoints.store import open_checkpoints
+from tuneloop.graph.context import Context
+from tuneloop.graph.lifecycle.drive import drive
+from tuneloop.graph.nodes import critique, research
+from tuneloop.graph.outcomes.repair import give_up
+from tuneloop.graph.state import State
+from tuneloop.graph.steering.inbox_listener import raise_if_paused
+from tuneloop.tools.budget.spending import seconds_worked
+from tuneloop.tools.runs.journal import load_journal
+from tuneloop.tools.runs.manifest import write_manifest
+from tuneloop.tools.runs.messages import put
+
+from ..conftest import score
+
+SHORT = 0.05
+
+
+@dataclass
+class World:
+    """What the stand-ins do: how long each experiment trains, what it raises, from which one on the researcher stops."""
+
+    seconds: dict[int, float] = field(default_factory=dict)
+    errors: dict[int, Exception] = field(default_factory=dict)
+    stops_after: int = 1000
+    usual: float = SHORT
+    trained: list[int] = field(default_factory=list)
+
+    def train(self, ctx: Context) -> dict[str, Any]:
+        """Sleep; an error comes once."""
+        number = ctx.number
+        self.trained.append(number)
+        until = time.monotonic() + self.seconds.get(number, self.usual)
+        while time.monotonic() < until:
+            raise_if_paused(ctx)
+            pause(0.01)
+        if number in self.errors:
+            raise self.errors.pop(number)
+        return {"stage": "evaluate"}
+
+    def propose(self, ctx: Context, *_: object) -> Hypothesis:
+        """An idea that says what its author knew."""
+        known = [f"{e.number}:{e.outcome}" for e in ctx.journal.experiments]
+        stop = len(known) >= self.stops_after
+        return Hypothesis(statement=f"{ctx.number} knows {known}", reason="r", disproof="d", aspect="rate", stop=stop)
+
+
+def evaluate(ctx: Context) -> dict[str, Any]:
+    """A score that follows from the idea."""
+    idea = read_model(ctx.folder.hypothesis, Hypothesis)
+    write_json(ctx.folder.scores, score(sum(map(ord, idea.statement)) * 7 % 90).model_dump(mode="json"))
+    return {"stage": "critique"}
+
+
+def close_experiment(ctx: Context) -> None:
+    """Promote what is better than the incumbent of this moment."""
+    best = load_journal(ctx.run).best
+    found = read_model(ctx.folder.scores, type(score(1))) if ctx.folder.scores.is_file() else None
+    told = ctx.state.failure
+    made = Experiment(
+        number=ctx.number,
+        hypothesis=read_model(ctx.folder.hypothesis, Hypothesis),
+        score=found,
+        failure=Failure(node=told.node, culprit=told.culprit, text=told.text) if told and not found else None,
+        feedback=Feedback(
+            promoted=bool(found and (best is None or best.score is None or found.value > best.score.value)),
+            critique=Critique(explanation="", lesson=f"after {best.number if best else 0}"),
+        ),
+    )
+    write_json(ctx.folder.result, made.model_dump(mode="json"))
+
+
+def finish(ctx: Context) -> dict[str, Any]:
+    """The end."""
+    ctx.run.final.mkdir(exist_ok=True)
+    write_json(ctx.run.report_json, {})
+    return {"stage": "__end__"}
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    """The graph's nodes but `research` and `critique`, replaced."""
+    made = World()
+
+    def then(stage: str) -> Callable[[Context], dict[str, Any]]:
+        return lambda _: {"stage": stage}
+
+    names = ["engineer_data", "write_config", "validate", "build_data", "smoke_run", "train"]
+    steps = {name: then(following) for name, following in pairwise(names)}
+    nodes = {**steps, "prepare": then("research"), "train": made.train, "evaluate": evaluate, "finish": finish}
+    for name, node in nodes.items():
+        monkeypatch.setitem(build.NODES, name, (node, give_up, build.NODES[name][2]))
+    monkeypatch.setattr(research, "run_agent", made.propose)
+    monkeypatch.setattr(research, "build_brief", lambda *_, **__: None)
+    monkeypatch.setattr(research, "journal_failures", lambda _: ())
+    monkeypatch.setattr(critique, "close_experiment", close_experiment)
+    monkeypatch.setattr(critique, "complete_uses", lambda _: None)
+    return made
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Callable[..., tuple[RunFolder, Settings]]:
+    """`make_run("name", parallel=2, loop_n=6)`."""
+    settings = Settings(FT_FILE_PATH=tmp_path)
+
+    def make(name: str, **asked: Any) -> tuple[RunFolder, Settings]:
+        run = settings.home.run(name)
+        write_manifest(run, RunSpec.model_validate({"benchmark": "wordproblems", "base_model": "tiny", **asked}))
+        return run, settings
+
+    return make
+
+
+def journal(run: RunFolder) -> list[dict[str, Any]]:
+    """Without times."""
+    return [e.model_dump(mode="json", exclude={"seconds"}) for e in load_journal(run).experiments]
+
+
+@pytest.mark.slow
+def test_four_slots_are_four_times_as_fast(world: World, make_run) -> None:
+    """As four experiments one after the other: what the loop takes for them when nobody sleeps, and four times the sleep."""
+
+    def timed(name: str, seconds: float, **asked: int) -> float:
+        world.usual = seconds
+        run, settings = make_run(name, loop_n=4, **asked)
+        began = time.monotonic()
+        assert drive(run, settings).state == "finished"
+        assert len(load_journal(run).experiments) == 4
+        took = time.monotonic() - began
+        assert seconds < seconds_worked(run) <= took, "time is what passed, however many worked"
+        return took
+
+    sleep = 15.0
+    alone = timed("awake", 0.0) + 4 * sleep
+    assert alone / timed("beside", sleep, parallel=4) >= 0.9 * 4
+
+
+def test_journal_does_not_depend_on_who_was_first(world: World, make_run) -> None:
+    found = []
+    for name, slow in (("even", {}), ("first", {1: 0.6, 5: 0.6}), ("second", {2: 0.8, 3: 0.3})):
+        world.seconds = slow
+        run, settings = make_run(name, parallel=2, loop_n=7)
+        assert drive(run, settings).state == "finished"
+        found.append(journal(run))
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == 7
+    statements = [e["hypothesis"]["statement"] for e in found[0]]
+    assert statements[0:3] == [f"{n} knows []" for n in (1, 2, 3)]
+    assert statements[3].startswith("4 knows ['1:") and "2:" not in statements[3]
+
+
+def test_graph_that_is_called_by_hand_writes_the_same_journal(world: World, make_run) -> None:
+    run, settings = make_run("beside", parallel=2, loop_n=5)
+    drive(run, settings)
+    alone, settings = make_run("alone", parallel=2, loop_n=5)
+    with open_checkpoints(alone, None) as store:
+        build.build_graph(settings).compile(checkpointer=store.saver).invoke(State(run_id="alone"), store.config)
+    assert journal(alone) == journal(run)
+    assert sorted(world.trained) == sorted([*range(1, 6)] * 2)
+
+
+def test_failed_experiment_frees_its_slot(world: World, make_run) -> None:
+    world.errors = {2: RecipeError("the loss is not finite", culprit="config")}
+    world.seconds = {1: 1.0}
+    run, settings = make_run("r", parallel=2, loop_n=4)
+    assert drive(run, settings).state == "finished"
+    outcomes = [e.outcome for e in load_journal(run).experiments]
+    assert outcomes[1] == "failed" and len(outcomes) == 4
+    began = [
+        e.experiment
+        for e in iter_events(run.events, "node_started")
+        if isinstance(e, NodeStarted) and e.node == "train"
+    ]
+    closed = [
+        e.experiment
+        for e in iter_events(run.events, "node_started")
+        if isinstance(e, NodeStarted) and e.node == "critique"
+    ]
+    assert began.index(3) < 3 and closed == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("broken", [1, 2, 3])
+def test_run_goes_on_with_all_that_were_open(world: World, make_run, broken: int) -> None:
+    whole, settings = make_run("whole", parallel=2, loop_n=5)
+    drive(whole, settings)
+    run, settings = make_run("r", parallel=2, loop_n=5)
+    world.errors, world.trained = {broken: InfrastructureError("the disk is full")}, []
+    world.seconds = {broken: 0.3}
+    with pytest.raises(InfrastructureError, match="disk"):
+        drive(run, settings)
+    assert len(load_journal(run).experiments) < 5
+    assert drive(run, settings).state == "finished"
+    assert journal(run) == journal(whole)
+
+
+def test_lost_checkpoints_are_rebuilt_from_files(world: World, make_run) -> None:
+    whole, settings = make_run("whole", parallel=3, loop_n=5)
+    drive(whole, settings)
+    run, settings = make_run("r", parallel=3, loop_n=5)
+    world.errors = {2: InfrastructureError("the disk is full")}
+    with pytest.raises(InfrastructureError):
+        drive(run, settings)
+    for file in run.root.glob("checkpoint.sqlite*"):
+        file.unlink()
+    assert drive(run, settings).state == "finished"
+    assert journal(run) == journal(whole)
+
+
+def test_pause_stops_every_slot(world: World, make_run) -> None:
+    run, settings = make_run("r", parallel=3, loop_n=3)
+    world.usual = 30.0
+    with ThreadPoolExecutor(1) as pool:
+        session = pool.submit(drive, run, settings)
+        while len(world.trained) < 3:
+            time.sleep(0.05)
+        put(run.inbox, do="pause")
+        assert session.result(timeout=20).state == "paused"
+    world.usual = SHORT
+    assert drive(run, settings).state == "finished"
+    assert sorted(world.trained) == [1, 1, 2, 2, 3, 3]
+
+
+def test_steps_are_counted_over_all_slots(world: World, make_run) -> None:
+    run, settings = make_run("r", parallel=2, loop_n=2)
+    assert drive(run, settings, step_n=1).state == "paused"  # `prepare`
+    assert drive(run, settings, step_n=5).reason == "5 nodes done"
+    while drive(run, settings, step_n=5).state == "paused":
+        pass
+    assert len(load_journal(run).experiments) == 2 and sorted(world.trained) == [1, 2]
+
+
+def test_researcher_who_stops_early_is_asked_again_when_all_is_known(world: World, make_run) -> None:
+    world.stops_after = 2
+    run, settings = make_run("r", parallel=2)
+    assert drive(run, settings).state == "finished"
+    # Experiment 5 is the first whose author knows two results; told of four it is to say it again.
+    assert len(load_journal(run).experiments) == 4
+    assert run.stop.is_file()
+
+
+def test_question_of_one_stops_no_other(world: World, make_run, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, settings = make_run("whole", parallel=2, loop_n=4)
+    drive(whole, settings)
+    asked = list[int]()
+
+    def build_data(ctx: Context) -> dict[str, Any]:
+        if ctx.number == 2 and not asked:
+            asked.append(2)
+            interrupt({"question": "more?"})
+        return {"stage": "smoke_run"}
+
+    monkeypatch.setitem(build.NODES, "build_data", (build_data, give_up, build.NODES["build_data"][2]))
+    run, settings = make_run("r", parallel=2, loop_n=4)
+    outcome = drive(run, settings)
+    assert (outcome.state, outcome.asks, outcome.question) == ("paused", True, "more?")
+    assert len(load_journal(run).experiments) == 1, "2 waits for an answer, and who began later for 2"
+    assert run.experiment(3).scores.is_file() and run.experiment(4).scores.is_file()
+    assert drive(run, settings).state == "finished"
+    assert journal(run) == journal(whole)
+
+
+def test_one_at_a_time_has_no_thread_of_its_own(world: World, make_run) -> None:
+    run, settings = make_run("r", loop_n=2)
+    assert drive(run, settings).state == "finished"
+    assert [e.hypothesis.statement for e in load_journal(run).experiments][1].startswith("2 knows ['1:")
+    with open_checkpoints(run, None) as store:
+        threads = {found.config["configurable"]["thread_id"] for found in store.saver.list(None)}
+    assert threads == {"r"}
