@@ -17,7 +17,15 @@ from tuneloop.core.async_bridge import pause
 from tuneloop.core.errors import InfrastructureError, RecipeError
 from tuneloop.core.event_log import iter_events
 from tuneloop.core.events import NodeStarted
-from tuneloop.core.experiment import Critique, Experiment, Failure, Feedback, Hypothesis
+from tuneloop.core.experiment import (
+    ApprovalDecision,
+    ApprovalRequest,
+    Critique,
+    Experiment,
+    Failure,
+    Feedback,
+    Hypothesis,
+)
 from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
@@ -31,6 +39,7 @@ from tuneloop.graph.outcomes.repair import give_up
 from tuneloop.graph.state import State
 from tuneloop.graph.steering.inbox_listener import raise_if_paused
 from tuneloop.tools.budget.spending import seconds_worked
+from tuneloop.tools.runs.approvals import open_question, write_decision, write_question
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.runs.messages import put
@@ -281,6 +290,36 @@ def test_question_of_one_stops_no_other(world: World, make_run, monkeypatch: pyt
     assert run.experiment(3).scores.is_file() and run.experiment(4).scores.is_file()
     assert drive(run, settings).state == "finished"
     assert journal(run) == journal(whole)
+
+
+def test_weights_stay_as_long_as_an_open_or_coming_experiment_may_begin_with_them(make_run) -> None:
+    """Window 3: 5 is closed, 6 and 7 are open; 8 is planned with the results of 1 to 5, 6 and 7 were with fewer."""
+    run, settings = make_run("r", parallel=2)
+    for number, promoted in ((1, True), (2, False), (3, True), (4, True), (5, True)):
+        made = Experiment(
+            number=number,
+            hypothesis=Hypothesis(statement="s", reason="r", disproof="d", aspect="rate"),
+            score=score(number),
+            feedback=Feedback(promoted=promoted, critique=Critique(explanation="", lesson="")),
+        )
+        write_json(run.experiment(number).result, made.model_dump(mode="json"))
+    for number, parent in ((6, 2), (7, None)):
+        idea = Hypothesis(statement="s", reason="r", disproof="d", aspect="rate", parent=parent)
+        write_json(run.experiment(number).hypothesis, idea.model_dump(mode="json"))
+    assert critique.planned_from(Context(run, settings, State(experiment=5))) == {2, 3, 4, 5}
+
+
+def test_every_open_experiment_may_have_a_question(make_run) -> None:
+    run, _ = make_run("r", parallel=3)
+    for number in (2, 3):
+        asked = ApprovalRequest(at="plan", experiment=number, key=str(number), text="carry out?")
+        write_question(run.experiment(number), asked)
+        write_json(run.experiment(number + 1).hypothesis, {})
+    assert (found := open_question(run)) and found.experiment == 3
+    write_decision(run.experiment(3), "plan", "3", ApprovalDecision(decision="yes"))
+    assert (found := open_question(run)) and found.experiment == 2
+    write_json(run.experiment(2).result, {})
+    assert open_question(run) is None
 
 
 def test_one_at_a_time_has_no_thread_of_its_own(world: World, make_run) -> None:
