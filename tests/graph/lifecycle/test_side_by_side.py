@@ -151,7 +151,7 @@ def journal(run: RunFolder) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 def test_four_slots_are_four_times_as_fast(world: World, make_run) -> None:
-    """As four experiments one after the other: what the loop takes for them when nobody sleeps, and four times the sleep."""
+    """Without the loop's own work, which a busy machine stretches: as much of it as four experiments need when nobody sleeps."""
 
     def timed(name: str, seconds: float, **asked: int) -> float:
         world.usual = seconds
@@ -163,9 +163,10 @@ def test_four_slots_are_four_times_as_fast(world: World, make_run) -> None:
         assert seconds < seconds_worked(run) <= took, "time is what passed, however many worked"
         return took
 
-    sleep = 15.0
-    alone = timed("awake", 0.0) + 4 * sleep
-    assert alone / timed("beside", sleep, parallel=4) >= 0.9 * 4
+    sleep = 40.0
+    own = timed("awake", 0.0)
+    beside = timed("beside", sleep, parallel=4)
+    assert 4 * sleep / (beside - own) >= 0.9 * 4, (own, beside)
 
 
 def test_journal_does_not_depend_on_who_was_first(world: World, make_run) -> None:
