@@ -17,8 +17,6 @@ from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import ExperimentFolder, ExtraTrainingFolder, RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.setting_values import KeepModels
-from tuneloop.tools.config.config_text import readable_train_config
-from tuneloop.tools.config.grpo_config import is_grpo
 from tuneloop.tools.housekeeping.disk import TRASH, bytes_below, is_trash, remove_path
 
 NOTE = "pruned.json"
@@ -80,6 +78,9 @@ def kept_experiments(journal: Journal, keep: KeepModels) -> frozenset[int]:
 
 def grpo_parents(run: RunFolder, journal: Journal, recipes: int) -> frozenset[int]:
     """Numbers of the experiments whose weights the GRPOs among the last promoted recipes began with."""
+    from tuneloop.tools.config.config_text import readable_train_config  # reads YAML: commands that list runs need none
+    from tuneloop.tools.config.grpo_config import is_grpo
+
     promoted = journal.promoted[:recipes]
     grpo = (e for e in promoted if is_grpo(readable_train_config(run.experiment(e.number)).values))
     return frozenset(e.hypothesis.parent for e in grpo if e.hypothesis.parent)
