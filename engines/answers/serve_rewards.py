@@ -1,9 +1,9 @@
 """Score the replies of a training as they come: `PYTHONPATH=.. python serve_rewards.py JOB.json`.
 
 JOB.json: exchange (folder), out (folder of its own), golds (JSON Lines, a row of the training each: answer, item), seconds
-(CPU time of one verdict), idle (seconds without a question), `loader`, `scoring`, `kind`, `scorer`, `files`
-(`tools/scoring/scorer_loader.py` and what it wants) and, where a verifier decides, `verifier` (a Python file with
-`score(answer, item)`).
+(CPU time of one verdict), idle (seconds without a question), stop (texts that end a reply), `loader`, `scoring`, `kind`,
+`scorer`, `files` (`tools/scoring/scorer_loader.py` and what it wants) and, where a verifier decides, `verifier` (a Python
+file with `score(answer, item)`).
 
 In the folder `exchange` a file `NAME.ask` holds [{row, reply}]; it is answered by `NAME.told`, a number from 0 to 1 each.
 Whoever asks never sees a right answer. A reply that breaks or stops its scorer is worth 0. It ends with
@@ -45,7 +45,7 @@ def main(file: Path) -> None:
             told = ask.with_suffix(".told")
             if told.exists() or (asked := read(ask)) is None:
                 continue
-            values = [value(judge, golds, one) for one in asked]
+            values = [value(judge, golds, one, job["stop"]) for one in asked]
             part = ask.with_suffix(".scored")
             part.write_text(json.dumps(values))
             part.replace(told)
@@ -70,10 +70,15 @@ def read(ask: Path) -> list[Any] | None:
     return found
 
 
-def value(judge: Judge, golds: list[dict[str, Any]], one: dict[str, Any]) -> float:
-    """What a reply is worth."""
-    said = judge(one["reply"], golds[one["row"]])
+def value(judge: Judge, golds: list[dict[str, Any]], one: dict[str, Any], stops: list[str]) -> float:
+    """What a reply is worth, up to the first of `stops`, as in an evaluation."""
+    said = judge(cut(one["reply"], stops), golds[one["row"]])
     return said if 0 <= said <= 1 else 0.0
+
+
+def cut(reply: str, stops: list[str]) -> str:
+    """What stands before the first of the texts that end a reply (`cut` of `oc_generate.py`, which imports torch)."""
+    return reply[: min((at for stop in stops if (at := reply.find(stop)) >= 0), default=len(reply))]
 
 
 def verified(job: dict[str, Any]) -> Judge:

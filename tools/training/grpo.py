@@ -193,7 +193,7 @@ class GrpoJobs:
             write_atomic(inputs / "verifier.py", declared.verifier)
             judge["verifier"] = str(inputs / "verifier.py")
         job = {"exchange": str(self.exchange), "out": str(work), "golds": str(inputs / "golds.jsonl"), **judge}
-        write_json(inputs / "job.json", {**job, "seconds": declared.seconds, "idle": IDLE})
+        write_json(inputs / "job.json", {**job, "seconds": declared.seconds, "idle": IDLE, "stop": list(declared.stop)})
         engine = tools.engine(declared.engine or "opencompass")
         scorers = [file.parent] if file else []
         command = Command(

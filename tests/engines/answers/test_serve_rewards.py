@@ -31,7 +31,7 @@ def scorer(place: Path, idle: float = 60.0, **more: Any) -> Iterator[subprocess.
     (place / "golds.jsonl").write_text("".join(json.dumps(one) + "\n" for one in GOLDS))
     job = {"exchange": str(place / "exchange"), "out": str(place / "out"), "golds": str(place / "golds.jsonl")}
     plain = {"loader": str(JUDGING), "scoring": str(SCORING), "kind": "boxed", "scorer": "", "files": ""}
-    (place / "job.json").write_text(json.dumps({**job, **plain, "seconds": 1, "idle": idle, **more}))
+    (place / "job.json").write_text(json.dumps({**job, **plain, "seconds": 1, "idle": idle, "stop": [], **more}))
     apart = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]
     argv = [*apart, sys.executable, "-B", str(HARNESS), str(place / "job.json")]
     env = {"PYTHONPATH": str(ENGINES), "TMPDIR": str(place)}
@@ -59,6 +59,12 @@ def test_a_benchmark_scores_as_in_its_evaluations(tmp_path: Path) -> None:
         assert ask(tmp_path, "a", (0, "So \\boxed{3}."), (1, "\\boxed{3}"), (1, "4"), (0, "")) == [1, 0, 0, 0]
         assert ask(tmp_path, "b", (1, "\\boxed{4}")) == [1]
         assert not list((tmp_path / "exchange").glob("*.part"))
+
+
+def test_a_reply_ends_before_the_first_stop_text(tmp_path: Path) -> None:
+    with scorer(tmp_path, stop=["Q:", "\n\n\n"]):
+        said = "\\boxed{3}\n\n\nQ: And now? \\boxed{4}"
+        assert ask(tmp_path, "a", (0, said), (1, said), (0, "Q: \\boxed{3}")) == [1, 0, 0]
 
 
 def test_what_only_looks_like_the_end_of_a_line_ends_no_row(tmp_path: Path) -> None:

@@ -63,6 +63,13 @@ def test_the_scorer_of_other_answers_is_ended_and_what_it_told_is_forgotten(jobs
     assert sorted(path.name for path in jobs.folder.jobs.glob("score.*")) == ["score.1", "score.2"]
 
 
+def test_a_reply_is_cut_where_the_evaluation_cuts_it(jobs: GrpoJobs) -> None:
+    own = replace(jobs, benchmark=jobs.benchmark.model_copy(update={"stop": ("Q:",)}))
+    own.write_items([{"prompt": "p"}], [{"answer": "3"}])
+    own.start_scorer()
+    assert scored(own, "a", "\\boxed{3} Q: And now? \\boxed{4}") == [1]
+
+
 def test_a_scorer_that_is_over_leaves_nothing_to_another_recipe(jobs: GrpoJobs) -> None:
     jobs.write_items([{"prompt": "p"}], [{"answer": "3"}])
     jobs.start_scorer()
