@@ -17,6 +17,7 @@ from tuneloop.tools.benchmark_items.folder import file_hashes, items_fingerprint
 from tuneloop.tools.engines.blueprint import ENGINE_BLUEPRINTS
 from tuneloop.tools.engines.find import find_pinned_engine
 from tuneloop.tools.hub.store import manifest_files
+from tuneloop.tools.runs.evidence import HASHES
 from tuneloop.tools.runs.manifest import read_spec
 from tuneloop.tools.runs.signature import check_no_links_out, check_signed
 
@@ -38,7 +39,8 @@ def check_unchanged(run: RunFolder, settings: Settings) -> None:
             "with --trust-folder"
         )
     if setup is None:
-        if (run.baseline / "scores.json").is_file():
+        proofs = ("scores.json", HASHES)  # a run without a benchmark has no scores
+        if any((run.baseline / name).is_file() for name in proofs):
             raise InvalidRequestError(
                 f"{run.setup} is gone, and run {run.id} stands on it: put it back, or start again with: "
                 f"tuneloop run --repeat {run.id}"

@@ -135,6 +135,12 @@ def without_the_setup(run: RunFolder) -> None:
     run.setup.unlink()
 
 
+def without_the_setup_unevaluated(run: RunFolder) -> None:
+    """Of a run whose base model is not measured."""
+    write_json(run.baseline / "hashes.json", {})
+    run.setup.unlink()
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -149,6 +155,7 @@ def without_the_setup(run: RunFolder) -> None:
         (lambda r: shutil.rmtree(home(r) / "engines/llamafactory-abc"), r"is gone: `tuneloop engines build llamafac"),
         (lambda r: r.setup.write_text("{"), r"setup\.json: not what `prepare` wrote"),
         (without_the_setup, r"setup\.json is gone, and run r1 stands on it: put it back, or .* --repeat r1"),
+        (without_the_setup_unevaluated, r"setup\.json is gone, and run r1 stands on it"),
         (of_the_future, r"newer tuneloop \(7\.0\)"),
         (lambda r: r.spec.write_text("- nonsense"), r"run\.yaml is damaged"),
     ],
@@ -164,6 +171,7 @@ def without_the_setup(run: RunFolder) -> None:
         "engine",
         "setup",
         "no setup",
+        "no setup, unevaluated",
         "newer",
         "manifest",
     ],
