@@ -22,7 +22,7 @@ from tuneloop.core.directive import (
     describe,
 )
 from tuneloop.core.directive_log import append_row, read_conversation, read_directives
-from tuneloop.core.experiment import ApprovalDecision
+from tuneloop.core.experiment import NOT_EVALUATED, ApprovalDecision
 from tuneloop.core.formatting import format_size
 from tuneloop.core.locks import is_locked
 from tuneloop.graph.approval.proposal import answered as answer_approval
@@ -194,8 +194,11 @@ def _delete(ctx: Context, command: Delete, confirmed: bool) -> Outcome:
 def needed(ctx: Context, number: int) -> str:
     """Why the weights of an experiment must stay, "" where they may go."""
     journal = load_journal(ctx.run)
-    if number not in {e.number for e in journal.experiments}:
+    found = next((e for e in journal.experiments if e.number == number), None)
+    if found is None:
         return f"experiment {number} is not over, or there is none"
+    if found.outcome == NOT_EVALUATED and not ctx.run.report_json.is_file():  # no score makes it the best
+        return f"the run delivers experiment {number}'s model, and is not over"
     if journal.best is not None and journal.best.number == number:
         return f"experiment {number} is the best so far, the run delivers its model"
     for child, idea in open_hypotheses(ctx.run).items():  # a GRPO begins with those weights

@@ -32,6 +32,7 @@ from tuneloop.graph.nodes.critique import close_experiment
 from tuneloop.graph.nodes.evaluate import evaluate
 from tuneloop.graph.nodes.extra_seeds import best_training
 from tuneloop.graph.state import NodeFailure, State
+from tuneloop.graph.steering.apply import needed
 from tuneloop.graph.steering.replies import best, why
 from tuneloop.graph.steering.validation import objection
 from tuneloop.mcp_servers.evaluation import EvaluationTools
@@ -86,6 +87,13 @@ def test_a_repaired_failure_is_none(ctx: Context, monkeypatch: pytest.MonkeyPatc
     close_experiment(Context(ctx.run, ctx.settings, ctx.state.model_copy(update={"failure": failure})))
     assert closed(ctx).outcome == outcome
     assert (best_training(ctx).chosen is None) == (outcome == "failed")
+
+
+def test_the_one_model_cannot_be_deleted_before_it_is_delivered(ctx: Context) -> None:
+    close_experiment(ctx)
+    assert needed(ctx, 1) == "the run delivers experiment 1's model, and is not over"
+    write_json(ctx.run.report_json, {})
+    assert needed(ctx, 1) == ""
 
 
 def test_state_is_rebuilt_without_a_baseline(ctx: Context) -> None:

@@ -143,7 +143,9 @@ def model_parts(run_tools: RunTools, folder: ExperimentFolder) -> list[Path]:
     if is_adapter(folder.model):
         source = run_tools.run.final / "merged"
         clean_merged_model(run_tools, source)
-    weights = sorted(file for file in source.iterdir() if is_model_file(file))
+    weights = sorted(file for file in source.iterdir() if is_model_file(file)) if source.is_dir() else []
+    if not any(file.suffix == ".safetensors" for file in weights):
+        raise InfrastructureError(f"{source} holds no weights (*.safetensors), so nothing can be delivered from it")
     # The engine saves tokenizers anew in its own release's form; the base's files say the same and load everywhere.
     tokenizer = [file for name in TOKENIZER if (file := base / name).is_file()]
     return [*weights, *tokenizer, folder.script, folder.config]

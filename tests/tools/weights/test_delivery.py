@@ -19,6 +19,7 @@ from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
+from tuneloop.tools.housekeeping.disk import remove_path
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.weights.delivery import deliver_candidate, drop_merged, make_whole_model, start_merge
 
@@ -76,6 +77,15 @@ def test_a_merge_may_read_whatever_its_script_imports(
     wanted = {name for name in re.findall(r"^from (lf_\w+)", script.read_text(), re.MULTILINE)}
     assert wanted and {str(script.with_name(f"{name}.py")) for name in wanted} <= set(given[0].read)
     assert "finetuning_type: lora" in Path(given[0].argv[3]).read_text()
+
+
+@pytest.mark.parametrize("gone", ["model/model.safetensors", "model"])
+def test_without_weights_nothing_is_delivered(trained: tuple[RunTools, ExperimentFolder], gone: str) -> None:
+    run_tools, folder = trained
+    remove_path(folder.root / gone)
+    with pytest.raises(InfrastructureError, match=r"model holds no weights"):
+        make_whole_model(run_tools, folder)
+    assert not run_tools.run.candidate.exists()
 
 
 def test_without_room_nothing_is_begun(trained: tuple[RunTools, ExperimentFolder]) -> None:
