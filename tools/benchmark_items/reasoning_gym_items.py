@@ -57,6 +57,8 @@ APART = 1 << 20  # seeds between the beginnings of two streams at least; a strea
 SECONDS = 300.0  # after which no further item is begun
 SLACK = 300.0
 LARGEST = 1 << 29  # bytes
+# Of a row to learn from, `steps` where the generator has them, and `entry`, which the task's verifier gets.
+ROW = ("question", "steps", "answer", "metadata", "entry")
 Made = dict[str, list[dict[str, Any]]]
 
 
@@ -76,7 +78,7 @@ def make_folder(name: str, home: Home, settings: Settings) -> tuple[Benchmark, P
     """Declaration and folder; what a home has once it keeps, with its seeds."""
     benchmark, task = declare_reasoning_gym(name), read_task(name)
     engine = ensure_engine(ENGINE, settings)
-    made_by = digest(engine.identity, task.text, *map(digest_file, (MAKE, TYPED)))
+    made_by = digest(engine.identity, task.text, *map(digest_file, (MAKE, TYPED)), *ROW)
     folder = home.benchmarks / f"{benchmark.name}-{made_by}"
     return benchmark, make_complete(folder, partial(write_folder, benchmark, task, engine), benchmark=benchmark.name)
 
@@ -139,10 +141,8 @@ def _item(split: str, number: int, row: dict[str, Any]) -> Item:
 
 
 def _training_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Question, answer, where the generator has them steps, and the `entry` that the task's verifier gets."""
-    steps = {"steps": row["steps"]} if row["steps"] else {}
-    own = {"metadata": row["metadata"], "entry": row["entry"]}
-    return {"question": row["question"], **steps, "answer": row["answer"], **own}
+    """What is kept of an item to learn from."""
+    return {name: row[name] for name in ROW if name != "steps" or row[name]}
 
 
 def _readable_row(row: dict[str, Any]) -> dict[str, Any]:

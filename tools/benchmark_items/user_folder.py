@@ -26,6 +26,7 @@ from tuneloop.tools.benchmark_items.checks import (
 )
 from tuneloop.tools.benchmark_items.folder import TEST, VALIDATION, BenchmarkFolder, item_line, open_folder
 from tuneloop.tools.benchmark_items.splitting import seal_half
+from tuneloop.tools.benchmark_items.training_items import list_text
 from tuneloop.tools.hub.store import make_complete
 from tuneloop.tools.registry import did_you_mean
 from tuneloop.tools.scoring import answer_matching
@@ -231,10 +232,7 @@ def _text(benchmark: Benchmark, value: object, name: str, where: str) -> str:
     """A field as text; a list is written one entry a line, lettered where the answer is a letter."""
     if not isinstance(value, list):
         return _scalar(value, name, where)
-    entries = [_scalar(entry, name, where) for entry in value]
-    if benchmark.answer == "choice":
-        entries = [f"{chr(ord('A') + i)}. {entry}" for i, entry in enumerate(entries)]
-    return "\n".join(entries)
+    return list_text(benchmark, [_scalar(entry, name, where) for entry in value])
 
 
 def _scalar(value: object, name: str, where: str) -> str:

@@ -131,15 +131,18 @@ def read_model_json(path: Path) -> dict[str, Any]:
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """A tokenizer.json, loaded. Raises InvalidRequestError."""
+    """A tokenizer.json, without the padding and truncation that it may ask for. Raises InvalidRequestError."""
     from tokenizers import Tokenizer  # slow to import, and most of what reads a model needs none
 
     try:
-        return Tokenizer.from_buffer(read_bytes(path, LARGEST_JSON))
+        tokenizer = Tokenizer.from_buffer(read_bytes(path, LARGEST_JSON))
     except Exception as e:  # the library raises nothing narrower
         raise InvalidRequestError(
             f"{path}: no tokenizer can be read from it ({e}); right is a model with tokenizer.json"
         ) from e
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 def _tensors(folder: Path) -> Tensors:

@@ -27,8 +27,6 @@ class TokenCounter:
     def __init__(self, tokenizer: Path, wrapping: ChatTemplate, cutoff_len: int | None) -> None:
         """`tokenizer` is a tokenizer.json."""
         self._tokenizer = load_tokenizer(tokenizer)
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
         self._tokenizer.add_special_tokens(list(wrapping.stops))
         self._wrapping, self._cutoff = wrapping, cutoff_len
         self._thread = ThreadPoolExecutor(1, "tokens")

@@ -9,14 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
-
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, RecipeError
 from tuneloop.core.experiment import Training, TrainingFinding
 from tuneloop.core.files import digest, write_atomic, write_json
 from tuneloop.core.job import JobStatus
 from tuneloop.core.layout import RunFolder
 from tuneloop.tools.config.grpo_config import GrpoConfig, fit_prompts, reply_problem
+from tuneloop.tools.config.model_card import load_tokenizer
 from tuneloop.tools.evaluation.jobs import EXECUTE, run_stage
 from tuneloop.tools.evaluation.standalone.run_tools import KILLS, wait_for
 from tuneloop.tools.matrix.configs import GRPO
@@ -150,6 +149,11 @@ def check_grpo(experiment: Experiment, tools: TrainingRunTools, task: Task, valu
             f"experiment {experiment.name}: GRPO needs a checker of answers, and {task.name} runs code"
         )
     check_chat_template(experiment, tools.card)
+    if task.folder.benchmark.verified and any(one.item is None for one in task.train):
+        root = task.folder.root
+        raise InvalidRequestError(
+            f"{root}: an older version made it, without what GRPO needs; remove it, and it is made again"
+        )
     if values.prompts > len(task.train):
         raise InvalidRequestError(
             f"{GRPO}: replies to {values.prompts} prompts are drawn at once, and {task.name} has {len(task.train)}; right is a "
@@ -165,7 +169,7 @@ def check_lengths(tools: TrainingRunTools, task: Task, values: GrpoConfig) -> No
     """
     if why := reply_problem(values, tools.card.max_positions):
         raise InvalidRequestError(f"{GRPO}: max_completion_length: {values.max_completion_length} {why}")
-    tokenizer = Tokenizer.from_file(str(tools.setup.model_root / "tokenizer.json"))
+    tokenizer = load_tokenizer(tools.setup.model_root / "tokenizer.json")
     encoded = tokenizer.encode_batch([one.prompt for one in task.train], add_special_tokens=False)
     short = sum(len(one.ids) <= values.max_prompt_length for one in encoded)
     if short < values.prompts:

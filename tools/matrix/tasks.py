@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
-
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import absolute_path, read_lines
 from tuneloop.core.run_spec import SandboxKind
@@ -18,7 +16,8 @@ from tuneloop.core.untrusted import read_untrusted_json
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
 from tuneloop.tools.benchmark_items.sources import train_rows
-from tuneloop.tools.benchmark_items.training_items import TRAIN, verifier_item
+from tuneloop.tools.benchmark_items.training_items import TRAIN, field_text, verifier_item
+from tuneloop.tools.config.model_card import load_tokenizer
 from tuneloop.tools.contamination.splits import make_guard
 from tuneloop.tools.evaluation.item_sets import ItemSet
 from tuneloop.tools.evaluation.standalone.measure import Decoding, fetch_benchmarks, sets_of
@@ -39,7 +38,7 @@ FORMS = {"chat": "chat", "raw": "base"}
 class Sample:
     """A prompt as the evaluation asks it, the reply that is learned, and what a reply is scored by.
 
-    `gold`: the right answer. `item`: what the task's verifier gets of it, None where the task has no verifier.
+    `gold`: the right answer. `item`: what the task's verifier gets of it, None where there is no verifier, or the row lacks it.
     """
 
     prompt: str
@@ -123,7 +122,8 @@ def needed(name: str) -> str:
 def sample_of(folder: BenchmarkFolder, row: Mapping[str, Any], name: str) -> Sample:
     """A row as it is learned: prompt, steps, and the answer as the benchmark wants it. Raises InvalidRequestError."""
     declared = folder.benchmark
-    fields = {key: str(value) for key, value in row.items() if isinstance(value, str | int | float)}
+    texts = {key: field_text(declared, value) for key, value in row.items()}
+    fields = {key: text for key, text in texts.items() if text is not None}
     for wanted in ("answer", *re.findall(r"\{(\w+)\}", declared.prompt)):
         if wanted not in fields:
             raise InvalidRequestError(f"task {name}: a training row has no {wanted}: {str(dict(row))[:120]}")
@@ -161,10 +161,10 @@ def text_ends(model: Path) -> TextEnds:
     """Of a model folder. Raises InvalidRequestError without a tokenizer that says so."""
     try:
         told = read_untrusted_json((model / "tokenizer_config.json").resolve())
-        tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+        tokenizer = load_tokenizer(model / "tokenizer.json")
         eos = told["eos_token"]
         after = eos if isinstance(eos, str) else eos["content"]
-    except Exception as e:  # the tokenizers library raises nothing finer
+    except Exception as e:  # whatever the two files hold
         raise InvalidRequestError(f"model {model}: its tokenizer names no end of text ({e!r})"[:300]) from e
     plain = tokenizer.encode("a", add_special_tokens=False).ids
     whole = tokenizer.encode("a").ids

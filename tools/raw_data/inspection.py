@@ -40,8 +40,6 @@ class TokenCounter:
 
     def __init__(self, model: Path) -> None:
         self._tokenizer = load_tokenizer(model / "tokenizer.json" if model.is_dir() else model)
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
 
     def spread(self, texts: Sequence[str]) -> LengthStats | None:
         """Tokens of as many texts as fit into the budget, evenly chosen; the marks at both ends are not counted."""

@@ -75,8 +75,8 @@ def find_items(benchmark: Benchmark, raw: Iterable[Row], wanted: Container[str])
     for row in raw:
         if (asked := blanks(asked_prompt(benchmark, row))) in wanted:
             with suppress(RecursionError):  # nested without end it is no item
-                item = verifier_item(benchmark, row)
-                found.setdefault(asked, {})[json.dumps(item, sort_keys=True)] = item
+                if (item := verifier_item(benchmark, row)) is not None:
+                    found.setdefault(asked, {})[json.dumps(item, sort_keys=True)] = item
     return {prompt: list(items.values()) for prompt, items in found.items()}
 
 

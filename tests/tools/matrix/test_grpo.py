@@ -9,12 +9,23 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tests.conftest import COMMAND, linked_home, tuneloop
+from tuneloop.core.catalog import Benchmark
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import digest_file, read_json
+from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
+from tuneloop.tools.config.grpo_config import GrpoConfig
+from tuneloop.tools.config.model_card import load_tokenizer
 from tuneloop.tools.engines import Engine
+from tuneloop.tools.matrix.experiments import Experiment
+from tuneloop.tools.matrix.grpo import check_grpo, check_lengths
+from tuneloop.tools.matrix.tasks import Sample, Task
+from tuneloop.tools.matrix.training import TrainingRunTools
 from tuneloop.tools.training.grpo import reward_findings
 
 YAML = "name: even\ndescription: Say much or little.\nanswer: verifier:even.py\nprompt: '{what}'\nseconds: 1\nmax_new_tokens: 8\n"
@@ -46,6 +57,34 @@ def write_task(place: Path) -> None:
 def words(name: str) -> tuple[str, ...]:
     asked = ("matrix", "train", "grpo", "--task", "even", "--base-model", "tiny", "--use-chat-template")
     return (*asked, "--config", "configs", "--output-dir", name)
+
+
+def task_of(place: Path, **sample: object) -> Task:
+    """Of four short prompts; `sample`: what the scorer has of each."""
+    declared = Benchmark(name="even", description="d", answer="verifier:even.py", prompt="{what}")
+    return Task(BenchmarkFolder(declared, place, "f"), (Sample("Say much.", "ab", **sample),) * 4)  # type: ignore[arg-type]
+
+
+def test_a_tokenizers_own_padding_makes_no_prompt_too_long(tmp_path: Path, tiny: Path) -> None:
+    tokenizer = load_tokenizer(tiny / "tokenizer.json")
+    tokenizer.enable_padding(length=500)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    tools = SimpleNamespace(setup=SimpleNamespace(model_root=tmp_path), card=SimpleNamespace(max_positions=1000))
+    values = GrpoConfig(per_device_train_batch_size=4, num_generations=2, max_prompt_length=64)
+    check_lengths(cast("TrainingRunTools", tools), task_of(tmp_path), values)
+    with pytest.raises(InvalidRequestError, match="0 of the 4 of even have at most 1 tokens"):
+        check_lengths(
+            cast("TrainingRunTools", tools), task_of(tmp_path), values.model_copy(update={"max_prompt_length": 1})
+        )
+
+
+def test_rows_without_what_the_verifier_needs_are_refused(tmp_path: Path) -> None:
+    experiment, tools = (
+        Experiment("grpo_no_chat", chat=False, mask_question=True),
+        cast("TrainingRunTools", SimpleNamespace(card=None)),
+    )
+    with pytest.raises(InvalidRequestError, match="remove it, and it is made again"):
+        check_grpo(experiment, tools, task_of(tmp_path), GrpoConfig())
 
 
 def trainer(home: Path) -> int:
