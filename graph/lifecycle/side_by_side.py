@@ -17,7 +17,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from tuneloop.core.async_bridge import pause
-from tuneloop.core.budget import SpendingLine
+from tuneloop.core.budget import Limits, SpendingLine
 from tuneloop.core.errors import ApprovalNeededError, InfrastructureError, PausedError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
@@ -31,6 +31,7 @@ from tuneloop.graph.nodes.critique import free_disk
 from tuneloop.graph.outcomes.stopping import is_over, missing_limits
 from tuneloop.graph.state import VERSION, State, stored_state
 from tuneloop.graph.steering.inbox_listener import end_nodes
+from tuneloop.tools.budget.limits import current_limits
 from tuneloop.tools.jobs.gpu_share import assign_gpus
 from tuneloop.tools.jobs.machine import find_device, memory_limit
 from tuneloop.tools.runs.approvals import open_question
@@ -86,7 +87,10 @@ class SideBySide:
         self.work = dict[Future[State], int]()
         self.early = set[int]()  # asked for an idea again when all before are over
         self.asked = dict[int, ApprovalNeededError]()
-        self.over, self.ending, self.short = False, False, list[SpendingLine]()
+        self.allowed = dict[
+            int, tuple[Limits, bool]
+        ]()  # as an experiment went on last: a question about limits is of them
+        self.stopped, self.ending, self.short = False, False, list[SpendingLine]()  # stopped: by the researcher
 
     def run(self) -> State:
         """Work until no experiment is open and none shall follow; the state of the run then.
@@ -118,8 +122,7 @@ class SideBySide:
 
     def submit(self, pool: ThreadPoolExecutor) -> bool:
         """Begin whatever can begin; whether anything is at work."""
-        if self.asked and open_question(self.ctx.run) is None:  # answered meanwhile, but for those about limits
-            self.asked = {number: e for number, e in self.asked.items() if e.question}
+        self.drop_answered()
         closed = len(load_journal(self.ctx.run).experiments)
         for number in self.waiting():
             if self.may_begin(number, closed):
@@ -128,6 +131,21 @@ class SideBySide:
             self.open[number] = self.state(number - 1, "research")
             self.begin(pool, number)
         return bool(self.work)
+
+    def drop_answered(self) -> None:
+        """Let experiments go on whose question was answered; one about limits is looked at again when they are others."""
+        if not self.asked:
+            return
+        unanswered, allowed = open_question(self.ctx.run) is not None, self.limits()
+        self.asked = {
+            number: e
+            for number, e in self.asked.items()
+            if (self.allowed[number] == allowed if e.question else unanswered)
+        }
+
+    def limits(self) -> tuple[Limits, bool]:
+        """What the run may spend now, and whether it is to finish."""
+        return current_limits(self.ctx.run, self.ctx.run_tools.spec), is_finish_requested(self.ctx.run)
 
     def waiting(self) -> Iterator[int]:
         """Open experiments at which nobody works and of which nothing is asked, in order."""
@@ -146,18 +164,23 @@ class SideBySide:
         return self.busy() < self.slots
 
     def may_open(self, number: int, closed: int) -> bool:
-        """Whether the next idea may be asked for: ideas come one at a time, with the results that count for them."""
+        """Whether the next idea may be asked for: ideas come one at a time, with the results that count for them.
+
+        Limits are looked at each time: a user may move them, and what is set aside for open experiments comes back.
+        """
         proposing = any(state.stage == "research" for state in self.open.values())
-        if self.over or proposing or self.busy() >= self.slots or number > closed + self.window:
+        self.short = []
+        if self.stopped or proposing or self.busy() >= self.slots or number > closed + self.window:
             return False
         here = replace(self.ctx, state=self.state(number - 1, "research"))
-        self.short = [] if is_over(here) else missing_limits(here)
-        self.over = bool(self.short) or is_over(here)
-        return not self.over
+        if is_over(here):
+            return False
+        self.short = missing_limits(here)
+        return not self.short
 
     def begin(self, pool: ThreadPoolExecutor, number: int) -> None:
         """Have a thread go on with an experiment."""
-        spent = self.state(0, "").spent
+        spent, self.allowed[number] = self.state(0, "").spent, self.limits()
         state = self.open[number] = self.open[number].model_copy(update={"spent": spent})
         if self.local and find_device() != "cpu":
             others = [n for n, other in self.open.items() if n != number and other.stage != "critique"]
@@ -200,7 +223,7 @@ class SideBySide:
         if state.stage == "research" and not self.ctx.run.experiment(number).result.is_file():
             self.early.add(number)
         elif state.stage in ("research", "finish"):
-            self.over = self.over or state.stage == "finish"  # the researcher finds nothing left
+            self.stopped = self.stopped or state.stage == "finish"  # the researcher finds nothing left
             del self.open[number]
             self.store.of_experiment(number).forget()
             self.store.shrink()

@@ -14,6 +14,7 @@ import pytest
 from langgraph.types import interrupt
 
 from tuneloop.core.async_bridge import pause
+from tuneloop.core.budget import SpendingLine
 from tuneloop.core.errors import InfrastructureError, RecipeError
 from tuneloop.core.event_log import iter_events
 from tuneloop.core.events import NodeStarted
@@ -33,14 +34,16 @@ from tuneloop.core.settings import Settings
 from tuneloop.graph import build
 from tuneloop.graph.checkpoints.store import open_checkpoints
 from tuneloop.graph.context import Context
+from tuneloop.graph.lifecycle import side_by_side
 from tuneloop.graph.lifecycle.drive import drive
 from tuneloop.graph.nodes import critique, research
 from tuneloop.graph.outcomes.repair import give_up
 from tuneloop.graph.state import State
 from tuneloop.graph.steering.inbox_listener import raise_if_paused
+from tuneloop.tools.budget.limits import budget_extensions
 from tuneloop.tools.budget.spending import seconds_worked
 from tuneloop.tools.runs.approvals import open_question, write_decision, write_question
-from tuneloop.tools.runs.journal import load_journal
+from tuneloop.tools.runs.journal import load_journal, open_hypotheses
 from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.runs.messages import put
 
@@ -57,14 +60,18 @@ class World:
     errors: dict[int, Exception] = field(default_factory=dict)
     stops_after: int = 1000
     usual: float = SHORT
+    says: dict[int, str] = field(default_factory=dict)  # what somebody says half-way through the training
     trained: list[int] = field(default_factory=list)
 
     def train(self, ctx: Context) -> dict[str, Any]:
         """Sleep; an error comes once."""
         number = ctx.number
         self.trained.append(number)
-        until = time.monotonic() + self.seconds.get(number, self.usual)
+        took = self.seconds.get(number, self.usual)
+        until = time.monotonic() + took
         while time.monotonic() < until:
+            if until - time.monotonic() < took / 2 and number in self.says:
+                put(ctx.run.inbox, do="say", text=self.says.pop(number))
             raise_if_paused(ctx)
             pause(0.01)
         if number in self.errors:
@@ -291,6 +298,47 @@ def test_question_of_one_stops_no_other(world: World, make_run, monkeypatch: pyt
     assert run.experiment(3).scores.is_file() and run.experiment(4).scores.is_file()
     assert drive(run, settings).state == "finished"
     assert journal(run) == journal(whole)
+
+
+def test_experiments_that_are_granted_while_the_last_ones_train_are_run(world: World, make_run) -> None:
+    world.seconds, world.says = {2: 4.0}, {2: "more 2 experiments"}
+    run, settings = make_run("r", parallel=2, loop_n=2)
+    assert drive(run, settings).state == "finished"
+    assert len(load_journal(run).experiments) == 4
+
+
+def test_what_is_set_aside_for_open_experiments_ends_no_run(
+    world: World, make_run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(ctx: Context) -> list[SpendingLine]:
+        return [SpendingLine("money", 1.0, 2.0)] if open_hypotheses(ctx.run) else []
+
+    monkeypatch.setattr(side_by_side, "missing_limits", short)
+    run, settings = make_run("r", parallel=2, loop_n=3)
+    assert drive(run, settings, interactive=True).state == "finished"
+    assert len(load_journal(run).experiments) == 3
+
+
+def test_limit_that_is_short_at_the_end_is_asked_about(world: World, make_run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "missing_limits", lambda _: [SpendingLine("money", 1.0, 2.0)])
+    run, settings = make_run("r", parallel=2, loop_n=3)
+    outcome = drive(run, settings, interactive=True)
+    assert outcome.asks and "money: 1.00 of 2.00 USD" in outcome.question
+
+
+def test_question_about_limits_is_looked_at_again_when_they_move(
+    world: World, make_run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build_data(ctx: Context) -> dict[str, Any]:
+        if ctx.number == 2 and not budget_extensions(ctx.run):
+            interrupt({"question": "more?"})
+        return {"stage": "smoke_run"}
+
+    monkeypatch.setitem(build.NODES, "build_data", (build_data, give_up, build.NODES["build_data"][2]))
+    world.seconds, world.says = {1: 3.0}, {1: "more 1h"}
+    run, settings = make_run("r", parallel=2, loop_n=2, timeout="1d")
+    assert drive(run, settings).state == "finished"
+    assert len(load_journal(run).experiments) == 2
 
 
 def test_weights_stay_as_long_as_an_open_or_coming_experiment_may_begin_with_them(make_run) -> None:
