@@ -170,7 +170,7 @@ class RunSpec(Frozen):
             raise ValueError(f"{', '.join(map(str, value))} names a benchmark twice; right is one allowance for each")
         return value
 
-    @field_validator("loop_n", "guards", "seeds")
+    @field_validator("loop_n", "guards", "seeds", "parallel")
     @classmethod
     def needs_scores(cls, value: object, info: ValidationInfo) -> object:
         """Several experiments or trainings are compared by their scores, and a guard is one."""

@@ -57,6 +57,12 @@ def test_a_nul_in_a_text_is_refused(bad: dict[str, object]) -> None:
         RunSpec.model_validate({"benchmark": "b", "base_model": "m", **bad})
 
 
+@pytest.mark.parametrize("asked", [{"loop_n": 2}, {"seeds": 2}, {"parallel": 2}])
+def test_what_compares_scores_needs_a_benchmark(asked: dict[str, int]) -> None:
+    with pytest.raises(ValidationError, match="compares nothing"):
+        RunSpec.model_validate({"benchmark": "none", "base_model": "m", **asked})
+
+
 def test_a_spec_survives_yaml_and_back() -> None:
     spec = RunSpec(benchmark="b", base_model="m", datasets=("d",), timeout=43200.0, loop_n=3)
     assert RunSpec.model_validate(spec.model_dump(mode="json")) == spec
