@@ -55,7 +55,7 @@ def open_experiments(run: RunFolder, store: RunCheckpoints, spent: float) -> dic
         place, mine = open_experiment_stage(folder), store.of_experiment(number)
         if place.stage == "research":
             break
-        state = stored_state(values) if (values := mine.values()) else None
+        state = readable_state(mine)
         if state is None or not is_current(state, number, place.attempt):
             mine.forget()
             state = with_open_experiment(State(version=VERSION, run_id=run.id, spent=spent), run, number)
@@ -64,6 +64,15 @@ def open_experiments(run: RunFolder, store: RunCheckpoints, spent: float) -> dic
         found[number] = state
         number += 1
     return found
+
+
+def readable_state(mine: RunCheckpoints) -> State | None:
+    """What is stored of an experiment; None where nothing is, or it is damaged: opening the store looks at the run's thread only."""
+    try:
+        values = mine.values()
+    except (ValueError, TypeError, LookupError):  # DamagedError is a ValueError
+        return None
+    return stored_state(values) if values else None
 
 
 def is_current(state: State, number: int, attempt: int) -> bool:
@@ -218,6 +227,8 @@ class SideBySide:
             state = future.result()
         except ApprovalNeededError as e:
             self.asked[number] = e
+            # Nodes may have been over, and repairs spent, before the one that asks.
+            self.open[number] = readable_state(self.store.of_experiment(number)) or self.open[number]
             return
         self.open[number] = state
         if state.stage == "research" and not self.ctx.run.experiment(number).result.is_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,12 +38,12 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle import side_by_side
 from tuneloop.graph.lifecycle.drive import drive
 from tuneloop.graph.nodes import critique, research
-from tuneloop.graph.outcomes.repair import give_up
-from tuneloop.graph.state import State
+from tuneloop.graph.outcomes.repair import give_up, record_failure
+from tuneloop.graph.state import NodeFailure, State
 from tuneloop.graph.steering.inbox_listener import raise_if_paused
 from tuneloop.tools.budget.limits import budget_extensions
 from tuneloop.tools.budget.spending import seconds_worked
-from tuneloop.tools.runs.approvals import open_question, write_decision, write_question
+from tuneloop.tools.runs.approvals import find_decision, open_question, write_decision, write_question
 from tuneloop.tools.runs.journal import load_journal, open_hypotheses
 from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.runs.messages import put
@@ -102,6 +103,7 @@ def close_experiment(ctx: Context) -> None:
         hypothesis=read_model(ctx.folder.hypothesis, Hypothesis),
         score=found,
         failure=Failure(node=told.node, culprit=told.culprit, text=told.text) if told and not found else None,
+        repairs=ctx.state.attempt,
         feedback=Feedback(
             promoted=bool(found and (best is None or best.score is None or found.value > best.score.value)),
             critique=Critique(explanation="", lesson=f"after {best.number if best else 0}"),
@@ -297,6 +299,64 @@ def test_question_of_one_stops_no_other(world: World, make_run, monkeypatch: pyt
     assert len(load_journal(run).experiments) == 1, "2 waits for an answer, and who began later for 2"
     assert run.experiment(3).scores.is_file() and run.experiment(4).scores.is_file()
     assert drive(run, settings).state == "finished"
+    assert journal(run) == journal(whole)
+
+
+def test_answered_question_is_gone_on_from_where_it_was_asked(
+    world: World, make_run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a repair: what was answered is the recipe of attempt 1, and no node before runs again."""
+    seen = list[tuple[str, int]]()
+
+    def smoke_run(ctx: Context) -> dict[str, Any]:
+        seen.append(("smoke_run", ctx.state.attempt))
+        if ctx.number == 2 and not ctx.state.attempt:
+            failed = NodeFailure(node="smoke_run", culprit="config", text="too large", leads="write_config")
+            return {**record_failure(ctx, failed), "attempt": 1}
+        return {"stage": "train"}
+
+    def train(ctx: Context) -> dict[str, Any]:
+        seen.append(("train", ctx.state.attempt))
+        asked = ApprovalRequest(at="launch", experiment=ctx.number, key=f"k{ctx.state.attempt}", text="?")
+        if ctx.number == 2 and find_decision(ctx.folder, "launch", asked.key) is None:
+            write_question(ctx.folder, asked)
+            interrupt({"question": ""})
+        if ctx.number == 1:
+            while not (question := open_question(ctx.run)):
+                pause(0.01)
+            pause(1.0)  # the thread of 2 is over
+            write_decision(ctx.run.experiment(2), "launch", question.key, ApprovalDecision(decision="yes"))
+        return world.train(ctx)
+
+    for name, node in (("smoke_run", smoke_run), ("train", train)):
+        monkeypatch.setitem(build.NODES, name, (node, give_up, build.NODES[name][2]))
+    world.seconds = {1: 2.0}
+    run, settings = make_run("r", parallel=2, loop_n=2)
+    assert drive(run, settings).state == "finished"
+    assert sorted(seen) == [
+        ("smoke_run", 0),
+        ("smoke_run", 0),
+        ("smoke_run", 1),
+        ("train", 0),
+        ("train", 1),
+        ("train", 1),
+    ]
+    assert [e.repairs for e in load_journal(run).experiments] == [0, 1]
+
+
+def test_damaged_checkpoint_of_one_experiment_is_rebuilt_from_its_files(world: World, make_run) -> None:
+    whole, settings = make_run("whole", parallel=2, loop_n=4)
+    drive(whole, settings)
+    run, settings = make_run("r", parallel=2, loop_n=4)
+    world.errors, world.seconds = {2: InfrastructureError("the disk is full")}, {1: 30.0, 2: 0.5}
+    with pytest.raises(InfrastructureError):
+        drive(run, settings)
+    with sqlite3.connect(run.checkpoint) as connection:
+        (stored,) = connection.execute("SELECT count(*) FROM checkpoints WHERE thread_id = 'r/2'").fetchone()
+        connection.execute("UPDATE checkpoints SET checkpoint = zeroblob(100) WHERE thread_id = 'r/2'")
+    connection.close()
+    world.seconds = {}
+    assert stored and drive(run, settings).state == "finished"
     assert journal(run) == journal(whole)
 
 
