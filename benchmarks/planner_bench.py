@@ -29,6 +29,7 @@ from planner.play import UNSEEN, Bench, Extent  # noqa: E402
 from planner.real import really  # noqa: E402
 from planner.report import draw, rows, told, write_page  # noqa: E402
 
+from tuneloop.agents.policy.move_table import FILE  # noqa: E402
 from tuneloop.core.files import write_json  # noqa: E402
 
 OUT = HERE / "out" / "planner.json"
@@ -52,6 +53,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--home", type=Path, default=HERE / "out" / "planner-home", help="where runs are made")
     parser.add_argument("--docs", type=Path, default=DOCS, help="where planner_bench.md and its plot are")
     parser.add_argument("--out", type=Path, default=OUT, help=f"rows as JSON (default: {OUT})")
+    parser.add_argument(
+        "--table", action="store_true", help="learn the table of moves that is shipped from all real runs, nothing else"
+    )
     parser.add_argument("--check", action="store_true", help="exit status 1 when a goal is missed")
     return parser.parse_args()
 
@@ -84,6 +88,9 @@ def main() -> int:
     extent = Extent(tuple(given.tasks or UNSEEN), random=random, policy=policy)
     with ExitStack() as stack:
         run_tools = Bench(known(RUNS), home(given.home), stack, say)
+        if given.table:
+            write_json(FILE, run_tools.table().model_dump(mode="json"))
+            return 0
         fitted = run_tools.fitted()
         played = [run_tools.play(task, fitted, extent) for task in extent.tasks]
         found = rows(played, fitted)

@@ -101,6 +101,20 @@ class FailureSummary(Frozen):
     items: tuple[FailedItem, ...] = ()
 
 
+class ExpectedMove(Frozen):
+    """A move that the table of moves ranks high: points that it may gain, four in five between `low` and `high`.
+
+    `count`: moves of its kind behind the table, 0: it knows none.
+    """
+
+    kind: str
+    statement: str
+    gain: float
+    low: float
+    high: float
+    count: int
+
+
 class BudgetLeft(Frozen):
     """What is left; None: unlimited."""
 
@@ -148,6 +162,7 @@ class Brief(Frozen):
     parent_script: str = ""
     parent_config: str = ""
     failures: tuple[FailureSummary, ...] = ()
+    ranked: tuple[ExpectedMove, ...] = ()
     score: Score | None = None
     also: dict[str, Score] = {}
     also_baseline: dict[str, Score] = {}

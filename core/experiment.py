@@ -110,6 +110,8 @@ class Hypothesis(Frozen):
     )
     data_plan: tuple[Step, ...] = ()
     training_plan: dict[str, Value] = Field({}, description="LLaMA-Factory values the config shall have")
+    move: str = Field("", description="the kind of the ranked move that it is; else empty")
+    expected_gain: float | None = Field(None, description="points that it is expected to gain on validation")
     stop: bool = Field(False, description="true: no further experiment is worth its cost; `reason` says why")
 
 

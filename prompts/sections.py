@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tuneloop.core.brief import OVERLAP_RULE, Brief, BudgetLeft, TaskCard
+from tuneloop.core.brief import OVERLAP_RULE, Brief, BudgetLeft, ExpectedMove, TaskCard
 from tuneloop.core.budget import KINDS, Kind, format_amount
 from tuneloop.core.directive import Avoid, Bound, Focus, Keep, Lasting, Sources, Use, describe
 from tuneloop.core.experiment import Hypothesis, Throughput
@@ -60,6 +60,7 @@ def brief_sections(brief: Brief) -> dict[str, str]:
         "journal": journal_table(brief.journal),
         "under_way": under_way_section(brief),
         "failures": failures_section(brief.failures),
+        "moves": moves_section(brief.ranked),
         "budget": budget_section(brief),
         "stop": STOP[brief.task.on_stop],
         "stop_refused": f"\nYou proposed to stop. The run goes on: {brief.stop_refused}" if brief.stop_refused else "",
@@ -192,6 +193,18 @@ def _models(brief: Brief) -> tuple[str, ...]:
         f"- models that `process_data.py` may ask with `tuneloop_models`: strong {', '.join(t.strong_models) or 'none'}; "
         f"weak {', '.join(t.weak_models) or 'none'}; at most {t.model_workers} requests at once",
     )
+
+
+def moves_section(ranked: tuple[ExpectedMove, ...]) -> str:
+    """What ordinary changes of the incumbent have brought elsewhere and in this run."""
+    if not ranked:
+        return "none before something is measured"
+    head = ["| move | change | expected points | four in five | moves behind it |", "|---|---|---|---|---|"]
+    rows = [
+        f"| {one.kind} | {one_line(one.statement, SHORT)} | {one.gain:+.1f} | {one.low:+.1f} to {one.high:+.1f} | {one.count} |"
+        for one in ranked
+    ]
+    return "\n".join((*head, *rows))
 
 
 def budget_section(brief: Brief) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import defaultdict
 
+from tuneloop.agents.policy.data_moves import mean_doubt
 from tuneloop.agents.policy.evidence import Evidence, read_evidence
-from tuneloop.agents.policy.moves import Case, mean_noise
+from tuneloop.agents.policy.move_table import MoveTable, load_table, rank_moves
+from tuneloop.agents.policy.moves import Case
 from tuneloop.agents.policy.parameter_map import read_parameter_map
 from tuneloop.agents.policy.researcher import rule_moves
 from tuneloop.agents.policy.situation import read_situation
@@ -16,8 +17,10 @@ from tuneloop.core.experiment import Critique, Training
 from tuneloop.core.formatting import format_comparison
 from tuneloop.core.protocols import Toolbox
 
+BLAMED = 1.0  # points that a move of the aspect is expected to gain
 
-async def explain(brief: Brief, tools: Toolbox) -> Critique:
+
+async def explain(brief: Brief, tools: Toolbox, table: MoveTable | None = None) -> Critique:
     """Explanation, lesson and blame, from score, comparison, losses and failures."""
     if brief.score is None or brief.hypothesis is None:
         return explain_failure(brief)
@@ -27,14 +30,18 @@ async def explain(brief: Brief, tools: Toolbox) -> Critique:
         read_evidence(brief.task, journal_row(brief), tools),
     )
     case = Case(situation, evidence, parameter_map)
-    weights: dict[str, float] = defaultdict(float)
-    for move in rule_moves(case):
-        weights[move.aspect] = max(weights[move.aspect], move.weight)
-    blame = max(weights, key=lambda aspect: weights[aspect]) if weights else "none"
-    blame = blame if weights.get(blame, 0.0) > 0.2 else "none"
+    blame = blamed_aspect(case, table or load_table())
     return Critique(
         explanation=describe_result(brief, case), lesson=summarize_lesson(brief, evidence, blame), blame=blame
     )
+
+
+def blamed_aspect(case: Case, table: MoveTable) -> str:
+    """Of a training that was stopped the rate, else what the move changes that is expected to gain most."""
+    if case.evidence.training is not None and case.evidence.training.stopped is not None:
+        return "rate"
+    best = max(rank_moves(case, rule_moves(case), table, ""), key=lambda one: one.gain, default=None)
+    return best.move.aspect if best is not None and best.gain > BLAMED else "none"
 
 
 def journal_row(brief: Brief) -> JournalRow:
@@ -89,7 +96,7 @@ def describe_result(brief: Brief, case: Case) -> str:
             f"Of {s.count} failures {s.unparsed:.0%} have no answer, {s.endless:.0%} do not end, {s.stepless:.0%} show no steps, "
             f"{s.false_steps:.0%} hold a false equation."
         )
-    parts.append(f"About {mean_noise(case):.0%} of the labels may still be wrong.")
+    parts.append(f"About {mean_doubt(case.sources, case.plan, case.situation):.0%} of the labels may still be wrong.")
     return " ".join(parts)
 
 

@@ -1,8 +1,9 @@
-"""Changes of the data plan that evidence can ask for: less noise, more coverage."""
+"""Changes of the data plan: stricter filters, other sources, softer filters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tuneloop.agents.policy.data_engineer import SOFTEN
 from tuneloop.agents.policy.data_plan import (
@@ -17,52 +18,96 @@ from tuneloop.agents.policy.data_plan import (
     with_step,
     without_steps,
 )
-from tuneloop.agents.policy.moves import Case, Move, mean_noise, residual_noise
-from tuneloop.agents.policy.situation import DataSource
+from tuneloop.agents.policy.moves import Case, Move
+from tuneloop.agents.policy.situation import DataSource, Situation, mean
 
 
-def noise_moves(case: Case) -> Iterator[Move]:
-    """Right form, wrong answers, and data that disagree: stricter filters, then fewer sources, then other trust."""
-    left, e, s = mean_noise(case), case.evidence, case.situation
-    if e.parsed < 60:
-        return
-    weight = min(1.0, 3.5 * left) * min(1.0, 0.3 + 1.5 * case.room)
-    why = f"{e.parsed:.0f} % of the answers can be read, {100 * case.room:.0f} % are wrong; {left:.0%} of the labels may be wrong"
-    missing = [f for f in label_filter_steps(s, case.sources) if find_step(case.plan, f.do) is None]
-    if (
-        any(p.profile.false_equations > 0.01 for p in case.sources)
-        and find_step(case.plan, "drop_false_equations") is None
-    ):
+def shown_doubt(source: DataSource, situation: Situation) -> float:
+    """Share of a source's labels that may be wrong: shown, told by other sources, or as among those that show it."""
+    if len(situation.sources) > 1 and source.contradicted > 0.1:
+        return source.contradicted
+    if source.verifiable:
+        return source.noise
+    if source.profile.unlikely is not None:
+        return min(0.5, source.profile.unlikely)
+    return max(source.noise, 0.8 * mean([s.noise for s in situation.sources if s.verifiable]))
+
+
+def doubt_left(source: DataSource, plan: Plan, situation: Situation) -> float:
+    """The share that the plan's filters leave: what a key, a vote or a classifier can find out they take away."""
+    p, shown = source.profile, shown_doubt(source, situation)
+    if len(situation.sources) > 1 and source.contradicted > 0.1:
+        return shown
+    checks = (
+        (p.key_agreement is not None, ("drop_contradicted", "trust_key")),
+        (source.votes, ("keep_agreed",)),
+        (p.unlikely is not None, ("drop_unlikely_labels",)),
+    )
+    found = next((dos for holds, dos in checks if holds), ())
+    return min(shown, 0.03) if any(find_step(plan, do) for do in found) else shown
+
+
+def mean_doubt(sources: Sequence[DataSource], plan: Plan | None, situation: Situation) -> float:
+    """Mean by questions of the doubt that the plan leaves; without a plan, that is shown."""
+    questions = sum(s.questions for s in sources)
+    each = (shown_doubt(s, situation) if plan is None else doubt_left(s, plan, situation) for s in sources)
+    return sum(d * s.questions for d, s in zip(each, sources, strict=True)) / questions if questions else 0.0
+
+
+def filter_moves(case: Case) -> Iterator[Move]:
+    """Stricter filters: rows that something speaks against go."""
+    s, e = case.situation, case.evidence
+    share = mean_doubt(case.sources, case.plan, s)
+    why = f"{e.parsed:.0f} % of the answers can be read, {100 * case.room:.0f} % are wrong; {share:.0%} of the labels are in doubt"
+    false = any(p.profile.false_equations > 0.01 for p in case.sources)
+    if false and find_step(case.plan, "drop_false_equations") is None:
         plan = with_step(case.plan, "drop_false_equations", why)
-        yield case.move("noise", weight, "Rows with false equations go.", why, plan)
-    if missing:
+        yield case.move("noise.false_equations", "Rows with false equations go.", why, plan=plan, strength=share)
+    if missing := [f for f in label_filter_steps(s, case.sources) if find_step(case.plan, f.do) is None]:
         plan = case.plan
         for step in missing:
             plan = with_step(plan, step.do, step.why, **step.options)
-        yield case.move("noise", weight + 0.1, f"Check labels: {', '.join(f.do for f in missing)}.", why, plan)
-    yield from doubtful_sources(case, weight, why)
+        said = f"Check labels: {', '.join(f.do for f in missing)}."
+        yield case.move("noise.check_labels", said, why, plan=plan, strength=share)
     if s.facts.answer_shape in ("label", "letter") and find_step(case.plan, "drop_unlikely_labels") is None:
         plan = with_step(case.plan, "drop_unlikely_labels", why, folds=5, least=0.1)
-        yield case.move(
-            "noise", max(weight, 0.3 * case.room), "Rows whose label other rows speak against go.", why, plan
-        )
-    yield from change_authority(case, max(weight, 0.25 * case.room), why)
+        said = "Rows whose label other rows speak against go."
+        yield case.move("noise.check_labels", said, why, plan=plan, strength=share)
+    agree, unsure = find_step(case.plan, "keep_agreed"), [s for s in case.sources if not s.verifiable]
+    if agree is not None and 0 < len(unsure) < len(case.sources):
+        plan = with_step(case.plan, "keep_agreed", why, **{**agree.options, "need_votes": [s.id for s in case.sources]})
+        yield case.move("noise.confirmed", "Only rows that something confirms.", why, plan=plan, strength=share)
+    keyed = any(s.profile.key_agreement is not None for s in case.sources)
+    if keyed and find_step(case.plan, "trust_key") is None and not wants_steps(s):
+        plan = with_step(without_steps(case.plan, "drop_contradicted"), "trust_key", why)
+        said = "Where key and solution differ, the key is right."
+        yield case.move("noise.trust_key", said, why, plan=plan, strength=share)
 
 
-def doubtful_sources(case: Case, weight: float, why: str) -> Iterator[Move]:
-    """Without the source that brings most wrong labels; and with confirmed rows only."""
-    ranked = sorted(case.sources, key=lambda s: -residual_noise(s, case))
-    if len(ranked) > 1 and residual_noise(ranked[0], case) > 0.04:
-        worst = ranked[0]
-        plan = with_votes(case, ranked[1:])
-        less = 0.9 if sum(s.questions for s in ranked[1:]) >= 200 else 0.4
-        yield case.move("noise", weight * less, f"Without {worst.id}, {doubt_reason(worst)}.", why, plan)
-    agree = find_step(case.plan, "keep_agreed")
-    open_sources = [s for s in case.sources if not s.verifiable]
-    if agree is not None and open_sources and len(open_sources) < len(case.sources):
-        options = {**agree.options, "need_votes": [s.id for s in case.sources]}
-        plan = with_step(case.plan, "keep_agreed", why, **options)
-        yield case.move("noise", 0.8 * weight, "Only rows that something confirms.", why, plan)
+def source_moves(case: Case) -> Iterator[Move]:
+    """Without each source, with each alone, with one more."""
+    read, unread = case.sources, unread_sources(case)
+    several = read if len(read) > 1 else []
+    for source in several:
+        rest = [other for other in read if other is not source]
+        yield source_move(case, "noise.leave_out", f"Without {source.id}, {doubt_reason(source)}.", rest)
+    for source in several:
+        yield source_move(case, "noise.only", f"Only {source.id}.", [source])
+    for source in unread:
+        yield source_move(case, "noise.other", f"Only {source.id}, which was left out.", [source])
+        plan = with_source(case, source)
+        yield source_move(case, "coverage.also", f"Also {source.id}.", [*read, source], plan)
+
+
+def source_move(case: Case, kind: str, said: str, then: list[DataSource], plan: Plan | None = None) -> Move:
+    """Other sources; `strength` is the doubt that they spare after the plan's filters, `shown` before them."""
+    s, plan = case.situation, plan or with_votes(case, then)
+    left = mean_doubt(case.sources, case.plan, s)
+    shown = mean_doubt(case.sources, None, s) - mean_doubt(then, None, s)
+    gone = max((one.contradicted for one in case.sources if one not in then), default=0.0)
+    why = f"{left:.0%} of the labels are in doubt, {mean_doubt(then, plan, s):.0%} would be"
+    move = case.move(kind, said, why, plan=plan, strength=left - mean_doubt(then, plan, s))
+    return replace(move, shown=shown, contradicted=gone)
 
 
 def doubt_reason(source: DataSource) -> str:
@@ -74,25 +119,11 @@ def doubt_reason(source: DataSource) -> str:
     )
 
 
-def change_authority(case: Case, weight: float, why: str) -> Iterator[Move]:
-    """Another authority: the key instead of the solution, one source instead of several, the sources left out."""
-    keyed = [s for s in case.sources if s.profile.key_agreement is not None]
-    if keyed and find_step(case.plan, "trust_key") is None and not wants_steps(case.situation):
-        plan = with_step(without_steps(case.plan, "drop_contradicted"), "trust_key", why)
-        yield case.move("noise", 0.5 * weight, "Where key and solution differ, the key is right.", why, plan)
-    for source in sorted(case.sources, key=lambda s: residual_noise(s, case)) if len(case.sources) > 1 else ():
-        yield case.move("noise", 0.35 * weight, f"Only {source.id}.", why, with_votes(case, [source]))
-    for source in unread_sources(case):
-        plan = with_votes(case, [source])
-        yield case.move("noise", 0.3 * weight, f"Only {source.id}, which was left out.", why, plan)
-
-
 def unread_sources(case: Case) -> list[DataSource]:
     """Sources on the topic that the plan does not read, the least doubtful first."""
     used = {s.id for s in case.sources}
-    return sorted(
-        (s for s in candidate_sources(case.situation) if s.id not in used), key=lambda s: residual_noise(s, case)
-    )
+    found = [s for s in candidate_sources(case.situation) if s.id not in used]
+    return sorted(found, key=lambda s: shown_doubt(s, case.situation))[:3]
 
 
 def with_votes(case: Case, sources: list[DataSource]) -> Plan:
@@ -107,28 +138,6 @@ def with_votes(case: Case, sources: list[DataSource]) -> Plan:
     return plan
 
 
-def coverage_moves(case: Case) -> Iterator[Move]:
-    """Few rows, or one-sided ones: softer filters, more sources."""
-    e, s = case.evidence, case.situation
-    short = max(0.0, 1 - e.rows / max(1, s.enough))
-    one_sided = e.said.one_answer > 0.6 and s.facts.answer_shape in ("letter", "label")
-    weight = (0.9 * short + 0.5 * one_sided + 0.08) * min(1.0, 0.3 + 1.5 * case.room)
-    why = f"{e.rows} rows are left" + (
-        f", and {e.said.one_answer:.0%} of the failures say the same" if one_sided else ""
-    )
-    if one_sided:
-        plan = with_step(case.plan, "balance_answers", why, most=1.2)
-        yield case.move("coverage", weight, "Every answer about as often as the others.", why, plan)
-    for i, source in enumerate(unread_sources(case)[:3]):
-        plan = with_source(case, source)
-        less = (1.0 if residual_noise(source, case) < 0.1 else 0.6) * 0.9**i
-        yield case.move("coverage", weight * less, f"Also {source.id}.", why, plan)
-    for i, do in enumerate(do for do in SOFTEN if find_step(case.plan, do)):
-        yield case.move(
-            "coverage", weight * 0.85 * 0.9**i, f"Without {do}, which costs rows.", why, without_steps(case.plan, do)
-        )
-
-
 def with_source(case: Case, source: DataSource) -> Plan:
     """The plan with one source more; words become signs where the others write equations."""
     plan = with_votes(case, [*case.sources, source])
@@ -140,3 +149,18 @@ def with_source(case: Case, source: DataSource) -> Plan:
         if find_step(plan, step.do) is None and step.do == "keep_worked_or_bare":
             plan = with_step(plan, step.do, step.why, **step.options)
     return plan
+
+
+def coverage_moves(case: Case) -> Iterator[Move]:
+    """Few rows, or one-sided ones: balanced answers, softer filters."""
+    e = case.evidence
+    why = f"{e.rows} rows are left"
+    if case.situation.facts.answer_shape in ("letter", "label"):
+        said = "Every answer about as often as the others."
+        one = f"{e.said.one_answer:.0%} of the failures say the same"
+        plan = with_step(case.plan, "balance_answers", one, most=1.2)
+        yield case.move("coverage.balance", said, one, plan=plan, strength=e.said.one_answer)
+    for do in SOFTEN:
+        if step := find_step(case.plan, do):
+            said = f"Without {step.do}, which costs rows."
+            yield case.move(f"coverage.without_{do}", said, why, plan=without_steps(case.plan, do))

@@ -111,11 +111,6 @@ def loss_rise(points: Sequence[dict[str, Any]]) -> float:
     return (losses[-1] - min(losses)) / min(losses) if len(losses) > 1 and min(losses) > 0 else 0.0
 
 
-def is_better(a: float, b: float, direction: str) -> bool:
-    """Whether value `a` beats value `b`."""
-    return a > b if direction == "max" else a < b
-
-
 def parent_of(journal: Sequence[JournalRow], direction: str) -> JournalRow | None:
     """The experiment to build on: the incumbent, else the best that was measured; None when none was."""
     promoted = [row for row in journal if row.outcome == "promoted"]

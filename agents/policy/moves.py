@@ -1,28 +1,43 @@
-"""What could be changed next, and how strongly the evidence asks for it; one small coherent change a move."""
+"""What could be changed next; one small coherent change a move. What a move is worth the table of moves says."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tuneloop.agents.policy.data_plan import Plan, find_step, sources_in, with_step
-from tuneloop.agents.policy.evidence import Evidence, is_better
+from tuneloop.agents.policy.data_plan import Plan, find_step, sources_in, with_step, without_steps
+from tuneloop.agents.policy.evidence import Evidence
 from tuneloop.agents.policy.parameter_map import FULL, LORA, ParameterMap, Values, as_number, fit_steps
 from tuneloop.agents.policy.script_composer import FORM
 from tuneloop.agents.policy.situation import DataSource, Situation, mean
+from tuneloop.core.brief import JournalRow
 
 
 @dataclass(frozen=True)
 class Move:
-    """`weight`: 0 (nothing speaks for it) to about 1."""
+    """A change. `kind`: `aspect.name`, its row in the table; `strength`: how far it goes, or how much speaks for it.
 
-    aspect: str
-    weight: float
+    Of a change of sources: `shown` is the doubt that it spares before filters, `contradicted` the share of questions on which
+    others contradict what it leaves out. `step_cost`: time of one training step, in steps of SFT.
+    """
+
+    kind: str
     statement: str
     reason: str
     disproof: str
     plan: Plan
     training: Values
+    strength: float = 0.0
+    shown: float = 0.0
+    contradicted: float = 0.0
+    step_cost: float = 1.0
+
+    @property
+    def aspect(self) -> str:
+        """What is changed."""
+        return self.kind.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -60,16 +75,17 @@ class Case:
 
     def move(
         self,
-        aspect: str,
-        weight: float,
+        kind: str,
         statement: str,
         reason: str,
+        *,
         plan: Plan | None = None,
         training: Values | None = None,
+        strength: float = 0.0,
     ) -> Move:
         """A change of the data plan, the training values, or both."""
         disproof = f"validation stays at or below {self.evidence.value:.1f}"
-        return Move(aspect, weight, statement, reason, disproof, plan or self.plan, training or self.training)
+        return Move(kind, statement, reason, disproof, plan or self.plan, training or self.training, strength)
 
 
 def as_equations(case: Case, why: str) -> Plan:
@@ -80,184 +96,95 @@ def as_equations(case: Case, why: str) -> Plan:
     return with_step(plan, "rewrite_equations", why, spacing="as_is")
 
 
-def residual_noise(source: DataSource, case: Case) -> float:
-    """Share of wrong labels a source still brings in under the plan, guessed."""
-    plan, p = case.plan, source.profile
-    if len(case.situation.sources) > 1 and source.contradicted > 0.1:
-        return source.contradicted
-    false = 0.0 if find_step(plan, "drop_false_equations") else p.false_equations * p.equations
-    if p.key_agreement is not None:
-        checked = find_step(plan, "drop_contradicted") or find_step(plan, "trust_key")
-        return (0.01 if checked else 1 - p.key_agreement) + false
-    agree = find_step(plan, "keep_agreed")
-    if source.votes:
-        return (0.03 if agree else source.noise) + false
-    if p.unlikely is not None:
-        return (0.02 if find_step(plan, "drop_unlikely_labels") else min(0.5, p.unlikely)) + false
-    others = [s.noise for s in case.situation.sources if s.verifiable]
-    return max(source.noise, 0.8 * mean(others)) + false
-
-
-def mean_noise(case: Case) -> float:
-    """Mean of `residual_noise`, by rows."""
-    rows = sum(s.questions for s in case.sources)
-    return sum(residual_noise(s, case) * s.questions for s in case.sources) / rows if rows else 0.0
-
-
 def format_moves(case: Case) -> Iterator[Move]:
-    """The scorer finds no answer: ask and answer in its form, shorter, or longer trained."""
+    """The scorer finds no answer, or replies do not end: ask and answer in its form, and shorter."""
     e, said = case.evidence, case.evidence.said
-    lost = (100 - e.parsed) / 100
-    if lost < 0.03:
-        return
-    weight = min(1.0, 0.25 + 1.5 * lost)
-    why = f"{100 * lost:.0f} % of the answers cannot be read" + (
+    why = f"{100 - e.parsed:.0f} % of the answers cannot be read" + (
         ", most of them never end" if said.endless > 0.4 else ""
     )
     if find_step(case.plan, FORM) is None:
         plan = with_step(case.plan, FORM, f"the scorer reads {case.situation.task.answer}")
-        yield case.move("format", weight + 0.3, "Ask and answer exactly in the benchmark's form.", why, plan)
-    has_equations = mean([s.equations for s in case.sources]) > 0.4
-    if find_step(case.plan, "rewrite_equations") is None and has_equations:
-        plan = as_equations(case, why)
-        yield case.move(
-            "format", weight + 0.1, "Shorter solutions, one equation a line, leave room for the answer.", why, plan
-        )
-    if said.endless > 0.3:
+        yield case.move("format.ask", "Ask and answer exactly in the benchmark's form.", why, plan=plan)
+    if e.parsed > 97:
+        return
+    if find_step(case.plan, "cap_length") is None or said.endless > 0.3:
         room = max(40, int(0.6 * max((s.profile.solution_lengths.p95 for s in case.sources), default=400)))
         asked = 3 * case.situation.facts.prompt_lengths.max + 200
         plan = with_step(case.plan, "cap_length", why, question=asked, solution=room)
-        yield case.move("format", weight, f"Only solutions up to {room} characters, so that replies end.", why, plan)
-    steps = train_longer(case)
-    if steps:
-        yield case.move("format", 0.9 * weight, "Train longer until the form is learned.", why, training=steps)
-    yield case.move("format", 0.6 * weight, "A higher learning rate fixes the form.", why, training=case.at_rate(2))
+        said_so = f"Only solutions up to {room} characters, so that replies end."
+        yield case.move("format.shorter", said_so, why, plan=plan, strength=said.endless)
     if find_step(case.plan, "answer_only") is None:
         plan = with_step(case.plan, "answer_only", why)
-        yield case.move("format", 0.3 * weight, "Answers alone: nothing before the form can go wrong.", why, plan)
+        yield case.move("format.answer_only", "Answers alone: nothing before the form can go wrong.", why, plan=plan)
 
 
 def style_moves(case: Case) -> Iterator[Move]:
     """Solutions in a rendering the base can write: bare equations, or the sources' own words."""
-    e, card = case.evidence, case.situation.card
     equations = mean([s.equations for s in case.sources])
-    rewritten, bare = find_step(case.plan, "rewrite_equations"), find_step(case.plan, "answer_only")
-    failing = 0.6 * case.room if e.parsed >= 80 else 0.3 * case.room
+    rewritten, stepless = find_step(case.plan, "rewrite_equations"), case.evidence.said.stepless
+    wrong = f"{100 * case.room:.0f} % are wrong"
     if rewritten is None and equations > 0.4:
-        weight = failing * (1.3 if card.tiny else 0.5)
-        why = f"{100 * case.room:.0f} % are wrong, and solutions are prose around equations"
-        plan = as_equations(case, why)
-        yield case.move("style", weight, "Solutions as bare equations, one a line.", why, plan)
+        plan = as_equations(case, wrong)
+        why = f"{wrong}, and solutions are prose around equations"
+        yield case.move("style.equations", "Solutions as bare equations, one a line.", why, plan=plan)
     if rewritten is not None:
-        weight = failing * (0.9 if e.said.stepless > 0.5 or case.room > 0.85 else 0.25)
+        why = f"{wrong} in bare equations"
+        plan = without_steps(case.plan, "rewrite_equations")
+        said = "Solutions in the sources' own words."
+        yield case.move("style.own_words", said, why, plan=plan, strength=stepless)
         spacing = "compact" if rewritten.options.get("spacing") != "compact" else "spaced"
-        why = f"{100 * case.room:.0f} % are wrong in bare equations"
-        plan = tuple(s for s in case.plan if s.do != "rewrite_equations")
-        yield case.move("style", weight, "Solutions in the sources' own words.", why, plan)
         plan = with_step(case.plan, "rewrite_equations", why, spacing=spacing)
-        yield case.move("style", 0.6 * weight, f"Equations in {spacing} writing.", why, plan)
-    if bare is not None and case.room > 0.3:
-        why = f"{100 * case.room:.0f} % are wrong without steps"
-        plan = tuple(s for s in case.plan if s.do != "answer_only")
-        yield case.move("style", 0.5 * case.room, "Solutions with their steps again.", why, plan)
+        yield case.move("style.spacing", f"Equations in {spacing} writing.", why, plan=plan)
+    if find_step(case.plan, "answer_only") is not None:
+        why = f"{wrong} without steps"
+        plan = without_steps(case.plan, "answer_only")
+        yield case.move("style.steps", "Solutions with their steps again.", why, plan=plan)
 
 
-def underfit_moves(case: Case) -> Iterator[Move]:
-    """Loss still falling, or few passes over the data: train longer, else faster, else more of the model."""
-    e = case.evidence
-    if e.training is None or e.training.stopped is not None or case.room < 0.01:
+def length_moves(case: Case) -> Iterator[Move]:
+    """Longer or shorter training."""
+    e, k = case.evidence, case.parameter_map
+    if e.training is None or e.training.stopped is not None:
         return
-    falling = max(0.0, -e.training.tail_slope)
-    slow = e.training.last_loss > 0.8 * e.training.first_loss
-    few = 0.3 if e.epochs < 4 and e.training.last_loss > 0.02 else 0.05
-    helped = did_longer_help(case)
-    weight = (few + min(0.5, 5 * falling) + 0.4 * slow + 0.5 * helped) * min(1.0, 0.3 + 1.5 * case.room)
-    why = f"loss changes by {100 * e.training.tail_slope:.0f} % over the last quarter after {e.epochs:.1f} epochs"
-    why += "; longer training of these data has helped before" if helped else ""
-    steps = train_longer(case)
-    if steps:
-        now, then = e.training.steps, case.parameter_map.steps_of(steps, e.rows)
-        yield case.move("underfit", weight, f"Train {then} steps instead of {now}.", why, training=steps)
-    yield case.move("underfit", 0.7 * weight, "A higher learning rate.", why, training=case.at_rate(2))
-    parameter_map = case.parameter_map
-    if case.training.get(parameter_map.method) == LORA:
-        rank = int(as_number(case.training.get(parameter_map.rank, parameter_map.first[LORA][parameter_map.rank])))
-        bigger: Values = {**case.training, parameter_map.rank: min(256, 2 * rank)}
-        said = f"LoRA rank {bigger[parameter_map.rank]} instead of {rank}."
-        yield case.move("underfit", 0.5 * weight, said, why, training=bigger)
-
-
-def train_longer(case: Case) -> Values | None:
-    """The training values with 1.6 times the steps, or what time allows; None where that is hardly more."""
-    e = case.evidence
-    now = e.training.steps if e.training else case.parameter_map.steps_of(case.training, e.rows)
-    then = fit_steps(case.situation, round(1.6 * now), e.seconds_per_step)
-    return case.parameter_map.with_steps(case.training, then, e.rows) if then >= 1.15 * now else None
-
-
-def did_longer_help(case: Case) -> bool:
-    """Whether a shorter training on the same data scored worse: then memorising is not what hurts."""
-    e, direction = case.evidence, case.situation.task.direction
-    return any(
-        row.value is not None
-        and row.training is not None
-        and e.training is not None
-        and row.hypothesis.data_plan == case.plan
-        and row.training.steps < 0.9 * e.training.steps
-        and is_better(e.value, row.value, direction)
-        for row in case.situation.brief.journal
+    now = e.training.steps
+    why = (
+        f"loss {e.training.last_loss:.3f}, changing by {100 * e.training.tail_slope:.0f} % over the last quarter, after "
+        f"{e.epochs:.1f} epochs; {100 * case.room:.0f} % are wrong"
     )
-
-
-def overfit_moves(case: Case) -> Iterator[Move]:
-    """Loss near nothing and the score poor: fewer passes, or LoRA, or a lower rate."""
-    e = case.evidence
-    if e.training is None or did_longer_help(case):
-        return
-    learned = e.training.last_loss < 0.12 * e.training.first_loss or e.training.last_loss < 0.03
-    much = min(1.0, max(0.0, e.epochs - 3) / 8)
-    weight = case.room * (min(1.0, 3 * e.rise) + (0.4 + 0.9 * much) * learned * (e.epochs > 3))
-    if weight <= 0.02:
-        return
-    why = f"loss {e.training.last_loss:.3f} after {e.epochs:.1f} epochs, yet {100 * case.room:.0f} % are wrong"
-    fewer = case.parameter_map.with_steps(case.training, max(20, round(0.5 * e.training.steps)), e.rows)
-    yield case.move(
-        "overfit", weight, f"Half the steps ({case.parameter_map.steps_of(fewer, e.rows)}).", why, training=fewer
-    )
-    if case.training.get(case.parameter_map.method) == FULL:
-        values = case.parameter_map.other_method(case.training)
-        yield case.move("overfit", 0.8 * weight, "LoRA holds less by heart than full training.", why, training=values)
-    yield case.move("overfit", 0.6 * weight, "Half the learning rate.", why, training=case.at_rate(0.5))
+    for wanted in (round(1.6 * now), round(0.5 * now)):
+        then = fit_steps(case.situation, max(20, wanted), e.seconds_per_step)
+        if 0.9 * now < then < 1.15 * now:
+            continue
+        values = k.with_steps(case.training, then, e.rows)
+        said = f"Train {k.steps_of(values, e.rows)} steps instead of {now}."
+        kind = "underfit.longer" if then > now else "overfit.fewer"
+        yield case.move(kind, said, why, training=values, strength=abs(math.log2(then / now)))
 
 
 def rate_moves(case: Case) -> Iterator[Move]:
-    """The learning rate up and down, ever finer; always something untried."""
-    weight, why = 0.16 * min(1.0, 0.4 + case.room), "nothing else is blamed more; the rate was a guess"
-    for factor, less in (
-        (2.0, 1.0),
-        (0.5, 0.9),
-        (1.4, 0.6),
-        (0.7, 0.55),
-        (3.0, 0.4),
-        (0.3, 0.35),
-        (1.2, 0.2),
-        (0.85, 0.18),
-    ):
+    """The learning rate up and down."""
+    why, rate = "the rate was a guess", case.parameter_map.rate
+    for factor in (2.0, 0.5, 1.4, 0.7, 3.0, 0.3):
         values = case.at_rate(factor)
-        rate = case.parameter_map.rate
         said = f"Learning rate {values[rate]} instead of {case.training.get(rate)}."
-        yield case.move("rate", weight * less, said, why, training=values)
+        kind = "rate.higher" if factor > 1 else "rate.lower"
+        yield case.move(kind, said, why, training=values, strength=abs(math.log2(factor)))
 
 
 def method_moves(case: Case) -> Iterator[Move]:
-    """Full ↔ LoRA; full only where the model is small enough for it."""
-    values = case.parameter_map.other_method(case.training)
-    method = values[case.parameter_map.method]
-    if method == FULL and case.situation.card.parameters > 1_500_000_000:
-        return
-    why = "the data are as clean as they get; the method was never compared"
-    name = "Full training" if method == FULL else "LoRA"
-    yield case.move("method", 0.15 * min(1.0, 0.4 + case.room), f"{name} instead of the other.", why, training=values)
+    """Full ↔ LoRA, full only where the model is small enough for it; another rank."""
+    k = case.parameter_map
+    values = k.other_method(case.training)
+    full = values[k.method] == FULL
+    if not full or case.situation.card.parameters <= 1_500_000_000:
+        name = "Full training" if full else "LoRA"
+        why = "the method was never compared"
+        yield case.move(f"method.{values[k.method]}", f"{name} instead of the other.", why, training=values)
+    if case.training.get(k.method) == LORA:
+        rank = int(as_number(case.training.get(k.rank, k.first[LORA][k.rank])))
+        bigger: Values = {**case.training, k.rank: min(256, 2 * rank)}
+        why = "more of the model may learn more"
+        yield case.move("method.rank", f"LoRA rank {bigger[k.rank]} instead of {rank}.", why, training=bigger)
 
 
 # The rule for trainings that the live watch ended: what their evidence blames.
@@ -273,11 +200,36 @@ def stopped_moves(case: Case) -> Iterator[Move]:
         return
     why = f"stopped at step {stopped.at} of {stopped.of}: {stopped.text}"
     if stopped.kind in DIVERGING:
-        lower = case.at_rate(0.3)
-        yield case.move("rate", 0.9, "A third of the learning rate, which diverged.", why, training=lower)
+        said, values = "A third of the learning rate, which diverged.", case.at_rate(0.3)
     elif stopped.kind == "flat":
-        higher = case.at_rate(5)
-        yield case.move("rate", 0.9, "Five times the learning rate, which moved nothing.", why, training=higher)
+        said, values = "Five times the learning rate, which moved nothing.", case.at_rate(5)
     else:
-        steps = case.parameter_map.with_steps(case.training, max(20, round(0.9 * stopped.step)), e.rows)
-        yield case.move("rate", 0.5, "As many steps as the time allows, decay included.", why, training=steps)
+        said = "As many steps as the time allows, decay included."
+        values = case.parameter_map.with_steps(case.training, max(20, round(0.9 * stopped.step)), e.rows)
+    yield case.move("rate.stopped", said, why, training=values)
+
+
+NEAR, JOINED = 1.96, 4
+
+
+def join_moves(case: Case) -> Iterator[Move]:
+    """The data of one good experiment with the training of another: promoted ones, and losses within chance."""
+    e, sign = case.evidence, 1 if case.situation.task.direction == "max" else -1
+    rows = [row for row in case.situation.brief.journal if row.value is not None and is_good(row)]
+    rows = sorted(rows, key=lambda row: -sign * (row.value or 0.0))[:JOINED]
+    for data, training in itertools.permutations(rows, 2):
+        above = sum(sign * ((row.value or 0.0) - e.value) for row in (data, training))
+        plan, values = data.hypothesis.data_plan, dict(training.hypothesis.training_plan)
+        if "stage" not in values:
+            said = f"The data of experiment {data.number} with the training of experiment {training.number}."
+            why = "both were promoted, or lost no more than chance"
+            yield case.move("join.both", said, why, plan=plan, training=values, strength=above / 10)
+
+
+def is_good(row: JournalRow) -> bool:
+    """Promoted, or with a loss smaller than its standard error."""
+    if row.outcome == "promoted":
+        return True
+    if row.gain is None or row.gain_low is None or row.gain_high is None:
+        return False
+    return 0 > row.gain > -(row.gain_high - row.gain_low) / (2 * NEAR)

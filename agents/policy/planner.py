@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -10,6 +11,7 @@ from pydantic import BaseModel
 from tuneloop.agents.policy.config_coder import write_config
 from tuneloop.agents.policy.critic import explain
 from tuneloop.agents.policy.data_engineer import write_script
+from tuneloop.agents.policy.move_table import MoveTable
 from tuneloop.agents.policy.researcher import propose_hypothesis
 from tuneloop.agents.policy.validator import diagnose
 from tuneloop.core.brief import Brief
@@ -27,16 +29,27 @@ AGENTS: dict[str, Callable[[Brief, Toolbox], Awaitable[BaseModel]]] = {
 
 
 class OfflinePolicy:
-    """A Planner: deterministic, the same brief and the same tool answers give the same decision."""
+    """A Planner: deterministic, the same brief and the same tool answers give the same decision.
+
+    `table`: of moves, in place of the shipped one.
+    """
 
     name = "offline"
+
+    def __init__(self, table: MoveTable | None = None) -> None:
+        self._agents = dict(AGENTS)
+        if table is not None:
+            self._agents |= {
+                "researcher": partial(propose_hypothesis, table=table),
+                "critic": partial(explain, table=table),
+            }
 
     async def answer(self, agent: str, prompt: str, brief: Brief, tools: Toolbox, want: type[Answer]) -> Answer:  # noqa: ARG002
         """The agent's answer. Raises RecipeError for an agent it does not know and when a tool refuses."""
         if agent not in AGENTS:
             raise RecipeError(f"the offline policy has no agent {agent!r}; it has {', '.join(AGENTS)}")
         try:
-            found = await AGENTS[agent](brief, tools)
+            found = await self._agents[agent](brief, tools)
         except ToolError as e:
             raise RecipeError(f"{agent}: {e}") from e
         return want.model_validate(found.model_dump())

@@ -16,9 +16,6 @@ from tuneloop.core.constraints import constrained, same
 from tuneloop.core.directive import Focus, Use
 from tuneloop.core.experiment import Hypothesis
 
-# Weights: of what is asked for, before everything that evidence asks for; of limits alone, which any other move keeps too.
-FIRST, LAST = 100.0, 0.01
-
 
 def apply_directives(brief: Brief, values: Values) -> Values:
     """The training values as the user wants them."""
@@ -49,9 +46,9 @@ def directive_moves(case: Case, plan: Plan, before: Values) -> Iterator[Move]:
     ]
     if wanted:
         said = ", ".join(f"{w.parameter} = {w.value}" for w in wanted)
-        yield case.move("asked", FIRST, f"{said}, as the user asks.", "the user wants it tried", training=case.training)
+        yield case.move("asked.values", f"{said}, as the user asks.", "the user wants it tried")
     elif not same_values(case.training, before) or case.plan != plan:
-        yield case.move("asked", LAST, "The best recipe within the user's limits.", "limits came after it")
+        yield case.move("asked.limits", "The best recipe within the user's limits.", "limits came after it")
 
 
 def same_values(values: Values, before: Values) -> bool:

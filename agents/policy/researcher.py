@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from tuneloop.agents.policy.data_engineer import FEWER, SOFTEN
-from tuneloop.agents.policy.data_moves import coverage_moves, noise_moves
+from tuneloop.agents.policy.data_moves import coverage_moves, filter_moves, source_moves
 from tuneloop.agents.policy.data_plan import (
     Plan,
     choose_sources,
@@ -20,16 +19,17 @@ from tuneloop.agents.policy.data_plan import (
     without_steps,
 )
 from tuneloop.agents.policy.evidence import call_or_none, parent_of, read_evidence
+from tuneloop.agents.policy.move_table import MoveTable, RankedMove, load_table, rank_moves
 from tuneloop.agents.policy.moves import (
     Case,
     Move,
     format_moves,
+    join_moves,
+    length_moves,
     method_moves,
-    overfit_moves,
     rate_moves,
     stopped_moves,
     style_moves,
-    underfit_moves,
 )
 from tuneloop.agents.policy.parameter_map import ParameterMap, Values, first_training, read_parameter_map
 from tuneloop.agents.policy.planner_constraints import (
@@ -44,31 +44,32 @@ from tuneloop.agents.policy.situation import Situation, read_situation
 from tuneloop.agents.policy.training_moves import (
     by_grpo,
     grpo_moves,
-    grpo_weight,
     last_sft,
     masking_moves,
     read_grpo_values,
     template_moves,
 )
 from tuneloop.agents.policy.unevaluated import plain_hypothesis
-from tuneloop.core.brief import Brief, IdeaUnderWay, JournalRow
-from tuneloop.core.errors import RecipeError
-from tuneloop.core.experiment import Hypothesis
+from tuneloop.core.brief import Brief, ExpectedMove, JournalRow
+from tuneloop.core.errors import RecipeError, ToolError
+from tuneloop.core.experiment import Hypothesis, Value
 from tuneloop.core.protocols import Toolbox
 from tuneloop.core.text import equations
 
 RULES = (
-    stopped_moves, format_moves, noise_moves, coverage_moves, style_moves, underfit_moves, overfit_moves, rate_moves,
+    stopped_moves, format_moves, source_moves, filter_moves, coverage_moves, style_moves, length_moves, rate_moves,
     method_moves, masking_moves, template_moves,
 )  # fmt: skip
+FIRST, LAST = ("asked.values", "rate.stopped", "format.evaluated"), ("asked.limits",)
+SHOWN = 8  # moves that others are told of
+AT_LEAST, IN_VAIN, LITTLE = 6, 8, 0.5  # measured, not promoted in a row, points: little more is to be expected
+RATES = (2.0, 0.5, 1.4, 0.7, 3.0, 0.3)
 DIVERGED = re.compile(r"\bnan\b|diverg|infinite|loss rises|exactly 0|learning.rate.*(?:high|lower)", re.I)
 FLAT = re.compile(r"loss does not move|learning.rate is too small", re.I)
 SLOW = re.compile(r"time limit|timed? ?out|deadline|too long to train|seconds are left", re.I)
-AGAIN, BLAMED = 0.35, 0.15
-RATES = (2.0, 0.5, 1.4, 0.7, 3.0, 0.3)
 
 
-async def propose_hypothesis(brief: Brief, tools: Toolbox) -> Hypothesis:
+async def propose_hypothesis(brief: Brief, tools: Toolbox, table: MoveTable | None = None) -> Hypothesis:
     """One falsifiable idea. Raises RecipeError when no source can be read as questions and answers."""
     incumbent = parent_of(brief.journal, brief.task.direction)
     if incumbent is None:
@@ -82,29 +83,37 @@ async def propose_hypothesis(brief: Brief, tools: Toolbox) -> Hypothesis:
         tried = tried_plans(brief)
         new = next((one for one in possible if idea_fingerprint(one) not in tried), possible[0])
         return note_unfollowable(new, brief)
-    parent = last_sft(brief.journal, incumbent)
-    situation, parameter_map, evidence = await asyncio.gather(
-        read_situation(brief, tools), read_parameter_map(tools), read_evidence(brief.task, parent, tools)
-    )
-    case = Case(situation, permitted_evidence(evidence, situation), parameter_map)
-    move = choose_move(case, parent)
-    if move is None or grpo_outweighs(case, move, parent):
-        move = choose_move(case, parent, await read_grpo_values(incumbent, tools))
-    if move is None:
-        return stop_proposal(brief, parent.number)
-    return note_unfollowable(hypothesis_of(move, parent.number), brief)
+    case, untried = await find_moves(brief, tools, incumbent)
+    ranked = in_order(case, untried, table or load_table())
+    if not ranked:
+        return stop_proposal(brief, case, "Every change that the evidence allows was tried.")
+    if little_left(brief, ranked):
+        text = f"{IN_VAIN} experiments in a row gained nothing, and no move that is left is expected to gain {LITTLE} points."
+        return stop_proposal(brief, case, text)
+    return note_unfollowable(hypothesis_of(ranked[0], case.evidence.number), brief)
 
 
-def stop_proposal(brief: Brief, parent: int) -> Hypothesis:
+def little_left(brief: Brief, ranked: Sequence[RankedMove]) -> bool:
+    """Whether a run without an end of its own should be asked to end."""
+    journal, budget = brief.journal, brief.budget
+    measured = [row for row in journal if row.value is not None]
+    endless = budget.experiments_left is None and budget.training_left is None
+    in_vain = all(row.outcome != "promoted" for row in journal[-IN_VAIN:])
+    enough = len(measured) >= AT_LEAST and len(journal) >= IN_VAIN
+    asked = brief.stop_refused or brief.task.on_stop == "continue"
+    return endless and enough and in_vain and all(one.gain < LITTLE for one in ranked) and not asked
+
+
+def stop_proposal(brief: Brief, case: Case, reason: str) -> Hypothesis:
     """That the run ends. Raises RecipeError where the user wants it to go on."""
     if brief.stop_refused or brief.task.on_stop == "continue":
         raise RecipeError("every change that the evidence allows was tried")
     return Hypothesis(
-        statement="No change is left that the evidence allows.",
-        reason=f"Every change of experiment {parent} that the evidence allows was tried.",
+        statement="Little more is to be expected.",
+        reason=f"{reason} The best is experiment {case.evidence.number}.",
         disproof="a change that is not among those of the offline policy improves the score",
         aspect="stop",
-        parent=parent,
+        parent=case.evidence.number,
         stop=True,
     )
 
@@ -224,22 +233,69 @@ def apply_failure(
     return plan, parameter_map.with_rate(training, 0.5), "The same data at half the learning rate, after a failure."
 
 
-def choose_move(case: Case, parent: JournalRow, grpo: Values | None = None) -> Move | None:
-    """The untried move with the most weight; None: everything was tried. `grpo`: values of a GRPO that may follow."""
-    journal = case.situation.brief.journal
-    tried = tried_plans(case.situation.brief)
-    possible = [*directive_moves(case, parent.hypothesis.data_plan, dict(parent.hypothesis.training_plan))]
-    moves = [*(limit_move(m, case) for m in rule_moves(case)), *grpo_moves(case, grpo)]
-    possible += [m for m in moves if (m.plan, m.training) != (case.plan, case.training)]
-    untried = [m for m in possible if plan_fingerprint(m.plan, m.training) not in tried]
-    losses = count_rejections([*journal, *case.situation.brief.under_way], parent)
-    return max(untried, key=lambda m: weigh_move(m, losses, parent), default=None)
+async def expected_moves(brief: Brief, tools: Toolbox) -> tuple[ExpectedMove, ...]:
+    """The best moves by the table, for whoever else plans; none before something was measured, or where tools refuse."""
+    incumbent, table = parent_of(brief.journal, brief.task.direction), load_table()
+    if incumbent is None:
+        return ()
+    try:
+        ranked = in_order(*await find_moves(brief, tools, incumbent), table)
+    except (ToolError, RecipeError):
+        return ()
+    return tuple(
+        ExpectedMove(
+            kind=one.move.kind,
+            statement=one.move.statement,
+            gain=round(one.gain, 1),
+            low=round(one.interval[0], 1),
+            high=round(one.interval[1], 1),
+            count=table.kinds[one.move.kind].count if one.move.kind in table.kinds else 0,
+        )
+        for one in sorted(ranked, key=lambda one: -one.gain)[:SHOWN]
+    )
 
 
-def grpo_outweighs(case: Case, move: Move, parent: JournalRow) -> bool:
-    """Whether a GRPO, were there one to be had, would be chosen before the move."""
-    losses, grpo = count_rejections(case.situation.brief.journal, parent), replace(move, aspect="method")
-    return weigh_move(replace(grpo, weight=grpo_weight(case)), losses, parent) > weigh_move(move, losses, parent)
+async def find_moves(brief: Brief, tools: Toolbox, incumbent: JournalRow) -> tuple[Case, list[Move]]:
+    """The case of the experiment to build on, and its untried moves; what the user asks for comes first."""
+    parent = last_sft(brief.journal, incumbent)
+    situation, parameter_map, evidence, grpo = await asyncio.gather(
+        read_situation(brief, tools),
+        read_parameter_map(tools),
+        read_evidence(brief.task, parent, tools),
+        read_grpo_values(incumbent, tools),
+    )
+    case = Case(situation, permitted_evidence(evidence, situation), parameter_map)
+    ideas = [*(row.hypothesis for row in brief.journal), *(one.hypothesis for one in brief.under_way)]
+    tried = [(idea.data_plan, dict(idea.training_plan)) for idea in ideas]
+    asked = directive_moves(case, parent.hypothesis.data_plan, dict(parent.hypothesis.training_plan))
+    prints = {plan_fingerprint(*recipe) for recipe in tried}
+    untried = [move for move in asked if plan_fingerprint(move.plan, move.training) not in prints]
+    for move in (limit_move(m, case) for m in (*rule_moves(case), *join_moves(case), *grpo_moves(case, grpo))):
+        known = ((case.plan, case.training), *tried, *((m.plan, m.training) for m in untried))
+        if not any(alike((move.plan, move.training), recipe) for recipe in known):
+            untried.append(move)
+    return case, untried
+
+
+def alike(one: tuple[Plan, Values], other: tuple[Plan, Values]) -> bool:
+    """Whether two recipes are the same for what an experiment can tell: numbers of the training within 15 %."""
+    (plan, values), (plan_, values_) = one, other
+    if values.keys() != values_.keys() or not all(close(values[key], values_[key]) for key in values):
+        return False
+    return plan_fingerprint(plan, {}) == plan_fingerprint(plan_, {})
+
+
+def close(one: Value, other: Value) -> bool:
+    """Equal, or numbers of which the larger is at most 15 % more."""
+    numbers = isinstance(one, float | int) and isinstance(other, float | int)
+    return math.isclose(one, other, rel_tol=0.13) if numbers else one == other  # type: ignore[arg-type]
+
+
+def in_order(case: Case, untried: Sequence[Move], table: MoveTable) -> list[RankedMove]:
+    """What the user asks for, the cure of a training that was stopped, then what is worth the most."""
+    brief = case.situation.brief
+    ranked = rank_moves(case, untried, table, f"{brief.task.seed} {brief.experiment}")
+    return sorted(ranked, key=lambda one: (one.move.kind not in FIRST, one.move.kind in LAST))
 
 
 def rule_moves(case: Case) -> list[Move]:
@@ -249,26 +305,17 @@ def rule_moves(case: Case) -> list[Move]:
     return [move for rule in RULES for move in rule(case) if find_step(move.plan, "use_source")]
 
 
-def weigh_move(move: Move, losses: Counter[str], parent: JournalRow) -> float:
-    """The move's weight, more when the critic blamed its aspect, less for each time the aspect failed here."""
-    blamed = BLAMED if parent.blame == move.aspect else 0.0
-    return round((move.weight + blamed) * AGAIN ** losses[move.aspect], 6)
-
-
-def count_rejections(journal: Sequence[JournalRow | IdeaUnderWay], parent: JournalRow) -> Counter[str]:
-    """How often each aspect was tried from this parent and did not help, or is being tried beside this experiment."""
-    children: Iterable[JournalRow | IdeaUnderWay] = (row for row in journal if row.hypothesis.parent == parent.number)
-    return Counter(row.hypothesis.aspect for row in children)
-
-
-def hypothesis_of(move: Move, parent: int) -> Hypothesis:
+def hypothesis_of(best: RankedMove, parent: int) -> Hypothesis:
     """The answer."""
+    move, (low, high) = best.move, best.interval
     return Hypothesis(
         statement=move.statement,
-        reason=move.reason,
+        reason=f"{move.reason}; such moves brought {best.gain:+.1f} points ({low:+.1f} to {high:+.1f})",
         disproof=move.disproof,
         aspect=move.aspect,
         parent=parent,
         data_plan=move.plan,
         training_plan=move.training,
+        move=move.kind,
+        expected_gain=round(best.gain, 2),
     )

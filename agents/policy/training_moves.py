@@ -25,11 +25,11 @@ def masking_moves(case: Case) -> Iterator[Move]:
     if case.training.get(key):
         rest = {name: value for name, value in case.training.items() if name != key}
         why = "prompts carry loss, and no prompt is ever to be written"
-        yield case.move("method", 0.12 * case.room, "Loss on answers alone.", why, training=rest)
+        yield case.move("method.answer_loss", "Loss on answers alone.", why, training=rest)
     else:
         said = "Loss on prompts too: the model learns from the problems' own text."
         why = "only answers carry loss, and they are few tokens"
-        yield case.move("method", 0.06 * case.room, said, why, training={**case.training, key: True})
+        yield case.move("method.prompt_loss", said, why, training={**case.training, key: True})
 
 
 def template_moves(case: Case) -> Iterator[Move]:
@@ -41,13 +41,13 @@ def template_moves(case: Case) -> Iterator[Move]:
     plain = values[TEMPLATE] == BARE if TEMPLATE in values else card.asked == "raw"
     if plain != (card.asked == "raw"):
         why = "training and evaluation put prompts into different forms"
-        yield case.move("method", 0.6 * case.room, "Rows in the form that is evaluated.", why, training=rest)
+        yield case.move("format.evaluated", "Rows in the form that is evaluated.", why, training=rest)
     elif not plain:
         said, why = "Rows as plain text, evaluated in the chat template.", "what is learned may not hang on a template"
-        yield case.move("method", 0.05 * case.room, said, why, training={**values, TEMPLATE: BARE})
+        yield case.move("method.plain_text", said, why, training={**values, TEMPLATE: BARE})
     elif card.template:
         said, why = "Rows in the model's chat template, evaluated as plain text.", "the model knows its own template"
-        yield case.move("method", 0.05 * case.room, said, why, training={**values, TEMPLATE: card.template})
+        yield case.move("method.template", said, why, training={**values, TEMPLATE: card.template})
 
 
 async def read_grpo_values(incumbent: JournalRow, tools: Toolbox) -> Values | None:
@@ -68,18 +68,15 @@ def grpo_moves(case: Case, values: Values | None) -> Iterator[Move]:
     seconds = STEPS * SLOWER * case.evidence.seconds_per_step
     if case.situation.brief.budget.training_left is not None and seconds > training_seconds(case.situation):
         return
-    weight = grpo_weight(case)
     why = f"{100 * case.room:.0f} % are wrong, and the scorer can tell right replies from wrong ones"
-    for factor, less in ((1.0, 1.0), (0.3, 0.5)):
+    for factor in (1.0, 0.3):
         rate = case.parameter_map.rate
         training = {**values, rate: float(f"{float(str(values[rate])) * factor:.2g}")}
         said = f"GRPO on this model, {STEPS} steps at learning rate {training[rate]:g}."
-        yield replace(case.move("method", less * weight, said, why), training=training)
-
-
-def grpo_weight(case: Case) -> float:
-    """The most that a GRPO move weighs."""
-    return 0.5 * case.room * (1 - case.room)
+        learnable = 4 * case.room * (1 - case.room)
+        yield replace(
+            case.move("method.grpo", said, why, strength=learnable), training=training, step_cost=float(SLOWER)
+        )
 
 
 def by_grpo(values: Values) -> bool:

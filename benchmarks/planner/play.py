@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -20,11 +22,16 @@ from planner.rows import Made, RowMaker
 from planner.simulated_task import SimulatedTask
 from planner.space import Point, loaded
 from planner.surface import Array, Surface, features, held_out, surface
+from planner.table import Seen, walk
 from tuneloop.agents.policy import row_operations
+from tuneloop.agents.policy.move_table import MoveTable
 from tuneloop.core.files import digest, digest_file, read_json, write_json
 from tuneloop.core.settings import Settings, load_settings
 
 UNSEEN = ("stories11", "stories12", "till11", "till12")  # no real run of these went into the surface
+TAUGHT = ("21", "22")  # seeds of each family on which the table of moves is learned
+WAYS = 8
+ENOUGH = 30  # real runs of a family, from which on the table learns from it
 SURFACES = 5
 DATA = 160  # data parts that random search draws from, themselves drawn uniformly
 
@@ -78,6 +85,8 @@ class Bench:
         self.runs, self.settings, self.say = runs, settings, say
         self._stack = stack
         self._open: dict[str, tuple[Site, RowMaker]] = {}
+        self._tables: dict[str, MoveTable] = {}
+        self.good = [run for run in runs if run["number"] and "value" in run]
 
     def at(self, task: str) -> tuple[Site, RowMaker]:
         """A task and the maker of its rows, opened once."""
@@ -86,10 +95,37 @@ class Bench:
             self._open[task] = here, RowMaker(here.arena)
         return self._open[task]
 
+    @functools.cached_property
+    def x(self) -> Array:
+        """Features of the runs that gave a score, from their rows made again."""
+        return np.stack([self._features(run) for run in self.good])
+
+    def base(self, task: str) -> dict[str, Any]:
+        """The real evaluation of the untouched model on the task's family."""
+        return next(run for run in self.runs if run["number"] == 0 and family(run["task"]) == family(task))
+
+    def table(self, without: str = "") -> MoveTable:
+        """The table of moves by the real runs of all families but one."""
+        if without not in self._tables:
+            there = Counter(family(run["task"]) for run in self.good)
+            chosen = [
+                i for i, run in enumerate(self.good)
+                if family(run["task"]) != without and there[family(run["task"])] >= ENOUGH
+            ]  # fmt: skip
+            kept, seen = [self.good[i] for i in chosen], Seen()
+            fitted, families = surface(kept, self.x[chosen]), sorted({family(run["task"]) for run in kept})
+            for task in (name + seed for name in families for seed in TAUGHT):
+                here, row_maker = self.at(task)
+                simulated = SimulatedTask(here.arena, row_maker, fitted, self.base(task), family(task))
+                walk(simulated, self._data(here.arena, row_maker, DATA // 4), range(WAYS), seen)
+                self.say(f"table without {without or 'none'}: {task}")
+            counts = Counter(run["task"] for run in kept)
+            self._tables[without] = seen.table(counts)
+        return self._tables[without]
+
     def fitted(self) -> Fitted:
         """Fit the surface; every run's features come from its rows made again."""
-        good = [run for run in self.runs if run["number"] and "value" in run]
-        x = np.stack([self._features(run) for run in good])
+        good, x = self.good, self.x
         y = np.array([run["value"] for run in good]) / 100
         self.say(f"surface: {len(good)} real runs")
         predicted, r2, error = held_out(x, y)
@@ -105,9 +141,9 @@ class Bench:
     def play(self, task: str, fitted: Fitted, extent: Extent) -> Played:
         """All players on one task."""
         here, row_maker = self.at(task)
-        base = next(run for run in self.runs if run["number"] == 0 and family(run["task"]) == family(task))
+        base = self.base(task)
         data = self._data(here.arena, row_maker, extent.data)
-        policy = offline()
+        policy = offline(self.table(family(task)))
         players: list[tuple[Player, int]] = [(RandomSearch(data), extent.random), (policy, extent.policy)]
         if (settings := load_settings()).chat_model and extent.chat:
             folder = self.settings.home.root / "chat"

@@ -14,6 +14,7 @@ from planner.space import RANKS, RATES, STEPS, TURNED, Point, Space
 from tuneloop.agents.agent import ask
 from tuneloop.agents.critic import CRITIC
 from tuneloop.agents.policy import OfflinePolicy
+from tuneloop.agents.policy.move_table import MoveTable
 from tuneloop.agents.researcher import RESEARCHER
 from tuneloop.core.brief import Brief
 from tuneloop.core.errors import RecipeError
@@ -119,9 +120,9 @@ class Asked:
             return Critique(explanation="", lesson="")
 
 
-def offline() -> Asked:
-    """The policy that needs no model; prompts say nothing to it."""
-    return Asked("offline policy", lambda _trial, _seed: OfflinePolicy(), lambda _brief, _space: "")
+def offline(table: MoveTable | None = None) -> Asked:
+    """The policy that needs no model; prompts say nothing to it. `table`: of moves, in place of the shipped one."""
+    return Asked("offline policy", lambda _trial, _seed: OfflinePolicy(table), lambda _brief, _space: "")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tuneloop.core.brief import Brief, BudgetLeft, FailedItem, FailureSummary, IdeaUnderWay, JournalRow, TaskCard
+from tuneloop.core.brief import (
+    Brief,
+    BudgetLeft,
+    ExpectedMove,
+    FailedItem,
+    FailureSummary,
+    IdeaUnderWay,
+    JournalRow,
+    TaskCard,
+)
 from tuneloop.core.budget import Amounts
 from tuneloop.core.constraints import is_allowed
 from tuneloop.core.directive_log import open_directives
@@ -46,6 +55,7 @@ def build_brief(
     decision: Decision | None = None,
     training: Training | None = None,
     failures: tuple[FailureSummary, ...] = (),
+    ranked: tuple[ExpectedMove, ...] = (),
     stop_refused: str = "",
 ) -> Brief:
     """The brief for the agent that answers next."""
@@ -72,6 +82,7 @@ def build_brief(
         parent_script=stored_text(parent.script) if parent else "",
         parent_config=stored_text(parent.config) if parent else "",
         failures=failures,
+        ranked=ranked,
         score=score and score.bare,
         also=dict(also or {}),
         also_baseline=other_scores(

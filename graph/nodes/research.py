@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tuneloop.agents.policy import expected_moves
 from tuneloop.agents.researcher import RESEARCHER
+from tuneloop.core.async_bridge import run_sync
+from tuneloop.core.brief import ExpectedMove
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.events import RecipeFailure
 from tuneloop.core.experiment import Hypothesis, Journal
@@ -49,23 +52,42 @@ def propose_hypothesis(ctx: Context) -> bool:
     """
     if ctx.folder.hypothesis.is_file():
         return True
-    answer = run_agent(ctx, RESEARCHER, build_brief(ctx, failures=journal_failures(ctx)))
+    ranked = ranked_moves(ctx)
+    answer = run_agent(ctx, RESEARCHER, build_brief(ctx, failures=journal_failures(ctx), ranked=ranked))
     if answer.stop and len(ctx.journal.experiments) < ctx.number - 1:
         if len(load_journal(ctx.run).experiments) < ctx.number - 1:
             raise TooEarlyError
         ctx = replace(ctx, all_results=True, state=ctx.state.model_copy(update={"attempt": 1}))
-        answer = run_agent(ctx, RESEARCHER, build_brief(ctx, failures=journal_failures(ctx)))
+        ranked = ranked_moves(ctx)
+        answer = run_agent(ctx, RESEARCHER, build_brief(ctx, failures=journal_failures(ctx), ranked=ranked))
     if answer.stop:
         if not (refusal := stop_refusal(ctx, answer)):
             write_json(ctx.run.stop, {"statement": answer.statement, "reason": answer.reason})
             return False
         again = replace(ctx, state=ctx.state.model_copy(update={"attempt": ctx.state.attempt + 1}))
-        answer = run_agent(again, RESEARCHER, build_brief(again, failures=journal_failures(ctx), stop_refused=refusal))
+        brief = build_brief(again, failures=journal_failures(ctx), ranked=ranked, stop_refused=refusal)
+        answer = run_agent(again, RESEARCHER, brief)
     if answer.stop:
         raise RecipeError(f"the researcher proposes nothing but to stop: {answer.reason}", culprit="planner")
-    parent = chosen_parent(answer, ctx.journal)
-    write_json(ctx.folder.hypothesis, answer.model_copy(update={"parent": parent}).model_dump(mode="json"))
+    known: dict[str, Any] = {"parent": chosen_parent(answer, ctx.journal)}
+    if ranked:  # what a chat model expects is not what the table does
+        known["expected_gain"] = next((one.gain for one in ranked if one.kind == answer.move), None)
+    write_json(ctx.folder.hypothesis, answer.model_copy(update=known).model_dump(mode="json"))
     return True
+
+
+def ranked_moves(ctx: Context) -> tuple[ExpectedMove, ...]:
+    """What a chat model is shown of the table of moves; nothing for the policy, which reads it itself."""
+    if not ctx.settings.chat_model:
+        return ()
+    return run_sync(_ranked_moves(ctx))
+
+
+async def _ranked_moves(ctx: Context) -> tuple[ExpectedMove, ...]:
+    from tuneloop.mcp_servers.client import open_toolbox  # fastmcp is slow to import: only where it is needed
+
+    async with open_toolbox(ctx.scope, RESEARCHER.tools) as tools:
+        return await expected_moves(build_brief(ctx), tools)
 
 
 def chosen_parent(idea: Hypothesis, journal: Journal) -> int | None:

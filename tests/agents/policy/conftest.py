@@ -20,6 +20,7 @@ import pytest
 from pydantic import BaseModel
 
 from tuneloop.agents.policy import OfflinePolicy
+from tuneloop.agents.policy.move_table import FEATURES, Kind, MoveTable
 from tuneloop.core.brief import Brief, BudgetLeft, JournalRow, TaskCard
 from tuneloop.core.catalog import Benchmark, Item
 from tuneloop.core.errors import ToolError
@@ -54,6 +55,7 @@ class World:
     row_limit: int = 2000
     profiles: dict[str, Any] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
+    table: MoveTable | None = None
 
     async def call(self, tool: str, **arguments: Any) -> Any:
         self.asked.append(tool)
@@ -108,7 +110,7 @@ class World:
         return base.model_copy(update=changes)
 
     def ask(self, agent: str, want: type[Answer], **changes: Any) -> Answer:
-        return asyncio.run(OfflinePolicy().answer(agent, "", self.brief(**changes), self, want))
+        return asyncio.run(OfflinePolicy(self.table).answer(agent, "", self.brief(**changes), self, want))
 
     def hypothesis(self, **changes: Any) -> Hypothesis:
         return self.ask("researcher", Hypothesis, **changes)
@@ -141,6 +143,11 @@ class World:
     def row(self, number: int, hypothesis: Hypothesis, **changes: Any) -> JournalRow:
         """An experiment in the journal."""
         return journal_row(number, hypothesis, **changes)
+
+    def prefer(self, kind: str) -> None:
+        """A table of moves that expects much of one kind and little of the others."""
+        rest = (0.0,) * (len(FEATURES) - 1)
+        self.table = MoveTable(kinds={kind: Kind(weights=(90.0, *rest), spread=1.0, count=9)})
 
     def first_rows(self, *flags: str) -> list[dict[str, str]]:
         """What the first recipe's script writes."""

@@ -52,7 +52,8 @@ def test_no_plan_and_no_config_break_a_limit(messy, command):
 
 def test_a_plan_that_limits_bend_says_so(messy):
     first = messy.hypothesis()
-    most = Bound(parameter="max_steps", at_most=first.training_plan["max_steps"] + 10)
+    most = Bound(parameter="max_steps", at_most=first.training_plan["max_steps"] + 100)
+    messy.prefer("underfit.longer")
     row = messy.row(1, first, training=training(tail_slope=-0.3, last_loss=1.0))
     found = messy.hypothesis(experiment=2, journal=(row,), directives=(most,))
     assert found.training_plan["max_steps"] == most.at_most

@@ -28,25 +28,11 @@ def proposals(world: Any, count: int, **changes: Any) -> list[Hypothesis]:
 def test_grpo_is_proposed_where_the_run_can_train_so(messy) -> None:
     assert not [idea for idea in proposals(messy, 12) if idea.training_plan.get("stage")]
     messy.answers["params_suggest_config"] = {"values": GRPO}
-    first, *later = proposals(messy, 12)
+    messy.prefer("method.grpo")
+    first, *later = proposals(messy, 2)
     ideas = [idea for idea in later if idea.training_plan.get("stage") == "grpo"]
     assert ideas and ideas[0].parent == 1 and ideas[0].data_plan == first.data_plan
-    assert dict(ideas[0].training_plan) == GRPO
-    assert later[0] not in ideas, "there is more to gain elsewhere first"
-
-
-def test_the_server_is_asked_where_a_grpo_would_be_chosen(messy) -> None:
-    stages, call = [], messy.call
-
-    async def noted(tool: str, **arguments: Any) -> Any:
-        stages.append(arguments.get("stage"))
-        return await call(tool, **arguments)
-
-    messy.call = noted
-    assert [idea for idea in proposals(messy, 1) if idea.training_plan.get("stage")] == []
-    assert "grpo" not in stages, "there is more to gain elsewhere first"
-    proposals(messy, 12)
-    assert "grpo" in stages
+    assert {**ideas[0].training_plan, "learning_rate": 0} == {**GRPO, "learning_rate": 0}
 
 
 def test_its_config_is_the_servers_with_the_plan(messy) -> None:
@@ -84,8 +70,8 @@ class Turned:
         self.situation = SimpleNamespace(card=SimpleNamespace(**card))
         self.parameter_map = type("Map", (), {"prompt_loss": key, "rate": "learning_rate"})
 
-    def move(self, aspect: str, weight: float, statement: str, reason: str, training: Any = None) -> Any:
-        return weight, training
+    def move(self, kind: str, statement: str, reason: str, training: Any = None) -> Any:
+        return kind, training
 
 
 @pytest.mark.parametrize(
@@ -95,8 +81,7 @@ class Turned:
 def test_masking_is_turned_on_and_off(training: dict[str, Any], then: dict[str, Any]) -> None:
     case: Any = Turned(0.5, training)
     found: list[Any] = list(masking_moves(case))
-    ((weight, made),) = found
-    assert made == then and 0 < weight < 0.1
+    assert [made for _, made in found] == [then]
     case = Turned(0.5, training, key="")
     assert list(masking_moves(case)) == []
 
@@ -106,31 +91,24 @@ def test_without_values_there_is_no_grpo() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "training", "then", "strong"),
+    ("asked", "training", "then", "kind"),
     [
-        ("chat", {"a": 1}, {"a": 1, "template": "empty"}, False),
-        ("chat", {"a": 1, "template": "empty"}, {"a": 1}, True),
-        ("raw", {"a": 1}, {"a": 1, "template": "chatml"}, False),
-        ("raw", {"a": 1, "template": "empty"}, {"a": 1, "template": "chatml"}, False),
-        ("raw", {"a": 1, "template": "chatml"}, {"a": 1}, True),
+        ("chat", {"a": 1}, {"a": 1, "template": "empty"}, "method.plain_text"),
+        ("chat", {"a": 1, "template": "empty"}, {"a": 1}, "format.evaluated"),
+        ("raw", {"a": 1}, {"a": 1, "template": "chatml"}, "method.template"),
+        ("raw", {"a": 1, "template": "empty"}, {"a": 1, "template": "chatml"}, "method.template"),
+        ("raw", {"a": 1, "template": "chatml"}, {"a": 1}, "format.evaluated"),
     ],
 )
 def test_rows_go_into_the_form_that_is_evaluated_or_once_into_the_other(
-    asked: str, training: dict[str, Any], then: dict[str, Any], strong: bool
+    asked: str, training: dict[str, Any], then: dict[str, Any], kind: str
 ) -> None:
     case: Any = Turned(0.5, training, asked=asked, chat_template=True, template="chatml")
     found: list[Any] = list(template_moves(case))
-    ((weight, made),) = found
-    assert made == then and (weight > 0.2) == strong
+    assert found == [(kind, then)]
 
 
 @pytest.mark.parametrize(("asked", "chat_template"), [("raw", False), ("raw", True)])
 def test_without_a_template_of_a_name_there_is_one_form(asked: str, chat_template: bool) -> None:
     case: Any = Turned(0.5, {}, asked=asked, chat_template=chat_template, template=None)
     assert list(template_moves(case)) == []
-
-
-def test_plain_text_is_tried_late(messy) -> None:
-    ideas = proposals(messy, 60)
-    places = [n for n, idea in enumerate(ideas) if idea.training_plan.get("template") == "empty"]
-    assert places and places[0] > 8

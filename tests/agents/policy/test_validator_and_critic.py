@@ -121,9 +121,15 @@ def test_critic_of_a_tie_says_that_it_did_not_help(task):
 
 
 @pytest.mark.parametrize(
-    ("changes", "blame"), [({"parsed": 30.0, "value": 10.0}, "format"), ({"slope": -0.2}, "underfit")]
+    ("changes", "kind", "blame"),
+    [
+        ({"parsed": 30.0, "value": 10.0}, "format.answer_only", "format"),
+        ({"slope": -0.2}, "underfit.longer", "underfit"),
+        ({}, "format.answer_only", "none"),
+    ],
 )
-def test_critic_blames_what_the_evidence_blames(task, changes, blame):
+def test_critic_blames_what_most_is_expected_of(task, changes, kind, blame):
+    task.prefer(kind)
     assert task.ask("critic", Critique, **brief_with_score(task, **changes)).blame == blame
 
 

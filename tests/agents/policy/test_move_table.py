@@ -1,0 +1,190 @@
+"""The table of moves: what is expected of each, what this run corrects, and a table that cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuneloop.agents.policy import expected_moves, move_table
+from tuneloop.agents.policy.evidence import parent_of
+from tuneloop.agents.policy.move_table import (
+    FEATURES,
+    FILE,
+    Kind,
+    MoveTable,
+    expected_improvement,
+    load_table,
+    rank_moves,
+    residuals,
+)
+from tuneloop.agents.policy.moves import Case, Move
+from tuneloop.agents.policy.researcher import alike, find_moves
+from tuneloop.core.brief import BudgetLeft, JournalRow
+
+POLICY = Path(move_table.__file__).parent
+
+
+def found(world: Any, journal: tuple[JournalRow, ...], **changes: Any) -> tuple[Case, list[Move]]:
+    """The case after a journal, and its untried moves."""
+    incumbent = parent_of(journal, "max")
+    assert incumbent is not None
+    return asyncio.run(find_moves(world.brief(journal=journal, **changes), world, incumbent))
+
+
+def constant(gain: float, spread: float = 1.0) -> Kind:
+    """A kind that gains the same under any evidence."""
+    return Kind(weights=(gain, *(0.0,) * (len(FEATURES) - 1)), spread=spread, count=9)
+
+
+def test_the_shipped_table_is_whole() -> None:
+    table = load_table()
+    assert table.features == FEATURES and table.runs, "it names the runs behind it"
+    assert len(table.kinds) >= 15 and all(kind.spread >= 1 and kind.count >= 12 for kind in table.kinds.values())
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "is missing"),
+        ("{", "cannot be read"),
+        (json.dumps({"kinds": {"rate.higher": {"weights": ["a"]}}}), "cannot be read"),
+        (json.dumps({"version": 9}), "has version 9; right is 1"),
+        (json.dumps({"features": ["room"]}), "is of other evidence"),
+    ],
+)
+def test_a_table_that_is_no_use_leaves_a_flat_prior(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str | None, says: str
+) -> None:
+    file = tmp_path / "move_table.json"
+    if content is not None:
+        file.write_text(content)
+    with caplog.at_level(logging.WARNING):
+        assert load_table(file) == MoveTable()
+    assert [says in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_the_policy_goes_on_with_a_flat_prior(messy: Any) -> None:
+    messy.table = MoveTable()
+    first = messy.hypothesis()
+    second = messy.hypothesis(experiment=2, journal=(messy.row(1, first),))
+    assert second.expected_gain == 0 and second.parent == 1 and second.move
+
+
+@given(st.floats(-60, 60), st.floats(0.5, 20))
+def test_expected_improvement_is_that_of_a_normal_gain(mean: float, spread: float) -> None:
+    value = expected_improvement(mean, spread)
+    assert max(0.0, mean) - 1e-9 <= value <= max(0.0, mean) + 0.4 * spread
+
+
+def test_doubt_is_that_of_the_weights() -> None:
+    kind = Kind(weights=(1.0, 2.0), root=((2.0,), (1.0, 3.0)), spread=1.0)
+    assert kind.gain((1.0, 1.0)) == 3.0
+    assert kind.doubt((1.0, 1.0)) == pytest.approx(math.hypot(3.0, 3.0))
+    assert constant(4.0).doubt((1.0,) * len(FEATURES)) == 0.0
+
+
+def test_more_expected_ranks_higher_and_longer_costs(messy: Any) -> None:
+    case, moves = found(messy, (messy.row(1, messy.hypothesis()),))
+    table = MoveTable(kinds={"rate.lower": constant(8), "underfit.longer": constant(8), "rate.higher": constant(2)})
+    ranked = rank_moves(case, moves, table, "1 2")
+    kinds = list(dict.fromkeys(one.move.kind for one in ranked if one.move.kind in table.kinds))
+    assert kinds[0] == "rate.lower", "as much is expected of a longer training, which takes more time"
+    assert kinds.index("underfit.longer") < kinds.index("rate.higher")
+    assert ranked == rank_moves(case, moves, table, "1 2")
+
+
+def test_this_runs_results_weigh_against_the_tables_two(messy: Any) -> None:
+    first = messy.hypothesis()
+    told = first.model_copy(
+        update={"move": "rate.lower", "expected_gain": 4.0, "training_plan": {"learning_rate": 9.0}}
+    )
+    rows = (messy.row(1, first), messy.row(2, told, outcome="not promoted", gain=-5.0), messy.row(3, first, gain=1.0))
+    assert residuals(rows) == {"rate.lower": [-9.0]}
+    case, moves = found(messy, rows[:2])
+    table = MoveTable(kinds={"rate.lower": constant(4.0)})
+    gains = {one.move.kind: one.gain for one in rank_moves(case, moves, table, "x")}
+    assert gains["rate.lower"] == pytest.approx(4.0 - 9.0 / 3)
+
+
+def test_recipes_alike_are_not_tried_twice(messy: Any) -> None:
+    first = messy.hypothesis()
+    plan, values = first.data_plan, dict(first.training_plan)
+    rate = float(str(values["learning_rate"]))
+    near, far = {**values, "learning_rate": 1.1 * rate}, {**values, "learning_rate": 1.4 * rate}
+    assert alike((plan, values), (plan, near)) and not alike((plan, values), (plan, far))
+    assert not alike((plan, values), (plan[1:], values))
+    other = first.model_copy(update={"training_plan": {**values, "learning_rate": 2.2 * rate}, "parent": 1})
+    rows = (messy.row(1, first), messy.row(2, other, outcome="not promoted", gain=-9.0, gain_low=-12.0, gain_high=-6.0))
+    _, moves = found(messy, rows)
+    rates = [float(str(m.training["learning_rate"])) / rate for m in moves if m.kind == "rate.higher"]
+    assert rates == pytest.approx([1.4, 3.0], rel=0.05), "twice the rate is what was tried"
+
+
+def test_near_misses_are_joined_with_what_helped(messy: Any) -> None:
+    first = messy.hypothesis()
+    data = first.model_copy(update={"data_plan": first.data_plan[:-1], "parent": 1})
+    longer = first.model_copy(update={"training_plan": {**first.training_plan, "max_steps": 900}, "parent": 1})
+    near = {"outcome": "not promoted", "gain": -1.0, "gain_low": -6.0, "gain_high": 4.0, "value": 49.0}
+    rows = (messy.row(1, first), messy.row(2, data, **near), messy.row(3, longer, **near))
+    _, moves = found(messy, rows)
+    joined = [move for move in moves if move.kind == "join.both"]
+    assert [(m.plan == data.data_plan, m.training == longer.training_plan) for m in joined] == [(True, True)]
+    lost = {**near, "gain": -9.0, "gain_low": -14.0, "gain_high": -4.0}
+    _, moves = found(messy, (rows[0], messy.row(2, data, **lost), rows[2]))
+    assert not [move for move in moves if move.kind == "join.both"]
+
+
+def test_each_source_can_be_left_out_or_used_alone(messy: Any) -> None:
+    first = messy.hypothesis()
+    _, moves = found(messy, (messy.row(1, first),))
+    also = next(m for m in moves if m.kind == "coverage.also")
+    both = first.model_copy(update={"data_plan": also.plan})
+    case, moves = found(messy, (messy.row(1, both),))
+    assert len(case.sources) == 2
+    assert sum(m.kind == "noise.leave_out" for m in moves) == 2, "without one is the other alone"
+
+
+def test_a_run_without_an_end_is_asked_to_end_once_little_is_expected(messy: Any) -> None:
+    first = messy.hypothesis()
+    endless = BudgetLeft(experiments_left=None, seconds_left=None)
+    messy.table = MoveTable(kinds={kind: constant(-3.0) for kind in kinds_of(messy, first)})
+    rows: tuple[JournalRow, ...] = (messy.row(1, first),)
+    for number in range(2, 10):
+        idea = messy.hypothesis(experiment=number, journal=rows, budget=endless)
+        assert not idea.stop, f"experiment {number}"
+        rows = (*rows, messy.row(number, idea, outcome="not promoted", value=40.0, gain=-10.0))
+    stop = messy.hypothesis(experiment=10, journal=rows, budget=endless)
+    assert stop.stop and "8 experiments in a row" in stop.reason
+    assert not messy.hypothesis(experiment=10, journal=rows).stop, "the user gave a number of experiments"
+    again = messy.hypothesis(experiment=10, journal=rows, budget=endless, stop_refused="the user wants more")
+    assert not again.stop
+
+
+def kinds_of(world: Any, first: Any) -> set[str]:
+    """All kinds after a first experiment."""
+    return {m.kind for m in found(world, (world.row(1, first),))[1]} | {"join.both", "coverage.also", "noise.only"}
+
+
+def test_others_are_told_the_best_moves(messy: Any) -> None:
+    first = messy.hypothesis()
+    assert asyncio.run(expected_moves(messy.brief(), messy)) == ()
+    told = asyncio.run(expected_moves(messy.brief(journal=(messy.row(1, first),)), messy))
+    gains = [one.gain for one in told]
+    assert 3 <= len(told) <= 8 and gains == sorted(gains, reverse=True)
+    assert all(one.low < one.gain < one.high and one.statement for one in told)
+
+
+def test_nothing_of_the_embedded_benchmark_is_in_the_policy() -> None:
+    names = re.compile(r"wordproblems|textbook|distilled|\bquiz|dialogues", re.I)
+    text = {path.name: path.read_text() for path in (*POLICY.glob("*.py"), FILE)}
+    assert not {name for name, content in text.items() if names.search(content)}
+    assert math.isfinite(sum(sum(kind.weights) for kind in load_table().kinds.values()))

@@ -1,0 +1,53 @@
+"""The table of moves, learned: what a regression says, how sure it is, and moves that simulated ways see."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+from planner.table import LEAST, Row, Seen, gain_of, regressed, walk
+
+from tuneloop.agents.policy.move_table import FEATURES, MoveTable
+
+PLACE = FEATURES.index("strength")
+
+
+def row(way: int, strength: float, gain: float) -> Row:
+    """A move of a way."""
+    evidence = [0.0] * len(FEATURES)
+    evidence[0], evidence[PLACE] = 1.0, strength
+    return Row(f"way {way}", tuple(evidence), gain)
+
+
+def test_a_kind_is_known_where_it_was_seen_and_doubted_where_not() -> None:
+    rng = np.random.default_rng(0)
+    rows = [row(i, s, 2 + 12 * s + rng.normal(0, 1.5)) for i, s in enumerate(rng.uniform(0, 0.5, 120))]
+    kind = regressed(rows)
+    near, far = row(0, 0.25, 0).evidence, row(0, 4.0, 0).evidence
+    assert abs(kind.gain(near) - 5) < 0.8 and 1.2 < kind.spread < 2.0
+    assert kind.doubt(near) < 0.5 < 3 < kind.doubt(far)
+    assert kind.count == 120
+
+
+def test_many_moves_of_one_way_count_as_one() -> None:
+    rows = [row(0, 0.1, 30.0) for _ in range(200)] + [row(way, 0.1, 0.0) for way in range(1, 6)]
+    assert abs(regressed(rows).gain(rows[0].evidence) - 5) < 2
+
+
+def test_kinds_that_were_hardly_seen_are_left_out() -> None:
+    seen = Seen()
+    seen.rows["rate.higher"] = [row(i, 0.1, 1.0) for i in range(LEAST)]
+    seen.rows["rate.lower"] = [row(i, 0.1, 1.0) for i in range(LEAST - 1)]
+    table = seen.table({"till3": 40})
+    assert set(table.kinds) == {"rate.higher"} and table.runs == {"till3": 40}
+    assert MoveTable.model_validate_json(table.model_dump_json()) == table
+
+
+def test_ways_see_moves_and_what_the_surface_gives_them(simulated) -> None:
+    seen, starts = Seen(), [simulated.arena.space.draw(Random(n)) for n in range(4)]
+    walk(simulated, starts, range(2), seen)
+    rows = [one for rows in seen.rows.values() for one in rows]
+    assert len(rows) > 20 and len({one.way for one in rows}) == 2
+    assert all(-100 <= one.gain <= 100 and len(one.evidence) == len(FEATURES) for one in rows)
+    point = starts[0]
+    assert gain_of(simulated, point, simulated.arena.space.hypothesis(point)) is None, "no move at all"
