@@ -67,7 +67,7 @@ def open_experiments(run: RunFolder, store: RunCheckpoints, spent: float) -> dic
 
 
 def readable_state(mine: RunCheckpoints) -> State | None:
-    """What is stored of an experiment; None where nothing is, or it is damaged: opening the store looks at the run's thread only."""
+    """What is stored of an experiment; None where nothing is, or it is damaged: opening the store looks at the run's own."""
     try:
         values = mine.values()
     except (ValueError, TypeError, LookupError):  # DamagedError is a ValueError
