@@ -154,7 +154,10 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True)
 class Form:
-    """How the benchmark asks and reads: the constants of a script that follow from the benchmark, not from the plan."""
+    """How the benchmark asks and reads: the constants of a script that follow from the benchmark, not from the plan.
+
+    `evaluated`: whether a scorer reads answers; without one rows are trained on as the data have them.
+    """
 
     prompt: str
     prefixes: dict[str, str]
@@ -167,6 +170,7 @@ class Form:
     options: dict[str, str] | None
     final: str
     steps: bool
+    evaluated: bool
 
 
 def compose(
@@ -292,9 +296,9 @@ def option_list(options: dict[str, Value | list[str]], name: str) -> list[str]:
 
 
 def form_entry(form: Form, plan: Sequence[Step]) -> dict[str, Any]:
-    """The benchmark's form; a plan without the format step asks and answers raw."""
+    """The benchmark's form; a plan without the format step asks raw and ends with the bare answer, if any."""
     asked = next((step for step in plan if step.do == FORM), None)
-    wanted = asked.options if asked else {"prompt": False}
+    wanted = asked.options if asked else {"prompt": False, "final": False}
     final = str(wanted.get("template") or form.final) if wanted.get("final", True) else "ANSWER"
     raw = dict.fromkeys(form.suffixes, "")
     return {
@@ -307,6 +311,6 @@ def form_entry(form: Form, plan: Sequence[Step]) -> dict[str, Any]:
         "low": form.low,
         "high": form.high,
         "options": form.options,
-        "final": final if asked else "",
+        "final": final if asked or form.evaluated else "",
         "steps": form.steps and bool(wanted.get("steps", True)),
     }

@@ -297,6 +297,7 @@ def form_of(task: TaskCard, facts: BenchmarkFacts) -> Form:
         options={"mark": style.mark, "separator": style.separator, "lead": style.lead} if style else None,
         final=final.template,
         steps=final.steps,
+        evaluated=task.evaluated,
     )
 
 

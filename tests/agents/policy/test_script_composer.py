@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tuneloop.agents.policy import row_operations
 from tuneloop.agents.policy.data_plan import ORDER, with_step
-from tuneloop.agents.policy.rows import Row, question_text
-from tuneloop.agents.policy.script_composer import FORM, SELECT, Form, compose
+from tuneloop.agents.policy.rows import Row, alpaca, question_text
+from tuneloop.agents.policy.script_composer import FORM, SELECT, Form, compose, form_entry
 from tuneloop.agents.policy.situation import final_form, literal_form
 from tuneloop.core.brief import TaskCard
 from tuneloop.core.experiment import Step
@@ -42,9 +42,15 @@ def form(**changes):
     values: dict[str, Any] = {
         "prompt": "{prompt}", "prefixes": {"prompt": ""}, "suffixes": {"prompt": "\nBox it."}, "constants": (),
         "shape": "integer", "labels": (), "low": 0.0, "high": 100.0, "options": None, "final": "\\boxed{ANSWER}",
-        "steps": True,
+        "steps": True, "evaluated": True,
     }  # fmt: skip
     return Form(**{**values, **changes})
+
+
+@pytest.mark.parametrize(("evaluated", "output"), [(True, "3 + 4 = 7.\n7"), (False, "3 + 4 = 7.")])
+def test_without_a_format_step_an_evaluated_answer_stays_at_the_end(evaluated: bool, output: str) -> None:
+    row = Row("raw", {"prompt": "3 + 4?"}, "3 + 4 = 7.", "7")
+    assert alpaca(row, form_entry(form(evaluated=evaluated), plan_of([])))["output"] == output
 
 
 def plan_of(dos):
