@@ -75,6 +75,7 @@ def run_gate(
     cutoff_len: int | None,
     wrapping: ChatTemplate | None = None,
     ending: str = "",
+    warnings: tuple[str, ...] = (),
     registration: Mapping[str, Any] | None = None,
     usual_script: str = "",
     strict: bool = False,
@@ -85,8 +86,8 @@ def run_gate(
     Rows that overlap with the test, or with the unseen half of validation, are dropped and counted. Those that overlap with
     validation items shown make an error that names them, or with `drop_overlaps` are dropped too.
     `tokenizer` is a tokenizer.json (None: lengths are not counted), `wrapping` the template's, `ending` what each output of
-    Alpaca rows is to end with, `registration` the entry of dataset_info.json (none: plain Alpaca), `usual_script` that of the
-    benchmark's prompts. `strict`, for a file that no script
+    Alpaca rows is to end with, `warnings` what the report says beside its own, `registration` the entry of
+    dataset_info.json (none: plain Alpaca), `usual_script` that of the benchmark's prompts. `strict`, for a file that no script
     wrote: it may hold JSON lines, and rows that say nothing are errors rather than dropped. `media`: folders
     where files that rows name may lie; none: they are not looked for. Without `benchmark` and `guard`,
     answers and overlaps are not looked at. When the report has no errors, `out` holds `data.json` and `report.json`; otherwise
@@ -111,7 +112,7 @@ def run_gate(
             broken = _run(raw, done, stack.enter_context(closing(RawDataReader())))
             target.flush()
             os.fsync(target.fileno())
-            report = _report(raw, done, broken, wrapping.name if wrapping else None, usual_script)
+            report = _report(raw, done, broken, wrapping.name if wrapping else None, usual_script, warnings)
         if report.ok:
             part.replace(out / DATA)
             fsync_path(out)
@@ -132,6 +133,7 @@ def _run(raw: Path, done: _Pass, reader: RawDataReader) -> str:
             if heeded and done.guard:
                 rows, numbers = separate_overlaps(rows, numbers, done.guard, done.tally, drop=done.drop_overlaps)
             if rows and heeded:
+                rows = [ended(row, done.ending) for row in rows] if done.ending else rows
                 if done.tokens:
                     done.tokens.add(rows)
                 _take(rows, numbers, block, done)
@@ -207,7 +209,7 @@ def _take(rows: list[TrainingRow], numbers: list[int], block: Block, done: _Pass
         if row.good is not None:
             tally.judged[row.good] += 1
         tally.bare += is_bare_answer(row.output)
-        if done.readable(row.output.removesuffix(done.ending)):
+        if done.readable(row.output):
             tally.parsed += 1
         elif not tally.first_unparsed:
             line = block.line_of(number - block.first)
@@ -217,16 +219,17 @@ def _take(rows: list[TrainingRow], numbers: list[int], block: Block, done: _Pass
         if letters not in tally.first_of_script:
             tally.first_of_script[letters] = f"row {number} (line {block.line_of(number - block.first)})"
     done.repeats.add(rows, numbers)
-    lines = (b",\n" if tally.kept else b"\n") + b",\n".join(
-        [orjson.dumps(ended(row.kept, done.ending)) for row in rows]
-    )
+    lines = (b",\n" if tally.kept else b"\n") + b",\n".join([orjson.dumps(row.kept) for row in rows])
     done.target.write(lines)
     tally.examined += len(rows)
 
 
-def ended(kept: dict[str, Any], ending: str) -> dict[str, Any]:
-    """The record with its output ended; an output that ends so already stays."""
-    return kept if kept.get("output", "").endswith(ending) else {**kept, "output": kept["output"] + ending}
+def ended(row: TrainingRow, ending: str) -> TrainingRow:
+    """The row, written with one ending behind its output and judged without: the script's own space and endings go."""
+    output = row.output.rstrip()
+    while output.endswith(ending):
+        output = output.removesuffix(ending).rstrip()
+    return row._replace(answers=(output,), kept={**row.kept, "output": output + ending})
 
 
 def ended_template(template: ChatTemplate, ending: str) -> ChatTemplate:
@@ -234,7 +237,9 @@ def ended_template(template: ChatTemplate, ending: str) -> ChatTemplate:
     return replace(template, assistant=replace(template.assistant, after=template.assistant.after + ending))
 
 
-def _report(raw: Path, done: _Pass, broken: str, template: str | None, usual_script: str) -> GateReport:
+def _report(
+    raw: Path, done: _Pass, broken: str, template: str | None, usual_script: str, warnings: tuple[str, ...]
+) -> GateReport:
     tally, lengths, repeats = done.tally, done.tokens.finish() if done.tokens else Lengths(), done.repeats.found()
     return GateReport(
         source=digest_file(raw),
@@ -252,5 +257,5 @@ def _report(raw: Path, done: _Pass, broken: str, template: str | None, usual_scr
         scripts=script_shares(tally.scripts) if tally.scripts else {},
         errors=tuple(gate_errors(tally, broken, done.row_limit, done.benchmark, lengths)),
         overlaps=tuple(tally.overlaps),
-        warnings=tuple(gate_warnings(tally, lengths, repeats, usual_script, done.benchmark)),
+        warnings=(*warnings, *gate_warnings(tally, lengths, repeats, usual_script, done.benchmark)),
     )

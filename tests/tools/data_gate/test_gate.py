@@ -269,3 +269,7 @@ def test_outputs_are_ended_once_and_judged_without_the_end(run: Run, tmp_path: P
         "",
         plain.lengths.total + 10,
     )
+    spaced = [row(0, output="1<end>\n"), row(1, output="2 <end> <end>\n\n")]
+    report = run(spaced, ending="<end>", benchmark=exact)
+    written = [one["output"] for one in json.loads((tmp_path / "out" / "data.json").read_text())]
+    assert (written, report.lengths.total) == (["1<end>", "2<end>"], plain.lengths.total + 10)
