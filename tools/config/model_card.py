@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 INDEX = "model.safetensors.index.json"
+MARKS, GENERATION = "special_tokens_map.json", "generation_config.json"
 DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I8": "int8", "U8": "uint8"}
 LARGEST_HEADER = 100 << 20
 LARGEST_JSON = 1 << 28
@@ -33,7 +35,7 @@ class ModelCard:
     """One base model; `shape` holds its matrices, counted from the weights' headers, `tensors` every tensor's sizes.
 
     `tied`: the head is the embedding. `quantized`: how its weights are. `token_count`: tokens of its tokenizer.
-    `custom_code`: it brings its own classes. `end_of_text`: its tokenizer's token behind a whole text, "" where it names none.
+    `custom_code`: it brings its own classes. `end_of_text`: the token behind a whole text, "" where no file names one.
     """
 
     folder: Path
@@ -66,7 +68,7 @@ def read_model_card(folder: Path) -> ModelCard:
         raise InvalidRequestError(
             f"{folder}: no such folder; right is a model folder with config.json, *.safetensors, tokenizer"
         )
-    names = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", INDEX)
+    names = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", INDEX, MARKS, GENERATION)
     paths = [folder / name for name in names] + sorted(folder.glob("*.safetensors"))
     found = [(path, path.stat()) for path in paths if path.is_file()]
     return _read(folder, tuple((path, s.st_mtime_ns, s.st_size) for path, s in found))
@@ -108,7 +110,7 @@ def _card(folder: Path) -> ModelCard:
         quantized=str((config.get("quantization_config") or {}).get("quant_method", "")),
         token_count=token_count,
         custom_code="auto_map" in config,
-        end_of_text=_token_text(tokenizer_config.get("eos_token")),
+        end_of_text=_end_of_text(folder, tokenizer_config, text),
     )
 
 
@@ -192,6 +194,24 @@ def _tokenizer(folder: Path) -> tuple[frozenset[str], int, dict[str, Any]]:
     texts = (t for t in whole.get("added_tokens") or () if not MEDIA_MARK.search(str(t.get("content"))))
     added = [int(t.get("id", 0)) for t in texts]
     return frozenset(tokens), max([len(list(vocab)), *(n + 1 for n in added)]), config
+
+
+def _end_of_text(folder: Path, tokenizer_config: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """By the tokenizer's files; older models (gpt2) name only its number, in those of generation and model."""
+    marks, generation = (read_model_json(p) if (p := folder / n).is_file() else {} for n in (MARKS, GENERATION))
+    if named := _token_text(tokenizer_config.get("eos_token")) or _token_text(marks.get("eos_token")):
+        return named
+    number = generation.get("eos_token_id", config.get("eos_token_id"))
+    first = number[0] if isinstance(number, list) and number else number
+    return _token_of(read_model_json(folder / "tokenizer.json"), first) if isinstance(first, int) else ""
+
+
+def _token_of(tokenizer: Mapping[str, Any], number: int) -> str:
+    """The token of this number in a tokenizer.json, "" where it has none."""
+    added = (str(t["content"]) for t in tokenizer.get("added_tokens") or () if t["id"] == number)
+    vocab = (tokenizer.get("model") or {}).get("vocab") or {}
+    plain = (t for t, n in vocab.items() if n == number) if isinstance(vocab, dict) else (t for t, _ in vocab[number:])
+    return next(itertools.chain(added, plain), "")
 
 
 def _token_text(token: Any) -> str:

@@ -23,6 +23,11 @@ from tuneloop.tools.data_script.run import LARGEST_DATA, refuse_output, script_o
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.raw_data.languages import main_script
 
+UNENDED = (
+    "template {} ends no answer, and no file of the base model names its end of text: the model will not learn to stop; "
+    "right is a template that ends answers, or outputs that the script ends"
+)
+
 
 def is_dataset_built(run_tools: RunTools, folder: ExperimentFolder) -> bool:
     """Whether `data/` holds what the present script writes, ended as the present template wants it."""
@@ -54,6 +59,7 @@ def sample_report(run_tools: RunTools, folder: ExperimentFolder, raw: Path) -> G
 
 def _gate(run_tools: RunTools, folder: ExperimentFolder, raw: Path, out: Path) -> GateReport:
     known = _gate_benchmark(run_tools.benchmarks)
+    template, ending = chat_template(run_tools, folder), output_ending(run_tools, folder)
     return run_gate(
         raw,
         out,
@@ -64,8 +70,9 @@ def _gate(run_tools: RunTools, folder: ExperimentFolder, raw: Path, out: Path) -
         drop_overlaps=not run_tools.spec.refuse_overlaps,
         tokenizer=run_tools.setup.model_root / "tokenizer.json",
         cutoff_len=cutoff_len(run_tools, folder),
-        wrapping=chat_template(run_tools, folder),
-        ending=output_ending(run_tools, folder),
+        wrapping=template,
+        ending=ending,
+        warnings=(UNENDED.format(template.name),) if template and template.endless and not ending else (),
         usual_script=known.script,
     )
 

@@ -147,3 +147,31 @@ def test_the_end_of_a_text_is_read_however_it_is_written(tmp_path: Path, eos: An
     folder = helpers.write_model(tmp_path / "m")
     (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": eos}))
     assert read_model_card(folder).end_of_text == text
+
+
+@pytest.mark.parametrize(
+    ("file", "told", "text"),
+    [
+        ("special_tokens_map.json", {"eos_token": {"content": "<|im_end|>"}}, "<|im_end|>"),
+        ("generation_config.json", {"eos_token_id": [2, 0]}, "<|im_end|>"),
+        ("generation_config.json", {"eos_token_id": 99}, ""),
+        ("config.json", {"eos_token_id": 0}, "<|endoftext|>"),
+        ("config.json", {"eos_token_id": None}, ""),
+    ],
+)
+def test_the_end_of_a_text_may_stand_in_other_files(tmp_path: Path, file: str, told: Any, text: str) -> None:
+    folder = helpers.write_model(tmp_path / "m")
+    (folder / "tokenizer_config.json").write_text("{}")
+    assert read_model_card(folder).end_of_text == ""
+    before = json.loads((folder / file).read_text()) if (folder / file).is_file() else {}
+    (folder / file).write_text(json.dumps({**before, **told}))
+    assert read_model_card(folder).end_of_text == text
+
+
+def test_a_token_is_found_in_a_vocabulary_without_added_tokens(tmp_path: Path) -> None:
+    folder = helpers.write_model(tmp_path / "m")
+    (folder / "tokenizer_config.json").write_text("{}")
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 1}))
+    for vocab in ({"a": 0, "</s>": 1, "b": 2}, [["a", 0.0], ["</s>", 0.0], ["b", 0.0]]):
+        (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocab}, "added_tokens": []}))
+        assert read_model_card(folder).end_of_text == "</s>"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.tools.data_script.test_run import run_tools  # noqa: F401 - a fixture
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.tools.benchmark_items.folder import sealed_items, select_validation
+from tuneloop.tools.config.model_card import read_model_card
+from tuneloop.tools.data_script import dataset_build
 from tuneloop.tools.data_script.dataset_build import gate_data, is_dataset_built
 from tuneloop.tools.data_script.run import script_output
 from tuneloop.tools.jobs.run_tools import RunTools
@@ -69,3 +73,18 @@ def test_a_template_that_ends_no_answer_has_its_outputs_ended(
     assert is_dataset_built(run_tools, folder)
     folder.config.write_text(f"template: {'chatml' if ending else 'empty'}\n")
     assert not is_dataset_built(run_tools, folder), "a repaired config wants other rows"
+
+
+def test_a_model_that_names_no_end_of_text_is_warned_of(
+    run_tools: RunTools,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = run_tools.run.experiment(1)
+    raw = folder.root / "raw.json"
+    write_json(raw, [{"instruction": f"Count from {n}.", "output": f"It is \\boxed{{{n}}}."} for n in range(40)])
+    folder.config.write_text("template: empty\n")
+    assert not any("end of text" in said for said in gate_data(run_tools, folder, raw).warnings)
+    card = replace(read_model_card(run_tools.setup.model_root), end_of_text="")
+    monkeypatch.setattr(dataset_build, "read_model_card", lambda _: card)
+    (warned,) = (said for said in gate_data(run_tools, folder, raw).warnings if "end of text" in said)
+    assert warned.startswith("template empty ends no answer")
