@@ -65,7 +65,8 @@ def check_open(spec: RunSpec, given: OpenFolders, settings: Settings) -> None:
         given.confined(name, resolve.registered_names())
     given.confined(spec.base_model, [AUTO, *models.registered_models()])
     registered = datasets.registered_datasets()
-    own = {locate(name, registered) for name in split_names(settings.dataset)}
+    named = (datasets.checkout_file(name, settings) for name in split_names(settings.dataset))  # as the spec names them
+    own = {locate(name, registered) for name in named}
     for name in spec.datasets:
         if name not in own:
             given.confined(name, registered)

@@ -9,9 +9,10 @@ import pytest
 
 from tuneloop.cli.main import cli
 from tuneloop.core.errors import InvalidRequestError, ToolError
+from tuneloop.core.files import write_json
 from tuneloop.core.layout import Home
 from tuneloop.core.settings import Settings
-from tuneloop.tools.runs.request import OpenFolders, RunRequest
+from tuneloop.tools.runs.request import OpenFolders, RunRequest, check_open
 from tuneloop.tools.runs.spec import build_spec, command_words
 
 WHOLE = RunRequest(
@@ -92,6 +93,19 @@ def test_what_has_no_meaning_is_said(tmp_path: Path, field: str, value: object) 
     )
     with pytest.raises(InvalidRequestError, match="right is"):
         asked.checked(*given_by(tmp_path))
+
+
+def test_a_data_set_of_the_owners_checkout_is_open(tmp_path: Path) -> None:
+    write_json(tmp_path / "checkout" / "data" / "identity.json", [])
+    settings = Settings(
+        FT_FILE_PATH=tmp_path / "home", FT_DATASET="identity", LLAMA_FACTORY_PATH=str(tmp_path / "checkout")
+    )
+    spec = build_spec({"benchmark": "gsm8k", "base_model": "tiny"}, settings)
+    assert spec.datasets == (str(tmp_path / "checkout" / "data" / "identity.json"),)
+    check_open(spec, OpenFolders(settings.home), settings)
+    other = settings.model_copy(update={"dataset": ()})
+    with pytest.raises(ToolError, match="not open to you"):
+        check_open(spec, OpenFolders(settings.home), other)
 
 
 def test_flags_of_a_chat_become_flags() -> None:
