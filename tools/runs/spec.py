@@ -22,6 +22,7 @@ from tuneloop.tools.hub import datasets, models
 DEFAULT_BENCHMARK = "wordproblems"
 DEFAULT_MODEL = "tiny"
 OPTION = {"datasets": "--dataset", "guards": "--max-regression"}
+COMPARING = frozenset({"also", "loop_n", "seeds", "guards"})  # what has no meaning without a benchmark
 BOOLEAN = TypeAdapter(bool)
 ENV_TYPES = {"conda": "bubblewrap", "local": "bubblewrap"}  # both ran on the host
 
@@ -72,7 +73,12 @@ def build_spec(given: Mapping[str, Any], settings: Settings, base: RunSpec | Non
         InvalidRequestError: in one line that names the option.
     """
     options = {name: value for name, value in given.items() if value not in (None, ())}
-    values = {**(base.model_dump() if base else from_settings(settings, options.get("benchmark"))), **options}
+    inherited = base.model_dump() if base else from_settings(settings, options.get("benchmark"))
+    if (
+        options.get("benchmark") == NO_BENCHMARK
+    ):  # a run that is repeated without its benchmark compares nothing any more
+        inherited = {name: value for name, value in inherited.items() if name not in COMPARING}
+    values = {**inherited, **options}
     for name in ("benchmark", "base_model"):
         if not isinstance(values.get(name), str | None):
             raise InvalidRequestError(
@@ -110,7 +116,7 @@ def unevaluated_values(values: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidRequestError(
             "--dataset: without a benchmark nothing says which data fit; right is the data to learn from"
         )
-    return {**values, "loop_n": values.get("loop_n") or 1}
+    return {**values, "loop_n": 1 if values.get("loop_n") is None else values["loop_n"]}
 
 
 def checked_spec(values: Mapping[str, Any]) -> RunSpec:

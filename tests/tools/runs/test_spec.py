@@ -192,6 +192,7 @@ def test_an_empty_list_of_benchmarks_is_a_run_without_evaluation(bare: Path) -> 
         ({"base_model": "auto"}, "--base-model: .* right is its name"),
         ({"base_model": None}, "--base-model: .* right is its name"),
         ({"datasets": ()}, "--dataset: .* right is the data"),
+        ({"loop_n": 0}, "--loop-n 0: .* greater than 0"),
         ({"loop_n": 2}, "--loop-n 2: a run without a benchmark compares nothing"),
         ({"seeds": 2}, "--seeds 2: a run without a benchmark compares nothing"),
         ({"guards": ("mmlu:-2",)}, "--max-regression: a run without a benchmark compares nothing"),
@@ -203,6 +204,17 @@ def test_what_only_a_benchmark_could_settle_is_refused_without_one(
     with pytest.raises(InvalidRequestError, match=says) as caught:
         build_spec({**DATA, **given}, settings_of(bare, "FT_BENCHMARK_DATASETS=[]\n"))
     assert "\n" not in str(caught.value)
+
+
+def test_a_run_is_repeated_without_its_benchmark(bare: Path) -> None:
+    settings = settings_of(bare, "\n")
+    asked = {"benchmark": "gsm8k", "also": ("arc",), "loop_n": 5, "seeds": 2, "guards": ("mmlu:-2",)}
+    base = build_spec({**DATA, **asked}, settings)
+    spec = build_spec({"benchmark": "none"}, settings, base)
+    assert (spec.also, spec.loop_n, spec.seeds, spec.guards) == ((), 1, 1, ())
+    assert (spec.base_model, spec.datasets) == ("m", ("org/data",))
+    with pytest.raises(InvalidRequestError, match="--seeds 2: a run without"):
+        build_spec({"benchmark": "none", "seeds": 2}, settings, base)
 
 
 def test_a_benchmark_and_an_empty_list_are_refused(bare: Path) -> None:
