@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -207,11 +206,8 @@ def _end_of_text(folder: Path, tokenizer_config: Mapping[str, Any], config: Mapp
 
 
 def _token_of(tokenizer: Mapping[str, Any], number: int) -> str:
-    """The token of this number in a tokenizer.json, "" where it has none."""
-    added = (str(t["content"]) for t in tokenizer.get("added_tokens") or () if t["id"] == number)
-    vocab = (tokenizer.get("model") or {}).get("vocab") or {}
-    plain = (t for t, n in vocab.items() if n == number) if isinstance(vocab, dict) else (t for t, _ in vocab[number:])
-    return next(itertools.chain(added, plain), "")
+    """The added token of this number in a tokenizer.json, "" where it has none: a text spells any other token out."""
+    return next((str(t["content"]) for t in tokenizer.get("added_tokens") or () if t["id"] == number), "")
 
 
 def _token_text(token: Any) -> str:
