@@ -22,7 +22,7 @@ from tuneloop.tools.hub import datasets, models
 DEFAULT_BENCHMARK = "wordproblems"
 DEFAULT_MODEL = "tiny"
 OPTION = {"datasets": "--dataset", "guards": "--max-regression"}
-COMPARING = frozenset({"also", "loop_n", "seeds", "guards"})  # what has no meaning without a benchmark
+COMPARING = frozenset({"also", "loop_n", "parallel", "seeds", "guards"})  # what has no meaning without a benchmark
 BOOLEAN = TypeAdapter(bool)
 ENV_TYPES = {"conda": "bubblewrap", "local": "bubblewrap"}  # both ran on the host
 

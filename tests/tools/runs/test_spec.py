@@ -208,10 +208,10 @@ def test_what_only_a_benchmark_could_settle_is_refused_without_one(
 
 def test_a_run_is_repeated_without_its_benchmark(bare: Path) -> None:
     settings = settings_of(bare, "\n")
-    asked = {"benchmark": "gsm8k", "also": ("arc",), "loop_n": 5, "seeds": 2, "guards": ("mmlu:-2",)}
+    asked = {"benchmark": "gsm8k", "also": ("arc",), "loop_n": 5, "parallel": 2, "seeds": 2, "guards": ("mmlu:-2",)}
     base = build_spec({**DATA, **asked}, settings)
     spec = build_spec({"benchmark": "none"}, settings, base)
-    assert (spec.also, spec.loop_n, spec.seeds, spec.guards) == ((), 1, 1, ())
+    assert (spec.also, spec.loop_n, spec.parallel, spec.seeds, spec.guards) == ((), 1, 1, 1, ())
     assert (spec.base_model, spec.datasets) == ("m", ("org/data",))
     with pytest.raises(InvalidRequestError, match="--seeds 2: a run without"):
         build_spec({"benchmark": "none", "seeds": 2}, settings, base)
