@@ -37,7 +37,12 @@ from tuneloop.tools.jobs.machine import find_device, memory_limit
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.journal import load_journal
 
+OTHER_FAILED = "the session ended with another experiment of this run"
 LOOK = 0.5  # seconds between looks for an answer, or whether the caller has given up
+
+
+class StepsDoneError(PausedError):
+    """So many nodes are done as were wanted: those at work are brought to their end."""
 
 
 def shared_settings(settings: Settings, slots: int, *, local: bool) -> Settings:
@@ -67,7 +72,7 @@ def open_experiments(run: RunFolder, store: RunCheckpoints, spent: float) -> dic
 
 
 def readable_state(mine: RunCheckpoints) -> State | None:
-    """What is stored of an experiment; None where nothing is, or it is damaged: opening the store looks at the run's own."""
+    """What is stored of an experiment; None where nothing is, or it is damaged: so far only the run's thread was read."""
     try:
         values = mine.values()
     except (ValueError, TypeError, LookupError):  # DamagedError is a ValueError
@@ -114,7 +119,8 @@ class SideBySide:
                     for future in wait(self.work, LOOK, FIRST_COMPLETED).done:
                         self.take(future)
             except BaseException as e:
-                self.end(e)
+                if (worse := self.end(e)) is not e:
+                    raise worse from e
                 raise
         if self.asked:
             raise next(iter(self.asked.values()))
@@ -218,7 +224,7 @@ class SideBySide:
         with self.guard:
             self.nodes += 1
             if self.ending or (self.steps is not None and self.nodes >= self.steps):
-                raise PausedError(f"{self.nodes} nodes done")
+                raise StepsDoneError(f"{self.nodes} nodes done")
 
     def take(self, future: Future[State]) -> None:
         """What a thread brought. Raises what it raised, but for a question: others go on meanwhile."""
@@ -240,13 +246,20 @@ class SideBySide:
             self.store.shrink()
             self.store.publish()
 
-    def end(self, error: BaseException) -> None:
-        """Have the other threads end: in the middle of a node, or after it where so many nodes were wanted."""
+    def end(self, error: BaseException) -> BaseException:
+        """Have the other threads end: in the middle of a node, or after it where so many nodes were wanted; what to raise.
+
+        A pause gives way to an error that another thread meets meanwhile.
+        """
         self.ending = True
-        steps_done = self.steps is not None and self.nodes >= self.steps
-        paused = isinstance(error, PausedError)
-        why = None if paused else InfrastructureError("the session ended with another experiment of this run")
-        while not all(future.done() for future in self.work):
-            if not steps_done:
-                end_nodes(self.ctx.run, why)
+        while True:
+            over = all(future.done() for future in self.work)  # before their errors are read
+            found = [error, *(e for future in self.work if future.done() and (e := future.exception()))]
+            if isinstance(error, PausedError):
+                error = next((e for e in found if not isinstance(e, PausedError)), error)
+            if over:
+                return error
+            if not all(isinstance(e, StepsDoneError | ApprovalNeededError) for e in found):
+                paused = isinstance(error, PausedError)
+                end_nodes(self.ctx.run, None if paused else InfrastructureError(OTHER_FAILED))
             wait(self.work, LOOK)

@@ -272,6 +272,29 @@ def test_steps_are_counted_over_all_slots(world: World, make_run) -> None:
     assert len(load_journal(run).experiments) == 2 and sorted(world.trained) == [1, 2]
 
 
+def test_stop_ends_all_nodes_after_the_steps_that_were_wanted(world: World, make_run) -> None:
+    run, settings = make_run("r", parallel=3, loop_n=3)
+    world.seconds = {1: 1.0, 2: 60.0, 3: 60.0}
+    with ThreadPoolExecutor(1) as pool:
+        session = pool.submit(drive, run, settings, step_n=21)  # one in `prepare`, the last is `evaluate` of 1
+        while not run.experiment(1).scores.is_file() and not session.done():
+            time.sleep(0.05)
+        time.sleep(1.0)
+        put(run.inbox, do="pause")
+        assert session.result(timeout=20).reason == "20 nodes done"
+    world.seconds = {}
+    assert drive(run, settings).state == "finished"
+    assert len(load_journal(run).experiments) == 3
+
+
+def test_error_after_the_steps_that_were_wanted_is_raised(world: World, make_run) -> None:
+    run, settings = make_run("r", parallel=3, loop_n=3)
+    world.seconds, world.errors = {1: 1.0, 2: 3.0, 3: 60.0}, {2: InfrastructureError("the disk is full")}
+    with pytest.raises(InfrastructureError, match="the disk is full"):
+        drive(run, settings, step_n=21)
+    assert run.experiment(1).scores.is_file(), "the steps were done before"
+
+
 def test_researcher_who_stops_early_is_asked_again_when_all_is_known(world: World, make_run) -> None:
     world.stops_after = 2
     run, settings = make_run("r", parallel=2)
