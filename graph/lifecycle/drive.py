@@ -32,8 +32,9 @@ from tuneloop.graph.lifecycle.lock import hold_exclusively
 from tuneloop.graph.lifecycle.rebuild import is_behind
 from tuneloop.graph.lifecycle.side_by_side import SideBySide
 from tuneloop.graph.state import VERSION, State, stored_state
+from tuneloop.tools.jobs.gpu_share import check_gpus
 from tuneloop.tools.runs.journal import load_journal
-from tuneloop.tools.runs.manifest import creating_version, newer_version_error, older_version_error
+from tuneloop.tools.runs.manifest import creating_version, newer_version_error, older_version_error, read_spec
 from tuneloop.tools.runs.messages import drop_pauses, waiting
 
 # Nodes between two times that old checkpoints are dropped: the file stays below half a megabyte at any length of run.
@@ -68,10 +69,11 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, inte
     `interactive`: somebody is there who can be asked for more when a limit is reached; else the run finishes then.
 
     Raises:
-        InvalidRequestError: another process or thread works on the run, or what it stands on has changed.
+        InvalidRequestError: another process or thread works on the run, what it stands on has changed, or GPUs are too few.
         InfrastructureError: disk, engine or provider failed. Both leave a run that can be resumed.
     """
     check_unchanged(run, settings)
+    check_gpus(read_spec(run))  # there may be fewer than when the run began
     stale = waiting(run.inbox)
     with naming_os_errors(run.root), hold_lease(settings.home.root), hold_exclusively(run.lock):
         drop_pauses(stale)

@@ -32,7 +32,7 @@ from tuneloop.graph.outcomes.stopping import is_over, missing_limits
 from tuneloop.graph.state import VERSION, State, stored_state
 from tuneloop.graph.steering.inbox_listener import end_nodes
 from tuneloop.tools.budget.limits import current_limits
-from tuneloop.tools.jobs.gpu_share import assign_gpus
+from tuneloop.tools.jobs.gpu_share import assign_gpus, free_share, release_gpus
 from tuneloop.tools.jobs.machine import find_device, memory_limit
 from tuneloop.tools.runs.approvals import open_question
 from tuneloop.tools.runs.journal import load_journal
@@ -66,6 +66,7 @@ def open_experiments(run: RunFolder, store: RunCheckpoints, spent: float) -> dic
             state = with_open_experiment(State(version=VERSION, run_id=run.id, spent=spent), run, number)
         if state.stage == "critique" and folder.scores.is_file():
             state = state.model_copy(update={"stage": "evaluate"})  # another engine or device may have come since
+            release_gpus(run, number)
         found[number] = state
         number += 1
     return found
@@ -94,7 +95,8 @@ class SideBySide:
         local = spec.executor == "local"
         settings = shared_settings(ctx.settings, spec.parallel, local=local)
         self.ctx, self.store, self.steps = ctx, store, steps
-        self.slots, self.window, self.local = spec.parallel, spec.window, local
+        self.slots, self.window = spec.parallel, spec.window
+        self.shares = local and find_device() != "cpu"  # of this machine's GPUs
         self.graph = build_experiment_graph(settings).compile(checkpointer=store.saver, name="experiment")
         self.began, self.nodes, self.guard = time.monotonic(), 0, threading.Lock()
         self.open = open_experiments(ctx.run, store, ctx.state.spent)
@@ -124,6 +126,8 @@ class SideBySide:
                 raise
         if self.asked:
             raise next(iter(self.asked.values()))
+        if self.open:
+            raise InfrastructureError(f"no GPU is free for experiment {min(self.open)}: another one holds its share")
         if self.short and self.ctx.interactive and not is_finish_requested(self.ctx.run):
             raise ApprovalNeededError("a person is asked whether it may go on", budget_question(self.short))
         free_disk(self.ctx)
@@ -176,7 +180,16 @@ class SideBySide:
             return number == closed + 1
         if number in self.early and closed < number - 1:
             return False
-        return self.busy() < self.slots
+        return self.busy() < self.slots and self.has_gpus(number)
+
+    def has_gpus(self, number: int) -> bool:
+        """Whether there is a share of the GPUs for an experiment; one that is asked about keeps its own."""
+        return not self.shares or bool(self.share(number))
+
+    def share(self, number: int) -> list[int]:
+        """The GPUs that an experiment gets; [] while none are free."""
+        others = [n for n, other in self.open.items() if n != number and other.stage != "critique"]
+        return free_share(self.ctx.run, number, others, self.slots)
 
     def may_open(self, number: int, closed: int) -> bool:
         """Whether the next idea may be asked for: ideas come one at a time, with the results that count for them.
@@ -188,7 +201,7 @@ class SideBySide:
         if self.stopped or proposing or self.busy() >= self.slots or number > closed + self.window:
             return False
         here = replace(self.ctx, state=self.state(number - 1, "research"))
-        if is_over(here):
+        if is_over(here) or not self.has_gpus(number):
             return False
         self.short = missing_limits(here)
         return not self.short
@@ -197,9 +210,8 @@ class SideBySide:
         """Have a thread go on with an experiment."""
         spent, self.allowed[number] = self.state(0, "").spent, self.limits()
         state = self.open[number] = self.open[number].model_copy(update={"spent": spent})
-        if self.local and find_device() != "cpu":
-            others = [n for n, other in self.open.items() if n != number and other.stage != "critique"]
-            assign_gpus(self.ctx.run, number, others, self.slots)
+        if self.shares and state.stage != "critique":
+            assign_gpus(self.ctx.run, number, self.share(number))
         self.work[pool.submit(copy_context().run, self.advance, number, state)] = number
 
     def advance(self, number: int, state: State) -> State:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tuneloop.core.errors import InvalidRequestError
@@ -15,23 +16,53 @@ from tuneloop.tools.jobs.machine import find_device
 FILE = "gpus.json"
 
 
+def visible_gpus() -> list[int]:
+    """Indices of the GPUs that CUDA_VISIBLE_DEVICES does not hide from this process.
+
+    Raises InvalidRequestError where it names them otherwise: shares are made of indices.
+    """
+    there, named = sorted(gpu_memory()), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return there
+    try:
+        own = {int(name) for name in named.split(",") if name.strip()}
+    except ValueError as e:
+        raise InvalidRequestError(
+            f"CUDA_VISIBLE_DEVICES={named}: experiments side by side share GPUs by index; right is, say, 0,1"
+        ) from e
+    return [gpu for gpu in there if gpu in own]
+
+
 def check_gpus(spec: RunSpec) -> None:
     """Raises InvalidRequestError where experiments side by side would have to share a GPU."""
-    if spec.parallel > 1 and spec.executor == "local" and find_device() != "cpu" and len(gpu_memory()) < spec.parallel:
+    if spec.parallel == 1 or spec.executor != "local" or find_device() == "cpu":
+        return
+    if (count := len(visible_gpus())) < spec.parallel:
         raise InvalidRequestError(
-            f"--parallel {spec.parallel}: each experiment needs a GPU of its own, and this machine has {len(gpu_memory())}"
+            f"--parallel {spec.parallel}: each experiment needs a GPU of its own, and this process may use {count}"
         )
 
 
-def assign_gpus(run: RunFolder, number: int, others: Iterable[int], slots: int) -> None:
-    """Give an experiment its share of the GPUs, the same as long as it is open: a job may hold them already."""
-    gpus = sorted(gpu_memory())
+def free_share(run: RunFolder, number: int, others: Iterable[int], slots: int) -> list[int]:
+    """The GPUs that an experiment gets beside others: its own as before, a job may hold them; [] while none are free."""
+    gpus = visible_gpus()
     share = max(1, len(gpus) // slots)
     groups = [gpus[first : first + share] for first in range(0, share * slots, share)]
-    taken = [assigned(run.experiment(other).root) for other in others]
-    if assigned(run.experiment(number).root) not in groups:
-        free = next((group for group in groups if group and group not in taken), gpus)
-        write_json(run.experiment(number).root / FILE, free)
+    taken = {gpu for other in others for gpu in assigned(run.experiment(other).root)}
+    free = [group for group in groups if group and not taken & set(group)]
+    own = assigned(run.experiment(number).root)
+    return own if own in free else next(iter(free), [])
+
+
+def assign_gpus(run: RunFolder, number: int, gpus: Sequence[int]) -> None:
+    """Write down the share of an experiment."""
+    if list(gpus) != assigned(run.experiment(number).root):
+        write_json(run.experiment(number).root / FILE, list(gpus))
+
+
+def release_gpus(run: RunFolder, number: int) -> None:
+    """An experiment that is to be measured again may find its share with another."""
+    (run.experiment(number).root / FILE).unlink(missing_ok=True)
 
 
 def assigned(experiment: Path) -> list[int]:

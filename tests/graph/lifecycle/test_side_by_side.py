@@ -16,7 +16,7 @@ from langgraph.types import interrupt
 
 from tuneloop.core.async_bridge import pause
 from tuneloop.core.budget import SpendingLine
-from tuneloop.core.errors import InfrastructureError, RecipeError
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError, RecipeError
 from tuneloop.core.event_log import iter_events
 from tuneloop.core.events import NodeStarted
 from tuneloop.core.experiment import (
@@ -43,6 +43,8 @@ from tuneloop.graph.state import NodeFailure, State
 from tuneloop.graph.steering.inbox_listener import raise_if_paused
 from tuneloop.tools.budget.limits import budget_extensions
 from tuneloop.tools.budget.spending import seconds_worked
+from tuneloop.tools.jobs import gpu_share
+from tuneloop.tools.jobs.gpu_share import assigned
 from tuneloop.tools.runs.approvals import find_decision, open_question, write_decision, write_question
 from tuneloop.tools.runs.journal import load_journal, open_hypotheses
 from tuneloop.tools.runs.manifest import write_manifest
@@ -381,6 +383,37 @@ def test_damaged_checkpoint_of_one_experiment_is_rebuilt_from_its_files(world: W
     world.seconds = {}
     assert stored and drive(run, settings).state == "finished"
     assert journal(run) == journal(whole)
+
+
+def test_experiment_begins_on_a_gpu_that_no_other_holds(
+    world: World, make_run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Experiment 2 waits for an answer and keeps its GPU: 3 takes that of 1, and 4 that of 3, one after another."""
+    seen = dict[int, list[int]]()
+
+    def train(ctx: Context) -> dict[str, Any]:
+        seen[ctx.number] = assigned(ctx.folder.root)
+        if ctx.number == 2 and not run.experiment(4).scores.is_file():
+            interrupt({"question": ""})
+        return world.train(ctx)
+
+    monkeypatch.setitem(build.NODES, "train", (train, give_up, build.NODES["train"][2]))
+    monkeypatch.setattr(gpu_share, "gpu_memory", lambda: {0: 1, 1: 1})
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for place in (gpu_share, side_by_side):
+        monkeypatch.setattr(place, "find_device", lambda: "cuda")
+    world.seconds = {1: 0.5}
+    run, settings = make_run("r", parallel=2, loop_n=5)
+    write_question(run.experiment(2), ApprovalRequest(at="launch", experiment=2, key="k", text="?"))
+    assert drive(run, settings).asks
+    assert seen == {1: [0], 2: [1], 3: [0], 4: [0]}
+    write_decision(run.experiment(2), "launch", "k", ApprovalDecision(decision="yes"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    with pytest.raises(InvalidRequestError, match="needs a GPU of its own"):
+        drive(run, settings)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert drive(run, settings).state == "finished"
+    assert seen.keys() == {1, 2, 3, 4, 5} and all(len(gpus) == 1 for gpus in seen.values())
 
 
 def test_experiments_that_are_granted_while_the_last_ones_train_are_run(world: World, make_run) -> None:

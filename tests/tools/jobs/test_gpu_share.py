@@ -10,30 +10,64 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.tools.jobs import gpu_share
-from tuneloop.tools.jobs.gpu_share import assign_gpus, assigned, check_gpus, gpu_environment
+from tuneloop.tools.jobs.gpu_share import (
+    assign_gpus,
+    assigned,
+    check_gpus,
+    free_share,
+    gpu_environment,
+    release_gpus,
+)
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     monkeypatch.setattr(gpu_share, "gpu_memory", lambda: dict.fromkeys(range(4), 80 << 30))
     monkeypatch.setattr(gpu_share, "find_device", lambda: "cuda")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return RunFolder(tmp_path)
 
 
+def give(run: RunFolder, number: int, others: list[int], slots: int = 2) -> list[int]:
+    found = free_share(run, number, others, slots)
+    assign_gpus(run, number, found)
+    return found
+
+
 def test_each_open_experiment_has_its_share(run: RunFolder) -> None:
-    assign_gpus(run, 1, [], 2)
-    assign_gpus(run, 2, [1], 2)
-    assert [assigned(run.experiment(n).root) for n in (1, 2)] == [[0, 1], [2, 3]]
-    assign_gpus(run, 3, [2], 2)  # 1 has left its slot
-    assign_gpus(run, 2, [3], 2)
-    assert [assigned(run.experiment(n).root) for n in (2, 3)] == [[2, 3], [0, 1]]
+    assert [give(run, 1, []), give(run, 2, [1])] == [[0, 1], [2, 3]]
+    assert give(run, 3, [2]) == [0, 1], "1 has left its slot"
+    assert give(run, 2, [3]) == [2, 3] == assigned(run.experiment(2).root)
     assert gpu_environment(run.experiment(3).jobs) == {"CUDA_VISIBLE_DEVICES": "0,1"}
     assert gpu_environment(run.experiment(9).jobs) == {}
 
 
+def test_no_share_is_free_while_all_are_held(run: RunFolder) -> None:
+    give(run, 1, [])
+    give(run, 2, [1])
+    assert free_share(run, 3, [1, 2], 2) == []
+    assert free_share(run, 1, [2, 3], 2) == [0, 1]
+    give(run, 3, [2])
+    assert free_share(run, 1, [2, 3], 2) == [], "its share is with 3 meanwhile"
+    release_gpus(run, 1)
+    assert free_share(run, 3, [1, 2], 2) == [0, 1]
+
+
+def test_shares_are_of_the_gpus_that_the_process_may_use(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1,7")
+    assert [give(run, 1, []), give(run, 2, [1])] == [[1], [3]]
+    spec = RunSpec(benchmark="b", base_model="m", parallel=2)
+    check_gpus(spec)
+    with pytest.raises(InvalidRequestError, match="this process may use 2"):
+        check_gpus(spec.model_copy(update={"parallel": 3}))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-8932f937")
+    with pytest.raises(InvalidRequestError, match="by index"):
+        check_gpus(spec)
+
+
 def test_more_experiments_than_gpus_are_refused(run: RunFolder) -> None:
     spec = RunSpec(benchmark="b", base_model="m", parallel=5)
-    with pytest.raises(InvalidRequestError, match="needs a GPU of its own, and this machine has 4"):
+    with pytest.raises(InvalidRequestError, match="needs a GPU of its own, and this process may use 4"):
         check_gpus(spec)
     check_gpus(spec.model_copy(update={"executor": "slurm"}))
     check_gpus(spec.model_copy(update={"parallel": 4}))
