@@ -138,7 +138,7 @@ class Context:
         limit = current_limits(self.run, self.run_tools.spec).gpu_hours
         if limit is None or self.run_tools.device == "cpu":
             return self
-        return replace(self, seconds_limit=device_seconds(self.run, limit), gpu_hours=limit)
+        return replace(self, seconds_limit=device_seconds(self.run, self.run_tools.spec, limit), gpu_hours=limit)
 
     def clock(self) -> Callable[[], float | None]:
         """The same at any later moment of this node; what was added meanwhile counts."""

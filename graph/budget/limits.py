@@ -51,15 +51,20 @@ def spent_of_limits(run: RunFolder, spec: RunSpec, seconds: float) -> list[Spend
     )
 
 
-def device_seconds(run: RunFolder, limit: float) -> float:
-    """Seconds for which a job may still hold this machine's GPUs, of `limit` GPU-hours."""
-    return (limit - sum(gpu_hours(run).values())) * 3600 / gpu_count()
+def devices(spec: RunSpec) -> int:
+    """GPUs that jobs of the run may hold at once: this machine's, or at least one for each experiment on other machines."""
+    return gpu_count() if spec.executor == "local" else max(gpu_count(), spec.parallel)
+
+
+def device_seconds(run: RunFolder, spec: RunSpec, limit: float) -> float:
+    """Seconds for which jobs may still hold all GPUs that the run may use, of `limit` GPU-hours."""
+    return (limit - sum(gpu_hours(run).values())) * 3600 / devices(spec)
 
 
 def gpu_seconds_added(run: RunFolder, spec: RunSpec, before: float) -> float:
-    """Seconds of this machine's GPUs that were added since the limit was `before` GPU-hours; below 0: taken back."""
+    """Seconds of these GPUs that were added since the limit was `before` GPU-hours; below 0: taken back."""
     now = current_limits(run, spec).gpu_hours
-    return 0.0 if now is None else (now - before) * 3600 / gpu_count()
+    return 0.0 if now is None else (now - before) * 3600 / devices(spec)
 
 
 def check_call_fits(run: RunFolder, entry: Entry) -> None:

@@ -27,7 +27,7 @@ from tuneloop.core.settings import Settings, load_settings
 from tuneloop.core.transcript import ModelCall, Tokens
 from tuneloop.graph.agent_calls.planner_context import RunCallLedger, open_ledger
 from tuneloop.graph.budget.gate import ask_for_more, refused_limits, warn_near_limits
-from tuneloop.graph.budget.limits import is_finish_requested
+from tuneloop.graph.budget.limits import device_seconds, is_finish_requested
 from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.create_run import check_prices
 from tuneloop.graph.outcomes.stopping import next_node
@@ -124,6 +124,13 @@ def test_gpu_hours_that_are_granted_while_a_job_runs_hold_for_it(tmp_path: Path)
     assert ctx.seconds_left() == 100 + 2 * 3600 / gpu_count()
     assert (left() or 0) > 100
     assert replace(ctx, seconds_limit=50.0, gpu_hours=None).seconds_left() == 50, "what was granted is in it"
+
+
+def test_gpu_hours_are_shared_by_experiments_on_other_machines(tmp_path: Path) -> None:
+    run = made(tmp_path, max_gpu_hours=4)
+    beside = read_spec(run).model_copy(update={"parallel": 64})
+    assert device_seconds(run, beside, 4) == 4 * 3600 / gpu_count()
+    assert device_seconds(run, beside.model_copy(update={"executor": "slurm"}), 4) == 4 * 3600 / 64
 
 
 def test_what_does_not_fit_is_refused_before_it_costs(tmp_path: Path) -> None:
