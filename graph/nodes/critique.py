@@ -24,10 +24,9 @@ from tuneloop.tools.report.turns import node_turns
 from tuneloop.tools.runs.evidence import record_evidence
 from tuneloop.tools.runs.journal import (
     experiment_score,
-    known_journal,
     load_journal,
-    open_hypotheses,
     other_scores,
+    planned_from,
     whole_scores,
 )
 
@@ -40,7 +39,7 @@ def critique(ctx: Context) -> dict[str, Any]:
         # An experiment is closed without a critic rather than left open.
         close_experiment(replace(ctx, interactive=False, all_results=True))
     complete_uses(ctx)
-    free_disk(ctx, planned_from(ctx))
+    free_disk(ctx, planned_from(ctx.run, load_journal(ctx.run), ctx.run_tools.spec.window))
     stage = "research" if ctx.slot else next_node(ctx)  # beside others it is not the last one that decides what follows
     return {"stage": stage, "attempt": 0, "failure": None}
 
@@ -51,17 +50,6 @@ def free_disk(ctx: Context, needed: frozenset[int] = frozenset()) -> None:
     # What is trained without evaluation is delivered, whatever is kept of experiments that lost.
     keep = ctx.settings.keep_models if ctx.run_tools.spec.evaluated else "all"
     prune_run(ctx.run, load_journal(ctx.run), keep, again, needed)
-
-
-def planned_from(ctx: Context) -> frozenset[int]:
-    """Experiments from whose weights others beside this one begin: their parents, and incumbents of plans still to be made."""
-    journal, window = load_journal(ctx.run), ctx.run_tools.spec.window
-    if window == 1:
-        return frozenset()
-    begun = ctx.state.experiment
-    views = (known_journal(ctx.run, journal, last).best for last in range(begun + 1 - window, begun + 1))
-    parents = (idea.parent for idea in open_hypotheses(ctx.run).values())
-    return frozenset([*(best.number for best in views if best), *(number for number in parents if number)])
 
 
 def close_experiment(ctx: Context) -> None:

@@ -31,7 +31,7 @@ from tuneloop.graph.steering.replies import accepted, answer
 from tuneloop.graph.steering.validation import canonical, objection, replaced
 from tuneloop.tools.housekeeping.pruning import BY_USER, prune_experiment, read_note
 from tuneloop.tools.runs.approvals import asked_at, open_question
-from tuneloop.tools.runs.journal import load_journal, open_hypotheses
+from tuneloop.tools.runs.journal import load_journal, open_hypotheses, planned_from
 
 NOTHING_WAITS = "Nothing waits for a yes or a no."
 
@@ -204,6 +204,8 @@ def needed(ctx: Context, number: int) -> str:
     for child, idea in open_hypotheses(ctx.run).items():  # a GRPO begins with those weights
         if idea.parent == number:
             return f"experiment {child}, which is open, builds on experiment {number}"
+    if number in planned_from(ctx.run, journal, ctx.run_tools.spec.window):
+        return f"an experiment that comes next may build on experiment {number}, the best of those that its idea knows"
     return ""
 
 

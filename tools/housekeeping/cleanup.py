@@ -32,6 +32,8 @@ from tuneloop.tools.housekeeping.removable import (
     real_folders,
 )
 from tuneloop.tools.hub.store import MANIFEST
+from tuneloop.tools.runs.journal import planned_from
+from tuneloop.tools.runs.manifest import read_spec
 
 # What may go of a run that nobody works on.
 
@@ -66,7 +68,8 @@ def experiment_removables(run: RunFolder, read_journal: ReadJournal, *, over: bo
     """Scratch and losing models; of an experiment that is not closed, only caches."""
     try:
         journal = read_journal(run)
-    except ValueError:  # what cannot be read stays
+        needed = frozenset() if over else planned_from(run, journal, read_spec(run).window)
+    except (InvalidRequestError, ValueError):  # what cannot be read stays
         return
     closed = {e.number for e in journal.experiments}
     winners = {journal.best.number if journal.best else 0, 0 if over else max(closed, default=0)}
@@ -76,12 +79,20 @@ def experiment_removables(run: RunFolder, read_journal: ReadJournal, *, over: bo
         folder, name = run.experiment(int(place.name)), f"runs/{run.id}/experiments/{place.name}"
         if folder.number not in closed:
             yield Removable("caches", name, list_entries(folder.work, CACHES), REBUILT, (run.lock,), run)
-        elif folder.number in winners:
+        elif folder.number in winners | needed:
             yield from winner_removables(run, folder, name, raw=over)
         else:
             act = partial(prune_experiment, folder, weights=True, raw=True, rule="tuneloop clean")
             paths = tuple(p for p in prunable_entries(folder, weights=True, raw=True) if not is_trash(p))
-            yield Removable("models", name, paths, "neither the best nor the last", (run.lock,), run, act)
+            yield Removable(
+                "models",
+                name,
+                paths,
+                "neither the best nor the last, and no experiment begins with it",
+                (run.lock,),
+                run,
+                act,
+            )
 
 
 def winner_removables(run: RunFolder, folder: ExperimentFolder, name: str, *, raw: bool) -> Iterator[Removable]:

@@ -34,6 +34,18 @@ def open_hypotheses(run: RunFolder) -> dict[int, Hypothesis]:
     return {int(f.parent.name): read_model(f, Hypothesis) for f in still}
 
 
+def planned_from(run: RunFolder, journal: Journal, window: int) -> frozenset[int]:
+    """Closed experiments from whose weights open and coming ones begin: parents, and incumbents of plans still to be made.
+
+    `window`: that of the run's spec; of one experiment after another the parents are enough, the incumbent is the best.
+    """
+    closed = len(journal.experiments)
+    plans = range(closed + 1 - window, closed + 1) if window > 1 else ()
+    views = (known_journal(run, journal, last).best for last in plans)
+    parents = (idea.parent for idea in open_hypotheses(run).values())
+    return frozenset([*(best.number for best in views if best), *(number for number in parents if number)])
+
+
 # An experiment that is over never changes, and every node asks for all of them.
 @lru_cache(maxsize=10_000)
 def _parsed(file: Path, written: int) -> Experiment:  # noqa: ARG001

@@ -46,8 +46,8 @@ from tuneloop.tools.budget.spending import seconds_worked
 from tuneloop.tools.jobs import gpu_share
 from tuneloop.tools.jobs.gpu_share import assigned
 from tuneloop.tools.runs.approvals import find_decision, open_question, write_decision, write_question
-from tuneloop.tools.runs.journal import load_journal, open_hypotheses
-from tuneloop.tools.runs.manifest import write_manifest
+from tuneloop.tools.runs.journal import load_journal, open_hypotheses, planned_from
+from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.messages import put
 
 from ..conftest import score
@@ -459,7 +459,7 @@ def test_question_about_limits_is_looked_at_again_when_they_move(
 
 def test_weights_stay_as_long_as_an_open_or_coming_experiment_may_begin_with_them(make_run) -> None:
     """Window 3: 5 is closed, 6 and 7 are open; 8 is planned with the results of 1 to 5, 6 and 7 were with fewer."""
-    run, settings = make_run("r", parallel=2)
+    run, _ = make_run("r", parallel=2)
     for number, promoted in ((1, True), (2, False), (3, True), (4, True), (5, True)):
         made = Experiment(
             number=number,
@@ -471,7 +471,7 @@ def test_weights_stay_as_long_as_an_open_or_coming_experiment_may_begin_with_the
     for number, parent in ((6, 2), (7, None)):
         idea = Hypothesis(statement="s", reason="r", disproof="d", aspect="rate", parent=parent)
         write_json(run.experiment(number).hypothesis, idea.model_dump(mode="json"))
-    assert critique.planned_from(Context(run, settings, State(experiment=5))) == {2, 3, 4, 5}
+    assert planned_from(run, load_journal(run), read_spec(run).window) == {2, 3, 4, 5}
 
 
 def test_every_open_experiment_may_have_a_question(make_run) -> None:

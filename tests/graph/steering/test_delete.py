@@ -72,6 +72,19 @@ def test_what_the_open_experiment_builds_on_stays_until_it_is_over(ctx: Context)
     assert open_hypotheses(ctx.run) == {}
 
 
+def test_what_coming_experiments_may_build_on_stays(ctx: Context) -> None:
+    """Beside others the next idea does not know that the seventh was promoted."""
+    better = ctx.run.experiment(7).result.read_text().replace('"number":7', '"number":2')
+    ctx.run.experiment(2).result.write_text(better)
+    write_manifest(ctx.run, RunSpec(benchmark="b", base_model="m", loop_n=12, parallel=2))
+    found = Context(ctx.run, ctx.settings, ctx.state)
+    assert "say yes" in handle(found, "1", "delete 2").text.lower(), "the next idea knows 1 to 7"
+    write_manifest(ctx.run, RunSpec(benchmark="b", base_model="m", loop_n=12, parallel=3))
+    found = Context(ctx.run, ctx.settings, ctx.state)
+    assert "may build on experiment 2" in handle(found, "2", "delete 2").text
+    assert has_weights(ctx, 2)
+
+
 def test_experiment_that_became_the_best_before_the_yes_stays(ctx: Context) -> None:
     handle(ctx, "1", "delete 2")
     better = ctx.run.experiment(7).result.read_text().replace('"number":7', '"number":2')

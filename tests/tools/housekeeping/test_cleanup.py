@@ -19,12 +19,14 @@ from hypothesis import strategies as st
 
 from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis, Journal
 from tuneloop.core.layout import Home, RunFolder
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.score import Score
 from tuneloop.tools.engines.engine import Engine
 from tuneloop.tools.engines.engine import write_manifest as write_engine_manifest
 from tuneloop.tools.engines.find import link_engine
 from tuneloop.tools.housekeeping.cleanup import find_removables
 from tuneloop.tools.housekeeping.removable import CleanupRequest, Removable, remove_found
+from tuneloop.tools.runs.manifest import write_manifest
 
 OLD = time.time() - 40 * 86400
 BIG = "x" * 200_000
@@ -80,7 +82,7 @@ def read_journal(run: RunFolder) -> Journal:
     return Journal(experiments=tuple(Experiment.model_validate_json(f.read_text()) for f in files))
 
 
-def make_run(home: Home, name: str, outcomes: list[str], *, over: bool) -> RunFolder:
+def make_run(home: Home, name: str, outcomes: list[str], *, over: bool, **asked: int) -> RunFolder:
     """Closed experiments by their outcomes, and one that is open."""
     run = home.run(name)
     for file in (
@@ -102,9 +104,14 @@ def make_run(home: Home, name: str, outcomes: list[str], *, over: bool) -> RunFo
             put(folder.root / file)
         put(folder.root / ".scores.json.1.part")
         put(folder.jobs / "train.1" / "lock", "")
-        if outcome != "open":
+        if outcome == "open":
+            idea = Hypothesis(statement="s", reason="r", disproof="d", aspect="first")
+            put(folder.hypothesis, idea.model_dump_json())
+        else:
             put(folder.result, experiment(number, outcome).model_dump_json())
     put(run.lock, "")
+    run.spec.unlink()
+    write_manifest(run, RunSpec.model_validate({"benchmark": "b", "base_model": "m", **asked}))
     age(run.root)
     return run
 
@@ -135,6 +142,17 @@ def clean(home: Home, **wanted: object) -> list[Removable]:
     for find in found:
         remove_found(find)
     return found
+
+
+def test_weights_that_open_and_coming_experiments_begin_with_stay(tmp_path: Path) -> None:
+    """Window 3: the next idea after 5 and the open 6 knows 1 to 4."""
+    home = make_home(tmp_path)
+    outcomes = ["promoted", "promoted", "not promoted", "promoted", "promoted"]
+    run = make_run(home, "r", outcomes, over=False, parallel=2)
+    idea = Hypothesis(statement="s", reason="r", disproof="d", aspect="first", parent=1)
+    put(run.experiment(6).hypothesis, idea.model_dump_json())
+    clean(home)
+    assert [n for n in range(1, 6) if (run.experiment(n).model / "model.safetensors").is_file()] == [1, 2, 4, 5]
 
 
 RUN = st.fixed_dictionaries(
