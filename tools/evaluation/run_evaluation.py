@@ -163,7 +163,7 @@ def _probe(run_tools: RunTools) -> Evaluation:
 
 def measuring_conditions(run_tools: RunTools) -> str:
     """What scores are measured with now: `Score.measured_with` of a score that can be compared with new ones."""
-    return conditions_hash(run_tools.engine("opencompass"), _how(run_tools))
+    return conditions_hash(run_tools.engine("opencompass"), evaluation_conditions(run_tools))
 
 
 def start_sealed(run_tools: RunTools, best: Path | None) -> None:
@@ -228,12 +228,16 @@ def _sets(run_tools: RunTools, split: Measured, limit: int | None) -> list[ItemS
     return found
 
 
-def _how(run_tools: RunTools) -> EvaluationConditions:
-    """The same for every model of a run: one adapter that vLLM cannot serve takes them all to transformers."""
+def evaluation_conditions(run_tools: RunTools) -> EvaluationConditions:
+    """The same for every model of a run: one adapter that vLLM cannot serve takes them all to transformers.
+
+    Beside other experiments nobody knows which adapters are still to come, so transformers it is unless vLLM is asked for.
+    """
+    chosen = run_tools.settings.backend
+    if chosen == "auto" and run_tools.spec.parallel > 1:
+        chosen = "hf"
     adapters = [file.parent for file in sorted(run_tools.run.experiments.glob("[0-9]*/model/adapter_config.json"))]
-    backend = choose_backend(
-        run_tools.settings.backend, run_tools.engine("opencompass"), run_tools.setup.device, adapters
-    )
+    backend = choose_backend(chosen, run_tools.engine("opencompass"), run_tools.setup.device, adapters)
     device: Literal["cpu", "cuda"] = "cuda" if run_tools.setup.device == "cuda" else "cpu"
     return EvaluationConditions(
         device=device,
@@ -247,7 +251,7 @@ def _how(run_tools: RunTools) -> EvaluationConditions:
 def _evaluation(
     run_tools: RunTools, where: Path, models: list[ModelWeights], split: Measured, limit: int | None = None
 ) -> Evaluation:
-    how = _how(run_tools)
+    how = evaluation_conditions(run_tools)
     return Evaluation(
         evaluation_folder(run_tools, where),
         tuple(models),

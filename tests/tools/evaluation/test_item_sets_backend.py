@@ -1,6 +1,7 @@
 """vLLM is taken where it is there and can serve; asked for in vain it is one line."""
 
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +9,10 @@ from typing import Any
 import pytest
 
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.tools.evaluation.item_sets import choose_backend, is_servable
+from tuneloop.tools.evaluation.run_evaluation import evaluation_conditions
 
 WITH: Any = SimpleNamespace(folder=Path("/oc"), packages={"opencompass": "0.5.4", "vllm": "0.12.0"})
 WITHOUT: Any = SimpleNamespace(folder=Path("/oc"), packages={"opencompass": "0.5.4"})
@@ -28,6 +32,23 @@ def test_auto_takes_what_is_there(tmp_path: Path) -> None:
     assert choose_backend("auto", WITHOUT, "cuda") == "hf"
     assert choose_backend("hf", WITH, "cuda") == "hf"
     assert choose_backend("vllm", WITH, "cuda", [dora]) == "vllm"
+
+
+@pytest.mark.parametrize("backend", ["auto", "hf", "vllm"])
+def test_adapters_of_experiments_beside_change_no_conditions(backend: str, tmp_path: Path) -> None:
+    run_tools: Any = SimpleNamespace(
+        spec=RunSpec(benchmark="b", base_model="m", parallel=2),
+        settings=SimpleNamespace(backend=backend, scorer_folder=tmp_path),
+        setup=SimpleNamespace(device="cuda"),
+        run=RunFolder(tmp_path),
+        engine=lambda _: WITH,
+    )
+    before = evaluation_conditions(run_tools).backend
+    adapter(RunFolder(tmp_path).experiment(2).model, use_dora=True)
+    assert before == evaluation_conditions(run_tools).backend == ("vllm" if backend == "vllm" else "hf")
+    run_tools.spec = run_tools.spec.model_copy(update={"parallel": 1})
+    shutil.rmtree(RunFolder(tmp_path).experiments)
+    assert evaluation_conditions(run_tools).backend == ("hf" if backend == "hf" else "vllm")
 
 
 def test_asked_for_in_vain_it_is_one_line_with_the_cure() -> None:
