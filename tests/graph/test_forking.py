@@ -14,15 +14,17 @@ from tuneloop.cli.main import cli
 from tuneloop.core.directive import Bound, Directive, Extend, Finish, Lasting, Use
 from tuneloop.core.directive_log import append_row, read_directives
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.experiment import Critique, Experiment, Feedback, Hypothesis
 from tuneloop.core.files import read_json, write_json, write_lines
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.lifecycle.rebuild import rebuild
+from tuneloop.tools.budget.spending import seconds_worked
 from tuneloop.tools.housekeeping.pruning import prune_experiment
 from tuneloop.tools.runs import fork
 from tuneloop.tools.runs.evidence import HASHES, record_evidence
-from tuneloop.tools.runs.fork import fork_run, read_fork, send_first_message
+from tuneloop.tools.runs.fork import fork_budget, fork_run, read_fork, send_first_message
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.messages import waiting
@@ -236,3 +238,21 @@ def test_a_parent_of_another_home_is_refused(home: Home, parent: RunFolder) -> N
     parent.signature.unlink()
     with pytest.raises(InvalidRequestError, match="was not made by this home"):
         made(home, parent, 3)
+
+
+def test_fork_of_a_run_side_by_side_has_its_whole_timeout(tmp_path: Path) -> None:
+    """The limit counts from what the fork stands on: preparation and experiments, as what it has worked does."""
+    run = Home(tmp_path).run("f")
+    write_json(run.baseline / "spent.json", {"seconds": 30.0})
+    made = Experiment(
+        number=1,
+        hypothesis=Hypothesis(statement="s", reason="r", disproof="d", aspect="rate"),
+        feedback=Feedback(promoted=False, critique=Critique(explanation="", lesson="")),
+        seconds=100.0,
+    )
+    write_json(run.experiment(1).result, made.model_dump(mode="json"))
+    write_json(run.fork, {"run": "parent", "at": 1, "before": []})
+    for parallel in (1, 2):
+        spec = RunSpec(benchmark="b", base_model="m", timeout=1000, parallel=parallel)
+        write_manifest(run, fork_budget(spec, run, load_journal(run), None, 60))
+        assert (read_spec(run).timeout or 0) - seconds_worked(run) == 60

@@ -197,11 +197,13 @@ def seconds_worked(run: RunFolder) -> float:
     What closed experiments and the turns since say; all turns, if that is more.
     """
     closed = load_journal(run).experiments
-    if run.spec.is_file() and read_spec(run).parallel > 1:
-        before = read_field(run.fork, "at", int) if run.fork.is_file() else 0
-        return seconds_at_work(run.events) + sum(e.seconds for e in closed[:before])
-    took = [(part.experiment, part.seconds + part.lost) for part in node_turns(run.events)]
     prepared = run.baseline / "spent.json"
     known = read_field(prepared, "seconds", float) if prepared.is_file() else 0.0
+    if run.spec.is_file() and read_spec(run).parallel > 1:
+        inherited = 0.0  # a fork's limit counts from what it stands on, its preparation included
+        if run.fork.is_file():
+            inherited = known + sum(e.seconds for e in closed[: read_field(run.fork, "at", int)])
+        return seconds_at_work(run.events) + inherited
+    took = [(part.experiment, part.seconds + part.lost) for part in node_turns(run.events)]
     known += sum(e.seconds for e in closed) + sum(seconds for number, seconds in took if number > len(closed))
     return max(known, sum(seconds for _, seconds in took))
