@@ -23,6 +23,7 @@ from tuneloop.tools.evaluation.run_evaluation import (
     measuring_conditions,
     validation_scores,
 )
+from tuneloop.tools.jobs.gpu_share import lending_gpus
 from tuneloop.tools.runs.evidence import record_evidence
 from tuneloop.tools.runs.journal import experiment_score, keep_score, score_file, shown_score
 
@@ -55,6 +56,7 @@ def remeasure_references(ctx: Context) -> None:
         kept = experiment_score(ctx.run, number)
         if kept.measured_with == now and len(kept.every) == kept.n:
             continue
+        place = evaluation_place(ctx.run_tools, number)
         who = f"experiment {number}" if number else "the base model"
         ctx.emit(
             RecipeFailure(
@@ -62,8 +64,10 @@ def remeasure_references(ctx: Context) -> None:
             )
         )
         try:
-            keep_score(score_file(ctx.run, number), measure_experiment(ctx, number))
-            record_evidence(ctx.run, evaluation_place(ctx.run_tools, number))
+            with lending_gpus(ctx.run, ctx.state.experiment, place):
+                found = measure_experiment(ctx, number)
+            keep_score(score_file(ctx.run, number), found)
+            record_evidence(ctx.run, place)
         except RecipeError as e:
             if e.culprit == "environment":  # time or budget is over: the run comes to its end
                 raise

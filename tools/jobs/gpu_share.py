@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tuneloop.core.errors import InvalidRequestError
@@ -69,6 +70,21 @@ def assigned(experiment: Path) -> list[int]:
     """The GPUs of an experiment; []: all of them."""
     file = experiment / FILE
     return read_model(file, list[int]) if file.is_file() else []
+
+
+@contextlib.contextmanager
+def lending_gpus(run: RunFolder, number: int, place: Path) -> Iterator[None]:
+    """Jobs in the folder `place` see the GPUs of an experiment meanwhile: it waits for them."""
+    own, before = assigned(run.experiment(number).root), assigned(place)
+    if own:
+        write_json(place / FILE, own)
+    try:
+        yield
+    finally:
+        if own and before:
+            write_json(place / FILE, before)
+        elif own:
+            (place / FILE).unlink(missing_ok=True)
 
 
 def gpu_environment(jobs: Path) -> dict[str, str]:

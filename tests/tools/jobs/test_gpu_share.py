@@ -16,6 +16,7 @@ from tuneloop.tools.jobs.gpu_share import (
     check_gpus,
     free_share,
     gpu_environment,
+    lending_gpus,
     release_gpus,
 )
 
@@ -51,6 +52,17 @@ def test_no_share_is_free_while_all_are_held(run: RunFolder) -> None:
     assert free_share(run, 1, [2, 3], 2) == [], "its share is with 3 meanwhile"
     release_gpus(run, 1)
     assert free_share(run, 3, [1, 2], 2) == [0, 1]
+
+
+def test_what_is_measured_again_sees_the_gpus_of_the_experiment_that_waits_for_it(run: RunFolder) -> None:
+    give(run, 1, [])
+    give(run, 2, [1])
+    for place, own in ((run.baseline, []), (run.experiment(1).root, [0, 1])):
+        with lending_gpus(run, 2, place):
+            assert gpu_environment(place / "jobs") == {"CUDA_VISIBLE_DEVICES": "2,3"}
+        assert assigned(place) == own
+    with lending_gpus(run, 3, run.baseline):
+        assert assigned(run.baseline) == [], "one that has no share lends none"
 
 
 def test_shares_are_of_the_gpus_that_the_process_may_use(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
