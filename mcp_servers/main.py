@@ -7,6 +7,7 @@ import importlib
 import os
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,14 @@ SERVERS = (*OF_A_RUN, "runs")
 PORTS = {"params": 8124, "data": 8125, "training": 8126, "evaluation": 8127, "runs": 8128}
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SHORTEST_TOKEN = 16  # characters, where strangers can guess
+BUILDING = threading.Lock()  # pydantic finishes a schema at its first use, and not in two threads at once
 
 
 def build_named_server(name: str, scope: Scope) -> FastMCP:
     """One of the servers. The owner's `evaluation` is a module of its own: it reaches beyond the run."""
     module = "evaluation_owner" if scope.owner and name == "evaluation" else name
-    server: FastMCP = importlib.import_module(f"tuneloop.mcp_servers.{module}").build_server(scope)
+    with BUILDING:
+        server: FastMCP = importlib.import_module(f"tuneloop.mcp_servers.{module}").build_server(scope)
     return server
 
 
