@@ -15,8 +15,9 @@ from functools import cache
 from pathlib import Path
 from random import Random
 from statistics import NormalDist
+from typing import Self
 
-from pydantic import ValidationError
+from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
 from tuneloop.agents.policy.data_moves import mean_doubt
 from tuneloop.agents.policy.moves import Case, Move
@@ -37,9 +38,9 @@ class Kind(Frozen):
     `spread`: standard deviation of gains around what the weights say, in points; `count`: moves behind them.
     """
 
-    weights: tuple[float, ...]
-    root: tuple[tuple[float, ...], ...] = ()
-    spread: float
+    weights: tuple[FiniteFloat, ...]
+    root: tuple[tuple[FiniteFloat, ...], ...] = ()
+    spread: float = Field(gt=0, allow_inf_nan=False)
     count: int = 0
 
     def gain(self, evidence: Sequence[float]) -> float:
@@ -62,6 +63,17 @@ class MoveTable(Frozen):
     features: tuple[str, ...] = FEATURES
     kinds: dict[str, Kind] = {}
     runs: dict[str, int] = {}
+
+    @model_validator(mode="after")
+    def shaped(self) -> Self:
+        """Raises ValueError where a kind has more or fewer weights than there are features."""
+        many = len(self.features)
+        rows = [[len(row) for row in kind.root] for kind in self.kinds.values() if kind.root]
+        if any(len(kind.weights) != many for kind in self.kinds.values()) or any(
+            r != [*range(1, many + 1)] for r in rows
+        ):
+            raise ValueError(f"a kind has not {many} weights")
+        return self
 
 
 @cache

@@ -232,4 +232,4 @@ def is_good(row: JournalRow) -> bool:
         return True
     if row.gain is None or row.gain_low is None or row.gain_high is None:
         return False
-    return 0 > row.gain > -(row.gain_high - row.gain_low) / (2 * NEAR)
+    return 0 >= row.gain > -(row.gain_high - row.gain_low) / (2 * NEAR)

@@ -110,7 +110,7 @@ def stop_proposal(brief: Brief, case: Case, reason: str) -> Hypothesis:
         raise RecipeError("every change that the evidence allows was tried")
     return Hypothesis(
         statement="Little more is to be expected.",
-        reason=f"{reason} The best is experiment {case.evidence.number}.",
+        reason=reason,
         disproof="a change that is not among those of the offline policy improves the score",
         aspect="stop",
         parent=case.evidence.number,
@@ -266,23 +266,28 @@ async def find_moves(brief: Brief, tools: Toolbox, incumbent: JournalRow) -> tup
     )
     case = Case(situation, permitted_evidence(evidence, situation), parameter_map)
     ideas = [*(row.hypothesis for row in brief.journal), *(one.hypothesis for one in brief.under_way)]
-    tried = [(idea.data_plan, dict(idea.training_plan)) for idea in ideas]
+    known = [(plan_fingerprint(idea.data_plan, {}), dict(idea.training_plan)) for idea in ideas]
     asked = directive_moves(case, parent.hypothesis.data_plan, dict(parent.hypothesis.training_plan))
-    prints = {plan_fingerprint(*recipe) for recipe in tried}
-    untried = [move for move in asked if plan_fingerprint(move.plan, move.training) not in prints]
+    tried = tried_plans(brief)
+    untried = [move for move in asked if plan_fingerprint(move.plan, move.training) not in tried]
+    known += [(plan_fingerprint(case.plan, {}), case.training)]
+    known += [(plan_fingerprint(move.plan, {}), move.training) for move in untried]
     for move in (limit_move(m, case) for m in (*rule_moves(case), *join_moves(case), *grpo_moves(case, grpo))):
-        known = ((case.plan, case.training), *tried, *((m.plan, m.training) for m in untried))
-        if not any(alike((move.plan, move.training), recipe) for recipe in known):
+        recipe = (plan_fingerprint(move.plan, {}), move.training)
+        if not any(alike(recipe, other) for other in known):
+            known.append(recipe)
             untried.append(move)
     return case, untried
 
 
-def alike(one: tuple[Plan, Values], other: tuple[Plan, Values]) -> bool:
-    """Whether two recipes are the same for what an experiment can tell: numbers of the training within 15 %."""
+def alike(one: tuple[str, Values], other: tuple[str, Values]) -> bool:
+    """Whether two recipes, a data plan's fingerprint and training values, are the same for what an experiment can tell.
+
+    Numbers of the training may differ by 15 %.
+    """
     (plan, values), (plan_, values_) = one, other
-    if values.keys() != values_.keys() or not all(close(values[key], values_[key]) for key in values):
-        return False
-    return plan_fingerprint(plan, {}) == plan_fingerprint(plan_, {})
+    same = plan == plan_ and values.keys() == values_.keys()
+    return same and all(close(values[key], values_[key]) for key in values)
 
 
 def close(one: Value, other: Value) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 
 from planner import rows as rows_module
 from planner.arena import Arena, Site, site
+from planner.made_task import family
 from planner.players import Asked, Player, RandomSearch, chat, offline
 from planner.regret import Curve, best_of, curve, joined, played
 from planner.rows import Made, RowMaker
@@ -71,11 +72,6 @@ class Played:
     curves: tuple[Curve, ...]
     moves: tuple[str, ...]
     projected: tuple[str, ...]
-
-
-def family(task: str) -> str:
-    """`till12` → `till`."""
-    return task.rstrip("0123456789")
 
 
 class Bench:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from planner.play import Extent, Fitted, Played, family
+from planner.made_task import family
+from planner.play import Extent, Fitted, Played
 from planner.real import Real, shipped
 from planner.regret import BUDGET, Curve, bootstrap, by_surface, joined, ratio
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuneloop.agents.policy import expected_moves, move_table
+from tuneloop.agents.policy.data_plan import plan_fingerprint
 from tuneloop.agents.policy.evidence import parent_of
 from tuneloop.agents.policy.move_table import (
     FEATURES,
@@ -57,6 +58,8 @@ def test_the_shipped_table_is_whole() -> None:
         (None, "is missing"),
         ("{", "cannot be read"),
         (json.dumps({"kinds": {"rate.higher": {"weights": ["a"]}}}), "cannot be read"),
+        (json.dumps({"kinds": {"rate.higher": {"weights": [1.0], "spread": 2.0}}}), "cannot be read"),
+        (json.dumps({"kinds": {"rate.higher": {"weights": [0.0] * len(FEATURES), "spread": 0.0}}}), "cannot be read"),
         (json.dumps({"version": 9}), "has version 9; right is 1"),
         (json.dumps({"features": ["room"]}), "is of other evidence"),
     ],
@@ -120,8 +123,9 @@ def test_recipes_alike_are_not_tried_twice(messy: Any) -> None:
     plan, values = first.data_plan, dict(first.training_plan)
     rate = float(str(values["learning_rate"]))
     near, far = {**values, "learning_rate": 1.1 * rate}, {**values, "learning_rate": 1.4 * rate}
-    assert alike((plan, values), (plan, near)) and not alike((plan, values), (plan, far))
-    assert not alike((plan, values), (plan[1:], values))
+    same, other_plan = plan_fingerprint(plan, {}), plan_fingerprint(plan[1:], {})
+    assert alike((same, values), (same, near)) and not alike((same, values), (same, far))
+    assert not alike((same, values), (other_plan, values))
     other = first.model_copy(update={"training_plan": {**values, "learning_rate": 2.2 * rate}, "parent": 1})
     rows = (messy.row(1, first), messy.row(2, other, outcome="not promoted", gain=-9.0, gain_low=-12.0, gain_high=-6.0))
     _, moves = found(messy, rows)

@@ -63,7 +63,7 @@ def test_the_page_keeps_what_people_wrote(tmp_path: Path) -> None:
 
 def test_the_checked_in_runs_are_whole() -> None:
     from planner.collect import known
-    from planner.play import family
+    from planner.made_task import family
     from planner.space import loaded
     from planner.tasks import FAMILIES
 
