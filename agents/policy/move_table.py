@@ -1,7 +1,8 @@
 """The table of moves: what a kind of move has brought under such evidence, by real runs (`benchmarks/planner/table.py`).
 
-`move_table.json` holds for each kind the weights of `FEATURES`, the spread of gains around them, both in points, and from
-how many moves they come. A kind that it does not know, or a table that cannot be read, gets the flat prior.
+`move_table.json` holds for each kind the weights of `FEATURES` for the gain and for the improvement, which is the gain with
+losses counted as 0: what does not help is not kept. Gains lean to one side, so the improvement is learned by itself. A kind
+that the table does not know, or a table that cannot be read, gets the flat prior.
 """
 
 from __future__ import annotations
@@ -33,27 +34,24 @@ NORMAL = NormalDist()
 
 
 class Kind(Frozen):
-    """A kind of move: `weights` of FEATURES and the `root` of their covariance, its rows from the first feature on.
+    """A kind of move: weights of FEATURES, in points, for the gain and for the improvement.
 
     `spread`: standard deviation of gains around what the weights say, in points; `count`: moves behind them.
     """
 
     weights: tuple[FiniteFloat, ...]
-    root: tuple[tuple[FiniteFloat, ...], ...] = ()
+    improvement: tuple[FiniteFloat, ...]
     spread: float = Field(gt=0, allow_inf_nan=False)
     count: int = 0
 
-    def gain(self, evidence: Sequence[float]) -> float:
-        """Points that such evidence lets expect."""
-        return sum(w * f for w, f in zip(self.weights, evidence, strict=True))
 
-    def doubt(self, evidence: Sequence[float]) -> float:
-        """How far that may be off, in points: much where the evidence is unlike all that was seen."""
-        columns = zip(*(row + (0.0,) * (len(self.root) - len(row)) for row in self.root), strict=True)
-        return math.hypot(*(sum(a * f for a, f in zip(column, evidence, strict=True)) for column in columns))
+def predicted(weights: Sequence[float], evidence: Sequence[float]) -> float:
+    """Points that such evidence lets expect."""
+    return sum(w * f for w, f in zip(weights, evidence, strict=True))
 
 
-FLAT = Kind(weights=(0.0,) * len(FEATURES), spread=2.0)
+NONE = (0.0,) * len(FEATURES)
+FLAT = Kind(weights=NONE, improvement=(0.8, *NONE[1:]), spread=2.0)
 
 
 class MoveTable(Frozen):
@@ -68,10 +66,7 @@ class MoveTable(Frozen):
     def shaped(self) -> Self:
         """Raises ValueError where a kind has more or fewer weights than there are features."""
         many = len(self.features)
-        rows = [[len(row) for row in kind.root] for kind in self.kinds.values() if kind.root]
-        if any(len(kind.weights) != many for kind in self.kinds.values()) or any(
-            r != [*range(1, many + 1)] for r in rows
-        ):
+        if any({len(kind.weights), len(kind.improvement)} != {many} for kind in self.kinds.values()):
             raise ValueError(f"a kind has not {many} weights")
         return self
 
@@ -128,37 +123,30 @@ class RankedMove:
 def rank_moves(case: Case, moves: Sequence[Move], table: MoveTable, seed: str) -> list[RankedMove]:
     """The moves, the most worth first: expected improvement a minute. The same `seed` gives the same order.
 
-    The doubt of the weights counts as spread, so that what is unlike all that was seen is worth a try.
+    What this run's own experiments of the kind brought weighs against `PRIOR_COUNT` experiments of the table.
     """
-    learned = residuals(case.situation.brief.journal)
+    gains, residuals = results(case.situation.brief.journal)
     ranked = []
     for move in moves:
         kind = table.kinds.get(move.kind, FLAT)
-        told = learned[move.kind]
-        weight = PRIOR_COUNT + len(told)
+        weight = PRIOR_COUNT + len(gains[move.kind])
         evidence = features(case, move)
-        gain = kind.gain(evidence) + sum(told) / weight
-        doubt = kind.doubt(evidence) * math.sqrt(PRIOR_COUNT / weight)
-        spread = math.hypot(kind.spread, doubt)
+        gain = predicted(kind.weights, evidence) + sum(residuals[move.kind]) / weight
+        seen = sum(max(0.0, one) for one in gains[move.kind])
+        improvement = (PRIOR_COUNT * max(0.0, predicted(kind.improvement, evidence)) + seen) / weight
         luck = Random(f"{seed} {move.kind}").gauss(0, LUCK)
-        worth = math.exp(luck) * expected_improvement(gain, spread) / duration_ratio(case, move)
-        ranked.append(RankedMove(move, gain, spread, worth))
-    return sorted(ranked, key=lambda one: -one.worth)
+        ranked.append(RankedMove(move, gain, kind.spread, math.exp(luck) * improvement / duration_ratio(case, move)))
+    return sorted(ranked, key=lambda one: (-one.worth, -one.gain))
 
 
-def residuals(journal: Sequence[JournalRow]) -> Mapping[str, list[float]]:
-    """By kind of move, how much more this run's experiments gained than was expected of them."""
-    found: dict[str, list[float]] = defaultdict(list)
+def results(journal: Sequence[JournalRow]) -> tuple[Mapping[str, list[float]], Mapping[str, list[float]]]:
+    """By kind of move, what this run's experiments gained, and how much more that was than expected of them."""
+    gains, residuals = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     for row in journal:
         if row.gain is not None and row.hypothesis.expected_gain is not None:
-            found[row.hypothesis.move].append(row.gain - row.hypothesis.expected_gain)
-    return found
-
-
-def expected_improvement(mean: float, spread: float) -> float:
-    """The mean of a normal gain, counted as 0 where it is a loss."""
-    u = mean / spread
-    return spread * (NORMAL.pdf(u) + u * NORMAL.cdf(u))
+            gains[row.hypothesis.move].append(row.gain)
+            residuals[row.hypothesis.move].append(row.gain - row.hypothesis.expected_gain)
+    return gains, residuals
 
 
 def duration_ratio(case: Case, move: Move) -> float:

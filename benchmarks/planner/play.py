@@ -24,12 +24,14 @@ from planner.simulated_task import SimulatedTask
 from planner.space import Point, loaded
 from planner.surface import Array, Surface, features, held_out, surface
 from planner.table import Seen, walk
+from planner.tpe import TpeSearch
 from tuneloop.agents.policy import row_operations
 from tuneloop.agents.policy.move_table import MoveTable
 from tuneloop.core.files import digest, digest_file, read_json, write_json
 from tuneloop.core.settings import Settings, load_settings
 
-UNSEEN = ("stories11", "stories12", "till11", "till12")  # no real run of these went into the surface
+FAMILIES = ("stories", "till", "choice", "chains")
+UNSEEN = tuple(family + seed for family in FAMILIES for seed in ("11", "12"))  # no real run of these is in the surface
 TAUGHT = ("21", "22")  # seeds of each family on which the table of moves is learned
 WAYS = 8
 ENOUGH = 30  # real runs of a family, from which on the table learns from it
@@ -41,7 +43,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is simulated: trials of each player, and data parts."""
+    """How much is simulated: trials of random search, of the policy and of TPE, and data parts."""
 
     tasks: tuple[str, ...] = UNSEEN
     random: int = 200
@@ -141,6 +143,7 @@ class Bench:
         data = self._data(here.arena, row_maker, extent.data)
         policy = offline(self.table(family(task)))
         players: list[tuple[Player, int]] = [(RandomSearch(data), extent.random), (policy, extent.policy)]
+        players.append((TpeSearch(), extent.policy))
         if (settings := load_settings()).chat_model and extent.chat:
             folder = self.settings.home.root / "chat"
             players.append((chat(settings, here.ctx.run, folder), extent.chat))

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Protocol
 
 from planner.simulate import Trial
-from planner.space import RANKS, RATES, STEPS, TURNED, Point, Space
+from planner.space import RANKS, RATES, STEPS, Point, Space
 from tuneloop.agents.agent import ask
 from tuneloop.agents.critic import CRITIC
 from tuneloop.agents.policy import OfflinePolicy
@@ -164,7 +164,7 @@ def recipes(space: Space) -> str:
     """The space in words."""
     k = space.parameter_map
     return RECIPES.format(
-        sources=", ".join(s.id for s in space.sources), turned=", ".join(TURNED), method=k.method, rate=k.rate,
+        sources=", ".join(s.id for s in space.sources), turned=", ".join(space.turned), method=k.method, rate=k.rate,
         rates="{:g} to {:g}".format(*RATES), steps=k.steps, lengths="{} to {}".format(*STEPS), rank=k.rank,
         ranks=f"{RANKS[0]} to {RANKS[-1]}",
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """The table of moves, learned: every move that the policy sees on simulated ways is answered by the surface of real runs.
 
 Ways begin at the policy's first recipe or at a random one, and each takes moves at random, so that no planner's taste is
-learned. A kind's weights are a ridge regression of gain on evidence; its spread is what that leaves.
+learned. A kind's weights are ridge regressions, of gain and of improvement, on evidence; its spread is what gains leave.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 import numpy as np
+import numpy.typing as npt
 
 from planner.simulate import Trial
 from planner.simulated_task import SimulatedTask
@@ -23,8 +24,11 @@ from tuneloop.agents.policy.moves import Move
 from tuneloop.agents.policy.researcher import find_moves, propose_hypothesis
 from tuneloop.core.experiment import Critique, Hypothesis
 
-STEPS, LEAST = 6, 12
+STEPS = 6
 USUAL = 15.0  # points: how large a weight usually is
+LEAST = 0.5  # points: no spread is taken to be smaller
+
+Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -43,28 +47,28 @@ class Seen:
     rows: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
 
     def table(self, runs: Mapping[str, int]) -> MoveTable:
-        """The table; kinds seen hardly ever are left to the flat prior."""
-        kinds = {kind: regressed(rows) for kind, rows in sorted(self.rows.items()) if len(rows) >= LEAST}
-        return MoveTable(kinds=kinds, runs=dict(runs))
+        """The table; of kinds seen hardly ever the regression itself expects next to nothing."""
+        return MoveTable(kinds={kind: regressed(rows) for kind, rows in sorted(self.rows.items())}, runs=dict(runs))
 
 
 def regressed(rows: Sequence[Row]) -> Kind:
-    """Bayesian ridge regression of one kind. Moves of one way are much alike: together they count as one."""
+    """One kind. Moves of one way are much alike: together they count as one."""
     x, y = np.array([row.evidence for row in rows]), np.array([row.gain for row in rows])
     ways = Counter(row.way for row in rows)
     count = np.array([1 / ways[row.way] for row in rows])
-    spread = max(1.0, float(np.sqrt(np.average((y - np.average(y, weights=count)) ** 2, weights=count))))
+    gain, spread = ridge(x, y, count)
+    improvement, _ = ridge(x, np.maximum(y, 0), count)
+    return Kind(weights=gain, improvement=improvement, spread=spread, count=len(rows))
+
+
+def ridge(x: Array, y: Array, count: Array) -> tuple[tuple[float, ...], float]:
+    """Bayesian ridge regression, the spread found by turns: weights, and the spread of `y` around what they say."""
+    spread = max(LEAST, float(np.sqrt(np.average((y - np.average(y, weights=count)) ** 2, weights=count))))
     for _ in range(5):
         precision = (x.T * count) @ x / spread**2 + np.eye(x.shape[1]) / USUAL**2
         weights = np.linalg.solve(precision, (x.T * count) @ y / spread**2)
-        spread = max(1.0, float(np.sqrt(np.average((y - x @ weights) ** 2, weights=count))))
-    root = np.linalg.cholesky(np.linalg.inv(precision))
-    return Kind(
-        weights=tuple(round(float(w), 2) for w in weights),
-        root=tuple(tuple(round(float(v), 2) for v in line[: i + 1]) for i, line in enumerate(root)),
-        spread=round(spread, 2),
-        count=len(rows),
-    )
+        spread = max(LEAST, float(np.sqrt(np.average((y - x @ weights) ** 2, weights=count))))
+    return tuple(round(float(w), 2) for w in weights), round(spread, 2)
 
 
 def walk(simulated: SimulatedTask, starts: Sequence[Point], seeds: Iterable[int], seen: Seen) -> None:

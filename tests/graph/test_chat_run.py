@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from tuneloop.tools.runs.messages import say
 
 CANARY = "canary-2b8e61f07a9d4c35"
 BROKEN = Reply("", (Call("DataScript", '{"code": "import js'),))
+BREAKS = ("data_engineer", 1, 0)  # agent, experiment and attempt whose script ends with an error
 LISTS = Reply("", (Call("data_list_datasets", {}),))
 FAULTS: dict[tuple[int, str], list[Said]] = {
     (1, "researcher"): [
@@ -83,9 +84,9 @@ class Mind:
     in each experiment. The first data script ends with an error; `repair`: the requests until it is right.
     """
 
-    def __init__(self, run: RunFolder, settings: Settings) -> None:
+    def __init__(self, run: RunFolder, settings: Settings, *, errs: bool = True) -> None:
         self.run, self.settings = run, settings
-        self.faults = {place: list(said) for place, said in FAULTS.items()}
+        self.faults = {place: list(said) for place, said in FAULTS.items() if errs}
         self.hangs = threading.Event()
         self.plans: dict[str, tuple[list[tuple[Call, ...]], Call]] = {}
         self.sound: list[dict[str, Any]] = []
@@ -110,7 +111,7 @@ class Mind:
         if told.brief["experiment"] == 1:
             repairs = told.agent == "validator" or (told.brief["attempt"] and told.agent != "critic")
             (self.repair if repairs else self.sound).append(asked)
-        if (told.brief["experiment"], told.agent, told.brief["attempt"]) == (1, "data_engineer", 0):
+        if self.faults and (told.agent, told.brief["experiment"], told.brief["attempt"]) == BREAKS:
             assert isinstance(answer.arguments, dict)
             code = answer.arguments["code"]
             answer = Call(answer.name, {**answer.arguments, "code": f"{code}\nraise ValueError\n"})
@@ -179,6 +180,35 @@ def test_a_run_with_a_model_that_errs_in_every_way(
     thrifty(mind.sound, [mind.opening[number] for number in (1, 2, 3, 4)])
     repair = [size for asked in mind.repair for _, size in sent_parts(asked)]
     assert 0 < sum(repair) <= 25_000, (len(mind.repair), sum(repair))
+
+
+def test_a_run_without_a_benchmark(tmp_path: Path, llamafactory: Engine, tiny: Path) -> None:
+    """The model is asked what to train on and how; there is nothing that a critic could explain."""
+    home, data = linked_home(tmp_path / "home"), tmp_path / "sums"
+    run = RunFolder(home / "runs" / "plain")
+    data.mkdir()
+    rows = ({"instruction": f"{i} and {i % 7}?", "output": f"{i} + {i % 7} = {i + i % 7}"} for i in range(300))
+    (data / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    mind = Mind(run, Settings(FT_FILE_PATH=home), errs=False)
+    with chat_server(mind) as chat:
+        told = {"CHAT_MODEL": "m", "OPENAI_API_KEY": CANARY, "OPENAI_API_BASE": chat.url}
+        words = ("--benchmark", "none", "--dataset", str(data), "--base-model", "tiny", "--run-id", "plain")
+        output = tuneloop(home, "run", *words, "--step-n", "1", **told).communicate()[0]
+        say(run, "use max_steps=40")
+        done = tuneloop(home, "resume", "plain", **told)
+        output += done.communicate()[0]
+    assert done.returncode == 0, output[-5000:]
+    report = read_json(run.report_json)
+    assert [e["outcome"] for e in report["experiments"]] == ["not evaluated"]
+    assert (report["planner"], report["claim"], report["best"]["delivered"]) == ("chat m", None, True)
+    asked = {line.agent: line.prompt for path in list_transcripts(run) for line in first_lines(path)}
+    assert set(asked) == {"researcher", "data_engineer", "config_coder"}
+    assert all("no benchmark: one experiment is trained and delivered" in prompt for prompt in asked.values())
+
+
+def first_lines(path: Path) -> Iterator[TranscriptStarted]:
+    """What was asked, of a transcript."""
+    return (line for line in read_transcript(path) if isinstance(line, TranscriptStarted))
 
 
 def thrifty(asked: list[dict[str, Any]], openings: list[dict[str, Any]]) -> None:

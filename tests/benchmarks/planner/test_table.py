@@ -1,13 +1,13 @@
-"""The table of moves, learned: what a regression says, how sure it is, and moves that simulated ways see."""
+"""The table of moves, learned: what a regression says of gains and of improvements, and moves that simulated ways see."""
 
 from __future__ import annotations
 
 from random import Random
 
 import numpy as np
-from planner.table import LEAST, Row, Seen, gain_of, regressed, walk
+from planner.table import Row, Seen, gain_of, regressed, walk
 
-from tuneloop.agents.policy.move_table import FEATURES, MoveTable
+from tuneloop.agents.policy.move_table import FEATURES, MoveTable, predicted
 
 PLACE = FEATURES.index("strength")
 
@@ -19,27 +19,35 @@ def row(way: int, strength: float, gain: float) -> Row:
     return Row(f"way {way}", tuple(evidence), gain)
 
 
-def test_a_kind_is_known_where_it_was_seen_and_doubted_where_not() -> None:
+def test_a_kind_is_known_where_it_was_seen() -> None:
     rng = np.random.default_rng(0)
     rows = [row(i, s, 2 + 12 * s + rng.normal(0, 1.5)) for i, s in enumerate(rng.uniform(0, 0.5, 120))]
+    kind, near = regressed(rows), row(0, 0.25, 0).evidence
+    assert abs(predicted(kind.weights, near) - 5) < 0.8 and 1.2 < kind.spread < 2.0
+    assert abs(predicted(kind.improvement, near) - 5) < 0.8 and kind.count == 120
+
+
+def test_a_kind_that_loses_as_a_rule_may_be_worth_a_try() -> None:
+    rows = [row(way, 0.1, 12.0 if way % 4 == 0 else -20.0) for way in range(80)]
     kind = regressed(rows)
-    near, far = row(0, 0.25, 0).evidence, row(0, 4.0, 0).evidence
-    assert abs(kind.gain(near) - 5) < 0.8 and 1.2 < kind.spread < 2.0
-    assert kind.doubt(near) < 0.5 < 3 < kind.doubt(far)
-    assert kind.count == 120
+    assert predicted(kind.weights, rows[0].evidence) < -10
+    assert abs(predicted(kind.improvement, rows[0].evidence) - 3) < 0.5, "losses are not kept"
 
 
 def test_many_moves_of_one_way_count_as_one() -> None:
     rows = [row(0, 0.1, 30.0) for _ in range(200)] + [row(way, 0.1, 0.0) for way in range(1, 6)]
-    assert abs(regressed(rows).gain(rows[0].evidence) - 5) < 2
+    assert abs(predicted(regressed(rows).weights, rows[0].evidence) - 5) < 2
 
 
-def test_kinds_that_were_hardly_seen_are_left_out() -> None:
+def test_of_kinds_that_were_hardly_seen_little_is_expected() -> None:
     seen = Seen()
-    seen.rows["rate.higher"] = [row(i, 0.1, 1.0) for i in range(LEAST)]
-    seen.rows["rate.lower"] = [row(i, 0.1, 1.0) for i in range(LEAST - 1)]
+    seen.rows["rate.higher"] = [row(i, 0.1, 9.0) for i in range(30)]
+    seen.rows["rate.lower"] = [row(0, 0.1, 9.0), row(1, 0.1, -9.0)]
     table = seen.table({"till3": 40})
-    assert set(table.kinds) == {"rate.higher"} and table.runs == {"till3": 40}
+    often, hardly = (
+        predicted(table.kinds[f"rate.{end}"].improvement, row(0, 0.1, 0).evidence) for end in ("higher", "lower")
+    )
+    assert often > 8 > 6 > hardly >= 0 and table.runs == {"till3": 40}
     assert MoveTable.model_validate_json(table.model_dump_json()) == table
 
 
