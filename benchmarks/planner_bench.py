@@ -16,7 +16,7 @@ import itertools
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,10 +24,11 @@ HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE))  # PYTHONSAFEPATH leaves a script's own folder out
 
 from planner.arena import home, site  # noqa: E402
-from planner.collect import RUNS, collect, known  # noqa: E402
+from planner.collect import RUNS, SHORT, collect, known, shortened  # noqa: E402
 from planner.play import UNSEEN, Bench, Extent  # noqa: E402
 from planner.real import really  # noqa: E402
 from planner.report import draw, rows, told, write_page  # noqa: E402
+from planner.short import agreements, chosen  # noqa: E402
 
 from tuneloop.agents.policy.move_table import FILE  # noqa: E402
 from tuneloop.core.files import write_json  # noqa: E402
@@ -43,7 +44,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--collect", type=int, default=0, metavar="N", help="make real runs up to N a task, nothing else"
     )
-    parser.add_argument("--minutes", type=float, metavar="M", help="with --collect: no run is begun later than that")
+    parser.add_argument(
+        "--short",
+        type=int,
+        default=0,
+        metavar="N",
+        help="run N recorded recipes a task with a quarter of their steps, nothing else",
+    )
+    parser.add_argument(
+        "--minutes", type=float, metavar="M", help="with --collect or --short: no run is begun later than that"
+    )
     parser.add_argument(
         "--real", type=int, default=2, metavar="N", help="real experiments of policy and random (default 2)"
     )
@@ -69,19 +79,30 @@ def more_runs(given: argparse.Namespace, clock: Callable[[], float] = time.monot
     """A run of each task in turn, so that what is there when it is stopped is even; what is recorded is not run again."""
     end = math.inf if given.minutes is None else clock() + 60 * given.minutes
     with ExitStack() as stack:
-        sites = [stack.enter_context(site(name, home(given.home))) for name in given.tasks or COLLECTED]
-        for number, here in itertools.product(range(given.collect + 1), sites):
+        names = given.tasks or COLLECTED
+        sites = {name: stack.enter_context(site(name, home(given.home))) for name in names}
+        for name, number in numbers(given, names):
             if clock() >= end:
                 say(f"{given.minutes:g} minutes are over")
                 return
-            if (row := collect(here, number)) is not None:
+            row = collect(sites[name], number, SHORT, shortened) if given.short else collect(sites[name], number)
+            if row is not None:
                 say(f"{row['task']} {number}: {row.get('value', row.get('failure'))}")
+
+
+def numbers(given: argparse.Namespace, names: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Which run of which task comes next."""
+    if given.short:
+        lists = [[(name, number) for number in chosen(known(), name, given.short)] for name in names]
+        yield from (one for turn in itertools.zip_longest(*lists) for one in turn if one)
+    else:
+        yield from ((name, number) for number in range(given.collect + 1) for name in names)
 
 
 def main() -> int:
     """All of it; the exit status."""
     given = arguments()
-    if given.collect:
+    if given.collect or given.short:
         more_runs(given)
         return 0
     random, policy = given.trials
@@ -93,16 +114,16 @@ def main() -> int:
             return 0
         fitted = run_tools.fitted()
         played = [run_tools.play(task, fitted, extent) for task in extent.tasks]
-        found = rows(played, fitted)
+        found, short = rows(played, fitted), agreements(run_tools.runs)
         write_json(given.out, found)
         details = [{"task": one.task, "moves": one.moves, "projected": one.projected} for one in played]
         write_json(given.out.with_name("planner-details.json"), details)
         draw(given.docs / "planner_bench.svg", played)
-        write_page(given.docs / "planner_bench.md", told(played, fitted, None, extent))
+        write_page(given.docs / "planner_bench.md", told(played, fitted, None, extent, short))
         if given.real:
             say(f"{extent.tasks[0]}: {given.real} real experiments of each")
             real = really(run_tools.at(extent.tasks[0])[0], given.real)
-            write_page(given.docs / "planner_bench.md", told(played, fitted, real, extent))
+            write_page(given.docs / "planner_bench.md", told(played, fitted, real, extent, short))
     for one in found:
         print(
             f"{one['name']:<70} {one['value']:>8g} {one['unit']:<12} {one['goal']:>9}  {'ok' if one['ok'] else 'missed'}"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from planner.arena import Arena, Site
 from planner.made_task import family
-from planner.space import STYLES, Point
+from planner.space import STYLES, Point, loaded
 from tuneloop.agents.policy import OfflinePolicy
 from tuneloop.core.async_bridge import run_sync
 from tuneloop.core.errors import RecipeError
@@ -26,6 +28,9 @@ from tuneloop.tools.scoring.failures import failure_kind
 from tuneloop.tools.training.result import log_points
 
 RUNS = Path(__file__).with_name("runs")  # a file a family, so that families can be collected side by side
+SHORT = RUNS / "short"  # some of the same recipes with a quarter of the steps, under the same numbers
+QUARTER = 0.25
+Recipe = Callable[[Arena, int], Point]
 NEAR_RATES, NEAR_STEPS = (5e-4, 6e-3), 60
 SHOWN, OF_BASE, LONGEST, CURVE = 6, 30, 240, 12
 
@@ -48,13 +53,20 @@ def known(folder: Path = RUNS) -> list[dict[str, Any]]:
     return [row for path in sorted(folder.glob("*.jsonl")) for row in read_lines(path)]
 
 
-def collect(site: Site, number: int, folder: Path = RUNS) -> dict[str, Any] | None:
+def shortened(arena: Arena, number: int) -> Point:
+    """The recipe of a task's recorded run `number` with a quarter of its steps."""
+    run = next(run for run in known() if (run["task"], run["number"]) == (arena.made.name, number))
+    point = arena.space.renamed(loaded(run["point"]))
+    return replace(point, steps=max(1, round(QUARTER * point.steps)))
+
+
+def collect(site: Site, number: int, folder: Path = RUNS, recipe: Recipe = drawn) -> dict[str, Any] | None:
     """Make and record a task's run `number`, 0 for the untouched model; None when it is recorded already."""
     name = site.arena.made.name
     path = folder / f"{family(name)}.jsonl"
     if recorded(path, name, number):
         return None
-    row = run(site, number, drawn(site.arena, number)) if number else untouched(site)
+    row = run(site, number, recipe(site.arena, number)) if number else untouched(site)
     append(path, row)
     return row
 
@@ -67,6 +79,7 @@ def recorded(path: Path, task: str, number: int) -> bool:
 
 def append(path: Path, row: dict[str, Any]) -> None:
     """Add a run as one line, unless another process was faster."""
+    path.parent.mkdir(exist_ok=True)
     with exclusive(path):
         if not recorded(path, row["task"], row["number"]):
             with path.open("a", encoding="utf-8") as f:

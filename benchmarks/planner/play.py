@@ -24,14 +24,14 @@ from planner.simulated_task import SimulatedTask
 from planner.space import Point, loaded
 from planner.surface import Array, Surface, features, held_out, surface
 from planner.table import Seen, walk
+from planner.tasks import FAMILIES
 from planner.tpe import TpeSearch
 from tuneloop.agents.policy import row_operations
 from tuneloop.agents.policy.move_table import MoveTable
 from tuneloop.core.files import digest, digest_file, read_json, write_json
 from tuneloop.core.settings import Settings, load_settings
 
-FAMILIES = ("stories", "till", "choice", "chains")
-UNSEEN = tuple(family + seed for family in FAMILIES for seed in ("11", "12"))  # no real run of these is in the surface
+UNSEEN = tuple(name + seed for name in FAMILIES for seed in ("11", "12"))  # no real run of these is in the surface
 TAUGHT = ("21", "22")  # seeds of each family on which the table of moves is learned
 WAYS = 8
 ENOUGH = 30  # real runs of a family, from which on the table learns from it

@@ -11,6 +11,7 @@ from planner.made_task import family
 from planner.play import Extent, Fitted, Played
 from planner.real import Real, shipped
 from planner.regret import BUDGET, Curve, bootstrap, by_surface, joined, ratio
+from planner.short import Agreement
 
 MARK, END = "<!-- measured -->", "<!-- end -->"
 RANDOM, POLICY = "random search", "offline policy"
@@ -75,7 +76,9 @@ def interval(c: Curve, after: int) -> str:
     return f"{100 * low:.0f}-{100 * high:.0f}"
 
 
-def told(played: Sequence[Played], fitted: Fitted, real: Real | None, extent: Extent) -> str:
+def told(
+    played: Sequence[Played], fitted: Fitted, real: Real | None, extent: Extent, short: Sequence[Agreement] = ()
+) -> str:
     """The measured part of the page."""
     lines = [
         f"Real runs behind the surface: {len(fitted.real)}. Predicted by a fit to the others, ten folds: R² {fitted.r2:.2f}, "
@@ -91,6 +94,7 @@ def told(played: Sequence[Played], fitted: Fitted, real: Real | None, extent: Ex
         how = f"{', '.join(p.sources)}; {p.style}; {', '.join(p.does)}; {p.method} {p.rate:g}, {p.steps} steps"
         lines.append(f"| {one.task} | {100 * one.best:.1f} | {100 * one.base:.1f} | {how} |")
     lines += [*real_table(real)] if real else []
+    lines += [*short_table(short)] if short else []
     return "\n".join(lines) + "\n"
 
 
@@ -104,6 +108,15 @@ def real_table(real: Real) -> Iterator[str]:
     best = [shipped(policy, 0.0), shipped(random, 0.0)]
     for i, (a, b) in enumerate(zip(policy, random, strict=False)):
         yield f"| {i + 1} | {shown(a)} (best {best[0][i]:.1f}) | {shown(b)} (best {best[1][i]:.1f}) |"
+
+
+def short_table(short: Sequence[Agreement]) -> Iterator[str]:
+    """Whether a quarter of the steps could choose."""
+    yield "\nRecipes that were also run with a quarter of their steps: rank correlation of the two scores (95 % interval):\n"
+    yield "| family | recipes | rank correlation |"
+    yield "|---|---|---|"
+    for one in short:
+        yield f"| {one.family} | {one.runs} | {one.rho:.2f} ({one.low:.2f} to {one.high:.2f}) |"
 
 
 def shown(value: float | None) -> str:

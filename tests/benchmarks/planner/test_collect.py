@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from tuneloop.core.score import ItemResult, Score
@@ -24,13 +26,13 @@ def test_runs_of_two_families_lie_in_two_files(tmp_path: Path, monkeypatch: pyte
     from planner import collect
 
     monkeypatch.setattr(collect, "untouched", lambda site: {"task": site.arena.made.name, "number": 0, "value": 1.0})
-    monkeypatch.setattr(collect, "drawn", lambda _arena, number: number)
     made = lambda site, number, _: {"task": site.arena.made.name, "number": number, "value": 2.0}  # noqa: E731
     monkeypatch.setattr(collect, "run", made)
+    recipe = lambda _arena, number: number  # noqa: E731
     for number in (0, 1, 2):
-        assert collect.collect(site_of("till9"), number, tmp_path) is not None
-        assert collect.collect(site_of("till9"), number, tmp_path) is None
-        assert collect.collect(site_of("chains9"), number, tmp_path) is not None
+        assert collect.collect(site_of("till9"), number, tmp_path, recipe) is not None
+        assert collect.collect(site_of("till9"), number, tmp_path, recipe) is None
+        assert collect.collect(site_of("chains9"), number, tmp_path, recipe) is not None
     found = [(row["task"], row["number"]) for row in collect.known(tmp_path)]
     assert found == [(task, n) for task in ("chains9", "till9") for n in (0, 1, 2)]
 
@@ -85,6 +87,39 @@ def test_all_families_are_collected_in_turn(monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_run_is_begun_when_the_minutes_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
     made = collected(monkeypatch, "--collect 60 --tasks choice3 --minutes 2.5")
     assert made == [("choice3", 0), ("choice3", 1), ("choice3", 2)]
+
+
+def test_short_ones_are_recorded_recipes_from_worst_to_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    import planner_bench
+
+    rows = [{"task": "till3", "number": n, "value": 90.0 - n} for n in range(1, 10)]
+    rows += [{"task": "till3", "number": 0, "value": 1.0}, {"task": "till3", "number": 99, "failure": "no rows"}]
+    monkeypatch.setattr(planner_bench, "known", lambda: rows)
+    monkeypatch.setattr("sys.argv", ["planner_bench.py", "--short", "3"])
+    found = list(planner_bench.numbers(planner_bench.arguments(), ["till3", "choice3"]))
+    assert found == [("till3", 9), ("till3", 5), ("till3", 1)]
+
+
+def test_a_recorded_recipe_is_shortened(letters: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    from planner import collect
+
+    point = collect.drawn(letters, 3)
+    row = {"task": letters.made.name, "number": 3, "point": point.dumped()}
+    monkeypatch.setattr(collect, "known", lambda: [row])
+    short = collect.shortened(letters, 3)
+    assert short.steps == round(point.steps / 4) and replace(short, steps=point.steps) == point
+
+
+def test_ranks_agree_where_the_order_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    from planner import short
+
+    assert short.ranks(np.array([5.0, 1.0, 5.0, 9.0])).tolist() == [1.5, 0.0, 1.5, 3.0]
+    whole = [{"task": "till3", "number": n, "value": v} for n, v in enumerate([10.0, 30.0, 20.0, 60.0, 50.0])]
+    quarter = [{**row, "value": row["value"] ** 2} for row in whole[:-1]]
+    monkeypatch.setattr(short, "known", lambda _folder: quarter)
+    [found] = short.agreements(whole)
+    assert (found.family, found.runs, found.rho) == ("till", 4, pytest.approx(1.0))
+    assert short.rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])) == pytest.approx(-1.0)
 
 
 def test_all_items_are_kept_those_that_agents_do_not_see_included() -> None:
