@@ -66,7 +66,7 @@ types: install
 bench: install sandbox  ## measure: time, memory and scores against the naive recipe and the oracle
 	$(BIN)/python benchmarks/run.py
 
-bench-planner: install sandbox  ## regret of random search, the offline policy and, with CHAT_MODEL, a chat model
+bench-planner: install sandbox  ## regret of random search, TPE, the offline policy and, with CHAT_MODEL, a chat model
 	$(BIN)/python benchmarks/planner_bench.py
 
 bench-tools: install  ## is the right tool picked? by words, or by the model that CHAT_MODEL names

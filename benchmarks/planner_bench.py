@@ -1,4 +1,4 @@
-"""Regret of random search, the offline policy and, with CHAT_MODEL, a chat model; `make bench-planner` runs it.
+"""Regret of random search, TPE, the offline policy and, with CHAT_MODEL, a chat model; `make bench-planner` runs it.
 
     python benchmarks/planner_bench.py                  fit, simulate, a few real experiments; minutes
     python benchmarks/planner_bench.py --collect 60     real runs for the surface, up to 60 a task; an hour or two a task

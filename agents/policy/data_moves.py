@@ -24,7 +24,7 @@ from tuneloop.agents.policy.situation import DataSource, Situation, mean
 
 def shown_doubt(source: DataSource, situation: Situation) -> float:
     """Share of a source's labels that may be wrong: shown, told by other sources, or as among those that show it."""
-    if len(situation.sources) > 1 and source.contradicted > 0.1:
+    if source.disputed:
         return source.contradicted
     if source.verifiable:
         return source.noise
@@ -36,7 +36,7 @@ def shown_doubt(source: DataSource, situation: Situation) -> float:
 def doubt_left(source: DataSource, plan: Plan, situation: Situation) -> float:
     """The share that the plan's filters leave: what a key, a vote or a classifier can find out they take away."""
     p, shown = source.profile, shown_doubt(source, situation)
-    if len(situation.sources) > 1 and source.contradicted > 0.1:
+    if source.disputed:
         return shown
     checks = (
         (p.key_agreement is not None, ("drop_contradicted", "trust_key")),
@@ -112,7 +112,7 @@ def source_move(case: Case, kind: str, said: str, then: list[DataSource], plan: 
 
 def doubt_reason(source: DataSource) -> str:
     """Why a source is doubted."""
-    if source.contradicted > 0.1:
+    if source.disputed:
         return f"which every other source contradicts on {source.contradicted:.0%} of the questions they share"
     return (
         "whose labels nothing confirms" if not source.verifiable else f"where {source.noise:.0%} of the labels disagree"

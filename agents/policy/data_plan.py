@@ -92,8 +92,9 @@ def candidate_sources(situation: Situation) -> list[DataSource]:
 
 
 def choose_sources(situation: Situation) -> list[DataSource]:
-    """Worked before bare where steps help, equations before prose for a tiny model, verifiable before the rest."""
+    """Undisputed first, worked before bare where steps help, equations before prose for a tiny model, then verifiable."""
     chosen = candidate_sources(situation)
+    chosen = prefer_sources(chosen, [s for s in chosen if not s.disputed], situation)
     if chosen and wants_steps(situation):
         chosen = prefer_sources(chosen, [s for s in chosen if s.profile.worked >= 0.5], situation)
     if chosen and wants_steps(situation) and situation.card.tiny:

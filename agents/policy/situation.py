@@ -180,6 +180,11 @@ class DataSource:
         return self.profile.repeated > 0.5 and self.profile.disagreeing > 0.02
 
     @property
+    def disputed(self) -> bool:
+        """Whether no other source agrees with it."""
+        return self.contradicted > 0.1
+
+    @property
     def verifiable(self) -> bool:
         """Whether something in the data tells right answers from wrong ones."""
         return self.profile.key_agreement is not None or self.votes

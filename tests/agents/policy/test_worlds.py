@@ -51,7 +51,7 @@ def test_first_recipe_on_the_embedded_data_is_nearly_pure(embedded):
     assert times > 0.25, "cleaning must not take the hard operations away"
 
 
-def test_contradicted_source_is_dropped_when_score_is_poor(world, tmp_path):
+def test_a_source_that_no_other_agrees_with_is_left_out_at_once(world, tmp_path):
     make = runpy.run_path(str(EXAMPLE))["make"]
     make(tmp_path / "made")
     declared = yaml.safe_load((tmp_path / "made" / "benchmark" / "benchmark.yaml").read_text())
@@ -67,13 +67,9 @@ def test_contradicted_source_is_dropped_when_score_is_poor(world, tmp_path):
     )
     (tmp_path / "made" / "data").rename(tmp_path / "raw")
     first = w.hypothesis()
-    files = {s.options["file"] for s in first.data_plan if s.do == "use_source"}
-    assert files == {"ledger.csv", "checked.jsonl"}
-    assert "What is the number now?\nAnswer:" in w.run(w.script(first).code)[0]["instruction"]
-    second = w.hypothesis(experiment=2, journal=(w.row(1, first, value=53.5, rows=2000),))
-    assert second.aspect == "noise" and "contradicts" in second.statement
-    assert [s.options["file"] for s in second.data_plan if s.do == "use_source"] == ["checked.jsonl"]
-    rows = w.run(w.script(second).code)
+    assert [s.options["file"] for s in first.data_plan if s.do == "use_source"] == ["checked.jsonl"]
+    rows = w.run(w.script(first).code)
+    assert "What is the number now?\nAnswer:" in rows[0]["instruction"]
     truth = {}
     for line in (tmp_path / "raw" / "checked.jsonl").read_text().splitlines():
         record = json.loads(line)
