@@ -27,9 +27,10 @@ from tuneloop.core.frozen import Frozen
 
 FILE = Path(__file__).with_name("move_table.json")
 VERSION = 1
-FEATURES = ("one", "room", "unparsed", "doubt", "short", "fitted", "epochs", "strength", "shown", "contradicted")
+FEATURES = ("one", "room", "unparsed", "doubt", "short", "fitted", "epochs", "strength", "contradicted")
 PRIOR_COUNT = 2  # experiments that the table weighs as much as
 LUCK = 0.2  # of the logarithm of a move's worth: moves that are worth about the same take turns
+SUSPECTS = 2.0  # of the same, times the share of doubtful labels that a move spares: these are the first suspects
 NORMAL = NormalDist()
 
 
@@ -99,7 +100,6 @@ def features(case: Case, move: Move) -> tuple[float, ...]:
         -math.log10(min(1.0, max(0.003, loss))) / 2,
         math.log2(1 + e.epochs) / 4,
         move.strength,
-        move.shown,
         move.contradicted,
     )
 
@@ -134,8 +134,8 @@ def rank_moves(case: Case, moves: Sequence[Move], table: MoveTable, seed: str) -
         gain = predicted(kind.weights, evidence) + sum(residuals[move.kind]) / weight
         seen = sum(max(0.0, one) for one in gains[move.kind])
         improvement = (PRIOR_COUNT * max(0.0, predicted(kind.improvement, evidence)) + seen) / weight
-        luck = Random(f"{seed} {move.kind}").gauss(0, LUCK)
-        ranked.append(RankedMove(move, gain, kind.spread, math.exp(luck) * improvement / duration_ratio(case, move)))
+        tilt = Random(f"{seed} {move.kind}").gauss(0, LUCK) + SUSPECTS * move.shown
+        ranked.append(RankedMove(move, gain, kind.spread, math.exp(tilt) * improvement / duration_ratio(case, move)))
     return sorted(ranked, key=lambda one: (-one.worth, -one.gain))
 
 
