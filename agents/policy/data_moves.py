@@ -120,9 +120,13 @@ def doubt_reason(source: DataSource) -> str:
 
 
 def unread_sources(case: Case) -> list[DataSource]:
-    """Sources on the topic that the plan does not read, the least doubtful first."""
-    used = {s.id for s in case.sources}
-    found = [s for s in candidate_sources(case.situation) if s.id not in used]
+    """Sources on the topic that the plan does not read, the least doubtful first.
+
+    Where steps help and what is read has them, no bare answers: those teach to leave steps out.
+    """
+    used, stepless = {s.id for s in case.sources}, not wants_steps(case.situation)
+    bare = stepless or any(s.profile.worked < 0.5 for s in case.sources)
+    found = [s for s in candidate_sources(case.situation) if s.id not in used and (bare or s.profile.worked >= 0.5)]
     return sorted(found, key=lambda s: shown_doubt(s, case.situation))[:3]
 
 
