@@ -16,6 +16,7 @@ from tuneloop.agents.policy.data_plan import (
     wants_steps,
     with_sources,
     with_step,
+    with_steps,
     without_steps,
 )
 from tuneloop.agents.policy.moves import Case, Move
@@ -64,9 +65,7 @@ def filter_moves(case: Case) -> Iterator[Move]:
         plan = with_step(case.plan, "drop_false_equations", why)
         yield case.move("noise.false_equations", "Rows with false equations go.", why, plan=plan, strength=share)
     if missing := [f for f in label_filter_steps(s, case.sources) if find_step(case.plan, f.do) is None]:
-        plan = case.plan
-        for step in missing:
-            plan = with_step(plan, step.do, step.why, **step.options)
+        plan = with_steps(case.plan, *missing)
         said = f"Check labels: {', '.join(f.do for f in missing)}."
         yield case.move("noise.check_labels", said, why, plan=plan, strength=share)
     if s.facts.answer_shape in ("label", "letter") and find_step(case.plan, "drop_unlikely_labels") is None:
@@ -86,14 +85,14 @@ def filter_moves(case: Case) -> Iterator[Move]:
 
 def source_moves(case: Case) -> Iterator[Move]:
     """Without each source, with each alone, with one more."""
-    read, unread = case.sources, unread_sources(case)
+    read = case.sources
     several = read if len(read) > 1 else []
     for source in several:
         rest = [other for other in read if other is not source]
         yield source_move(case, "noise.leave_out", f"Without {source.id}, {doubt_reason(source)}.", rest)
     for source in several:
         yield source_move(case, "noise.only", f"Only {source.id}.", [source])
-    for source in unread:
+    for source in unread_sources(case):
         yield source_move(case, "noise.other", f"Only {source.id}, which was left out.", [source])
         plan = with_source(case, source)
         yield source_move(case, "coverage.also", f"Also {source.id}.", [*read, source], plan)
@@ -102,11 +101,11 @@ def source_moves(case: Case) -> Iterator[Move]:
 def source_move(case: Case, kind: str, said: str, then: list[DataSource], plan: Plan | None = None) -> Move:
     """Other sources; `strength` is the doubt that they spare after the plan's filters, `shown` before them."""
     s, plan = case.situation, plan or with_votes(case, then)
-    left = mean_doubt(case.sources, case.plan, s)
+    left, then_left = mean_doubt(case.sources, case.plan, s), mean_doubt(then, plan, s)
     shown = mean_doubt(case.sources, None, s) - mean_doubt(then, None, s)
     gone = max((one.contradicted for one in case.sources if one not in then), default=0.0)
-    why = f"{left:.0%} of the labels are in doubt, {mean_doubt(then, plan, s):.0%} would be"
-    move = case.move(kind, said, why, plan=plan, strength=left - mean_doubt(then, plan, s))
+    why = f"{left:.0%} of the labels are in doubt, {then_left:.0%} would be"
+    move = case.move(kind, said, why, plan=plan, strength=left - then_left)
     return replace(move, shown=shown, contradicted=gone)
 
 
@@ -114,9 +113,9 @@ def doubt_reason(source: DataSource) -> str:
     """Why a source is doubted."""
     if source.disputed:
         return f"which every other source contradicts on {source.contradicted:.0%} of the questions they share"
-    return (
-        "whose labels nothing confirms" if not source.verifiable else f"where {source.noise:.0%} of the labels disagree"
-    )
+    if not source.verifiable:
+        return "whose labels nothing confirms"
+    return f"where {source.noise:.0%} of the labels disagree"
 
 
 def unread_sources(case: Case) -> list[DataSource]:
@@ -134,11 +133,9 @@ def with_votes(case: Case, sources: list[DataSource]) -> Plan:
     """The plan over other sources, with the votes they need."""
     plan = with_sources(case.plan, sources)
     if find_step(plan, "keep_agreed") is not None:
-        step = agreement_step(sources, "replies to the same question differ")
-        plan = with_step(plan, step.do, step.why, **step.options)
+        plan = with_steps(plan, agreement_step(sources, "replies to the same question differ"))
     if any(s.profile.key_agreement is not None for s in sources) and find_step(plan, "drop_contradicted") is None:
-        for step in label_filter_steps(case.situation, sources):
-            plan = with_step(plan, step.do, step.why, **step.options)
+        plan = with_steps(plan, *label_filter_steps(case.situation, sources))
     return plan
 
 
@@ -149,10 +146,8 @@ def with_source(case: Case, source: DataSource) -> Plan:
         plan = with_step(plan, "signs_for_words", "one source writes its arithmetic in words")
     if find_step(plan, "rewrite_equations") and source.equations < 0.97 and source.profile.worked > 0.5:
         plan = with_step(plan, "require_steps", "what could not be read as equations stays out", equations_at_least=2)
-    for step in style_step(case.situation, [*case.sources, source], ""):
-        if find_step(plan, step.do) is None and step.do == "keep_worked_or_bare":
-            plan = with_step(plan, step.do, step.why, **step.options)
-    return plan
+    bare = find_step(style_step(case.situation, [*case.sources, source], ""), "keep_worked_or_bare")
+    return with_steps(plan, bare) if bare and find_step(plan, bare.do) is None else plan
 
 
 def coverage_moves(case: Case) -> Iterator[Move]:
@@ -165,6 +160,6 @@ def coverage_moves(case: Case) -> Iterator[Move]:
         plan = with_step(case.plan, "balance_answers", one, most=1.2)
         yield case.move("coverage.balance", said, one, plan=plan, strength=e.said.one_answer)
     for do in SOFTEN:
-        if step := find_step(case.plan, do):
-            said = f"Without {step.do}, which costs rows."
+        if find_step(case.plan, do):
+            said = f"Without {do}, which costs rows."
             yield case.move(f"coverage.without_{do}", said, why, plan=without_steps(case.plan, do))

@@ -29,8 +29,13 @@ def without_steps(plan: Sequence[Step], *dos: str) -> Plan:
 
 def with_step(plan: Sequence[Step], do: str, why: str, **options: Value | list[str]) -> Plan:
     """The plan with an operation in its place, in exchange for the one of the same kind."""
-    steps = [*without_steps(plan, do), Step(do=do, why=why, options=options)]
-    return tuple(sorted(steps, key=lambda step: ORDER.index(step.do)))
+    return with_steps(plan, Step(do=do, why=why, options=options))
+
+
+def with_steps(plan: Sequence[Step], *steps: Step) -> Plan:
+    """The plan with each step in its place, in exchange for the one of the same kind."""
+    kept = without_steps(plan, *(step.do for step in steps))
+    return tuple(sorted((*kept, *steps), key=lambda step: ORDER.index(step.do)))
 
 
 def sources_in(plan: Sequence[Step], situation: Situation) -> list[DataSource]:
@@ -40,12 +45,9 @@ def sources_in(plan: Sequence[Step], situation: Situation) -> list[DataSource]:
 
 def reads_source(step: Step, source: DataSource) -> bool:
     """Whether a step reads that source."""
-    o = step.options
-    return step.do == READ and (o["dataset"], o["file"], o.get("where", "")) == (
-        source.dataset,
-        source.profile.file,
-        source.profile.where,
-    )
+    o, p = step.options, source.profile
+    named = (source.dataset, p.file, p.where)
+    return step.do == READ and (o["dataset"], o["file"], o.get("where", "")) == named
 
 
 def with_sources(plan: Sequence[Step], sources: Iterable[DataSource]) -> Plan:
@@ -102,9 +104,7 @@ def choose_sources(situation: Situation) -> list[DataSource]:
     sure = [s for s in chosen if s.verifiable]
     doubt = mean([s.noise for s in sure]) > 0.05
     if doubt and sum(map(clean_rows, sure)) >= situation.enough:
-        chosen = [
-            s for s in chosen if s.verifiable or (s.profile.repeated > 0.05 and s.noise < 0.02 and not is_bare_copy(s))
-        ]
+        chosen = [s for s in chosen if s.verifiable or repeats_agree(s)]
     return chosen
 
 
@@ -113,10 +113,11 @@ def prefer_sources(chosen: list[DataSource], better: list[DataSource], situation
     return better if sum(map(clean_rows, better)) >= situation.enough / 2 else chosen
 
 
-def is_bare_copy(source: DataSource) -> bool:
-    """Whether a source repeats itself only by copying, which says nothing about its answers."""
+def repeats_agree(source: DataSource) -> bool:
+    """Whether repeated questions confirm a source's answers; those that are only copied say nothing about them."""
     p = source.profile
-    return p.disagreeing == 0 and p.repeated <= 2.5 * (p.exact_duplicates + p.near_duplicates) + 0.02
+    copied = p.disagreeing == 0 and p.repeated <= 2.5 * (p.exact_duplicates + p.near_duplicates) + 0.02
+    return p.repeated > 0.05 and source.noise < 0.02 and not copied
 
 
 def wants_steps(situation: Situation) -> bool:
@@ -132,14 +133,9 @@ def clean_rows(source: DataSource) -> float:
 def first_plan(situation: Situation, base_style: str) -> Plan:
     """What the profile asks for; every step says why."""
     chosen = choose_sources(situation)
-    plan = with_sources((), chosen)
-    for step in (
-        *filter_steps(situation, chosen),
-        *style_step(situation, chosen, base_style),
-        *final_steps(situation, chosen),
-    ):
-        plan = with_step(plan, step.do, step.why, **step.options)
-    return plan
+    style = style_step(situation, chosen, base_style)
+    steps = (*filter_steps(situation, chosen), *style, *final_steps(situation, chosen))
+    return with_steps(with_sources((), chosen), *steps)
 
 
 def filter_steps(situation: Situation, chosen: Sequence[DataSource]) -> list[Step]:
@@ -158,12 +154,9 @@ def filter_steps(situation: Situation, chosen: Sequence[DataSource]) -> list[Ste
 
 def off_topic_step(situation: Situation, share: float) -> Step:
     """Keep rows whose question speaks like the benchmark."""
-    words = list(situation.facts.words)
-    return Step(
-        do="drop_off_topic",
-        why=f"up to {share:.0%} of a source's rows are off topic",
-        options={"words": words, "at_least": situation.facts.least_words},
-    )
+    why = f"up to {share:.0%} of a source's rows are off topic"
+    words, least = list(situation.facts.words), situation.facts.least_words
+    return Step(do="drop_off_topic", why=why, options={"words": words, "at_least": least})
 
 
 def label_filter_steps(situation: Situation, chosen: Sequence[DataSource]) -> list[Step]:
@@ -195,9 +188,8 @@ def style_step(situation: Situation, chosen: Sequence[DataSource], base_style: s
     steps = []
     two = [s.equations for s in chosen]
     if chosen and min(two) < 0.97 and mean(two) > 0.5:
-        steps.append(
-            Step(do="require_steps", why="solutions without steps teach guessing", options={"equations_at_least": 2})
-        )
+        why = "solutions without steps teach guessing"
+        steps.append(Step(do="require_steps", why=why, options={"equations_at_least": 2}))
     elif any(s.profile.worked < 0.5 for s in chosen) and any(s.profile.worked >= 0.5 for s in chosen):
         steps.append(Step(do="keep_worked_or_bare", why="a worked solution teaches more than its bare answer"))
     if situation.card.tiny and mean(two) > 0.5:

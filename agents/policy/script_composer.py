@@ -12,14 +12,12 @@ from typing import Any
 
 from tuneloop.agents.policy import row_operations, rows
 from tuneloop.core import records, text
-from tuneloop.core import records as raw
-from tuneloop.core import text as labels
 from tuneloop.core.experiment import Step, Value
 from tuneloop.core.untrusted import parse_python
 
 # Functions of the project as source text, with everything they need: what a data script is put together from.
 
-MODULES = (text, raw, records, labels, rows, row_operations)
+MODULES = (text, records, rows, row_operations)
 
 
 @dataclass(frozen=True)
@@ -196,9 +194,10 @@ def compose(
     pieces = lib.needed(["read_source", "alpaca", "question_mark", "select", *(step.do for step in cleaning)])
     used = {name for piece in pieces for name in piece.uses} | names_in(parse_python(MAIN))
     listed = "\n".join(["STEPS = [", *(step_entry(step) for step in cleaning), "]"])
+    imports = {*lib.import_lines(used), "import argparse", "import os"}
     head = HEAD.format(
         purpose=purpose,
-        imports="\n".join(sorted({*lib.import_lines(used), "import argparse", "import os"}, key=import_order)),
+        imports="\n".join(sorted(imports, key=lambda line: (line.startswith("from"), line))),
         seed=seed,
         limit=limit,
         debug_rows=DEBUG_ROWS,
@@ -210,11 +209,6 @@ def compose(
     )
     steps = f"# What is done with the rows, in order, and why.\n{listed}"
     return "\n\n\n".join([head.strip(), lay_out(pieces), steps, MAIN.strip()]) + "\n"
-
-
-def import_order(line: str) -> tuple[bool, str]:
-    """Plain imports first."""
-    return line.startswith("from"), line
 
 
 def lay_out(pieces: Sequence[SourcePiece]) -> str:
@@ -300,11 +294,11 @@ def form_entry(form: Form, plan: Sequence[Step]) -> dict[str, Any]:
     asked = next((step for step in plan if step.do == FORM), None)
     wanted = asked.options if asked else {"prompt": False, "final": False}
     final = str(wanted.get("template") or form.final) if wanted.get("final", True) else "ANSWER"
-    raw = dict.fromkeys(form.suffixes, "")
+    raw, framed = dict.fromkeys(form.suffixes, ""), wanted.get("prompt", True)
     return {
-        "prompt": form.prompt if wanted.get("prompt", True) else "\n".join(f"{{{name}}}" for name in form.suffixes),
-        "prefixes": form.prefixes if wanted.get("prompt", True) else raw,
-        "suffixes": form.suffixes if wanted.get("prompt", True) else raw,
+        "prompt": form.prompt if framed else "\n".join(f"{{{name}}}" for name in form.suffixes),
+        "prefixes": form.prefixes if framed else raw,
+        "suffixes": form.suffixes if framed else raw,
         "constants": [form.prefixes[name] for name in form.constants],
         "shape": form.shape,
         "labels": list(form.labels),

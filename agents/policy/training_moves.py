@@ -69,14 +69,12 @@ def grpo_moves(case: Case, values: Values | None) -> Iterator[Move]:
     if case.situation.brief.budget.training_left is not None and seconds > training_seconds(case.situation):
         return
     why = f"{100 * case.room:.0f} % are wrong, and the scorer can tell right replies from wrong ones"
+    learnable = 4 * case.room * (1 - case.room)
     for factor in (1.0, 0.3):
-        rate = case.parameter_map.rate
-        training = {**values, rate: float(f"{float(str(values[rate])) * factor:.2g}")}
-        said = f"GRPO on this model, {STEPS} steps at learning rate {training[rate]:g}."
-        learnable = 4 * case.room * (1 - case.room)
-        yield replace(
-            case.move("method.grpo", said, why, strength=learnable), training=training, step_cost=float(SLOWER)
-        )
+        training = case.parameter_map.with_rate(values, factor)
+        said = f"GRPO on this model, {STEPS} steps at learning rate {training[case.parameter_map.rate]:g}."
+        move = case.move("method.grpo", said, why, training=training, strength=learnable)
+        yield replace(move, step_cost=float(SLOWER))
 
 
 def by_grpo(values: Values) -> bool:
