@@ -99,9 +99,8 @@ def as_equations(case: Case, why: str) -> Plan:
 def format_moves(case: Case) -> Iterator[Move]:
     """The scorer finds no answer, or replies do not end: ask and answer in its form, and shorter."""
     e, said = case.evidence, case.evidence.said
-    why = f"{100 - e.parsed:.0f} % of the answers cannot be read" + (
-        ", most of them never end" if said.endless > 0.4 else ""
-    )
+    endless = ", most of them never end" if said.endless > 0.4 else ""
+    why = f"{100 - e.parsed:.0f} % of the answers cannot be read{endless}"
     if find_step(case.plan, FORM) is None:
         plan = with_step(case.plan, FORM, f"the scorer reads {case.situation.task.answer}")
         yield case.move("format.ask", "Ask and answer exactly in the benchmark's form.", why, plan=plan)
@@ -161,10 +160,13 @@ def length_moves(case: Case) -> Iterator[Move]:
         yield case.move(kind, said, why, training=values, strength=abs(math.log2(then / now)))
 
 
+RATES = (2.0, 0.5, 1.4, 0.7, 3.0, 0.3)
+
+
 def rate_moves(case: Case) -> Iterator[Move]:
     """The learning rate up and down."""
     why, rate = "the rate was a guess", case.parameter_map.rate
-    for factor in (2.0, 0.5, 1.4, 0.7, 3.0, 0.3):
+    for factor in RATES:
         values = case.at_rate(factor)
         said = f"Learning rate {values[rate]} instead of {case.training.get(rate)}."
         kind = "rate.higher" if factor > 1 else "rate.lower"

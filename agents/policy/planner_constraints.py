@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tuneloop.agents.policy.data_plan import Plan, choose_sources, find_step, reads_source, with_sources
-from tuneloop.agents.policy.evidence import Evidence
 from tuneloop.agents.policy.moves import Case, Move
 from tuneloop.agents.policy.parameter_map import Values
 from tuneloop.agents.policy.script_composer import READ
@@ -28,12 +27,11 @@ def without_excluded_sources(plan: Plan, situation: Situation) -> Plan:
     return left if find_step(left, READ) else with_sources(left, choose_sources(situation))
 
 
-def permitted_evidence(evidence: Evidence, situation: Situation) -> Evidence:
-    """The evidence with a plan from which one may go on."""
-    idea = evidence.hypothesis
+def obey_directives(idea: Hypothesis, situation: Situation) -> Hypothesis:
+    """The idea as the user's directives allow it."""
     plan = without_excluded_sources(idea.data_plan, situation)
     values = apply_directives(situation.brief, dict(idea.training_plan))
-    return replace(evidence, hypothesis=idea.model_copy(update={"data_plan": plan, "training_plan": values}))
+    return idea.model_copy(update={"data_plan": plan, "training_plan": values})
 
 
 def directive_moves(case: Case, plan: Plan, before: Values) -> Iterator[Move]:
@@ -59,15 +57,10 @@ def same_values(values: Values, before: Values) -> bool:
 def limit_move(move: Move, case: Case) -> Move:
     """The move within the user's limits; what they change of it is said."""
     training = apply_directives(case.situation.brief, move.training)
-    bent = ", ".join(
-        f"{name} = {value}"
-        for name, value in training.items()
-        if name in move.training and move.training[name] != value
-    )
+    bent = ", ".join(f"{name} = {value}" for name, value in training.items() if move.training.get(name, value) != value)
     statement = f"{move.statement} Within the user's limits: {bent}." if bent else move.statement
-    return replace(
-        move, statement=statement, plan=without_excluded_sources(move.plan, case.situation), training=training
-    )
+    plan = without_excluded_sources(move.plan, case.situation)
+    return replace(move, statement=statement, plan=plan, training=training)
 
 
 def note_unfollowable(idea: Hypothesis, brief: Brief) -> Hypothesis:

@@ -6,6 +6,7 @@ import asyncio
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tuneloop.agents.policy.data_engineer import FEWER, SOFTEN
 from tuneloop.agents.policy.data_moves import coverage_moves, filter_moves, source_moves
@@ -16,11 +17,14 @@ from tuneloop.agents.policy.data_plan import (
     find_step,
     first_plan,
     plan_fingerprint,
+    with_sources,
+    with_step,
     without_steps,
 )
 from tuneloop.agents.policy.evidence import call_or_none, parent_of, read_evidence
 from tuneloop.agents.policy.move_table import MoveTable, RankedMove, load_table, rank_moves
 from tuneloop.agents.policy.moves import (
+    RATES,
     Case,
     Move,
     format_moves,
@@ -33,12 +37,10 @@ from tuneloop.agents.policy.moves import (
 )
 from tuneloop.agents.policy.parameter_map import ParameterMap, Values, first_training, read_parameter_map
 from tuneloop.agents.policy.planner_constraints import (
-    apply_directives,
     directive_moves,
     limit_move,
     note_unfollowable,
-    permitted_evidence,
-    without_excluded_sources,
+    obey_directives,
 )
 from tuneloop.agents.policy.situation import Situation, read_situation
 from tuneloop.agents.policy.training_moves import (
@@ -49,7 +51,6 @@ from tuneloop.agents.policy.training_moves import (
     read_grpo_values,
     template_moves,
 )
-from tuneloop.agents.policy.unevaluated import plain_hypothesis
 from tuneloop.core.brief import Brief, ExpectedMove, JournalRow
 from tuneloop.core.errors import RecipeError, ToolError
 from tuneloop.core.experiment import Hypothesis, Value
@@ -63,9 +64,12 @@ RULES = (
 FIRST, LAST = ("asked.values", "rate.stopped", "format.evaluated"), ("asked.limits",)
 SHOWN = 8  # moves that others are told of
 AT_LEAST, IN_VAIN, LITTLE = 6, 8, 0.5  # measured, not promoted in a row, points: little more is to be expected
-RATES = (2.0, 0.5, 1.4, 0.7, 3.0, 0.3)
 DIVERGED = re.compile(r"\bnan\b|diverg|infinite|loss rises|exactly 0|learning.rate.*(?:high|lower)", re.I)
 FLAT = re.compile(r"loss does not move|learning.rate is too small", re.I)
+RATE_CURES = (
+    (FLAT, 5.0, "The same data at five times the learning rate, which moved nothing."),
+    (DIVERGED, 0.3, "The same data at a third of the learning rate, which diverged."),
+)
 SLOW = re.compile(r"time limit|timed? ?out|deadline|too long to train|seconds are left", re.I)
 
 
@@ -80,7 +84,7 @@ async def propose_hypothesis(brief: Brief, tools: Toolbox, table: MoveTable | No
         possible = [obey_directives(idea, situation)]
         if brief.under_way:
             possible += [obey_directives(one, situation) for one in other_rates(idea, parameter_map)]
-        tried = tried_plans(brief)
+        tried = set(map(idea_fingerprint, earlier_ideas(brief)))
         new = next((one for one in possible if idea_fingerprint(one) not in tried), possible[0])
         return note_unfollowable(new, brief)
     case, untried = await find_moves(brief, tools, incumbent)
@@ -120,34 +124,40 @@ def stop_proposal(brief: Brief, case: Case, reason: str) -> Hypothesis:
 
 def first_hypothesis(situation: Situation, parameter_map: ParameterMap, spacing: str) -> Hypothesis:
     """The sensible first recipe. Raises RecipeError when no source can be read as questions and answers."""
-    if not situation.task.evaluated:
-        return plain_hypothesis(situation, parameter_map)
-    chosen = choose_sources(situation)
+    evaluated = situation.task.evaluated
+    chosen = choose_sources(situation) if evaluated else [s for s in situation.sources if s.usable]
     if not chosen:
         names = ", ".join(s.id for s in situation.sources) or "none"
-        raise RecipeError(
-            f"no source holds questions and answers of the benchmark's shape; looked at: {names}", culprit="data"
-        )
-    plan = first_plan(situation, spacing)
+        held = "questions and answers of the benchmark's shape" if evaluated else "questions and replies"
+        raise RecipeError(f"no source holds {held}; looked at: {names}", culprit="data")
     rows = min(situation.task.row_limit, sum(map(clean_rows, chosen)))
     training = first_training(situation, parameter_map, rows)
     named = ", ".join(s.id for s in chosen)
+    if not evaluated:  # without the step that gives rows a benchmark's form they stay as the data have them
+        return Hypothesis(
+            statement=f"{named}, with questions and replies as they are, each question once.",
+            reason="no benchmark asks for a form, and nothing is evaluated",
+            disproof="nothing: no score is measured",
+            aspect="first",
+            data_plan=with_step(with_sources((), chosen), "dedupe", "a question twice is learned twice"),
+            training_plan=training,
+        )
+    plan = first_plan(situation, spacing)
     cleaning = [step.do for step in plan if step.do.startswith(("drop", "keep", "require", "repair"))]
     return Hypothesis(
-        statement=f"Clean rows of {named} in the benchmark's own form teach the task.",
+        statement=f"{named} in the benchmark's own form, cleaned by {', '.join(cleaning)}.",
         reason="; ".join(step.why for step in plan if step.why)[:600],
         disproof="validation does not rise above the untouched model",
         aspect="first",
         data_plan=plan,
         training_plan=training,
-    ).model_copy(update={"statement": f"{named} in the benchmark's own form, cleaned by {', '.join(cleaning)}."})
+    )
 
 
 async def base_model_spacing(tools: Toolbox) -> str:
     """How the untouched model itself spaces equations: spaced, compact, or as_is when it shows none."""
     found = await call_or_none(tools, "evaluation_explain_failures", experiment=0, count=30) or {}
-    shown = found.get("items", [])
-    lefts = [left for f in shown for left, _, _ in equations(str(f.get("prediction") or ""))]
+    lefts = [left for f in found.get("items", []) for left, _, _ in equations(str(f.get("prediction") or ""))]
     if len(lefts) < 5:
         return "as_is"
     spaced = sum(" " in left for left in lefts) / len(lefts)
@@ -157,30 +167,15 @@ async def base_model_spacing(tools: Toolbox) -> str:
 def retry_hypothesis(situation: Situation, parameter_map: ParameterMap, idea: Hypothesis) -> Hypothesis:
     """The first idea, changed by what experiments without a score died of."""
     for row in situation.brief.journal:
-        if row.hypothesis.data_plan:
-            idea = idea.model_copy(
-                update={"data_plan": row.hypothesis.data_plan, "training_plan": row.hypothesis.training_plan}
-            )
-        plan, training, why = apply_failure(row, parameter_map, idea.data_plan, dict(idea.training_plan))
-        idea = idea.model_copy(
-            update={
-                "data_plan": plan,
-                "training_plan": training,
-                "statement": why,
-                "reason": f"experiment {row.number}: {row.failure}"[:600],
-            }
-        )
+        failed = row.hypothesis if row.hypothesis.data_plan else idea
+        plan, training, why = apply_failure(row, parameter_map, failed.data_plan, dict(failed.training_plan))
+        reason = f"experiment {row.number}: {row.failure}"[:600]
+        changes = {"data_plan": plan, "training_plan": training, "statement": why, "reason": reason}
+        idea = idea.model_copy(update=changes)
     tried = {idea_fingerprint(row.hypothesis) for row in situation.brief.journal}
     while idea_fingerprint(idea) in tried:
         idea = idea.model_copy(update={"training_plan": parameter_map.with_rate(dict(idea.training_plan), 0.5)})
     return idea
-
-
-def obey_directives(idea: Hypothesis, situation: Situation) -> Hypothesis:
-    """The idea as the user's directives allow it."""
-    plan = without_excluded_sources(idea.data_plan, situation)
-    values = apply_directives(situation.brief, dict(idea.training_plan))
-    return idea.model_copy(update={"data_plan": plan, "training_plan": values})
 
 
 def other_rates(idea: Hypothesis, parameter_map: ParameterMap) -> Iterator[Hypothesis]:
@@ -191,10 +186,9 @@ def other_rates(idea: Hypothesis, parameter_map: ParameterMap) -> Iterator[Hypot
         yield idea.model_copy(update={"training_plan": values, "statement": statement})
 
 
-def tried_plans(brief: Brief) -> set[str]:
-    """Fingerprints of all plans of experiments that are over or under way."""
-    ideas = (*(row.hypothesis for row in brief.journal), *(one.hypothesis for one in brief.under_way))
-    return set(map(idea_fingerprint, ideas))
+def earlier_ideas(brief: Brief) -> list[Hypothesis]:
+    """Those of all experiments that are over or under way."""
+    return [*(row.hypothesis for row in brief.journal), *(one.hypothesis for one in brief.under_way)]
 
 
 def idea_fingerprint(idea: Hypothesis) -> str:
@@ -207,29 +201,17 @@ def apply_failure(
 ) -> tuple[Plan, Values, str]:
     """Plan and values after one failed experiment, and what was changed."""
     said = row.failure or ""
-    if FLAT.search(said):
-        return (
-            plan,
-            parameter_map.with_rate(training, 5),
-            "The same data at five times the learning rate, which moved nothing.",
-        )
-    if DIVERGED.search(said):
-        return (
-            plan,
-            parameter_map.with_rate(training, 0.3),
-            "The same data at a third of the learning rate, which diverged.",
-        )
+    for pattern, factor, why in RATE_CURES:
+        if pattern.search(said):
+            return plan, parameter_map.with_rate(training, factor), why
     if SLOW.search(said):
         steps = max(20, parameter_map.steps_of(training, row.rows or 1000) // 2)
         shorter = parameter_map.with_steps(training, steps, row.rows or 1000)
         return plan, shorter, "The same data in half the steps, to fit the time."
     gone = next((do for do in SOFTEN if find_step(plan, do)), None)
     if gone is not None and (FEWER.search(said) or "script" in said or "data" in said):
-        return (
-            without_steps(plan, gone),
-            training,
-            f"The same without {gone}, which may have failed or left too few rows.",
-        )
+        why = f"The same without {gone}, which may have failed or left too few rows."
+        return without_steps(plan, gone), training, why
     return plan, parameter_map.with_rate(training, 0.5), "The same data at half the learning rate, after a failure."
 
 
@@ -264,11 +246,12 @@ async def find_moves(brief: Brief, tools: Toolbox, incumbent: JournalRow) -> tup
         read_evidence(brief.task, parent, tools),
         read_grpo_values(incumbent, tools),
     )
-    case = Case(situation, permitted_evidence(evidence, situation), parameter_map)
-    ideas = [*(row.hypothesis for row in brief.journal), *(one.hypothesis for one in brief.under_way)]
+    allowed = replace(evidence, hypothesis=obey_directives(evidence.hypothesis, situation))
+    case = Case(situation, allowed, parameter_map)
+    ideas = earlier_ideas(brief)
     known = [(plan_fingerprint(idea.data_plan, {}), dict(idea.training_plan)) for idea in ideas]
     asked = directive_moves(case, parent.hypothesis.data_plan, dict(parent.hypothesis.training_plan))
-    tried = tried_plans(brief)
+    tried = set(map(idea_fingerprint, ideas))
     untried = [move for move in asked if plan_fingerprint(move.plan, move.training) not in tried]
     known += [(plan_fingerprint(case.plan, {}), case.training)]
     known += [(plan_fingerprint(move.plan, {}), move.training) for move in untried]
