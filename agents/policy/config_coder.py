@@ -38,11 +38,7 @@ RENAME = re.compile(r"\bwrite (\w+) for (\w+)")
 SET = re.compile(r"\bset (?:the )?([\w ]+?) to ([^\s,;]+)")
 LEAVE = re.compile(r"\b(?:leave out|remove|drop) (?:the )?(\w+)")
 FACTOR = re.compile(r"learning rate by ([\d.]*\d)")
-BATCH_SIZE, ACCUMULATION, CHECKPOINTING = (
-    "train batch size",
-    "gradient accumulation steps",
-    "disable gradient checkpointing",
-)
+BATCH_WORDS = ("train batch size", "gradient accumulation steps", "disable gradient checkpointing")
 SHORTEST = 20
 
 
@@ -93,9 +89,7 @@ async def halve_batch(values: Values, said: str, tools: Toolbox) -> Values:
     """Half as many rows at once, as many in a step as before, activations computed again instead of kept."""
     if "halve the batch" not in said:
         return values
-    size, steps, kept = [
-        await find_parameter(words, values, tools) for words in (BATCH_SIZE, ACCUMULATION, CHECKPOINTING)
-    ]
+    size, steps, kept = [await find_parameter(words, values, tools) for words in BATCH_WORDS]
     rows = max(1, int(as_number(values.get(size, BATCH))) // 2)
     return values | {size: rows, steps: max(1, BATCH // rows), kept: not kept.startswith("disable")}
 
@@ -135,12 +129,10 @@ async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
     situation, parameter_map, longest = await asyncio.gather(
         read_situation(brief, tools), read_parameter_map(tools, methods=methods), longest_before(brief, tools)
     )
-    plan = (
-        plan if parameter_map.method in plan else first_training(situation, parameter_map, brief.task.row_limit) | plan
-    )
-    fresh = constrained(
-        brief.directives, {**await suggest_values(situation, parameter_map, plan, longest, tools), **plan}, brief.kept
-    )
+    if parameter_map.method not in plan:
+        plan = first_training(situation, parameter_map, brief.task.row_limit) | plan
+    suggested = await suggest_values(situation, parameter_map, plan, longest, tools)
+    fresh = constrained(brief.directives, {**suggested, **plan}, brief.kept)
     values, notes = await repair_values(brief, fresh, parameter_map, tools)
     values = constrained(brief.directives, values, brief.kept)
     for _ in range(CHECKS):
@@ -149,8 +141,8 @@ async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
         wrong = {f["key"]: f["text"] for f in refused if f.get("key") in values.keys() - {STAGE, parameter_map.method}}
         if not wrong:
             break
-        cures = {key: await find_cure(key, text, tools) for key, text in wrong.items()}
-        for said in cures.values():
+        cures = [await find_cure(key, text, tools) for key, text in wrong.items()]
+        for said in cures:
             values = await apply_repairs(values, said, fresh, parameter_map, tools)
         notes += [f"{key}: {text}" for key, text in wrong.items()]
     return TrainConfig(yaml=as_yaml(values), notes="; ".join(notes) or f"{len(values)} values")
@@ -193,7 +185,7 @@ async def suggest_values(
     situation: Situation, parameter_map: ParameterMap, plan: Values, longest: int, tools: Toolbox
 ) -> Values:
     """The server's first config for the plan's method, model, device and data; how long is the plan's to say."""
-    rank = {"rank": int(float(str(plan[parameter_map.rank])))} if parameter_map.rank in plan else {}
+    rank = {"rank": int(as_number(plan[parameter_map.rank]))} if parameter_map.rank in plan else {}
     told = await tools.call(
         "params_suggest_config",
         method=str(plan[parameter_map.method]),
@@ -203,8 +195,7 @@ async def suggest_values(
         batch=BATCH,
         **rank,
     )
-    values: Values = told["values"]
-    return {key: value for key, value in values.items() if key not in (parameter_map.steps, parameter_map.epochs)}
+    return {k: v for k, v in told["values"].items() if k not in (parameter_map.steps, parameter_map.epochs)}
 
 
 async def repair_values(

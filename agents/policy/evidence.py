@@ -40,11 +40,8 @@ class Evidence:
     parsed: float
     training: Training | None
     rows: int
-    dropped: float
     said: FailureShares
-    rise: float = 0.0
     seconds_per_step: float = 0.0
-    longest: int = 0
 
     @property
     def epochs(self) -> float:
@@ -62,28 +59,22 @@ async def call_or_none(tools: Toolbox, tool: str, **arguments: Any) -> Any:
 
 async def read_evidence(task: TaskCard, row: JournalRow, tools: Toolbox) -> Evidence:
     """Ask the servers about one experiment of the journal."""
-    failures, report, forecast, curve = await asyncio.gather(
+    failures, report, forecast = await asyncio.gather(
         call_or_none(tools, "evaluation_explain_failures", experiment=row.number, count=SHOWN),
         call_or_none(tools, "data_report", experiment=row.number),
         call_or_none(tools, "training_forecast", experiment=row.number),
-        call_or_none(tools, "training_loss_curve", experiment=row.number),
     )
-    report, training = report or {}, row.training
-    dropped = sum((report.get("dropped") or {}).values())
+    training = row.training
     measured = training.seconds / training.steps if training and training.steps else 0.0
-    lengths = report.get("lengths") or {}
     return Evidence(
         hypothesis=row.hypothesis,
         number=row.number,
         value=row.value or 0.0,
         parsed=100.0 if row.parsed is None else row.parsed,
         training=training,
-        rows=row.rows or report.get("rows") or (training.rows if training else 0),
-        dropped=dropped / max(1, dropped + (report.get("rows") or 0)),
+        rows=row.rows or (report or {}).get("rows") or (training.rows if training else 0),
         said=read_failures((failures or {}).get("items", []), task.max_new_tokens),
-        rise=loss_rise((curve or {}).get("points") or []),
         seconds_per_step=measured or float((forecast or {}).get("seconds_per_step") or 0.0),
-        longest=int(lengths.get("longest") or lengths.get("max") or 0),
     )
 
 
@@ -103,12 +94,6 @@ def read_failures(failures: Sequence[dict[str, Any]], max_new_tokens: int) -> Fa
         false_steps=sum(any(not holds for _, _, holds in found) for found in solved) / n,
         one_answer=max(answers.values(), default=0) / n,
     )
-
-
-def loss_rise(points: Sequence[dict[str, Any]]) -> float:
-    """How far the evaluation loss ended above its lowest value, as a share of it; 0 without evaluation losses."""
-    losses = [float(p["eval_loss"]) for p in points if p.get("eval_loss") is not None]
-    return (losses[-1] - min(losses)) / min(losses) if len(losses) > 1 and min(losses) > 0 else 0.0
 
 
 def parent_of(journal: Sequence[JournalRow], direction: str) -> JournalRow | None:

@@ -37,6 +37,8 @@ FORMS = (
     "ANSWER.",
     "= ANSWER",
 )
+OWN_FORMS = {"boxed": "\\boxed{ANSWER}", "exact": "ANSWER", "verifier": "<answer>ANSWER</answer>"}
+OTHER_WORDS = ("question", "example", "options", "q")  # that a colon follows, and no answer
 STEPS = "First, 3 + 4 = 7. Then we go on.\n"
 
 
@@ -53,33 +55,19 @@ def final_form(task: TaskCard, facts: BenchmarkFacts) -> FinalForm:
     wording = wording_form(task, facts)
     if task.final:
         return FinalForm(task.final, True)
-    if task.answer == "boxed":
-        return FinalForm("\\boxed{ANSWER}", True)
-    if task.answer == "exact":
-        return FinalForm("ANSWER", False)
-    if task.answer.startswith("verifier:"):
-        return FinalForm("<answer>ANSWER</answer>", True)
-    if task.answer.startswith("regex:"):
-        return pattern_form(task.answer.removeprefix("regex:"), facts.answer_examples, wording)
-    return FinalForm(wording or "Answer: ANSWER", True)
+    kind, _, pattern = task.answer.partition(":")
+    if kind == "regex":
+        return pattern_form(pattern, facts.answer_examples, wording)
+    return FinalForm(OWN_FORMS.get(kind) or wording or "Answer: ANSWER", kind != "exact")
 
 
 def wording_form(task: TaskCard, facts: BenchmarkFacts) -> str | None:
     """`Answer: ANSWER`, `#### ANSWER` and the like, if prompt or description ask for it."""
     said = "\n".join((facts.prompt_prefix, facts.prompt_suffix, task.prompt, task.description))
-    for mark, form in (
-        ("####", "#### ANSWER"),
-        ("<answer>", "<answer>ANSWER</answer>"),
-        ("\\boxed", "\\boxed{ANSWER}"),
-    ):
+    for mark in ("####", "<answer>", "\\boxed"):
         if mark in said:
-            return form
-    found = [
-        m[1]
-        for m in WORDED.finditer(said)
-        if m[1].split(":")[0].casefold() not in ("question", "example", "options", "q")
-    ]
-    if found:
+            return next(form for form in FORMS if form.startswith(mark))
+    if found := [words for words in WORDED.findall(said) if words[:-1].casefold() not in OTHER_WORDS]:
         return f"{found[-1]} ANSWER"
     spoken = SPOKEN.search(said)
     return f"{spoken[1]} ANSWER." if spoken else None
@@ -140,7 +128,6 @@ class ModelFacts:
     """The base model as the parameter server tells it; `asked`: chat, or raw where the evaluation asks plain text."""
 
     parameters: int
-    max_positions: int | None
     chat_template: bool
     template: str | None
     device: str
@@ -238,10 +225,6 @@ class Situation:
         """Whether nothing was measured yet."""
         return not any(row.value is not None for row in self.brief.journal)
 
-    def source(self, name: str) -> DataSource | None:
-        """By its id."""
-        return next((s for s in self.sources if s.id == name), None)
-
     @property
     def enough(self) -> int:
         """So many clean rows need no more company."""
@@ -274,7 +257,6 @@ def read_card(told: dict[str, Any], brief: Brief) -> ModelFacts:
     """The part of a model card the policy needs."""
     return ModelFacts(
         parameters=int(told["parameters"]),
-        max_positions=told.get("max_positions"),
         chat_template=bool(told.get("chat_template")),
         template=told.get("template"),
         device=str(told.get("device") or brief.task.device),
