@@ -31,9 +31,8 @@ async def explain(brief: Brief, tools: Toolbox, table: MoveTable | None = None) 
     )
     case = Case(situation, evidence, parameter_map)
     blame = blamed_aspect(case, table or load_table())
-    return Critique(
-        explanation=describe_result(brief, case), lesson=summarize_lesson(brief, evidence, blame), blame=blame
-    )
+    lesson = summarize_lesson(brief, evidence, blame)
+    return Critique(explanation=describe_result(brief, case), lesson=lesson, blame=blame)
 
 
 def blamed_aspect(case: Case, table: MoveTable) -> str:
@@ -70,9 +69,8 @@ def explain_failure(brief: Brief) -> Critique:
     aspect = brief.hypothesis.aspect if brief.hypothesis else "none"
     if re.search(r"learning.rate is too", brief.failure):
         aspect = "rate"
-    return Critique(
-        explanation=f"Nothing was measured: {line}", lesson=f"This recipe does not run: {line}", blame=aspect
-    )
+    explanation, lesson = f"Nothing was measured: {line}", f"This recipe does not run: {line}"
+    return Critique(explanation=explanation, lesson=lesson, blame=aspect)
 
 
 def describe_result(brief: Brief, case: Case) -> str:
@@ -85,13 +83,10 @@ def describe_result(brief: Brief, case: Case) -> str:
         parts.append(f"{c.wins} items won and {c.losses} lost against the incumbent: {format_comparison(c)}.")
     if e.training is not None:
         parts.append(describe_course(e.training))
-    if e.training is not None and e.training.stopped is not None:
-        stop = e.training.stopped
-        parts.append(
-            f"The training was stopped at step {stop.at} of {stop.of}; the model is that of step {stop.step}: {stop.text}."
-        )
-    if e.said.count:
-        s = e.said
+    if e.training is not None and (stop := e.training.stopped) is not None:
+        at = f"step {stop.at} of {stop.of}"
+        parts.append(f"The training was stopped at {at}; the model is that of step {stop.step}: {stop.text}.")
+    if (s := e.said).count:
         parts.append(
             f"Of {s.count} failures {s.unparsed:.0%} have no answer, {s.endless:.0%} do not end, {s.stepless:.0%} show no steps, "
             f"{s.false_steps:.0%} hold a false equation."
@@ -109,9 +104,8 @@ def describe_course(training: Training) -> str:
 
 def summarize_lesson(brief: Brief, evidence: Evidence, blame: str) -> str:
     """One sentence worth keeping."""
-    aspect = brief.hypothesis.aspect if brief.hypothesis else "none"
-    statement = brief.hypothesis.statement if brief.hypothesis else ""
-    c = brief.comparison
+    idea, c = brief.hypothesis, brief.comparison
+    aspect, statement = (idea.aspect, idea.statement) if idea else ("none", "")
     if c is not None and c.better:
         verdict = f"gave {format_comparison(c)}"
         verdict += f" but forgot too much: {'; '.join(brief.reasons)}" if brief.reasons else ""

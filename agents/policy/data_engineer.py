@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 from tuneloop.agents.policy.data_plan import Plan, find_step, first_plan, with_step, without_steps
 from tuneloop.agents.policy.evidence import call_or_none
@@ -53,12 +54,7 @@ async def refused_questions(brief: Brief, tools: Toolbox) -> list[str]:
 def purpose(statement: str, changed: str) -> str:
     """Plain words for the head of the script; quotes and backslashes would end its docstring."""
     text = printable_line(f"{statement} {changed}").replace("\\", "/").replace('"', "'")
-    words, lines = text.split(" "), [""]
-    for word in words:
-        if len(lines[-1]) + len(word) > 110:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)
+    return textwrap.fill(text, 111, break_long_words=False, break_on_hyphens=False)
 
 
 def repair_plan(plan: Plan, situation: Situation) -> tuple[Plan, str]:
@@ -68,19 +64,15 @@ def repair_plan(plan: Plan, situation: Situation) -> tuple[Plan, str]:
         return plan, ""
     said = f"{diagnosis.problem}\n{diagnosis.repair}\n{brief.failure}"
     if FEWER.search(said):
-        there = [do for do in SOFTEN if find_step(plan, do)]
-        gone = there[: max(1, brief.attempt)]
-        return without_steps(
-            plan, *gone
-        ), f"Left out, as too few rows were left: {', '.join(gone) or 'nothing more to leave out'}."
+        gone = [do for do in SOFTEN if find_step(plan, do)][: max(1, brief.attempt)]
+        named = ", ".join(gone) or "nothing more to leave out"
+        return without_steps(plan, *gone), f"Left out, as too few rows were left: {named}."
     if LONGER.search(said):
         asked = CHARACTERS.search(diagnosis.repair)
         room = int(asked[1]) if asked else shorter_limit(plan, situation)
-        question = longest_question(situation)
         why = f"the last attempt's rows were too long: {diagnosis.problem[:80]}"
-        return with_step(
-            plan, "cap_length", why, question=question, solution=room
-        ), f"Replies over {room} characters go."
+        shorter = with_step(plan, "cap_length", why, question=longest_question(situation), solution=room)
+        return shorter, f"Replies over {room} characters go."
     return plan, f"After: {diagnosis.repair[:120]}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict
 
@@ -11,21 +11,8 @@ from tuneloop.core.catalog import Benchmark, Dataset
 
 WORD = re.compile(r"[a-z][a-z-]{3,}")
 STOP = {
-    "about",
-    "answer",
-    "each",
-    "file",
-    "from",
-    "have",
-    "question",
-    "rows",
-    "that",
-    "their",
-    "there",
-    "this",
-    "which",
-    "with",
-}
+    "about", "answer", "each", "file", "from", "have", "question", "rows", "that", "their", "there", "this", "which", "with",
+}  # fmt: skip
 SAME_DOMAIN, MADE_FOR, OWN = 1.0, 2.0, 4.0
 SHARE, MOST = 0.6, 3
 
@@ -51,18 +38,16 @@ class DatasetSelection(BaseModel):
 
 
 def select_datasets(benchmark: Benchmark, cards: Iterable[Dataset]) -> DatasetSelection:
-    """The best card and those nearly as good; none where not even the domain is the same."""
+    """The benchmark's own rows alone, else the best card and those nearly as good, at most three.
+
+    None where not even the domain is the same.
+    """
     rated = sorted((rate_dataset(benchmark, card) for card in cards), key=lambda r: (-r.weight, r.name))
     fitting = [r for r in rated if r.weight >= SAME_DOMAIN]
-    chosen = drop_repeats([r for r in fitting if r.weight >= SHARE * fitting[0].weight])
+    own = [r for r in fitting if r.weight >= OWN]
+    chosen = own[:1] or [r for r in fitting if r.weight >= SHARE * fitting[0].weight][:MOST]
     reason = "; ".join(f"{r.name}: {r.why}" for r in chosen)
     return DatasetSelection(datasets=tuple(r.name for r in chosen), reason=reason, rated=tuple(rated[:10]))
-
-
-def drop_repeats(rated: Sequence[RatedDataset]) -> list[RatedDataset]:
-    """At most three; where a benchmark's own rows are at hand, they alone."""
-    own = [r for r in rated if r.weight >= OWN]
-    return (own or list(rated))[: 1 if own else MOST]
 
 
 def rate_dataset(benchmark: Benchmark, card: Dataset) -> RatedDataset:
@@ -75,10 +60,8 @@ def rate_dataset(benchmark: Benchmark, card: Dataset) -> RatedDataset:
     if card.domain == benchmark.domain:
         weight += SAME_DOMAIN
         why.append(f"its domain is {card.domain}")
-    common = content_words(benchmark.name, benchmark.description) & content_words(
-        card.name, card.description, *card.parts
-    )
-    if common:
+    told = content_words(card.name, card.description, *card.parts)
+    if common := content_words(benchmark.name, benchmark.description) & told:
         weight += len(common) / (len(common) + 10)
         why.append(f"it also tells of {', '.join(sorted(common)[:5])}")
     return RatedDataset(name=card.name, weight=round(weight, 3), why=", ".join(why) or "nothing in common")

@@ -98,7 +98,6 @@ def names_in(node: ast.AST) -> frozenset[str]:
 
 
 READ, FORM, SELECT = "use_source", "answer_format", "select"
-DEBUG_ROWS, DEBUG_READ = 100, 4000
 
 HEAD = '''"""Raw data below $DATASETS_DIR → data.json for LLaMA-Factory (Alpaca); `python process_data.py [--debug]`.
 
@@ -110,7 +109,7 @@ from __future__ import annotations
 {imports}
 
 SEED, LIMIT = {seed}, {limit}
-DEBUG_ROWS, DEBUG_READ = {debug_rows}, {debug_read}  # with --debug: rows written, records read of each source
+DEBUG_ROWS, DEBUG_READ = 100, 4000  # with --debug: rows written, records read of each source
 
 # Where the raw records lie and which of their fields play which part.
 SOURCES = {sources}
@@ -200,8 +199,6 @@ def compose(
         imports="\n".join(sorted(imports, key=lambda line: (line.startswith("from"), line))),
         seed=seed,
         limit=limit,
-        debug_rows=DEBUG_ROWS,
-        debug_read=DEBUG_READ,
         sources=format_literal(sources),
         task=format_literal(form_entry(form, plan)),
         refused=format_literal(list(refused)),

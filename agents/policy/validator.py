@@ -32,6 +32,7 @@ MEMORY = (
     r"memory estimate|bytes? .*(?:available|free) memory"
 )
 ENGINE = r"no module named '?(?:torch|transformers|llamafactory|peft|trl)|operator torchvision|libc10|GLIBC"
+ACCELERATOR = r"cuda (?:driver|error: no kernel)|nccl|no cuda-capable"
 DIVERGED = (
     r"loss (?:is|became|rises|goes).{0,40}(?:nan|infinite|lower)|\bnan\b|diverg|learning.rate is too high|"
     r"lower learning.rate|loss became"
@@ -49,11 +50,7 @@ CRASHED = r"process_data\.py|Traceback|SyntaxError|KeyError|UnicodeDecodeError|F
 RULES = (
     FailurePattern(r"no space left|disk (?:is )?full|quota exceeded", "environment", "free space on the disk"),
     FailurePattern(ENGINE, "environment", "build the engine again"),
-    FailurePattern(
-        r"cuda (?:driver|error: no kernel)|nccl|no cuda-capable",
-        "environment",
-        "look at the accelerator and its driver",
-    ),
+    FailurePattern(ACCELERATOR, "environment", "look at the accelerator and its driver"),
     FailurePattern(MEMORY, "config", "halve the batch and switch gradient checkpointing on"),
     FailurePattern(DIVERGED, "config", "multiply the learning rate by 0.3"),
     FailurePattern(r"loss does not move|learning.rate is too small", "config", "multiply the learning rate by 5"),
@@ -88,19 +85,15 @@ async def diagnose(brief: Brief, tools: Toolbox) -> Diagnosis:
         if match:
             return await apply_rule(rule, match, text, tools)
     culprit = blame(brief)
-    return Diagnosis(
-        culprit=culprit, problem=quote_failure(culprit, text, 0), repair="do it again without what the error names"
-    )
+    problem = quote_failure(culprit, text, 0)
+    return Diagnosis(culprit=culprit, problem=problem, repair="do it again without what the error names")
 
 
 def diagnose_findings(found: list[re.Match[str]]) -> Diagnosis:
     """Each finding in its own words, each with its cure."""
-    problem = " | ".join(match[0] for match in found)
-    return Diagnosis(
-        culprit="config",
-        problem=problem[:MOST],
-        repair="; ".join(repair_of_finding(match[1], match[2]) for match in found),
-    )
+    problem = " | ".join(match[0] for match in found)[:MOST]
+    repair = "; ".join(repair_of_finding(match[1], match[2]) for match in found)
+    return Diagnosis(culprit="config", problem=problem, repair=repair)
 
 
 def order_culprits(blamed: str) -> Iterator[FailurePattern]:
