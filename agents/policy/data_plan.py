@@ -65,9 +65,8 @@ def read_step(source: DataSource) -> Step:
     else:
         options["question"] = list(r.question)
     options |= {"solution": r.solution or r.key or "", "key": (r.key or "") if r.solution else ""}
-    options |= {name: value for name, value in (("prefix", r.prefix), ("suffix", r.suffix), ("flag", r.flag)) if value}
-    if r.codes:
-        options["codes"] = [f"{code}={label}" for code, label in r.codes.items()]
+    options |= {"prefix": r.prefix, "suffix": r.suffix, "flag": r.flag}
+    options["codes"] = [f"{code}={label}" for code, label in r.codes.items()]
     if r.options:
         options |= {"options": list(r.options), "index_base": -1 if r.index_base is None else r.index_base}
     why = f"{p.rows} rows, {describe_source(source)}"

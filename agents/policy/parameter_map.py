@@ -25,7 +25,6 @@ MEANINGS = {
     "rank": "lora rank",
     "prompt_loss": "train on prompt",
 }
-OPTIONAL = ("prompt_loss",)
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,8 @@ class ParameterMap:
 
     def begun(self, method: str) -> Values:
         """Method, rate and, where it has one, rank as suggested."""
-        return {
-            key: self.first[method][key] for key in (self.method, self.rate, self.rank) if key in self.first[method]
-        }
+        first = self.first[method]
+        return {key: first[key] for key in (self.method, self.rate, self.rank) if key in first}
 
     def steps_of(self, values: Values, rows: float) -> int:
         """Optimizer steps of a plan."""
@@ -83,11 +81,8 @@ async def read_parameter_map(
     first: dict[str, Values] = {method: one["values"] for method, one in zip(methods, suggested, strict=True)}
     names = [*(told or {}).get("names", ()), *(name for values in first.values() for name in values)]
     found = {knob: match_name(words, names) for knob, words in MEANINGS.items()}
-    lacking = [
-        MEANINGS[k]
-        for k, name in found.items()
-        if name is None and (k != "rank" or LORA in methods) and k not in OPTIONAL
-    ]
+    optional = ("prompt_loss",) if LORA in methods else ("prompt_loss", "rank")
+    lacking = [MEANINGS[knob] for knob, name in found.items() if name is None and knob not in optional]
     if lacking and len(methods) < 2:  # the server may not be searched
         return await read_parameter_map(tools, search=False)
     if lacking:
@@ -133,10 +128,8 @@ def first_training(situation: Situation, parameter_map: ParameterMap, rows: floa
 
 def estimate_tokens(situation: Situation) -> float:
     """Tokens of a typical record, from its characters."""
-    p = situation.facts.prompt_lengths.p50 + max(
-        (s.profile.solution_lengths.p50 for s in situation.sources), default=100
-    )
-    return p / (2.0 if situation.card.tiny else 3.5) + 10
+    reply = max((s.profile.solution_lengths.p50 for s in situation.sources), default=100)
+    return (situation.facts.prompt_lengths.p50 + reply) / (2.0 if situation.card.tiny else 3.5) + 10
 
 
 def training_seconds(situation: Situation) -> float:
@@ -156,9 +149,8 @@ def fit_steps(situation: Situation, wanted: int, seconds_per_step: float) -> int
     What was measured counts only where the user set a time: else a busy machine would change the journal.
     """
     left = situation.brief.budget.training_left
-    each = (seconds_per_step if left is not None else 0.0) or situation.card.seconds_per_step(
-        estimate_tokens(situation)
-    )
+    measured = seconds_per_step if left is not None else 0.0
+    each = measured or situation.card.seconds_per_step(estimate_tokens(situation))
     possible = affordable_steps(situation, training_seconds(situation), each)
     least = FEWEST if left is None else min(FEWEST, max(1, int(affordable_steps(situation, MOST_OF_TIME * left, each))))
     return max(least, wanted if wanted <= possible else int(possible) // 10 * 10)

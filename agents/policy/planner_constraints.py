@@ -37,12 +37,8 @@ def obey_directives(idea: Hypothesis, situation: Situation) -> Hypothesis:
 def directive_moves(case: Case, plan: Plan, before: Values) -> Iterator[Move]:
     """The plan so far with what was asked for, alone: so its effect is seen. `plan`, `before`: what was used."""
     brief = case.situation.brief
-    wanted = [
-        w
-        for w in brief.directives
-        if isinstance(w, Use) and not (w.parameter in before and same(before[w.parameter], w.value))
-    ]
-    if wanted:
+    asked = [w for w in brief.directives if isinstance(w, Use)]
+    if wanted := [w for w in asked if w.parameter not in before or not same(before[w.parameter], w.value)]:
         said = ", ".join(f"{w.parameter} = {w.value}" for w in wanted)
         yield case.move("asked.values", f"{said}, as the user asks.", "the user wants it tried")
     elif not same_values(case.training, before) or case.plan != plan:

@@ -36,12 +36,7 @@ from tuneloop.agents.policy.moves import (
     style_moves,
 )
 from tuneloop.agents.policy.parameter_map import ParameterMap, Values, first_training, read_parameter_map
-from tuneloop.agents.policy.planner_constraints import (
-    directive_moves,
-    limit_move,
-    note_unfollowable,
-    obey_directives,
-)
+from tuneloop.agents.policy.planner_constraints import directive_moves, limit_move, note_unfollowable, obey_directives
 from tuneloop.agents.policy.situation import Situation, read_situation
 from tuneloop.agents.policy.training_moves import (
     by_grpo,
@@ -81,9 +76,8 @@ async def propose_hypothesis(brief: Brief, tools: Toolbox, table: MoveTable | No
             read_situation(brief, tools), read_parameter_map(tools), base_model_spacing(tools)
         )
         idea = retry_hypothesis(situation, parameter_map, first_hypothesis(situation, parameter_map, spacing))
-        possible = [obey_directives(idea, situation)]
-        if brief.under_way:
-            possible += [obey_directives(one, situation) for one in other_rates(idea, parameter_map)]
+        ideas = [idea, *other_rates(idea, parameter_map)] if brief.under_way else [idea]
+        possible = [obey_directives(one, situation) for one in ideas]
         tried = set(map(idea_fingerprint, earlier_ideas(brief)))
         new = next((one for one in possible if idea_fingerprint(one) not in tried), possible[0])
         return note_unfollowable(new, brief)

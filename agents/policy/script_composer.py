@@ -6,7 +6,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
@@ -291,17 +291,13 @@ def form_entry(form: Form, plan: Sequence[Step]) -> dict[str, Any]:
     asked = next((step for step in plan if step.do == FORM), None)
     wanted = asked.options if asked else {"prompt": False, "final": False}
     final = str(wanted.get("template") or form.final) if wanted.get("final", True) else "ANSWER"
-    raw, framed = dict.fromkeys(form.suffixes, ""), wanted.get("prompt", True)
-    return {
-        "prompt": form.prompt if framed else "\n".join(f"{{{name}}}" for name in form.suffixes),
-        "prefixes": form.prefixes if framed else raw,
-        "suffixes": form.suffixes if framed else raw,
+    entry = asdict(form) | {
         "constants": [form.prefixes[name] for name in form.constants],
-        "shape": form.shape,
         "labels": list(form.labels),
-        "low": form.low,
-        "high": form.high,
-        "options": form.options,
         "final": final if asked or form.evaluated else "",
         "steps": form.steps and bool(wanted.get("steps", True)),
     }
+    if not wanted.get("prompt", True):
+        raw = dict.fromkeys(form.suffixes, "")
+        entry |= {"prompt": "\n".join(f"{{{name}}}" for name in raw), "prefixes": raw, "suffixes": raw}
+    return {name: value for name, value in entry.items() if name != "evaluated"}
