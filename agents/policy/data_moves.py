@@ -48,10 +48,10 @@ def doubt_left(source: DataSource, plan: Plan, situation: Situation) -> float:
     return min(shown, 0.03) if any(find_step(plan, do) for do in found) else shown
 
 
-def mean_doubt(sources: Sequence[DataSource], plan: Plan | None, situation: Situation) -> float:
-    """Mean by questions of the doubt that the plan leaves; without a plan, that is shown."""
+def mean_doubt(sources: Sequence[DataSource], plan: Plan, situation: Situation) -> float:
+    """Mean by questions of the doubt that the plan leaves."""
     questions = sum(s.questions for s in sources)
-    each = (shown_doubt(s, situation) if plan is None else doubt_left(s, plan, situation) for s in sources)
+    each = (doubt_left(s, plan, situation) for s in sources)
     return sum(d * s.questions for d, s in zip(each, sources, strict=True)) / questions if questions else 0.0
 
 
@@ -99,14 +99,13 @@ def source_moves(case: Case) -> Iterator[Move]:
 
 
 def source_move(case: Case, kind: str, said: str, then: list[DataSource], plan: Plan | None = None) -> Move:
-    """Other sources; `strength` is the doubt that they spare after the plan's filters, `shown` before them."""
+    """Other sources; `strength` is the doubt that they spare after the plan's filters."""
     s, plan = case.situation, plan or with_votes(case, then)
     left, then_left = mean_doubt(case.sources, case.plan, s), mean_doubt(then, plan, s)
-    shown = mean_doubt(case.sources, None, s) - mean_doubt(then, None, s)
     gone = max((one.contradicted for one in case.sources if one not in then), default=0.0)
     why = f"{left:.0%} of the labels are in doubt, {then_left:.0%} would be"
     move = case.move(kind, said, why, plan=plan, strength=left - then_left)
-    return replace(move, shown=shown, contradicted=gone)
+    return replace(move, contradicted=gone)
 
 
 def doubt_reason(source: DataSource) -> str:

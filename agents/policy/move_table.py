@@ -30,7 +30,6 @@ VERSION = 1
 FEATURES = ("one", "room", "unparsed", "doubt", "short", "fitted", "epochs", "strength", "contradicted")
 PRIOR_COUNT = 2  # experiments that the table weighs as much as
 LUCK = 0.2  # of the logarithm of a move's worth: moves that are worth about the same take turns
-SUSPECTS = 2.0  # of the same, times the share of doubtful labels that a move spares: these are the first suspects
 NORMAL = NormalDist()
 
 
@@ -134,9 +133,9 @@ def rank_moves(case: Case, moves: Sequence[Move], table: MoveTable, seed: str) -
         gain = predicted(kind.weights, evidence) + sum(residuals[move.kind]) / weight
         seen = sum(max(0.0, one) for one in gains[move.kind])
         improvement = (PRIOR_COUNT * max(0.0, predicted(kind.improvement, evidence)) + seen) / weight
-        tilt = Random(f"{seed} {move.kind}").gauss(0, LUCK) + SUSPECTS * move.shown
-        ranked.append(RankedMove(move, gain, kind.spread, math.exp(tilt) * improvement / duration_ratio(case, move)))
-    return sorted(ranked, key=lambda one: (-one.worth, -one.gain))
+        luck = Random(f"{seed} {move.kind}").gauss(0, LUCK)
+        ranked.append(RankedMove(move, gain, kind.spread, math.exp(luck) * improvement / duration_ratio(case, move)))
+    return sorted(ranked, key=lambda one: (-one.worth, -one.move.strength))
 
 
 def results(journal: Sequence[JournalRow]) -> tuple[Mapping[str, list[float]], Mapping[str, list[float]]]:

@@ -19,8 +19,8 @@ from tuneloop.core.brief import JournalRow
 class Move:
     """A change. `kind`: `aspect.name`, its row in the table; `strength`: how far it goes, or how much speaks for it.
 
-    Of a change of sources: `shown` is the doubt that it spares before filters, `contradicted` the share of questions on which
-    others contradict what it leaves out. `step_cost`: time of one training step, in steps of SFT.
+    `contradicted`: the share of questions on which others contradict what a change of sources leaves out. `step_cost`: time of one
+    training step, in steps of SFT.
     """
 
     kind: str
@@ -30,7 +30,6 @@ class Move:
     plan: Plan
     training: Values
     strength: float = 0.0
-    shown: float = 0.0
     contradicted: float = 0.0
     step_cost: float = 1.0
 

@@ -147,7 +147,9 @@ class World:
     def prefer(self, kind: str) -> None:
         """A table of moves that expects much of one kind and little of the others."""
         rest = (0.0,) * (len(FEATURES) - 1)
-        self.table = MoveTable(kinds={kind: Kind(weights=(90.0, *rest), improvement=(90.0, *rest), spread=1.0, count=9)})
+        self.table = MoveTable(
+            kinds={kind: Kind(weights=(90.0, *rest), improvement=(90.0, *rest), spread=1.0, count=9)}
+        )
 
     def first_rows(self, *flags: str) -> list[dict[str, str]]:
         """What the first recipe's script writes."""
