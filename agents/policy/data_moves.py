@@ -158,7 +158,8 @@ def coverage_moves(case: Case) -> Iterator[Move]:
         one = f"{e.said.one_answer:.0%} of the failures say the same"
         plan = with_step(case.plan, "balance_answers", one, most=1.2)
         yield case.move("coverage.balance", said, one, plan=plan, strength=e.said.one_answer)
+    keyed = any(s.profile.key_agreement is not None for s in case.sources)
     for do in SOFTEN:
-        if find_step(case.plan, do):
+        if find_step(case.plan, do) and (keyed or do != "drop_contradicted"):  # without keys it drops nothing
             said = f"Without {do}, which costs rows."
             yield case.move(f"coverage.without_{do}", said, why, plan=without_steps(case.plan, do))
