@@ -5,6 +5,9 @@
     python benchmarks/planner_bench.py --collect 60 --tasks till3 --minutes 30 --home /tmp/till
                                                         one task alone, for so long; a second process may take another
 
+    python benchmarks/planner_bench.py --short 16       16 of each task's recorded recipes again, with a quarter of their steps
+    python benchmarks/planner_bench.py --table          the table of moves that the policy ships
+
 Writes `benchmarks/out/planner.json`, the tables of `docs/planner_bench.md` and its plot. Exit status 1 with `--check` when a
 goal is missed.
 """
@@ -58,7 +61,9 @@ def arguments() -> argparse.Namespace:
         "--real", type=int, default=2, metavar="N", help="real experiments of policy and random (default 2)"
     )
     parser.add_argument("--trials", type=int, nargs=2, default=[200, 30], metavar=("RANDOM", "POLICY"))
-    tasks = f"seeds to play on (default {' '.join(UNSEEN)}), with --collect to run on ({' '.join(COLLECTED)})"
+    tasks = (
+        f"seeds to play on (default {' '.join(UNSEEN)}), with --collect or --short to run on ({' '.join(COLLECTED)})"
+    )
     parser.add_argument("--tasks", nargs="+", help=tasks)
     parser.add_argument("--home", type=Path, default=HERE / "out" / "planner-home", help="where runs are made")
     parser.add_argument("--docs", type=Path, default=DOCS, help="where planner_bench.md and its plot are")

@@ -17,7 +17,7 @@ from tuneloop.core.experiment import Critique, Training
 from tuneloop.core.formatting import format_comparison
 from tuneloop.core.protocols import Toolbox
 
-BLAMED = 1.0  # points that a move of the aspect is expected to gain
+BLAMED = 1.0  # points that a move of the aspect is expected to improve
 
 
 async def explain(brief: Brief, tools: Toolbox, table: MoveTable | None = None) -> Critique:
@@ -36,11 +36,11 @@ async def explain(brief: Brief, tools: Toolbox, table: MoveTable | None = None) 
 
 
 def blamed_aspect(case: Case, table: MoveTable) -> str:
-    """Of a training that was stopped the rate, else what the move changes that is expected to gain most."""
+    """Of a training that was stopped the rate, else what the move changes that is expected to improve most."""
     if case.evidence.training is not None and case.evidence.training.stopped is not None:
         return "rate"
-    best = max(rank_moves(case, rule_moves(case), table, ""), key=lambda one: one.gain, default=None)
-    return best.move.aspect if best is not None and best.gain > BLAMED else "none"
+    best = max(rank_moves(case, rule_moves(case), table, ""), key=lambda one: one.improvement, default=None)
+    return best.move.aspect if best is not None and best.improvement > BLAMED else "none"
 
 
 def journal_row(brief: Brief) -> JournalRow:

@@ -26,7 +26,7 @@ from tuneloop.core.brief import JournalRow
 from tuneloop.core.frozen import Frozen
 
 FILE = Path(__file__).with_name("move_table.json")
-VERSION = 1
+VERSION = 2
 FEATURES = ("one", "room", "unparsed", "doubt", "short", "fitted", "epochs", "strength", "contradicted")
 PRIOR_COUNT = 2  # experiments that the table weighs as much as
 LUCK = 0.2  # of the logarithm of a move's worth: moves that are worth about the same take turns
@@ -50,8 +50,8 @@ def predicted(weights: Sequence[float], evidence: Sequence[float]) -> float:
     return sum(w * f for w, f in zip(weights, evidence, strict=True))
 
 
-NONE = (0.0,) * len(FEATURES)
-FLAT = Kind(weights=NONE, improvement=(0.8, *NONE[1:]), spread=2.0)
+ZERO = (0.0,) * len(FEATURES)
+FLAT = Kind(weights=ZERO, improvement=(0.8, *ZERO[1:]), spread=2.0)
 
 
 class MoveTable(Frozen):
@@ -89,7 +89,7 @@ def load_table(path: Path = FILE) -> MoveTable:
 def features(case: Case, move: Move) -> tuple[float, ...]:
     """The evidence for a move, in the order of FEATURES; each about 0 to 1."""
     e = case.evidence
-    loss = e.training.last_loss if e.training else 1.0
+    loss = e.training.last_loss if e.training and math.isfinite(e.training.last_loss) else 1.0
     return (
         1.0,
         case.room,
@@ -105,16 +105,20 @@ def features(case: Case, move: Move) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class RankedMove:
-    """A move with what it may bring: `gain` and `spread` in points, `worth` in expected points an incumbent's time."""
+    """A move with what it may bring, in points: `improvement` is the gain with losses counted as 0.
+
+    `worth`: improvement in an incumbent's time, by which moves are ranked.
+    """
 
     move: Move
     gain: float
     spread: float
+    improvement: float
     worth: float
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Four in five gains lie within."""
+        """Four in five gains lie within; what is measured differs by the chance of its items, too."""
         reach = NORMAL.inv_cdf(0.9) * self.spread
         return self.gain - reach, self.gain + reach
 
@@ -124,27 +128,42 @@ def rank_moves(case: Case, moves: Sequence[Move], table: MoveTable, seed: str) -
 
     What this run's own experiments of the kind brought weighs against `PRIOR_COUNT` experiments of the table.
     """
-    gains, residuals = results(case.situation.brief.journal)
+    gains, residuals = results(case.situation.brief.journal, case.situation.task.direction)
+    most = 100 * min(1.0, case.room)
     ranked = []
     for move in moves:
-        kind = table.kinds.get(move.kind, FLAT)
-        weight = PRIOR_COUNT + len(gains[move.kind])
-        evidence = features(case, move)
-        gain = predicted(kind.weights, evidence) + sum(residuals[move.kind]) / weight
-        seen = sum(max(0.0, one) for one in gains[move.kind])
-        improvement = (PRIOR_COUNT * max(0.0, predicted(kind.improvement, evidence)) + seen) / weight
+        kind, evidence = table.kinds.get(move.kind, FLAT), features(case, move)
+        told, own, off = predicted(kind.weights, evidence), gains[move.kind], residuals[move.kind]
+        gain = min(most, told + sum(off) / (PRIOR_COUNT + len(off)))
+        improvement = min(most, max(0.0, told, predicted(kind.improvement, evidence)))
+        improvement = (PRIOR_COUNT * improvement + sum(max(0.0, one) for one in own)) / (PRIOR_COUNT + len(own))
         luck = Random(f"{seed} {move.kind}").gauss(0, LUCK)
-        ranked.append(RankedMove(move, gain, kind.spread, math.exp(luck) * improvement / duration_ratio(case, move)))
+        worth = math.exp(luck) * improvement / duration_ratio(case, move)
+        ranked.append(RankedMove(move, gain, kind.spread, improvement, worth))
     return sorted(ranked, key=lambda one: (-one.worth, -one.move.strength))
 
 
-def results(journal: Sequence[JournalRow]) -> tuple[Mapping[str, list[float]], Mapping[str, list[float]]]:
-    """By kind of move, what this run's experiments gained, and how much more that was than expected of them."""
+Points = Mapping[str, list[float]]
+
+
+def results(journal: Sequence[JournalRow], direction: str) -> tuple[Points, Points]:
+    """By kind of move, what this run's experiments gained on their parents, and how much more that was than the table told."""
+    sign = 1 if direction == "max" else -1
+    values = {row.number: row.value for row in journal}
     gains, residuals = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     for row in journal:
-        if row.gain is not None and row.hypothesis.expected_gain is not None:
-            gains[row.hypothesis.move].append(row.gain)
-            residuals[row.hypothesis.move].append(row.gain - row.hypothesis.expected_gain)
+        kind, expected, before = (
+            row.hypothesis.move,
+            row.hypothesis.expected_gain,
+            values.get(row.hypothesis.parent or 0),
+        )
+        gain = row.gain if row.value is None or before is None else sign * (row.value - before)
+        if not kind or gain is None:
+            continue
+        gains[kind].append(gain)
+        if expected is not None:  # it holds what was corrected by then
+            off = residuals[kind]
+            off.append(gain - expected + sum(off) / (PRIOR_COUNT + len(off)))
     return gains, residuals
 
 

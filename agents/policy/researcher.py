@@ -86,7 +86,7 @@ async def propose_hypothesis(brief: Brief, tools: Toolbox, table: MoveTable | No
     if not ranked:
         return stop_proposal(brief, case, "Every change that the evidence allows was tried.")
     if little_left(brief, ranked):
-        text = f"{IN_VAIN} experiments in a row gained nothing, and no move that is left is expected to gain {LITTLE} points."
+        text = f"{IN_VAIN} experiments in a row gained nothing, and no move that is left is expected to bring {LITTLE} points."
         return stop_proposal(brief, case, text)
     return note_unfollowable(hypothesis_of(ranked[0], case.evidence.number), brief)
 
@@ -99,7 +99,7 @@ def little_left(brief: Brief, ranked: Sequence[RankedMove]) -> bool:
     in_vain = all(row.outcome != "promoted" for row in journal[-IN_VAIN:])
     enough = len(measured) >= AT_LEAST and len(journal) >= IN_VAIN
     asked = brief.stop_refused or brief.task.on_stop == "continue"
-    return endless and enough and in_vain and all(one.gain < LITTLE for one in ranked) and not asked
+    return endless and enough and in_vain and all(one.improvement < LITTLE for one in ranked) and not asked
 
 
 def stop_proposal(brief: Brief, case: Case, reason: str) -> Hypothesis:
@@ -210,7 +210,7 @@ def apply_failure(
 
 
 async def expected_moves(brief: Brief, tools: Toolbox) -> tuple[ExpectedMove, ...]:
-    """The best moves by the table, for whoever else plans; none before something was measured, or where tools refuse."""
+    """The first moves of the ranking, for whoever else plans; none before something was measured, or where tools refuse."""
     incumbent, table = parent_of(brief.journal, brief.task.direction), load_table()
     if incumbent is None:
         return ()
@@ -227,7 +227,7 @@ async def expected_moves(brief: Brief, tools: Toolbox) -> tuple[ExpectedMove, ..
             high=round(one.interval[1], 1),
             count=table.kinds[one.move.kind].count if one.move.kind in table.kinds else 0,
         )
-        for one in sorted(ranked, key=lambda one: -one.gain)[:SHOWN]
+        for one in ranked[:SHOWN]
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,7 +149,7 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class DataSource:
-    """A source of one data set; `contradiction_share`: share of shared questions on which even the friendliest source differs."""
+    """A source of one data set; `contradicted`: share of shared questions on which even the friendliest source differs."""
 
     dataset: str
     profile: SourceProfile
@@ -168,7 +168,7 @@ class DataSource:
 
     @property
     def disputed(self) -> bool:
-        """Whether no other source agrees with it."""
+        """Whether even the source that agrees with it most contradicts it on more than a tenth."""
         return self.contradicted > 0.1
 
     @property
@@ -238,18 +238,17 @@ async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
         tools.call("params_model_card"), *(tools.call("data_profile_dataset", dataset=name) for name in names)
     )
     profiles = [DatasetProfile.model_validate(answer) for answer in told]
-    sources = tuple(
-        DataSource(name, s, contradiction_share(p, s.name))
-        for name, p in zip(names, profiles, strict=True)
-        for s in p.sources
-        if is_allowed(brief.directives, name, s.file)
-    )
-    return Situation(brief, profiles[0].benchmark, sources, read_card(card, brief))
+    sources: list[DataSource] = []
+    for name, p in zip(names, profiles, strict=True):
+        allowed = [s for s in p.sources if is_allowed(brief.directives, name, s.file)]
+        sources += [DataSource(name, s, contradiction_share(p, s.name, {one.name for one in allowed})) for s in allowed]
+    return Situation(brief, profiles[0].benchmark, tuple(sources), read_card(card, brief))
 
 
-def contradiction_share(profile: DatasetProfile, source: str) -> float:
+def contradiction_share(profile: DatasetProfile, source: str, allowed: Set[str]) -> float:
     """1 less the best agreement with another source on at least 20 shared questions; 0 where nothing is shared."""
-    shared = [a.agreeing for a in profile.agreements if source in (a.first, a.second) and a.questions >= 20]
+    pairs = [({a.first, a.second}, a) for a in profile.agreements if a.questions >= 20]
+    shared = [a.agreeing for names, a in pairs if source in names and names <= allowed]
     return 1 - max(shared) if shared else 0.0
 
 

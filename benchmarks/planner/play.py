@@ -77,7 +77,7 @@ class Played:
 
 
 class Bench:
-    """Tasks that are open, their kitchens, and the real runs."""
+    """Tasks that are open, the makers of their rows, and the real runs."""
 
     def __init__(self, runs: Sequence[dict[str, Any]], settings: Settings, stack: ExitStack, say: Say) -> None:
         self.runs, self.settings, self.say = runs, settings, say

@@ -13,6 +13,7 @@ from planner.made_task import family
 from planner.surface import Array
 
 ENOUGH = 0.8  # rank correlation from which on short experiments could choose for whole ones
+FEWEST = 4
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,13 @@ def chosen(runs: Sequence[dict[str, Any]], task: str, count: int) -> list[int]:
 
 
 def agreements(runs: Sequence[dict[str, Any]]) -> list[Agreement]:
-    """By family, of the runs that were made both ways; a recipe that broke has the score 0."""
+    """By family, of at least `FEWEST` runs that were made both ways; a recipe that broke has the score 0."""
     whole = {(run["task"], run["number"]): run for run in runs}
     pairs: dict[str, list[tuple[float, float]]] = {}
     for run in known(SHORT):
         values = (run.get("value", 0.0), whole[run["task"], run["number"]].get("value", 0.0))
         pairs.setdefault(family(run["task"]), []).append(values)
-    return [agreement(name, np.array(of)) for name, of in sorted(pairs.items())]
+    return [agreement(name, np.array(of)) for name, of in sorted(pairs.items()) if len(of) >= FEWEST]
 
 
 def agreement(name: str, scores: Array, times: int = 2000) -> Agreement:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from random import Random
 
 import numpy as np
-import numpy.typing as npt
 
 from planner.simulate import Trial
 from planner.simulated_task import SimulatedTask
 from planner.space import Point
+from planner.surface import Array
 from tuneloop.agents.policy.evidence import parent_of
 from tuneloop.agents.policy.move_table import Kind, MoveTable, features
 from tuneloop.agents.policy.moves import Move
@@ -27,8 +27,6 @@ from tuneloop.core.experiment import Critique, Hypothesis
 STEPS = 6
 USUAL = 15.0  # points: how large a weight usually is
 LEAST = 0.5  # points: no spread is taken to be smaller
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Seen:
     rows: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
 
     def table(self, runs: Mapping[str, int]) -> MoveTable:
-        """The table; of kinds seen hardly ever the regression itself expects next to nothing."""
+        """The table, a regression a kind."""
         return MoveTable(kinds={kind: regressed(rows) for kind, rows in sorted(self.rows.items())}, runs=dict(runs))
 
 

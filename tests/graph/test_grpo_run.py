@@ -135,11 +135,9 @@ def test_a_verifier_rewards_the_replies_of_a_run(verified_run: RunFolder) -> Non
     command = read_command(next(folder.jobs.glob("score.*")))
     assert (command.generated, command.network) == (True, False) and "reasoning_gym" in command.argv[0]
     assert experiment_score(verified_run, 2).n > 0
-    # Sixteen items prove little: what was promoted is delivered, and nothing else.
-    promoted = [
-        one["number"] for one in read_json(verified_run.report_json)["experiments"] if one["outcome"] == "promoted"
-    ]
-    assert (verified_run.root / "best" / "config.json").is_file() == bool(promoted)
+    # Sixteen items prove little: what is delivered, if anything, depends on chance.
+    best = read_json(verified_run.report_json)["best"]
+    assert (verified_run.root / "best" / "config.json").is_file() == bool(best["delivered"])
 
 
 def test_its_verifier_knows_training_rows_alone(verified_run: RunFolder) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tuneloop.agents.policy import expected_moves, move_table
+from tuneloop.agents.policy.data_moves import coverage_moves, unread_sources
 from tuneloop.agents.policy.data_plan import plan_fingerprint
 from tuneloop.agents.policy.evidence import parent_of
 from tuneloop.agents.policy.move_table import (
@@ -70,7 +71,7 @@ def test_the_shipped_table_is_whole() -> None:
             json.dumps({"kinds": {"rate.higher": {"weights": ZEROS, "improvement": [1.0], "spread": 1.0}}}),
             "cannot be read",
         ),
-        (json.dumps({"version": 9}), "has version 9; right is 1"),
+        (json.dumps({"version": 9}), "has version 9; right is 2"),
         (json.dumps({"features": ["room"]}), "is of other evidence"),
     ],
 )
@@ -108,7 +109,7 @@ def test_this_runs_results_weigh_against_the_tables_two(messy: Any) -> None:
         update={"move": "rate.lower", "expected_gain": 4.0, "training_plan": {"learning_rate": 9.0}}
     )
     rows = (messy.row(1, first), messy.row(2, told, outcome="not promoted", gain=-5.0), messy.row(3, first, gain=1.0))
-    assert results(rows) == ({"rate.lower": [-5.0]}, {"rate.lower": [-9.0]})
+    assert results(rows, "max") == ({"rate.lower": [-5.0]}, {"rate.lower": [-9.0]})
     case, moves = found(messy, rows[:2])
     table = MoveTable(kinds={"rate.lower": constant(4.0)})
     ranked = {one.move.kind: one for one in rank_moves(case, moves, table, "x")}
@@ -116,6 +117,35 @@ def test_this_runs_results_weigh_against_the_tables_two(messy: Any) -> None:
     untaught = replace(case, situation=replace(case.situation, brief=messy.brief(journal=rows[:1])))
     before = {one.move.kind: one for one in rank_moves(untaught, moves, table, "x")}
     assert ranked["rate.lower"].worth == pytest.approx(before["rate.lower"].worth * 2 / 3), "4 expected twice, 0 seen"
+
+
+def test_what_was_corrected_already_is_not_forgotten(messy: Any) -> None:
+    """The table tells 4, every experiment brings -2: told is the mean of two 4s and of what was seen."""
+    first, rows, told = messy.hypothesis(), (), []
+    rows = (messy.row(1, first),)
+    table = MoveTable(kinds={"rate.lower": constant(4.0)})
+    for number in range(2, 6):
+        case, moves = found(messy, rows)
+        told.append({one.move.kind: one.gain for one in rank_moves(case, moves, table, "x")}["rate.lower"])
+        idea = first.model_copy(update={"move": "rate.lower", "expected_gain": told[-1]})
+        rows = (*rows, messy.row(number, idea, outcome="not promoted", gain=-2.0))
+    assert told == pytest.approx([4.0, 2.0, 1.0, 0.4])
+
+
+def test_a_move_is_judged_by_its_parent(messy: Any) -> None:
+    """Nothing was promoted yet: the incumbent is the untouched model, and the move made its parent better."""
+    first = messy.hypothesis()
+    second = first.model_copy(update={"move": "rate.lower", "expected_gain": 5.0, "parent": 1})
+    rows = (messy.row(1, first, value=40.0), messy.row(2, second, value=50.0, gain=-10.0, outcome="not promoted"))
+    assert results(rows, "max") == ({"rate.lower": [10.0]}, {"rate.lower": [5.0]})
+    assert results(rows, "min")[0] == {"rate.lower": [-10.0]}
+
+
+def test_nothing_brings_more_than_there_is_room_for(messy: Any) -> None:
+    case, moves = found(messy, (messy.row(1, messy.hypothesis(), value=95.0),))
+    table = MoveTable(kinds={move.kind: constant(30.0) for move in moves})
+    ranked = rank_moves(case, moves, table, "x")
+    assert {(one.gain, one.improvement) for one in ranked} == {(5.0, 5.0)}
 
 
 def test_recipes_alike_are_not_tried_twice(messy: Any) -> None:
@@ -157,6 +187,24 @@ def test_each_source_can_be_left_out_or_used_alone(messy: Any) -> None:
     assert sum(m.kind == "noise.leave_out" for m in moves) == 2, "without one is the other alone"
 
 
+def test_no_bare_answers_are_added_to_steps(messy: Any) -> None:
+    first = messy.hypothesis()
+    case, moves = found(messy, (messy.row(1, first),))
+    bare = [replace(s, profile=s.profile.model_copy(update={"worked": 0.1})) for s in unread_sources(case)]
+    assert bare and all(s.profile.worked >= 0.5 for s in case.sources)
+    untrusted = replace(case.situation, sources=(*case.sources, *bare))
+    assert not unread_sources(replace(case, situation=untrusted))
+    assert {m.kind for m in moves} & {"coverage.also", "noise.other"}
+
+
+def test_a_filter_that_has_nothing_to_compare_with_is_not_left_out(messy: Any) -> None:
+    case, moves = found(messy, (messy.row(1, messy.hypothesis()),))
+    assert "coverage.without_drop_contradicted" in {m.kind for m in moves}
+    keyless = [replace(s, profile=s.profile.model_copy(update={"key_agreement": None})) for s in case.situation.sources]
+    other = replace(case, situation=replace(case.situation, sources=tuple(keyless)))
+    assert "coverage.without_drop_contradicted" not in {m.kind for m in coverage_moves(other)}
+
+
 def test_a_run_without_an_end_is_asked_to_end_once_little_is_expected(messy: Any) -> None:
     first = messy.hypothesis()
     endless = BudgetLeft(experiments_left=None, seconds_left=None)
@@ -181,9 +229,9 @@ def kinds_of(world: Any, first: Any) -> set[str]:
 def test_others_are_told_the_best_moves(messy: Any) -> None:
     first = messy.hypothesis()
     assert asyncio.run(expected_moves(messy.brief(), messy)) == ()
-    told = asyncio.run(expected_moves(messy.brief(journal=(messy.row(1, first),)), messy))
-    gains = [one.gain for one in told]
-    assert 3 <= len(told) <= 8 and gains == sorted(gains, reverse=True)
+    told = asyncio.run(expected_moves(messy.brief(experiment=2, journal=(messy.row(1, first),)), messy))
+    second = messy.hypothesis(experiment=2, journal=(messy.row(1, first),))
+    assert 3 <= len(told) <= 8 and (told[0].kind, told[0].statement) == (second.move, second.statement)
     assert all(one.low < one.gain < one.high and one.statement for one in told)
 
 

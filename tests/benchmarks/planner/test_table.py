@@ -39,7 +39,7 @@ def test_many_moves_of_one_way_count_as_one() -> None:
     assert abs(predicted(regressed(rows).weights, rows[0].evidence) - 5) < 2
 
 
-def test_of_kinds_that_were_hardly_seen_little_is_expected() -> None:
+def test_of_kinds_that_bring_now_this_now_that_little_is_expected() -> None:
     seen = Seen()
     seen.rows["rate.higher"] = [row(i, 0.1, 9.0) for i in range(30)]
     seen.rows["rate.lower"] = [row(0, 0.1, 9.0), row(1, 0.1, -9.0)]
