@@ -121,8 +121,8 @@ def test_this_runs_results_weigh_against_the_tables_two(messy: Any) -> None:
 
 def test_what_was_corrected_already_is_not_forgotten(messy: Any) -> None:
     """The table tells 4, every experiment brings -2: told is the mean of two 4s and of what was seen."""
-    first, rows, told = messy.hypothesis(), (), []
-    rows = (messy.row(1, first),)
+    first, told = messy.hypothesis(), list[float]()
+    rows: tuple[JournalRow, ...] = (messy.row(1, first),)
     table = MoveTable(kinds={"rate.lower": constant(4.0)})
     for number in range(2, 6):
         case, moves = found(messy, rows)
