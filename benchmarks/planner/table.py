@@ -19,13 +19,14 @@ from planner.simulated_task import SimulatedTask
 from planner.space import Point
 from planner.surface import Array
 from tuneloop.agents.policy.evidence import parent_of
-from tuneloop.agents.policy.move_table import Kind, MoveTable, features
+from tuneloop.agents.policy.move_table import FEATURES, Kind, MoveTable, features
 from tuneloop.agents.policy.moves import Move
 from tuneloop.agents.policy.researcher import find_moves, propose_hypothesis
 from tuneloop.core.experiment import Critique, Hypothesis
 
 STEPS = 6
 USUAL = 15.0  # points: how large a weight usually is
+STRENGTH = FEATURES.index("strength")
 LEAST = 0.5  # points: no spread is taken to be smaller
 
 
@@ -46,26 +47,37 @@ class Seen:
 
     def table(self, runs: Mapping[str, int]) -> MoveTable:
         """The table, a regression a kind."""
-        return MoveTable(kinds={kind: regressed(rows) for kind, rows in sorted(self.rows.items())}, runs=dict(runs))
+        kinds = {kind: regressed(rows, spares=kind.startswith("noise.")) for kind, rows in sorted(self.rows.items())}
+        return MoveTable(kinds=kinds, runs=dict(runs))
 
 
-def regressed(rows: Sequence[Row]) -> Kind:
-    """One kind. Moves of one way are much alike: together they count as one."""
+def regressed(rows: Sequence[Row], *, spares: bool = False) -> Kind:
+    """One kind. Moves of one way are much alike: together they count as one. `spares`: its strength is doubt that it spares."""
     x, y = np.array([row.evidence for row in rows]), np.array([row.gain for row in rows])
     ways = Counter(row.way for row in rows)
     count = np.array([1 / ways[row.way] for row in rows])
-    gain, spread = ridge(x, y, count)
-    improvement, _ = ridge(x, np.maximum(y, 0), count)
+    (gain, spread), (improvement, _) = (fitted(x, of, count, spares=spares) for of in (y, np.maximum(y, 0)))
     return Kind(weights=gain, improvement=improvement, spread=spread, count=len(rows))
 
 
-def ridge(x: Array, y: Array, count: Array) -> tuple[tuple[float, ...], float]:
-    """Bayesian ridge regression, the spread found by turns: weights, and the spread of `y` around what they say."""
+def fitted(x: Array, y: Array, count: Array, *, spares: bool) -> tuple[tuple[float, ...], float]:
+    """A ridge regression in which doubt that is spared does not speak against a move, whatever chance says."""
+    found = ridge(x, y, count)
+    return ridge(np.delete(x, STRENGTH, 1), y, count, missing=STRENGTH) if spares and found[0][STRENGTH] < 0 else found
+
+
+def ridge(x: Array, y: Array, count: Array, missing: int | None = None) -> tuple[tuple[float, ...], float]:
+    """Bayesian ridge regression, the spread found by turns: weights, and the spread of `y` around what they say.
+
+    `missing`: the place of a column that was taken out, whose weight is 0.
+    """
     spread = max(LEAST, float(np.sqrt(np.average((y - np.average(y, weights=count)) ** 2, weights=count))))
     for _ in range(5):
         precision = (x.T * count) @ x / spread**2 + np.eye(x.shape[1]) / USUAL**2
         weights = np.linalg.solve(precision, (x.T * count) @ y / spread**2)
         spread = max(LEAST, float(np.sqrt(np.average((y - x @ weights) ** 2, weights=count))))
+    if missing is not None:
+        weights = np.insert(weights, missing, 0.0)
     return tuple(round(float(w), 2) for w in weights), round(spread, 2)
 
 

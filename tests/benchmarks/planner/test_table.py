@@ -34,6 +34,16 @@ def test_a_kind_that_loses_as_a_rule_may_be_worth_a_try() -> None:
     assert abs(predicted(kind.improvement, rows[0].evidence) - 3) < 0.5, "losses are not kept"
 
 
+def test_doubt_that_is_spared_never_speaks_against_a_move() -> None:
+    rows = [row(way, 0.1 * (way % 3), 9.0 - 4 * (way % 3)) for way in range(60)]
+    assert regressed(rows).weights[PLACE] < 0 and regressed(rows).improvement[PLACE] < 0
+    spared = regressed(rows, spares=True)
+    assert (spared.weights[PLACE], spared.improvement[PLACE]) == (0.0, 0.0)
+    assert abs(predicted(spared.weights, rows[0].evidence) - 5) < 0.5
+    up = [row(way, 0.1 * (way % 3), 4.0 * (way % 3)) for way in range(60)]
+    assert regressed(up, spares=True) == regressed(up)
+
+
 def test_many_moves_of_one_way_count_as_one() -> None:
     rows = [row(0, 0.1, 30.0) for _ in range(200)] + [row(way, 0.1, 0.0) for way in range(1, 6)]
     assert abs(predicted(regressed(rows).weights, rows[0].evidence) - 5) < 2
