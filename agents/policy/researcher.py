@@ -167,7 +167,9 @@ def retry_hypothesis(situation: Situation, parameter_map: ParameterMap, idea: Hy
         changes = {"data_plan": plan, "training_plan": training, "statement": why, "reason": reason}
         idea = idea.model_copy(update=changes)
     tried = {idea_fingerprint(row.hypothesis) for row in situation.brief.journal}
-    while idea_fingerprint(idea) in tried:
+    for _ in tried:  # a rate of 0 stays what it is
+        if idea_fingerprint(idea) not in tried:
+            break
         idea = idea.model_copy(update={"training_plan": parameter_map.with_rate(dict(idea.training_plan), 0.5)})
     return idea
 
@@ -292,7 +294,7 @@ def hypothesis_of(best: RankedMove, parent: int) -> Hypothesis:
     move, (low, high) = best.move, best.interval
     return Hypothesis(
         statement=move.statement,
-        reason=f"{move.reason}; such moves brought {best.gain:+.1f} points ({low:+.1f} to {high:+.1f})",
+        reason=f"{move.reason}; expected are {best.gain:+.1f} points ({low:+.1f} to {high:+.1f})",
         disproof=move.disproof,
         aspect=move.aspect,
         parent=parent,

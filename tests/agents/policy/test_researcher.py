@@ -296,3 +296,11 @@ def test_a_real_model_gets_lora_epochs_and_its_sources_own_words(messy):
     assert 1e-4 <= first.training_plan["learning_rate"] <= 2e-4
     assert first.training_plan["num_train_epochs"] == 3
     assert "rewrite_equations" not in does(first)
+
+
+def test_a_rate_of_zero_has_no_half(messy):
+    first = messy.hypothesis()
+    zero = first.model_copy(update={"training_plan": {**first.training_plan, "learning_rate": 0.0}})
+    failed = messy.row(1, zero, outcome="failed", value=None, failure="something broke")
+    found = messy.hypothesis(experiment=2, journal=(failed,))
+    assert found.training_plan["learning_rate"] == 0.0 and found.data_plan == first.data_plan
