@@ -28,10 +28,12 @@ sys.path.append(str(HERE))  # PYTHONSAFEPATH leaves a script's own folder out
 
 from planner.arena import home, site  # noqa: E402
 from planner.collect import RUNS, SHORT, collect, known, shortened  # noqa: E402
+from planner.made_task import family  # noqa: E402
 from planner.play import UNSEEN, Bench, Extent  # noqa: E402
 from planner.real import really  # noqa: E402
 from planner.report import draw, rows, told, write_page  # noqa: E402
 from planner.short import agreements, chosen  # noqa: E402
+from planner.tasks import FAMILIES  # noqa: E402
 
 from tuneloop.agents.policy.move_table import FILE  # noqa: E402
 from tuneloop.core.files import write_json  # noqa: E402
@@ -72,7 +74,12 @@ def arguments() -> argparse.Namespace:
         "--table", action="store_true", help="learn the table of moves that is shipped from all real runs, nothing else"
     )
     parser.add_argument("--check", action="store_true", help="exit status 1 when a goal is missed")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if wrong := [name for name in given.tasks or () if family(name) not in FAMILIES or name == family(name)]:
+        parser.error(
+            f"--tasks: {', '.join(wrong)}; right is a family and a seed, families are {', '.join(FAMILIES)}: stories11"
+        )
+    return given
 
 
 def say(text: str) -> None:

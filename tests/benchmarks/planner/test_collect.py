@@ -84,6 +84,19 @@ def test_all_families_are_collected_in_turn(monkeypatch: pytest.MonkeyPatch) -> 
     assert [number for _, number in made] == [0] * 4 + [1] * 4 + [2] * 4
 
 
+@pytest.mark.parametrize("name", ["nope3", "till"])
+def test_a_task_that_does_not_exist_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    import planner_bench
+
+    monkeypatch.setattr("sys.argv", ["planner_bench.py", "--tasks", "till3", name])
+    with pytest.raises(SystemExit) as ended:
+        planner_bench.arguments()
+    assert ended.value.code == 2
+    assert f"--tasks: {name}; right is a family and a seed" in capsys.readouterr().err
+
+
 def test_no_run_is_begun_when_the_minutes_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
     made = collected(monkeypatch, "--collect 60 --tasks choice3 --minutes 2.5")
     assert made == [("choice3", 0), ("choice3", 1), ("choice3", 2)]
