@@ -81,6 +81,9 @@ class SourceProfile(ProfileModel):
         description="rows that have two only when words are read as signs: `3 plus 9 makes 12`"
     )
     false_equations: float = Field(description="of the rows with equations, those with one that does not hold")
+    unfinished: float = Field(
+        description="of the rows with two, those that end with another number than the last gives"
+    )
     chatter: float = Field(description="rows beginning or ending with a sentence that many rows share")
     off_topic: float = Field(description="rows without an answer of the shape, or with no word of the benchmark's")
     exact_duplicates: float = Field(description="rows that repeat an earlier record")

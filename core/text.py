@@ -90,12 +90,19 @@ def value_of(expression: str) -> Fraction | int | None:
     return total + sign * product
 
 
+def equation_matches(text: str) -> list[re.Match[str]]:
+    """Where the text has `a + b = c`, groups 1 and 2 being the sides; parts of longer expressions are none."""
+    return [
+        match
+        for match in (EQUATION.finditer(text) if "=" in text else ())
+        if text[: match.start()].rstrip()[-1:] not in tuple("+-*/×÷−^(=%") and len(match[0]) <= LONGEST_EXPRESSION
+    ]
+
+
 def equations(text: str) -> list[tuple[str, str, bool]]:
     """Every `a + b = c` in the text: left side, right side, and whether it holds (a rounded result does)."""
     found = []
-    for match in EQUATION.finditer(text) if "=" in text else ():
-        if text[: match.start()].rstrip()[-1:] in tuple("+-*/×÷−^(=%") or len(match[0]) > LONGEST_EXPRESSION:
-            continue
+    for match in equation_matches(text):
         left, right = match[1], re.sub(r"[$€£,]", "", match[2])
         value = value_of(left)
         slack = Fraction(51, 100) / 10 ** len(right.partition(".")[2]) if "." in right else 0

@@ -15,7 +15,7 @@ from tuneloop.core.protocols import Toolbox
 
 SOFTEN = (
     "drop_off_topic", "drop_unlikely_labels", "balance_answers", "keep_agreed", "require_steps", "cap_length",
-    "drop_contradicted", "drop_false_equations",
+    "drop_contradicted", "drop_false_equations", "finish_steps",
 )  # fmt: skip
 FEWER = re.compile(
     r"no row|empty list|no valid samples|too few|\b0 rows|train set will be empty|corresponds to no data", re.I

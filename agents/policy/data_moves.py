@@ -10,6 +10,7 @@ from tuneloop.agents.policy.data_plan import (
     Plan,
     agreement_step,
     candidate_sources,
+    equation_filter_steps,
     find_step,
     label_filter_steps,
     style_step,
@@ -21,6 +22,11 @@ from tuneloop.agents.policy.data_plan import (
 )
 from tuneloop.agents.policy.moves import Case, Move
 from tuneloop.agents.policy.situation import DataSource, Situation, mean
+
+EQUATION_FILTERS = {
+    "drop_false_equations": ("noise.false_equations", "Rows with false equations go."),
+    "finish_steps": ("noise.finish_steps", "Solutions without their last step get it, or go."),
+}
 
 
 def shown_doubt(source: DataSource, situation: Situation) -> float:
@@ -60,10 +66,10 @@ def filter_moves(case: Case) -> Iterator[Move]:
     s, e = case.situation, case.evidence
     share = mean_doubt(case.sources, case.plan, s)
     why = f"{e.parsed:.0f} % of the answers can be read, {100 * case.room:.0f} % are wrong; {share:.0%} of the labels are in doubt"
-    false = any(p.profile.false_equations > 0.01 for p in case.sources)
-    if false and find_step(case.plan, "drop_false_equations") is None:
-        plan = with_step(case.plan, "drop_false_equations", why)
-        yield case.move("noise.false_equations", "Rows with false equations go.", why, plan=plan, strength=share)
+    for step in equation_filter_steps(s, case.sources):
+        if find_step(case.plan, step.do) is None:
+            name, said = EQUATION_FILTERS[step.do]
+            yield case.move(name, said, step.why, plan=with_steps(case.plan, step), strength=share)
     if missing := [f for f in label_filter_steps(s, case.sources) if find_step(case.plan, f.do) is None]:
         plan = with_steps(case.plan, *missing)
         said = f"Check labels: {', '.join(f.do for f in missing)}."

@@ -9,8 +9,8 @@ from tuneloop.agents.policy.situation import DataSource, Situation, form_of, mea
 from tuneloop.core.experiment import Step, Value
 
 ORDER = (
-    READ, "drop_unanswered", "drop_off_topic", "signs_for_words", "strip_chatter", "repair_from_key", "trust_key",
-    "drop_false_equations", "drop_contradicted", "keep_agreed", "drop_unlikely_labels", "require_steps",
+    READ, "drop_unanswered", "drop_off_topic", "signs_for_words", "strip_chatter", "finish_steps", "repair_from_key",
+    "trust_key", "drop_false_equations", "drop_contradicted", "keep_agreed", "drop_unlikely_labels", "require_steps",
     "keep_worked_or_bare", "rewrite_equations", "answer_only", "cap_length", "dedupe", "balance_answers", FORM, SELECT,
 )  # fmt: skip
 Plan = tuple[Step, ...]
@@ -146,9 +146,20 @@ def filter_steps(situation: Situation, chosen: Sequence[DataSource]) -> list[Ste
         steps.append(off_topic_step(situation, off))
     if (idle := max((p.chatter for p in profiles), default=0.0)) > 0.05:
         steps.append(Step(do="strip_chatter", why=f"{idle:.0%} of a source's replies begin or end with idle sentences"))
-    if (false := max((p.false_equations for p in profiles), default=0.0)) > 0.01:
+    return steps + equation_filter_steps(situation, chosen) + label_filter_steps(situation, chosen)
+
+
+def equation_filter_steps(situation: Situation, chosen: Sequence[DataSource]) -> list[Step]:
+    """Steps that look at a solution's equations alone."""
+    steps = []
+    if (false := max((s.profile.false_equations for s in chosen), default=0.0)) > 0.01:
         steps.append(Step(do="drop_false_equations", why=f"up to {false:.0%} of a source's rows hold a false equation"))
-    return steps + label_filter_steps(situation, chosen)
+    # Where most solutions end so, it is how the source writes them.
+    unfinished = max((s.profile.unfinished for s in chosen if s.profile.unfinished < 0.5), default=0.0)
+    if unfinished > 0.01 and situation.facts.answer_shape in ("integer", "number"):
+        why = f"up to {unfinished:.0%} of a source's solutions end with another number than their last step gives"
+        steps.append(Step(do="finish_steps", why=why))
+    return steps
 
 
 def off_topic_step(situation: Situation, share: float) -> Step:

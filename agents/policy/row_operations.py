@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from tuneloop.agents.policy.rows import Row
 from tuneloop.core.text import (
+    NUMBER,
+    equation_matches,
     equations,
     normalise,
-    number_in,
     plain_number,
     same_answer,
     sentences,
@@ -80,6 +81,33 @@ def drop_false_equations(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if all(holds for _, _, holds in equations(row.solution))]
 
 
+def finish_steps(rows: Sequence[Row]) -> list[Row]:
+    """Rows whose last equation gives another number than their answer get the step that is missing, or go."""
+    return [whole for row in rows if (whole := finished(row)) is not None]
+
+
+def finished(row: Row) -> Row | None:
+    """The row with one equation more, from the last result and a number of the question that no equation uses.
+
+    None where no such equation, or more than one, gives the answer.
+    """
+    found = equation_matches(row.solution)
+    if len(found) < 2 or same_answer(found[-1][2], row.answer):
+        return row
+    last, end = plain_number(found[-1][2]), found[-1].end()
+    unused = Counter(numbers_in(row.question)) - Counter(n for m in found for n in numbers_in(m[1]))
+    lefts = {f"{last}{op}{number}" for number in unused for op in "+-*/"}
+    right = [left for left in lefts if (value := value_of(left)) is not None and same_answer(str(value), row.answer)]
+    if len(right) != 1:
+        return None
+    return replace(row, solution=f"{row.solution[:end]}\n{right[0]}={row.answer}{row.solution[end:]}")
+
+
+def numbers_in(text: str) -> list[str]:
+    """Whole numbers of a text, plain."""
+    return [plain for found in NUMBER.findall(text) if (plain := str(plain_number(found))).isdecimal()]
+
+
 def drop_contradicted(rows: Sequence[Row]) -> list[Row]:
     """Rows whose solution ends elsewhere than the key go; the others are sure."""
     kept = [row for row in rows if row.key is None or same_answer(row.key, row.answer)]
@@ -109,15 +137,15 @@ def repair_from_key(rows: Sequence[Row], at_least: float) -> list[Row]:
 
 def repaired(row: Row) -> Row:
     """The row with its chain made right if exactly one smallest change does it; else the row."""
-    steps = [(left, right) for left, right, _ in equations(row.solution)]
-    chain = [re.fullmatch(r"(\d+)(\s*)([-+*/])\s*(\d+)", left) for left, _ in steps]
+    places = equation_matches(row.solution)
+    chain = [re.fullmatch(r"(\d+)\s*([-+*/])\s*(\d+)\s*=\s*(\d+)", place[0]) for place in places]
     if not chain or not all(chain) or len(chain) > 5:
         return row
-    old = [(m[1], m[3], m[4], right) for m, (_, right) in zip(chain, steps, strict=True) if m]
+    old = [(m[1], m[2], m[3], m[4]) for m in chain if m]
     for changes in range(3):
         found = [new for new in variants(old, changes) if same_answer(new[-1][3], row.key)]
         if found:
-            return with_chain(row, steps, found[0]) if len(found) == 1 else row
+            return with_chain(row, places, found[0]) if len(found) == 1 else row
     return row
 
 
@@ -139,21 +167,16 @@ def variants(old: Sequence[tuple[str, str, str, str]], changes: int) -> Iterable
             yield new
 
 
-def with_chain(row: Row, steps: Sequence[tuple[str, str]], new: Sequence[tuple[str, str, str, str]]) -> Row:
+def with_chain(row: Row, places: Sequence[re.Match[str]], new: Sequence[tuple[str, str, str, str]]) -> Row:
     """The row's solution with other equations in their places and the key as its last number."""
-    text, at = row.solution, 0
-    for (left, right), (a, op, b, c) in zip(steps, new, strict=True):
-        begin = text.index(left, at)
-        end = text.index(right, begin + len(left)) + len(right)
-        written = (
-            re.sub(r"\d+", "{}", text[begin:end]).replace(left.strip("0123456789").strip()[:1], op, 1).format(a, b, c)
-        )
-        text, at = text[:begin] + written + text[end:], begin + len(written)
-    tail, last = text[at:], number_in(text[at:], last=True)
-    if last is not None:
-        begin = tail.rindex(last)
-        text = text[:at] + tail[:begin] + str(row.key) + tail[begin + len(last) :]
-    return replace(row, solution=text, answer=row.key, sure=True)
+    text, at = "", 0
+    for place, (a, op, b, c) in zip(places, new, strict=True):
+        form = re.sub(r"[-+*/]", op, re.sub(r"\d+", "{}", place[0]))
+        text, at = text + row.solution[at : place.start()] + form.format(a, b, c), place.end()
+    tail = row.solution[at:]
+    if numbers := list(NUMBER.finditer(tail)):
+        tail = tail[: numbers[-1].start()] + str(row.key) + tail[numbers[-1].end() :]
+    return replace(row, solution=text + tail, answer=row.key, sure=True)
 
 
 def keep_agreed(rows: Sequence[Row], votes: int, need_votes: Sequence[str], share: float = 1.0) -> list[Row]:

@@ -29,9 +29,10 @@ from tuneloop.agents.policy.situation import DataSource, Situation
 from tuneloop.core.directive import Bound
 from tuneloop.core.experiment import Hypothesis, Step
 
-# The policy turns these where answers are letters; the last one nowhere here, as replies may hold steps everywhere.
+# The policy turns these where answers are letters, and `trust_key` nowhere here, as replies may hold steps everywhere. No
+# source here leaves last steps out, so `finish_steps` would do nothing.
 LETTERS_ONLY = ("drop_unlikely_labels", "balance_answers")
-ELSEWHERE = (*LETTERS_ONLY, "trust_key")
+ELSEWHERE = (*LETTERS_ONLY, "trust_key", "finish_steps")
 FIXED = ("use_source", "drop_unanswered", "answer_format")
 STYLES = ("own_words", "as_is", "compact", "spaced", "answer_only")
 VOTES = ("none", "voted", "confirmed")

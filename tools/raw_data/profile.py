@@ -92,7 +92,7 @@ def profile_group(
     columns = make_columns(some)
     reading = find_reading(columns, target)
     rows = source_metrics.read_rows(group.records, reading, target)
-    one, two, false = source_metrics.equation_shares(rows)
+    one, two, false, unfinished = source_metrics.equation_shares(rows)
     exact, near, repeated, differ = source_metrics.repetition_shares(rows)
     held = sum(row.name in target.prompts for row in rows)
     profile = SourceProfile(
@@ -110,6 +110,7 @@ def profile_group(
         two_equations=two,
         spoken_equations=source_metrics.spoken_equations(rows),
         false_equations=false,
+        unfinished=unfinished,
         chatter=source_metrics.chatter_share(rows),
         off_topic=source_metrics.off_topic_share(rows, target),
         exact_duplicates=exact,

@@ -187,6 +187,34 @@ def test_repair_finds_the_one_wrong_sign_and_leaves_wrong_keys_alone():
     assert row_operations.repair_from_key(odd, 0.5) == odd
 
 
+def test_a_repair_leaves_grouped_digits_in_place():
+    grouped = row("q", "600 + 600 = 1,200. Then 1,200 - 3 = 1,197.", "1197", "1203")
+    assert row_operations.repair_from_key([grouped], 0.5) == [grouped]
+    after = row("q", "6 + 4 = 10. So it is 10, or 1,000 cents.", "10", "24")
+    assert row_operations.repair_from_key([after], 0.5)[0].solution == "6 * 4 = 24. So it is 10, or 24 cents."
+
+
+ASKED = "Ann has 13 pens. She sells 3, gets 11, loses 12 and finds 11 more. How many?"
+
+
+@pytest.mark.parametrize(
+    ("question", "solution", "answer", "whole"),
+    [
+        (ASKED, "First, 13-3=10. Then, 10+11=21. Next, 21-12=9. It is 20.", "20",
+         "First, 13-3=10. Then, 10+11=21. Next, 21-12=9\n9+11=20. It is 20."),
+        (ASKED, "13 - 3 = 10\n10 + 11 = 21\nAnswer: 21", "21", "13 - 3 = 10\n10 + 11 = 21\nAnswer: 21"),
+        (ASKED, "13-3=10\n10+11=21\nAnswer: 77", "77", None),
+        ("4 bags, 2 each, 3 and 2 more?", "4*2=8, 8-6=2, so 4", "4", None),  # 2+2 and 2*2
+        (ASKED, "Ten and ten are 20", "20", "Ten and ten are 20"),
+        (ASKED, "13-3=10. So 11.", "11", "13-3=10. So 11."),
+    ],
+    ids=("its last step", "whole", "leads nowhere", "two ways", "no equations", "one equation"),
+)  # fmt: skip
+def test_a_solution_that_stops_early_gets_its_last_step_or_goes(question, solution, answer, whole):
+    kept = row_operations.finish_steps([row(question, solution, answer)])
+    assert [r.solution for r in kept] == ([] if whole is None else [whole])
+
+
 def test_agreement_needs_votes_unless_confirmed():
     rows = [row("a", "1", "1"), row("A ", "1", "1"), row("b", "2", "2"), row("c", "3", "3"), row("c", "4", "4"),
             row("d", "5", "5", source="t"), row("e", "6", "6", sure=True), row("e", "7", "7")]  # fmt: skip

@@ -79,6 +79,16 @@ def test_voted_answers_and_false_equations(tmp_path):
     assert s.near_duplicates > 0.3 and s.chatter == 1
 
 
+def test_solutions_without_their_last_step(tmp_path):
+    rows = [
+        {"q": q, "a": f"{a}+{b}={a + b}\n" + f"{a + b}+1={a + b + 1}\n" * (i % 4 > 0) + f"{a + b}+2={a + b + 2}\nAnswer: "
+         f"{a + b + (3 if i % 2 else 2)}"}
+        for i, (q, a, b) in enumerate(sums(200, 5))
+    ]  # fmt: skip
+    s = profile_dataset(put(tmp_path / "d", "m.jsonl", rows), BOXED, items()).sources[0]
+    assert s.unfinished == pytest.approx(0.5) and s.false_equations == 0
+
+
 def test_overlap_with_validation_and_off_topic_rows(tmp_path):
     rows = [{"q": q, "a": str(a + b)} for q, a, b in sums(60, 1)[:30] + sums(70, 4)]
     rows += [{"q": f"Tell me joke {i}.", "a": "No, thank you."} for i in range(25)]
