@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +31,8 @@ from tuneloop.tools.runs.journal import (
     whole_scores,
 )
 
+# Of experiments side by side the next is closed as soon as one has its result, while that one still frees disk.
+PRUNING = threading.Lock()
 NOTHING_MEASURED = Critique(explanation="Nothing was evaluated: there is no score to explain.", lesson="")
 
 
@@ -49,7 +52,8 @@ def free_disk(ctx: Context, needed: frozenset[int] = frozenset()) -> None:
     again = RECIPES if ctx.run_tools.spec.seeds > 1 else 0
     # What is trained without evaluation is delivered, whatever is kept of experiments that lost.
     keep = ctx.settings.keep_models if ctx.run_tools.spec.evaluated else "all"
-    prune_run(ctx.run, load_journal(ctx.run), keep, again, needed)
+    with PRUNING:
+        prune_run(ctx.run, load_journal(ctx.run), keep, again, needed)
 
 
 def close_experiment(ctx: Context) -> None:

@@ -204,6 +204,22 @@ def test_graph_that_is_called_by_hand_writes_the_same_journal(world: World, make
     assert sorted(world.trained) == sorted([*range(1, 6)] * 2)
 
 
+def test_one_experiment_at_a_time_frees_disk(world: World, make_run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one is closed as soon as the result of the one before is written, and both prune the same folders then."""
+    at_once, most = list[int](), list[int]()
+
+    def prune(*_: object) -> None:
+        at_once.append(1)
+        most.append(len(at_once))
+        time.sleep(0.5)
+        at_once.pop()
+
+    monkeypatch.setattr(critique, "prune_run", prune)
+    run, settings = make_run("r", parallel=3, loop_n=4)
+    assert drive(run, settings).state == "finished"
+    assert set(most) == {1}
+
+
 def test_failed_experiment_frees_its_slot(world: World, make_run) -> None:
     world.errors = {2: RecipeError("the loss is not finite", culprit="config")}
     world.seconds = {1: 1.0}
