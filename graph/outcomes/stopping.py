@@ -33,7 +33,7 @@ def is_over(ctx: Context) -> bool:
     limit = experiments_limit(ctx.run, ctx.run_tools.spec)
     if is_finish_requested(ctx.run) or (limit is not None and begun >= limit):
         return True
-    if is_stuck(done):
+    if is_stuck(done, ctx.run_tools.spec.parallel):
         return True
     patience = ctx.run_tools.spec.patience
     inherited = read_field(ctx.run.fork, "at", int) if ctx.run.fork.is_file() else 0
@@ -74,7 +74,11 @@ def _left(line: SpendingLine) -> float:
     return (line.limit or 0.0) - line.spent
 
 
-def is_stuck(journal: Journal) -> bool:
-    """Three failures in a row: more of the same would only cost. What a user turned down is none."""
-    last = journal.experiments[-FAILURES_IN_A_ROW:]
-    return len(last) == FAILURES_IN_A_ROW and all(e.failure and e.failure.culprit != "user" for e in last)
+def is_stuck(journal: Journal, parallel: int = 1) -> bool:
+    """Three failures in a row: more of the same would only cost. What a user turned down is none.
+
+    Of many side by side as many as are open at once: among hundreds of experiments three in a row fail by chance.
+    """
+    wanted = max(FAILURES_IN_A_ROW, parallel)
+    last = journal.experiments[-wanted:]
+    return len(last) == wanted and all(e.failure and e.failure.culprit != "user" for e in last)

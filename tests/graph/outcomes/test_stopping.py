@@ -30,7 +30,7 @@ def experiment(number: int, seconds: float = 60) -> Experiment:
 def context(
     run: RunFolder, loop_n: int | None, left: float | None, patience: int | None = None, begun: int = 0, window: int = 1
 ) -> Any:
-    run_tools = SimpleNamespace(spec=SimpleNamespace(loop_n=loop_n, patience=patience, window=window))
+    run_tools = SimpleNamespace(spec=SimpleNamespace(loop_n=loop_n, patience=patience, window=window, parallel=1))
     lines = [] if left is None else [SpendingLine("time", 0.0, left)]
     state = State(experiment=begun)
     return SimpleNamespace(run_tools=run_tools, run=run, spent_of_limits=lambda: lines, interactive=False, state=state)
@@ -137,3 +137,10 @@ def test_what_open_experiments_may_still_take_is_set_aside() -> None:
     took, begun = [Amounts(money=2.0), Amounts(money=1.0)], [Amounts(money=0.5), Amounts(money=3.0)]
     assert stopping.set_aside(line, took, begun) == 1.5
     assert stopping.set_aside(SpendingLine("time", 6.0, 10.0), took, begun) == 0.0
+
+
+def test_as_many_failures_in_a_row_as_run_at_once_end_a_run_side_by_side() -> None:
+    journal = Journal(experiments=tuple(experiment(i) for i in range(1, 9)))
+    assert stopping.is_stuck(journal, 8) and not stopping.is_stuck(journal, 9)
+    three = Journal(experiments=journal.experiments[:3])
+    assert stopping.is_stuck(three, 1) and stopping.is_stuck(three, 2)
