@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.tools.housekeeping.disk import bytes_below
 from tuneloop.tools.llm_proxy.ledger import Entry, Sums, read_ledger, sums
-from tuneloop.tools.report.timing import job_attempts, job_seconds
+from tuneloop.tools.report.timing import job_attempts, job_seconds, remember_over
 from tuneloop.tools.report.turns import node_turns, seconds_at_work
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import read_spec
@@ -33,9 +33,14 @@ def gpu_hours(run: RunFolder) -> dict[int, float]:
     found: defaultdict[int, float] = defaultdict(float)
     if run.setup.is_file() and read_model(run.setup, dict[str, Any]).get("device", "cpu") != "cpu":
         for number, jobs in job_folders(run):
-            for job in job_attempts(jobs):
-                found[number] += device_count(job) * attempt_seconds(job) / 3600
+            if jobs.is_dir():
+                found[number] += remember_over("GPU-hours", jobs, partial(hours_of_jobs, jobs))
     return dict(found)
+
+
+def hours_of_jobs(jobs: Path) -> float:
+    """GPU-hours of all attempts in a folder of jobs."""
+    return sum(device_count(job) * attempt_seconds(job) / 3600 for job in job_attempts(jobs))
 
 
 def job_folders(run: RunFolder) -> list[tuple[int, Path]]:
@@ -47,7 +52,8 @@ def job_folders(run: RunFolder) -> list[tuple[int, Path]]:
     ]
     for place in sorted(run.experiments.glob("[0-9]*")):
         if int(place.name) > before:
-            own += [(int(place.name), jobs) for jobs in (place / "jobs", *place.glob("seeds/[0-9]*/jobs"))]
+            further = place.glob("seeds/[0-9]*/jobs") if (place / "seeds").is_dir() else ()
+            own += [(int(place.name), jobs) for jobs in (place / "jobs", *further)]
     return own
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tuneloop.core.files import read_model
@@ -72,6 +73,29 @@ def cached_evaluations(run: RunFolder) -> Iterator[NodeTime]:
         if plan is not None and plan.known:
             count = sum(len(row.get("items", ())) for row in plan.known.values())
             yield NodeTime(experiment=number, node=node, cached=count)
+
+
+SETTLED = 5.0  # seconds after which a folder's time of change tells of another attempt on any file system
+_remembered: dict[tuple[str, Path], tuple[int, float]] = {}
+
+
+def remember_over(what: str, jobs: Path, measure: Callable[[], float]) -> float:
+    """`measure()` of a folder of jobs, kept under the name `what` as long as all of its attempts are over.
+
+    Hundreds of experiments are asked for it again and again while others run.
+    """
+    try:
+        written = jobs.stat().st_mtime_ns
+    except FileNotFoundError:
+        return measure()
+    known = _remembered.get((what, jobs))
+    if known is not None and known[0] == written:
+        return known[1]
+    over = time.time() - written / 1e9 > SETTLED and all((job / "exit.json").is_file() for job in job_attempts(jobs))
+    found = measure()
+    if over:
+        _remembered[what, jobs] = written, found
+    return found
 
 
 def job_attempts(jobs: Path) -> list[Path]:

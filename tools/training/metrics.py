@@ -6,6 +6,7 @@ import math
 import shutil
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tuneloop.core.untrusted import numeric_fields, read_bytes, strict_json
 from tuneloop.tools.evaluation.jobs import JOBS
 from tuneloop.tools.jobs.machine import memory_limit
 from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.report.timing import remember_over
 from tuneloop.tools.training.monitor import LoggedStep, MonitorSigns
 from tuneloop.tools.training.result import log_points
 
@@ -100,7 +102,15 @@ def training_seconds_left(run_tools: RunTools, elapsed: float, seconds_left: flo
 def evaluation_seconds(run_tools: RunTools) -> float:
     """How long the longest evaluation of the run took; 0 before there was one, and while all answers came from the cache."""
     places = (run_tools.run.baseline, *run_tools.run.experiments.glob("[0-9]*"))
-    return max(sum(job_seconds(run_tools, place / "jobs", job) for job in JOBS) for place in places)
+    return max(
+        remember_over("evaluation", place / "jobs", partial(seconds_of_jobs, run_tools, place / "jobs"))
+        for place in places
+    )
+
+
+def seconds_of_jobs(run_tools: RunTools, jobs: Path) -> float:
+    """Of all jobs of one evaluation that ended well."""
+    return sum(job_seconds(run_tools, jobs, job) for job in JOBS)
 
 
 def job_seconds(run_tools: RunTools, jobs: Path, name: str) -> float:

@@ -133,3 +133,17 @@ def test_a_job_on_a_cluster_counts_what_its_node_gave_from_when_it_began(run: Ru
     os.utime(runs / ALIVE, (now + 900, now + 900))
     write_json(over / "exit.json", {"code": 0, "reason": "finished", "seconds": 1800.0})
     assert gpu_hours(run) == {1: pytest.approx(4 * 0.25 + 2 * 0.5)}
+
+
+def test_hours_of_jobs_that_are_over_are_not_read_again(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another attempt is seen all the same, and one that runs is looked at each time."""
+    monkeypatch.setattr(spending, "gpu_count", lambda: 1)
+    read = list[Path]()
+    monkeypatch.setattr(spending, "attempt_seconds", lambda job: read.append(job) or 3600.0)
+    place = run.experiment(1).root
+    over = job(run, place, "train.1", 3600.0)
+    os.utime(place / "jobs", (1e9, 1e9))
+    assert [gpu_hours(run), gpu_hours(run)] == [{1: 1.0}, {1: 1.0}] and read == [over]
+    runs = job(run, place, "evaluate.1", None)
+    assert [gpu_hours(run), gpu_hours(run)] == [{1: 2.0}, {1: 2.0}]
+    assert read.count(runs) == 2
