@@ -37,7 +37,7 @@ def wait_for_job(
     if ctx.run.training > 1:
         job = f"{job} with seed {ctx.run_tools.spec.seed + ctx.run.training - 1}"
     began, said, last, warned = time.monotonic(), 0.0, (-1, -1), set[str]()
-    looked = began
+    looked, every = began, SAID * ctx.run_tools.spec.parallel  # all experiments side by side look at the same limits
     while (status := poll()).state == "running":
         now = time.monotonic()
         seen = progress(status)
@@ -45,7 +45,7 @@ def wait_for_job(
             said, last = now, seen
             _say(ctx, job, status)
         warned |= _warn(ctx, job, status, warned)
-        if now - looked >= SAID and ctx.state.spent >= 0:
+        if now - looked >= every and ctx.state.spent >= 0:
             looked = now
             warn_near_limits(ctx, now - began)
         if stopping_finding(status):
