@@ -88,8 +88,10 @@ def grpo_parents(run: RunFolder, journal: Journal, recipes: int) -> frozenset[in
 
 def prune_experiment(folder: ExperimentFolder, *, weights: bool, raw: bool, rule: str) -> None:
     """Note what goes, remove it, note that it is gone. An experiment with a job that still lives waits."""
-    note, places = read_note(folder), [one.jobs for one in (folder, *extra_trainings(folder))]
-    if (note.done and note.weights >= weights and note.raw >= raw) or any(map(has_live_job, places)):
+    note = read_note(folder)
+    if note.done and note.weights >= weights and note.raw >= raw:
+        return
+    if any(has_live_job(one.jobs) for one in (folder, *extra_trainings(folder))):
         return
     targets = prunable_entries(folder, weights=weights, raw=raw)
     names = (str(p.relative_to(folder.root)) for p in targets if not is_trash(p))
