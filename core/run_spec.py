@@ -187,9 +187,12 @@ class RunSpec(Frozen):
     def window(self) -> int:
         """An experiment is planned with the results up to so many numbers before its own, however many are known by then.
 
-        Half as many more than run at once: one that takes long holds up nobody until then.
+        One that takes long holds up nobody until then. The more there are at once, the longer the longest takes beside the
+        others: half as many more than run at once for up to 8, twice as many up to 32, three times as many beyond.
         """
-        return self.parallel + self.parallel // 2
+        if self.parallel <= 8:
+            return self.parallel + self.parallel // 2
+        return self.parallel * (2 if self.parallel <= 32 else 3)
 
     @property
     def measured(self) -> tuple[str, ...]:

@@ -111,3 +111,10 @@ def test_tokens(given: object, found: int | None) -> None:
 def test_limits_that_are_none(name: str, wrong: object, right: str) -> None:
     with pytest.raises(ValidationError, match=right):
         RunSpec.model_validate({"benchmark": "b", "base_model": "m", name: wrong})
+
+
+@pytest.mark.parametrize(
+    ("parallel", "window"), [(1, 1), (2, 3), (4, 6), (8, 12), (9, 18), (32, 64), (33, 99), (100, 300)]
+)
+def test_window_grows_faster_than_what_runs_at_once(parallel: int, window: int) -> None:
+    assert RunSpec(benchmark="b", base_model="m", parallel=parallel).window == window
