@@ -19,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE))  # PYTHONSAFEPATH leaves a script's own folder out
 
 import climb  # noqa: E402, F401
+import cluster  # noqa: E402, F401
 import command_line  # noqa: E402, F401
 import contamination  # noqa: E402, F401
 import forecast  # noqa: E402, F401

@@ -74,7 +74,7 @@ UNNAMED = (
 )
 @click.option(
     "--parallel",
-    type=click.IntRange(1, 64),
+    type=click.IntRange(1, 256),
     help="Experiments side by side; on this machine each needs a GPU of its own, or a share of the cores.  [default: 1]",
 )
 @click.option("--step-n", type=POSITIVE, help="Pause after so many nodes of the graph.  [default: never]")

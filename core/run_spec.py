@@ -125,7 +125,7 @@ class RunSpec(Frozen):
     patience: int | None = Field(
         default=None, gt=0, description="experiments in a row without a promotion that end the run; None: any number"
     )
-    parallel: int = Field(default=1, gt=0, le=64, description="experiments side by side")
+    parallel: int = Field(default=1, gt=0, le=256, description="experiments side by side")
     timeout: Seconds = Field(default=None, description="wall-clock seconds for everything")
     max_tokens: Tokens = Field(default=None, description="of agents, data scripts and judge, in and out together")
     max_cost: Dollars = Field(default=None, description="USD for those tokens")

@@ -56,7 +56,7 @@ Patience = Annotated[
 ]
 Parallel = Annotated[
     int | None,
-    Field(ge=1, le=64, description="experiments side by side, each on a GPU of its own; empty: one at a time"),
+    Field(ge=1, le=256, description="experiments side by side, each on a GPU of its own; empty: one at a time"),
 ]
 Timeout = Annotated[str, Field(max_length=20, description="time for everything, e.g. 90m, 12h, 2d; empty: no limit")]
 Cost = Annotated[

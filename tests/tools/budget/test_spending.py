@@ -139,7 +139,12 @@ def test_hours_of_jobs_that_are_over_are_not_read_again(run: RunFolder, monkeypa
     """Another attempt is seen all the same, and one that runs is looked at each time."""
     monkeypatch.setattr(spending, "gpu_count", lambda: 1)
     read = list[Path]()
-    monkeypatch.setattr(spending, "attempt_seconds", lambda job: read.append(job) or 3600.0)
+
+    def seconds(job: Path) -> float:
+        read.append(job)
+        return 3600.0
+
+    monkeypatch.setattr(spending, "attempt_seconds", seconds)
     place = run.experiment(1).root
     over = job(run, place, "train.1", 3600.0)
     os.utime(place / "jobs", (1e9, 1e9))
