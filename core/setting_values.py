@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -71,6 +72,25 @@ def parse_web_address(value: object) -> object:
     return said
 
 
+STORAGE_URL = re.compile(r"(s3|gs)://[^/@:]+(/[^\0]*)?|file:///[^\0]+")
+
+
+def is_storage_url(name: str) -> bool:
+    """Whether it names an object storage."""
+    return name.startswith(("s3://", "gs://", "file://"))
+
+
+def parse_storage_url(value: object) -> object:
+    """An address of object storage, without a slash at its end; empty means none. Raises ValueError."""
+    said = empty_is_none(value)
+    if said is None:
+        return None
+    steps = str(said).rstrip("/").split("/")[3:]
+    if not (isinstance(said, str) and STORAGE_URL.fullmatch(said)) or not {"", ".", ".."}.isdisjoint(steps):
+        raise ValueError("right is s3://bucket/path, gs://bucket/path or file:///path, without user and password")
+    return said.rstrip("/")
+
+
 def parse_program(value: object) -> object:
     """A program and its arguments, quoted as for a shell, which is not used; empty means none. Raises ValueError."""
     try:
@@ -86,6 +106,7 @@ Prices = Annotated[dict[str, Price], BeforeValidator(parse_table)]
 Secret = Annotated[SecretStr | None, BeforeValidator(empty_is_none)]
 Text = Annotated[str | None, BeforeValidator(empty_is_none)]
 WebAddress = Annotated[str | None, BeforeValidator(parse_web_address)]
+StorageUrl = Annotated[str | None, BeforeValidator(parse_storage_url)]
 Program = Annotated[tuple[str, ...], BeforeValidator(parse_program)]
 Device = Annotated[Literal["cpu", "cuda"] | None, BeforeValidator(empty_is_none)]
 Port = Annotated[int, Field(gt=0, lt=65536)]

@@ -34,6 +34,7 @@ from tuneloop.core.setting_values import (
     Program,
     Secret,
     Servers,
+    StorageUrl,
     Table,
     Text,
     Trackers,
@@ -255,6 +256,11 @@ class Settings(BaseModel):
     )
     keep_models: Annotated[KeepModels, BeforeValidator(parse_keep_models)] = Field(
         default="best,last", alias="FT_KEEP_MODELS", description="weights kept: best,last, best or all"
+    )
+    storage: StorageUrl = Field(
+        default=None,
+        alias="TUNELOOP_STORAGE",
+        description="s3://bucket/path, gs:// or file://: runs are copied there after each experiment: docs/storage.md",
     )
     scorer_files: Annotated[Path | None, BeforeValidator(empty_is_none)] = Field(
         default=None,

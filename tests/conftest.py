@@ -18,7 +18,9 @@ from hypothesis import settings as hypothesis_settings
 from tests import noted_calls
 from tests.dockerd import any_daemon
 from tests.hub.server import LocalHub, local_hub
+from tests.locked import install_lock
 from tests.network_disk import network_disk
+from tests.object_store import Store, serving_s3, use_s3
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.tools.engines import Engine, ensure_engine
@@ -38,7 +40,7 @@ SHARED_HOME = Path(os.environ.get("TUNELOOP_TEST_HOME", ROOT / ".test_home"))
 
 # Tests that use one of these, directly or not, or run in a container are slow; some of them belong to `make test`.
 REAL = {"whole_run", "engine_packages"}
-NOT_FAST = {"llamafactory", "opencompass", "smollm2", "trl", "docker_host", *REAL}
+NOT_FAST = {"llamafactory", "opencompass", "smollm2", "trl", "docker_host", "s3_server", *REAL}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,7 +50,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         given = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if REAL & fixtures and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.engines)
-        if NOT_FAST & fixtures or any(one in ("docker", "warm in docker") for one in given if isinstance(one, str)):
+        if NOT_FAST & fixtures or any(
+            one in ("docker", "warm in docker", "s3") for one in given if isinstance(one, str)
+        ):
             item.add_marker(pytest.mark.slow)
 
 
@@ -73,6 +77,7 @@ def own_environment(
                 "MODELSCOPE_",
                 "OPENAI_",
                 "CHAT_",
+                "AWS_",
             )
         ):
             monkeypatch.delenv(name)
@@ -100,6 +105,30 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LocalHub]:
         monkeypatch.setenv("HF_ENDPOINT", made.endpoint)
         monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
         yield made
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """A stand-in for S3, and where its client is, beside this environment's packages."""
+    packages = install_lock("storage", tmp_path_factory.mktemp("storage"))
+    with serving_s3(packages) as server:
+        yield server, packages
+
+
+@pytest.fixture
+def s3(s3_server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> Store:
+    """An empty place in a bucket."""
+    return use_s3(*s3_server, monkeypatch)
+
+
+@pytest.fixture(params=["file", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """An empty place in each kind of storage that can be had here."""
+    if request.param == "s3":
+        found: Store = request.getfixturevalue("s3")
+        return found
+    (tmp_path / "store").mkdir()
+    return Store(f"file://{tmp_path}/store")
 
 
 @pytest.fixture(params=["FUSE", "NFS"])

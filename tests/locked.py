@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import ROOT
+ROOT = Path(__file__).parent.parent
 
 
 def install_lock(name: str, folder: Path) -> Path:

@@ -17,9 +17,11 @@ from tuneloop.core.catalog import Benchmark, Dataset, Source
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import absolute_path, digest, digest_file, write_lines
 from tuneloop.core.layout import Home
+from tuneloop.core.setting_values import is_storage_url
 from tuneloop.core.settings import Settings
 from tuneloop.tools import datasets
-from tuneloop.tools.hub.fetch import Progress, fetch_repository, is_hub_id
+from tuneloop.tools.hub.fetch import Progress, fetch_objects, fetch_repository, is_hub_id
+from tuneloop.tools.hub.object_storage import check_storage
 from tuneloop.tools.hub.store import make_complete
 from tuneloop.tools.raw_data.client import shared_reader
 from tuneloop.tools.raw_data.files import record_files
@@ -80,11 +82,13 @@ def check_dataset(name: str) -> None:
         _check_records(path)
     elif name.startswith((".", "/", "~")):
         raise InvalidRequestError(f"dataset {path}: no such file or folder")
+    elif is_storage_url(name):
+        check_storage(name)
     elif not is_hub_id(hub_id(name)):
         if why := refusal(name):
             raise InvalidRequestError(f"dataset {name!r} {why}")
         known = [*registered_datasets(), *llamafactory_names()]
-        raise unknown_entry("dataset", name, known, "or a folder, a file, or a hub id org/name")
+        raise unknown_entry("dataset", name, known, "or a folder, a file, a hub id org/name, or s3://bucket/path")
 
 
 @cache
@@ -155,6 +159,9 @@ def resolve_dataset(name: str, home: Home, settings: Settings, progress: Progres
     path = absolute_path(name)
     if path.exists():
         return DatasetFolder(Dataset(name=path.stem, description=f"files of {path.name}"), path)
+    if is_storage_url(name):
+        title, root = fetch_objects(name, "dataset", home.datasets, progress)
+        return DatasetFolder(Dataset(name=Path(title).stem, description=f"files of {name}"), root)
     repository = hub_id(name)
     root = fetch_repository(repository, "dataset", home.datasets / repository, settings, progress=progress)
     title = name.replace("/", "--").replace("@", "-at-")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +17,7 @@ from tuneloop.core.errors import InfrastructureError, InvalidRequestError, Pause
 from tuneloop.core.files import digest, fsync_path, write_json
 from tuneloop.tools.housekeeping.disk import check_room
 from tuneloop.tools.hub.http import (
+    FileGoneError,
     HubBusyError,
     RetryWaits,
     connection_lost,
@@ -27,6 +28,7 @@ from tuneloop.tools.hub.http import (
     with_retries,
 )
 from tuneloop.tools.hub.listing import Hub, HubListing, HubRequest, RemoteFile
+from tuneloop.tools.hub.object_storage import ObjectHub
 
 if TYPE_CHECKING:
     import httpx2
@@ -37,10 +39,6 @@ MEGA = 1_000_000
 PARTIAL, BAD, MISSING, BEYOND = 206, 400, 404, 416
 
 
-class FileGoneError(Exception):
-    """A file that the listing has and the hub has no more."""
-
-
 class DownloadPlan(BaseModel):
     """What a download was begun for, and the listing it goes by until it is whole."""
 
@@ -48,7 +46,7 @@ class DownloadPlan(BaseModel):
     listing: HubListing
 
 
-def download_files(hub: Hub, wanted: HubRequest, part: Path, say: Callable[[int, int], None]) -> HubListing:
+def download_files(hub: Hub | ObjectHub, wanted: HubRequest, part: Path, say: Callable[[int, int], None]) -> HubListing:
     """Fetch into `part` what is wanted and not there yet; `say(done, total)` in megabytes.
 
     The commit is the one that the first of several tries found. Raises InvalidRequestError, InfrastructureError, or OSError (disk).
@@ -65,7 +63,7 @@ def download_files(hub: Hub, wanted: HubRequest, part: Path, say: Callable[[int,
     return listing
 
 
-def plan_download(hub: Hub, wanted: HubRequest, part: Path) -> HubListing:
+def plan_download(hub: Hub | ObjectHub, wanted: HubRequest, part: Path) -> HubListing:
     """The listing that a cut download went by, else the hub's of now; another one's leftovers are removed."""
     asked = digest(hub.name, *map(str, (wanted.name, wanted.kind, wanted.revision, wanted.files, wanted.without)))
     file = part / UNDER_WAY / PLAN
@@ -93,7 +91,7 @@ def clear_folder(folder: Path) -> None:
 class Download:
     """One download: what it is for, and how far it is."""
 
-    hub: Hub
+    hub: Hub | ObjectHub
     wanted: HubRequest
     listing: HubListing
     part: Path
@@ -165,38 +163,44 @@ class Download:
 
     def take(self, http: httpx2.Client, file: RemoteFile, begun: Path) -> None:
         """Append what one answer brings. Raises Busy when it is worth to ask again."""
+        if isinstance(self.hub, ObjectHub):
+            return self.append(self.hub.pieces(file, begun.stat().st_size), file, begun)
+        return self.take_by_http(self.hub, http, file, begun)
+
+    def take_by_http(self, hub: Hub, http: httpx2.Client, file: RemoteFile, begun: Path) -> None:
+        """As `take`, where a range may be refused or passed over."""
         import httpx2
 
         there = begun.stat().st_size
         ranges = {"Range": f"bytes={there}-"} if there else {}
         try:
-            with open_url(http, self.hub, self.hub.url(self.wanted, self.listing, file), **ranges) as answer:
+            with open_url(http, hub, hub.url(self.wanted, self.listing, file), **ranges) as answer:
                 if answer.status_code == BEYOND:
                     return self.again(begun)
                 if answer.status_code >= BAD:
-                    raise self.refusal(answer, file)
+                    raise self.refusal(hub, answer, file)
                 if there and not (answer.status_code == PARTIAL and range_begins_at(answer, there)):
                     self.again(begun)  # it does not know ranges
-                self.append(answer, file, begun)
+                self.append(answer.iter_bytes(), file, begun)
         except httpx2.HTTPError as e:
-            raise connection_lost(self.hub, e) from e
+            raise connection_lost(hub, e) from e
         return None
 
-    def refusal(self, answer: httpx2.Response, file: RemoteFile) -> Exception:
+    def refusal(self, hub: Hub, answer: httpx2.Response, file: RemoteFile) -> Exception:
         """What an answer of 400 or more means; another host may have had enough of an address that was signed for a while."""
         if answer.status_code == MISSING:
             return FileGoneError(file.path)
-        if url_origin(str(answer.url)) != url_origin(self.hub.endpoint):
+        if url_origin(str(answer.url)) != url_origin(hub.endpoint):
             return HubBusyError(
-                f"the host that {self.hub.endpoint} sends files from fails ({answer.status_code})", retry_after(answer)
+                f"the host that {hub.endpoint} sends files from fails ({answer.status_code})", retry_after(answer)
             )
-        return self.hub.refusal(answer, self.wanted)
+        return hub.refusal(answer, self.wanted)
 
-    def append(self, answer: httpx2.Response, file: RemoteFile, begun: Path) -> None:
+    def append(self, pieces: Iterable[bytes], file: RemoteFile, begun: Path) -> None:
         """Write the answer as it comes: what a kill leaves is what had come."""
         room = file.size - begun.stat().st_size
         with begun.open("ab", buffering=0) as f:
-            for piece in answer.iter_bytes():
+            for piece in pieces:
                 if self.stop.is_set():
                     raise PausedError("the download was interrupted")
                 more = memoryview(piece)[: room + 1]  # one byte too many is enough to see that it is another file

@@ -10,12 +10,16 @@ from typing import Any
 
 from tuneloop.core.settings import Settings
 from tuneloop.tools.hub.download import download_files
+from tuneloop.tools.hub.http import with_retries
 from tuneloop.tools.hub.huggingface import HuggingFace
 from tuneloop.tools.hub.listing import Hub, HubRequest, Kind
 from tuneloop.tools.hub.modelscope import ModelScope
+from tuneloop.tools.hub.object_storage import ObjectHub, Storage, listed_objects
 from tuneloop.tools.hub.store import make_complete
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
+FROM_STORAGE = "storage"  # the folder of what came from object storage
+LONGEST_TITLE = 60
 Progress = Callable[[str, int, int], None]
 
 
@@ -51,6 +55,28 @@ def fetch_repository(
     return make_complete(
         folder, lambda part: _fetch(wanted, part, settings, say, tidy), keep=True, source=name, kind=kind
     )
+
+
+def fetch_objects(url: str, kind: Kind, store: Path, progress: Progress | None = None) -> tuple[str, Path]:
+    """A name, and a folder below `store` with what lies at `url` in an object storage now, as `fetch_repository` has it of a hub.
+
+    The folder is named after names, sizes and marks of the objects: an object that has changed leads to another one, and
+    `progress` says so. Raises InvalidRequestError, InfrastructureError.
+    """
+    storage, wanted = Storage(url), HubRequest(url, kind)
+    listing = with_retries(lambda: listed_objects(storage, wanted.choose(storage.listing())))
+    title = re.sub(r"[^\w.]+", "-", storage.url)[-LONGEST_TITLE:].strip("-.")
+    folder = store / FROM_STORAGE / f"{title}-{listing.commit[:12]}"
+    before = [other for other in folder.parent.glob(f"{title}-{'?' * 12}") if other != folder]
+    changed = ", which has changed since it was fetched" if before and not folder.exists() else ""
+    say = partial(progress, f"{wanted}{changed} (MB)") if progress else _quiet
+    hub = ObjectHub(storage, lambda _: listing)
+
+    def fill(part: Path) -> dict[str, Any]:
+        return {"hub": hub.name, "commit": download_files(hub, wanted, part, say).commit}
+
+    root = make_complete(folder, fill, keep=True, source=url, kind=kind)
+    return storage.url.rpartition("/")[2], root
 
 
 def choose_hub(settings: Settings) -> Hub:

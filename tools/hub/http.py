@@ -39,6 +39,10 @@ class HubBusyError(Exception):
         self.after = after
 
 
+class FileGoneError(Exception):
+    """A file that the listing has and the hub has no more."""
+
+
 class RetryWaits:
     """Waits before another try, a little longer each time; begins anew when something came through."""
 

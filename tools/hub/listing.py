@@ -16,9 +16,10 @@ from tuneloop.core.errors import InvalidRequestError
 if TYPE_CHECKING:
     import httpx2
 
-Kind = Literal["model", "dataset"]
+Kind = Literal["model", "dataset", "run"]
 PICKLED = "*.bin"
 LEFT = ("*.pt", "*.pth", "*.msgpack", "*.h5", "*.onnx", "*.gguf", "*.py", "original/*")
+OURS = ("/", "manifest.json", ".download")  # beginnings of paths that no file of a repository may have
 READ = 1 << 20
 
 
@@ -31,18 +32,21 @@ class RemoteFile(BaseModel):
     size: int
     sha256: str = ""
     git: str = ""
+    md5: str = ""
     revision: str = ""
 
     def holds(self, file: Path) -> bool:
         """Whether `file`, which has the size, has the content that the hub lists."""
-        if not (self.sha256 or self.git):
+        wanted = self.sha256 or self.git or self.md5
+        if not wanted:
             return True
         git = hashlib.sha1(b"blob %d\0" % self.size, usedforsecurity=False)
-        made = hashlib.sha256() if self.sha256 else git
+        weak = git if self.git else hashlib.md5(usedforsecurity=False)
+        made = hashlib.sha256() if self.sha256 else weak
         with file.open("rb") as f:
             while piece := f.read(READ):
                 made.update(piece)
-        return made.hexdigest() == (self.sha256 or self.git)
+        return made.hexdigest() == wanted
 
 
 class HubListing(BaseModel):
@@ -80,13 +84,15 @@ class HubRequest:
             )
         for f in taken:
             parts = PurePosixPath(f.path).parts
-            if not parts or parts[0] in ("/", "manifest.json") or ".." in parts or "\\" in f.path or "\0" in f.path:
+            if not parts or parts[0] in OURS or ".." in parts or "\\" in f.path or "\0" in f.path:
                 raise InvalidRequestError(f"{self} has a file that cannot lie in a folder: {f.path[:80]!r}")
         return taken
 
 
 def ignored_patterns(kind: Kind, paths: Iterable[str]) -> tuple[str, ...]:
     """Patterns of what is not taken."""
+    if kind == "run":
+        return ()
     wanted = kind == "model" and not any(fnmatchcase(path, "*.safetensors") for path in paths)
     return LEFT if wanted else (*LEFT, PICKLED)
 

@@ -9,9 +9,11 @@ from pathlib import Path
 from tuneloop.core.catalog import BaseModelCard
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import absolute_path
+from tuneloop.core.setting_values import is_storage_url
 from tuneloop.core.settings import Settings
 from tuneloop.tools import models
-from tuneloop.tools.hub.fetch import fetch_repository, is_hub_id
+from tuneloop.tools.hub.fetch import fetch_objects, fetch_repository, is_hub_id
+from tuneloop.tools.hub.object_storage import check_storage
 from tuneloop.tools.hub.store import make_complete
 from tuneloop.tools.registry import registry_entries, unknown_entry
 from tuneloop.tools.weights.formats import pickled_files, shapes_of
@@ -53,8 +55,11 @@ def check_model(name: str) -> None:
         _check_folder(path)
     elif path.is_absolute() or name.startswith((".", "~")):
         raise InvalidRequestError(f"base model {path}: no such folder or GGUF file")
+    elif is_storage_url(name):
+        check_storage(name)
     elif not is_hub_id(name):
-        raise unknown_entry("base model", name, registered_models(), "or a folder, a GGUF file, or a hub id org/name")
+        known = "or a folder, a GGUF file, a hub id org/name, or s3://bucket/path"
+        raise unknown_entry("base model", name, registered_models(), known)
 
 
 def _check_folder(path: Path) -> None:
@@ -93,4 +98,6 @@ def _place(name: str, settings: Settings, progress: Progress) -> ModelFolder:
     path = absolute_path(name)
     if path.exists():
         return ModelFolder(path.stem if path.is_file() else path.name, path)
+    if is_storage_url(name):
+        return ModelFolder(*fetch_objects(name, "model", settings.home.models, progress))
     return ModelFolder(name, fetch_repository(name, "model", folder, settings, progress=progress))

@@ -15,6 +15,7 @@ from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import ToolError
 from tuneloop.core.layout import Home
 from tuneloop.core.run_spec import AUTO, ApproveAt, OnStop, RunSpec
+from tuneloop.core.setting_values import is_storage_url
 from tuneloop.core.settings import Settings
 from tuneloop.tools.benchmark_items import resolve
 from tuneloop.tools.benchmark_items.of_run import declared_benchmarks
@@ -48,6 +49,8 @@ class OpenFolders:
         """
         if "," in name or name.startswith("-") or not name.isprintable() or not name.strip():
             raise ToolError(f"{name[:80]!r} is no name; right is one registered name, hub id or path, without commas")
+        if is_storage_url(name):  # it is read with the owner's credentials
+            raise ToolError(f"{name!r} is not open to you; right is a path, a registered name or a hub id")
         if not is_path(name, registered):
             return name
         path = Path(name).expanduser().resolve()
