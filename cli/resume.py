@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import get_args
 
 import click
@@ -10,9 +12,9 @@ from tuneloop.cli.select_run import is_finished, select_unfinished_run
 from tuneloop.core.formatting import printable
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.setting_values import TrackerName
+from tuneloop.core.settings import Settings, load_settings
 from tuneloop.core.settings import allow_unsandboxed as allow
-from tuneloop.core.settings import load_settings
-from tuneloop.graph.lifecycle.integrity import check_unchanged, read_setup, run_foundations
+from tuneloop.graph.lifecycle.integrity import check_unchanged, read_setup
 from tuneloop.graph.lifecycle.lock import hold_lock
 from tuneloop.graph.telemetry.tracker_process import check_trackers
 from tuneloop.tools.runs.manifest import read_spec
@@ -64,7 +66,7 @@ def command(
         click.echo(f"run {run.id} is finished: {run.report}", err=True)
         return
     if trust_folder and not is_signed(run):
-        take_over(run)
+        take_over(run, settings)
     check_unchanged(run, settings)
     with hold_lock(run.lock):
         from tuneloop.cli.drive import (
@@ -74,10 +76,23 @@ def command(
         ctx.exit(drive_in_terminal(run, settings, step_n=step_n, as_json=as_json))
 
 
-def take_over(run: RunFolder) -> None:
-    """Sign a run from elsewhere, and say what its jobs will read. Raises InvalidRequestError."""
-    spec, setup = read_spec(run), read_setup(run)
-    places = [str(place) for _, place, _ in run_foundations(setup)] if setup else []
-    sign_folder(run)
-    read = places or [spec.benchmark, *spec.also, spec.base_model, *spec.datasets]
+def take_over(run: RunFolder, settings: Settings) -> None:
+    """Sign a run from elsewhere, and say what its jobs will read; of one from another machine this is fetched.
+
+    Raises InvalidRequestError, InfrastructureError.
+    """
+    spec = read_spec(run)
+    if all(map(os.path.exists, places_of(run))):
+        sign_folder(run)
+    else:
+        from tuneloop.graph.lifecycle.adopt import adopt_run  # brings the graph, as below
+
+        adopt_run(run, settings)
+    read = list(map(str, places_of(run))) or [spec.benchmark, *spec.also, spec.base_model, *spec.datasets]
     click.echo(f"note: run {run.id} is trusted from now on; its jobs read {', '.join(map(printable, read))}", err=True)
+
+
+def places_of(run: RunFolder) -> list[Path]:
+    """Where what the run stands on lies; [] before `prepare`."""
+    setup = read_setup(run)
+    return [setup.model_root, *setup.datasets.values(), *(one.root for one in setup.benchmarks)] if setup else []

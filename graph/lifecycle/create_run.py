@@ -21,6 +21,7 @@ from tuneloop.tools.hub.base_models import find_candidates, judge_candidates, po
 from tuneloop.tools.jobs.gpu_share import check_gpus
 from tuneloop.tools.llm_proxy.access import data_access, missing, unpriced
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
+from tuneloop.tools.runs.mirror import check_mirror
 from tuneloop.tools.runs.request import check_names, folder_name, fresh_name
 from tuneloop.tools.runs.signature import check_signed
 from tuneloop.tools.scoring.llm_judge import find_judge
@@ -54,6 +55,7 @@ def check_spec(spec: RunSpec, settings: Settings) -> None:
         sandbox.check_reachable(folder.absolute())
     check_engines(settings)
     check_gpus(spec)
+    check_mirror(settings.storage)
     data_access(settings)
     find_judge(settings, declared)
     check_planner(settings)

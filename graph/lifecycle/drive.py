@@ -29,6 +29,7 @@ from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.create_run import create_run_folder
 from tuneloop.graph.lifecycle.integrity import check_unchanged
 from tuneloop.graph.lifecycle.lock import hold_exclusively
+from tuneloop.graph.lifecycle.mirrored import mirrored
 from tuneloop.graph.lifecycle.rebuild import is_behind
 from tuneloop.graph.lifecycle.side_by_side import SideBySide
 from tuneloop.graph.state import VERSION, State, stored_state
@@ -78,7 +79,8 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, inte
     with naming_os_errors(run.root), hold_lease(settings.home.root), hold_exclusively(run.lock):
         drop_pauses(stale)
         try:
-            outcome = _drive(run, settings, step_n, interactive)
+            with mirrored(run, settings):
+                outcome = _drive(run, settings, step_n, interactive)
         finally:
             pause = drop_pauses(waiting(run.inbox))  # it stands still: a later `resume` is not stopped by them
     # A pause arrived as the question was raised: no one is asked, and the run stays paused.

@@ -64,9 +64,19 @@ def log_external_access(home: Home, folders: Iterable[BenchmarkFolder], reader: 
     _add_openings(home, [Opening(test=folder.test_split, run=reader, of=run) for folder in folders], once=False)
 
 
+def openings_of(home: Home, runs: Collection[str]) -> list[Opening]:
+    """By these runs, and of their models."""
+    return [opening for opening in _openings(home) if opening.run in runs or opening.of in runs]
+
+
+def note_openings(home: Home, openings: list[Opening]) -> None:
+    """Those of a run that came from another machine."""
+    _add_openings(home, openings, once=True)
+
+
 def has_test_access(home: Home, runs: Collection[str]) -> bool:
     """Whether one of these runs has opened its sealed test, or a model of it was measured on one."""
-    return any(opening.run in runs or opening.of in runs for opening in _openings(home))
+    return bool(openings_of(home, runs))
 
 
 def was_measured_before(home: Home, run: RunFolder) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tuneloop.core.errors import InvalidRequestError
@@ -47,7 +47,23 @@ def check_evidence(run: RunFolder, root: Path) -> None:
 
     Weights may be gone where pruning noted it.
     """
-    recorded = read_record(run, root)
+    compare_evidence(root, read_record(run, root))
+
+
+def adopt_evidence(run: RunFolder, root: Path, kept: Callable[[str], bool]) -> None:
+    """Sign anew what another home has signed, on its owner's word, of the files that are `kept` by their path in the run.
+
+    Raises InvalidRequestError where they are not what was recorded.
+    """
+    recorded = stored_record(root)[0]
+    place = root.relative_to(run.root).as_posix()
+    found = {name: value for name, value in recorded.items() if kept(f"{place}/{name}")}
+    compare_evidence(root, found)
+    write_json(root / HASHES, {"files": found, "signature": signature_of(make_key(home_of(run)), found)})
+
+
+def compare_evidence(root: Path, recorded: dict[str, str]) -> None:
+    """Raises InvalidRequestError as `check_evidence`."""
     found = dict(evidence_files(root))
     pruned = (root / NOTE).is_file()
     gone = [name for name in recorded.keys() - found.keys() if not (pruned and name.startswith(PRUNABLE))]
@@ -63,15 +79,19 @@ def check_evidence(run: RunFolder, root: Path) -> None:
 def read_record(run: RunFolder, root: Path) -> dict[str, str]:
     """What was recorded. Raises InvalidRequestError when nothing was, or not by this home."""
     key = read_key(home_of(run))
-    try:
-        told = read_json(root / HASHES)
-        files = {str(name): str(value) for name, value in told["files"].items()}
-        signed = str(told["signature"])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
-        raise changed(root, HASHES, "cannot be read") from e
+    files, signed = stored_record(root)
     if key is None or not hmac.compare_digest(signed.encode(), signature_of(key, files).encode()):
         raise changed(root, HASHES, "was not written by this home")
     return files
+
+
+def stored_record(root: Path) -> tuple[dict[str, str], str]:
+    """Files and signature, whoever signed. Raises InvalidRequestError."""
+    try:
+        told = read_json(root / HASHES)
+        return {str(name): str(value) for name, value in told["files"].items()}, str(told["signature"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
+        raise changed(root, HASHES, "cannot be read") from e
 
 
 def evidence_files(root: Path) -> Iterator[tuple[str, Path]]:
