@@ -82,7 +82,7 @@ class SourceProfile(ProfileModel):
     )
     false_equations: float = Field(description="of the rows with equations, those with one that does not hold")
     unfinished: float = Field(
-        description="of the rows with two, those that end with another number than the last gives"
+        default=0.0, description="of the rows with two, those that end with another number than the last gives"
     )
     chatter: float = Field(description="rows beginning or ending with a sentence that many rows share")
     off_topic: float = Field(description="rows without an answer of the shape, or with no word of the benchmark's")

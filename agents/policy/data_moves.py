@@ -167,5 +167,8 @@ def coverage_moves(case: Case) -> Iterator[Move]:
     keyed = any(s.profile.key_agreement is not None for s in case.sources)
     for do in SOFTEN:
         if find_step(case.plan, do) and (keyed or do != "drop_contradicted"):  # without keys it drops nothing
-            said = f"Without {do}, which costs rows."
-            yield case.move(f"coverage.without_{do}", said, why, plan=without_steps(case.plan, do))
+            said, plan = f"Without {do}, which costs rows.", without_steps(case.plan, do)
+            spared = mean_doubt(case.sources, case.plan, case.situation) - mean_doubt(
+                case.sources, plan, case.situation
+            )
+            yield case.move(f"coverage.without_{do}", said, why, plan=plan, strength=spared)

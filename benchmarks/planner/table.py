@@ -27,6 +27,7 @@ from tuneloop.core.experiment import Critique, Hypothesis
 STEPS = 6
 USUAL = 15.0  # points: how large a weight usually is
 STRENGTH = FEATURES.index("strength")
+DOUBT = ("noise.", "coverage.without")  # kinds whose strength is doubt that they spare, or let in again
 LEAST = 0.5  # points: no spread is taken to be smaller
 
 
@@ -47,7 +48,7 @@ class Seen:
 
     def table(self, runs: Mapping[str, int]) -> MoveTable:
         """The table, a regression a kind."""
-        kinds = {kind: regressed(rows, spares=kind.startswith("noise.")) for kind, rows in sorted(self.rows.items())}
+        kinds = {kind: regressed(rows, spares=kind.startswith(DOUBT)) for kind, rows in sorted(self.rows.items())}
         return MoveTable(kinds=kinds, runs=dict(runs))
 
 
