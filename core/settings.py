@@ -34,6 +34,7 @@ from tuneloop.core.setting_values import (
     Program,
     Secret,
     Servers,
+    Sharding,
     StorageUrl,
     Table,
     Text,
@@ -269,6 +270,16 @@ class Settings(BaseModel):
     )
     job_memory: Count = Field(
         default=None, alias="TUNELOOP_JOB_MEMORY", description="bytes a job may use; empty: what is free"
+    )
+    train_processes: Count = Field(
+        default=None,
+        alias="TUNELOOP_TRAIN_PROCESSES",
+        description="processes of one training; empty: one for each GPU: docs/gpu.md",
+    )
+    train_sharding: Annotated[Sharding, empty_is("auto")] = Field(
+        default="auto",
+        alias="TUNELOOP_TRAIN_SHARDING",
+        description="over several GPUs: ddp, zero1, zero2, zero3, zero3_offload, fsdp, fsdp_offload; auto: what fits first",
     )
     slurm_options: Program = Field(
         default=(),

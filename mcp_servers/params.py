@@ -29,6 +29,7 @@ from tuneloop.tools.config.finalize import overwritten_keys
 from tuneloop.tools.config.grpo_config import STAGE, suggest_grpo
 from tuneloop.tools.config.memory import estimate_memory, measured_memory, recipe_key
 from tuneloop.tools.config.model_card import ModelCard, read_model_card
+from tuneloop.tools.config.sharding import distribute
 from tuneloop.tools.config.suggest import TINY, SuggestionFacts, suggest_config
 from tuneloop.tools.training.grpo_recipe import refusal
 from tuneloop.tools.training.methods import check_recipe
@@ -57,18 +58,21 @@ class ParameterTools(CatalogTools):
     def estimate_memory(self, yaml: Yaml, longest: Tokens = None) -> dict[str, Any]:
         """How much memory (GPU or main) a training with this config needs, in bytes by component; does it fit.
 
-        `total` is what a smoke run of this very recipe took where there was one (`source` measured), else estimated; on a
+        Of several GPUs that share the training, one is told (`sharding`: how). `total` is what a smoke run of this very recipe took where there was one (`source` measured), else estimated; on a
         CPU it is resident memory, pages that a job shares with its warm engine counted whole.
         """
         card, device = self._model()
         try:
-            situation = ConfigContext(parse_config(yaml), self._catalog(), card, device)
+            devices = self.scope.run_tools().devices
+            situation = distribute(ConfigContext(parse_config(yaml), self._catalog(), card, device), devices)
         except ConfigError as e:
             raise ToolError(str(e)) from e
         found = estimate_memory(situation, tokens=longest)
         run_tools = self.scope.run_tools()
         seen = measured_memory(run_tools.run.experiments, recipe_key(situation, run_tools.setup.model_fingerprint))
         said = {"components": found.components, "device": device, "unit": "bytes", "estimated": found.total}
+        if situation.processes > 1:
+            said |= {"processes": situation.processes, "sharding": situation.sharding}
         if seen is None:
             return {"total": found.total, "source": "estimated", **said}
         need, experiment = seen

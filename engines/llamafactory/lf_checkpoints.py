@@ -23,7 +23,10 @@ NAME = re.compile(r"checkpoint-(\d+)")
 STATE = "trainer_state.json"
 RUNNING_LOSS = "running_loss.json"
 # What only going on needs; everything else in a checkpoint is the model.
-ONWARD = re.compile(r"optimizer\.pt|scheduler\.pt|scaler\.pt|rng_state.*\.pth|training_args\.bin|running_loss\.json")
+ONWARD = re.compile(
+    r"optimizer\.(pt|bin)|scheduler\.pt|scaler\.pt|rng_state.*\.pth|training_args\.bin|running_loss\.json|processes\.json"
+    r"|latest|zero_to_\w+\.py|pytorch_model_fsdp\.bin"
+)
 # Without these the engine goes on with another optimizer or other random numbers, and says nothing.
 NEEDED = (r"optimizer\.pt|optimizer\.bin|global_step.*", r"scheduler\.pt", r"rng_state.*\.pth", STATE)
 UNDONE = "checkpoint-is-incomplete.txt"

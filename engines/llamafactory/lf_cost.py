@@ -65,15 +65,19 @@ class Meter(TrainerCallback):
         return loaded
 
     def tell(self, out: Path) -> None:
-        """Write it down; `whole`: everything so far, imports included where the process made them itself."""
+        """Write it down; `whole`: everything so far, imports included where the process made them itself.
+
+        The other processes of the training computed as long, on as many tokens.
+        """
+        many = int(os.environ.get("WORLD_SIZE", "1"))
         value = {
-            "whole": [time.process_time(), age()],
-            "dataset": self.dataset,
-            "steps": self.steps,
-            "between": self.between,
+            "whole": [many * time.process_time(), age()],
+            "dataset": [many * self.dataset[0], self.dataset[1]],
+            "steps": [[many * tokens, many * cpu, seconds] for tokens, cpu, seconds in self.steps],
+            "between": [many * self.between[0], self.between[1]],
             "save": self.save,
             "lengths": self.lengths,
-            "memory": most_resident(),
+            "memory": many * most_resident(),
             "device_memory": device_memory(),
         }
         write(out / COST, value)

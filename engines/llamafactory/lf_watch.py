@@ -21,9 +21,9 @@ import torch
 import torch.distributed as dist
 from lf_checkpoints import RUNNING_LOSS, prove_checkpoint, write
 from lf_cost import age
+from lf_processes import PROCESSES, UNFINISHED
 from transformers import Trainer, TrainerCallback
 
-UNFINISHED = 75  # EX_TEMPFAIL: it ended on request; the next attempt goes on here
 DISCARD = "discard"  # a file of this name beside the config: end without saving, what is saved is better
 PULSE, WATCH = "pulse.json", "watch.jsonl"
 PULSE_SECONDS = 1.0
@@ -58,6 +58,15 @@ def agreed(*wishes: bool) -> list[bool]:
     flags = torch.tensor([float(w) for w in wishes], device="cuda" if torch.cuda.is_available() else "cpu")
     dist.all_reduce(flags, op=dist.ReduceOp.MAX)
     return [bool(flag) for flag in flags.tolist()]
+
+
+def mean_of_all(value: torch.Tensor) -> torch.Tensor:
+    """The mean of this number over all processes of the training."""
+    if not dist.is_initialized():
+        return value
+    summed = value.detach().clone()
+    dist.all_reduce(summed)
+    return summed / dist.get_world_size()
 
 
 STOP = Stop()
@@ -102,12 +111,16 @@ class CheckpointCallback(TrainerCallback):
             self.trainer._total_loss_scalar = kept["total"]
             self.trainer._globalstep_last_logged = kept["logged"]
 
-    def keep_loss(self, checkpoint: Path) -> None:
-        """Write that sum down; a float32 is the same after JSON."""
+    def summed_loss(self) -> dict[str, Any]:
+        """That sum, the mean of all processes, which each must ask for; a float32 is the same after JSON."""
         t = self.trainer
-        if hasattr(t, "_tr_loss"):
-            kept = {"sum": t._tr_loss.item(), "total": t._total_loss_scalar, "logged": t._globalstep_last_logged}
-            write(checkpoint / RUNNING_LOSS, kept)
+        if not hasattr(t, "_tr_loss"):
+            return {}
+        return {
+            "sum": mean_of_all(t._tr_loss).item(),
+            "total": t._total_loss_scalar,
+            "logged": t._globalstep_last_logged,
+        }
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Called after everybody else: what is to be saved is known."""
@@ -138,10 +151,13 @@ class CheckpointCallback(TrainerCallback):
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Prove what was saved: in the background, or at once when it is the end."""
         checkpoint = self.out / f"checkpoint-{state.global_step}"
+        summed = self.summed_loss()
         if dist.is_initialized():
             dist.barrier()
         if args.should_save and checkpoint.is_dir():
-            self.keep_loss(checkpoint)
+            if summed:
+                write(checkpoint / RUNNING_LOSS, summed)
+            write(checkpoint / PROCESSES, {"count": args.world_size, "split": self.trainer.is_deepspeed_enabled})
             self.saved_bytes = sum(p.stat().st_size for p in checkpoint.rglob("*") if p.is_file())
             self.proof = self.prover.submit(prove_checkpoint, checkpoint)
         ends = STOP.asked and state.global_step < state.max_steps
@@ -157,8 +173,10 @@ class CheckpointCallback(TrainerCallback):
             self.proof = None
 
     def leave(self) -> None:
-        """End here, unfinished."""
+        """End here, unfinished, all processes at once."""
         self.await_proof()
+        if dist.is_initialized():
+            dist.barrier()
         sys.exit(UNFINISHED)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002

@@ -18,6 +18,7 @@ import torch
 from lf_checkpoints import is_done, newest_whole, prove_finished
 from lf_cost import METER, clocks, since
 from lf_paths import take_paths_literally
+from lf_processes import FORCED, check_resumable, own_share, process_count, run_together
 from lf_watch import STOP, CheckpointCallback
 from llamafactory.extras.misc import get_device_count, is_env_enabled
 from llamafactory.hparams import read_args
@@ -42,8 +43,11 @@ def train(args: dict[str, Any]) -> None:
         if is_done(out, best_at_end=bool(args.get("load_best_model_at_end"))):
             return
         os.environ[RESUME] = str(newest_whole(out) or "")
-        if is_env_enabled("FORCE_TORCHRUN") or get_device_count() > 1:
-            spread()
+        count = process_count(get_device_count(), args)
+        check_resumable(os.environ[RESUME], count)
+        if is_env_enabled(FORCED) or get_device_count() > 1:
+            run_together([__file__, "train", sys.argv[1]], count)
+    args = own_share(args, int(os.environ.get("WORLD_SIZE", "1")))
     STOP.listen()
     take_paths_literally()
     sft.CustomSeq2SeqTrainer = WatchedTrainer
@@ -109,13 +113,6 @@ class WatchedTrainer(CustomSeq2SeqTrainer):
         began = clocks()
         super().save_model(*args, **kwargs)
         METER.save = since(began)
-
-
-def spread() -> None:
-    """Several devices: one process each. Never returns."""
-    count = os.environ.get("NPROC_PER_NODE", str(get_device_count()))
-    torchrun = ["torchrun", "--standalone", "--nproc_per_node", count, __file__, "train", sys.argv[1]]
-    os.execvp(torchrun[0], torchrun)  # noqa: S606
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from datasets import Dataset
 from lf_checkpoints import STATE, is_done, newest_whole, prove_finished
+from lf_processes import run_together
 from lf_watch import LOGGED, STOP, CheckpointCallback
 from oc_template import render
 from peft import LoraConfig, PeftModel
@@ -144,8 +145,7 @@ def main(file: Path) -> None:
         os.environ[RESUME] = str(newest_whole(out) or "")
         count = torch.cuda.device_count()
         if count > 1:  # one process each: several in one would be copies that cannot draw replies
-            argv = ["torchrun", "--standalone", "--nproc_per_node", str(count), __file__, str(file)]
-            os.execvp(argv[0], argv)  # noqa: S606
+            run_together([__file__, str(file)], count)
     STOP.listen()
     try:
         trainer = make_trainer(job)

@@ -18,7 +18,7 @@ from tuneloop.tools.benchmark_items.resolve import check_benchmark
 from tuneloop.tools.engines.find import check_engines
 from tuneloop.tools.hub import datasets
 from tuneloop.tools.hub.base_models import find_candidates, judge_candidates, possible_models
-from tuneloop.tools.jobs.gpu_share import check_gpus
+from tuneloop.tools.jobs.gpu_share import check_gpus, check_training_devices
 from tuneloop.tools.llm_proxy.access import data_access, missing, unpriced
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.mirror import check_mirror
@@ -55,6 +55,7 @@ def check_spec(spec: RunSpec, settings: Settings) -> None:
         sandbox.check_reachable(folder.absolute())
     check_engines(settings)
     check_gpus(spec)
+    check_training_devices(spec, settings)
     check_mirror(settings.storage)
     data_access(settings)
     find_judge(settings, declared)

@@ -111,10 +111,24 @@ _4BIT, _8BIT = {"quantization": "4bit"}, {"quantization": "8bit"}
 _DEEPSPEED = {"distributed": "deepspeed"}
 
 
-def zero(stage: int) -> dict[str, Any]:
-    """A DeepSpeed config in place; transformers fills in what is auto."""
-    sizes = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
-    return {"zero_optimization": {"stage": stage}, **dict.fromkeys(sizes, "auto"), "bf16": {"enabled": "auto"}}
+def zero(stage: int, offload: bool = False) -> dict[str, Any]:
+    """A DeepSpeed config in place; transformers fills in what is auto. `offload`: optimizer states lie in main memory.
+
+    The optimizer is PyTorch's in all of them: DeepSpeed's own are compiled when a training begins.
+    """
+    sizes = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping")
+    split: dict[str, Any] = {"stage": stage}
+    if stage == 3:
+        split |= {"stage3_gather_16bit_weights_on_model_save": True}
+    if offload:
+        split |= {"offload_optimizer": {"device": "cpu"}}
+    return {
+        "zero_optimization": split,
+        **dict.fromkeys(sizes, "auto"),
+        **{half: {"enabled": "auto"} for half in ("bf16", "fp16")},
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+    }
 
 
 _METHODS: Mapping[str, Alias] = {

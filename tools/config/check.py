@@ -27,6 +27,7 @@ from tuneloop.tools.config.rules_distributed import distributed_rules, mapping_r
 from tuneloop.tools.config.rules_method import method_rules
 from tuneloop.tools.config.rules_stage import stage_rules
 from tuneloop.tools.config.rules_training import training_rules
+from tuneloop.tools.config.sharding import Devices, distribute
 from tuneloop.tools.config.value_check import value_problem
 
 if TYPE_CHECKING:  # engines and sandboxes come with it: a config is checked without them too
@@ -76,6 +77,7 @@ def check_config(
     data: Path | None = None,
     here: Path | None = None,
     installed: bool = True,
+    devices: Devices | None = None,
 ) -> list[Finding]:
     """Findings by line; none of level error means that training may start.
 
@@ -83,7 +85,7 @@ def check_config(
     `memory` the bytes a training may use there, None: not known. `profile` engine: what the installed release can run;
     run: also nothing that the loop decides itself or that leaves the run. `overrides`: `key=value` as behind the
     engine's command. `data`: the folder of dataset_info.json instead of `dataset_dir`. `here`: where relative paths
-    begin. `installed` False: packages that the engine lacks are warnings.
+    begin. `installed` False: packages that the engine lacks are warnings. `devices`: that a run's training is split over.
     """
     try:
         config = apply_overrides(parse_config(text, form), overrides)
@@ -95,6 +97,8 @@ def check_config(
     place = here or Path.cwd()
     card, broken = _judged_model(sound, model, profile, place)
     context = ConfigContext(sound, catalog, card, device, profile, data, place, installed)
+    if devices is not None:
+        context = distribute(context, devices)
     whole = _check_combination(context, memory if card is not NO_MODEL else None)
     found = [*single, *broken, *(c for c in whole if c[1] not in bad)]
     if form == "json" and profile == "engine" and _fails_at_json(catalog):
@@ -107,8 +111,10 @@ def check_run_config(run_tools: RunTools, text: str) -> list[Finding]:
     """The same for a run's model, device and memory."""
     setup, settings = run_tools.setup, run_tools.settings
     card = read_model_card(setup.model_root)
+    devices = run_tools.devices
     memory = settings.job_memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return check_config(text, find_catalog(settings), card, setup.device, memory if setup.device == "cpu" else None)
+    memory_of_one = memory if setup.device == "cpu" else devices.memory
+    return check_config(text, find_catalog(settings), card, setup.device, memory_of_one, devices=devices)
 
 
 def errors(findings: Iterable[Finding]) -> list[str]:

@@ -81,7 +81,8 @@ class ConfigContext:
     """`get` gives what the engine would see: the written value, else the default. `device` names a device.
 
     `data`: the folder of dataset_info.json, where it is not the config's `dataset_dir`. `here`: where relative paths
-    begin. `installed`: whether packages that the engine lacks are errors.
+    begin. `installed`: whether packages that the engine lacks are errors. `processes`: that share each step of a run's
+    training, `rows` at a time of each, where they are not the config's; `sharding`: how its state is split (`sharding.py`).
     """
 
     config: Config
@@ -92,6 +93,9 @@ class ConfigContext:
     data: Path | None = None
     here: Path = field(default_factory=Path)
     installed: bool = True
+    processes: int = 1
+    rows: int | None = None
+    sharding: str = "ddp"
 
     def get(self, key: str) -> Any:
         """The value of a parameter; None where the release has no such parameter."""

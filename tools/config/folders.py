@@ -256,7 +256,8 @@ def _deepspeed(s: ConfigContext) -> Iterator[KeyProblem]:
         value = part.get("enabled", "auto") if isinstance(part, Mapping) else "auto"
         if isinstance(value, bool) and value != bool(s.set(name)):
             yield "error", "deepspeed", f"{name} is {str(value).lower()} there and not here; write auto there"
-    yield "note", "deepspeed", "needs torchrun: start with FORCE_TORCHRUN=1"
+    if not s.in_run:
+        yield "note", "deepspeed", "needs torchrun: start with FORCE_TORCHRUN=1"
 
 
 def _fsdp(s: ConfigContext) -> Iterator[KeyProblem]:

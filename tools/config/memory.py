@@ -31,8 +31,15 @@ def estimate_memory(
     context: ConfigContext, cluster: Hardware | None = None, tokens: int | None = None
 ) -> MemoryEstimate:
     """Bytes one device needs; `tokens`: of the longest row, where the data are known (default: `cutoff_len`)."""
-    where = cluster or Hardware(device="cpu" if context.device == "cpu" else "cuda")
-    return estimate(context.model.shape, recipe_of(context, tokens), where)
+    return estimate(context.model.shape, recipe_of(context, tokens), cluster or _hardware(context))
+
+
+def _hardware(context: ConfigContext) -> Hardware:
+    """One device of those that the training is split over."""
+    if context.device == "cpu":
+        return Hardware(device="cpu")
+    stage = 3 if context.sharding.startswith("fsdp") else context.zero
+    return Hardware("cuda", context.processes, stage if stage in (1, 2, 3) else 0, "offload" in context.sharding)  # type: ignore[arg-type]
 
 
 def recipe_of(context: ConfigContext, tokens: int | None = None) -> Recipe:
@@ -45,7 +52,7 @@ def recipe_of(context: ConfigContext, tokens: int | None = None) -> Recipe:
         method=method,  # type: ignore[arg-type]
         precision=_precision(context),  # type: ignore[arg-type]
         tokens=min(cutoff, tokens or cutoff),
-        batch=int(context.get("per_device_train_batch_size")),
+        batch=context.rows or int(context.get("per_device_train_batch_size")),
         optimizer=str(context.get("optim")),
         low_rank=low_rank,  # type: ignore[arg-type]
         rank=_rank(context, method, low_rank),
@@ -78,6 +85,8 @@ def _rank(context: ConfigContext, method: str, low_rank: str) -> int:
 def memory_finding(context: ConfigContext, available: int) -> Finding | None:
     """A finding when the estimate is near or above `available` bytes."""
     need = estimate_memory(context)
+    if context.device == "cpu":  # which all processes share
+        available //= context.processes
     if need.total <= 0.9 * available:
         return None
     parts = {name: size for name, size in need.components.items() if name != "runtime"}
@@ -91,7 +100,7 @@ def memory_finding(context: ConfigContext, available: int) -> Finding | None:
 def largest_batch(context: ConfigContext, available: int, tokens: int | None = None) -> int:
     """Rows at a time, halved from those of the config, whose estimate fits `available` bytes; 0: not even one."""
     batch = int(context.get("per_device_train_batch_size"))
-    recipe, where = recipe_of(context, tokens), Hardware(device="cpu" if context.device == "cpu" else "cuda")
+    recipe, where = recipe_of(context, tokens), _hardware(context)
     while batch and estimate(context.model.shape, replace(recipe, batch=batch), where).total > available:
         batch //= 2
     return batch
@@ -116,7 +125,8 @@ def saved_model_bytes(context: ConfigContext) -> int:
 
 def checkpoint_bytes(context: ConfigContext) -> int:
     """Model and optimizer."""
-    return saved_model_bytes(context) + estimate_memory(context).optimizer
+    whole = Hardware(device="cpu" if context.device == "cpu" else "cuda")  # however it is split
+    return saved_model_bytes(context) + estimate_memory(context, whole).optimizer
 
 
 def training_bytes(context: ConfigContext) -> int:
@@ -126,7 +136,8 @@ def training_bytes(context: ConfigContext) -> int:
 
 def recipe_key(case: ConfigContext, model: str) -> str:
     """The same for what needs the same memory; `model` is the base model's fingerprint."""
-    return digest(model, case.device, repr(sorted(asdict(recipe_of(case)).items())))
+    split = (f"{case.processes} {case.sharding}",) if case.processes > 1 else ()
+    return digest(model, case.device, repr(sorted(asdict(recipe_of(case)).items())), *split)
 
 
 def measured_memory(experiments: Path, key: str) -> tuple[int, int] | None:

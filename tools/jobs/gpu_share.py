@@ -11,8 +11,11 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.local import gpu_memory
-from tuneloop.tools.jobs.machine import find_device
+from tuneloop.tools.config.installed import find_catalog
+from tuneloop.tools.config.sharding import Devices
+from tuneloop.tools.jobs.machine import find_device, physical_cores
 
 FILE = "gpus.json"
 
@@ -42,6 +45,51 @@ def check_gpus(spec: RunSpec) -> None:
         raise InvalidRequestError(
             f"--parallel {spec.parallel}: each experiment needs a GPU of its own, and this process may use {count}"
         )
+
+
+def training_devices(settings: Settings, spec: RunSpec, device: str) -> Devices:
+    """What one training may use: the GPUs of this machine, shared among experiments side by side, a process each.
+
+    On a CPU, and where jobs run on other machines, one process unless the settings say more.
+    """
+    memory = gpu_memory() if device == "cuda" and spec.executor == "local" else {}
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    count = len(memory if named is None else named.split(",")) // spec.parallel
+    usual = max(1, count) if memory else 1
+    return Devices(settings.train_processes or usual, settings.train_sharding, min(memory.values(), default=None))
+
+
+def check_training_devices(spec: RunSpec, settings: Settings) -> None:
+    """Raises InvalidRequestError where trainings cannot be split as the settings say: too few GPUs, no DeepSpeed."""
+    sharding, device = settings.train_sharding, find_device()
+    free = training_devices(settings.model_copy(update={"train_processes": None}), spec, device)
+    most = physical_cores() if device == "cpu" else free.processes
+    asked = settings.train_processes or free.processes
+    known = device == "cpu" or free.memory is not None
+    if known and spec.executor == "local" and asked > most:
+        what = (
+            f"each needs a core, and there are {most}" if device == "cpu" else f"each needs a GPU, and there are {most}"
+        )
+        raise InvalidRequestError(f"TUNELOOP_TRAIN_PROCESSES={asked}: {what}")
+    if sharding in ("auto", "ddp"):
+        return
+    if device == "cpu" or (known and asked == 1):
+        raise InvalidRequestError(
+            f"TUNELOOP_TRAIN_SHARDING={sharding}: splits a model over several GPUs, and a training here has "
+            f"{'none' if device == 'cpu' else 'one'}; right is auto"
+        )
+    if sharding.startswith("zero") and lacks_deepspeed(settings):
+        raise InvalidRequestError(
+            f"TUNELOOP_TRAIN_SHARDING={sharding}: the engine has no deepspeed; right is fsdp, or install it: docs/gpu.md"
+        )
+
+
+def lacks_deepspeed(settings: Settings) -> bool:
+    """Whether an engine is there, and without that package."""
+    try:
+        return not find_catalog(settings).has_package("deepspeed")
+    except InvalidRequestError:
+        return False
 
 
 def free_share(run: RunFolder, number: int, others: Iterable[int], slots: int) -> list[int]:

@@ -18,12 +18,13 @@ from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.choose import open_executor, open_run_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, newest_attempt
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, Validation, sealed_count, select_validation
+from tuneloop.tools.config.sharding import Devices
 from tuneloop.tools.data_script.data_view import DataView, data_view, source_commands
 from tuneloop.tools.engines import Engine, ensure_engine
 from tuneloop.tools.engines.blueprint import USUAL
 from tuneloop.tools.engines.find import find_pinned_engine
 from tuneloop.tools.housekeeping.disk import remove_path
-from tuneloop.tools.jobs.gpu_share import gpu_environment
+from tuneloop.tools.jobs.gpu_share import gpu_environment, training_devices
 from tuneloop.tools.jobs.machine import cpu_environment
 from tuneloop.tools.jobs.warm_workers import WarmWorkers, worker_command
 from tuneloop.tools.llm_proxy.access import Access
@@ -151,6 +152,11 @@ class RunTools:
     def threads(self) -> int:
         """Threads of its jobs on a CPU, settled once: another number rounds otherwise."""
         return self.setup.threads
+
+    @property
+    def devices(self) -> Devices:
+        """What one training of the run may use, as it is now."""
+        return training_devices(self.settings, self.spec, self.device)
 
     @property
     def _common_environment(self) -> dict[str, str]:

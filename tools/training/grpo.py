@@ -30,7 +30,7 @@ from tuneloop.tools.weights.delivery import is_adapter
 
 SHARED = ENGINES / "llamafactory"
 TEMPLATE = ENGINES / "opencompass" / "oc_template.py"
-OF_TRAININGS = tuple(SHARED / f"{name}.py" for name in ("lf_checkpoints", "lf_watch", "lf_cost"))
+OF_TRAININGS = tuple(SHARED / f"{name}.py" for name in ("lf_checkpoints", "lf_watch", "lf_cost", "lf_processes"))
 SCRIPTS = (ENGINES / "trl" / "grpo.py", TEMPLATE, *OF_TRAININGS)
 REWARDS = ENGINES / "answers" / "serve_rewards.py"
 SCORE, SMOKE, TRAIN = "score", "smoke_run", "train"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from tuneloop.core.files import digest, digest_file, write_atomic
+from tuneloop.core.errors import InfrastructureError
+from tuneloop.core.files import digest, digest_file, read_model, write_atomic, write_json
+from tuneloop.core.frozen import Frozen
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder, job_input_file
 from tuneloop.tools.config.config_text import Config, train_config
@@ -14,18 +17,21 @@ from tuneloop.tools.config.grpo_config import as_sft, is_grpo
 from tuneloop.tools.config.installed import installed_catalog
 from tuneloop.tools.config.memory import training_bytes
 from tuneloop.tools.config.model_card import read_model_card
+from tuneloop.tools.config.sharding import distribute, sharding_values
 from tuneloop.tools.housekeeping.disk import check_room, remove_path
-from tuneloop.tools.jobs.machine import ENGINES, job_limits
+from tuneloop.tools.jobs.machine import ENGINES, THREADS, job_limits
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.training.metrics import grace_seconds
 from tuneloop.tools.training.smoke_run import smoke_run_data, write_smoke_run_data
 
 FOLDER = ENGINES / "llamafactory"
 SCRIPTS = tuple(
-    str(FOLDER / name) for name in ("train.py", "lf_watch.py", "lf_checkpoints.py", "lf_cost.py", "lf_paths.py")
+    str(FOLDER / name)
+    for name in ("train.py", "lf_watch.py", "lf_checkpoints.py", "lf_cost.py", "lf_paths.py", "lf_processes.py")
 )
 DISCARD = "discard"
 KEY = "key"
+SPLIT = "split.json"  # beside the config: how the training was split over devices when it began
 # Ends from outside: by SIGKILL, by SIGTERM before the first step, and by SIGTERM with a checkpoint.
 KILLED = (-9, -15, 75)
 
@@ -33,7 +39,8 @@ KILLED = (-9, -15, 75)
 def _launch(run_tools: RunTools, folder: ExperimentFolder, name: str, out: Path, data: Path, steps: int | None) -> None:
     engine, settings = run_tools.engine("llamafactory"), run_tools.settings
     work = folder.work / name
-    text = finalize_config(
+    final = partial(
+        finalize_config,
         train_config(folder).values,
         model=run_tools.setup.model_root,
         data=data,
@@ -42,13 +49,17 @@ def _launch(run_tools: RunTools, folder: ExperimentFolder, name: str, out: Path,
         device=run_tools.setup.device,
         steps_override=steps,
     )
+    text = final()  # the same on any number of devices
     key = digest(text, digest_file(data / "data.json"), run_tools.setup.model_fingerprint, engine.identity)
     inputs = job_input_file(folder.work, name)
     if read_key(folder, name) != key:
         remove_path(out)
+        (inputs / SPLIT).unlink(missing_ok=True)
+    split = how_to_split(run_tools, folder, inputs / SPLIT)
     if run_tools.status(folder.jobs, name)[0].state != "running":
         (inputs / DISCARD).unlink(missing_ok=True)
-    write_atomic(inputs / "config.yaml", text)
+    write_atomic(inputs / "config.yaml", final(sharding=sharding_values(split.sharding)))
+    write_json(inputs / SPLIT, split.model_dump())
     write_atomic(inputs / KEY, key)
     for place in (work, out):  # after the key: an output without one is stale
         place.mkdir(parents=True, exist_ok=True)
@@ -57,14 +68,53 @@ def _launch(run_tools: RunTools, folder: ExperimentFolder, name: str, out: Path,
     command = Command(
         argv=(str(engine.python), SCRIPTS[0], "train", str(inputs / "config.yaml")),
         cwd=str(work),
-        env={**run_tools.environment(work), **engine.env, **env},
+        env={**run_tools.environment(work), **engine.env, **env, **split.environment(run_tools.threads)},
         read=(*engine.readable, *SCRIPTS, str(inputs), str(data), str(run_tools.setup.model_root)),
         write=(str(out), str(work)),
         limits=limits.model_copy(update={"grace": grace_seconds(out)}),
         key=key,
     )
     retry = was_training_killed(run_tools.status(folder.jobs, name)[0])
-    run_tools.launch(folder.jobs, name, command, retry=retry, worker="llamafactory")
+    # Several processes import for themselves: a warm engine would be of no use.
+    run_tools.launch(folder.jobs, name, command, retry=retry, worker="" if split.processes > 1 else "llamafactory")
+
+
+class Split(Frozen):
+    """How a training that has begun is split: the settings may say otherwise by then."""
+
+    processes: int
+    sharding: str
+    asked: bool
+
+    def environment(self, threads: int) -> dict[str, str]:
+        """What says so to the engine; nothing where it starts a process for each GPU that it finds."""
+        if self.processes == 1:
+            return {"NPROC_PER_NODE": "1"} if self.asked else {}
+        shared = {THREADS: str(max(1, threads // self.processes))} if threads > 1 else {}
+        return {"FORCE_TORCHRUN": "1", "NPROC_PER_NODE": str(self.processes), **shared}
+
+
+def how_to_split(run_tools: RunTools, folder: ExperimentFolder, kept: Path) -> Split:
+    """By what is there now; a training that has begun stays split as it is.
+
+    Raises InfrastructureError where its checkpoints need more GPUs than there are.
+    """
+    case, devices = config_context(run_tools, folder), run_tools.devices
+    now = Split(
+        processes=devices.processes, sharding=case.sharding, asked=run_tools.settings.train_processes is not None
+    )
+    if not kept.is_file():
+        return now
+    begun = read_model(kept, Split)
+    if not begun.sharding.startswith("zero"):
+        return now.model_copy(update={"sharding": begun.sharding})
+    if now.processes < begun.processes and any((folder.model).glob("checkpoint-*")):
+        raise InfrastructureError(
+            f"the training of experiment {folder.number} is split over {begun.processes} GPUs by {begun.sharding}, and its "
+            f"checkpoints cannot go on with {now.processes}: make {begun.processes} visible, or delete {folder.model}; "
+            "then `tuneloop resume`"
+        )
+    return begun
 
 
 def was_training_killed(status: JobStatus) -> bool:
@@ -98,9 +148,10 @@ def config_context(run_tools: RunTools, folder: ExperimentFolder) -> ConfigConte
     """The experiment's config with everything its size depends on; of a GRPO recipe that of an SFT of the same size."""
     catalog = installed_catalog(run_tools.engine("llamafactory"))
     card, config = read_model_card(run_tools.setup.model_root), train_config(folder)
-    if is_grpo(config.values):
+    if grpo := is_grpo(config.values):
         config = Config(as_sft(config.values))
-    return ConfigContext(config, catalog, card, run_tools.setup.device)
+    context = ConfigContext(config, catalog, card, run_tools.setup.device)
+    return context if grpo else distribute(context, run_tools.devices)
 
 
 def start_smoke_run(run_tools: RunTools, folder: ExperimentFolder) -> str:
