@@ -58,8 +58,8 @@ class ParameterTools(CatalogTools):
     def estimate_memory(self, yaml: Yaml, longest: Tokens = None) -> dict[str, Any]:
         """How much memory (GPU or main) a training with this config needs, in bytes by component; does it fit.
 
-        Of several GPUs that share the training, one is told (`sharding`: how). `total` is what a smoke run of this very recipe took where there was one (`source` measured), else estimated; on a
-        CPU it is resident memory, pages that a job shares with its warm engine counted whole.
+        `total` is what a smoke run of this very recipe took where there was one (`source` measured), else estimated; on a
+        CPU it is resident memory, pages that a job shares with its warm engine counted whole; of several GPUs that of one.
         """
         card, device = self._model()
         try:

@@ -9,15 +9,19 @@ import pytest
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.settings import Settings
+from tuneloop.tools.config.sharding import Devices
 from tuneloop.tools.jobs import gpu_share
 from tuneloop.tools.jobs.gpu_share import (
     assign_gpus,
     assigned,
     check_gpus,
+    check_training_devices,
     free_share,
     gpu_environment,
     lending_gpus,
     release_gpus,
+    training_devices,
 )
 
 
@@ -83,3 +87,34 @@ def test_more_experiments_than_gpus_are_refused(run: RunFolder) -> None:
         check_gpus(spec)
     check_gpus(spec.model_copy(update={"executor": "slurm"}))
     check_gpus(spec.model_copy(update={"parallel": 4}))
+
+
+def test_a_training_has_a_process_for_each_gpu(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, settings = RunSpec(benchmark="b", base_model="m"), Settings()
+    assert training_devices(settings, spec, "cuda") == Devices(4, "auto", 80 << 30)
+    assert training_devices(settings, spec.model_copy(update={"parallel": 2}), "cuda").processes == 2
+    assert training_devices(settings, spec, "cpu") == Devices(1)
+    assert training_devices(settings, spec.model_copy(update={"executor": "slurm"}), "cuda") == Devices(1)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-8932f937,GPU-1c2f")
+    assert training_devices(settings, spec, "cuda").processes == 2
+
+
+@pytest.mark.parametrize(
+    ("device", "asked", "text"),
+    [
+        ("cuda", {"TUNELOOP_TRAIN_PROCESSES": "5"}, "each needs a GPU, and there are 4"),
+        ("cpu", {"TUNELOOP_TRAIN_PROCESSES": "99999"}, "each needs a core"),
+        ("cpu", {"TUNELOOP_TRAIN_SHARDING": "zero2"}, "a training here has none; right is auto"),
+        ("cuda", {"TUNELOOP_TRAIN_SHARDING": "fsdp", "TUNELOOP_TRAIN_PROCESSES": "1"}, "a training here has one"),
+        ("cuda", {"TUNELOOP_TRAIN_SHARDING": "zero3"}, "the engine has no deepspeed; right is fsdp"),
+    ],
+)
+def test_what_cannot_be_split_is_refused(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, device: str, asked: dict[str, str], text: str
+) -> None:
+    spec = RunSpec(benchmark="b", base_model="m")
+    monkeypatch.setattr(gpu_share, "find_device", lambda: device)
+    monkeypatch.setattr(gpu_share, "lacks_deepspeed", lambda _: True)
+    check_training_devices(spec, Settings())
+    with pytest.raises(InvalidRequestError, match=text):
+        check_training_devices(spec, Settings.model_validate(asked))

@@ -32,9 +32,9 @@ METHODS = {
 }
 
 
-def run_of(tmp_path: Path, model: Path, device: str = "cpu") -> RunTools:
+def run_of(tmp_path: Path, model: Path, device: str = "cpu", **more: str) -> RunTools:
     settings = Settings(FT_FILE_PATH=tmp_path / "home", FT_ENGINES_DIR=SHARED_HOME / "engines")
-    spec = RunSpec.model_validate({"benchmark": "wordproblems", "base_model": "smollm2"})
+    spec = RunSpec.model_validate({"benchmark": "wordproblems", "base_model": "smollm2", **more})
     run, found = settings.home.run("r"), wordproblems(settings.home)
     return RunTools(prepared(run, spec, found, model, threads=cpu_threads(model), device=device), settings)
 

@@ -1,0 +1,70 @@
+"""A run's training by several processes: in the sandbox, as it is forecast, and how one that has begun goes on."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.tools.training.test_methods import experiment, run_of
+from tuneloop.core.errors import InfrastructureError
+from tuneloop.core.files import read_json, write_json
+from tuneloop.tools.config.config_text import engine_config
+from tuneloop.tools.config.sharding import Devices
+from tuneloop.tools.engines import Engine
+from tuneloop.tools.jobs.run_tools import RunTools
+from tuneloop.tools.training import methods
+from tuneloop.tools.training.launch import Split, how_to_split, start_smoke_run
+
+CONFIG = "finetuning_type: full\nlearning_rate: 1.0e-3\ntemplate: chatml\n"
+
+
+def test_two_processes_find_each_other_in_a_sandbox(tmp_path: Path, tiny: Path, llamafactory: Engine) -> None:
+    one = run_of(tmp_path, tiny, sandbox="bubblewrap")
+    run_tools = RunTools(one.run, one.settings.model_copy(update={"train_processes": 2}))
+    folder = experiment(run_tools, CONFIG)
+    assert [f for f in methods.check_recipe(run_tools, folder.config.read_text()) if f.level == "error"] == []
+    start_smoke_run(run_tools, folder)
+    while (status := run_tools.status(folder.jobs, "smoke_run")[0]).state == "running":
+        time.sleep(0.2)
+    assert status.exit is not None and status.exit.ok, run_tools.failure_text(folder.jobs / "smoke_run.1", status)
+    assert read_json(folder.work / "smoke_run_model" / "cost.json")["memory"] > 1.2 * status.exit.peak_memory / 2
+    assert (folder.work / "smoke_run" / "rank-1.log").is_file()
+    found = methods.forecast(run_tools, folder)
+    assert found.steps == 6 and found.seconds > 0
+    # Whatever number of processes trains, the config is the same: a later attempt may have another.
+    assert engine_config(folder, "smoke_run").values["per_device_train_batch_size"] == 4
+
+
+@pytest.mark.parametrize(
+    ("begun", "there", "now"),
+    [
+        (("zero3", 4), 8, ("zero3", 4)),
+        (("fsdp", 4), 2, ("fsdp", 2)),
+        (("ddp", 2), 4, ("ddp", 4)),
+        (("zero2", 4), 2, None),
+    ],
+)
+def test_a_training_that_has_begun_stays_split_as_it_is(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tiny: Path,
+    llamafactory: Engine,
+    begun: tuple[str, int],
+    there: int,
+    now: tuple[str, int] | None,
+) -> None:
+    run_tools = run_of(tmp_path, tiny)
+    monkeypatch.setattr(RunTools, "devices", Devices(there))
+    folder, kept = experiment(run_tools, CONFIG), tmp_path / "split.json"
+    assert how_to_split(run_tools, folder, kept) == Split(processes=there, sharding="ddp", asked=False)
+    write_json(kept, {"sharding": begun[0], "processes": begun[1], "asked": False})
+    (folder.model / "checkpoint-8").mkdir(parents=True)
+    if now is None:
+        with pytest.raises(InfrastructureError, match="over 4 GPUs by zero2, and its checkpoints cannot go on with 2"):
+            how_to_split(run_tools, folder, kept)
+    else:
+        found = how_to_split(run_tools, folder, kept)
+        assert (found.sharding, found.processes) == now
+        assert found.environment(1) == {"FORCE_TORCHRUN": "1", "NPROC_PER_NODE": str(now[1])}
