@@ -164,7 +164,6 @@ def finalize_config(
     seed: int,
     device: str,
     steps_override: int | None,
-    sharding: Mapping[str, Any] | None = None,
 ) -> str:
     """Sorted YAML for the engine.
 
@@ -176,10 +175,8 @@ def finalize_config(
         seed: of data and training.
         device: cpu or cuda.
         steps_override: steps of a smoke run, every one logged, nothing kept on the way; None: the full run.
-        sharding: how the training is split over several GPUs.
     """
     values = finalize_values(asked, model=model, data=data, output=output, seed=seed, device=device)
-    values |= sharding or {}
     if steps_override is not None:
         kept = {k: v for k, v in values.items() if k not in MICRO_DROPS}
         values = kept | MICRO | {"max_steps": steps_override}

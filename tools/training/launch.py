@@ -41,7 +41,6 @@ def _launch(run_tools: RunTools, folder: ExperimentFolder, name: str, out: Path,
     work = folder.work / name
     final = partial(
         finalize_config,
-        train_config(folder).values,
         model=run_tools.setup.model_root,
         data=data,
         output=out,
@@ -49,7 +48,8 @@ def _launch(run_tools: RunTools, folder: ExperimentFolder, name: str, out: Path,
         device=run_tools.setup.device,
         steps_override=steps,
     )
-    text = final()  # the same on any number of devices
+    asked = train_config(folder).values
+    text = final(asked)  # the same on any number of devices
     key = digest(text, digest_file(data / "data.json"), run_tools.setup.model_fingerprint, engine.identity)
     inputs = job_input_file(folder.work, name)
     if read_key(folder, name) != key:
@@ -58,7 +58,7 @@ def _launch(run_tools: RunTools, folder: ExperimentFolder, name: str, out: Path,
     split = how_to_split(run_tools, folder, inputs / SPLIT)
     if run_tools.status(folder.jobs, name)[0].state != "running":
         (inputs / DISCARD).unlink(missing_ok=True)
-    write_atomic(inputs / "config.yaml", final(sharding=sharding_values(split.sharding)))
+    write_atomic(inputs / "config.yaml", final({**asked, **sharding_values(split.sharding)}))
     write_json(inputs / SPLIT, split.model_dump())
     write_atomic(inputs / KEY, key)
     for place in (work, out):  # after the key: an output without one is stale
