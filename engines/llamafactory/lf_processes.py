@@ -142,12 +142,18 @@ class Together:
         while alive := [process for process in self.processes if process.poll() is None]:
             first = self.failed() if first is None else first
             since = since or (time.monotonic() if first is not None else 0.0)
-            if since and time.monotonic() - since > LEFT:
+            stopped = self.processes[0].returncode == UNFINISHED  # and the others wait for their end
+            if stopped or (since and time.monotonic() - since > LEFT):
                 for process in alive:
                     process.kill()
             time.sleep(TICK)
         return self.failed() if first is None else first
 
     def failed(self) -> int | None:
-        """One that ended badly so far."""
-        return next((rank for rank, process in enumerate(self.processes) if process.returncode), None)
+        """One that ended badly so far; one that was asked to before others that cannot go on without it."""
+        ended = [
+            (process.returncode != UNFINISHED, rank)
+            for rank, process in enumerate(self.processes)
+            if process.returncode
+        ]
+        return min(ended)[1] if ended else None

@@ -173,10 +173,10 @@ class CheckpointCallback(TrainerCallback):
             self.proof = None
 
     def leave(self) -> None:
-        """End here, unfinished, all processes at once."""
+        """End here, unfinished: the first process when all is proved, and the others by it (`lf_processes.py`)."""
         self.await_proof()
-        if dist.is_initialized():
-            dist.barrier()
+        while dist.is_initialized() and dist.get_rank():
+            time.sleep(1)
         sys.exit(UNFINISHED)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002

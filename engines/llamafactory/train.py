@@ -24,6 +24,7 @@ from llamafactory.extras.misc import get_device_count, is_env_enabled
 from llamafactory.hparams import read_args
 from llamafactory.train.sft.trainer import CustomSeq2SeqTrainer
 from llamafactory.train.tuner import export_model, run_exp
+from torch.serialization import register_package
 
 RESUME = "TUNELOOP_RESUME"
 HALF = ("bf16", "fp16", "pure_bf16")
@@ -49,6 +50,8 @@ def train(args: dict[str, Any]) -> None:
             run_together([__file__, "train", sys.argv[1]], count)
     args = own_share(args, int(os.environ.get("WORLD_SIZE", "1")))
     STOP.listen()
+    # Each of several processes on a CPU calls its device cpu:0, where PyTorch loads no optimizer's state.
+    register_package(0, lambda _: None, lambda stored, place: stored if place.startswith("cpu:") else None)
     take_paths_literally()
     sft.CustomSeq2SeqTrainer = WatchedTrainer
     sft.get_dataset = METER.timed(sft.get_dataset)

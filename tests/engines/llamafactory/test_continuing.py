@@ -37,37 +37,38 @@ disable_gradient_checkpointing: true
 class Training:
     """One output folder and the runs of the engine into it."""
 
-    def __init__(self, python: Path, tiny: Path, root: Path) -> None:
+    def __init__(
+        self, python: Path, tiny: Path, root: Path, asked: str = ASKED, logged: int = 4, saved: int = 14
+    ) -> None:
         self.python, self.root, self.out = python, root, root / "out"
         data = root / "data"
         rows = [{"instruction": f"{a} plus {a % 9}?", "input": "", "output": f"It is {a + a % 9}."} for a in range(120)]
         write_json(data / "data.json", rows)
         write_dataset_info(data)
         self.out.mkdir()
-        asked, places = parse_config(ASKED).values, {"model": tiny, "data": data, "output": self.out}
-        text = finalize_config(asked, **places, seed=1, device="cpu", steps_override=None)
-        text = text.replace("logging_steps: 0.02", "logging_steps: 4").replace("save_steps: 0.2", "save_steps: 14")
-        (root / "config.yaml").write_text(text)
+        values, places = parse_config(asked).values, {"model": tiny, "data": data, "output": self.out}
+        text = finalize_config(values, **places, seed=1, device="cpu", steps_override=None)
+        text = text.replace("logging_steps: 0.02", f"logging_steps: {logged}")
+        (root / "config.yaml").write_text(text.replace("save_steps: 0.2", f"save_steps: {saved}"))
+
+    def start(self, **more: str) -> subprocess.Popen[bytes]:
+        """The engine's process, which writes `log.txt`."""
+        env = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HOME": str(self.root / "hf"), "HOME": str(self.root)}
+        env |= {"CUDA_VISIBLE_DEVICES": "", "DISABLE_VERSION_CHECK": "1", "PATH": os.environ["PATH"], **more}
+        script = ENGINES / "llamafactory" / "train.py"
+        with (self.root / "log.txt").open("ab") as log:
+            argv = [str(self.python), str(script), "train", str(self.root / "config.yaml")]
+            return subprocess.Popen(argv, env=env, cwd=self.root, stdout=log, stderr=log)
 
     def run(self, number: int | None = None, at: int = 0) -> int:
         """Run it; send signal `number` when step `at` is reached. Returns the exit status."""
-        script = ENGINES / "llamafactory" / "train.py"
-        env = {
-            "OMP_NUM_THREADS": "1",
-            "HF_HUB_OFFLINE": "1",
-            "HF_HOME": str(self.root / "hf"),
-            "PATH": os.environ["PATH"],
-        }
-        env |= {"CUDA_VISIBLE_DEVICES": "", "DISABLE_VERSION_CHECK": "1", "HOME": str(self.root)}
         (self.out / "pulse.json").unlink(missing_ok=True)
-        with (self.root / "log.txt").open("a") as log:
-            argv = [str(self.python), str(script), "train", str(self.root / "config.yaml")]
-            p = subprocess.Popen(argv, env=env, cwd=self.root, stdout=log, stderr=log)
-            while p.poll() is None:
-                if number is not None and self.logged() >= at:
-                    p.send_signal(number)
-                    number = None
-                time.sleep(0.01)
+        p = self.start()
+        while p.poll() is None:
+            if number is not None and self.logged() >= at:
+                p.send_signal(number)
+                number = None
+            time.sleep(0.01)
         return p.returncode
 
     def logged(self) -> int:

@@ -9,57 +9,36 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.engines.llamafactory.test_continuing import Training
 from tuneloop.core.files import write_json
-from tuneloop.tools.config.config_text import dump_config
-from tuneloop.tools.config.finalize import finalize_values, write_dataset_info
 from tuneloop.tools.config.sharding import share_step
 from tuneloop.tools.jobs.machine import ENGINES
 
-SCRIPT = ENGINES / "llamafactory" / "train.py"
-ASKED = {
-    "finetuning_type": "full",
-    "learning_rate": 1e-3,
-    "max_steps": 24,
-    "per_device_train_batch_size": 4,
-    "gradient_accumulation_steps": 2,
-    "cutoff_len": 64,
-    "template": "chatml",
-    "disable_gradient_checkpointing": True,
-}
+SCRIPTS = ENGINES / "llamafactory"
+ASKED = """
+finetuning_type: full
+learning_rate: 1.0e-3
+max_steps: 24
+per_device_train_batch_size: 4
+gradient_accumulation_steps: 2
+cutoff_len: 64
+template: chatml
+disable_gradient_checkpointing: true
+"""
 CLOSE = 1e-5  # the largest change of a weight in this training is 1e-2
 
 
-class Training:
-    """One output folder and the runs of the engine into it."""
+class Together(Training):
+    """Run by several processes, or by one."""
 
-    def __init__(self, python: Path, tiny: Path, root: Path) -> None:
-        self.python, self.root, self.out = python, root, root / "out"
-        rows = [{"instruction": f"{a} plus {a % 9}?", "input": "", "output": f"It is {a + a % 9}."} for a in range(120)]
-        write_json(root / "data" / "data.json", rows)
-        write_dataset_info(root / "data")
-        self.out.mkdir()
-        places = {"model": tiny, "data": root / "data", "output": self.out}
-        values = finalize_values(ASKED, **places, seed=1, device="cpu")
-        (root / "config.yaml").write_text(dump_config(values | {"logging_steps": 3, "save_steps": 8}))
-
-    def start(self, processes: int) -> subprocess.Popen[bytes]:
-        env = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HOME": str(self.root / "hf"), "HOME": str(self.root)}
-        env |= {"CUDA_VISIBLE_DEVICES": "", "DISABLE_VERSION_CHECK": "1", "PATH": "/usr/bin:/bin"}
-        if processes > 1:
-            env |= {"FORCE_TORCHRUN": "1", "NPROC_PER_NODE": str(processes)}
-        with (self.root / "log.txt").open("ab") as log:
-            argv = [str(self.python), str(SCRIPT), "train", str(self.root / "config.yaml")]
-            return subprocess.Popen(argv, env=env, cwd=self.root, stdout=log, stderr=log)
-
-    def run(self, processes: int, disturb: Callable[[int], None] | None = None) -> int:
-        """Run it; `disturb` gets its process once a checkpoint is proved. Returns the exit status."""
-        before = self.proved()
-        p = self.start(processes)
+    def train(self, processes: int, disturb: Callable[[int], None] | None = None) -> int:
+        """Run it; `disturb` gets its process once one more checkpoint is proved. Returns the exit status."""
+        several = {"FORCE_TORCHRUN": "1", "NPROC_PER_NODE": str(processes)} if processes > 1 else {}
+        before, p = self.proved(), self.start(**several)
         while p.poll() is None:
             if disturb and self.proved() - before:
                 disturb(p.pid)
@@ -70,12 +49,8 @@ class Training:
     def proved(self) -> set[str]:
         return {p.parent.name for p in self.out.glob("checkpoint-*/proof.json")}
 
-    def state(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.out / "trainer_state.json").read_text())
-        return found
-
     def losses(self) -> list[float]:
-        return [row["loss"] for row in self.state()["log_history"] if "loss" in row]
+        return [row["loss"] for row in self.curve() if "loss" in row]
 
     def log(self) -> str:
         return (self.root / "log.txt").read_text(errors="replace")
@@ -90,21 +65,21 @@ def weights(out: Path) -> np.ndarray:
     return np.frombuffer(raw[start:], "<f4")
 
 
-def far(one: Training, other: Training) -> float:
+def far(one: Together, other: Together) -> float:
     """The largest difference of a weight."""
     return float(np.abs(weights(one.out) - weights(other.out)).max())
 
 
 @pytest.fixture(scope="module")
-def training(llamafactory, tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Training]:
-    return lambda name: Training(llamafactory.python, tiny, tmp_path_factory.mktemp(name))
+def training(llamafactory, tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Together]:
+    return lambda name: Together(llamafactory.python, tiny, tmp_path_factory.mktemp(name), ASKED, 3, 8)
 
 
 @pytest.fixture(scope="module")
-def alone(training: Callable[[str], Training]) -> Training:
+def alone(training: Callable[[str], Together]) -> Together:
     """Trained by one process."""
     made = training("alone")
-    assert made.run(1) == 0
+    assert made.train(1) == 0
     return made
 
 
@@ -115,53 +90,47 @@ def kill_last_child(pid: int) -> None:
 
 
 def test_two_processes_make_the_weights_of_one_however_they_are_disturbed(
-    alone: Training, training: Callable[[str], Training]
+    alone: Together, training: Callable[[str], Together]
 ) -> None:
     two = training("two")
-    assert two.run(2, kill_last_child) == -signal.SIGKILL
+    assert two.train(2, kill_last_child) == -signal.SIGKILL
     assert "process 1 of 2 ended first, with status -9" in two.log()
-    assert two.run(2, lambda pid: os.kill(pid, signal.SIGTERM)) == 75
+    assert two.train(2, lambda pid: os.kill(pid, signal.SIGTERM)) == 75
     assert not (two.out / "finished.json").exists()
-    made = json.loads(
-        (max(two.out.glob("checkpoint-*"), key=lambda p: p.stat().st_mtime) / "processes.json").read_text()
-    )
-    assert made == {"count": 2, "split": False}
-    assert two.run(1) == 0
-    assert [two.state()[key] for key in ("global_step", "max_steps")] == [24, 24]
+    assert json.loads((two.newest() / "processes.json").read_text()) == {"count": 2, "split": False}
+    assert two.train(1) == 0
     assert two.losses() == pytest.approx(alone.losses(), abs=1e-3)
     assert far(alone, two) < CLOSE
 
 
-def test_two_processes_cost_and_end_as_one_does(alone: Training, training: Callable[[str], Training]) -> None:
+def test_two_processes_cost_and_end_as_one_does(alone: Together, training: Callable[[str], Together]) -> None:
     two = training("calm")
-    assert two.run(2) == 0
+    assert two.train(2) == 0
     assert far(alone, two) < CLOSE
     costs = [json.loads((t.out / "cost.json").read_text()) for t in (alone, two)]
     # The second half of a step's rows is padded by itself.
     one, other = ([row[0] for row in cost["steps"]] for cost in costs)
     assert other == pytest.approx(one, rel=0.3)
     assert costs[1]["memory"] > 1.5 * costs[0]["memory"]
-    assert two.run(2) == 0 and "this output is finished" in two.log()
+    assert two.train(2) == 0 and "this output is finished" in two.log()
 
 
-def test_the_log_ends_with_what_the_first_process_that_failed_says(training: Callable[[str], Training]) -> None:
+def test_the_log_ends_with_what_the_first_process_that_failed_says(training: Callable[[str], Together]) -> None:
     broken = training("broken")
     (broken.root / "data" / "data.json").write_text("[")
-    assert broken.run(2) == 1
+    assert broken.train(2) == 1
     last = broken.log().splitlines()
     assert "ended first, with status 1" in last[-1] and "Error" in "".join(last[-12:])
 
 
 def test_a_checkpoint_that_is_split_over_other_processes_is_no_start(
-    llamafactory, training: Callable[[str], Training]
+    llamafactory, training: Callable[[str], Together]
 ) -> None:
     checkpoint = training("split").out / "checkpoint-8"
     write_json(checkpoint / "processes.json", {"count": 4, "split": True})
     asked = "import lf_processes as p, sys; p.check_resumable(sys.argv[1], int(sys.argv[2]))"
     argv = [str(llamafactory.python), "-c", asked, str(checkpoint)]
-    done = [
-        subprocess.run([*argv, str(n)], cwd=SCRIPT.parent, capture_output=True, text=True, check=False) for n in (4, 2)
-    ]
+    done = [subprocess.run([*argv, str(n)], cwd=SCRIPTS, capture_output=True, text=True, check=False) for n in (4, 2)]
     assert [d.returncode for d in done] == [0, 1]
     assert done[1].stderr.strip() == (
         "error: checkpoint-8 is split over 4 processes and cannot go on with 2: right is 4 GPUs, or an empty output folder"
@@ -181,5 +150,5 @@ def of(batch, many, n):
 print(json.dumps([of(*case) for case in json.load(sys.stdin)]))
 """
     argv = [str(llamafactory.python), "-c", asked]
-    done = subprocess.run(argv, cwd=SCRIPT.parent, input=json.dumps(cases), capture_output=True, text=True, check=True)
+    done = subprocess.run(argv, cwd=SCRIPTS, input=json.dumps(cases), capture_output=True, text=True, check=True)
     assert [tuple(found) for found in json.loads(done.stdout)] == [share_step(*case) for case in cases]
