@@ -177,6 +177,9 @@ class CheckpointCallback(TrainerCallback):
         self.await_proof()
         while dist.is_initialized() and dist.get_rank():
             time.sleep(1)
+        if dist.is_initialized():
+            sys.stdout.flush()
+            os._exit(UNFINISHED)  # what connects the processes takes its time to be taken apart
         sys.exit(UNFINISHED)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
